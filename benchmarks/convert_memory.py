@@ -57,7 +57,8 @@ CONVERT = """
 import resource, sys
 from lowering import import_stablehlo
 from xla_peer.cli import app
-# The reading process starts here, because Linux counts the peak of the process that starts another as the other's.
+# Start the reading process now, while this one is small: Linux includes the parent's peak at the time of the fork in
+# the child's peak.
 import_stablehlo("func.func @main() { return }")
 try:
     app(sys.argv[1:], standalone_mode=False)

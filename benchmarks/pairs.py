@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parents[1]
 
 
 def compare(program: Path, names: list[str], pairs: int, other: Path) -> dict[str, float]:
-    """Print and return, for each name, the median ratio of this checkout's time to the other's.
+    """Print and return, for each name, the median ratio of this checkout's time to the other checkout's.
 
     The program is this checkout's; with `--serve` it calls `serve`, once with each checkout's tenferro.
     """

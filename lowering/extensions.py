@@ -55,12 +55,12 @@ def register_extension_lowering(
     check_family_id(family_id)
     if platform not in (None, INLINE, *PLATFORMS):
         raise InvalidConfigError(
-            f"register_extension_lowering: platform is one of {(*PLATFORMS, INLINE)} or None for all, "
+            f"register_extension_lowering: platform must be one of {(*PLATFORMS, INLINE)} or None for all, "
             f"got {platform!r}"
         )
     if not callable(rule):
         raise InvalidConfigError(
-            f"register_extension_lowering: rule is a function, got {rule!r:.60}"
+            f"register_extension_lowering: rule must be a function, got {rule!r:.60}"
         )
     with _LOCK:
         if (family_id, platform) in _RULES and not replace:

@@ -37,7 +37,8 @@ __all__ = ["Limits", "last_words", "perform"]
 
 HELP = "a module of your own has no limits with trusted=True"
 
-# Without the packages' own modules, which import everything: 0.2 s instead of 0.7 s.
+# Create the packages as empty modules, because their `__init__.py` files import everything: the process
+# starts in 0.2 s instead of 0.7 s.
 START = """
 import sys, types
 sys.path[:] = {path!r}

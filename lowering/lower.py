@@ -90,15 +90,15 @@ def lower_to_stablehlo(
     Source: StableHLO spec; the lowering view: docs/specification/expansion.md.
     """
     if platform not in PLATFORMS:
-        raise InvalidConfigError(f"platform is one of {PLATFORMS}, got {platform!r}")
+        raise InvalidConfigError(f"platform must be one of {PLATFORMS}, got {platform!r}")
     if precision not in PRECISIONS:
-        raise InvalidConfigError(f"precision is one of {PRECISIONS}, got {precision!r}")
+        raise InvalidConfigError(f"precision must be one of {PRECISIONS}, got {precision!r}")
     if specs is not None:
         program = program.specialize_to(specs)
     if extensions not in ("expand", "composite"):
-        raise InvalidConfigError(f'extensions is "expand" or "composite", got {extensions!r}')
+        raise InvalidConfigError(f'extensions must be "expand" or "composite", got {extensions!r}')
     if linalg not in ("library", "inline"):
-        raise InvalidConfigError(f'linalg is "library" or "inline", got {linalg!r}')
+        raise InvalidConfigError(f'linalg must be "library" or "inline", got {linalg!r}')
     wrapped = extensions == "composite"
     program = prune_outputs(program)
     calls = callbacks is not None and platform == "cpu" and not wrapped
@@ -168,7 +168,9 @@ def _require_static_inputs(view: GraphProgram) -> None:
 
 def _orders(name: str, orders: Sequence[str], count: int) -> list[str]:
     if orders and (len(orders) != count or not set(orders) <= {"C", "F"}):
-        raise InvalidConfigError(f'{name}: "C" or "F" for each of {count} leaves, got {orders!r}')
+        raise InvalidConfigError(
+            f'{name} must be "C" or "F" for each of {count} leaves, got {orders!r}'
+        )
     return list(orders) or ["C"] * count
 
 

@@ -70,7 +70,7 @@ class Partitioning:
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidConfigError(f"partitioning: malformed: {error!r}") from None
         if not mesh or any(size < 1 for _, size in mesh):
-            raise InvalidConfigError(f"partitioning: a mesh has devices, got {dict(mesh)}")
+            raise InvalidConfigError(f"partitioning: a mesh must have devices, got {dict(mesh)}")
         return cls(mesh, inputs, outputs)
 
 

@@ -92,7 +92,7 @@ _LATER = {
 
 
 def _load(name: str) -> Any:
-    """Load a name of `_LATER`; KeyError for others."""
+    """Load a name of `_LATER`; raise KeyError for any other name."""
     path, attribute = _LATER[name]
     module = importlib.import_module(path)
     return module if attribute is None else getattr(module, attribute)

@@ -58,7 +58,9 @@ class CompileCache:
 
     def __init__(self, folder: str | os.PathLike[str], max_bytes: int = 1 << 30) -> None:
         if max_bytes < 1:
-            raise InvalidConfigError(f"cache_dir: the bound is at least 1 byte, got {max_bytes}")
+            raise InvalidConfigError(
+                f"cache_dir: the bound must be at least 1 byte, got {max_bytes}"
+            )
         self.folder = self._opened(folder)
         self.max_bytes = max_bytes
         self._renew_lock()

@@ -375,15 +375,15 @@ class MissingMember:
 
 
 def is_missing(cls: type, name: str) -> bool:
-    """Return whether a class has a name only to name its counterpart here."""
+    """Return whether `name` is only a `MissingMember` placeholder in the class: its error says what to use instead."""
     return isinstance(inspect.getattr_static(cls, name, None), MissingMember)
 
 
 def tell_missing_members(cls: type, names: Iterable[str], refused: Mapping[str, str]) -> None:
-    """Put a `MissingMember` in a class for each of the names that it does not have.
+    """Put a `MissingMember` in a class for each of the names that the class does not have.
 
     Args:
-        refused: names that it does not have on purpose, with the reason.
+        refused: names that the class does not have on purpose, with the reason.
     """
     for name in (*refused, *names):
         if inspect.getattr_static(cls, name, None) is None:

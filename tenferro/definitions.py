@@ -60,7 +60,7 @@ DEFINITIONS: Column[Definition] = Column(
         el.Power: _named("power"),
     },
 )
-"""Definitions at finite operands inside of the domain; a pole raises or is infinite, as mpmath has it."""
+"""Definitions at finite operands inside of the domain. At a pole they raise or are infinite, as mpmath's functions."""
 
 
 def definition_of(op: StdTensorOp) -> Callable[..., Any]:

@@ -16,9 +16,10 @@ __all__ = ["is_interruption"]
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Return whether a signal handler raised it, on its way through the code that was interrupted.
+    """Return whether a signal handler raised the exception, which then passed through the interrupted code.
 
-    A handler is called with the frame that it interrupts; or it is one that is installed now.
+    A frame of the traceback counts as a handler's if its function was called with the frame that it interrupts, or
+    is a handler that is installed now.
 
     >>> is_interruption(ValueError("of a kernel"))
     False

@@ -208,7 +208,7 @@ def write_watch(path: Path, verdicts: dict[str, str]) -> None:
         path: path of the Markdown page; a JSON file beside it has the same content, and is read again.
         verdicts: of this run, by the test's name.
     """
-    from tenferro.files import replacing  # because a run without it should not load it
+    from tenferro.files import replacing  # because few runs need the module
 
     beside = path.with_suffix(".json")
     try:
@@ -244,7 +244,7 @@ def check_grads(request: pytest.FixtureRequest) -> Callable[..., None]:
 
     With another `--tenferro-platform` than cpu, the derivatives are run there too.
     """
-    import tenferro as tnf  # because a run without it should not load it
+    import tenferro as tnf  # because few runs need the module
 
     tally = request.config.stash[TALLY]
 
@@ -264,7 +264,7 @@ def assert_extension(request: pytest.FixtureRequest) -> Callable[..., None]:
 
     Its parameters are those of `tenferro.extension.check_extension`.
     """
-    from tenferro.extension import check_extension  # because a run without it should not load it
+    from tenferro.extension import check_extension  # because few runs need the module
 
     def check(op: Any, sample_inputs: Any, **options: Any) -> None:
         report = check_extension(op, sample_inputs, **options)

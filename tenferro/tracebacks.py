@@ -65,7 +65,7 @@ def end_at_the_caller(error: BaseException, called: str = "") -> None:
 
     Args:
         error:   the exception
-        called:  the function that the user called, for messages about axes; without it they stay as they are
+        called:  the function that the user called, for messages about axes; without it, messages do not change
 
     An exception other than a `TenferroError` that was raised inside gets a note about showing all frames.
     """
@@ -166,7 +166,7 @@ def _user_frames(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def _ends_inside(traceback: TracebackType | None) -> bool:
-    """Return whether a function of tenferro raised it.
+    """Return whether the traceback ends in a function of tenferro.
 
     Arguments that do not fit are refused in `public` itself, before there is a frame: that is the caller's error.
     """
@@ -263,7 +263,7 @@ _NAMED_WITH_MODULE = ("lax", "nn")
 
 
 def publish(namespace: dict[str, Any], names: Iterable[str]) -> None:
-    """Make the functions of these names in a module `public`, under the module's own name."""
+    """Wrap the functions with these names in `public`, and report the module itself as the one that defines them."""
     module = namespace["__name__"].rpartition(".")[2]
     prefix = f"{module}." if module in _NAMED_WITH_MODULE else ""
     for name in names:

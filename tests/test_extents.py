@@ -87,7 +87,9 @@ def test_arithmetic_of_text(text: str, value: Any) -> None:
     "name", [3, True, 1.5, None, b"n", SymDim("n"), ["n"], "", "n m", "3n", "?"]
 )
 def test_a_symbol_is_named_by_an_identifier(name: Any) -> None:
-    with pytest.raises(errors.InvalidConfigError, match="a symbol's name is an identifier, got "):
+    with pytest.raises(
+        errors.InvalidConfigError, match="a symbol's name must be an identifier, got "
+    ):
         SymDim(name)
 
 

@@ -542,7 +542,7 @@ def nested(kind: str, depth: int) -> Any:
         ({"output_names": "a"}, "1 outputs have the names"),
         ({"outputs": [-1]}, "are not all defined"),
         ({"outputs": [7]}, "are not all defined"),
-        ({"guards": [["n", "is like", "3", "", None]]}, "a guard's relation is one of"),
+        ({"guards": [["n", "is like", "3", "", None]]}, "a guard's relation must be one of"),
         ({"guards": [["n^9999*m^9999", "==", "(n+m)^3000", "", None]]}, "exponent"),
         ({"inputs": ["f64[(n+m+k+l+p+q)^40,3]"]}, "too much work to expand for its length"),
         ({"inputs": [f"f64[{'1,' * 99_999}1]"]}, "100000 axes"),

@@ -107,7 +107,7 @@ def test_refused_checks() -> None:
         tnf.check(1.0, "no")
     with pytest.raises(InvalidConfigError, match="check: the format"):
         tnf.check(True, "{}")
-    with pytest.raises(InvalidConfigError, match="message is a string"):
+    with pytest.raises(InvalidConfigError, match="message must be a string"):
         tnf.check(True, 3)  # pyright: ignore[reportArgumentType]  # because it is wrong on purpose
 
 
@@ -184,7 +184,7 @@ def test_refused_callbacks() -> None:
         tnf.pure_callback(lambda x: x + 1j, spec, GOOD)
     with pytest.raises(TenferroError, match="another structure"):
         tnf.pure_callback(lambda x: (x, x), spec, GOOD)
-    with pytest.raises(InvalidConfigError, match="vmap_method is None or one of"):
+    with pytest.raises(InvalidConfigError, match="vmap_method must be None or one of"):
         tnf.pure_callback(np.sin, spec, GOOD, vmap_method="legacy")
     with pytest.raises(InvalidConfigError, match="no leaf"):
         tnf.pure_callback(np.sin, (), GOOD)

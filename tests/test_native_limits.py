@@ -118,7 +118,7 @@ def test_diagonals_beyond_every_extent(triangle: Callable[..., Any]) -> None:
         module = lowering.lower_to_stablehlo(at_bound)
         assert f"dense<{k}>" in module.text
         for beyond in (2 * k, 2 * k - 1, 10**30 * k, k + (1 if k > 0 else -1)):
-            with pytest.raises(errors.InvalidConfigError, match=r"Tri[lu]: k is at"):
+            with pytest.raises(errors.InvalidConfigError, match=r"Tri[lu]: k must be at"):
                 triangle(x, beyond)
 
 

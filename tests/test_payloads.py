@@ -195,7 +195,7 @@ def test_sequences_have_an_end() -> None:
 
 @pytest.mark.parametrize("length", [(0,), 0.5, None, "n", -1, True])
 def test_lengths_of_loops(length: Any) -> None:
-    with pytest.raises(tnf.errors.InvalidConfigError, match="Scan: length is"):
+    with pytest.raises(tnf.errors.InvalidConfigError, match="Scan: length must be"):
         Scan(None, length, 0, 0)
 
 

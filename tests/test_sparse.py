@@ -378,7 +378,7 @@ def test_given_patterns() -> None:
 
 def test_refusals() -> None:
     x = np.ones(3)
-    with pytest.raises(InvalidConfigError, match="mode is one of auto, forward"):
+    with pytest.raises(InvalidConfigError, match="mode must be one of auto, forward"):
         tnf.sparse_jacobian(tnf.sin, x, mode="columns")
     with pytest.raises(DTypeError, match=r"argument.*is i64"):
         tnf.sparse_jacobian(tnf.sin, np.arange(3))

@@ -153,7 +153,7 @@ def llms(every: list[Idiom]) -> str:
 
 
 def main() -> None:
-    """Run the idioms, and write both files or compare them."""
+    """Run the idioms, and write both files, or compare them with the existing ones."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

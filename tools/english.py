@@ -38,7 +38,7 @@ PAGES = ("*.md", "docs/*.md", "docs/design/*.md", "changes/*.md", "examples/*/*.
 GENERATED = frozenset(
     ["docs/coverage.md", "docs/torch_samples.md", "docs/exceptional_points.md", "docs/accuracy.md"]
 )
-"""Pages that a tool writes from data; their prose is checked where the tool has it."""
+"""Pages that a tool writes from data; their prose is checked in the source of the tool."""
 MAX_WORDS = 30
 KINDS = ("term", "opening", "long", "verb", "noun")
 
@@ -104,7 +104,7 @@ class Finding(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """The folder whose ceiling counts it: two levels deep in tenferro, three in tenferro/exec/llvm."""
+        """The folder whose ceiling limits the finding: two levels deep in tenferro, three in tenferro/exec/llvm."""
         parts = Path(self.path).parts
         if parts[:3] == ("tenferro", "exec", "llvm"):
             return "tenferro/exec/llvm"

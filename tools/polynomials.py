@@ -180,7 +180,7 @@ def page() -> str:
 
 
 def main() -> int:
-    """Write the module, or compare it."""
+    """Write the module, or compare it with the file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check

@@ -32,10 +32,10 @@ def empty(
     True
     """
     if order not in ("C", "F"):
-        raise InvalidConfigError(f'empty: order is "C" or "F", got {order!r}')
+        raise InvalidConfigError(f'empty: order must be "C" or "F", got {order!r}')
     extents = (shape,) if isinstance(shape, int) else tuple(shape)
     if any(extent < 0 for extent in extents):
-        raise ShapeError(f"empty: extents are at least 0, got {extents}")
+        raise ShapeError(f"empty: extents must be at least 0, got {extents}")
     kind = DType.of(dtype).dtype
     size = math.prod(extents) * kind.itemsize
     try:

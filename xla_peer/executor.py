@@ -117,13 +117,15 @@ class XlaExecutor:
         effects: Literal["refuse", "drop"] = "refuse",
     ) -> None:
         if order not in ("C", "F", "A"):
-            raise InvalidConfigError(f'XlaExecutor: order is "C", "F" or "A", got {order!r}')
+            raise InvalidConfigError(f'XlaExecutor: order must be "C", "F" or "A", got {order!r}')
         if optimization_level not in (None, 0, 1, 2, 3):
             raise InvalidConfigError(
-                f"XlaExecutor: optimization_level is 0 to 3, got {optimization_level!r}"
+                f"XlaExecutor: optimization_level must be 0 to 3, got {optimization_level!r}"
             )
         if effects not in ("refuse", "drop"):
-            raise InvalidConfigError(f'XlaExecutor: effects is "refuse" or "drop", got {effects!r}')
+            raise InvalidConfigError(
+                f'XlaExecutor: effects must be "refuse" or "drop", got {effects!r}'
+            )
         self.effects = effects
         self.notices = notices
         self.precision = precision

@@ -174,7 +174,7 @@ def export(
         return export_numpy(program, cases, path, weights)
     if format != "stablehlo":
         raise InvalidConfigError(
-            f'export: format is "stablehlo", "numpy" or "onnx", got {format!r}'
+            f'export: format must be "stablehlo", "numpy" or "onnx", got {format!r}'
         )
     if path is not None:
         suffix_of(path)
@@ -270,7 +270,7 @@ def _cases(
     """Return the leaves of each case's arguments."""
     if isinstance(vectors, int):
         if isinstance(vectors, bool) or vectors < 0:
-            raise InvalidConfigError(f"export: vectors is at least 0, got {vectors!r}")
+            raise InvalidConfigError(f"export: vectors must be at least 0, got {vectors!r}")
         return [random_arrays(program, generator) for _ in range(vectors)]
     return [program.check_arguments(tuple(arguments)) for arguments in vectors]
 
@@ -329,7 +329,9 @@ def module_for(
         InvalidConfigError: there is no platform, a platform is unknown, or a family is lowered differently for each.
     """
     if isinstance(platforms, str) or not platforms or not set(platforms) <= set(PLATFORMS):
-        raise InvalidConfigError(f"platforms: a tuple of some of {PLATFORMS}, got {platforms!r}")
+        raise InvalidConfigError(
+            f"platforms must be a tuple of some of {PLATFORMS}, got {platforms!r}"
+        )
     for choice in ("library", "inline") if linalg == "auto" else (linalg,):
         modules = [
             lower_to_stablehlo(

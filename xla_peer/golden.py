@@ -82,7 +82,7 @@ def golden(
     {'%0': array([2., 4.]), '%y': array([-2., -4.])}
     """
     if path is not None and not str(path).endswith(".npz"):
-        raise InvalidConfigError(f"golden: values go to an .npz file, got {path}")
+        raise InvalidConfigError(f"golden: the path of the values must end in .npz, got {path}")
     if inside:
         return _inside(module, inputs, path, only, until)
     program, named = import_values(module)

@@ -79,10 +79,12 @@ class IsolatedExecutor:
         process: PeerProcess | None = None,
     ) -> None:
         if not timeout > 0:
-            raise InvalidConfigError(f"IsolatedExecutor: timeout is above 0 s, got {timeout!r}")
+            raise InvalidConfigError(
+                f"IsolatedExecutor: timeout must be above 0 s, got {timeout!r}"
+            )
         if memory_limit is not None and memory_limit <= 0:
             raise InvalidConfigError(
-                f"IsolatedExecutor: memory_limit is above 0, got {memory_limit!r}"
+                f"IsolatedExecutor: memory_limit must be above 0, got {memory_limit!r}"
             )
         self.limits = Limits(timeout, memory_limit)
         self.notices = notices

@@ -54,9 +54,13 @@ def export_for_jax(
     Source: jax.export.
     """
     if isinstance(platforms, str) or not platforms or not set(platforms) <= set(PLATFORMS):
-        raise InvalidConfigError(f"platforms: a tuple of some of {PLATFORMS}, got {platforms!r}")
+        raise InvalidConfigError(
+            f"platforms must be a tuple of some of {PLATFORMS}, got {platforms!r}"
+        )
     if isinstance(vjp_order, bool) or vjp_order < 0:
-        raise InvalidConfigError(f"vjp_order: how many derivatives go along, got {vjp_order!r}")
+        raise InvalidConfigError(
+            f"vjp_order must be the number of derivatives to include, got {vjp_order!r}"
+        )
     program = as_program(fn_or_program, specs)
     if not program.is_static:
         raise NonStaticShapeError(

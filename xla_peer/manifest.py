@@ -30,7 +30,7 @@ def weights_name(name: str) -> str:
     """
     if name and (Path(name).name != name or "\\" in name or not name.endswith(".safetensors")):
         raise InvalidConfigError(
-            f"artifact: weights are a .safetensors file in the artifact's folder, got {name!r}"
+            f"artifact: weights must be a .safetensors file in the artifact's folder, got {name!r}"
         )
     return name
 
@@ -141,7 +141,7 @@ class Manifest:
         platforms = document["platforms"]
         if not isinstance(platforms, list) or not platforms or set(platforms) - set(PLATFORMS):
             raise InvalidConfigError(
-                f"artifact: platforms are some of {', '.join(PLATFORMS)}, got {platforms!r:.80}"
+                f"artifact: platforms must be some of {', '.join(PLATFORMS)}, got {platforms!r:.80}"
             )
         return cls(
             name=str(document["name"]),

@@ -316,7 +316,7 @@ def partition(
     checked: Any = mesh
     if not isinstance(checked, Mesh):
         raise InvalidConfigError(
-            f"partition: mesh is an xla_peer.Mesh, got {type(checked).__name__}; of jax's, "
+            f"partition: mesh must be an xla_peer.Mesh, got {type(checked).__name__}; of jax's, "
             "Mesh(mesh.devices, mesh.axis_names)"
         )
     arguments = unflatten(program.in_tree, range(len(program.input_specs)))

@@ -143,7 +143,7 @@ def native(
             "native: a program runs natively already; call it, or tenferro.jit(f)"
         )
     if results not in ("numpy", "jax"):
-        raise InvalidConfigError(f'native: results is "numpy" or "jax", got {results!r}')
+        raise InvalidConfigError(f'native: results must be "numpy" or "jax", got {results!r}')
     if choose and specs is not None:
         raise InvalidConfigError(
             "native: choose compares a program for one set of shapes, but specs make one for all shapes; pass only one"

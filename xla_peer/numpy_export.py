@@ -28,7 +28,7 @@ def require_suffix(path: Any, suffix: str, what: str) -> None:
         InvalidConfigError: the path has another suffix.
     """
     if path is not None and Path(path).suffix != suffix:
-        raise InvalidConfigError(f"export: {what} is a {suffix} file, got {str(path)!r}")
+        raise InvalidConfigError(f"export: {what} must be a {suffix} file, got {str(path)!r}")
 
 
 def export_numpy(

@@ -259,7 +259,9 @@ def _require_known(program: GraphProgram, cuts: Mapping[str, Sequence[Any]]) -> 
 
 def _require_mesh(mesh: Mapping[str, int]) -> None:
     if not mesh or any(size < 1 for size in mesh.values()):
-        raise InvalidConfigError(f"plan: a mesh has axes of at least one device, got {dict(mesh)}")
+        raise InvalidConfigError(
+            f"plan: the axes of a mesh must have at least one device each, got {dict(mesh)}"
+        )
 
 
 def _entries(names: Sequence[str], cuts: Mapping[str, Sequence[Any]]) -> list[Any]:

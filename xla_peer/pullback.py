@@ -21,7 +21,7 @@ def active(specs: Sequence[TensorSpec]) -> list[int]:
 
 
 def float_arguments(arguments: Sequence[Any]) -> tuple[int, ...]:
-    """Return the indices of the arguments with float or complex leaves alone."""
+    """Return the indices of the arguments whose leaves are all float or complex."""
     return tuple([
         number
         for number, argument in enumerate(arguments)

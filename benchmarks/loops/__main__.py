@@ -94,7 +94,7 @@ GRADIENT = ", gradient"
 
 
 def judge(kernels: list[Kernel], pairs: int, other: Path) -> None:
-    """Print this checkout's times as ratios to the other's, and their means."""
+    """Print the ratios of this checkout's times to the other checkout's, and the means of the ratios."""
     names = [kernel.name for kernel in kernels]
     gradients = [kernel.name + GRADIENT for kernel in kernels if kernel.gradient is not None]
     medians = compare(Path(__file__).parent, sorted([*names, *gradients]), pairs, other)

@@ -40,7 +40,9 @@ def registered(op: Extension, w: Writer, *operands: Value) -> Any:
     values = tuple(result) if isinstance(result, tuple | list) else (result,)
     for value in values:
         if not isinstance(value, Value):
-            raise ExtensionLoweringError(f"{where} gives values of its writer, got {value!r:.60}")
+            raise ExtensionLoweringError(
+                f"{where} must give values of its writer, got {value!r:.60}"
+            )
     specs = tuple(value.spec for value in values)
     declared = result_types(op, operands)
     if specs != declared:

@@ -70,7 +70,10 @@ def geqrf(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def geqp3(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Call geqp3; no column is fixed in advance. Matrices without rows, at which it divides by zero, stay as they are."""
+    """Call geqp3; no column is fixed in advance.
+
+    Matrices without rows, for which geqp3 divides by zero, are returned unchanged.
+    """
     if a.shape[-2] == 0:
         _, order, factors = result_types(op, (a,))
         counted = w.iota(order.shape, len(order.shape) - 1, INFO)

@@ -37,7 +37,7 @@ def own(name: str) -> Any:
 
 
 def logical(symbol: str, level: Level, on_bool: str, bool_level: Level) -> Any:
-    """Return the cell of an operator with a different operator for bools."""
+    """Return a cell that writes the operator `on_bool` for bools, and `symbol` otherwise."""
     arithmetic, logic = binary(symbol, level), binary(on_bool, bool_level)
     return lambda op, w, lhs, rhs: (logic if lhs.spec.dtype.is_bool else arithmetic)(
         op, w, lhs, rhs
@@ -45,7 +45,7 @@ def logical(symbol: str, level: Level, on_bool: str, bool_level: Level) -> Any:
 
 
 def by_kind(of_integers: Any, of_others: Any) -> Any:
-    """Return the cell with a different cell for integers."""
+    """Return a cell that uses `of_integers` if the first operand is an integer, and `of_others` otherwise."""
     return lambda op, w, *operands: (
         of_integers if operands[0].spec.dtype.is_integer else of_others
     )(op, w, *operands)

@@ -70,7 +70,7 @@ class Expression:
 
     @property
     def is_name(self) -> bool:
-        """Whether it can be repeated without computing it again."""
+        """Whether the text can be repeated without computing the value again."""
         return self.code.free or self.code.text.isidentifier()
 
     def at(self, level: Level) -> str:

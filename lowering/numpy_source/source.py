@@ -39,7 +39,7 @@ def shape_of(op: ShapeOf, w: Writer, x: Expression) -> Code:
     extent = x.spec.shape[op.axis]
     try:
         text = w.extent(extent)
-    except Exception:  # because an extent that the data decide is that of the array
+    except Exception:  # because an extent that depends on the data can only be read from the array
         text = f"{w.named(x)}.shape[{op.axis}]"
     return call("np.int64", text)
 

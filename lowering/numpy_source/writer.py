@@ -389,7 +389,7 @@ class StatementFinder:
         return targets
 
     def comment(self, source: Any) -> str:
-        """Return the user's line with its number; neither if it cannot be read."""
+        """Return the number and the text of the user's line; "" if the file cannot be read."""
         text = linecache.getline(source.file, source.line).strip()
         place = f"line {source.line}" if text else ""
         if source.derivative_of:

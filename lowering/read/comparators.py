@@ -36,7 +36,10 @@ MOST_TRIALS = 300_000
 
 
 class Key(NamedTuple):
-    """Order of one sort key: its direction, and whether floats are in total order or with NaN last and equal zeros."""
+    """Order of one sort key: its direction, and whether floats compare by the total order.
+
+    Otherwise NaNs are equal to each other and above all numbers, and -0 equals +0.
+    """
 
     descending: bool
     total: bool
@@ -206,7 +209,7 @@ def _agrees(answers: Any, pairs: list[Any], order: tuple[Key, ...]) -> bool:
 
 
 def _with_nan_last(low: Any, high: Any) -> tuple[Any, Any]:
-    """Return masks of the pairs with low < high and low == high, with NaN last and equal zeros."""
+    """Return masks of the pairs with low < high and low == high, where NaNs are equal and above all numbers."""
     nan_low, nan_high = low != low, high != high
     with np.errstate(all="ignore"):
         return (low < high) | (~nan_low & nan_high), (low == high) | (nan_low & nan_high)
@@ -234,7 +237,7 @@ def _by_network(r: Reader, block: Block, operands: list[int], axis: int, stable:
     extent = shape[axis]
     if not isinstance(extent, int):
         raise UnsupportedError(
-            f"a sort of {extent} elements by a comparator that is not an order of ours; give the extent a number"
+            f"a sort of {extent} elements, whose comparator is not a supported order, needs a number for the extent"
         )
     values = [*operands, r.apply_one(Iota(shape, axis, DType.I64))]
     for first, second in _rounds(extent):

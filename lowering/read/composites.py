@@ -52,7 +52,7 @@ def register_composite_reader(name: str, reader: CompositeReader, *, replace: bo
     """
     if not callable(reader):
         raise InvalidConfigError(
-            f"register_composite_reader: reader is a function, got {reader!r:.60}"
+            f"register_composite_reader: reader must be a function, got {reader!r:.60}"
         )
     with _LOCK:
         if name in _READERS and not replace:
@@ -64,7 +64,9 @@ def composite(r: Reader, operation: Operation, operands: Sequence[int]) -> Seque
     """Read a composite as its registered operation, or else as its decomposition."""
     a = operation.attributes
     if "." not in a["name"].strip("."):
-        raise InvalidConfigError(f"a composite's name has a dot between words, got {a['name']!r}")
+        raise InvalidConfigError(
+            f"a composite's name must have a dot between words, got {a['name']!r}"
+        )
     attributes = a.get("composite_attributes") or {}
     results = rebound(r, operation, operands, a["name"], attributes)
     return r.call(a["decomposition"], operands) if results is None else results

@@ -66,7 +66,9 @@ class Devices(NamedTuple):
         declared = [attributes.get(f"mhlo.num_{name}s") for name in ("replica", "partition")]
         sizes: list[Any] = [requested] if isinstance(requested, int) else list(requested.values())
         if not sizes or not all([isinstance(n, int) and n >= 1 for n in sizes]):
-            raise InvalidConfigError(f"import_stablehlo: devices are at least 1, got {requested!r}")
+            raise InvalidConfigError(
+                f"import_stablehlo: devices must be at least 1, got {requested!r}"
+            )
         if isinstance(requested, Mapping) and requested.keys() <= {"replicas", "partitions"}:
             devices = cls(requested.get("replicas", 1), requested.get("partitions", 1))
         else:
@@ -232,7 +234,7 @@ def _require_one(operation: Operation, count: int) -> None:
     if count > 1:
         raise UnsupportedError(
             f"{operation.name} among {count} devices: a program here is one device's; give devices=, their number, "
-            "for a program of all of them, or import what it was before it was partitioned"
+            "for a program of all of them, or import the module as it was before partitioning"
         )
 
 
@@ -386,7 +388,9 @@ def send(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     *values, token = operands
     is_host = r.devices is None or operation.attributes.get("is_host_transfer", False)
     if is_host and r.feeds is None:
-        raise UnsupportedError(f"{operation.name}: make what it writes a result")
+        raise UnsupportedError(
+            f"{operation.name}: return the value that it writes as a result of the module"
+        )
     pairs = operation.attributes.get("source_target_pairs")
     r.sent.setdefault((id(r.builder), channel_of(operation)), []).append((values, pairs))
     return token
@@ -400,7 +404,9 @@ def receive(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
     """
     is_host = r.devices is None or operation.attributes.get("is_host_transfer", False)
     if is_host and r.feeds is None:
-        raise UnsupportedError(f"{operation.name}: make what it reads an argument")
+        raise UnsupportedError(
+            f"{operation.name}: pass the value that it reads as an argument of the module"
+        )
     channel = channel_of(operation)
     queue = r.sent.get((id(r.builder), channel), [])
     values, pairs = queue.pop(0) if queue else (None, None)
@@ -447,7 +453,7 @@ def roots_of(r: Reader, operation: Operation, operands: Sequence[int]) -> list[i
     positions = r.convert(operands[-1], DType.I64)
     if r.spec(positions).shape != (count,):
         raise InvalidConfigError(
-            f"{operation.name}: {count} results have as many roots, got {r.spec(positions)}"
+            f"{operation.name}: {count} results must have as many roots, got {r.spec(positions)}"
         )
     return [r.reshape(r.slice(positions, 0, i, i + 1), ()) for i in range(count)]
 
@@ -475,7 +481,9 @@ def infeed(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
         UnsupportedError: no function is left, or the reference interpreter does not run the processes.
     """
     if not r.feeds:
-        raise UnsupportedError(f"{operation.name}: make what it reads an argument")
+        raise UnsupportedError(
+            f"{operation.name}: pass the value that it reads as an argument of the module"
+        )
     return [*r.call(r.feeds.pop(0), []), operands[-1]]
 
 
@@ -486,7 +494,9 @@ def outfeed(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         UnsupportedError: the reference interpreter does not run the processes.
     """
     if r.feeds is None:
-        raise UnsupportedError(f"{operation.name}: make what it writes a result")
+        raise UnsupportedError(
+            f"{operation.name}: return the value that it writes as a result of the module"
+        )
     return operands[-1]
 
 
@@ -507,7 +517,7 @@ def run_parallel(r: Reader, operation: Operation, operands: Sequence[int]) -> Se
     grid = [list(row) for row in programs if not isinstance(row, str)]
     if not grid or len(grid) != len(programs) or len({*map(len, grid)}) != 1 or not grid[0]:
         raise InvalidConfigError(
-            f"{operation.name}: programs are rows of equal length, got {programs}"
+            f"{operation.name}: programs must be rows of equal length, got {programs}"
         )
     names = [name for row in grid for name in row]
     for name in (*names, *(feeds or ())):
@@ -595,7 +605,7 @@ def _run_in_step(
 def _up_to_collective(
     r: Reader, process: int, scope: dict[int, int], operations: Iterator[Operation]
 ) -> Operation | None:
-    """Read the operations of a process up to its next collective, and return this."""
+    """Read the operations of a process up to its next collective, and return the collective."""
     r.device = partial(r.constant, process, DType.I64)
     for each in operations:
         if each.name in COLLECTIVES:

@@ -136,7 +136,10 @@ def _every(r: Reader, x: int, axis: int, stride: Any) -> int:
 
 
 def _spaced(r: Reader, x: int, axis: int, between: Any, filler: int) -> int:
-    """Insert `between` fillers, an extent, between neighbours along an axis."""
+    """Insert `between` copies of `filler` between neighbouring elements along an axis.
+
+    `between` is an extent, so it may be symbolic.
+    """
     shape = r.spec(x).shape
     rank, extent = len(shape), shape[axis]
     x = r.reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :]))

@@ -72,10 +72,10 @@ def register_custom_call(
     """
     if not callable(function):
         raise InvalidConfigError(
-            f"register_custom_call: function is a function, got {function!r:.60}"
+            f"register_custom_call: function must be a function, got {function!r:.60}"
         )
     if target in CUSTOM_CALLS:
-        raise DuplicateFamilyError(f"the meaning of calls to {target!r} is known already")
+        raise DuplicateFamilyError(f"calls to {target!r} already have a built-in reader")
     with _LOCK:
         if target in _FUNCTIONS and not replace:
             raise DuplicateFamilyError(f"calls to {target!r} already have a function")
@@ -135,7 +135,7 @@ def _jax_callback(r: Reader, operation: Operation, operands: Sequence[int]) -> S
 
 @dataclass(frozen=True, eq=False)
 class _JaxCallback:
-    """A Python function of JAX, wrapped for a `Callback` with an additional operand and an additional result, False.
+    """A Python function of JAX, wrapped for a `Callback` with one more operand, and one more result that is False.
 
     Attributes:
         takes_token: whether the function has a token as its first argument and result.

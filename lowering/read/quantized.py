@@ -117,7 +117,7 @@ def quantized_type(text: str) -> QuantizedType:
     expressed = ELEMENTS.get(match["expressed"])
     if storage is None or expressed is None or not (storage.is_integer and expressed.is_float):
         raise UnsupportedError(
-            f"{text[:120]}: stores an integer and expresses a float that are among our dtypes"
+            f"{text[:120]}: must store an integer and express a float, both of supported dtypes"
         )
     least, largest = storage.extremes
     low = least if match["low"] is None else int(match["low"])
@@ -130,14 +130,16 @@ def quantized_type(text: str) -> QuantizedType:
         )
     parameters = [_PARAMETER.fullmatch(part) for part in listed.strip("{}").split(",")]
     if not all(parameters):
-        raise UnsupportedError(f"{text[:120]}: scales are numbers, with a zero point or without")
+        raise UnsupportedError(
+            f"{text[:120]}: scales must be numbers, with a zero point or without"
+        )
     scales = tuple([float(one["scale"]) for one in parameters if one is not None])
     zeros = tuple([int(one["zero"] or 0) for one in parameters if one is not None])
     if not all([math.isfinite(scale) and scale > 0 for scale in scales]):
-        raise InvalidConfigError(f"{text[:120]}: scales are positive and finite")
+        raise InvalidConfigError(f"{text[:120]}: scales must be positive and finite")
     if not least <= low < high <= largest or not all([low <= zero <= high for zero in zeros]):
         raise InvalidConfigError(
-            f"{text[:120]}: bounds and zero points are within {storage}, and in order"
+            f"{text[:120]}: bounds and zero points must be within {storage}, and in order"
         )
     return QuantizedType(storage, expressed, low, high, scales, zeros, axis)
 
@@ -399,7 +401,7 @@ def _wrong(
     if name in CONTRACTIONS:
         return _wrong_contraction(operands, results, elements)
     if name in MOVES and len({*elements}) > 1:
-        return f"its operands and results are of one type, got {[*{*elements}]}"
+        return f"its operands and results must be of one type, got {[*{*elements}]}"
     if name in SHAPES and inside and outside:
         return _wrong_shape(operation, inside[0], outside[0])
     if name in STORED or name.startswith("stablehlo.uniform_"):

@@ -323,7 +323,7 @@ class Reader:
         return self.spread(scalar, like.shape)
 
     def spread(self, value: int, shape: Sequence[int]) -> int:
-        """Broadcast a scalar to a shape; return any other tensor, which has this rank, unchanged."""
+        """Broadcast a scalar to a shape; any other tensor already has the shape's rank, and is returned unchanged."""
         shape = tuple(shape)
         if self.spec(value).rank:
             return value

@@ -215,7 +215,7 @@ def _along(
     extent = r.spec(xs[0]).shape[axis]
     if not isinstance(size, int):
         raise UnsupportedError(
-            f"a window of {size} elements that is not a running sum; give the extent a number"
+            f"a window of {size} elements, which is not a running sum, needs a number for the extent"
         )
     count = dim_max(0, (extent - (size - 1) * dilation - 1) // stride + 1)
     if size == 0 or count == 0:

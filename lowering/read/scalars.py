@@ -133,7 +133,7 @@ class _Rewriting:
     def dimension(self, operation: Operation) -> Sequence[Operation]:
         x, axis = operation.operands
         if axis not in self.constants:
-            raise UnsupportedError("tensor.dim: its axis is a constant of arith here")
+            raise UnsupportedError("tensor.dim: its axis must be a constant of arith")
         name, attributes = "stablehlo.get_dimension_size", {"dimension": self.constants[axis]}
         return [replace(operation, name=name, operands=(x,), attributes=attributes)]
 
@@ -154,7 +154,7 @@ class _Rewriting:
         """Take one element of a tensor; an index that is not constant is clamped to the bounds."""
         (spec,) = operation.types
         if not isinstance(spec, TensorSpec):
-            return [operation]  # which is refused for its type
+            return [operation]  # unchanged, because the reader rejects its type
         x, *places = operation.operands
         ones = (1,) * len(places)
         one = TensorSpec.of(ones, spec.dtype)
@@ -170,7 +170,7 @@ class _Rewriting:
     def elements(self, operation: Operation) -> Sequence[Operation]:
         (spec,) = operation.types
         if not isinstance(spec, TensorSpec):
-            return [operation]  # which is refused for its type
+            return [operation]  # unchanged, because the reader rejects its type
         dtype, count = spec.dtype, len(operation.operands)
         made: list[Operation] = []
         for x in operation.operands:

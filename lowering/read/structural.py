@@ -40,7 +40,7 @@ def transpose(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def reshape(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read a reshape; an extent with a bound in the result is what the others leave of the elements."""
+    """Read a reshape; an extent that has a bound is the number of elements divided by the other extents."""
     (x,) = operands
     shape = list(operation.spec.shape)
     opened = [axis for axis, extent in enumerate(shape) if not is_static(extent)]
@@ -52,7 +52,7 @@ def reshape(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def broadcast_in_dim(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read a broadcast; an extent with a bound in the result is that of the operand."""
+    """Read a broadcast; an extent of the result that has a bound is the extent of the operand's axis."""
     shape, dims = list(operation.spec.shape), tuple(operation.attributes["broadcast_dimensions"])
     for axis, extent in zip(dims, r.spec(operands[0]).shape, strict=True):
         if not is_static(shape[axis]):
@@ -93,7 +93,8 @@ def _first_of_top(r: Reader, op: st.Slice, x: int, top: TopK, inputs: Sequence[i
     is_first = not any(op.starts) and set(op.strides) == {1} and list(op.limits[:-1]) == lead
     if not is_first or k == extent:
         return None
-    output = r.apply(top, *inputs).index(x)  # because an equal op has equal results
+    # Equal ops on equal operands have the same results, so this finds the earlier ones.
+    output = r.apply(top, *inputs).index(x)
     return r.apply(TopK(k), *inputs)[output]
 
 
@@ -124,7 +125,9 @@ def constant_like(r: Reader, operation: Operation, operands: Sequence[int]) -> i
     if value.dtype.kind not in "biufc":
         raise UnsupportedError(f"chlo.constant_like: a value {attribute}")
     if value.size != 1:
-        raise InvalidConfigError(f"chlo.constant_like: its value is one number, got {value.shape}")
+        raise InvalidConfigError(
+            f"chlo.constant_like: its value must be one number, got {value.shape}"
+        )
     spec = r.spec(operands[0])
     dtype = operation.spec.dtype
     return r.full(value.reshape(()).astype(dtype.dtype), TensorSpec.of(spec.shape, dtype))

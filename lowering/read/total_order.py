@@ -25,7 +25,7 @@ def key(r: Reader, x: int, descending: bool = False) -> int:
     if not spec.dtype.is_float:
         return r.apply_one(el.Not(), x) if descending else x
     if spec.dtype.bits == 6:
-        x = r.convert(x, DType.F8E4M3FN)  # it has all of their values
+        x = r.convert(x, DType.F8E4M3FN)  # which has every value of the 6-bit floats
     word = {4: DType.I4, 8: DType.I8, 16: DType.I16, 32: DType.I32, 64: DType.I64}[
         r.spec(x).dtype.bits
     ]

@@ -16,7 +16,7 @@ from lowering.syntax.attributes import tuple_types
 __all__ = ["without_tuples"]
 
 CALLS = frozenset(["func.call", "stablehlo.composite", "stablehlo.custom_call"])
-"""Operations with results that may be tuples; those of others are refused for their type."""
+"""Operations whose results may be tuples; the reader rejects a tuple as the result of any other operation."""
 
 
 def without_tuples(tree: ModuleTree) -> ModuleTree:

@@ -67,11 +67,11 @@ def kinds(operation: Operation) -> Iterable[str]:
     for name, value in operation.attributes.items():
         is_bool = isinstance(value, bool)
         if name in INTEGERS and (is_bool or not isinstance(value, int)):
-            yield f"attribute '{name}' is an integer, got {value!r}"
+            yield f"attribute '{name}' must be an integer, got {value!r}"
         elif name in _BOOLS and not is_bool:
-            yield f"attribute '{name}' is a bool, got {value!r}"
+            yield f"attribute '{name}' must be a bool, got {value!r}"
         elif name == "epsilon" and not isinstance(value, float):
-            yield f"attribute 'epsilon' is a float, got {value!r}"
+            yield f"attribute 'epsilon' must be a float, got {value!r}"
         elif name in ("padding", "source_target_pairs"):
             yield from _pairs(name, value)
         elif name == "replica_groups":
@@ -386,7 +386,7 @@ def contraction(operation: Operation, operands: Sequence[Type], types: Types) ->
         return
     fields = re.findall(r"\w+ *= *([-\w]+)", str(chosen))
     if not str(chosen).startswith("#stablehlo.dot_algorithm<") or len(fields) != 7:
-        yield f"attribute 'algorithm' is a dot_algorithm, got {chosen!r}"
+        yield f"attribute 'algorithm' must be a dot_algorithm, got {chosen!r}"
         return
     *kinds, of_lhs, of_rhs, count, is_imprecise = fields
     are_narrow = all([kind in _MULTIPLIED for kind in kinds[:2]]) and kinds[2] == "f32"

@@ -70,13 +70,13 @@ class ExtensionAdRule:
 
         Only the shape and dtype of a linear input may be used.
         """
-        raise ADRuleUnsupportedError(f"extension: {op.family_id}: no transpose_rule rule")
+        raise ADRuleUnsupportedError(f"extension: {op.family_id}: no transpose_rule")
 
     def batch_rule(
         self, op: Any, builder: RuleBuilder, inputs: tuple[Value, ...], batched: tuple[bool, ...]
     ) -> Any:
         """Return the outputs with a leading axis; `batched` is the mask of inputs that have one."""
-        raise UnsupportedError(f"extension: {op.family_id}: no batch_rule rule")
+        raise UnsupportedError(f"extension: {op.family_id}: no batch_rule")
 
 
 def has_role(rule: ExtensionAdRule, role: str) -> bool:

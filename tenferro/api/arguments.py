@@ -33,7 +33,7 @@ _DEFAULTS: Mapping[str, tuple[Any, ...]] = {
     "where": (True,), "casting": ("same_kind",), "order": ("K", "C", None), "subok": (True, False),
     "initial": (None,), "keepdims": (False,),
 }  # fmt: skip
-"""Values without effect, by argument; only None for arguments that are not listed."""
+"""Values that have no effect, by argument; for an argument that is not listed, None is the only one."""
 
 
 def refuse(name: str, argument: str, value: Any) -> None:

@@ -53,7 +53,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
     x = as_operand(m)
     first, second = (normalize_axis("rot90", axis, len(x.shape)) for axis in axes)
     if first == second:
-        raise AxisError(f"rot90: the axes {tuple(axes)} are one")
+        raise AxisError(f"rot90: the axes {tuple(axes)} must differ")
     turns = k % 4
     if turns == 0:
         return x

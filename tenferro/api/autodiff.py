@@ -145,7 +145,7 @@ def grad(
 
     Raises:
         ShapeError: the result is not a scalar.
-        DTypeError: an integer or bool argument, by name; a complex result unless holomorphic.
+        DTypeError: an integer or bool argument, which the error names; a complex result unless holomorphic.
         ADRuleUnsupportedError: an op has no derivative, with your line.
 
     >>> grad(lambda x: x * x)(3.0)
@@ -275,7 +275,7 @@ def jvp(
     An integer or bool result has a tangent of zeros of its own dtype.
 
     Raises:
-        ArityError, ShapeError, DTypeError: tangents that do not match; integer primals, by name.
+        ArityError, ShapeError, DTypeError: tangents that do not match; integer primals, which the error names.
 
     >>> jvp(lambda x, y: x * y, (2.0, 3.0), (1.0, 0.0))
     (array(6.), array(3.))
@@ -332,7 +332,7 @@ def jet(
         y, and a tree like y in which each leaf is a list of n derivatives.
 
     Raises:
-        ArityError, ShapeError, DTypeError: series that do not match; integer primals, by name.
+        ArityError, ShapeError, DTypeError: series that do not match; integer primals, which the error names.
 
     >>> y, terms = jet(lambda x: x**3, (2.0,), ([1.0, 0.0, 0.0],))
     >>> y, terms
@@ -462,7 +462,7 @@ def vjp(
 
     Raises:
         ArityError, ShapeError, DTypeError: a cotangent that does not match the result; integer
-            primals, by name.
+            primals, which the error names.
 
     >>> y, pull = vjp(lambda x, y: x * y, 2.0, 3.0)
     >>> y, pull(1.0)
@@ -547,7 +547,7 @@ def jacfwd(
     All columns are computed in one batched forward pass. Efficient for few inputs and many outputs.
 
     Raises:
-        DTypeError: complex arguments unless holomorphic; integer ones, by name.
+        DTypeError: complex arguments unless holomorphic; integer ones, which the error names.
 
     >>> import numpy as np
     >>> jacfwd(lambda x: x * x)(np.array([1.0, 2.0]))
@@ -582,7 +582,7 @@ def jacrev(
     arguments, each row is the gradient of one element of the result, as `grad` returns it.
 
     Raises:
-        DTypeError: complex results unless holomorphic; integer arguments, by name.
+        DTypeError: complex results unless holomorphic; integer arguments, which the error names.
 
     >>> import numpy as np
     >>> jacrev(lambda x: x * x)(np.array([1.0, 2.0]))
@@ -729,7 +729,7 @@ def hvp(
 def _as_tuple(name: str, what: str, trees: PyTree) -> tuple[Any, ...]:
     if not isinstance(trees, tuple | list):
         raise ArityError(
-            f"{name}: {what} are given as a tuple with one entry per argument, got "
+            f"{name}: {what} must be a tuple with one entry per argument, got "
             f"{type(trees).__name__}; write ({what[:-1]},) for a single one"
         )
     return tuple(trees)

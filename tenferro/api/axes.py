@@ -25,7 +25,7 @@ def normalize_axis(name: str, axis: Any, rank: int) -> int:
             raise TypeError
         number = operator.index(axis)
     except TypeError:
-        raise AxisError(f"{name}: an axis is an integer, got {axis!r}") from None
+        raise AxisError(f"{name}: an axis must be an integer, got {axis!r}") from None
     if not -rank <= number < rank:
         raise AxisError(f"{name}: axis {number} is outside a tensor of rank {rank}")
     return number % rank

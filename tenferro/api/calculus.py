@@ -85,7 +85,7 @@ def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axis = None, edge_order: i
         else tuple([normalize_axis("gradient", i, len(x.shape)) for i in listed])
     )
     if edge_order not in (1, 2):
-        raise InvalidConfigError(f"gradient: edge_order is 1 or 2, got {edge_order!r}")
+        raise InvalidConfigError(f"gradient: edge_order must be 1 or 2, got {edge_order!r}")
     spacings: Sequence[Any] = varargs or (1.0,)
     if len(spacings) == 1:
         spacings = list(spacings) * len(axes)
@@ -108,7 +108,9 @@ def _along(x: Tensor, axis: int, spacing: ArrayLike, edge_order: int) -> Any:
     h: Any = convert(float(spacing), spec_of(x).dtype.real) if number else _in_inexact(spacing)
     if h.shape:
         if len(h.shape) != 1 or h.shape[0] != extent:
-            raise ShapeError(f"gradient: coordinates {spec_of(h)} for axis {axis} of {spec_of(x)}")
+            raise ShapeError(
+                f"gradient: coordinates {spec_of(h)} do not fit axis {axis} of {spec_of(x)}"
+            )
         steps = _on_axis(diff(h), axis, len(x.shape))
     else:
         one = [1] * len(x.shape)
@@ -222,7 +224,7 @@ def interp(
     """Evaluate the piecewise linear function through the points (xp, fp) at x. Differentiable in x, fp and xp.
 
     Args:
-        xp: ascending, or in any order if there is a period. Of equal points the last one counts.
+        xp: ascending, or in any order if there is a period. Of equal points, the last one is used.
         left, right: the values beyond the ends, by default those at the ends.
         period: the period of a periodic function, which has no ends.
 
@@ -239,7 +241,7 @@ def interp(
         raise ShapeError(f"interp: xp {spec_of(places)} and fp {spec_of(values)} are not points")
     dtype = result_type(x, places, DType.F64)
     if dtype.is_complex:
-        raise DTypeError("interp: x and xp are real numbers")
+        raise DTypeError("interp: x and xp must be real numbers")
     x, places = convert(x, dtype), convert(places, dtype)
     values = convert(values, DType.C64 if spec_of(values).dtype.is_complex else DType.F64)
     if period is not None:
@@ -264,8 +266,8 @@ def interp(
 def _on_segment(x: Tensor, low: tuple[Any, Any], high: tuple[Any, Any]) -> Any:
     """Evaluate the line through two points at x. If x is one of the points, the result is exactly its value."""
     (x0, y0), (x1, y1) = low, high
-    # Extrapolate from the point at x, or from the finite point, because an infinite coordinate minus
-    # itself is NaN.
+    # Start from the end point that is at x, or else from the finite one, because an infinite
+    # coordinate minus itself is NaN.
     is_infinite = logical_or(isinf(x0), isinf(y0))
     from_high = logical_or(equal(x, x1), logical_and(is_infinite, not_equal(x, x0)))
     x_near, y_near = where(from_high, x1, x0), where(from_high, y1, y0)
@@ -282,7 +284,7 @@ def _extended_period(
 ) -> tuple[Any, Any, Any]:
     """Sort the points of one period, and add the neighbouring point of the next period at either end."""
     if isinstance(period, int | float) and period == 0:
-        raise InvalidConfigError("interp: a period is not zero")
+        raise InvalidConfigError("interp: a period must not be zero")
     size = abs(period)
     x, places = remainder(x, size), remainder(places, size)
     order = argsort(places)
@@ -306,7 +308,7 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Any:
     """
     coefficients, x = as_operand(p), as_operand(x)
     if len(coefficients.shape) != 1:
-        raise ShapeError(f"polyval: coefficients are a vector, got {spec_of(coefficients)}")
+        raise ShapeError(f"polyval: coefficients must be a vector, got {spec_of(coefficients)}")
     if not is_static(coefficients.shape[0]):
         raise NonStaticShapeError(f"polyval: {spec_of(coefficients)} has no known extent")
     result = zeros_like(x)
@@ -355,7 +357,7 @@ def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Any:
 
 def _vectors(name: str, a: ArrayLike, v: ArrayLike, mode: str) -> tuple[Any, Any]:
     if mode not in ("full", "same", "valid"):
-        raise InvalidConfigError(f'{name}: mode is "full", "same" or "valid", got {mode!r}')
+        raise InvalidConfigError(f'{name}: mode must be "full", "same" or "valid", got {mode!r}')
     dtype = result_type(as_operand(a), as_operand(v))
     lhs, rhs = convert(as_operand(a), dtype), convert(as_operand(v), dtype)
     for x in (lhs, rhs):
@@ -428,7 +430,7 @@ def geomspace(
         raise DTypeError(f"geomspace: takes real bounds, got {common}")
     for bound in (low, high):
         if isinstance(bound, np.ndarray | np.generic) and not np.all(bound):
-            raise InvalidConfigError("geomspace: a bound is not zero")
+            raise InvalidConfigError("geomspace: a bound must not be zero")
     ends = log10(abs(low)), log10(abs(high))
     powers = linspace(*ends, num, endpoint, like=like)
     signs = where(equal(sign(low), sign(high)), sign(low), math.nan)

@@ -149,11 +149,11 @@ def check_grads(
     Source: for the complex step, Squire and Trapp, SIAM Review 40 (1998).
     """
     if isinstance(order, bool) or order < 1:
-        raise InvalidConfigError(f"check_grads: order is at least 1, got {order!r}")
+        raise InvalidConfigError(f"check_grads: order must be at least 1, got {order!r}")
     if not modes or not set(modes) <= {"fwd", "rev"}:
-        raise InvalidConfigError(f'check_grads: modes are "fwd" and "rev", got {modes!r}')
+        raise InvalidConfigError(f'check_grads: modes must be "fwd", "rev" or both, got {modes!r}')
     if not isinstance(args, tuple | list):
-        raise InvalidConfigError("check_grads: args are given as a tuple, one entry per argument")
+        raise InvalidConfigError("check_grads: args must be a tuple, one entry per argument")
     name = getattr(fn, "__name__", "function")
     function, primals, names = _of_active_leaves(fn, tuple(args))
     generator = direction_generator(seed)

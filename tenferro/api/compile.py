@@ -172,7 +172,9 @@ def _spec_of(leaf: Any, path: str) -> TensorSpec:
         array = as_array(leaf, path)
         spec = TensorSpec(array.shape, array.dtype)
     if not spec.is_exact:
-        raise InvalidConfigError(f"{path}: an input's extents are numbers or symbols, got {spec}")
+        raise InvalidConfigError(
+            f"{path}: an input's extents must be numbers or symbols, got {spec}"
+        )
     return spec
 
 

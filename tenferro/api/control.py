@@ -101,7 +101,7 @@ class _Body:
             raise
 
     def outputs(self, tree: PyTree, dtypes: Sequence[DType]) -> list[int]:
-        """Emit the values of a tree's leaves, Python numbers in the given dtypes where that needs no cast."""
+        """Emit the values of a tree's leaves; Python numbers get the given dtypes where that needs no cast."""
         values: list[int] = []
         with tracing(self.builder):
             for leaf, path, dtype in zip(flatten(tree)[0], leaf_paths(tree), dtypes, strict=True):
@@ -463,7 +463,7 @@ def scan(
             )
     extent = _length(slices, length)
     if not (isinstance(unroll, bool | int) and unroll >= 0):
-        raise InvalidConfigError(f"scan: unroll is a number of iterations, got {unroll!r}")
+        raise InvalidConfigError(f"scan: unroll must be a number of iterations, got {unroll!r}")
     carry = _Carry("scan", init)
     rows = [TensorSpec.of(x.shape[1:], x.dtype) for x in [spec_of(x) for x in slices]]
     body = carry.traced(f, unflatten(xs_tree, rows), part=_first_of_pair)
@@ -551,7 +551,7 @@ def _parallel(op: Scan, carry: _Carry, operands: Sequence[Any]) -> tuple[Alterna
 
 def _first_of_pair(result: Tensor) -> Any:
     if not isinstance(result, tuple | list) or len(result) != 2:
-        raise ArityError(f"scan: f returns (carry, y), got {type(result).__name__}")
+        raise ArityError(f"scan: f must return (carry, y), got {type(result).__name__}")
     return result[0]
 
 
@@ -560,10 +560,10 @@ def _length(slices: Sequence[Any], length: int | SymDim | None) -> Any:
     extents = [spec_of(x).shape[0] for x in slices]
     if length is not None and not isinstance(length, SymDim):
         if isinstance(length, bool) or not hasattr(length, "__index__") or is_traced(length):
-            raise InvalidConfigError(f"scan: length is an integer, got {length!r:.60}")
+            raise InvalidConfigError(f"scan: length must be an integer, got {length!r:.60}")
         length = length.__index__()
         if length < 0:
-            raise InvalidConfigError(f"scan: length is at least 0, got {length}")
+            raise InvalidConfigError(f"scan: length must be at least 0, got {length}")
     if not extents and length is None:
         raise InvalidConfigError(
             "scan: there are no xs to tell the number of iterations; give length"
@@ -626,7 +626,7 @@ def while_loop(
     body = carry.traced(body_fun)
     test = _Body("while_loop", cond_fun, carry.specs, tree)
     if flatten(test.result)[1] != flatten(0)[1]:
-        raise ArityError(f"while_loop: cond_fun returns one scalar, got {test.result!r:.60}")
+        raise ArityError(f"while_loop: cond_fun must return one scalar, got {test.result!r:.60}")
     with tracing(test.builder):
         condition = output_value(test.builder, _condition(test.result), "")
     parts, consts = _closed([test, body], [[condition], carry.outputs(body, body.result)])
@@ -818,7 +818,7 @@ def map(
     if batch_size is None:
         return scan(lambda _, x: ((), f(x)), (), xs, executor=executor)[1]
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-        raise InvalidConfigError(f"map: batch_size is at least 1, got {batch_size!r}")
+        raise InvalidConfigError(f"map: batch_size must be at least 1, got {batch_size!r}")
     leaves, tree = flatten(xs)
     slices = [as_operand(leaf) for leaf in leaves]
     batched = vmap(f, context=context, executor=executor)

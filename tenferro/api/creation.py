@@ -69,7 +69,7 @@ __all__ = [
 def asarray(
     a: ArrayLike, dtype: DTypeLike | None = None, order: str | None = None, *, device: str | None = None, copy: bool | None = None, like: Any = None
 ) -> Any:  # fmt: skip
-    """Convert a to an array, or to a tensor if it is one, in `dtype`.
+    """Convert `a` to an array of dtype `dtype`; a tensor stays a tensor.
 
     Args:
         a: an array, a tensor, a number, or nested sequences of numbers, some of which may be tensors.
@@ -188,7 +188,7 @@ def full(
     Raises:
         ShapeError: a negative extent, or one that is not an integer.
         DTypeError: a Python number that the dtype does not hold.
-        BackendFailureError: more than memory holds, more than 64 axes.
+        BackendFailureError: more elements than memory holds, or more than 64 axes.
         NonStaticShapeError: a symbolic extent, outside a trace and without `like`.
 
     >>> full((2, 2), 7)
@@ -321,12 +321,14 @@ def arange(
         start, stop = 0, start
     numbers = [elements(x, "arange", _COUNTS) if is_traced(x) else x for x in (start, stop, step)]
     if numbers[2] == 0:
-        raise InvalidConfigError(f"arange: step is not zero, got arange({start}, {stop}, {step})")
+        raise InvalidConfigError(
+            f"arange: step must not be zero, got arange({start}, {stop}, {step})"
+        )
     if isinstance(stop, SymDim):
         if not isinstance(start, int) or not isinstance(step, int) or step < 0:
             raise NonStaticShapeError(
-                f"arange: up to the symbolic extent {stop}, start is an integer and step a positive "
-                f"one, got {start} and {step}"
+                f"arange: up to the symbolic extent {stop}, start must be an integer and step a positive "
+                f"integer, got {start} and {step}"
             )
         counts = _counts("arange", (dim_max((stop - start + step - 1) // step, 0),), 0)
         return convert(counts * step + start, DType.I64 if dtype is None else DType.of(dtype))
@@ -373,7 +375,7 @@ def linspace(
     check_device("linspace", device)
     num = operator.index(num)
     if num < 0:
-        raise InvalidConfigError(f"linspace: num is at least 0, got {num}")
+        raise InvalidConfigError(f"linspace: num must be at least 0, got {num}")
     if is_traced(start) or is_traced(stop):
         points: Any = _spaced(start, stop, num, endpoint)
     else:
@@ -474,7 +476,7 @@ def meshgrid(
            [5]])]
     """
     if indexing not in ("xy", "ij"):
-        raise InvalidConfigError(f'meshgrid: indexing is "xy" or "ij", got {indexing!r}')
+        raise InvalidConfigError(f'meshgrid: indexing must be "xy" or "ij", got {indexing!r}')
     vectors = [as_operand(array) for array in xi]
     order = list(range(len(vectors)))
     if indexing == "xy" and len(order) > 1:

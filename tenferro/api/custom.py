@@ -88,7 +88,7 @@ def checkpoint(
     policy = "nothing_saveable" if policy is None else policy
     if policy not in POLICIES:
         raise InvalidConfigError(
-            f"checkpoint: policy is one of {', '.join(POLICIES)}, got {policy!r:.60}"
+            f"checkpoint: policy must be one of {', '.join(POLICIES)}, got {policy!r:.60}"
         )
     if levels and policy != "nothing_saveable":
         raise InvalidConfigError(
@@ -441,7 +441,7 @@ class _JvpMark(_CustomMark):
         with tracing(builder):
             result = rule(*nondiff, primals, dots)
         if not isinstance(result, tuple) or len(result) != 2:
-            raise ArityError(f"custom_jvp: the rule of {self.rule.shown} gives (y, y_dot)")
+            raise ArityError(f"custom_jvp: the rule of {self.rule.shown} must return (y, y_dot)")
         _require_alike(
             result[0],
             self.call.out_tree,
@@ -505,7 +505,7 @@ class _VjpMark(_CustomMark):
         with tracing(builder):
             result = self.rule.rules[0](*args)
         if not isinstance(result, tuple) or len(result) != 2:
-            raise ArityError(f"custom_vjp: fwd of {self.rule.shown} gives (y, residuals)")
+            raise ArityError(f"custom_vjp: fwd of {self.rule.shown} must return (y, residuals)")
         what = f"custom_vjp: y of fwd of {self.rule.shown}"
         _require_alike(result[0], self.call.out_tree, outputs, what)
         residuals, tree = flatten(result[1])
@@ -561,7 +561,7 @@ class _Pulled(Opaque):
         dynamic = [i for i in range(len(mark.call.args)) if i not in mark.static]
         if not isinstance(result, tuple | list) or len(result) != len(dynamic):
             raise ArityError(
-                f"custom_vjp: bwd of {rule.shown} gives a tuple of {len(dynamic)} cotangents, one per "
+                f"custom_vjp: bwd of {rule.shown} must return a tuple of {len(dynamic)} cotangents, one per "
                 f"argument, got {type(result).__name__}"
                 + (f" of {len(result)}" if isinstance(result, tuple | list) else "")
             )
@@ -638,7 +638,9 @@ def _positional(
 def _positions(name: str, argnums: int | Sequence[int]) -> frozenset[int]:
     positions = argnums if isinstance(argnums, tuple | list) else (argnums,)
     if not all(isinstance(i, int) and not isinstance(i, bool) and i >= 0 for i in positions):
-        raise InvalidConfigError(f"{name}: argument numbers are integers from 0, got {argnums!r}")
+        raise InvalidConfigError(
+            f"{name}: argument numbers must be integers from 0, got {argnums!r}"
+        )
     return frozenset(cast("Sequence[int]", positions))
 
 

@@ -129,7 +129,7 @@ def _is_kind(dtype: DType, kind: DTypeLike | tuple[Any, ...]) -> bool:
         return dtype is DType.of(kind)
     except DTypeError:
         raise InvalidConfigError(
-            f"isdtype: kind is a dtype or one of {', '.join(_KINDS)}; got {kind!r:.60}"
+            f"isdtype: kind must be a dtype or one of {', '.join(_KINDS)}; got {kind!r:.60}"
         ) from None
 
 

@@ -62,7 +62,7 @@ def _if_converged(x: Tensor, success: Tensor) -> Any:
 
 def _nan_unless(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     x, success = primals
-    # A product, because the transpose of a select is zero and not NaN.
+    # Multiply by NaN instead of selecting it, because the transpose of a select would give zero.
     factor = where(success, np.asarray(1, spec_of(x).dtype.dtype), np.nan)
     return x, tangents[0] * factor
 
@@ -79,7 +79,7 @@ def _tolerance(name: str, given: float | None, vector: RealVector) -> float:
     if given is None:
         return float(finfo(vector.dtype).eps) ** 0.5
     if not isinstance(given, int | float) or not given >= 0:  # pyright: ignore[reportUnnecessaryIsInstance]  # because callers may not check
-        raise InvalidConfigError(f"{name} is a number from 0, got {given!r:.60}")
+        raise InvalidConfigError(f"{name} must be a number from 0, got {given!r:.60}")
     return float(given)
 
 
@@ -145,7 +145,7 @@ def lbfgs(
         spec = spec_of(result)
         if spec.rank or not spec.dtype.is_float:
             kind = ShapeError if spec.rank else DTypeError
-            raise kind(f"lbfgs: fun returns a real scalar, got {spec}")
+            raise kind(f"lbfgs: fun must return a real scalar, got {spec}")
         return astype(result, vector.dtype, copy=False)
 
     def descend(_: Any, x: Tensor) -> Any:

@@ -13,5 +13,5 @@ def check_device(name: str, device: str | None) -> None:
     """Raise InvalidConfigError unless `device` is None or "cpu"."""
     if device is not None and device != DEVICE:
         raise InvalidConfigError(
-            f'{name}: arrays are on the device "{DEVICE}", got {device!r}; an executor takes a program elsewhere'
+            f'{name}: arrays must be on the device "{DEVICE}", got {device!r}; an executor takes a program elsewhere'
         )

@@ -29,8 +29,10 @@ class EinsumStep(NamedTuple):
     """One contraction of the operands at these positions of a list; its result is appended to the list.
 
     Attributes:
-        equation: their labels, and the result's.
-        multiplications: the number of terms of all sums; elements: of the result.
+        positions: the positions of the operands in the list.
+        equation: the labels of the operands and of the result.
+        multiplications: the number of multiplications, one for each term of the sums.
+        elements: the number of elements of the result.
     """
 
     positions: tuple[int, ...]
@@ -151,7 +153,7 @@ def _shape(operand: ArrayLike | TensorSpec) -> Shape:
     shape = getattr(operand, "shape", None)
     if shape is None:
         raise InvalidConfigError(
-            f"einsum_plan: operands are shapes, as tuples, TensorSpecs or tensors, got {operand!r:.60}"
+            f"einsum_plan: operands must be shapes, as tuples, TensorSpecs or tensors, got {operand!r:.60}"
         )
     return tuple(shape)
 

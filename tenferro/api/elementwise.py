@@ -174,7 +174,7 @@ _in_inexact_dtype = functools.partial(_of_two, is_inexact=True)
 
 
 def _analytic(name: str, op: StdTensorOp, formula: str) -> Any:
-    """Return a function of one argument, computed in a float dtype: integers as NumPy promotes them."""
+    """Return a function of one argument, computed in a float dtype, to which integers are promoted as in NumPy."""
 
     @_documented(name, formula, "float and complex; integers and bool in the float NumPy takes")
     @elementwise
@@ -216,7 +216,7 @@ def _comparison(name: str, direction: str, formula: str) -> Any:
     )
     @functools.wraps(compared)
     def function(x1: Any, x2: Any, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-        # All numbers of a dtype compare alike with one outside it.
+        # A number that a dtype cannot represent compares in the same way with every number of the dtype.
         if type(x2) is int and _is_outside(x2, x1):
             return (equal if of_numbers(0, x2) else not_equal)(x1, x1, out, **options)
         if type(x1) is int and _is_outside(x1, x2):
@@ -227,7 +227,7 @@ def _comparison(name: str, direction: str, formula: str) -> Any:
 
 
 def _is_outside(number: int, x: Any) -> bool:
-    """Return whether the dtype of x is an integer dtype without the number."""
+    """Return whether x has an integer dtype that cannot represent the number."""
     if 0 <= number <= 127:
         return False
     dtype = DType.Bool if is_weak(x) else spec_of(as_operand(x)).dtype
@@ -244,7 +244,7 @@ def of_both_signs(x1: ArrayLike, x2: ArrayLike) -> bool:
 
 
 def bits64(x: ArrayLike) -> Any:
-    """Return the 64 bits of integers, as int64: counts of uint64 from 2^63 are negative."""
+    """Return the 64 bits of integers, as int64; numbers of uint64 from 2^63 on become negative."""
     x = as_operand(x)
     if spec_of(x).dtype is DType.U64:
         return apply_one(ops.BitcastConvert(DType.I64), x)
@@ -459,17 +459,17 @@ def clip(
     a: ArrayLike, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None, out: None = None, *, min: Any = None, max: Any = None,
     **options: Any,
 ) -> Any:  # fmt: skip
-    """min(max(a, `min`), `max`) in the common dtype; None means no bound. NaN if a or a bound is NaN.
+    """min(max(a, `min`), `max`) in the common dtype; None means no bound. NaN if `a` or a bound is NaN.
 
     The derivative is 1 strictly between the bounds, and 0 at a bound and beyond it. The derivative
-    with respect to a bound is 1 where a is strictly beyond it.
+    with respect to a bound is 1 where `a` is strictly beyond it.
 
     Args:
         a_min, a_max: NumPy's names for `min` and `max`.
 
     Raises:
         DTypeError: complex operands, or a Python int that the dtype cannot hold.
-        ShapeError: bounds that do not broadcast with a.
+        ShapeError: bounds that do not broadcast with `a`.
         InvalidConfigError: one bound by both its names.
 
     >>> clip([-1.0, 0.5, 2.0], 0.0), clip([1, 2, 3], max=2.5)
@@ -697,7 +697,7 @@ ceil = _rounding("ceil", ops.Ceil(), "The smallest integer not below x.")
 
 @planned
 def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Any:
-    """Round a to `decimals` decimals, halves to even; complex numbers by parts.
+    """Round `a` to `decimals` decimals, halves to even; complex numbers by parts.
 
     Bools give float16, as in NumPy.
 
@@ -717,7 +717,7 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Any:
     if type(decimals) is int and decimals == 0:
         return _whole(x)
     if isinstance(decimals, bool) or not hasattr(decimals, "__index__"):
-        raise InvalidConfigError(f"round: decimals is an integer, got {decimals!r}")
+        raise InvalidConfigError(f"round: decimals must be an integer, got {decimals!r}")
     decimals = operator.index(decimals)
     if not dtype.is_inexact and decimals >= 0:
         return copied(x)
@@ -779,7 +779,7 @@ def trunc(x: ArrayLike, /) -> Any:
 
 
 def conj(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """Return the complex conjugate; a real x itself."""
+    """Return the complex conjugate; a real x is returned unchanged."""
     if options or out is not None:
         refuse_options("conj", options, out)
     x = as_operand(x)
@@ -787,7 +787,7 @@ def conj(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> 
 
 
 def real(val: ArrayLike) -> Any:
-    """Return the real part; a real number itself."""
+    """Return the real part; a real x is returned unchanged."""
     x = as_operand(val)
     return apply_one(ops.Real(), x) if spec_of(x).dtype.is_complex else x
 

@@ -82,7 +82,7 @@ def _transform(
     refuse(name, "out", out)
     norm = "backward" if norm is None else norm
     if norm not in NORMS:
-        raise InvalidConfigError(f"{name}: norm is one of {NORMS}, got {norm!r}")
+        raise InvalidConfigError(f"{name}: norm must be one of {NORMS}, got {norm!r}")
     x = _prepared(name, x, kind == "rfft")
     rank = len(x.shape)
     if axes is None:
@@ -178,11 +178,11 @@ def _lengths(
     for length, extent in zip(lengths, [x.shape[axis] for axis in places], strict=True):
         if not is_exact(length) or (s is not None and not is_static(length)):
             raise NonStaticShapeError(
-                f"{name}: the length {length} of {spec_of(x)}: a length is a number, or the extent {extent} "
+                f"{name}: the length {length} of {spec_of(x)}: a length must be a number, or the extent {extent} "
                 "that the axis has, by n=None or s=None"
             )
         if is_static(length) and length < 1:
-            raise InvalidConfigError(f"{name}: a length is at least 1, got {length}")
+            raise InvalidConfigError(f"{name}: a length must be at least 1, got {length}")
     return lengths
 
 

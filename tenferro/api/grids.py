@@ -80,7 +80,7 @@ def ix_(*args: ArrayLike) -> tuple[Any, ...]:
     for i, entry in enumerate(args):
         vector = as_operand(entry)
         if len(vector.shape) != 1:
-            raise ShapeError(f"ix_: arguments are vectors, got {spec_of(vector)}")
+            raise ShapeError(f"ix_: arguments must be vectors, got {spec_of(vector)}")
         if vector.shape[0] == 0 and not is_traced(vector):
             vector = np.zeros(0, np.int64)
         if spec_of(vector).dtype.is_bool:
@@ -179,7 +179,7 @@ def _integers(name: str, values: ArrayLike) -> Any:
     x = as_operand(values)
     dtype = spec_of(x).dtype
     if not dtype.is_integer:
-        raise DTypeError(f"{name}: indices are integers, got {spec_of(x)}")
+        raise DTypeError(f"{name}: indices must be integers, got {spec_of(x)}")
     return convert(x, DType.I64)
 
 
@@ -194,7 +194,7 @@ def within(name: str, index: Any, extent: int, mode: str) -> Any:
     if mode == "clip":
         return minimum(maximum(index, 0), extent - 1)
     if mode != "raise":
-        raise InvalidConfigError(f'{name}: mode is "raise", "wrap" or "clip", got {mode!r}')
+        raise InvalidConfigError(f'{name}: mode must be "raise", "wrap" or "clip", got {mode!r}')
     if is_traced(index):
         raise InvalidConfigError(
             f'{name}: a traced index cannot raise; give mode="wrap" or mode="clip"'
@@ -228,7 +228,7 @@ def ravel_multi_index(
     if len(multi_index) != len(extents) or len(modes) != len(extents):
         raise ShapeError(f"{name}: {len(multi_index)} arrays of indices for {len(extents)} extents")
     if order not in ("C", "F"):
-        raise InvalidConfigError(f'{name}: order is "C" or "F", got {order!r}')
+        raise InvalidConfigError(f'{name}: order must be "C" or "F", got {order!r}')
     axes = range(len(extents)) if order == "C" else reversed(range(len(extents)))
     place: Any = np.int64(0)
     for axis in axes:
@@ -252,7 +252,7 @@ def unravel_index(indices: ArrayLike, shape: Sequence[int], order: str = "C") ->
     """
     name = "unravel_index"
     if order not in ("C", "F"):
-        raise InvalidConfigError(f'{name}: order is "C" or "F", got {order!r}')
+        raise InvalidConfigError(f'{name}: order must be "C" or "F", got {order!r}')
     extents = [operator.index(extent) for extent in np.atleast_1d(np.asarray(shape)).tolist()]
     place = _integers(name, indices)
     total = math.prod(extents)

@@ -57,7 +57,7 @@ def check(condition: ArrayLike, message: str, *args: Any, **kwargs: Any) -> None
     Source: JAX's checkify.check, which works only in functions transformed by checkify.
     """
     if not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # because callers may not check
-        raise InvalidConfigError(f"check: the message is a string, got {message!r:.60}")
+        raise InvalidConfigError(f"check: the message must be a string, got {message!r:.60}")
     template, tensors = numbered_template("check", message, args, kwargs)
     operand = as_operand(condition)
     spec = spec_of(operand)
@@ -153,7 +153,7 @@ def pure_callback(
         raise InvalidConfigError(f"pure_callback: expected a function, got {callback!r:.60}")
     if vmap_method is not None and vmap_method not in METHODS:
         raise InvalidConfigError(
-            f"pure_callback: vmap_method is None or one of {', '.join(METHODS)}, got {vmap_method!r}"
+            f"pure_callback: vmap_method must be None or one of {', '.join(METHODS)}, got {vmap_method!r}"
         )
     specs, out_tree = flatten(result_shape_dtypes)
     types = tuple([TensorSpec(tuple(spec.shape), spec.dtype) for spec in specs])

@@ -154,10 +154,10 @@ class _Traced:
         self.frontier = set(frontier).difference(self.inputs)
 
     def frontier_beyond(self, captured: set[int]) -> set[int]:
-        """Return the values of the enclosing graph that it uses and that do not follow from the captured ones.
+        """Return the values of the enclosing graph that the function uses and that do not depend on captured values.
 
-        Values that follow from them are computed again inside. Equal operations have one value, so a solver would
-        otherwise use a factorisation of the enclosing graph, and need its derivative.
+        Values that depend on captured values are computed again inside of the function. Equal operations have one
+        value, so a solver would otherwise use a factorisation of the enclosing graph, and need its derivative.
         """
         rest = self.frontier - captured
         part = needed(self.builder.graph.instructions, rest, available=captured) if rest else {}
@@ -230,7 +230,7 @@ class _Solver:
         if self._has_aux:
             if not isinstance(result, tuple | list) or len(result) != 2:
                 raise ArityError(
-                    f"{self.space.name}: with has_aux {self.what} returns (x, aux), "
+                    f"{self.space.name}: with has_aux {self.what} must return (x, aux), "
                     f"got {type(result).__name__}"
                 )
             result, aux = result
@@ -355,7 +355,7 @@ class _LinearSolution(_Solution):
 
     @property
     def key(self) -> Any:
-        """The system, which is closed."""
+        """The system, which closes over no values, so that equal systems have equal keys."""
         return (type(self), self.takes, self.system)
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
@@ -426,7 +426,7 @@ class _Root(_Solution):
 
     @property
     def key(self) -> Any:
-        """The equation and the solver of its tangent, which are closed."""
+        """The equation and the solver of its tangent, which close over no values, so that equal ones have equal keys."""
         return (type(self), self.takes, self.equation, self.tangent_solve)
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
@@ -468,7 +468,7 @@ def _solved(
         tracked = next((x for x in values if getattr(x, "is_tracked", False)), None)
         if tracked is None:
             return solver.packed(values, aux)
-        leaves = [tracked]  # which the functions close over
+        leaves = [tracked]  # a tracked tensor that the functions close over
     if builder is not None:
         results: Sequence[Any] = [TracedTensor(builder, value) for value in write(builder)]
     else:
@@ -482,7 +482,7 @@ def _solved(
 def _require_functions(name: str, **functions: Any) -> None:
     for what, fn in functions.items():
         if not callable(fn):
-            raise InvalidConfigError(f"{name}: {what} is a function, got {fn!r:.60}")
+            raise InvalidConfigError(f"{name}: {what} must be a function, got {fn!r:.60}")
 
 
 def custom_linear_solve(
@@ -731,10 +731,12 @@ def fixed_point(
     _require_functions(name, f=f)
     if not (rtol is None or rtol >= 0) or not atol >= 0:
         raise InvalidConfigError(
-            f"{name}: tolerances are at least 0, got rtol={rtol} and atol={atol}"
+            f"{name}: tolerances must be at least 0, got rtol={rtol} and atol={atol}"
         )
     if type(max_steps) is not int or max_steps < 1:
-        raise InvalidConfigError(f"{name}: max_steps is an integer from 1, got {max_steps!r:.60}")
+        raise InvalidConfigError(
+            f"{name}: max_steps must be an integer from 1, got {max_steps!r:.60}"
+        )
     leaves, tree = flatten(x0)
     leaves = [as_operand(leaf) for leaf in leaves]
     space = _Space.of(name, "x0", leaves, tree)

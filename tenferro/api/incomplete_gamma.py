@@ -64,7 +64,7 @@ BINET = (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12
 """x times (log Gamma(x) less its leading terms) in powers of 1 / x^2, highest first (DLMF 5.11.1)."""
 
 DIRECT = 1e-15
-"""Bound of the arguments of which densities are powers."""
+"""Largest |x| at which densities are computed as a power of x times a constant, because e^-x rounds to 1."""
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 

@@ -76,9 +76,8 @@ def getitem(x: Any, index: Index) -> Any:
     if arrays:
         return _advanced(x, entries, arrays, array_axes)
     if len(kept_axes) == len(x.shape) and not all(map(is_exact, x.shape)):
-        return expand_dims(
-            x, tuple(new_axes)
-        )  # because the data decide extents, which do not form a shape
+        # Extents depend on the data, so that a reshape has no target shape.
+        return expand_dims(x, tuple(new_axes))
     shape = tuple(extent for axis, extent in enumerate(x.shape) if axis in kept_axes)
     for axis in new_axes:
         shape = (*shape[:axis], 1, *shape[axis:])
@@ -152,7 +151,7 @@ def expanded(x: Any, index: Index) -> tuple[Any, list[Any]]:
                 continue
             if not dtype.is_integer:
                 raise DTypeError(
-                    f"indexing: an index is an integer, slice, None, Ellipsis, "
+                    f"indexing: an index must be an integer, slice, None, Ellipsis, "
                     f"integer array or mask, got {entry!r:.60}"
                 )
         entries.append(entry)
@@ -201,7 +200,7 @@ def _written_out(x: Tensor, entries: list[Any]) -> list[Any]:
     """Expand the Ellipsis into slices, one per axis that no entry indexes; an Ellipsis for no axis stays."""
     dots = sum(entry is Ellipsis for entry in entries)
     if dots > 1:
-        raise InvalidConfigError("indexing: an index has at most one Ellipsis")
+        raise InvalidConfigError("indexing: an index must have at most one Ellipsis")
     used = _axis_count(entries)
     rank = len(x.shape)
     if used > rank:
@@ -277,15 +276,15 @@ def slice_bounds(entry: slice, extent: Any, axis: int) -> tuple[Any, Any, int]:
     try:
         stride = 1 if entry.step is None else operator.index(entry.step)
     except (TypeError, ConcretizationError):
-        raise InvalidConfigError(f"a slice's step is an integer, got {entry.step!r}") from None
+        raise InvalidConfigError(f"a slice's step must be an integer, got {entry.step!r}") from None
     if stride == 0:
-        raise InvalidConfigError("a slice's step is not zero")
+        raise InvalidConfigError("a slice's step must not be zero")
     if is_static(extent):
         try:
             start, limit, stride = entry.indices(extent)
         except (TypeError, ConcretizationError):
             raise InvalidConfigError(
-                f"a slice's bounds are integers, got {entry}; use dynamic_slice for traced starts"
+                f"a slice's bounds must be integers, got {entry}; use dynamic_slice for traced starts"
             ) from None
         return start, (max(limit, start) if stride > 0 else limit), stride
     if stride < 0:
@@ -418,7 +417,7 @@ def from_start(index: Any, x: Tensor, axis: int) -> Any:
 def take(
     a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None, mode: str = "raise"
 ) -> Any:
-    """Gather the slices of a at `indices` along `axis`; of the flattened a for an axis of None.
+    """Gather the slices of `a` at `indices` along `axis`; of the flattened `a` if `axis` is None.
 
     Args:
         mode: "raise" counts negative indices from the end, refuses concrete indices outside the axis, and clamps
@@ -436,12 +435,12 @@ def take(
     """
     refuse("take", "out", out)
     if mode not in ("raise", "wrap", "clip"):
-        raise InvalidConfigError(f'take: mode is "raise", "wrap" or "clip", got {mode!r}')
+        raise InvalidConfigError(f'take: mode must be "raise", "wrap" or "clip", got {mode!r}')
     x, axis = flattened(a, axis)
     axis = normalize_axis("take", axis, len(x.shape))
     index = as_operand(indices)
     if not spec_of(index).dtype.is_integer:
-        raise DTypeError(f"take: indices are integers, got {spec_of(index)}")
+        raise DTypeError(f"take: indices must be integers, got {spec_of(index)}")
     extent: Any = x.shape[axis] if is_static(x.shape[axis]) else shape_of(x, axis)
     if mode == "clip":
         index = minimum(maximum(as_int64(index), 0), subtract(extent, 1))
@@ -467,7 +466,7 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
     x, axis = flattened(arr, axis)
     indices = as_operand(indices)
     if not spec_of(indices).dtype.is_integer:
-        raise DTypeError(f"take_along_axis: indices are integers, got {spec_of(indices)}")
+        raise DTypeError(f"take_along_axis: indices must be integers, got {spec_of(indices)}")
     axis = normalize_axis("take_along_axis", axis, len(x.shape))
     rank = len(x.shape)
     shape = list(x.shape)

@@ -111,7 +111,7 @@ def _from_start(name: str, index: Any, extent: int, last: int) -> Any:
 
 
 def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
-    """Return arr without the indices `obj` along `axis`; arr is flattened first for an axis of None.
+    """Return arr without the indices `obj` along `axis`; arr is flattened first if `axis` is None.
 
     Args:
         obj: an integer, a slice, a mask, or a vector of integers; known when traced.
@@ -131,7 +131,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
 
 
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Any:
-    """Return arr with values inserted before the indices `obj` along `axis`; flattened first for None.
+    """Return arr with values inserted before the indices `obj` along `axis`; arr is flattened first if `axis` is None.
 
     The values are converted to arr's dtype. They broadcast to one slice for each index.
 
@@ -175,7 +175,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
 
 
 def resize(a: ArrayLike, new_shape: int | Sequence[int]) -> Any:
-    """Repeat the elements of a in row-major order to fill `new_shape`; zeros if a is empty.
+    """Repeat the elements of `a` in row-major order to fill `new_shape`; zeros if `a` is empty.
 
     Raises:
         InvalidConfigError: a negative extent.
@@ -186,7 +186,7 @@ def resize(a: ArrayLike, new_shape: int | Sequence[int]) -> Any:
     """
     shape = (new_shape,) if isinstance(new_shape, int) else tuple(new_shape)
     if any(extent < 0 for extent in shape):
-        raise InvalidConfigError(f"resize: extents are at least 0, got {shape}")
+        raise InvalidConfigError(f"resize: extents must be at least 0, got {shape}")
     x = ravel(a)
     count, extent = math.prod(shape), _known("resize", x, 0)
     if not extent or not count:
@@ -211,7 +211,7 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Any = None) -> Any:
     if len(x.shape) != 1 or axis not in (None, 0, -1, (0,), (-1,)):
         raise ShapeError(f"trim_zeros: takes a vector, got {spec_of(x)} and axis {axis}")
     if set(trim.lower()) - set("fb"):
-        raise InvalidConfigError(f'trim_zeros: trim is of "f" and "b", got {trim!r}')
+        raise InvalidConfigError(f'trim_zeros: trim must consist of "f" and "b", got {trim!r}')
     kept = np.flatnonzero(elements(x, "trim_zeros", "slice by known bounds"))
     start, stop = (int(kept[0]), int(kept[-1]) + 1) if kept.size else (x.shape[0], x.shape[0])
     if not kept.size:
@@ -246,7 +246,7 @@ def compress(
     condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: None = None, *, size: int | None = None,
     fill_value: ArrayLike = 0,
 ) -> Any:  # fmt: skip
-    """Return the slices of a along `axis` where condition is true; if `axis` is None, a is flattened.
+    """Return the slices of `a` along `axis` where condition is true; if `axis` is None, `a` is flattened.
 
     Args:
         size: the number of slices: the first ones, or padded by fill_value; needed where condition is traced.
@@ -260,7 +260,7 @@ def compress(
     refuse("compress", "out", out)
     mask = as_operand(condition)
     if len(mask.shape) != 1:
-        raise ShapeError(f"compress: the condition is a vector, got {spec_of(mask)}")
+        raise ShapeError(f"compress: the condition must be a vector, got {spec_of(mask)}")
     x, axis = flattened(a, axis)
     axis = normalize_axis("compress", axis, len(x.shape))
     if is_static(mask.shape[0]) and is_static(x.shape[axis]) and mask.shape[0] > x.shape[axis]:
@@ -296,7 +296,7 @@ def _require_new(name: str, inplace: bool) -> None:
 def put(
     a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True
 ) -> Any:
-    """Return a with v at the indices `ind` of its flattened elements; v repeats as often as needed.
+    """Return `a` with v at the indices `ind` of its flattened elements; v repeats as often as needed.
 
     Args:
         mode: "clip" or "wrap" for indices outside; None refuses known ones and drops traced ones.
@@ -317,7 +317,7 @@ def put(
     elif mode == "clip":
         index = clip(index, 0, max(count - 1, 0))
     elif mode not in (None, "raise"):
-        raise InvalidConfigError(f'put: mode is None, "clip" or "wrap", got {mode!r}')
+        raise InvalidConfigError(f'put: mode must be None, "clip" or "wrap", got {mode!r}')
     if index.shape[0] == 0 or values.shape[0] == 0:
         return x
     values = resize(values, index.shape[0])
@@ -349,7 +349,7 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = T
 
 
 def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True) -> Any:
-    """Return a with its main diagonal replaced by val, whose elements repeat as often as needed.
+    """Return `a` with its main diagonal replaced by val, whose elements repeat as often as needed.
 
     Args:
         wrap: whether the diagonal of a tall matrix starts again after a row that it skips.
@@ -399,7 +399,7 @@ def put_along_axis(
     axis = normalize_axis("put_along_axis", axis, len(x.shape))
     index = as_operand(indices)
     if not spec_of(index).dtype.is_integer:
-        raise DTypeError(f"put_along_axis: indices are integers, got {spec_of(index)}")
+        raise DTypeError(f"put_along_axis: indices must be integers, got {spec_of(index)}")
     shape = (*x.shape[:axis], index.shape[axis], *x.shape[axis + 1 :])
     index = broadcast_to(index, shape)
     grid: list[Any] = [*np.ix_(*[np.arange(extent) for extent in shape])]

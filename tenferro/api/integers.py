@@ -80,7 +80,7 @@ def lcm(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[Ufu
 
 def _weights(name: str, bitorder: str) -> Any:
     if bitorder not in ("big", "little"):
-        raise InvalidConfigError(f'{name}: bitorder is "big" or "little", got {bitorder!r}')
+        raise InvalidConfigError(f'{name}: bitorder must be "big" or "little", got {bitorder!r}')
     places = np.arange(8, dtype=np.uint8)
     return places[::-1].copy() if bitorder == "big" else places
 

@@ -76,7 +76,7 @@ def jit(
     an executor was passed: then the executor runs the program on their arrays, and the results are eager constants.
 
     Raises:
-        DTypeError: an argument that is neither an array nor static, by its name.
+        DTypeError: an argument that is neither an array nor static, which the error names.
         InvalidConfigError: a static argument is not hashable, or is a tensor.
         UnsupportedError: an executor was passed, and an eager tensor's derivatives would be lost.
 
@@ -145,9 +145,9 @@ class StaticParameters(NamedTuple):
         names = [argnames] if isinstance(argnames, str) else list(argnames)
         positions = list(argnums) if isinstance(argnums, Sequence) else [argnums]
         if not all(isinstance(i, int | np.integer) and not isinstance(i, bool) for i in positions):
-            raise InvalidConfigError(f"{kind}: static_argnums are integers, got {argnums!r}")
+            raise InvalidConfigError(f"{kind}: static_argnums must be integers, got {argnums!r}")
         if not all(isinstance(name, str) for name in names):
-            raise InvalidConfigError(f"{kind}: static_argnames are names, got {argnames!r}")
+            raise InvalidConfigError(f"{kind}: static_argnames must be names, got {argnames!r}")
         if not positions and not names:
             return cls(frozenset(), frozenset())
         parameters = parameter_names(fn)
@@ -354,7 +354,7 @@ class Jitted(Generic[P, R]):
         return unflatten(out_tree, [adopt(np.asarray(y)) for y in results])
 
     def _run(self, program: GraphProgram, leaves: Sequence[Any]) -> Any:
-        """Run on leaves, if the executor can."""
+        """Run a program on leaves; on trees if the executor has no `run_leaves`."""
         run_leaves = getattr(self._executor, "run_leaves", None)
         if run_leaves is not None:
             return run_leaves(program, leaves)

@@ -139,9 +139,9 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, axis: int = -1, **options: Any) -> A
 
 
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Any:
-    """Multiply all pairs of elements, as in NumPy: a's along rows, b's along columns, both flattened.
+    """Multiply all pairs of elements, as in NumPy: those of `a` along rows, those of `b` along columns, both flattened.
 
-    `linalg.outer` takes vectors only, as the Array API standard has it.
+    `linalg.outer` takes vectors only, as in the Array API standard.
 
     >>> import tenferro as tnf
     >>> tnf.outer([[1, 2]], [10, 20, 30])
@@ -162,10 +162,10 @@ def trace(
 ) -> Any:
     """Sum over a diagonal of two axes, as in NumPy; narrow integers are summed in 64 bits.
 
-    `linalg.trace` takes the last two axes, as the Array API standard has it.
+    `linalg.trace` takes the last two axes, as in the Array API standard.
 
     Raises:
-        AxisError: the two axes are equal, or a has fewer than two.
+        AxisError: the two axes are equal, or `a` has fewer than two.
 
     >>> import tenferro as tnf
     >>> tnf.trace([[1.0, 2.0], [3.0, 4.0]])

@@ -73,7 +73,7 @@ def astype(
 
 @planned
 def reshape(a: ArrayLike, /, shape: Shape, order: str = "C", *, copy: bool | None = None) -> Any:
-    """Return a's elements with a new shape, one extent of which may be -1.
+    """Return `a`'s elements with a new shape, one extent of which may be -1.
 
     `order="C"` varies the last axis fastest, as NumPy does by default; `order="F"` the first,
     which is the bare op. Either is free for data stored in that order.
@@ -88,7 +88,7 @@ def reshape(a: ArrayLike, /, shape: Shape, order: str = "C", *, copy: bool | Non
     """
     x = as_operand(a)
     if order not in ("C", "F"):
-        raise InvalidConfigError(f'reshape: order is "C" or "F", got {order!r}')
+        raise InvalidConfigError(f'reshape: order must be "C" or "F", got {order!r}')
     wanted = _complete_shape(tuple(shape) if isinstance(shape, tuple | list) else (shape,), x)
     if wanted == x.shape:
         return x
@@ -129,7 +129,7 @@ def _complete_shape(shape: tuple[Any, ...], x: Tensor) -> tuple[Any, ...]:
 
 @planned
 def ravel(a: ArrayLike, order: str = "C") -> Any:
-    """Arrange all of a's elements along one axis.
+    """Arrange all of `a`'s elements along one axis.
 
     >>> ravel([[1, 2], [3, 4]])
     array([1, 2, 3, 4])
@@ -144,7 +144,7 @@ def flattened(a: ArrayLike, axis: Axis) -> tuple[Any, Any]:
 
 @planned
 def permute_dims(a: ArrayLike, axes: Sequence[int] | None = None) -> Any:
-    """Permute the axes: axis i of the result is axis axes[i] of a; None reverses them.
+    """Permute the axes: axis i of the result is axis axes[i] of `a`; None reverses them.
 
     Raises:
         AxisError, ShapeError: unless `axes` names each axis once.
@@ -174,7 +174,7 @@ def matrix_transpose(x: ArrayLike, /) -> Any:
 
 @planned
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Any:
-    """Swap two axes of a.
+    """Swap two axes of `a`.
 
     >>> swapaxes([[1, 2], [3, 4]], 0, 1)
     array([[1, 3],
@@ -189,7 +189,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Any:
 
 @planned
 def moveaxis(a: ArrayLike, source: Axis, destination: Axis) -> Any:
-    """Move axes `source` of a to positions `destination`; the others keep their order.
+    """Move axes `source` of `a` to positions `destination`; the others keep their order.
 
     Raises:
         AxisError: unless both have equally many axes, each once.
@@ -219,7 +219,7 @@ def moveaxis(a: ArrayLike, source: Axis, destination: Axis) -> Any:
 
 
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Any:
-    """Move `axis` of a to before axis `start`, counted before the move.
+    """Move `axis` of `a` to before axis `start`, counted before the move.
 
     Raises:
         AxisError: an axis outside the rank.
@@ -258,7 +258,7 @@ def expand_dims(a: ArrayLike, axis: Axis = 0) -> Any:
 
 @planned
 def squeeze(a: ArrayLike, axis: Axis = None) -> Any:
-    """Remove the named axes of extent 1, or all such axes for None.
+    """Remove the named axes of extent 1, or all such axes if `axis` is None.
 
     Raises:
         ShapeError: a named axis of another extent.
@@ -281,7 +281,7 @@ def concat(
     arrays: Sequence[Any], /, axis: int | None = 0, out: None = None, *, dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> Any:  # fmt: skip
-    """Join the arrays along `axis`; flattened first for an axis of None.
+    """Join the arrays along `axis`; they are flattened first if `axis` is None.
 
     Args:
         dtype: dtype of the result; by default the promoted dtype of the arrays.
@@ -323,7 +323,7 @@ def cast_dtype(name: str, operands: Sequence[Any], dtype: DTypeLike | None, cast
     wanted = DType.of(dtype)
     if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
         raise InvalidConfigError(
-            f'{name}: casting is "no", "equiv", "safe", "same_kind" or "unsafe", got {casting!r}'
+            f'{name}: casting must be "no", "equiv", "safe", "same_kind" or "unsafe", got {casting!r}'
         )
     for operand in operands:
         own = spec_of(operand).dtype
@@ -463,7 +463,7 @@ def slice_axis(x: Tensor, axis: int, start: int, stop: ArrayLike) -> Any:
 
 @planned
 def flip(m: ArrayLike, axis: Axis = None) -> Any:
-    """Reverse the order of m along the named axes; along all for None.
+    """Reverse the order of m along the named axes; along all axes if `axis` is None.
 
     >>> flip([[1, 2], [3, 4]], 1)
     array([[2, 1],
@@ -475,7 +475,7 @@ def flip(m: ArrayLike, axis: Axis = None) -> Any:
 
 
 def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
-    """Shift the elements of a by `shift` along `axis`, cyclically.
+    """Shift the elements of `a` by `shift` along `axis`, cyclically.
 
     Raises:
         InvalidConfigError: unless there is one shift per axis, an integer; several along one axis add up.
@@ -515,7 +515,7 @@ def _shift(value: Any) -> int:
     except ConcretizationError:
         raise
     except TypeError:
-        raise InvalidConfigError(f"roll: shift is an integer, got {value!r:.60}") from None
+        raise InvalidConfigError(f"roll: shift must be an integer, got {value!r:.60}") from None
 
 
 def tile(A: ArrayLike, reps: int | Sequence[int]) -> Any:  # noqa: N803  # because NumPy calls it so
@@ -540,10 +540,10 @@ def tile(A: ArrayLike, reps: int | Sequence[int]) -> Any:  # noqa: N803  # becau
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """Extract the elements a[i, i + offset] of the two axes, along a last axis, as in NumPy.
 
-    `linalg.diagonal` takes the last two axes, as the Array API standard has it.
+    `linalg.diagonal` takes the last two axes, as in the Array API standard.
 
     Raises:
-        AxisError: the two axes are equal, or a has fewer than two.
+        AxisError: the two axes are equal, or `a` has fewer than two.
         NonStaticShapeError: data-dependent extents that differ, or with an offset.
 
     >>> diagonal([[0, 1, 2], [3, 4, 5], [6, 7, 8]], 1)
@@ -576,7 +576,7 @@ def extract_diag(x: ArrayLike, /, axis_a: int = 0, axis_b: int = 1) -> Any:
     `diagonal` puts the diagonal last, and takes an offset and rectangles.
 
     Raises:
-        ShapeError: the extents differ. AxisError: the axes are one, or x lacks them.
+        ShapeError: the extents differ. AxisError: the axes are equal, or outside the rank of x.
 
     >>> extract_diag([[1, 2], [3, 4]])
     array([1, 4])
@@ -593,7 +593,7 @@ def embed_diag(x: ArrayLike, /, axis_a: int = 0, axis_b: int = 1) -> Any:
     It is the adjoint of `extract_diag`.
 
     Raises:
-        ShapeError: x has no axes. AxisError: the axes are one, or not axes of the result.
+        ShapeError: x has no axes. AxisError: the axes are equal, or outside the rank of the result.
 
     >>> embed_diag([1, 4])
     array([[1, 0],

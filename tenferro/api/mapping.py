@@ -106,7 +106,7 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     if spec_of(index).dtype.is_bool:
         index = convert(index, DType.I64)
     if not spec_of(index).dtype.is_integer:
-        raise DTypeError(f"choose: indices are integers, got {spec_of(index)}")
+        raise DTypeError(f"choose: indices must be integers, got {spec_of(index)}")
     options = promote(*choices)
     index = within("choose", index, len(options), mode)
     index, *options = broadcast_arrays(index, *options)
@@ -195,7 +195,9 @@ _SIGNATURE = re.compile(
 
 def _core_axes(signature: str) -> tuple[list[list[str]], list[list[str]]]:
     if not _SIGNATURE.fullmatch(signature):
-        raise InvalidConfigError(f'vectorize: a signature is like "(n),(n)->()", got {signature!r}')
+        raise InvalidConfigError(
+            f'vectorize: a signature must have the form "(n),(n)->()", got {signature!r}'
+        )
     sides = signature.split("->")
     named = [re.findall(r"\(([^)]*)\)", side) for side in sides]
     operands, results = (

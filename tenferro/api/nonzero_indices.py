@@ -14,11 +14,11 @@ __all__ = ["nonzero_indices"]
 
 
 def nonzero_indices(a: ArrayLike) -> tuple[Any, ...]:
-    """Return the indices of a's nonzero elements, one int64 vector for each axis, in row-major order.
+    """Return the indices of `a`'s nonzero elements, one int64 vector for each axis, in row-major order.
 
     Raises:
-        ShapeError: a has rank 0.
-        DataDependentShapeError: a belongs to a trace.
+        ShapeError: `a` has rank 0.
+        DataDependentShapeError: `a` belongs to a trace.
 
     >>> nonzero_indices(np.array([[0, 3], [5, 0]]))
     (array([0, 1]), array([1, 0]))

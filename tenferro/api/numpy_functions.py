@@ -65,7 +65,7 @@ def _reciprocal(x: Tensor, /, **options: Unpack[UfuncOptions]) -> Any:
     x = as_operand(x)
     if not spec_of(x).dtype.is_inexact:
         raise UnsupportedError(
-            f"np.reciprocal of {spec_of(x)} is an integer; use 1 / x, or convert x to a float dtype"
+            f"np.reciprocal of integers, got {spec_of(x)}, would be an integer; use 1 / x, or convert x to a float dtype"
         )
     return elementwise.reciprocal(x, **options)
 

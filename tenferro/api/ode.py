@@ -241,7 +241,7 @@ class _Closed:
         self._is_active = [spec_of(x).dtype.is_inexact for x in self.operands]
 
     def __call__(self, y: Tensor, t: Tensor, operands: Sequence[Any]) -> Any:
-        """Return its value, with `operands` in place of this object's operands."""
+        """Return the function's value, with `operands` in place of this object's operands."""
         consts, leaves = operands[: self.count], operands[self.count :]
         builder = current_builder() or next(
             (x.builder for x in (y, t, *operands) if isinstance(x, TracedTensor)), None
@@ -252,16 +252,16 @@ class _Closed:
         return TracedTensor(builder, self.part.emit(builder.graph, values)[0])
 
     def bound(self, operands: Sequence[Any]) -> RightHandSide:
-        """Return it as a function of (y, t)."""
+        """Return the right-hand side with these operands, as a function of (y, t)."""
         return lambda y, t: self(y, t, operands)
 
     def split(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Return the operands with derivatives, and the operands without."""
+        """Return the operands that have derivatives, and the operands that have none."""
         pairs = list(zip(operands, self._is_active, strict=True))
         return [x for x, active in pairs if active], [x for x, active in pairs if not active]
 
     def joined(self, active: Sequence[Any], others: Sequence[Any]) -> list[Any]:
-        """Return the operands in their order."""
+        """Return the operands in their original order, from the two lists that `split` returns."""
         first, second = iter(active), iter(others)
         return [next(first if is_active else second) for is_active in self._is_active]
 
@@ -291,13 +291,13 @@ class _Options:
             is_number = isinstance(value, int | float | np.floating | np.integer)
             if not is_number or not (value > 0 if name in ("mxstep", "hmax") else value >= 0):
                 raise InvalidConfigError(
-                    f"odeint: {name} is a number, not a tensor, and not negative, got {value!r:.60}"
+                    f"odeint: {name} must be a number, not a tensor, and not negative, got {value!r:.60}"
                 )
         if not rtol and not atol:
             raise InvalidConfigError("odeint: rtol and atol are both 0; one has to be positive")
         if method not in METHODS:
             raise InvalidConfigError(
-                f"odeint: method is one of {', '.join(METHODS)}, got {method!r:.60}"
+                f"odeint: method must be one of {', '.join(METHODS)}, got {method!r:.60}"
             )
         return cls(float(rtol), float(atol), float(mxstep), float(hmax), method)
 
@@ -345,7 +345,7 @@ def _start(
 
 
 def _continues(state: tuple[Any, ...], count: Tensor, target: Tensor, options: _Options) -> Any:
-    """Return whether the target is ahead, and a step towards it possible and allowed."""
+    """Return whether the target is ahead, t + h differs from t, and steps are left."""
     t, h = state[2], state[3]
     continues = (t < target) & (t + h > t)
     return continues if options.mxstep == math.inf else continues & (count < options.mxstep)
@@ -593,7 +593,7 @@ def _derivative(derivative: str | None, method: str, has_event: bool) -> str:
         return "adjoint" if method == "dopri5" and not has_event else "discrete"
     if derivative not in DERIVATIVES:
         raise InvalidConfigError(
-            f"odeint: derivative is one of {', '.join(DERIVATIVES)}, got {derivative!r:.60}"
+            f"odeint: derivative must be one of {', '.join(DERIVATIVES)}, got {derivative!r:.60}"
         )
     if derivative == "adjoint" and method != "dopri5":
         raise InvalidConfigError(
@@ -618,7 +618,7 @@ def _times(t: ArrayLike) -> Any:
     if not spec.dtype.is_float:
         raise DTypeError(f"odeint: t must be real and floating-point, got {spec}")
     if spec.rank != 1 or not isinstance(spec.shape[0], int) or not spec.shape[0]:
-        raise ShapeError(f"odeint: t is a vector of at least one time, got {spec}")
+        raise ShapeError(f"odeint: t must be a vector of at least one time, got {spec}")
     if not is_traced(times) and not (np.diff(np.asarray(times)) > 0).all():
         raise InvalidConfigError(
             "odeint: the times t must be strictly increasing; for a solution backward in time, integrate "
@@ -638,17 +638,17 @@ def _event(
     """
     if times.shape != (2,):
         raise ShapeError(
-            f"odeint: with an event, t is [start, end], got {spec_of(times)}; for states before the event, "
+            f"odeint: with an event, t must be [start, end], got {spec_of(times)}; for states before the event, "
             "integrate to its time without one"
         )
     if not callable(event):
-        raise InvalidConfigError(f"odeint: event is a function, got {event!r:.60}")
+        raise InvalidConfigError(f"odeint: event must be a function, got {event!r:.60}")
     closed = _Closed(
         lambda y, time, *args: event(state.tree_of(y), time, *args), state, times, args
     )
     if closed.type.rank or not closed.type.dtype.is_float:
         kind = ShapeError if closed.type.rank else DTypeError
-        raise kind(f"odeint: event returns a real scalar, got {closed.type}")
+        raise kind(f"odeint: event must return a real scalar, got {closed.type}")
     return closed
 
 

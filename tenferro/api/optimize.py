@@ -248,7 +248,7 @@ class _Parameters:
         """Return the lower and the upper bound of each element."""
         if not isinstance(bounds, tuple | list) or len(bounds) != 2:
             raise InvalidConfigError(
-                f"{self.name}: bounds are two trees (lower, upper), got {bounds!r:.60}"
+                f"{self.name}: bounds must be two trees (lower, upper), got {bounds!r:.60}"
             )
         if any(spec.dtype.is_complex for spec in self.specs):
             raise InvalidConfigError(
@@ -297,7 +297,9 @@ def _method(caller: str, method: Any, bounds: PyTree) -> str:
         return "bfgs" if bounds is None else "l-bfgs-b"
     name = method.lower() if isinstance(method, str) else repr(method)
     if name not in METHODS:
-        raise InvalidConfigError(f"{caller}: method is one of {', '.join(METHODS)}, got {method!r}")
+        raise InvalidConfigError(
+            f"{caller}: method must be one of {', '.join(METHODS)}, got {method!r}"
+        )
     return name
 
 

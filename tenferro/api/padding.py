@@ -66,7 +66,7 @@ def pad(
     """
     if mode not in _OPTIONS:
         modes = ", ".join(f'"{name}"' for name in _OPTIONS)
-        raise InvalidConfigError(f"pad: mode is one of {modes}, got {mode!r}")
+        raise InvalidConfigError(f"pad: mode must be one of {modes}, got {mode!r}")
     for option in options:
         if option != _OPTIONS[mode]:
             raise InvalidConfigError(f'pad: mode "{mode}" takes no {option}=')
@@ -126,7 +126,7 @@ def _width(
     try:
         low, high = map(operator.index, pair)
     except TypeError:
-        raise InvalidConfigError(f"pad: pad_width is of integers, got {pad_width!r}") from None
+        raise InvalidConfigError(f"pad: pad_width must be integers, got {pad_width!r}") from None
     if min(low, high) < 0:
         raise ShapeError(
             f"pad: pad_width {pad_width} must give two widths for each axis of {spec_of(x)}, and none is negative"
@@ -160,7 +160,7 @@ def _by_places(
 ) -> Any:
     """Gather elements by index: NumPy pads the indices along the axis in the same mode."""
     if setting[0] not in (None, "even"):
-        raise UnsupportedError(f'pad: reflect_type is "even", got {setting[0]!r}')
+        raise UnsupportedError(f'pad: reflect_type must be "even", got {setting[0]!r}')
     indices = np.pad(np.arange(_extent(mode, x, axis)), width, mode)  # pyright: ignore[reportCallIssue, reportArgumentType]  # because mode is one of NumPy's
     return take(x, indices, axis=axis)
 
@@ -210,7 +210,7 @@ def _by_statistics(
         extent if length is None else min(operator.index(length), extent) for length in lengths
     )
     if min(low, high) < 1:
-        raise InvalidConfigError(f"pad: stat_length is at least 1, got {lengths}")
+        raise InvalidConfigError(f"pad: stat_length must be at least 1, got {lengths}")
     sides: list[Any] = []
     for start, stop, count in ((0, low, width[0]), (extent - high, extent, width[1])):
         value = _STATISTICS[mode](slice_axis(x, axis, start, stop), axis=axis, keepdims=True)

@@ -176,7 +176,7 @@ def ldexp(
     x, exponent = in_one_float("ldexp", x1)[0], as_operand(x2)
     dtype = spec_of(x).dtype
     if spec_of(exponent).dtype.is_inexact:
-        raise DTypeError(f"ldexp: x2 is of integers, got {spec_of(exponent)}")
+        raise DTypeError(f"ldexp: x2 must be integers, got {spec_of(exponent)}")
     limits = ml_dtypes.finfo(dtype.accumulator.dtype)
     least, most = int(limits.minexp), int(limits.maxexp) - 1
     reach = 3 * most
@@ -349,13 +349,13 @@ def logaddexp2(
 
 
 def real_if_close(a: ArrayLike, tol: float = 100) -> Any:
-    """Return the real part of a if every imaginary part is near zero, else a.
+    """Return the real part of `a` if every imaginary part is near zero, else `a`.
 
     Args:
         tol: the tolerance, in multiples of eps if it is above 1, else absolute.
 
     Raises:
-        DataDependentShapeError: complex a of a trace: the elements decide the dtype; use `real`.
+        DataDependentShapeError: complex `a` of a trace: the elements decide the dtype; use `real`.
 
     >>> real_if_close([1.0 + 1e-15j])
     array([1.])
@@ -512,7 +512,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLik
     conditions = [as_operand(condition) for condition in condlist]
     for condition in conditions:
         if not spec_of(condition).dtype.is_bool:
-            raise DTypeError(f"select: conditions are bool, got {spec_of(condition)}")
+            raise DTypeError(f"select: conditions must be bool, got {spec_of(condition)}")
     scalars = (bool, int, float, complex)
     choices = [x if isinstance(x, scalars) else as_operand(x) for x in (*choicelist, default)]
     dtype = result_type(*choices)

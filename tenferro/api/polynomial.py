@@ -28,15 +28,15 @@ __all__ = [
 
 
 def _coefficients(name: str, a: ArrayLike) -> Any:
-    """Return a as a vector whose length is known.
+    """Return `a` as a vector whose length is known.
 
     Raises:
-        ShapeError: a has more than one axis.
+        ShapeError: `a` has more than one axis.
         NonStaticShapeError: the number of coefficients is unknown.
     """
     x = atleast_1d(a)
     if len(x.shape) > 1:
-        raise ShapeError(f"{name}: coefficients are a vector, got {spec_of(x)}")
+        raise ShapeError(f"{name}: coefficients must be a vector, got {spec_of(x)}")
     if not is_static(x.shape[0]):
         raise NonStaticShapeError(f"{name}: the number of coefficients of {spec_of(x)} is unknown")
     return x
@@ -133,7 +133,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Any:
     array([3, 2, 1])
     """
     if m < 0:
-        raise InvalidConfigError(f"polyder: the order of a derivative is at least 0, got {m}")
+        raise InvalidConfigError(f"polyder: the order of a derivative must be at least 0, got {m}")
     x = _coefficients("polyder", p)
     for _ in range(m):
         degree = x.shape[0] - 1
@@ -155,7 +155,9 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Any:
     array([2., 2., 1., 0.])
     """
     if m < 0:
-        raise InvalidConfigError(f"polyint: the order of an antiderivative is at least 0, got {m}")
+        raise InvalidConfigError(
+            f"polyint: the order of an antiderivative must be at least 0, got {m}"
+        )
     x = as_inexact(_coefficients("polyint", p))
     constants = atleast_1d(np.zeros(m, spec_of(x).dtype.real.dtype) if k is None else k)
     if constants.shape[0] == 1 and m > 1:
@@ -239,12 +241,12 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Any:
     """
     vector = as_operand(x)
     if len(vector.shape) != 1:
-        raise ShapeError(f"vander: x is a vector, got {spec_of(vector)}")
+        raise ShapeError(f"vander: x must be a vector, got {spec_of(vector)}")
     columns = vector.shape[0] if N is None else N
     if not is_static(columns):
         raise NonStaticShapeError("vander: the number of columns is unknown; give N")
     if columns < 0:
-        raise InvalidConfigError(f"vander: N is at least 0, got {columns}")
+        raise InvalidConfigError(f"vander: N must be at least 0, got {columns}")
     dtype = result_type(vector, DType.I64) if not spec_of(vector).dtype.is_inexact else spec_of(vector).dtype  # fmt: skip
     vector = convert(vector, dtype)
     column = reshape(vector, (vector.shape[0], 1))
@@ -277,9 +279,9 @@ def polyfit(
 
     vector, values = as_inexact(as_operand(x)), as_inexact(as_operand(y))
     if deg < 0:
-        raise InvalidConfigError(f"polyfit: the degree is at least 0, got {deg}")
+        raise InvalidConfigError(f"polyfit: the degree must be at least 0, got {deg}")
     if len(vector.shape) != 1 or vector.shape[0] == 0:
-        raise ShapeError(f"polyfit: x is a vector with elements, got {spec_of(vector)}")
+        raise ShapeError(f"polyfit: x must be a vector with elements, got {spec_of(vector)}")
     if len(values.shape) not in (1, 2) or values.shape[0] != vector.shape[0]:
         raise ShapeError(f"polyfit: y {spec_of(values)} does not fit x {spec_of(vector)}")
     vector, values = _in_common_dtype(vector, values)

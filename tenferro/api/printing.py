@@ -80,11 +80,11 @@ def numbered_template(
         key: int | str = next(counted) if head == "" else int(head) if head.isdigit() else head
         if key not in everything:
             raise InvalidConfigError(
-                f"{name}: the format {fmt!r} asks for {key!r}, which is not given"
+                f"{name}: the format {fmt!r} asks for {key!r}, which was not passed"
             )
         if spec and "{" in spec:
             raise InvalidConfigError(
-                f"{name}: the format {fmt!r}: a format within a format is not known here; write {spec!r} out"
+                f"{name}: the format {fmt!r}: a format within a format is not supported; write {spec!r} out"
             )
         used.add(key)
         tail = rest + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "")

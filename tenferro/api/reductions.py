@@ -102,7 +102,7 @@ def sum(
     Args:
         dtype: dtype of the sum; the elements are converted before. The sum of bools as bool is `any`.
         initial: a number that is added to the sum.
-        where: the elements to include; broadcast with a.
+        where: the elements to include; broadcast with `a`.
 
     Raises:
         AxisError: an axis outside the rank.
@@ -399,7 +399,7 @@ def _variance(
     lost: Any = convert(correction, spec_of(total).dtype)
     if is_traced(count) or is_traced(lost):
         freedom = maximum(subtract(count, lost), 0.0)
-    else:  # by NumPy, because tracing loads no executor
+    else:  # by NumPy, because tracing must not load an executor
         freedom = np.maximum(np.subtract(count, lost), 0.0)
     return divide(total, freedom), dtype.real
 
@@ -488,7 +488,7 @@ def cumulative_prod(
 def cumsum(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Any:
-    """Compute inclusive sums along `axis`; of the flattened a for None, as in NumPy.
+    """Compute inclusive sums along `axis`; of the flattened `a` if `axis` is None, as in NumPy.
 
     >>> cumsum([[1, 2], [3, 4]]), cumsum([[1, 2], [3, 4]], 0)
     (array([ 1,  3,  6, 10]), array([[1, 2],
@@ -503,7 +503,7 @@ def cumsum(
 def cumprod(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Any:
-    """Compute inclusive products along `axis`; of the flattened a for None, as in NumPy.
+    """Compute inclusive products along `axis`; of the flattened `a` if `axis` is None, as in NumPy.
 
     >>> cumprod([[1, 2], [3, 4]])
     array([ 1,  2,  6, 24])
@@ -545,8 +545,8 @@ def diff(
     """Compute differences of neighbours along `axis`, n times in succession; empty if there are too few elements.
 
     Args:
-        prepend, append: elements to join before and after a along `axis`; a number is joined once.
-            Where n is 0 the result is a, without them.
+        prepend, append: elements to join before and after `a` along `axis`; a scalar is joined as a single element
+            along `axis`. If n is 0, `a` is returned unchanged and both are ignored.
 
     Raises:
         InvalidConfigError: a negative n.
@@ -555,7 +555,7 @@ def diff(
     (array([3, 5]), array([2]), array([1, 3]))
     """
     if n < 0:
-        raise InvalidConfigError(f"diff: n is at least 0, got {n}")
+        raise InvalidConfigError(f"diff: n must be at least 0, got {n}")
     x = as_operand(a)
     axis = normalize_axis("diff", axis, len(x.shape))
     if n == 0:

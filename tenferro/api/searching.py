@@ -95,7 +95,7 @@ def sort(
     a: ArrayLike, axis: int | None = -1, kind: str | None = None, order: None = None, *, stable: bool | None = True,
     descending: bool = False,
 ) -> Any:  # fmt: skip
-    """Sort a along `axis`, or its flattened elements for None; NaN last, or first if descending.
+    """Sort `a` along `axis`, or its flattened elements if `axis` is None; NaN last, or first if descending.
 
     Args:
         kind: NumPy's name of a method; no effect.
@@ -120,14 +120,14 @@ _METHODS = (None, "quicksort", "mergesort", "heapsort", "stable")
 def _check_kind(name: str, kind: str | None, order: str | Sequence[str] | None) -> None:
     refuse(name, "order", order)
     if kind not in _METHODS:
-        raise InvalidConfigError(f"{name}: kind is one of {_METHODS}, got {kind!r}")
+        raise InvalidConfigError(f"{name}: kind must be one of {_METHODS}, got {kind!r}")
 
 
 def argsort(
     a: ArrayLike, axis: int | None = -1, kind: str | None = None, order: Any = None, *, stable: bool | None = True,
     descending: bool = False,
 ) -> Any:  # fmt: skip
-    """Find the indices that sort a along `axis`, as int64; equal elements keep their order.
+    """Find the indices that sort `a` along `axis`, as int64; equal elements keep their order.
 
     Arguments and errors are those of `sort`.
 
@@ -202,7 +202,7 @@ def partition(
 def argpartition(
     a: ArrayLike, kth: int | Sequence[int], axis: int | None = -1, kind: str = "introselect", order: None = None
 ) -> Any:  # fmt: skip
-    """Find the indices that partition a along `axis`, as int64: the indices that sort it.
+    """Find the indices that partition `a` along `axis`, as int64: the indices that sort it.
 
     Arguments and errors are those of `partition`.
 
@@ -217,7 +217,7 @@ def _check_places(
     name: str, a: ArrayLike, kth: int | Sequence[int], axis: int | None, kind: str
 ) -> None:
     if kind != "introselect":
-        raise InvalidConfigError(f'{name}: kind is "introselect", got {kind!r}')
+        raise InvalidConfigError(f'{name}: kind must be "introselect", got {kind!r}')
     x, axis = flattened(a, axis)
     extent = x.shape[normalize_axis(name, axis, len(x.shape))]
     for index in np.atleast_1d(np.asarray(kth)).tolist():
@@ -242,21 +242,21 @@ def top_k(x: ArrayLike, k: int, /, axis: int = -1) -> tuple[Any, Any]:
 def searchsorted(
     a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None
 ) -> Any:
-    """Find the insertion index of each element of v into the ascending vector a, as int64.
+    """Find the insertion index of each element of v into the ascending vector `a`, as int64.
 
     Args:
         side: "left" for before equal elements, "right" for after them.
-        sorter: the indices that sort a, if it is not ascending.
+        sorter: the indices that sort `a`, if it is not ascending.
 
     Raises:
-        ShapeError: a is not a vector.
+        ShapeError: `a` is not a vector.
         InvalidConfigError: a side that is neither "left" nor "right".
 
     >>> searchsorted([1, 2, 3], [2, 5])
     array([1, 3])
     """
     if side not in ("left", "right"):
-        raise InvalidConfigError(f'searchsorted: side is "left" or "right", got {side!r}')
+        raise InvalidConfigError(f'searchsorted: side must be "left" or "right", got {side!r}')
     vector = as_operand(a)
     if len(vector.shape) != 1:
         raise ShapeError(f"searchsorted: a must be a vector, got {spec_of(vector)}")

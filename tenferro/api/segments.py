@@ -27,14 +27,14 @@ def _reduced(
     if dtype.is_complex and dtype not in card.accepts:
         raise DTypeError(f"{name}: complex numbers have no order, got {spec_of(x)}")
     if not spec_of(ids).dtype.is_integer:
-        raise DTypeError(f"{name}: segment ids are integers, got {spec_of(ids)}")
+        raise DTypeError(f"{name}: segment ids must be integers, got {spec_of(ids)}")
     if rank < 1 or tuple(x.shape[:rank]) != tuple(ids.shape):
         raise ShapeError(f"{name}: segment ids {spec_of(ids)} do not fit data {spec_of(x)}")
     if num_segments is None:
         known = np.asarray(elements(ids, name, "give num_segments"))
         num_segments = int(known.max()) + 1 if known.size else 0
     if num_segments < 0:
-        raise InvalidConfigError(f"{name}: num_segments is at least 0, got {num_segments}")
+        raise InvalidConfigError(f"{name}: num_segments must be at least 0, got {num_segments}")
     x, ids = reshape(x, (-1, *x.shape[rank:])), reshape(ids, (-1,))
     start = np.full((num_segments, *x.shape[1:]), card.identity(dtype), dtype.dtype)
     updates = at(beside(x, start))[ids]

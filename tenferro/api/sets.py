@@ -84,15 +84,15 @@ class UniqueInverseResult(NamedTuple):
 def nonzero(
     a: ArrayLike, *, size: int | None = None, fill_value: int | Sequence[int] | None = None
 ) -> tuple[Any, ...]:
-    """Find the indices of a's nonzero elements, one int64 vector for each axis, in row-major order.
+    """Find the indices of `a`'s nonzero elements, one int64 vector for each axis, in row-major order.
 
     Args:
         size: the number of indices: the first ones, or padded; needed in a trace.
         fill_value: the padding, for all axes or for each; None is 0.
 
     Raises:
-        ShapeError: a has rank 0.
-        DataDependentShapeError: a belongs to a trace, without `size`.
+        ShapeError: `a` has rank 0.
+        DataDependentShapeError: `a` belongs to a trace, without `size`.
         InvalidConfigError: a negative size, or fill values that do not match the axes.
 
     >>> nonzero(np.array([[0, 3], [5, 0]]))
@@ -133,7 +133,7 @@ def _first_nonzero(x: Tensor, size: int, fill_value: int | Sequence[int] | None)
 
 
 def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: int | None = None) -> Any:
-    """Find the row-major indices of a's nonzero elements, as int64; see `nonzero`.
+    """Find the row-major indices of `a`'s nonzero elements, as int64; see `nonzero`.
 
     >>> flatnonzero(np.array([[0, 3], [5, 0]]))
     array([1, 2])
@@ -142,7 +142,7 @@ def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: int | None
 
 
 def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: int | None = None) -> Any:
-    """Find the indices of a's nonzero elements, one row for each, as int64; see `nonzero`.
+    """Find the indices of `a`'s nonzero elements, one row for each, as int64; see `nonzero`.
 
     >>> argwhere(np.array([[0, 3], [5, 0]]))
     array([[0, 1],
@@ -241,7 +241,7 @@ def _first_distinct(
 ) -> tuple[Any, Any, Any, Any]:
     """Find the first `size` distinct rows, their first indices, the number of each row's value, and the counts."""
     if size < 0:
-        raise InvalidConfigError(f"unique: size is at least 0, got {size}")
+        raise InvalidConfigError(f"unique: size must be at least 0, got {size}")
     extent = rows.shape[0]
     columns = reshape(rows, (extent, -1))
     if not is_static(extent) or not is_static(columns.shape[1]):
@@ -357,7 +357,7 @@ def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Any
 
 
 def repeat(a: ArrayLike, repeats: Any, axis: int | None = None) -> Any:
-    """Repeat each element of a `repeats` times along `axis`; a is flattened first for an axis of None.
+    """Repeat each element of `a` `repeats` times along `axis`; `a` is flattened first if `axis` is None.
 
     Args:
         repeats: one number, or a vector with one for each index along `axis`.
@@ -375,21 +375,21 @@ def repeat(a: ArrayLike, repeats: Any, axis: int | None = None) -> Any:
     extent = x.shape[axis]
     if isinstance(repeats, int | DimExpr):
         if isinstance(repeats, int) and repeats < 0:
-            raise InvalidConfigError(f"repeat: repeats is at least 0, got {repeats}")
+            raise InvalidConfigError(f"repeat: repeats must be at least 0, got {repeats}")
         wide = expand_dims(x, axis=axis + 1)
         shape = (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :])
         merged = (*x.shape[:axis], extent * repeats, *x.shape[axis + 1 :])
         return reshape(broadcast_to(wide, shape), merged)
     counts = as_operand(repeats)
     if not spec_of(counts).dtype.is_integer:
-        raise DTypeError(f"repeat: repeats are integers, got {spec_of(counts)}")
+        raise DTypeError(f"repeat: repeats must be integers, got {spec_of(counts)}")
     if len(counts.shape) > 1 or (counts.shape and counts.shape[0] not in (1, extent)):
         raise ShapeError(
             f"repeat: repeats {spec_of(counts)} do not fit axis {axis} of {spec_of(x)}"
         )
     numbers = elements(counts, "repeat", "give the numbers as a NumPy array")
     if (numbers < 0).any():
-        raise InvalidConfigError(f"repeat: repeats are at least 0, got {numbers.min()}")
+        raise InvalidConfigError(f"repeat: repeats must be at least 0, got {numbers.min()}")
     if not counts.shape or counts.shape[0] != extent:
         return repeat(x, int(numbers.reshape(())), axis=axis)
     return take(x, np.repeat(np.arange(extent), numbers.astype(np.int64)), axis=axis)
@@ -416,14 +416,15 @@ def isin(
     array([ True, False,  True])
     """
     if kind not in (None, "sort", "table"):
-        raise InvalidConfigError(f'isin: kind is None, "sort" or "table", got {kind!r}')
+        raise InvalidConfigError(f'isin: kind must be None, "sort" or "table", got {kind!r}')
     sides = [
         x if isinstance(x, bool | int | float | complex) else as_operand(x)
         for x in (element, test_elements)
     ]
     dtype = result_type(*sides)
     if dtype is DType.F64 and of_both_signs(*sides):
-        # Members are nonnegative and have equal bits; the common dtype cannot represent both exactly.
+        # One side is uint64 and the other is signed: two such integers are equal only if both are
+        # nonnegative and their 64 bits agree. The common dtype, float64, is not exact for either.
         sides = [bits64(x) for x in sides]
         is_member = logical_and(isin(*sides), greater_equal(sides[0], 0))
         return logical_not(is_member) if invert else is_member

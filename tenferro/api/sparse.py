@@ -155,7 +155,7 @@ def sparse_jacobian(
         context, executor: as for `grad`.
 
     Raises:
-        DTypeError: arguments that are not real, or a result that is not a real tensor, by name.
+        DTypeError: arguments that are not real, or a result that is not a real tensor, which the error names.
         NonStaticShapeError: a symbolic extent.
         UnsupportedError: inside a trace; a pattern with too many nonzeros.
 
@@ -241,7 +241,7 @@ def sparse_hessian(
 
 def _require_choice(name: str, mode: str, modes: Sequence[str]) -> None:
     if mode not in modes:
-        raise InvalidConfigError(f"{name}: mode is one of {', '.join(modes)}, got {mode!r}")
+        raise InvalidConfigError(f"{name}: mode must be one of {', '.join(modes)}, got {mode!r}")
 
 
 def _csr(matrix: Any) -> Any:

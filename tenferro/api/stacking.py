@@ -115,7 +115,7 @@ def column_stack(tup: Sequence[Any]) -> Any:
 
 
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
-    """Append the values to arr along `axis`; both are flattened first for an axis of None.
+    """Append the values to arr along `axis`; both are flattened first if `axis` is None.
 
     >>> append([1, 2], [[3], [4]])
     array([1, 2, 3, 4])
@@ -126,7 +126,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
 
 
 class _Joined:
-    """Joins its indices, as `numpy.r_`."""
+    """An object whose indexing joins the indices, as that of `numpy.r_` does."""
 
     def __init__(self, axis: int, rank: int, insertion: int) -> None:
         self._defaults = (axis, rank, insertion)
@@ -151,7 +151,7 @@ class _Joined:
             numbers = ()
         if not 1 <= len(numbers) <= 3:
             raise InvalidConfigError(
-                f'{self!r}: a directive is "axis", "axis,rank" or "axis,rank,place" in numbers, got {text!r}'
+                f'{self!r}: a directive must be "axis", "axis,rank" or "axis,rank,place" in numbers, got {text!r}'
             )
         axis, rank, insertion = (*numbers, *self._defaults[len(numbers) :])
         return axis, rank, insertion

@@ -56,7 +56,7 @@ def normalize_argnums(name: str, argnums: int | Sequence[int], args: Any) -> tup
     result: list[int] = []
     for position in positions:
         if isinstance(position, bool) or not hasattr(position, "__index__"):
-            raise InvalidConfigError(f"{name}: argnums are integers, got {position!r}")
+            raise InvalidConfigError(f"{name}: argnums must be integers, got {position!r}")
         if not -len(args) <= position < len(args):
             raise InvalidConfigError(
                 f"{name}: argnums {argnums} names argument {position}, and there are {len(args)}; "
@@ -72,7 +72,7 @@ def checked_leaves(name: str, tree: PyTree, what: str) -> tuple[list[Any], TreeD
     """Return leaves that can be differentiated with respect to, their structure, and their names.
 
     Raises:
-        DTypeError: a leaf that is not a tensor, or an integer or bool one, by name.
+        DTypeError: a leaf that is not a tensor, or an integer or bool one, which the error names.
     """
     leaves, treedef = flatten(tree)
     names = [f"{what}{path}" for path in leaf_paths(tree)]
@@ -169,7 +169,7 @@ class Stage:
         if has_aux:
             if not isinstance(result, tuple) or len(result) != 2:
                 raise ArityError(
-                    f"{self.name}: with has_aux the function returns (result, aux), "
+                    f"{self.name}: with has_aux the function must return (result, aux), "
                     f"got {type(result).__name__}"
                 )
             result, self.aux = result
@@ -204,7 +204,7 @@ class Stage:
         """Require real results, or if holomorphic, complex arguments and results.
 
         Raises:
-            DTypeError: by name.
+            DTypeError: another dtype; the error names the result or argument.
         """
         for value, name in zip(self.outputs, self.out_names, strict=True):
             spec = self.type_of(value)
@@ -224,7 +224,7 @@ class Stage:
         """Require complex arguments.
 
         Raises:
-            DTypeError: by name.
+            DTypeError: an argument is real; the error names it.
         """
         for value, name in zip(self.primals, self.names, strict=True):
             if not self.type_of(value).dtype.is_complex:
@@ -236,7 +236,7 @@ class Stage:
         """Require real arguments.
 
         Raises:
-            DTypeError: by name.
+            DTypeError: an argument is complex; the error names it.
         """
         for value, name in zip(self.primals, self.names, strict=True):
             if self.type_of(value).dtype.is_complex:
@@ -318,7 +318,7 @@ class Stage:
         if runtime is not None:
             if self.executor is not None:
                 raise UnsupportedError(
-                    f"{self.name}: runs on the executor given, which notes nothing for backward; give it "
+                    f"{self.name}: runs on the executor that was passed, which records nothing for backward; give it "
                     "x.detach(), or leave the executor out"
                 )
             stand_ins, outputs = make()

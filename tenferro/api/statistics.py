@@ -137,7 +137,7 @@ def median(
         overwrite_input: has no effect; tensors are values.
 
     Raises:
-        ShapeError: no elements. DTypeError: complex a. NonStaticShapeError: an unknown number of elements.
+        ShapeError: no elements. DTypeError: complex `a`. NonStaticShapeError: an unknown number of elements.
 
     >>> median([3.0, 1.0, 2.0]), median([[1, 2], [3, 4]], 0)
     (array(2.), array([2., 3.]))
@@ -219,7 +219,7 @@ def quantile(
 ) -> Any:  # fmt: skip
     """Compute quantiles over `axis` at fractions q, interpolated linearly between neighbours by default.
 
-    The axes of q come first in the result. The result is NaN if a has a NaN, and differentiable in a and q.
+    The axes of q come first in the result. The result is NaN if `a` has a NaN, and differentiable in `a` and q.
 
     Args:
         q: fractions from 0 to 1.
@@ -227,11 +227,11 @@ def quantile(
         method: NumPy's: "linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf",
             "averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf", "hazen", "weibull",
             "median_unbiased" or "normal_unbiased".
-        weights: the weight of each element, of a's shape, or a vector along one axis; for "inverted_cdf" alone.
+        weights: the weight of each element, of `a`'s shape, or a vector along one axis; for "inverted_cdf" alone.
 
     Raises:
         InvalidConfigError: another method, one that takes no weights, or a fraction outside 0 to 1.
-        ShapeError: no elements. DTypeError: complex a. NonStaticShapeError: an unknown number of elements.
+        ShapeError: no elements. DTypeError: complex `a`. NonStaticShapeError: an unknown number of elements.
 
     >>> quantile([1.0, 2.0, 3.0], 0.25), quantile([1.0, 2.0], [0.0, 1.0], method="nearest")
     (array(1.5), array([1., 2.]))
@@ -307,11 +307,11 @@ def _quantile_operands(
     refuse(name, "out", out)
     if method not in _PLOTTING and method not in _PLACES:
         methods = ", ".join(f'"{one}"' for one in (*_PLOTTING, *_PLACES))
-        raise InvalidConfigError(f"{name}: method is one of {methods}, got {method!r}")
+        raise InvalidConfigError(f"{name}: method must be one of {methods}, got {method!r}")
     ordered, _, keepdims_shape = _ordered(name, a, axis)
     fractions: Any = convert(float(q) if isinstance(q, int) else q, result_type(ordered, q))
     if not is_traced(fractions) and not bool(((fractions >= 0) & (fractions <= 1)).all()):
-        raise InvalidConfigError(f"{name}: fractions are from 0 to 1, got {fractions}")
+        raise InvalidConfigError(f"{name}: fractions must be from 0 to 1, got {fractions}")
     return ordered, fractions, keepdims_shape
 
 
@@ -393,10 +393,10 @@ def average(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """Divide the sum of a times its weights over `axis` by the sum of the weights; the mean without weights.
+    """Divide the sum of `a` times its weights over `axis` by the sum of the weights; the mean without weights.
 
     Args:
-        weights: weights of a's shape, or of the extents of `axis`.
+        weights: weights of `a`'s shape, or of the extents of `axis`.
         returned: return (average, sum of the weights).
 
     Raises:
@@ -458,7 +458,7 @@ def cov(
            [-1.,  1.]])
     """
     if ddof is not None and not hasattr(ddof, "__index__"):
-        raise InvalidConfigError(f"cov: ddof is an integer, got {ddof!r}")
+        raise InvalidConfigError(f"cov: ddof must be an integer, got {ddof!r}")
     x = _variables(m, rowvar, dtype)
     if y is not None:
         x = concat([x, _variables(y, rowvar, dtype)], axis=0)
@@ -576,7 +576,7 @@ def nanmean(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     *, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
-    """Compute the mean over `axis` of the elements that are not NaN; NaN of none. Arguments as of `mean`.
+    """Compute the mean over `axis` of the elements that are not NaN; NaN if there are none. Arguments as of `mean`.
 
     >>> nanmean([1.0, np.nan, 3.0])
     array(2.)
@@ -589,7 +589,7 @@ def nanvar(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: ArrayLike = 0, keepdims: bool = False,
     *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float = 0.0,
 ) -> Any:  # fmt: skip
-    """Return `var` over `axis` of the elements that are not NaN; NaN where too few are left.
+    """Return `var` over `axis` of the elements that are not NaN; NaN if too few remain.
 
     >>> nanvar([1.0, np.nan, 3.0])
     array(1.)
@@ -608,7 +608,7 @@ def nanstd(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: ArrayLike = 0, keepdims: bool = False,
     *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float = 0.0,
 ) -> Any:  # fmt: skip
-    """Return `std` over `axis` of the elements that are not NaN; NaN where too few are left.
+    """Return `std` over `axis` of the elements that are not NaN; NaN if too few remain.
 
     >>> nanstd([1.0, np.nan, 3.0])
     array(1.)
@@ -626,7 +626,7 @@ def nanstd(
 def _of_enough(
     spread: Tensor, x: Tensor, is_included: Tensor, axis: Axis, keepdims: bool, ddof: ArrayLike
 ) -> Any:
-    """Return NaN where no degree of freedom is left, as NumPy does for dtypes with NaN."""
+    """Return NaN where no degree of freedom remains, as NumPy does for dtypes with NaN."""
     if not spec_of(x).dtype.is_inexact:
         return spread
     count = reductions.count_nonzero(broadcast_to(is_included, x.shape), axis, keepdims=keepdims)
@@ -646,7 +646,7 @@ def _nan_extreme(
 def nanmax(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike = True
 ) -> Any:  # fmt: skip
-    """Compute the largest element over `axis` that is not NaN; NaN where all are. Arguments as of `max`.
+    """Compute the largest element over `axis` that is not NaN; NaN if all are NaN. Arguments as of `max`.
 
     >>> nanmax([1.0, np.nan])
     array(1.)
@@ -657,7 +657,7 @@ def nanmax(
 def nanmin(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike = True
 ) -> Any:  # fmt: skip
-    """Compute the smallest element over `axis` that is not NaN; NaN where all are. Arguments as of `min`.
+    """Compute the smallest element over `axis` that is not NaN; NaN if all are NaN. Arguments as of `min`.
 
     >>> nanmin([1.0, np.nan])
     array(1.)
@@ -794,7 +794,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Any:
     if (steps >= 0).all():
         return searchsorted(edges, x, side)
     if not (steps <= 0).all():
-        raise InvalidConfigError("digitize: bins are ascending or descending")
+        raise InvalidConfigError("digitize: bins must be ascending or descending")
     return subtract(edges.shape[0], searchsorted(edges[::-1], x, side))
 
 
@@ -818,7 +818,9 @@ def histogram_bin_edges(
     array([0., 2., 4.])
     """
     if isinstance(bins, str):
-        raise InvalidConfigError(f"histogram: bins are a number or edges, got the rule {bins!r}")
+        raise InvalidConfigError(
+            f"histogram: bins must be a number or edges, got the rule {bins!r}"
+        )
     if not isinstance(bins, int | np.integer) and len(as_operand(bins).shape) == 1:
         return as_operand(bins)
     if not isinstance(bins, int | np.integer) or bins < 1:
@@ -843,7 +845,7 @@ def histogram(
     a: ArrayLike, bins: int | ArrayLike = 10, range: Sequence[Any] | None = None, density: bool | None = None,
     weights: ArrayLike | None = None,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Count the elements of a in each bin, the last of which includes its end; also return the bin edges.
+    """Count the elements of `a` in each bin, the last of which includes its end; also return the bin edges.
 
     Arguments and errors are those of `histogram_bin_edges`.
 
@@ -903,7 +905,7 @@ def histogramdd(
     if len(x.shape) == 1:
         x = expand_dims(x, axis=1)
     if len(x.shape) != 2:
-        raise ShapeError(f"histogramdd: points are rows of a matrix, got {spec_of(x)}")
+        raise ShapeError(f"histogramdd: points must be rows of a matrix, got {spec_of(x)}")
     axes = x.shape[1]
     each = [bins] * axes if isinstance(bins, int | np.integer) else [*bins]
     ranges = [None] * axes if range is None else [*range]

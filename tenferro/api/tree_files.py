@@ -80,7 +80,7 @@ def save_located(
     arrays = {name: _array(name, leaf) for name, leaf in zip(names, leaves, strict=True)}
     texts = dict(metadata or {})
     if not all(isinstance(text, str) for text in (*texts, *texts.values())):
-        raise InvalidConfigError(f"tree.save: metadata are texts by name, got {texts!r:.80}")
+        raise InvalidConfigError(f"tree.save: metadata must be texts by name, got {texts!r:.80}")
     # In the library's order: the widest elements first, so that all arrays are aligned.
     arrays = dict(sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0])))
     located: dict[str, tuple[int, int]] = {}
@@ -105,8 +105,8 @@ def load(path: str | os.PathLike[str], like: Tensor | None = None, *, nested: bo
         FileNotFoundError, PermissionError: a missing file, or no permission to read it.
         InvalidConfigError: a file that is not of the format, a folder or a pipe; booleans that are neither 0
             nor 1; a name that is a prefix of another, in a nested tree.
-        ArityError: leaves that the file lacks, or that `like` lacks, by name.
-        ShapeError, DTypeError: an array that differs from its leaf of `like`, by name.
+        ArityError: leaves that the file or `like` lacks, which the error names.
+        ShapeError, DTypeError: an array that differs from its leaf of `like`, which the error names.
     """
     arrays = _arrays(path)
     if like is None:

@@ -180,7 +180,7 @@ class IndexedUpdates:
             if hint not in _HINTS:
                 raise TypeError(f"at: got an unexpected keyword argument {hint!r}")
         if mode not in _MODES:
-            raise InvalidConfigError(f"at: mode is one of {_MODES}, got {mode!r}")
+            raise InvalidConfigError(f"at: mode must be one of {_MODES}, got {mode!r}")
         if mode in (None, "promise_in_bounds"):
             return self._index
         x, entries = expanded(as_operand(self._x), self._index)

@@ -205,7 +205,7 @@ class _Mapped:
         if runtime is not None:
             if self._executor is not None:
                 raise UnsupportedError(
-                    "vmap: runs on the executor given, which notes nothing for backward; give it x.detach(), "
+                    "vmap: runs on the executor that was passed, which records nothing for backward; give it x.detach(), "
                     "or leave the executor out"
                 )
             return unflatten(out_tree, noted_run(runtime, graph, arguments, outputs))
@@ -299,7 +299,7 @@ def _prefix(name: str, prefix: PyTree, full: PyTree) -> list[Any]:
         raise ArityError(f"vmap: {name} {prefix!r} is not a prefix of the tree: {error}") from None
     for axis in axes:
         if axis is not None and (isinstance(axis, bool) or not isinstance(axis, int)):
-            raise InvalidConfigError(f"vmap: {name} are numbers and None, got {axis!r}")
+            raise InvalidConfigError(f"vmap: {name} must be numbers or None, got {axis!r}")
     return axes
 
 

@@ -22,7 +22,7 @@ def _samples(name: str, M: Any) -> int:  # noqa: N803  # because NumPy calls it 
         return operator.index(M)
     except TypeError:
         raise InvalidConfigError(
-            f"{name}: the number of samples is a known integer, got {M!r:.60}"
+            f"{name}: the number of samples must be a known integer, got {M!r:.60}"
         ) from None
 
 

@@ -81,7 +81,7 @@ def load_guards(saved: Sequence[Any]) -> tuple[Guard, ...]:
 def _loaded(lhs: str, relation: str, rhs: str, reason: str, source: str | None) -> Guard:
     if relation not in RELATIONS:
         raise InvalidConfigError(
-            f"load: a guard's relation is one of {', '.join(RELATIONS)}, got {relation!r:.60}"
+            f"load: a guard's relation must be one of {', '.join(RELATIONS)}, got {relation!r:.60}"
         )
     line = None if source is None else str(source)
     return Guard(parse_dim(lhs), relation, parse_dim(rhs), str(reason), line)

@@ -168,7 +168,7 @@ class _Reader:
     def _power(self, base: Any, power: Any) -> Any:
         if not isinstance(power, int) or not 0 <= power <= HIGHEST_DEGREE:
             raise InvalidConfigError(
-                f"an extent's exponent is a number from 0 to {HIGHEST_DEGREE}, got {power!s:.40}"
+                f"an extent's exponent must be a number from 0 to {HIGHEST_DEGREE}, got {power!s:.40}"
             )
         result: Any = 1
         while power:

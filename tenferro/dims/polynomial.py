@@ -135,7 +135,7 @@ class Polynomial:
         if type(side) is type(self):
             return dict(side.terms)
         try:
-            return {(): operator.index(side)}  # type: ignore[arg-type]  # because what is none raises
+            return {(): operator.index(side)}  # type: ignore[arg-type]  # because a value that is no integer raises
         except TypeError:  # for example a tensor, whose operators accept an extent
             return None
 

@@ -63,7 +63,7 @@ class SymDim(Polynomial):
         if not isinstance(name, str) or not name.isidentifier():  # pyright: ignore[reportUnnecessaryIsInstance]  # because callers may pass another type
             help_ = "; a known extent is written as an int" if isinstance(name, int) else ""
             raise InvalidConfigError(
-                f"SymDim: a symbol's name is an identifier, got {name!r:.60}{help_}"
+                f"SymDim: a symbol's name must be an identifier, got {name!r:.60}{help_}"
             )
         return cls._leaf(Symbol(name))
 

@@ -85,8 +85,8 @@ class CompileLog:
         """Run the body of a `with` statement as an attempt to compile.
 
         Raises:
-            NotCompiledError: the body refused to compile, or raised another exception. Only the latter is
-                counted as a failure.
+            NotCompiledError: the body refused to compile, or raised another exception. A refusal is not counted
+                as a failure.
             Exception: an exception of user code in the body, or of a signal handler.
         """
         try:

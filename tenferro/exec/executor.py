@@ -231,7 +231,7 @@ class GraphExecutor:
         from tenferro.exec.profiling import measure  # because few runs are profiled
 
         if isinstance(runs, bool) or runs < 1:
-            raise InvalidConfigError(f"profile: runs is at least 1, got {runs!r}")
+            raise InvalidConfigError(f"profile: runs must be at least 1, got {runs!r}")
         if self.binder.backend is not NUMPY:
             raise InvalidConfigError(
                 f"profile: measures NumPy's arrays only, not those of backend {self.binder.backend.name!r}"
@@ -381,15 +381,17 @@ def _require_options(
         InvalidConfigError: an option is invalid, or two options exclude each other.
     """
     if order not in ("F", "C", "K"):
-        raise InvalidConfigError(f'GraphExecutor: order is "F", "C" or "K", got {order!r}')
+        raise InvalidConfigError(f'GraphExecutor: order must be "F", "C" or "K", got {order!r}')
     is_count = hasattr(threads, "__index__") and not isinstance(threads, bool)
     if threads is not None and not (is_count and threads >= 1):
-        raise InvalidConfigError(f"GraphExecutor: threads is an integer from 1, got {threads!r}")
+        raise InvalidConfigError(
+            f"GraphExecutor: threads must be an integer from 1, got {threads!r}"
+        )
     if check_finite and backend is not NUMPY:
         raise InvalidConfigError("GraphExecutor: check_finite looks at NumPy's arrays only")
     if compiled not in tuple(BLOCK_GAINS):  # a tuple, because not every value is hashable
         raise InvalidConfigError(
-            f'GraphExecutor: compiled is "auto", "loops", "jit", True or False, got {compiled!r}'
+            f'GraphExecutor: compiled must be "auto", "loops", "jit", True or False, got {compiled!r}'
         )
     if compiled is True and backend is not NUMPY:
         raise InvalidConfigError(

@@ -228,7 +228,7 @@ def aliased_inputs(op: Any) -> frozenset[int]:
     for output, index in aliases.items():
         if not (0 <= output < op.output_count and 0 <= index < op.input_count):
             raise InvalidConfigError(
-                f"extension: family_id={op.family_id}: aliases pair outputs below {op.output_count} with "
+                f"extension: family_id={op.family_id}: aliases must pair outputs below {op.output_count} with "
                 f"inputs below {op.input_count}, got {{{output}: {index}}}"
             )
     return frozenset(aliases.values())
@@ -246,7 +246,7 @@ def outputs_of(family: str, result: Any, count: int) -> list[Any]:
         outputs = list(result)
     else:
         raise InvalidConfigError(
-            f"extension: family_id={family}: execution gives a list of arrays, "
+            f"extension: family_id={family}: execution must give a list of arrays, "
             f"got {type(result).__name__}"
         )
     if len(outputs) != count:

@@ -78,7 +78,7 @@ _LATER = {
 
 
 def _load(name: str) -> Any:
-    """Load a name of `_LATER`; KeyError for others."""
+    """Load a name of `_LATER`; raise KeyError for any other name."""
     return getattr(importlib.import_module(_LATER[name]), name)
 
 

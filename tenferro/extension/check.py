@@ -677,7 +677,7 @@ class _Bench:
             try:
                 program = batch_program(self.program(), mask, len(slices), self.context())
             except UnsupportedError as error:
-                if "no batch_rule rule" in str(error):
+                if ": no batch_rule" in str(error):
                     return _NotApplicable("there is no batch rule")
                 raise
             results = self.native().run(program, *stacked)

@@ -124,8 +124,9 @@ class ArgumentBuilder(GraphBuilder):
         self.arguments: dict[int, tuple[int, Any]] = {}
 
     def lift(self, array: Any) -> int:
-        """Return the input for an array or eager tensor that is used in a trace; a constant for an array of one
-        number.
+        """Return the graph input that stands for an array or eager tensor used in a trace.
+
+        A NumPy array of at most one element becomes a constant instead.
         """
         if isinstance(array, np.ndarray) and array.size <= 1:
             return super().lift(array)

@@ -127,7 +127,7 @@ def all_to_all(
     axis_index_groups: None = None,
     tiled: bool = False,
 ) -> Any:
-    """Exchange the named axis and `split_axis`: y of slice i stacks x[.., i, ..] of all slices.
+    """Exchange the named axis and `split_axis`: on slice i, y is the stack of x[.., i, ..] from every slice.
 
     Args:
         split_axis: the axis of x that is distributed over the slices; its extent is that of the named axis.
@@ -212,7 +212,7 @@ def ppermute(x: PyTree, axis_name: Hashable, perm: Sequence[tuple[int, int]]) ->
         is_inside = sources | targets <= set(range(count))
         if not is_inside or not len(sources) == len(targets) == len(pairs):
             raise InvalidConfigError(
-                f"ppermute: perm has pairs of different sources and different targets below {count}, got {perm!r}"
+                f"ppermute: perm must have pairs of different sources and different targets below {count}, got {perm!r}"
             )
         source_of = {j: i for i, j in pairs}
         rows = [y[source_of[j]] if j in source_of else zeros_like(y[0]) for j in range(count)]
@@ -232,7 +232,9 @@ def pshuffle(x: PyTree, axis_name: Hashable, perm: Sequence[int]) -> Any:
     array([3., 1.])
     """
     if sorted(perm) != list(range(axis_size(axis_name))):
-        raise InvalidConfigError(f"pshuffle: perm is a permutation of the slices, got {perm!r}")
+        raise InvalidConfigError(
+            f"pshuffle: perm must be a permutation of the slices, got {perm!r}"
+        )
     return ppermute(x, axis_name, [(source, i) for i, source in enumerate(perm)])
 
 
@@ -328,7 +330,7 @@ def _parts(name: str, y: Any, axis: int, count: int, tiled: bool) -> Any:
     if extent % count if tiled else extent != count:
         kind = "a multiple of" if tiled else "equal to"
         raise ShapeError(
-            f"{name}: the extent of axis {axis} is {kind} the size {count} of the named axis, got {extent}"
+            f"{name}: the extent of axis {axis} must be {kind} the size {count} of the named axis, got {extent}"
         )
     shape = tuple(y.shape)
     if tiled:

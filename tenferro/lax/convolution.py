@@ -75,7 +75,7 @@ def conv_dimension_numbers(
     words = tuple(dimension_numbers) if isinstance(dimension_numbers, tuple | list) else ()
     if len(words) != 3 or not all(isinstance(word, str) for word in words):
         raise InvalidConfigError(
-            "lax convolution: dimension_numbers are three strings, a ConvDimensionNumbers or None, "
+            "lax convolution: dimension_numbers must be three strings, a ConvDimensionNumbers or None, "
             f"got {dimension_numbers!r}"
         )
     for word, pair in zip(words, ("NC", "OI", "NC"), strict=True):
@@ -119,7 +119,7 @@ def padtype_to_pads(
         return [(0, 0)] * len(window_shape)
     if word not in ("SAME", "SAME_LOWER"):
         raise InvalidConfigError(
-            f'lax: padding is "SAME", "SAME_LOWER", "VALID" or a pair of numbers for each axis, got {padding!r}'
+            f'lax: padding must be "SAME", "SAME_LOWER", "VALID" or a pair of numbers for each axis, got {padding!r}'
         )
     pairs: list[tuple[int, int]] = []
     for extent, size, stride in zip(in_shape, window_shape, window_strides, strict=True):
@@ -143,7 +143,7 @@ def _factors(name: str, what: str, factors: Any, count: int) -> tuple[int, ...]:
     numbers = (1,) * count if factors is None else factors
     if not isinstance(numbers, tuple | list) or len(numbers) != count:
         raise InvalidConfigError(
-            f"lax.{name}: {what} has a number for each of {count} axes of space, got {factors!r}"
+            f"lax.{name}: {what} must have a number for each of {count} axes of space, got {factors!r}"
         )
     return tuple(numbers)
 
@@ -204,7 +204,7 @@ def conv_general_dilated(
         pads = [tuple(pair) for pair in padding]
     if len(pads) != count:
         raise InvalidConfigError(
-            f"lax.{name}: padding has a pair for each of {count} axes of space, got {padding!r}"
+            f"lax.{name}: padding must have a pair for each of {count} axes of space, got {padding!r}"
         )
     op = Convolution(
         window_strides=strides,
@@ -449,7 +449,7 @@ def transposed_padding(size: int, stride: int, padding: Any) -> tuple[int, int]:
         return size - 1, stride - 1 + max(size - stride, 0)
     if padding.upper() != "SAME":
         raise InvalidConfigError(
-            f'lax.conv_transpose: padding is "SAME", "VALID" or pairs of numbers, got {padding!r}'
+            f'lax.conv_transpose: padding must be "SAME", "VALID" or pairs of numbers, got {padding!r}'
         )
     low = size - 1 if stride > size - 1 else -(-(size + stride - 2) // 2)
     return low, size + stride - 2 - low

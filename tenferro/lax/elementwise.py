@@ -323,7 +323,9 @@ def integer_pow(x: Any, y: int) -> Any:
     try:
         exponent = operator.index(y)
     except TypeError:
-        raise InvalidConfigError(f"lax.integer_pow: y is a Python integer, got {y!r}") from None
+        raise InvalidConfigError(
+            f"lax.integer_pow: y must be a Python integer, got {y!r}"
+        ) from None
     x = as_operand(x)
     spec = spec_of(x)
     if spec.dtype.is_bool or (spec.dtype.is_integer and exponent < 0):
@@ -374,7 +376,7 @@ def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) ->
     """
     if rounding_method not in set(RoundingMethod):
         raise InvalidConfigError(
-            f"lax.round: rounding_method is a RoundingMethod, got {rounding_method!r}"
+            f"lax.round: rounding_method must be a RoundingMethod, got {rounding_method!r}"
         )
     is_away = rounding_method is RoundingMethod.AWAY_FROM_ZERO
     return apply_one(ops.RoundNearestAfz() if is_away else ops.RoundNearestEven(), as_operand(x))
@@ -434,7 +436,7 @@ def clamp(min: ArrayLike, x: Any, max: ArrayLike) -> Any:
     for bound in (low, high):
         if bound.shape and tuple(bound.shape) != tuple(x.shape):
             raise ShapeError(
-                f"lax.clamp: a bound has rank 0 or the shape of x {spec_of(x)}, got {spec_of(bound)}"
+                f"lax.clamp: a bound must have rank 0 or the shape of x {spec_of(x)}, got {spec_of(bound)}"
             )
     return apply_one(ops.Clamp(), x, broadcast_to(low, x.shape), broadcast_to(high, x.shape))
 

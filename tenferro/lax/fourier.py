@@ -45,7 +45,7 @@ def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> An
     name = fft_type.upper() if isinstance(fft_type, str) else fft_type
     if name not in [*FftType.__members__, *FftType]:
         raise InvalidConfigError(
-            f'lax.fft: fft_type is an FftType, "fft", "ifft", "rfft" or "irfft", got {fft_type!r}'
+            f'lax.fft: fft_type must be an FftType, "fft", "ifft", "rfft" or "irfft", got {fft_type!r}'
         )
     kind = FftType[name] if isinstance(name, str) else FftType(name)
     operand = as_operand(x)

@@ -68,5 +68,5 @@ def axis_list(name: str, what: str, axes: Any) -> tuple[int, ...]:
         InvalidConfigError: the value is a single integer.
     """
     if not isinstance(axes, Sequence) and not hasattr(axes, "__iter__"):
-        raise InvalidConfigError(f"lax.{name}: {what} is a sequence of integers, got {axes!r}")
+        raise InvalidConfigError(f"lax.{name}: {what} must be a sequence of integers, got {axes!r}")
     return tuple(axes)

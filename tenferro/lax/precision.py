@@ -28,6 +28,6 @@ def precision_name(name: str, precision: Any) -> str | None:
     names = {word.value if isinstance(word, Precision) else word for word in words}
     if len(names) != 1 or not names <= {None, *[member.value for member in Precision]}:
         raise InvalidConfigError(
-            f'lax.{name}: precision is None, "default", "high" or "highest", for both operands, got {precision!r}'
+            f'lax.{name}: precision must be None, "default", "high" or "highest", for both operands, got {precision!r}'
         )
     return names.pop()

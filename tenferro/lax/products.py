@@ -63,7 +63,7 @@ def dot_general(
         lists = [tuple(axes) for axes in (of_lhs, of_rhs, lhs_batch, rhs_batch)]
     except (TypeError, ValueError):
         raise InvalidConfigError(
-            "lax.dot_general: dimension_numbers are ((lhs contracting, rhs contracting), (lhs batch, rhs batch)), "
+            "lax.dot_general: dimension_numbers must be ((lhs contracting, rhs contracting), (lhs batch, rhs batch)), "
             f"got {dimension_numbers!r}"
         ) from None
     dtype = None if preferred_element_type is None else DType.of(preferred_element_type)
@@ -157,10 +157,10 @@ def ragged_dot(
     if group_offset is not None:
         raise UnsupportedError("lax.ragged_dot: group_offset is not supported; slice the groups")
     if not spec_of(sizes).dtype.is_integer:
-        raise DTypeError(f"lax.ragged_dot: group_sizes are integers, got {spec_of(sizes)}")
+        raise DTypeError(f"lax.ragged_dot: group_sizes must be integers, got {spec_of(sizes)}")
     if len(x.shape) != 2 or len(matrices.shape) != 3 or tuple(sizes.shape) != matrices.shape[:1]:
         raise ShapeError(
-            "lax.ragged_dot: operands are (m, k), (g, k, n) and (g,), got "
+            "lax.ragged_dot: operands must be (m, k), (g, k, n) and (g,), got "
             f"{spec_of(x)}, {spec_of(matrices)} and {spec_of(sizes)}"
         )
     limits = cumulative_sum(sizes, dtype=DType.I64)
@@ -194,7 +194,7 @@ def sort(operand: ArrayLike, dimension: int = -1, is_stable: bool = True, num_ke
     tensors = [as_operand(x) for x in (operand if is_tuple else (operand,))]
     if not tensors or not 1 <= num_keys <= len(tensors):
         raise InvalidConfigError(
-            f"lax.sort: num_keys is from 1 to the number of operands, got {num_keys} and {len(tensors)}"
+            f"lax.sort: num_keys must be from 1 to the number of operands, got {num_keys} and {len(tensors)}"
         )
     axis = normalize_axis("lax.sort", dimension, len(tensors[0].shape))
     op = Sort(axis, bool(is_stable) or len(tensors) > 1, len(tensors))

@@ -139,7 +139,9 @@ def reshape(operand: ArrayLike, new_sizes: Any, dimensions: Sequence[int] | None
     x = as_operand(operand)
     shape = tuple(new_sizes)
     if any(is_static(extent) and extent < 0 for extent in shape):
-        raise ShapeError(f"lax.reshape: extents are at least 0, got {shape}; tnf.reshape takes -1")
+        raise ShapeError(
+            f"lax.reshape: extents must be at least 0, got {shape}; tnf.reshape takes -1"
+        )
     return manipulation.reshape(x if dimensions is None else transpose(x, dimensions), shape)
 
 
@@ -265,7 +267,7 @@ def pad(
     config = [tuple(entry) for entry in padding_config]
     if len(config) != len(x.shape) or any(len(entry) != 3 for entry in config):
         raise InvalidConfigError(
-            f"lax.pad: padding_config has three numbers for each axis of {spec_of(x)}, got {padding_config!r}"
+            f"lax.pad: padding_config must have three numbers for each axis of {spec_of(x)}, got {padding_config!r}"
         )
     low, high, interior = zip(*config, strict=True) if config else ((), (), ())
     return apply_one(ops.Pad(low, high, interior), x, value)
@@ -354,6 +356,6 @@ def tile(operand: ArrayLike, reps: Sequence[int]) -> Any:
     x, counts = as_operand(operand), axis_list("tile", "reps", reps)
     if len(counts) != len(x.shape):
         raise InvalidConfigError(
-            f"lax.tile: reps has a number for each axis of {spec_of(x)}, got {reps!r}; tnf.tile takes others"
+            f"lax.tile: reps must have a number for each axis of {spec_of(x)}, got {reps!r}; tnf.tile takes others"
         )
     return manipulation.tile(x, counts)

@@ -150,7 +150,7 @@ def _starts(
         vector = as_operand(start_indices)
         if len(vector.shape) != 1:
             raise ShapeError(
-                f"lax.{name}: start indices are a sequence of scalars or a vector, got {spec_of(vector)}"
+                f"lax.{name}: start indices must be a sequence of scalars or a vector, got {spec_of(vector)}"
             )
         entries = [index_in_dim(vector, i, 0, keepdims=False) for i in range(vector.shape[0])]
     if len(entries) != rank:
@@ -161,7 +161,7 @@ def _starts(
     allowed = allow_negative_indices if several else [allow_negative_indices] * rank
     if len(allowed) != rank:
         raise InvalidConfigError(
-            f"lax.{name}: allow_negative_indices is a bool, or one per axis, got {allow_negative_indices!r}"
+            f"lax.{name}: allow_negative_indices must be a bool, or one per axis, got {allow_negative_indices!r}"
         )
     starts: list[Any] = []
     for axis, (entry, is_allowed) in enumerate(zip(entries, allowed, strict=True)):
@@ -384,7 +384,7 @@ class GatherScatterMode(enum.Enum):
             if member.value == name:
                 return member
         raise InvalidConfigError(
-            f'lax: mode is "clip", "fill", "drop" or "promise_in_bounds", got {s!r}'
+            f'lax: mode must be "clip", "fill", "drop" or "promise_in_bounds", got {s!r}'
         )
 
 
@@ -411,7 +411,7 @@ def _require_indices(name: str, indices: ArrayLike) -> Any:
     indices = as_operand(indices)
     if not spec_of(indices).dtype.is_integer or not indices.shape:
         raise DTypeError(
-            f"lax.{name}: indices are an integer tensor whose last axis holds the index vectors, "
+            f"lax.{name}: indices must be an integer tensor whose last axis holds the index vectors, "
             f"got {spec_of(indices)}"
         )
     return indices

@@ -195,7 +195,7 @@ def reduce_window(
     pads = padding if isinstance(padding, str) else [tuple(pair) for pair in padding]
     if not isinstance(pads, str) and len(pads) != rank:
         raise InvalidConfigError(
-            f"lax.reduce_window: padding has a pair for each axis of {spec_of(x)}, got {padding!r}"
+            f"lax.reduce_window: padding must have a pair for each axis of {spec_of(x)}, got {padding!r}"
         )
     return windows_combined(op, x, start, sizes, strides, pads, gaps, holes)
 
@@ -238,7 +238,7 @@ def _numbers(what: str, numbers: Any, rank: int) -> tuple[int, ...]:
         or any(not isinstance(n, int | np.integer) or n < 1 for n in numbers)
     ):
         raise InvalidConfigError(
-            f"lax.reduce_window: {what} has a number of at least 1 for each of {rank} axes, got {numbers!r}"
+            f"lax.reduce_window: {what} must have a number of at least 1 for each of {rank} axes, got {numbers!r}"
         )
     return tuple([int(n) for n in numbers])
 
@@ -317,7 +317,7 @@ reduce_or = _reduction("reduce_or", ops.ReduceOr, "Bitwise or", "bool and intege
 
 
 def reduce_xor(operand: ArrayLike, axes: Sequence[int]) -> Any:
-    """Return the bitwise exclusive or of the elements over axes, in the operand's dtype; 0 of none.
+    """Return the bitwise exclusive or of the elements over axes, in the operand's dtype; 0 if there are none.
 
     Dtypes: bool and integers.
 
@@ -373,7 +373,7 @@ def _arg_reduction(
 ) -> Any:
     x, dtype = as_operand(operand), DType.of(index_dtype)
     if not dtype.is_integer:
-        raise DTypeError(f"lax.{name}: index_dtype is an integer dtype, got {dtype}")
+        raise DTypeError(f"lax.{name}: index_dtype must be an integer dtype, got {dtype}")
     return convert(apply_one(card(normalize_axis(f"lax.{name}", axis, len(x.shape))), x), dtype)
 
 

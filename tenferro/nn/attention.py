@@ -101,7 +101,7 @@ def _require_fit(q: Tensor, k: Any, v: Tensor) -> None:
     shown = f"query {spec_of(q)}, key {spec_of(k)}, value {spec_of(v)}"
     name = "nn.dot_product_attention"
     if not all(len(x.shape) == 4 for x in (q, k, v)):
-        raise ShapeError(f"{name}: operands are [batch, length, heads, features], got {shown}")
+        raise ShapeError(f"{name}: operands must be [batch, length, heads, features], got {shown}")
     if len({spec_of(x).dtype for x in (q, k, v)}) != 1 or not spec_of(q).dtype.is_float:
         raise DTypeError(f"{name}: operands must have one float dtype, got {shown}")
     if k.shape != v.shape or q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
@@ -127,7 +127,7 @@ def _lengths(lengths: Any, batch: Any) -> Any:
     counts = as_operand(lengths)
     if not spec_of(counts).dtype.is_integer or len(counts.shape) != 1:
         raise DTypeError(
-            f"nn.dot_product_attention: sequence lengths are a vector of integers, one for each of {batch} batch "
+            f"nn.dot_product_attention: sequence lengths must be a vector of integers, one for each of {batch} batch "
             f"entries, got {spec_of(counts)}"
         )
     return reshape(counts, (batch, 1, 1, 1))
@@ -159,7 +159,7 @@ def _masks(
         back, ahead = (window, window) if isinstance(window, int) else window
         if min(back, ahead) < 0:
             raise InvalidConfigError(
-                f"nn.dot_product_attention: local_window_size is at least 0, got {window!r}"
+                f"nn.dot_product_attention: local_window_size must be at least 0, got {window!r}"
             )
         masks.append((at <= to + back) & (at >= to - ahead))
     for places, count in zip((at, to), lengths, strict=True):

@@ -46,7 +46,7 @@ def _is_last(name: str, data_format: Any) -> bool:
     if data_format in _FEATURES_SECOND:
         return False
     raise InvalidConfigError(
-        f'nn.{name}: data_format is "NHWC" (features last) or "NCHW" (features second), in 1 and 3 dimensions '
+        f'nn.{name}: data_format must be "NHWC" (features last) or "NCHW" (features second), in 1 and 3 dimensions '
         f'"NWC", "NCW", "NDHWC" and "NCDHW" too; got {data_format!r}'
     )
 
@@ -60,7 +60,7 @@ def _space_of(name: str, x: Any) -> int:
     count = len(x.shape) - 2
     if not 1 <= count <= 3:
         raise ShapeError(
-            f"nn.{name}: x has a batch axis, a feature axis and 1 to 3 axes of space, got {spec_of(x)}; add an "
+            f"nn.{name}: x must have a batch axis, a feature axis and 1 to 3 axes of space, got {spec_of(x)}; add an "
             "axis of extent 1 for a single input"
         )
     return count
@@ -72,7 +72,7 @@ def _per_axis(name: str, what: str, numbers: Any, count: int) -> tuple[int, ...]
         return (int(numbers),) * count
     if not isinstance(numbers, tuple | list) or len(numbers) != count:
         raise InvalidConfigError(
-            f"nn.{name}: {what} is a number, or one for each of {count} axes of space, got {numbers!r}"
+            f"nn.{name}: {what} must be a number, or one for each of {count} axes of space, got {numbers!r}"
         )
     return tuple(numbers)
 
@@ -86,7 +86,7 @@ def _padding(name: str, padding: Any, count: int) -> Any:
     entries = list(padding) if isinstance(padding, tuple | list) else []
     if len(entries) != count:
         raise InvalidConfigError(
-            f'nn.{name}: padding is "SAME", "SAME_LOWER", "VALID", a number, or a number or a pair for each of '
+            f'nn.{name}: padding must be "SAME", "SAME_LOWER", "VALID", a number, or a number or a pair for each of '
             f"{count} axes of space, got {padding!r}"
         )
     return [
@@ -156,7 +156,9 @@ def _require_kernel(
 ) -> None:
     """Check the kernel's rank and input features against x."""
     if type(groups) is not int or groups < 1:
-        raise InvalidConfigError(f"nn.{name}: groups is a number of at least 1, got {groups!r}")
+        raise InvalidConfigError(
+            f"nn.{name}: groups must be a number of at least 1, got {groups!r}"
+        )
     layout = "[space.., in, out]" if _is_last(name, data_format) else "[out, in, space..]"
     if len(w.shape) != len(x.shape):
         raise ShapeError(

@@ -189,10 +189,12 @@ def variance_scaling(
     """
     default = dtype
     if mode not in _MODES:
-        raise InvalidConfigError(f"nn.initializers: mode is one of {tuple(_MODES)}, got {mode!r}")
+        raise InvalidConfigError(
+            f"nn.initializers: mode must be one of {tuple(_MODES)}, got {mode!r}"
+        )
     if distribution not in ("truncated_normal", "normal", "uniform"):
         raise InvalidConfigError(
-            f'nn.initializers: distribution is "truncated_normal", "normal" or "uniform", got {distribution!r}'
+            f'nn.initializers: distribution must be "truncated_normal", "normal" or "uniform", got {distribution!r}'
         )
 
     def init(key: ArrayLike, shape: Sequence[int], dtype: DTypeLike | None = default) -> Any:

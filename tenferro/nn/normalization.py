@@ -59,7 +59,7 @@ def standardize(
     x = as_inexact(x)
     if algorithm not in ("fast", "stable"):
         raise InvalidConfigError(
-            f'nn.standardize: algorithm is "fast" or "stable", got {algorithm!r}'
+            f'nn.standardize: algorithm must be "fast" or "stable", got {algorithm!r}'
         )
     centre = _mean(x, axis, where) if mean is None else mean
     if variance is None:
@@ -162,7 +162,7 @@ def dropout(key: ArrayLike, x: ArrayLike, rate: float) -> Any:
     array([2., 2., 0., 0., 2., 0.])
     """
     if not 0 <= rate <= 1:
-        raise InvalidConfigError(f"nn.dropout: rate is a number from 0 to 1, got {rate!r}")
+        raise InvalidConfigError(f"nn.dropout: rate must be a number from 0 to 1, got {rate!r}")
     x = as_inexact(x)
     if rate == 0:
         return copied(x)

@@ -112,7 +112,7 @@ def one_hot(
     if not spec.dtype.is_integer:
         raise DTypeError(f"nn.one_hot: x must be integers, got {spec}; convert it with astype")
     if type(num_classes) is int and num_classes < 0:
-        raise InvalidConfigError(f"nn.one_hot: num_classes is at least 0, got {num_classes}")
+        raise InvalidConfigError(f"nn.one_hot: num_classes must be at least 0, got {num_classes}")
     new_axis = normalize_axis("nn.one_hot", axis, len(x.shape) + 1)
     shape: list[Any] = [1] * (len(x.shape) + 1)
     shape[new_axis] = num_classes

@@ -56,7 +56,7 @@ def scaled_matmul(
 def _scaled(x: Any, scales: Any, dtype: DType) -> Any:
     if len(x.shape) != 3 or len(scales.shape) != 3 or tuple(x.shape[:2]) != tuple(scales.shape[:2]):
         raise ShapeError(
-            f"nn.scaled_matmul: operands and scales are (b, m, k) and (b, m, blocks), got {spec_of(x)} and {spec_of(scales)}"
+            f"nn.scaled_matmul: operands and scales must be (b, m, k) and (b, m, blocks), got {spec_of(x)} and {spec_of(scales)}"
         )
     extent, blocks = x.shape[2], scales.shape[2]
     if not is_static(extent) or not is_static(blocks):

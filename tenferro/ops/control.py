@@ -141,7 +141,7 @@ class Cond(ControlOp):
         return _common_types("Cond", names, self.branches, operands, guards)
 
     def pruned(self, needed: Sequence[bool]) -> tuple[Cond, tuple[int, ...], tuple[int, ...]]:
-        """Return the op without unneeded outputs, and without operands that no remaining branch code reads."""
+        """Return the op without unneeded outputs, and without operands that no pruned branch reads."""
         branches, operands, outputs = _restricted(self.branches, needed)
         op = self if all(map(is_, branches, self.branches)) else Cond(branches)
         return op, (0, *[1 + i for i in operands]), outputs
@@ -264,7 +264,7 @@ class While(ControlOp):
 
 @card
 class Scan(ControlOp):
-    """carry, ys[t] = body(consts, carry, xs[t]) for t = 0 .. length - 1, or down from there.
+    """carry, ys[t] = body(consts, carry, xs[t]) for t = 0 .. length - 1; in descending order with `reverse`.
 
     Shapes:  consts, then the first carry, then xs with leading extent `length`
              -> the last carry, then ys with leading extent `length`

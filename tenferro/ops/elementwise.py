@@ -160,7 +160,7 @@ class Remainder(SameType):
 class Power(SameType):
     """Power: y = x0 ^ x1.
 
-    Integers multiply and wrap; with a negative exponent 1 stays 1, -1 alternates, and the rest is 0.
+    Integers multiply and wrap. With a negative exponent, 1 gives 1, -1 gives 1 or -1, and every other base gives 0.
 
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every integer, float and complex dtype
@@ -390,7 +390,7 @@ class RoundNearestAfz(SameType):
 
 
 class Conj(SameType):
-    """Complex conjugate: y = conj(x); a real x itself.
+    """Complex conjugate: y = conj(x); y = x for real x.
 
     Shapes:  x S -> S
     Dtypes:  every integer, float and complex dtype
@@ -614,7 +614,7 @@ class BitcastConvert(StdTensorOp):
 
 
 class Real(StdTensorOp):
-    """Real part: y = Re(x); a real x itself.
+    """Real part: y = Re(x); y = x for real x.
 
     Shapes:  x S -> S
     Dtypes:  every float and complex dtype; complex64 -> float32, complex128 -> float64

@@ -93,7 +93,10 @@ class Extension(StdTensorOp):
         return declared_types(self.op, meta)
 
     def specialize(self, bindings: Any) -> Extension:
-        """Return the op itself: a descriptor holds no symbols, because its shapes come from its inputs."""
+        """Return `self`: an extension's op stores no symbolic extents.
+
+        It needs none, because `infer_output_meta` receives the input shapes.
+        """
         return self
 
     def __eq__(self, other: object) -> bool:
@@ -124,7 +127,7 @@ def declared_types(op: Any, meta: Any) -> tuple[TensorSpec, ...]:
         entries = tuple(meta)
     except TypeError:
         raise InvalidConfigError(
-            f"extension: family_id={op.family_id}: infer_output_meta gives a list with one "
+            f"extension: family_id={op.family_id}: infer_output_meta must give a list with one "
             f"(dtype, shape) per output, got {meta!r:.60}"
         ) from None
     if len(entries) != op.output_count:
@@ -141,7 +144,7 @@ def declared_types(op: Any, meta: Any) -> tuple[TensorSpec, ...]:
             dtype, shape = entry
         except (TypeError, ValueError):
             raise InvalidConfigError(
-                f"extension: family_id={op.family_id}: infer_output_meta gives (dtype, shape) per "
+                f"extension: family_id={op.family_id}: infer_output_meta must give (dtype, shape) per "
                 f"output, got {entry!r:.60}"
             ) from None
         types.append(TensorSpec(tuple(shape), dtype))

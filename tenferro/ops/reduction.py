@@ -126,7 +126,7 @@ class Scan(StdTensorOp):
 
 
 class ReduceSum(Reduction):
-    """Sum over axes; 0 over none. float16 and bfloat16 are summed in float32.
+    """Sum over axes; 0 if there are no elements. float16 and bfloat16 are summed in float32.
 
     Shapes:  x S -> S without `axes`; no axes leave x as it is
     Dtypes:  every integer, float and complex dtype
@@ -141,7 +141,7 @@ class ReduceSum(Reduction):
 
 
 class ReduceProd(Reduction):
-    """Product over axes; 1 over none. float16 and bfloat16 are multiplied in float32.
+    """Product over axes; 1 if there are no elements. float16 and bfloat16 are multiplied in float32.
 
     Shapes:  x S -> S without `axes`; no axes leave x as it is
     Dtypes:  every integer, float and complex dtype
@@ -190,7 +190,7 @@ class ReduceMin(Reduction):
 
 
 class ReduceAnd(Reduction):
-    """Bitwise and over axes, logical on bool; all bits set over none.
+    """Bitwise and over axes, logical on bool; all bits set if there are no elements.
 
     Shapes:  x S -> S without `axes`; no axes leave x as it is
     Dtypes:  bool and every integer dtype
@@ -205,7 +205,7 @@ class ReduceAnd(Reduction):
 
 
 class ReduceOr(Reduction):
-    """Bitwise or over axes, logical on bool; 0 over none.
+    """Bitwise or over axes, logical on bool; 0 if there are no elements.
 
     Shapes:  x S -> S without `axes`; no axes leave x as it is
     Dtypes:  bool and every integer dtype

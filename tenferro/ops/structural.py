@@ -398,7 +398,7 @@ class Reverse(StdTensorOp):
 class ExtractDiag(StdTensorOp):
     """Take a diagonal: y[.., i, ..] = x[.., i, .., i, ..], where x has i at axis_a and at axis_b.
 
-    axis_b is removed; the diagonal is at the position of axis_a without axis_b.
+    axis_b is removed, and axis_a becomes the diagonal; its position is one less if axis_b came before it.
 
     Shapes:  x with equal extents on both axes -> y without axis_b
     Dtypes:  every dtype

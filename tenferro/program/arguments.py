@@ -100,7 +100,7 @@ def as_extents(leaf: Any, spec: TensorSpec, name: str) -> Any:
     if numbers.dtype.kind not in "iu" or numbers.size != spec.rank - 1:
         return leaf
     if (numbers < 0).any():
-        raise ShapeError(f"{name}: an extent is at least 0, got {numbers.tolist()}")
+        raise ShapeError(f"{name}: an extent must be at least 0, got {numbers.tolist()}")
     return np.empty((*numbers.ravel().tolist(), 0), np.bool_)
 
 

@@ -86,7 +86,7 @@ class BoundedCache(Generic[Value]):
         size: Callable[[Value], int] = lambda value: 0,
     ) -> None:
         if capacity < 1:
-            raise InvalidConfigError(f"a cache's capacity is at least 1, got {capacity}")
+            raise InvalidConfigError(f"a cache's capacity must be at least 1, got {capacity}")
         self.capacity = capacity
         self.max_bytes = max_bytes
         self._size = size
@@ -203,9 +203,11 @@ class ExtensionCaches:
     """Bounded caches of the plans of extensions, owned by one executor, compiler or context.
 
     Args:
-        capacity: the maximum number of entries of a store, and of stores; the least recently used is dropped first.
+        capacity: the maximum number of stores, and of entries in each store; when either is exceeded, the least
+            recently used is dropped.
         max_bytes: the maximum total size of a store's entries; the newest entry is cached, however large it is.
-        owner: the owner of the stores. For a runtime it is the executor that runs it.
+        owner: the executor, compiler or context that owns the stores; for a runtime, the executor that calls the
+            runtime.
 
     >>> caches = ExtensionCaches()
     >>> plans = caches.store(ExtensionCacheKey("example.fft.v1", "plans"))

@@ -59,7 +59,7 @@ def capabilities(op: Any, dtype: DTypeLike, platform: str = "native") -> Capabil
     kind, element_type = _kind(op), DType.of(dtype)
     if platform not in _REFUSALS:
         raise InvalidConfigError(
-            f"capabilities: platform is one of {sorted(_REFUSALS)}, got {platform!r}; those of XLA are known "
+            f"capabilities: platform must be one of {sorted(_REFUSALS)}, got {platform!r}; those of XLA are known "
             "once xla_peer or lowering is imported"
         )
     if not isinstance(kind, str) and element_type not in kind.accepts:

@@ -112,7 +112,7 @@ def _expanded(
     for value in outputs:
         if type(value) is not int or not 0 <= value < len(graph.types):
             raise ExtensionLoweringError(
-                f"extension: {op.family_id}: lower_to_standard_ops gives values of its builder, or its "
+                f"extension: {op.family_id}: lower_to_standard_ops must give values of its builder, or its "
                 f"inputs; got {value!r:.60}"
             ).at(location)
     declared = op.infer(*specs)

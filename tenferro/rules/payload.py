@@ -47,7 +47,7 @@ def as_int(
     >>> as_int("Iota", "axis", True)
     Traceback (most recent call last):
         ...
-    tenferro.errors.InvalidConfigError: Iota: axis is an integer, got True
+    tenferro.errors.InvalidConfigError: Iota: axis must be an integer, got True
     """
     if not isinstance(value, bool):
         try:
@@ -56,11 +56,11 @@ def as_int(
             number = None
         if number is not None:
             if minimum is not None and number < minimum:
-                raise InvalidConfigError(f"{op}: {field} is at least {minimum}, got {number}")
+                raise InvalidConfigError(f"{op}: {field} must be at least {minimum}, got {number}")
             if maximum is not None and number > maximum:
-                raise InvalidConfigError(f"{op}: {field} is at most {maximum}, got {number}")
+                raise InvalidConfigError(f"{op}: {field} must be at most {maximum}, got {number}")
             return int(number)
-    raise InvalidConfigError(f"{op}: {field} is an integer, got {value!r}")
+    raise InvalidConfigError(f"{op}: {field} must be an integer, got {value!r}")
 
 
 def as_ints(op: str, field: str, values: Any, minimum: int | None = None) -> tuple[int, ...]:
@@ -82,7 +82,7 @@ def as_bool(op: str, field: str, value: Any) -> bool:
         return value
     if type(value).__name__ in ("bool_", "bool"):  # NumPy's scalar
         return bool(value)
-    raise InvalidConfigError(f"{op}: {field} is True or False, got {value!r}")
+    raise InvalidConfigError(f"{op}: {field} must be True or False, got {value!r}")
 
 
 def as_choice(op: str, field: str, value: Any, choices: tuple[Any, ...]) -> Any:
@@ -91,10 +91,10 @@ def as_choice(op: str, field: str, value: Any, choices: tuple[Any, ...]) -> Any:
     >>> as_choice("Compare", "direction", "MORE", ("LT", "GT"))
     Traceback (most recent call last):
         ...
-    tenferro.errors.InvalidConfigError: Compare: direction is one of ('LT', 'GT'), got 'MORE'
+    tenferro.errors.InvalidConfigError: Compare: direction must be one of ('LT', 'GT'), got 'MORE'
     """
     if value not in choices:
-        raise InvalidConfigError(f"{op}: {field} is one of {choices}, got {value!r:.80}")
+        raise InvalidConfigError(f"{op}: {field} must be one of {choices}, got {value!r:.80}")
     return value
 
 
@@ -145,7 +145,7 @@ def as_tuple(op: str, field: str, values: Any) -> tuple[Any, ...]:
     try:
         entries = tuple(values)
     except TypeError:
-        raise ShapeError(f"{op}: {field} is a sequence, got {values!r}") from None
+        raise ShapeError(f"{op}: {field} must be a sequence, got {values!r}") from None
     if len(entries) > MOST_ENTRIES:
         raise InvalidConfigError(
             f"{op}: {field} has {len(entries)} entries, at most {MOST_ENTRIES}"

@@ -57,7 +57,7 @@ def _extent(entry: Any) -> Any:
     if is_exact(entry) and not isinstance(entry, int):
         return entry
     raise InvalidConfigError(
-        f"require: extents are integers, symbols, and arithmetic of them, got {entry!r:.60}"
+        f"require: extents must be integers, symbols, and arithmetic of them, got {entry!r:.60}"
     )
 
 
@@ -85,7 +85,7 @@ def require(lhs: Extent, relation: str, rhs: Extent, what: str) -> None:
     """
     if relation not in DECIDED:
         raise InvalidConfigError(
-            f"require: the relation is one of {', '.join(DECIDED)}, got {relation!r:.60}"
+            f"require: the relation must be one of {', '.join(DECIDED)}, got {relation!r:.60}"
         )
     lhs, rhs = _extent(lhs), _extent(rhs)
     if not (is_exact(lhs) and is_exact(rhs)):

@@ -35,10 +35,10 @@ def _pair(name: str, in1: ArrayLike, in2: ArrayLike, mode: str) -> tuple[Any, An
         InvalidConfigError, ShapeError, NonStaticShapeError: another mode; ranks that differ; symbolic extents.
     """
     if mode not in MODES:
-        raise InvalidConfigError(f'{name}: mode is "full", "same" or "valid", got {mode!r}')
+        raise InvalidConfigError(f'{name}: mode must be "full", "same" or "valid", got {mode!r}')
     x, y = as_operand(in1), as_operand(in2)
     if len(x.shape) != len(y.shape):
-        raise ShapeError(f"{name}: operands have one rank, got {spec_of(x)} and {spec_of(y)}")
+        raise ShapeError(f"{name}: operands must have one rank, got {spec_of(x)} and {spec_of(y)}")
     for operand in (x, y):
         if not all(map(is_static, operand.shape)):
             raise NonStaticShapeError(f"{name}: needs known extents, got {spec_of(operand)}")
@@ -58,7 +58,7 @@ def _is_swapped(name: str, x: Any, y: Any, mode: str, axes: Sequence[int]) -> bo
     if all(y.shape[axis] >= x.shape[axis] for axis in axes):
         return True
     raise ShapeError(
-        f'{name}: for "valid" one operand is at least as large along every axis, got {spec_of(x)} and {spec_of(y)}'
+        f'{name}: for "valid" one operand must be at least as large along every axis, got {spec_of(x)} and {spec_of(y)}'
     )
 
 
@@ -73,7 +73,7 @@ def _direct(x: Any, y: Any, mode: str) -> Any:
         raise DTypeError(f"convolve: takes numbers, got {spec_of(x)} and {spec_of(y)}")
     rank = len(x.shape)
     if 0 in x.shape or 0 in y.shape:
-        raise ShapeError(f"convolve: operands are not empty, got {spec_of(x)} and {spec_of(y)}")
+        raise ShapeError(f"convolve: operands must not be empty, got {spec_of(x)} and {spec_of(y)}")
     kernel = convert(flip(y, axis=tuple(range(rank))), dtype)
     pads = []
     for size in y.shape:
@@ -108,7 +108,9 @@ def convolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "
     """
     x, y = _pair("convolve", in1, in2, mode)
     if method not in ("auto", "direct", "fft"):
-        raise InvalidConfigError(f'convolve: method is "auto", "direct" or "fft", got {method!r}')
+        raise InvalidConfigError(
+            f'convolve: method must be "auto", "direct" or "fft", got {method!r}'
+        )
     if not x.shape:
         return multiply(x, y)
     if _is_swapped("convolve", x, y, mode, range(len(x.shape))):
@@ -151,7 +153,9 @@ def _of_images(
     if len(x.shape) != 2:
         raise ShapeError(f"{name}: takes matrices, got {spec_of(x)} and {spec_of(y)}")
     if boundary not in ("fill", "wrap", "symm"):
-        raise InvalidConfigError(f'{name}: boundary is "fill", "wrap" or "symm", got {boundary!r}')
+        raise InvalidConfigError(
+            f'{name}: boundary must be "fill", "wrap" or "symm", got {boundary!r}'
+        )
     if _is_swapped(name, x, y, mode, (0, 1)):
         x, y = y, x
     if mode == "valid":
@@ -259,7 +263,7 @@ def fftconvolve(
     named = range(rank) if axes is None else [axes] if isinstance(axes, int) else list(axes)
     along = sorted({normalize_axis("fftconvolve", axis, rank) for axis in named})
     if len(along) != len(named):
-        raise InvalidConfigError(f"fftconvolve: axes are different, got {axes!r}")
+        raise InvalidConfigError(f"fftconvolve: axes must be different, got {axes!r}")
     others = [axis for axis in range(rank) if axis not in along]
     broadcast_shapes([x.shape[axis] for axis in others], [y.shape[axis] for axis in others])
     dtype = result_type(as_inexact(x), as_inexact(y))
@@ -267,7 +271,9 @@ def fftconvolve(
     if not along:
         return multiply(x, y)
     if 0 in x.shape or 0 in y.shape:
-        raise ShapeError(f"fftconvolve: operands are not empty, got {spec_of(x)} and {spec_of(y)}")
+        raise ShapeError(
+            f"fftconvolve: operands must not be empty, got {spec_of(x)} and {spec_of(y)}"
+        )
     if _is_swapped("fftconvolve", x, y, mode, along):
         x, y = y, x
     full = [x.shape[axis] + y.shape[axis] - 1 for axis in along]

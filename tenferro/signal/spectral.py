@@ -68,7 +68,7 @@ def _window(name: str, window: Window, nperseg: int | None, extent: int) -> np.n
     if isinstance(window, str | tuple):
         length = 256 if nperseg is None else nperseg
         if length < 1:
-            raise InvalidConfigError(f"{name}: nperseg is at least 1, got {nperseg}")
+            raise InvalidConfigError(f"{name}: nperseg must be at least 1, got {nperseg}")
         if length > extent:
             warnings.warn(
                 f"{name}: nperseg={length} is more than the extent {extent}, which is taken instead",
@@ -77,11 +77,11 @@ def _window(name: str, window: Window, nperseg: int | None, extent: int) -> np.n
             length = extent
         return get_window(window, length)
     if is_traced(as_operand(window)):
-        raise UnsupportedError(f"{name}: a window is a constant; pass a name or a NumPy array")
+        raise UnsupportedError(f"{name}: a window must be a constant; pass a name or a NumPy array")
     numbers = np.asarray(window)
     if numbers.ndim != 1 or not 0 < len(numbers) <= extent:
         raise ShapeError(
-            f"{name}: a window is a vector of 1 to {extent} numbers, got {numbers.shape}"
+            f"{name}: a window must be a vector of 1 to {extent} numbers, got {numbers.shape}"
         )
     if nperseg is not None and nperseg != len(numbers):
         raise InvalidConfigError(
@@ -142,14 +142,14 @@ def detrend(
     Source: scipy.signal.detrend.
     """
     if type not in ("linear", "l", "constant", "c"):
-        raise InvalidConfigError(f'detrend: type is "linear" or "constant", got {type!r}')
+        raise InvalidConfigError(f'detrend: type must be "linear" or "constant", got {type!r}')
     x, axis = _series("detrend", data, axis)
     extent = x.shape[-1]
     if type in ("constant", "c"):
         return moveaxis(subtract(x, mean(x, axis=-1, keepdims=True)), -1, axis)
     cuts = np.unique(np.concatenate([[0], np.atleast_1d(bp), [extent]])).astype(int)
     if cuts[0] < 0 or cuts[-1] > extent:
-        raise InvalidConfigError(f"detrend: bp is from 0 to {extent}, got {bp!r}")
+        raise InvalidConfigError(f"detrend: bp must be from 0 to {extent}, got {bp!r}")
     dtype = spec_of(x).dtype
     parts = []
     for start, stop in itertools.pairwise(cuts):
@@ -169,7 +169,9 @@ def _detrended(name: str, frames: Any, kind: str | bool | Callable[[Any], Any]) 
     if callable(kind):
         return kind(frames)
     if not isinstance(kind, str):
-        raise InvalidConfigError(f"{name}: detrend is a name, a function or False, got {kind!r}")
+        raise InvalidConfigError(
+            f"{name}: detrend must be a name, a function or False, got {kind!r}"
+        )
     return detrend(frames, type=kind)
 
 
@@ -213,7 +215,7 @@ def _extended(name: str, x: Any, boundary: str | None, count: int) -> Any:
         return x
     if boundary != "odd" and boundary not in EXTENSIONS:
         raise InvalidConfigError(
-            f'{name}: boundary is "even", "odd", "constant", "zeros" or None, got {boundary!r}'
+            f'{name}: boundary must be "even", "odd", "constant", "zeros" or None, got {boundary!r}'
         )
     if boundary in ("odd", "even") and count >= x.shape[-1]:
         raise ShapeError(
@@ -258,7 +260,7 @@ def stft(
     size = len(weights)
     step, length = _lengths("stft", size, noverlap, nfft)
     if scaling not in ("spectrum", "psd"):
-        raise InvalidConfigError(f'stft: scaling is "spectrum" or "psd", got {scaling!r}')
+        raise InvalidConfigError(f'stft: scaling must be "spectrum" or "psd", got {scaling!r}')
     series = _extended("stft", series, boundary, size // 2)
     if padded:
         missing = (-(series.shape[-1] - size) % step) % size
@@ -311,7 +313,7 @@ def istft(
         nfft = size
     step, length = _lengths("istft", size, noverlap, full if nfft is None else nfft)
     if scaling not in ("spectrum", "psd"):
-        raise InvalidConfigError(f'istft: scaling is "spectrum" or "psd", got {scaling!r}')
+        raise InvalidConfigError(f'istft: scaling must be "spectrum" or "psd", got {scaling!r}')
     weights = _window("istft", window, size, size)
     frames = moveaxis(values, (times_at, frequencies_at), (-2, -1))
     frames = (fft.irfft if input_onesided else fft.ifft)(frames, n=length, axis=-1)[..., :size]
@@ -370,7 +372,7 @@ def csd(
     weights = _window("csd", window, nperseg, extent)
     step, length = _lengths("csd", len(weights), noverlap, nfft)
     if scaling not in ("density", "spectrum"):
-        raise InvalidConfigError(f'csd: scaling is "density" or "spectrum", got {scaling!r}')
+        raise InvalidConfigError(f'csd: scaling must be "density" or "spectrum", got {scaling!r}')
     is_onesided = return_onesided and not (
         spec_of(first).dtype.is_complex or (second is not None and spec_of(second).dtype.is_complex)
     )
@@ -407,7 +409,7 @@ def _median_bias(count: int) -> float:
 def _averaged(power: Any, average: str) -> Any:
     """Return the average of power over segments, its last axis but one."""
     if average not in ("mean", "median"):
-        raise InvalidConfigError(f'csd: average is "mean" or "median", got {average!r}')
+        raise InvalidConfigError(f'csd: average must be "mean" or "median", got {average!r}')
     count = power.shape[-2]
     if count == 1 or average == "mean":
         return mean(power, axis=-2)

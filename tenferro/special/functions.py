@@ -88,7 +88,7 @@ class SpecialFunction(ExtensionOp):
     def __post_init__(self) -> None:
         if self.name not in TABLE:
             raise InvalidConfigError(
-                f"SpecialFunction: name is one of {', '.join(sorted(TABLE))}, got {self.name!r}"
+                f"SpecialFunction: name must be one of {', '.join(sorted(TABLE))}, got {self.name!r}"
             )
 
     @property

@@ -78,7 +78,8 @@ def _prefactor(special: Any, a: np.ndarray, x: np.ndarray) -> np.ndarray:
     is_small = a < STIRLING_FROM
     p, t = a[is_small], x[is_small]
     half = np.power(t, 0.5 * p) * np.exp(-0.5 * t)
-    # Rounding a + 1 would cause an error of a log(a) units.
+    # For larger p, use p * gamma(p): the rounding of p + 1 in gamma(p + 1) would cause an error of
+    # about p * log(p) ulps.
     factorial = np.where(p < 1, special.gamma(p + 1), p * special.gamma(p))
     result[is_small] = half / factorial * half
     is_near = ~is_small & (np.abs(x - a) <= SERIES_FROM * a)

@@ -75,7 +75,7 @@ def _require_propagate(
 ) -> None:
     if nan_policy not in allowed:
         raise UnsupportedError(
-            f"stats.{name}: nan_policy is {' or '.join(map(repr, allowed))}, got {nan_policy!r}: values decide the others"
+            f"stats.{name}: nan_policy must be {' or '.join(map(repr, allowed))}, got {nan_policy!r}: values decide the others"
         )
 
 
@@ -149,7 +149,7 @@ def rankdata(
     _require_propagate("rankdata", nan_policy)
     if method not in METHODS:
         raise InvalidConfigError(
-            f"stats.rankdata: method is one of {', '.join(METHODS)}, got {method!r}"
+            f"stats.rankdata: method must be one of {', '.join(METHODS)}, got {method!r}"
         )
     rows, rest, place = _rows("rankdata", a, axis)
 
@@ -247,7 +247,7 @@ class gaussian_kde:  # noqa: N801  # because SciPy and JAX call it so
         )
         if tuple(given.shape) != (self.n,):
             raise ShapeError(
-                f"stats.gaussian_kde: weights are [{self.n}], one per point, got {spec_of(as_operand(given))}"
+                f"stats.gaussian_kde: weights must be [{self.n}], one per point, got {spec_of(as_operand(given))}"
             )
         self.weights = divide(given, sum_over(given))
         self.neff = divide(1.0, sum_over(square(self.weights)))
@@ -265,7 +265,7 @@ class gaussian_kde:  # noqa: N801  # because SciPy and JAX call it so
             return method(self)
         if isinstance(method, str) or getattr(method, "shape", ()) != ():
             raise InvalidConfigError(
-                f'stats.gaussian_kde: bw_method is "scott", "silverman", a number or a function, got {method!r}'
+                f'stats.gaussian_kde: bw_method must be "scott", "silverman", a number or a function, got {method!r}'
             )
         return method
 
@@ -286,7 +286,7 @@ class gaussian_kde:  # noqa: N801  # because SciPy and JAX call it so
     def _at(self, points: ArrayLike) -> Any:
         x = self._points(points)
         if x.shape[0] != self.d:
-            raise ShapeError(f"stats.gaussian_kde: points are [{self.d}, m], got {spec_of(x)}")
+            raise ShapeError(f"stats.gaussian_kde: points must be [{self.d}, m], got {spec_of(x)}")
         return x
 
     def evaluate(self, points: ArrayLike) -> Any:
@@ -331,7 +331,7 @@ class gaussian_kde:  # noqa: N801  # because SciPy and JAX call it so
         """
         if self.d != 1:
             raise ShapeError(
-                f"stats.gaussian_kde: integrate_box_1d is of numbers, got d = {self.d}"
+                f"stats.gaussian_kde: integrate_box_1d needs a density of one dimension, got d = {self.d}"
             )
         sigma = sqrt(self.covariance[0, 0])
         ends = [ndtr(divide(subtract(x, self.dataset[0]), sigma)) for x in (low, high)]
@@ -345,7 +345,7 @@ class gaussian_kde:  # noqa: N801  # because SciPy and JAX call it so
         """
         if other.d != self.d:
             raise ShapeError(
-                f"stats.gaussian_kde: integrate_kde is of densities of one dimension, got {self.d} and {other.d}"
+                f"stats.gaussian_kde: integrate_kde needs two densities of one dimension, got {self.d} and {other.d}"
             )
         overlaps = self._overlaps(other.dataset, add(self.covariance, other.covariance))
         return sum_over(multiply(self.weights, matmul(overlaps, other.weights)))

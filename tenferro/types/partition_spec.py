@@ -114,6 +114,6 @@ def _names(entry: Any) -> tuple[str, ...] | None:
     names = () if entry is None else (entry,) if isinstance(entry, str) else entry
     if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
         raise InvalidConfigError(
-            f"PartitionSpec: an entry is None, a name, or a tuple of names, got {entry!r}"
+            f"PartitionSpec: an entry must be None, a name, or a tuple of names, got {entry!r}"
         )
     return names

@@ -130,7 +130,7 @@ class TensorSpec:
 
 def _extent(entry: Any) -> Extent:
     if isinstance(entry, (bool, DimExpr)):
-        raise ShapeError(f"TensorSpec: an extent is an int, a name or a SymDim, got {entry!r}")
+        raise ShapeError(f"TensorSpec: an extent must be an int, a name or a SymDim, got {entry!r}")
     if isinstance(entry, SymDim | UpperBound) or entry is UNKNOWN:
         return entry
     if isinstance(entry, str):
@@ -139,10 +139,10 @@ def _extent(entry: Any) -> Extent:
         extent = operator.index(entry)
     except (TypeError, ConcretizationError):
         raise ShapeError(
-            f"TensorSpec: an extent is an int, a name or a SymDim, got {entry!r}"
+            f"TensorSpec: an extent must be an int, a name or a SymDim, got {entry!r}"
         ) from None
     if extent < 0:
-        raise ShapeError(f"TensorSpec: an extent is at least 0, got {extent}")
+        raise ShapeError(f"TensorSpec: an extent must be at least 0, got {extent}")
     return extent
 
 

@@ -347,7 +347,8 @@ class _Fields:
     def __call__(self, node: Any) -> Any:
         children = [getattr(node, name) for name in self.data]
         meta = tuple([getattr(node, name) for name in self.meta])
-        # It is a cache key of programs, and a mutable value would remain equal to itself.
+        # `meta` is part of the cache key of programs. If a mutable value in it were changed in place,
+        # the key would still match and the stale program would run.
         try:
             hash(meta)
         except TypeError as error:

@@ -82,7 +82,9 @@ def test_in_loops_batches_and_second_derivatives(policy: str | None) -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(InvalidConfigError, match="policy is one of nothing_saveable, everything"):
+    with pytest.raises(
+        InvalidConfigError, match="policy must be one of nothing_saveable, everything"
+    ):
         tnf.checkpoint(layers, policy="dots")
     with pytest.raises(InvalidConfigError, match="exclude each other"):
         tnf.checkpoint(layers, policy="dots_saveable", levels=2)

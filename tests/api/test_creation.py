@@ -59,7 +59,7 @@ def test_linspace_has_gradients() -> None:
     )
     program = tnf.compile(tnf.grad(loss, argnums=(0, 1)), 1.0, 2.0)
     np.testing.assert_allclose(xla_peer.XlaExecutor().run(program, 1.0, 2.0), wanted)
-    with pytest.raises(errors.InvalidConfigError, match="num is at least 0"):
+    with pytest.raises(errors.InvalidConfigError, match="num must be at least 0"):
         tnf.linspace(0.0, 1.0, -1)
     with pytest.raises(errors.ConcretizationError):
         tnf.compile(lambda n: tnf.linspace(0.0, 1.0, n), np.array(3))
@@ -88,7 +88,7 @@ def test_arange_has_gradients_and_needs_a_known_shape() -> None:
     for bounds in (lambda n: (n,), lambda n: (0, n), lambda n: (n, 3), lambda n: (0, 3, n)):
         with pytest.raises(errors.DataDependentShapeError, match="arange"):
             tnf.compile(lambda n, b=bounds: tnf.arange(*b(n)), np.array(2))
-    with pytest.raises(errors.InvalidConfigError, match="not zero"):
+    with pytest.raises(errors.InvalidConfigError, match="not be zero"):
         tnf.arange(0, 3, RT.constant(0))
 
 

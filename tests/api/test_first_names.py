@@ -84,7 +84,7 @@ def test_gradients_of_what_is_joined() -> None:
 
 
 def test_what_cannot_be_joined() -> None:
-    with pytest.raises(errors.InvalidConfigError, match=r"tnf.r_: a directive is .* got 'r'"):
+    with pytest.raises(errors.InvalidConfigError, match=r"tnf.r_: a directive must be .* got 'r'"):
         tnf.r_["r", V]
 
 
@@ -104,7 +104,7 @@ def test_histograms_and_quantiles_have_gradients() -> None:
 def test_partitions_are_refused_as_numpys() -> None:
     with pytest.raises(errors.OutOfBoundsError, match="kth 3 is outside an axis of 3 elements"):
         tnf.partition(V, 3)
-    with pytest.raises(errors.InvalidConfigError, match='kind is "introselect"'):
+    with pytest.raises(errors.InvalidConfigError, match='kind must be "introselect"'):
         tnf.argpartition(V, 1, kind="quick")
 
 

@@ -507,7 +507,7 @@ def test_results_of_another_structure_are_refused() -> None:
         tnf.jit(lambda b: tnf.custom_root(lambda x: x[:2], b, solve, solve))(B)
     with pytest.raises(errors.DTypeError, match=r"solve\(\.\.\) must be f64\[3\].*got f32\[3\]"):
         tnf.custom_root(lambda x: x, B, lambda _, x: x.astype(np.float32), solve)
-    with pytest.raises(errors.ArityError, match=r"solve returns \(x, aux\), got ndarray"):
+    with pytest.raises(errors.ArityError, match=r"solve must return \(x, aux\), got ndarray"):
         tnf.custom_root(lambda x: x, B, solve, solve, has_aux=True)
     with pytest.raises(errors.ShapeError, match=r"tangent_solve\(\.\.\) must be f64\[3\]"):
         tnf.jit(lambda b: tnf.custom_root(lambda x: x, b, solve, lambda _, y: y[0]))(B)
@@ -523,9 +523,13 @@ def test_what_is_no_unknown_or_no_function_is_refused() -> None:
         tnf.custom_linear_solve(lambda x: x, "text", solve)
     with pytest.raises(errors.DTypeError, match=r"initial_guess is i64.*float or complex"):
         tnf.custom_root(lambda x: x, 3, solve, solve)
-    with pytest.raises(errors.InvalidConfigError, match="tangent_solve is a function, got None"):
+    with pytest.raises(
+        errors.InvalidConfigError, match="tangent_solve must be a function, got None"
+    ):
         tnf.custom_root(lambda x: x, 3.0, solve, None)  # pyright: ignore[reportArgumentType]  # because it is refused
-    with pytest.raises(errors.InvalidConfigError, match="max_steps is an integer from 1, got 0"):
+    with pytest.raises(
+        errors.InvalidConfigError, match="max_steps must be an integer from 1, got 0"
+    ):
         tnf.fixed_point(tnf.cos, 1.0, max_steps=0)
-    with pytest.raises(errors.InvalidConfigError, match="tolerances are at least 0"):
+    with pytest.raises(errors.InvalidConfigError, match="tolerances must be at least 0"):
         tnf.fixed_point(tnf.cos, 1.0, rtol=-1.0)

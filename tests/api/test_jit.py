@@ -184,7 +184,7 @@ def test_errors_say_what_to_write() -> None:
         tnf.jit(scaled, static_argnames="modus")
     with pytest.raises(InvalidConfigError, match="static_argnums has 7"):
         tnf.jit(scaled, static_argnums=7)
-    with pytest.raises(InvalidConfigError, match="static_argnums are integers"):
+    with pytest.raises(InvalidConfigError, match="static_argnums must be integers"):
         tnf.jit(scaled, static_argnums="mode")
     with pytest.raises(ConcretizationError, match="static_argnames"):
         tnf.jit(lambda x, train: x if train else -x)(X, True)

@@ -95,7 +95,7 @@ def test_norms_that_do_not_exist_are_named(order: Any) -> None:
         calls.append(lambda o: tnf.linalg.matrix_norm(m, ord=o))
     for call in calls:
         run = call if order != "traced" else lambda _, c=call: tnf.compile(c, np.array(2.0))
-        with pytest.raises(errors.InvalidConfigError, match="ord is"):
+        with pytest.raises(errors.InvalidConfigError, match="ord must be"):
             run(order)
 
 
@@ -151,7 +151,7 @@ def test_a_second_matrix_of_an_eigenvalue_problem_is_refused(function: Any) -> N
 
 
 def test_lu_solve_names_what_does_not_fit() -> None:
-    with pytest.raises(errors.InvalidConfigError, match="trans is 0, 1 or 2"):
+    with pytest.raises(errors.InvalidConfigError, match="trans must be 0, 1 or 2"):
         tnf.linalg.lu_solve(tnf.linalg.lu_factor(np.eye(3)), np.ones(3), 5)
     factors = tnf.linalg.lu_factor(np.eye(3))
     with pytest.raises(errors.ShapeError, match=r"lu_solve.*4 rows"):

@@ -131,14 +131,14 @@ def test_vectorize_passes_what_is_excluded() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: tnf.vectorize(lambda x: x, signature="(n->()")(V), errors.InvalidConfigError, "like"),
+        (lambda: tnf.vectorize(lambda x: x, signature="(n->()")(V), errors.InvalidConfigError, "form"),
         (lambda: tnf.vectorize(lambda x, y: x, signature="(n),(n)->()")(V, V[:2]), errors.ShapeError, "axis n has extents 5 and 2"),
         (lambda: tnf.delete(V, 5), errors.OutOfBoundsError, "index 5 is outside"),
         (lambda: tnf.insert(V, -6, 1.0), errors.OutOfBoundsError, "index -6 is outside"),
         (lambda: tnf.delete(V, 1.5), errors.DTypeError, "takes an integer"),
         (lambda: tnf.block([[A], A]), errors.ShapeError, "different depths"),
         (lambda: tnf.block([]), errors.ShapeError, "empty list"),
-        (lambda: tnf.polymul(A, V), errors.ShapeError, "coefficients are a vector"),
+        (lambda: tnf.polymul(A, V), errors.ShapeError, "coefficients must be a vector"),
         (lambda: tnf.polyfit(V, A, 1), errors.ShapeError, "does not fit"),
         (lambda: tnf.nanargmax([np.nan]), errors.InvalidConfigError, "all elements are NaN"),
         (lambda: tnf.gcd(V, V), errors.DTypeError, "takes integers"),

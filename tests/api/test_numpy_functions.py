@@ -600,13 +600,13 @@ def test_what_cannot_be_had_names_function_and_argument(name: str) -> None:
 
 
 REFUSED_BY_NUMPY: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
-    "places that are not integers": (lambda x: np.take_along_axis(x, M[:1] + 0.5, 1), errors.DTypeError, "take_along_axis: indices are integers, got f64"),
-    "places that are bools": (lambda x: np.take_along_axis(x, MASK, 1), errors.DTypeError, "indices are integers, got bool"),
-    "half a decimal": (lambda x: np.round(x, 0.5), errors.InvalidConfigError, "round: decimals is an integer, got 0.5"),
+    "places that are not integers": (lambda x: np.take_along_axis(x, M[:1] + 0.5, 1), errors.DTypeError, "take_along_axis: indices must be integers, got f64"),
+    "places that are bools": (lambda x: np.take_along_axis(x, MASK, 1), errors.DTypeError, "indices must be integers, got bool"),
+    "half a decimal": (lambda x: np.round(x, 0.5), errors.InvalidConfigError, "round: decimals must be an integer, got 0.5"),
     "a power of no square": (lambda x: np.linalg.matrix_power(x.astype("int8"), 0), errors.ShapeError, "needs square matrices, got i8"),
-    "a map of no axes": (lambda x: np.linalg.tensorinv(x, 0), errors.InvalidConfigError, "tensorinv: ind is a positive integer, got 0"),
-    "a map of half an axis": (lambda x: np.linalg.tensorinv(x, 0.5), errors.InvalidConfigError, "tensorinv: ind is a positive integer, got 0.5"),
-    "a map that is not square": (lambda x: np.linalg.tensorinv(x, 1), errors.ShapeError, r"tensorinv: the first 1 axes have as many elements as the others, got 3 and 4 of f64\[3,4\]"),
+    "a map of no axes": (lambda x: np.linalg.tensorinv(x, 0), errors.InvalidConfigError, "tensorinv: ind must be a positive integer, got 0"),
+    "a map of half an axis": (lambda x: np.linalg.tensorinv(x, 0.5), errors.InvalidConfigError, "tensorinv: ind must be a positive integer, got 0.5"),
+    "a map that is not square": (lambda x: np.linalg.tensorinv(x, 1), errors.ShapeError, r"tensorinv: the first 1 axes must have as many elements as the others, got 3 and 4 of f64\[3,4\]"),
     "equations that are not square": (lambda x: np.linalg.tensorsolve(x, x[:, 0]), errors.ShapeError, r"tensorsolve: the axes of f64\[3,4\] are those of f64\[3\] and as many unknowns"),
     "a right side of another size": (lambda x: np.linalg.tensorsolve(x[:, :3], x[0]), errors.ShapeError, r"tensorsolve: the axes of f64\[3,3\] are those of f64\[4\]"),
     "a length of complex numbers": (lambda x: np.hypot(x, 4j), errors.DTypeError, r"hypot: takes real numbers, got complex128"),

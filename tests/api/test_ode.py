@@ -248,7 +248,7 @@ def test_rejected_steps_outside_of_the_domain() -> None:
         (ShapeError, r"func\(\.\.\) is", {"func": lambda y, t: tnf.stack([y, y])}),
         (ArityError, "structure of y0", {"func": lambda y, t: (y,)}),
         (ArityError, "no elements", {"y0": np.zeros(0)}),
-        (InvalidConfigError, "rtol is a number", {"rtol": -1.0}),
+        (InvalidConfigError, "rtol must be a number", {"rtol": -1.0}),
         (InvalidConfigError, "both 0", {"rtol": 0.0, "atol": 0.0}),
         (InvalidConfigError, "one of dopri5, rodas4", {"method": "euler"}),
         (InvalidConfigError, "one of adjoint, discrete", {"derivative": "both"}),

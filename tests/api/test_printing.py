@@ -191,7 +191,7 @@ def test_the_peer_refuses_or_drops(tmp_path: Any, capsys: Any) -> None:
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: tnf.debug_print("{} {}", 1.0), "asks for 1, which is not given"),
+        (lambda: tnf.debug_print("{} {}", 1.0), "asks for 1, which was not passed"),
         (lambda: tnf.debug_print("{}", 1.0, y=2.0), "does not use argument 'y'"),
         (lambda: tnf.debug_print("{x"), "expected '}'"),
         (lambda: tnf.debug_print("{:{}}", 1.0, 2), "a format within a format"),

@@ -150,7 +150,7 @@ def test_batches_are_masked() -> None:
 
 
 def test_a_rank_below_one_is_refused() -> None:
-    with pytest.raises(errors.InvalidConfigError, match="max_rank is at least 1, got 0"):
+    with pytest.raises(errors.InvalidConfigError, match="max_rank must be at least 1, got 0"):
         tnf.linalg.truncated_svd(np.eye(2), max_rank=0, rtol=0.0)
 
 

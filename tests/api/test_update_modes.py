@@ -91,7 +91,7 @@ def test_what_is_refused() -> None:
     for name in ("segment_max", "segment_min"):
         with pytest.raises(errors.DTypeError, match="complex"):
             getattr(tnf, name)(np.array([1j, 2.0]), np.array([0, 0]))
-    with pytest.raises(errors.InvalidConfigError, match="mode is one of"):
+    with pytest.raises(errors.InvalidConfigError, match="mode must be one of"):
         tnf.at(X)[0].get(mode="wrap")
     with pytest.raises(errors.InvalidConfigError, match='needs mode="fill"'):
         tnf.at(X)[0].get(fill_value=1.0)

@@ -30,9 +30,9 @@ from tenferro.types import DType
 X = np.array([0.5, -1.0, 2.0])
 OTHER = Backend("other", {Multiply: lambda op, x, y: x * y})
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "order": ({"order": "A"}, "order is "), "no threads": ({"threads": 0}, "threads is an integer from 1, got 0"),
-    "threads": ({"threads": True}, "threads is an integer from 1, got True"), "compiled": ({"compiled": "no"}, "compiled is "),
-    "a list": ({"compiled": []}, "compiled is "),
+    "order": ({"order": "A"}, "order must be "), "no threads": ({"threads": 0}, "threads must be an integer from 1, got 0"),
+    "threads": ({"threads": True}, "threads must be an integer from 1, got True"), "compiled": ({"compiled": "no"}, "compiled must be "),
+    "a list": ({"compiled": []}, "compiled must be "),
     "finite": ({"check_finite": True, "backend": OTHER}, "check_finite looks at NumPy's arrays only"),
     "backend": ({"compiled": True, "backend": OTHER}, "not those of backend 'other'"),
 }  # fmt: skip
@@ -109,7 +109,7 @@ def test_each_run_with_known_shapes_is_a_hit() -> None:
 def test_what_is_asked_for_of_a_program() -> None:
     executor, program = tnf.GraphExecutor(), tnf.compile(lambda x: x * 2.0, X)
     for runs in (0, True):
-        with pytest.raises(errors.InvalidConfigError, match=f"runs is at least 1, got {runs}"):
+        with pytest.raises(errors.InvalidConfigError, match=f"runs must be at least 1, got {runs}"):
             executor.profile(program, X, runs=runs)
     assert executor.profile(program, X, runs=1).runs == 1
     with pytest.raises(errors.InvalidConfigError, match="not those of backend 'other'"):

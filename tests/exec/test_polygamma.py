@@ -50,6 +50,6 @@ def test_poles_and_ends(order: int) -> None:
 def test_orders_end() -> None:
     """The order is limited, because its polynomials take time and memory, and a file may contain any order."""
     with pytest.raises(
-        tnf.errors.InvalidConfigError, match="order is at most 1000, got 1000000000"
+        tnf.errors.InvalidConfigError, match="order must be at most 1000, got 1000000000"
     ):
         tnf.polygamma(10**9, np.ones(2))

@@ -399,14 +399,18 @@ def test_saved_and_loaded(tmp_path: Any) -> None:
         (lambda x: tnf.einsum("ii", x), errors.ShapeError, "extents 2 and 3"),
         (lambda x: tnf.einsum("ii", x[:1]), errors.ShapeError, "extents 1 and 3"),
         (lambda x: tnf.einsum("ij,ij->", x, x.T), errors.ShapeError, "extents 2 and 3"),
-        (lambda x: tnf.einsum(x, [0, True]), errors.InvalidConfigError, "labels are integers"),
+        (lambda x: tnf.einsum(x, [0, True]), errors.InvalidConfigError, "labels must be integers"),
         (lambda x: tnf.einsum(x, "ij"), errors.InvalidConfigError, "a list after each"),
-        (lambda x: tnf.einsum("ij", x, optimize="best"), errors.InvalidConfigError, "known are"),
-        (lambda x: tnf.einsum("ij", x, optimize=3), errors.InvalidConfigError, "optimize is"),
+        (
+            lambda x: tnf.einsum("ij", x, optimize="best"),
+            errors.InvalidConfigError,
+            "optimize must be one of",
+        ),
+        (lambda x: tnf.einsum("ij", x, optimize=3), errors.InvalidConfigError, "optimize must be"),
         (
             lambda x: tnf.einsum("ij,kj,kl", x, x, x, optimize=oe.paths.optimal),
             errors.InvalidConfigError,
-            "optimize is",
+            "optimize must be",
         ),
         (
             lambda x: tnf.einsum("ij,jk,kl", x, x.T, x, optimize=[(0, 5), (0, 1)]),
@@ -425,7 +429,7 @@ def test_refusals(call: Any, error: Any, message: str) -> None:
     with pytest.raises(error, match=message):
         call(x)
     with pytest.raises(error, match=message):
-        tnf.compile(call, x) if not message.startswith("labels are") else call(x)
+        tnf.compile(call, x) if not message.startswith("labels must be") else call(x)
 
 
 @pytest.mark.parametrize(
@@ -459,5 +463,7 @@ def test_labels_are_numbers_below_a_million() -> None:
     x = np.arange(3.0)
     assert tnf.einsum(x, [999_999], x, [999_999], []) == 5.0
     for label in (1_000_000, -1, True, 0.5):
-        with pytest.raises(errors.InvalidConfigError, match="labels are integers from 0 to 999999"):
+        with pytest.raises(
+            errors.InvalidConfigError, match="labels must be integers from 0 to 999999"
+        ):
             tnf.einsum(x, [label], x, [label], [])

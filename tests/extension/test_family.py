@@ -392,7 +392,9 @@ def test_aliases_are_of_operands_and_results_that_there_are(
         np.testing.assert_array_equal(x, X)
     else:
         (pair,) = aliases.items()
-        message = f"aliases pair outputs below 1 with inputs below 1, got {{{pair[0]}: {pair[1]}}}"
+        message = (
+            f"aliases must pair outputs below 1 with inputs below 1, got {{{pair[0]}: {pair[1]}}}"
+        )
         with pytest.raises(errors.InvalidConfigError) as caught:
             program.run(x)
         assert message in str(caught.value)

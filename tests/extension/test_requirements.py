@@ -144,11 +144,11 @@ def test_what_arithmetic_decides_needs_no_guard() -> None:
 
 def test_requirements_that_mean_nothing_are_refused() -> None:
     with pytest.raises(
-        InvalidConfigError, match="relation is one of ==, >=, divisible by, got '<'"
+        InvalidConfigError, match="relation must be one of ==, >=, divisible by, got '<'"
     ):
         require(1, "<", 2, "x")
     for entry in (None, "n", 3.0, True, (3,)):
-        with pytest.raises(InvalidConfigError, match="extents are integers, symbols"):
+        with pytest.raises(InvalidConfigError, match="extents must be integers, symbols"):
             require(4, "==", entry, "the extent of x0")  # type: ignore[arg-type]
     with pytest.raises(ShapeError, match="needs 4 == 3"):
         require(np.int64(4), "==", np.int32(3), "the extent of x0")  # type: ignore[arg-type]

@@ -263,7 +263,7 @@ REFUSED = {
     "minus one": (lambda: lax.reshape(F64, (-1,)), errors.ShapeError, "at least 0"),
     "which": (lambda: lax.select_n(np.ones(2, bool), F64, F64, F64), errors.DTypeError, "int32"),
     "choice": (lambda: lax.select(np.ones(3, bool), F64, F64), errors.ShapeError, "one shape"),
-    "bound": (lambda: lax.clamp(np.ones(3), F64, 1.0), errors.ShapeError, "a bound has rank 0"),
+    "bound": (lambda: lax.clamp(np.ones(3), F64, 1.0), errors.ShapeError, "a bound must have rank 0"),
     "rounding": (lambda: lax.round(F64, "even"), errors.InvalidConfigError, "RoundingMethod"),
 }  # fmt: skip
 

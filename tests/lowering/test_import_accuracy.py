@@ -91,7 +91,7 @@ def test_the_errors_are_those_of_the_page() -> None:
 
 
 def test_demands_that_are_none() -> None:
-    with pytest.raises(InvalidConfigError, match="mode is one of"):
+    with pytest.raises(InvalidConfigError, match="mode must be one of"):
         ResultAccuracy(analytic.Exp(), "LOWEST")
-    with pytest.raises(InvalidConfigError, match="not negative"):
+    with pytest.raises(InvalidConfigError, match="not be negative"):
         ResultAccuracy(analytic.Exp(), "TOLERANCE", atol=-1.0)

@@ -202,7 +202,7 @@ def test_what_is_sent_is_received(read: Any) -> None:
     turned = f'{early[0]}%r:2{recv}%s = "stablehlo.send"{send}%u ={end}'
     with pytest.raises(errors.UnsupportedError, match="channel 5 needs a send before it"):
         program_of(read, turned, devices={"x": 4})
-    with pytest.raises(errors.UnsupportedError, match="send: make what it writes a result"):
+    with pytest.raises(errors.UnsupportedError, match="send: return the value that it writes"):
         program_of(read, operation, devices=None)
 
 
@@ -298,8 +298,8 @@ def test_the_peer_runs_what_is_read(read: Any) -> None:
     [
         ("[[0, 1]]", None, errors.UnsupportedError, "among 2 devices: a program here is one device's; give devices="),
         ("[[0]]", {"replicas": 2}, errors.InvalidConfigError, "each of 2 devices once"),
-        ("[[0, 1]]", 0, errors.InvalidConfigError, "devices are at least 1"),
-        ("[[0, 1]]", {}, errors.InvalidConfigError, "devices are at least 1"),
+        ("[[0, 1]]", 0, errors.InvalidConfigError, "devices must be at least 1"),
+        ("[[0, 1]]", {}, errors.InvalidConfigError, "devices must be at least 1"),
     ],
 )  # fmt: skip
 def test_what_is_refused(groups: str, devices: Any, error: Any, words: str) -> None:

@@ -63,7 +63,7 @@ def test_an_extent_that_is_an_argument(read: Any) -> None:
             np.testing.assert_array_equal(program.run(number, x, z), x + z)
     with pytest.raises(errors.GuardError, match="got 3 and 4"):
         program.run(4, np.ones((3, 4), "f4"), np.ones((2, 3, 4), "f4"))
-    with pytest.raises(errors.ShapeError, match="an extent is at least 0, got -1"):
+    with pytest.raises(errors.ShapeError, match="an extent must be at least 0, got -1"):
         program.run(-1, x, z)
     with pytest.raises(errors.TenferroError, match="expected bool"):
         program.run(1.5, x, z)

@@ -945,8 +945,8 @@ def test_numbers_of_devices(name: str, count: int) -> None:
 INSTEAD = {
     "async_done": "compile without asynchronous calls",
     "async_start": "compile without asynchronous calls",
-    "infeed": "make what it reads an argument",
-    "outfeed": "make what it writes a result",
+    "infeed": "pass the value that it reads as an argument of the module",
+    "outfeed": "return the value that it writes as a result of the module",
     "rng": "its state is nobody's argument; use rng_bit_generator, whose state is",
 }
 

@@ -93,7 +93,7 @@ def test_the_axis_of_an_extent_is_a_constant(read: Any) -> None:
   %0 = tensor.dim %x, %n : tensor<?x?xf32>
   return %0 : index
 }"""
-    with pytest.raises(errors.UnsupportedError, match=r"tensor\.dim: its axis is a constant"):
+    with pytest.raises(errors.UnsupportedError, match=r"tensor\.dim: its axis must be a constant"):
         read(text)
 
 

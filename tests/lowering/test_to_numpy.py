@@ -577,7 +577,7 @@ def test_refusals_name_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="bfloat16"):
         to_numpy(tnf.compile(lambda x: x, TensorSpec((), "bfloat16")))
     with pytest.raises(
-        InvalidConfigError, match=r"export: NumPy source is a \.py file, got 'f\.mlir'"
+        InvalidConfigError, match=r"export: NumPy source must be a \.py file, got 'f\.mlir'"
     ):
         xla_peer.export(lambda x: x, 1.0, format="numpy", path="f.mlir")
     with pytest.raises(
@@ -585,7 +585,7 @@ def test_refusals_name_what_is_refused(tmp_path: Path) -> None:
     ):
         xla_peer.export(lambda x: x, 1.0, format="numpy", gradient=True)  # pyright: ignore[reportCallIssue]
     with pytest.raises(
-        InvalidConfigError, match='format is "stablehlo", "numpy" or "onnx", got \'torch\''
+        InvalidConfigError, match='format must be "stablehlo", "numpy" or "onnx", got \'torch\''
     ):
         xla_peer.export(lambda x: x, 1.0, format="torch")  # pyright: ignore[reportCallIssue, reportArgumentType]
     assert not list(tmp_path.iterdir())

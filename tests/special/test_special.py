@@ -399,7 +399,7 @@ def test_what_has_no_derivative_or_no_expansion_says_so() -> None:
     program = tnf.compile(tnf.grad(special.jv), 0.5, 1.0)
     with pytest.raises(errors.ExtensionLoweringError, match=r"special\.jv_by_order: has a kernel of SciPy"):  # fmt: skip
         xla_peer.XlaExecutor().run(program, 0.5, 1.0)
-    with pytest.raises(errors.InvalidConfigError, match="SpecialFunction: name is one of"):
+    with pytest.raises(errors.InvalidConfigError, match="SpecialFunction: name must be one of"):
         SpecialFunction("nothing")
     with pytest.raises(errors.UnsupportedError, match="diff_n"):
         special.sph_harm_y(1, 0, 0.1, 0.2, diff_n=1)

@@ -124,7 +124,7 @@ def test_no_rule() -> None:
     with pytest.raises(errors.ADRuleUnsupportedError, match=r"ruled\.v1: no linearize rule"):
         tnf.sum(apply(op, x)).backward()
     half = linear(with_rule(ExtensionAdRule, linearize=Linear().linearize))
-    with pytest.raises(errors.ADRuleUnsupportedError, match=r"ruled\.v1: no transpose_rule rule"):
+    with pytest.raises(errors.ADRuleUnsupportedError, match=r"ruled\.v1: no transpose_rule"):
         tnf.grad(lambda x: tnf.sum(apply(half, x)))(X)
 
 
@@ -441,7 +441,7 @@ def test_batch_rules() -> None:
     "`vmap` of an operation without a batch rule is an error that names the family and the role.",
 )
 def test_no_batch_rule() -> None:
-    with pytest.raises(errors.UnsupportedError, match=r"ruled\.v1: no batch_rule rule"):
+    with pytest.raises(errors.UnsupportedError, match=r"ruled\.v1: no batch_rule"):
         tnf.vmap(lambda x: apply(linear(), x))(np.stack([X, V]))
 
 

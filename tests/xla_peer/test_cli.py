@@ -151,7 +151,7 @@ def test_a_program_is_converted_through_every_format_and_back(folder: Path) -> N
     )
     tnf.tree.save({"constant0": weights + 1}, "w.safetensors")
     assert "differs from the constant" in call("convert", "b.mlir", "g.tnf", status=2)
-    assert "a path ends in one of" in call("convert", "a.tnf", "g.txt", status=2)
+    assert "a path must end in one of" in call("convert", "a.tnf", "g.txt", status=2)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("onnx") is None, reason="onnx is not installed")

@@ -172,7 +172,7 @@ def test_options_are_checked() -> None:
         XlaExecutor("cpu", options={"no_such_option": True}).run(program, x)
     with pytest.raises(errors.InvalidConfigError, match="0 to 3"):
         XlaExecutor("cpu", optimization_level=7)
-    with pytest.raises(errors.InvalidConfigError, match="order is"):
+    with pytest.raises(errors.InvalidConfigError, match="order must be"):
         XlaExecutor("cpu", order="K")  # type: ignore[arg-type]
 
 

@@ -204,13 +204,13 @@ def test_files_and_arguments(tmp_path: Path) -> None:
     ] == ["n", 3]
     (y,) = run(model, [np.ones((2, 3))])
     np.testing.assert_array_equal(y, np.full((2, 3), 2.0))
-    with pytest.raises(InvalidConfigError, match=r"an ONNX model is a \.onnx file"):
+    with pytest.raises(InvalidConfigError, match=r"an ONNX model must be a \.onnx file"):
         xla_peer.export(lambda x: x, 1.0, format="onnx", path=tmp_path / "f.mlir")
     with pytest.raises(InvalidConfigError, match="takes 1 arrays, got 2"):
         run(model, [1, 2])
-    with pytest.raises(InvalidConfigError, match="engine is one of"):
+    with pytest.raises(InvalidConfigError, match="engine must be one of"):
         run(model, [np.ones((2, 3))], "torch")
-    with pytest.raises(InvalidConfigError, match="opset is from 26"):
+    with pytest.raises(InvalidConfigError, match="opset must be from 26"):
         to_onnx(tnf.compile(lambda x: x, 1.0), opset=11)
 
 

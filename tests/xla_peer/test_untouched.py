@@ -94,5 +94,5 @@ def test_a_fault_that_only_the_search_reaches() -> None:
     assert honest.ok
     assert honest.untouched == ()
     assert "the paths agree there" in honest.notes[-1]
-    with pytest.raises(InvalidConfigError, match="search is a number"):
+    with pytest.raises(InvalidConfigError, match="search must be a number"):
         check_parity(clipped, X, search=-1)

@@ -279,9 +279,9 @@ SPECIAL: dict[str, Function] = {
 OTHERS = {
     "bernoulli": "constants, each a correctly rounded fraction",
     "gammasgn": "signs, which are exact",
-    "logsumexp": "of vectors; `tnf.logaddexp` is that of two numbers",
-    "log_softmax": "of vectors; see `logsumexp`",
-    "softmax": "of vectors; see `logsumexp`",
+    "logsumexp": "takes a vector. `tnf.logaddexp` is the same function of two numbers",
+    "log_softmax": "takes a vector, as `logsumexp` does",
+    "softmax": "takes a vector, as `logsumexp` does",
 }
 """Functions that are not measured, with reasons."""
 
@@ -358,7 +358,7 @@ def main() -> int:
         are_beyond.append(is_beyond)
     if not options.only:
         others = "\n".join(f"- `{name}`: {reason}." for name, reason in OTHERS.items())
-        text = f"\n\nNot measured are\n\n{others}\n"
+        text = f"\n\nThe following are not measured:\n\n{others}\n"
         PAGE.write_text(HEAD.format(count=options.count) + "\n".join(rows) + text)
     return int(any(are_beyond))
 

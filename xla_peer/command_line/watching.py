@@ -112,7 +112,7 @@ def written(table: Table, path: Path) -> list[tuple[str, str]]:
         InvalidConfigError: the path of the page does not end in .md, or the JSON beside it is not a table.
     """
     if path.suffix != ".md":
-        raise InvalidConfigError(f"watch: a page ends in .md, got {path}")
+        raise InvalidConfigError(f"watch: a page's path must end in .md, got {path}")
     data = path.with_suffix(".json")
     before = Table.from_json(data.read_text()) if data.exists() else Table((), ())
     for target, content in ((data, table.to_json()), (path, page(table))):

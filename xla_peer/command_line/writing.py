@@ -70,7 +70,7 @@ def write_program(
     """
     form = FORMS.get(Path(output).suffix)
     if form is None:
-        raise InvalidConfigError(f"{output}: a path ends in one of {', '.join(FORMS)}")
+        raise InvalidConfigError(f"{output}: a path must end in one of {', '.join(FORMS)}")
     if partitioning is not None and form in ("numpy", "onnx"):
         raise InvalidConfigError(
             f"{output}: this format is for one device, and the program is partitioned over {dict(partitioning.mesh)}; "

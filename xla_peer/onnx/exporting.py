@@ -73,7 +73,9 @@ def _model(program: GraphProgram, opset: int | None = None) -> tuple[Any, dict[s
     newest: int = min(onnx.defs.onnx_opset_version(), OPSETS[1])
     opset = newest if opset is None else opset
     if not OPSETS[0] <= opset <= newest:
-        raise InvalidConfigError(f"to_onnx: opset is from {OPSETS[0]} to {newest}, got {opset}")
+        raise InvalidConfigError(
+            f"to_onnx: opset must be from {OPSETS[0]} to {newest}, got {opset}"
+        )
     program = expand_extensions(prune_outputs(program), keep=is_written)
     _require_real(program)
     writer = Writer(NODES)
@@ -138,7 +140,9 @@ def export_onnx(program: GraphProgram, path: Any = None, weights: str = "") -> A
         raise InvalidConfigError(f"export: weights={weights!r} are beside a file; give its path")
     if path is not None:
         if Path(path).suffix != ".onnx":
-            raise InvalidConfigError(f"export: an ONNX model is a .onnx file, got {str(path)!r}")
+            raise InvalidConfigError(
+                f"export: an ONNX model must be a .onnx file, got {str(path)!r}"
+            )
         target_of(path)
     if path is None:
         return to_onnx(program)
@@ -208,7 +212,7 @@ def run(model: Any, arrays: Sequence[Any], engine: str = "reference") -> list[An
         ModuleNotFoundError: the package of the engine is not installed.
     """
     if engine not in ENGINES:
-        raise InvalidConfigError(f"onnx.run: engine is one of {ENGINES}, got {engine!r}")
+        raise InvalidConfigError(f"onnx.run: engine must be one of {ENGINES}, got {engine!r}")
     content = source = model
     if isinstance(model, str | os.PathLike):
         source = os.fspath(model)

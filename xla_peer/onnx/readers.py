@@ -556,7 +556,7 @@ def nll_loss(a: Any, x: Any, target: Any, weight: Any = None) -> Any:
 
 
 def cross_entropy(a: Any, x: Any, target: Any, weight: Any = None) -> Any:
-    """Compute the loss of log softmax, and the latter."""
+    """Return the negative log likelihood of the targets by log softmax, and log softmax itself."""
     logs = softmax({"axis": 1, "opset": 13}, x, log=True)
     return [nll_loss(a, logs, target, weight), logs]
 

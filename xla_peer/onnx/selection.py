@@ -1,7 +1,7 @@
 """ONNX operators whose results have data-dependent extents.
 
-They are NumPy's of constants. In a program the extent follows from the data when it runs natively, as that of
-`tenferro.dynamic_truncate`; lowering to StableHLO refuses such programs.
+On constants they are NumPy's functions. In a program the extent depends on the data when the program runs natively,
+as with `tenferro.dynamic_truncate`; lowering to StableHLO refuses such programs.
 
 Source: ONNX operators, Compress, NonZero and Unique; numpy.unique.
 """
@@ -45,7 +45,11 @@ def non_zero(a: Any, x: Any) -> Any:
 
 
 def unique(a: Any, x: Any) -> Any:
-    """Return different elements, or slices along an axis: also their first places, the place of each, and counts."""
+    """Return the distinct elements, or slices along an axis, and three vectors of indices and numbers.
+
+    The vectors are the first position of each distinct element, the index of each element's value among the distinct
+    ones, and the counts.
+    """
     (axis,) = axes_of(x, (a["axis"],)) if "axis" in a else (0,)
     values = np.moveaxis(x, axis, 0) if "axis" in a else np.ravel(x)
     n = values.shape[0]

@@ -52,7 +52,7 @@ class Adapter:
             file = Path(path)
             if not colon or not function.isidentifier() or not file.is_file():
                 raise RegistrationError(
-                    f"adapter {name}: a text is FILE.py:FUNCTION with a file that exists, got {adapter!r}"
+                    f"adapter {name}: a text must be FILE.py:FUNCTION with a file that exists, got {adapter!r}"
                 )
             return cls(name, str(file.resolve()), file.stem, function, interpreter)
         return cls._of_function(name, adapter, interpreter)
@@ -121,7 +121,7 @@ def register(name: str, adapter: Callable[..., Any] | str, *, python: str = "") 
 
     >>> register("interpreter", "no_such_file.py:run")
     Traceback (most recent call last):
-    tenferro.errors.RegistrationError: adapter interpreter: a text is FILE.py:FUNCTION with a file that exists, got \
+    tenferro.errors.RegistrationError: adapter interpreter: a text must be FILE.py:FUNCTION with a file that exists, got \
 'no_such_file.py:run'
     """
     chosen = Adapter.of(name, adapter, python)

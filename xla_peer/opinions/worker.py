@@ -62,7 +62,7 @@ def write_array(folder: Path, stem: str, array: Any) -> list[Any]:
     """Write an array's bytes; gives its file, dtype and shape."""
     dense = np.asarray(array, order="C")
     if dense.dtype.hasobject:
-        raise TypeError(f"an adapter returns arrays of numbers, got {dense.dtype}")
+        raise TypeError(f"an adapter must return arrays of numbers, got {dense.dtype}")
     (folder / stem).write_bytes(dense.tobytes())
     return [stem, dense.dtype.name, list(dense.shape)]
 

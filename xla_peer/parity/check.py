@@ -85,7 +85,7 @@ def check_parity(
         locate: whether to find the first op that diverges if the paths disagree; in a loop, with its iteration.
         context: the context whose rules differentiate for `grad`.
         isolated: whether XLA runs in a child process. If it crashes, hangs or exhausts memory there, the
-            verdict is `peer ended`, with the module that causes it. By default it does, unless the environment
+            verdict is `peer ended`, with the module that causes it. By default XLA runs there, unless the environment
             variable TENFERRO_ISOLATED is `off`. A function given as `against` runs in this process unless
             `jax.jit` has wrapped it. `executor=IsolatedExecutor(timeout=.., memory_limit=..)` sets limits.
         precision: if None, products on accelerators may have fewer bits, as far as the module or the executor's
@@ -109,7 +109,7 @@ def check_parity(
     """
     if search < 0:
         raise InvalidConfigError(
-            f"check_parity: search is a number of arguments of at least 0, got {search}"
+            f"check_parity: search must be a number of arguments of at least 0, got {search}"
         )
     tolerance = tolerance_of("check_parity", ulps, rtol, atol)
     is_proven = _is_proven(bound, tolerance)
@@ -256,7 +256,7 @@ class Check:
         )
 
     def _open_steps(self, outputs: Sequence[OutputParity]) -> tuple[str, ...]:
-        """Return the steps at which a proven bound is lost, if an output is undecided for want of it."""
+        """Return the steps at which a proven bound is lost, if an output is undecided because of that."""
         if not self.paths.is_proven or not any(output.undecided for output in outputs):
             return ()
         return lost_bounds(self.program, self.leaves)
@@ -482,7 +482,9 @@ def differing(
 
 def _is_proven(bound: str, tolerance: Tolerance | None) -> bool:
     if bound not in ("sampled", "proven"):
-        raise InvalidConfigError(f'check_parity: bound is "sampled" or "proven", got {bound!r}')
+        raise InvalidConfigError(
+            f'check_parity: bound must be "sampled" or "proven", got {bound!r}'
+        )
     if bound == "proven" and tolerance is not None:
         raise InvalidConfigError(
             'check_parity: bound="proven" replaces ulps=, rtol= and atol=; leave these out'
@@ -502,7 +504,7 @@ def tolerance_of(
     for bound, value in bounds.items():
         if value is not None and not 0 <= value < np.inf:
             raise InvalidConfigError(
-                f"{name}: {bound} is a finite number of at least 0, got {value!r}"
+                f"{name}: {bound} must be a finite number of at least 0, got {value!r}"
             )
     if ulps is rtol is atol is None:
         return None

@@ -68,7 +68,7 @@ def required_confidence(name: str, confidence: float) -> float:
     """
     if not 0.0 < confidence < 1.0:
         raise InvalidConfigError(
-            f"{name}: confidence is a number between 0 and 1, such as 0.999, got {confidence!r}"
+            f"{name}: confidence must be a number between 0 and 1, such as 0.999, got {confidence!r}"
         )
     return float(confidence)
 

@@ -104,7 +104,7 @@ class Parting:
         return NativeAndPeer(peer).agree(before, divergence.leaves)
 
     def is_an_update(self) -> bool:
-        """Tell whether PJRT's worst element is among the updates."""
+        """Return whether PJRT's worst element is among the updates."""
         divergence, (_, peer) = self.divergence, self.results
         (updates,) = values_of(divergence.program, self.step.inputs[2:], divergence.leaves)
         return bool(np.any((updates == peer) | ((updates != updates) & (peer != peer))))
@@ -368,7 +368,8 @@ EXPLANATIONS = (
     Explanation(
         "complex numbers that are not finite",
         "Infinity times a complex number is NaN + NaN i by the formula and an infinity by C99's annex G. "
-        "NumPy follows the annex in some functions and XLA in others; overflow of a part leads there too.",
+        "NumPy follows the annex in some functions and XLA in others. A real or imaginary part that overflows "
+        "causes the same difference.",
         lambda p: p.is_complex and p.has_special_result,
     ),
     Explanation(
@@ -385,8 +386,8 @@ EXPLANATIONS = (
     ),
     Explanation(
         "convolutions that are not finite on a GPU",
-        "cuDNN leaves padding out or multiplies it, and transforms tiles of the input. An infinity or NaN reaches "
-        "other elements there than by the definition, or fewer.",
+        "cuDNN leaves padding out or multiplies it, and transforms tiles of the input. Therefore an infinity "
+        "or NaN may reach different or fewer elements than the definition says.",
         lambda p: (
             p.divergence.platform in GPUS
             and isinstance(p.op, co.Convolution)
@@ -421,13 +422,15 @@ EXPLANATIONS = (
     Explanation(
         "decisions that rounding flips",
         "Where two candidates are within rounding of each other, the last bit of an earlier result decides an index or "
-        "a comparison. The check tries a few roundings, and a rarer one is needed here.",
+        "a comparison. The check tries only a few random roundings; these differences need a rarer one, which it did "
+        "not find.",
         Parting.tips_over,
     ),
     Explanation(
         "windows that XLA moves once",
-        "A window that does not fit is moved into the operand, and so is a window inside it. Up to jaxlib 0.11 XLA's "
-        "algebraic simplifier adds both starts and moves the sum; with the simplifier disabled both paths agree.",
+        "A window that would reach outside of its operand is shifted back inside. For a window of a window, the "
+        "definition shifts each; up to jaxlib 0.11, XLA's algebraic simplifier adds the two starts and shifts only "
+        "once. With the simplifier disabled both paths agree.",
         lambda p: (
             isinstance(p.op, ix.Gather | ix.DynamicSlice)
             and any(

@@ -207,7 +207,7 @@ def _with_flips(
 
 
 class _Runs(NamedTuple):
-    """Values of one slot in an unchanged run, in `drawn` runs that round at random, and in further runs."""
+    """The values of one slot, in order: from an unchanged run, from `drawn` runs with random rounding, and from others."""
 
     values: list[Any]
     drawn: int

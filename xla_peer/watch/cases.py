@@ -32,7 +32,7 @@ class Case:
         program: the module as a program.
         text: the StableHLO for the compilers.
         arrays: the arguments of `main`.
-        expected: the right results by definition; None if results are compared with the native run, within rounding.
+        expected: the right results by definition; None if results must have the bits of the native run.
         link: the public report; empty for an ordinary program.
         compiler: the compiler at fault.
         is_rounding: whether a correct implementation might give the reported result too, by rounding differently.
@@ -77,7 +77,7 @@ def is_close(y: Any, expected: Any) -> bool:
 
 
 def hall_cases(words: Sequence[str] = ()) -> list[Case]:
-    """Return one case per public report in the hall, or the cases with one of these words in their name."""
+    """Return one case per public report in the hall; with `words`, only those with one of them in their name."""
     cases: list[Case] = []
     names: dict[str, int] = {}
     for report in REPORTS:
@@ -114,7 +114,7 @@ def _case_of_report(report: Report, name: str) -> Case:
 
 
 def module_case(path: Path, arrays: Sequence[Any]) -> Case:
-    """Read a StableHLO file on these arguments; its native run decides."""
+    """Make a case of a StableHLO file and its arguments. Results are right if they have the native run's bits."""
     program = import_stablehlo(path)
     origin = program.origin
     assert origin is not None  # because the program was imported
@@ -123,7 +123,10 @@ def module_case(path: Path, arrays: Sequence[Any]) -> Case:
 
 
 def ordinary_cases(words: Sequence[str] = ()) -> list[Case]:
-    """Return programs without a known fault, whose native run decides; or those with one of these words in their name."""
+    """Return cases of programs without a known fault; with `words`, only those with one of them in their name.
+
+    Results are right if they have the native run's bits.
+    """
     cases: list[Case] = []
     for number, (name, (function, *shapes)) in enumerate(ORDINARY.items()):
         if not _has_word(name, words):

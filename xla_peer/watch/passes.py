@@ -115,8 +115,9 @@ def _dumps(case: Case, executor: AdapterExecutor) -> list[_Dump]:
             "xla_dump_hlo_as_text": True,
             "xla_dump_hlo_pass_re": ".*",
         }
+        # Ignore a failure, because the dumps that XLA wrote before it remain.
         with contextlib.suppress(PeerEndedError, BackendFailureError):
-            executor.outputs(case.text, case.arrays, options)  # because dumps remain
+            executor.outputs(case.text, case.arrays, options)
         numbered: list[tuple[int, _Dump]] = []
         for path in Path(folder).iterdir():
             match = DUMPED.search(path.name)

@@ -36,7 +36,7 @@ class Entry:
     def __post_init__(self) -> None:
         if self.state not in STATES:
             raise InvalidConfigError(
-                f"an entry's state is one of {', '.join(STATES)}, got {self.state!r}"
+                f"an entry's state must be one of {', '.join(STATES)}, got {self.state!r}"
             )
 
     @property

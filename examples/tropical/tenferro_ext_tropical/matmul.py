@@ -50,7 +50,7 @@ class FusedMatmul(ExtensionOp):
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         if self.algebra not in ALGEBRAS:
             raise InvalidConfigError(
-                f"FusedMatmul: algebra is one of {', '.join(ALGEBRAS)}, got {self.algebra!r}"
+                f"FusedMatmul: algebra must be one of {', '.join(ALGEBRAS)}, got {self.algebra!r}"
             )
         (dtype, other), (left, right) = input_dtypes, map(tuple, input_shapes)
         if dtype is not other or not dtype.is_float:

@@ -43,8 +43,9 @@ def rule_of(op: Extension, inputs: Values, role: str) -> Callable[..., Any] | No
         return family.batch
     if getattr(op.op, "from_expansion", False):
         return None
+    rule_name = role if role.endswith("_rule") else f"{role} rule"
     raise ADRuleUnsupportedError(
-        f"extension: {op.family_id}: no {role} rule; its family has none, and neither has the AdContext: "
+        f"extension: {op.family_id}: no {rule_name}; its family has none, and neither has the AdContext: "
         "give an ExtensionAdRule to one of them, or set from_expansion on the op"
     )
 

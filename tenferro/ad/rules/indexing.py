@@ -218,7 +218,10 @@ def multiply_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
 
 
 def extremum_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
-    """Linearize "max" or "min": the tangent is the mean over x and the updates that equal the extremum."""
+    """Linearize "max" or "min".
+
+    The tangent is the mean of the tangents of those elements, of x and of the updates, that equal the extremum.
+    """
     x, indices, updates = inputs
     x_wins = compare(x, "EQ", y)
     update_wins = compare(updates, "EQ", read_back(op, y, indices, updates))

@@ -204,9 +204,9 @@ class EagerRuntime:
             named = tuple(key)
         except NotFixedError:
             named = None
-        if (
-            named is None
-        ):  # Outside the handler, so that its error is not the context of later ones.
+        # The call is outside of the `except` block, so that `NotFixedError` does not become the context
+        # of errors that the function raises.
+        if named is None:
             return function(*arguments, **options)
         plan = self._plans.find(named)
         if plan is None:
@@ -254,7 +254,8 @@ class EagerRuntime:
 
     def _plan_of_op(self, op: StdTensorOp, arrays: list[Any]) -> Plan:
         specs = list(map(spec_of, arrays))
-        op.infer(*specs)  # because there is no line that a graph could name
+        # Infer the types first, because an error of the graph would name `NOWHERE` as its line.
+        op.infer(*specs)
         graph = Graph()
         inputs = tuple([graph.add_input(spec) for spec in specs])
         outputs = graph.add(op, inputs, NOWHERE)

@@ -247,7 +247,7 @@ class EagerTensor(Operators):
 
     @property
     def is_tracked(self) -> bool:
-        """Whether it depends on a variable, or is one; not under `no_grad`."""
+        """Whether the tensor is a variable or depends on one; always False under `no_grad`."""
         return (self.is_variable or self.record is not None) and is_recording()
 
     def backward(self, seed: ArrayLike | None = None) -> None:

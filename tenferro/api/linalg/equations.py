@@ -82,7 +82,7 @@ def solve_discrete_lyapunov(a: ArrayLike, q: ArrayLike, method: str | None = Non
         method = "direct" if n <= LARGEST_KRONECKER else "bilinear"
     if method not in ("direct", "bilinear"):
         raise InvalidConfigError(
-            f'solve_discrete_lyapunov: method is "direct", "bilinear" or None, got {method!r}'
+            f'solve_discrete_lyapunov: method must be "direct", "bilinear" or None, got {method!r}'
         )
     if method == "direct":
         system = subtract(np.eye(n * n), kron(x, conj(x)))
@@ -155,7 +155,7 @@ def solve_circulant(
     """
     if singular not in ("raise", "lstsq"):
         raise InvalidConfigError(
-            f'solve_circulant: singular is "raise" or "lstsq", got {singular!r}'
+            f'solve_circulant: singular must be "raise" or "lstsq", got {singular!r}'
         )
     first, right = moveaxis(as_inexact(c), caxis, -1), moveaxis(as_inexact(b), baxis, -1)
     if first.shape[-1] != right.shape[-1]:

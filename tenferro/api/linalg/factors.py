@@ -98,7 +98,7 @@ def qr_multiply(
     array([1., 2.])
     """
     if mode not in ("left", "right"):
-        raise InvalidConfigError(f'qr_multiply: mode is "left" or "right", got {mode!r}')
+        raise InvalidConfigError(f'qr_multiply: mode must be "left" or "right", got {mode!r}')
     x, matrix = matrices.matrix("qr_multiply", a), as_operand(c)
     q, *others = matrices.qr(x, pivoting=pivoting)
     q = conj(q) if conjugate else q
@@ -122,7 +122,7 @@ def rq(
     array([[0., 5.]])
     """
     if mode not in ("full", "economic", "r"):
-        raise InvalidConfigError(f'rq: mode is "full", "economic" or "r", got {mode!r}')
+        raise InvalidConfigError(f'rq: mode must be "full", "economic" or "r", got {mode!r}')
     x = matrices.matrix("rq", a)
     # With E the reversal of rows, (E a)^H = Q' R' gives a = (E R'^H E) (E Q'^H).
     q, r = matrices.qr(adjoint(flip(x, axis=-2)), "reduced" if mode == "economic" else "complete")

@@ -120,7 +120,7 @@ def selection(name: str, select: str, select_range: Sequence[float] | None) -> d
     """
     if select not in ("a", "i", "v") or (select == "a") != (select_range is None):
         raise InvalidConfigError(
-            f'{name}: select is "a", or "i" or "v" with a range; got {select!r}, {select_range}'
+            f'{name}: select must be "a", or "i" or "v" with a range; got {select!r}, {select_range}'
         )
     return {"a": {}, "i": {"subset_by_index": select_range}, "v": {"subset_by_value": select_range}}[select]  # fmt: skip
 
@@ -168,7 +168,7 @@ def polar(a: ArrayLike, side: str = "right") -> tuple[Any, Any]:
            [0., 2.]]))
     """
     if side not in ("left", "right"):
-        raise InvalidConfigError(f'polar: side is "left" or "right", got {side!r}')
+        raise InvalidConfigError(f'polar: side must be "left" or "right", got {side!r}')
     w, s, vh = svd(a, full_matrices=False)
     scale = expand_dims(s, axis=-2)
     if side == "right":
@@ -196,7 +196,7 @@ def schur(
            [0., 1.]])
     """
     if output not in ("real", "complex"):
-        raise InvalidConfigError(f'schur: output is "real" or "complex", got {output!r}')
+        raise InvalidConfigError(f'schur: output must be "real" or "complex", got {output!r}')
     if sort is not None:
         raise UnsupportedError("schur: sort is not supported; eigenvalues have the order of LAPACK")
     x = square("schur", a)

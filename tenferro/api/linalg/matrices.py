@@ -240,7 +240,8 @@ def cholesky(
         overwrite_a, check_finite: no effect.
 
     Raises:
-        ShapeError: a is not square. DTypeError: its dtype. InvalidConfigError: both `upper` and `lower`.
+        ShapeError: a is not square. DTypeError: a dtype without linear algebra, such as float16.
+        InvalidConfigError: both `upper` and `lower`.
 
     >>> cholesky(np.array([[4.0, 2.0], [2.0, 5.0]]))
     array([[2., 0.],
@@ -277,7 +278,7 @@ def qr(
     """
     if mode not in QR_MODES:
         raise InvalidConfigError(
-            f'qr: mode is "reduced" ("economic"), "complete" ("full") or "r", got {mode!r}'
+            f'qr: mode must be "reduced" ("economic"), "complete" ("full") or "r", got {mode!r}'
         )
     x = matrix("qr", a)
     pivots: tuple[Any, ...] = ()
@@ -307,7 +308,8 @@ def qr_append(q: ArrayLike, r: ArrayLike, b: ArrayLike, /, *, axis: int = -1) ->
 
     Raises:
         ShapeError: extents that do not fit, or more columns than rows of q. InvalidConfigError: another axis.
-        NonStaticShapeError: columns of matrices with symbolic extents. DTypeError: the dtypes.
+        NonStaticShapeError: columns of matrices with symbolic extents.
+        DTypeError: dtypes without linear algebra, such as float16.
 
     >>> a, b = np.array([[3.0], [4.0]]), np.array([[1.0], [2.0]])
     >>> q, r = qr_append(*qr(a), b)
@@ -317,7 +319,9 @@ def qr_append(q: ArrayLike, r: ArrayLike, b: ArrayLike, /, *, axis: int = -1) ->
     """
     factors = [matrix("qr_append", x) for x in (q, r, b)]
     if axis not in (-1, -2):
-        raise InvalidConfigError(f"qr_append: axis is -1 for columns or -2 for rows, got {axis!r}")
+        raise InvalidConfigError(
+            f"qr_append: axis must be -1 for columns or -2 for rows, got {axis!r}"
+        )
     dtype = result_type(*factors)
     batch = broadcast_shapes(*[x.shape[:-2] for x in factors])
     x, y, z = [broadcast_to(convert(f, dtype), (*batch, *f.shape[-2:])) for f in factors]
@@ -333,11 +337,11 @@ def qr_append(q: ArrayLike, r: ArrayLike, b: ArrayLike, /, *, axis: int = -1) ->
         return QRResult(*with_rows(x, y, z))
     if not builtins.all(map(is_static, (*x.shape[-2:], z.shape[-1]))):
         raise NonStaticShapeError(
-            f"qr_append: columns are appended to extents that are numbers, got {spec_of(x)} and {spec_of(z)}; use "
+            f"qr_append: extents must be numbers, not symbols, got {spec_of(x)} and {spec_of(z)}; use "
             "qr of the whole, or concrete specs"
         )
     if x.shape[-1] > x.shape[-2]:
-        raise ShapeError(f"qr_append: q has orthonormal columns, got {spec_of(x)}")
+        raise ShapeError(f"qr_append: q must have orthonormal columns, got {spec_of(x)}")
     return QRResult(*with_columns(x, y, z))
 
 
@@ -436,13 +440,13 @@ def _triangle_named(name: str, triangle: str | None, lower: bool | None) -> str 
 def _of_pair(
     name: str, a: ArrayLike, b: ArrayLike | None, triangle: str | None, type: int
 ) -> tuple[Any, Callable[[Any], Any]]:
-    """Return a Hermitian matrix with the eigenvalues of a pair, and the function of its vectors to those of the pair.
+    """Return a Hermitian matrix with the eigenvalues of a pair, and a function that maps its eigenvectors to the pair's.
 
     Source: LAPACK, sygst.
     """
     x = hermitian_of(square(name, a), triangle)
     if type not in (1, 2, 3):
-        raise InvalidConfigError(f"{name}: type is 1, 2 or 3, got {type!r}")
+        raise InvalidConfigError(f"{name}: type must be 1, 2 or 3, got {type!r}")
     if b is None:
         return x, lambda vectors: vectors
     dtype = result_type(x, matrix(name, b))
@@ -471,13 +475,13 @@ def _subset(
             return slice(0, 0)
         if not 0 <= first <= last or (is_static(order) and last >= order):
             raise InvalidConfigError(
-                f"{name}: subset_by_index is two ascending indices of {order} eigenvalues, got {indices}"
+                f"{name}: subset_by_index must be two ascending indices of {order} eigenvalues, got {indices}"
             )
         return slice(first, last + 1)
     low, high = map(float, interval)
     if indices is not None or not low < high:
         raise InvalidConfigError(
-            f"{name}: subset_by_value is two ascending numbers, without subset_by_index, got {interval} and {indices}"
+            f"{name}: subset_by_value must be two ascending numbers, without subset_by_index, got {interval} and {indices}"
         )
     if len(values.shape) != 1:
         raise ShapeError(
@@ -510,10 +514,10 @@ def hermitian_of(a: ArrayLike, triangle: object) -> Any:
         return a
     if not isinstance(triangle, str):
         raise InvalidConfigError(
-            f'eigh: UPLO is "L" or "U", got {triangle!r:.60}; for a x = w b x, name b='
+            f'eigh: UPLO must be "L" or "U", got {triangle!r:.60}; for a x = w b x, name b='
         )
     if triangle not in ("L", "U", "l", "u"):
-        raise InvalidConfigError(f'eigh: UPLO is "L" or "U", got {triangle!r}')
+        raise InvalidConfigError(f'eigh: UPLO must be "L" or "U", got {triangle!r}')
     return _mirrored(a, triangle in "Ll", adjoint)
 
 
@@ -532,7 +536,7 @@ def eig(
     Args:
         b: an invertible matrix, for a v = w b v.
         left: return the vectors u with u^H a = w u^H b, before the others; they need linearly independent eigenvectors.
-        right: return the vectors v. Eigenvalues alone are no tuple.
+        right: return the vectors v. Without vectors the result is the array of eigenvalues, not a tuple.
         overwrite_a, overwrite_b, check_finite: no effect.
         homogeneous_eigvals: False.
 
@@ -602,7 +606,7 @@ def lu_factor(
 
 
 def _counted(packed: Tensor) -> Any:
-    """Return the places on the diagonal."""
+    """Return the positions on the diagonal: 0, 1, .., min(rows, columns) - 1."""
     extent = dim_min(*packed.shape[-2:])
     return apply_one(Iota((extent,), 0, DType.I64), like=packed)
 
@@ -654,7 +658,7 @@ def lu(
 def _check_degenerate(name: str, degenerate: str) -> None:
     if degenerate not in fam.DEGENERATE:
         choices = ", ".join(f'"{choice}"' for choice in fam.DEGENERATE)
-        raise InvalidConfigError(f"{name}: degenerate is one of {choices}, got {degenerate!r}")
+        raise InvalidConfigError(f"{name}: degenerate must be one of {choices}, got {degenerate!r}")
 
 
 # ---- truncation ------------------------------------------------------------------------------------
@@ -679,7 +683,7 @@ def truncated_svd(
 
     Raises:
         InvalidConfigError: a `max_rank` below 1. ShapeError: `a` is not a matrix, or a batch of matrices with
-            `masked` false. DTypeError: its dtype.
+            `masked` false. DTypeError: a dtype without linear algebra, such as float16.
         NonStaticShapeError: on lowering to StableHLO, unless `masked`.
 
     >>> u, s, vh, rank = truncated_svd(np.diag([3.0, 2.0, 1e-9]), max_rank=3, rtol=1e-6)
@@ -723,7 +727,7 @@ def rank_revealing_qr(
 
     Raises:
         InvalidConfigError: a `max_rank` below 1. ShapeError: `a` is not a matrix, or a batch of matrices with
-            `masked` false. DTypeError: its dtype.
+            `masked` false. DTypeError: a dtype without linear algebra, such as float16.
         NonStaticShapeError: on lowering to StableHLO, unless `masked`. UnsupportedError: on lowering for a platform
             other than the CPU, because only the CPU has pivoted QR.
 
@@ -756,7 +760,7 @@ def rank_revealing_qr(
 
 def _check_truncation(name: str, x: Any, max_rank: int | None, masked: bool) -> None:
     if max_rank is not None and operator.index(max_rank) < 1:
-        raise InvalidConfigError(f"{name}: max_rank is at least 1, got {max_rank}")
+        raise InvalidConfigError(f"{name}: max_rank must be at least 1, got {max_rank}")
     if len(x.shape) > 2 and not masked:
         raise ShapeError(
             f"{name}: {spec_of(x)} is a batch, whose matrices may differ in rank; use masked=True"
@@ -824,7 +828,9 @@ def solve(
     """
     if assume_a not in _STRUCTURES:
         names = ", ".join(f'"{name}"' for name in _STRUCTURES if name)
-        raise InvalidConfigError(f"solve: assume_a is None or one of {names}, got {assume_a!r}")
+        raise InvalidConfigError(
+            f"solve: assume_a must be None or one of {names}, got {assume_a!r}"
+        )
     structure = _STRUCTURES[assume_a]
     if structure.endswith("triangular"):
         is_lower, trans = structure.startswith("lower"), "T" if transposed else "N"
@@ -902,12 +908,12 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Any:
     """
     tensor = as_operand(a)
     if isinstance(ind, bool) or not hasattr(ind, "__index__") or operator.index(ind) < 1:
-        raise InvalidConfigError(f"tensorinv: ind is a positive integer, got {ind!r}")
+        raise InvalidConfigError(f"tensorinv: ind must be a positive integer, got {ind!r}")
     equations, unknowns = tensor.shape[:ind], tensor.shape[ind:]
     rows, columns = product(equations), product(unknowns)
     if is_static(rows) and is_static(columns) and rows != columns:
         raise ShapeError(
-            f"tensorinv: the first {ind} axes have as many elements as the others, got {rows} and "
+            f"tensorinv: the first {ind} axes must have as many elements as the others, got {rows} and "
             f"{columns} of {spec_of(tensor)}"
         )
     inverse = inv(reshape(tensor, (rows, columns)))
@@ -931,7 +937,7 @@ def solve_triangular(
     """
     trans = {0: "N", 1: "T", 2: "C"}.get(trans, trans)
     if trans not in ("N", "T", "C"):
-        raise InvalidConfigError(f'solve_triangular: trans is "N", "T" or "C", got {trans!r}')
+        raise InvalidConfigError(f'solve_triangular: trans must be "N", "T" or "C", got {trans!r}')
     op = fam.TriangularSolve(bool(lower), bool(unit_diagonal), trans)
     return _solved(functools.partial(apply, op), "solve_triangular", a, b)
 
@@ -965,7 +971,7 @@ def lu_solve(
 def solve_permuted(packed: Any, perm: Any, b: Any, trans: Any = 0) -> Any:
     """Solve A X = b, or with a transpose of A, from `permuted_factors` of A."""
     if trans not in (0, 1, 2):
-        raise InvalidConfigError(f"lu_solve: trans is 0, 1 or 2, got {trans!r}")
+        raise InvalidConfigError(f"lu_solve: trans must be 0, 1 or 2, got {trans!r}")
     b = as_operand(b)
     vector = len(b.shape) == 1
     b = expand_dims(b, axis=-1) if vector else b
@@ -1234,7 +1240,7 @@ def _is_number(ord: Any) -> bool:
 
 def _refuse_order(ord: Any) -> NoReturn:
     raise InvalidConfigError(
-        f'matrix_norm: ord is "fro", "nuc", 1, -1, 2, -2, inf or -inf, got {ord!r}'
+        f'matrix_norm: ord must be "fro", "nuc", 1, -1, 2, -2, inf or -inf, got {ord!r}'
     )
 
 
@@ -1248,7 +1254,7 @@ def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, o
         ShapeError: no elements, for negative infinity.
     """
     if not _is_number(ord):
-        raise InvalidConfigError(f"vector_norm: ord is a number, inf or -inf, got {ord!r}")
+        raise InvalidConfigError(f"vector_norm: ord must be a number, inf or -inf, got {ord!r}")
     x = as_inexact(x)
     dtype = spec_of(x).dtype
     return convert(_vector_norm(convert(x, dtype.accumulator), axis, keepdims, ord), dtype.real)
@@ -1382,7 +1388,7 @@ def matrix_power(a: ArrayLike, n: int) -> Any:
     x = as_operand(a)
     _require_square("matrix_power", x)
     if isinstance(n, bool) or not hasattr(n, "__index__"):
-        raise InvalidConfigError(f"matrix_power: n is an integer, got {n!r}")
+        raise InvalidConfigError(f"matrix_power: n must be an integer, got {n!r}")
     n = n.__index__()
     if n < 0:
         x, n = inv(x), -n

@@ -195,7 +195,7 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Any:
         raise ShapeError(f"convolution_matrix: needs an element, got {spec_of(x)}")
     if mode not in ("full", "same", "valid"):
         raise InvalidConfigError(
-            f'convolution_matrix: mode is "full", "same" or "valid", got {mode!r}'
+            f'convolution_matrix: mode must be "full", "same" or "valid", got {mode!r}'
         )
     place = np.arange(m + order - 1)[:, None] - np.arange(order)
     is_inside = (place >= 0) & (place < m)
@@ -293,7 +293,7 @@ def invpascal(n: int, kind: str = "symmetric", exact: bool = True) -> Any:
     order = _order("invpascal", n)
     if kind not in ("symmetric", "lower", "upper"):
         raise InvalidConfigError(
-            f'invpascal: kind is "symmetric", "lower" or "upper", got {kind!r}'
+            f'invpascal: kind must be "symmetric", "lower" or "upper", got {kind!r}'
         )
     lower = np.array(
         [[(-1) ** (i - j) * math.comb(i, j) for j in range(order)] for i in range(order)], object
@@ -306,7 +306,9 @@ def invpascal(n: int, kind: str = "symmetric", exact: bool = True) -> Any:
 
 def _order(name: str, n: float, least: int = 0) -> int:
     if not isinstance(n, int | np.integer) or n < least:
-        raise InvalidConfigError(f"{name}: the order is an integer of at least {least}, got {n!r}")
+        raise InvalidConfigError(
+            f"{name}: the order must be an integer of at least {least}, got {n!r}"
+        )
     return int(n)
 
 
@@ -345,7 +347,9 @@ def pascal(n: int, kind: str = "symmetric", exact: bool = True) -> Any:
         lower[i, 0] = 1
         lower[i, 1 : i + 1] = lower[i - 1, :i] + lower[i - 1, 1 : i + 1]
     if kind not in ("symmetric", "lower", "upper"):
-        raise InvalidConfigError(f'pascal: kind is "symmetric", "lower" or "upper", got {kind!r}')
+        raise InvalidConfigError(
+            f'pascal: kind must be "symmetric", "lower" or "upper", got {kind!r}'
+        )
     return {"lower": lower, "upper": lower.T.copy()}.get(kind, lower @ lower.T)
 
 
@@ -361,7 +365,7 @@ def hadamard(n: int, dtype: DTypeLike = int) -> Any:
     """
     order = _order("hadamard", n, 1)
     if order & (order - 1):
-        raise InvalidConfigError(f"hadamard: the order is a power of 2, got {order}")
+        raise InvalidConfigError(f"hadamard: the order must be a power of 2, got {order}")
     matrix = np.ones((1, 1), DType.of(dtype).dtype)
     while len(matrix) < order:
         matrix = np.block([[matrix, matrix], [matrix, -matrix]])
@@ -403,7 +407,7 @@ def dft(n: int, scale: str | None = None) -> Any:
     """
     order = _order("dft", n)
     if scale not in (None, "sqrtn", "n"):
-        raise InvalidConfigError(f'dft: scale is None, "sqrtn" or "n", got {scale!r}')
+        raise InvalidConfigError(f'dft: scale must be None, "sqrtn" or "n", got {scale!r}')
     i = np.arange(order)
     matrix = np.exp(-2j * np.pi * (i[:, None] * i % max(order, 1)) / max(order, 1))
     return matrix / {None: 1.0, "sqrtn": np.sqrt(order), "n": order}[scale]
@@ -434,7 +438,9 @@ def solve_banded(
     below, above = l_and_u
     bands, rhs = as_inexact(as_operand(ab)), as_inexact(as_operand(b))
     if below < 0 or above < 0:
-        raise InvalidConfigError(f"solve_banded: l and u are at least 0, got {below} and {above}")
+        raise InvalidConfigError(
+            f"solve_banded: l and u must be at least 0, got {below} and {above}"
+        )
     if len(bands.shape) != 2 or bands.shape[0] != below + above + 1 or len(rhs.shape) not in (1, 2):
         raise ShapeError(
             f"solve_banded: {below} and {above} diagonals beside the main one do not fit "

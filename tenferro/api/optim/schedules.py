@@ -31,7 +31,7 @@ Schedule = Callable[[Any], Any]
 def _check_steps(name: str, transition_steps: int, transition_begin: int) -> None:
     if transition_steps < 0 or transition_begin < 0:
         raise InvalidConfigError(
-            f"{name}: transition_steps and transition_begin are at least 0, got {transition_steps} "
+            f"{name}: transition_steps and transition_begin must be at least 0, got {transition_steps} "
             f"and {transition_begin}"
         )
 
@@ -96,7 +96,7 @@ def piecewise_constant_schedule(
     steps = sorted((boundaries_and_scales or {}).items())
     if [factor for _, factor in steps if factor < 0]:
         raise InvalidConfigError(
-            f"piecewise_constant_schedule: factors are at least 0, got {dict(steps)}"
+            f"piecewise_constant_schedule: factors must be at least 0, got {dict(steps)}"
         )
 
     def schedule(count: ArrayLike) -> Any:
@@ -128,7 +128,7 @@ def exponential_decay(
     """
     _check_steps("exponential_decay", transition_steps, transition_begin)
     if decay_rate <= 0:
-        raise InvalidConfigError(f"exponential_decay: decay_rate is above 0, got {decay_rate}")
+        raise InvalidConfigError(f"exponential_decay: decay_rate must be above 0, got {decay_rate}")
     if transition_steps == 0:
         return constant_schedule(init_value)
 
@@ -148,7 +148,7 @@ def exponential_decay(
 def cosine_decay_schedule(
     init_value: ArrayLike, decay_steps: int, alpha: Any = 0.0, exponent: ArrayLike = 1.0
 ) -> Schedule:
-    """Return a decay from a value to `alpha` times it along half a cosine, and constant after that.
+    """Return a schedule that decays from a value to `alpha` times the value along half a cosine, and then is constant.
 
     Raises:
         InvalidConfigError: no steps.
@@ -157,7 +157,7 @@ def cosine_decay_schedule(
     """
     if decay_steps <= 0:
         raise InvalidConfigError(
-            f"cosine_decay_schedule: decay_steps is above 0, got {decay_steps}"
+            f"cosine_decay_schedule: decay_steps must be above 0, got {decay_steps}"
         )
 
     def schedule(count: ArrayLike) -> Any:

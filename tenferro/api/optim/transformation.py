@@ -156,7 +156,7 @@ def _logarithm(decay: ArrayLike) -> Any:
     if not isinstance(decay, int | float):
         return log(decay)
     if not 0 <= decay < 1:
-        raise InvalidConfigError(f"the decay of a running mean lies in [0, 1), got {decay}")
+        raise InvalidConfigError(f"the decay of a running mean must lie in [0, 1), got {decay}")
     return math.log(decay) if decay else -math.inf
 
 

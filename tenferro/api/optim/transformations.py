@@ -227,7 +227,7 @@ def scale_by_lion(
     Source: optax.scale_by_lion; Chen et al. 2023.
     """
     if mode not in LION_MODES:
-        raise InvalidConfigError(f"scale_by_lion: mode is one of {LION_MODES}, got {mode!r}")
+        raise InvalidConfigError(f"scale_by_lion: mode must be one of {LION_MODES}, got {mode!r}")
     dtype = _dtype(mu_dtype)
 
     def direction(g: Tensor, m: Tensor) -> Any:

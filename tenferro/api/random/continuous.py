@@ -201,7 +201,9 @@ def multivariate_normal(
         vectors, values, _ = linalg.svd(cov)
         factor = multiply(vectors, expand_dims(sqrt(values), axis=-2))
     else:
-        raise InvalidConfigError(f'{name}: method is "cholesky", "eigh" or "svd", got {method!r}')
+        raise InvalidConfigError(
+            f'{name}: method must be "cholesky", "eigh" or "svd", got {method!r}'
+        )
     z = normal(key, (*extents, mean.shape[-1]), kind)
     return add(mean, squeeze(matmul(factor, expand_dims(z, axis=-1)), axis=-1))
 
@@ -222,7 +224,7 @@ def orthogonal(
     kind = DType.of(dtype)
     columns = n if m is None else m
     if n < 0 or columns < 0:
-        raise InvalidConfigError(f"orthogonal: extents are at least 0, got {n} and {columns}")
+        raise InvalidConfigError(f"orthogonal: extents must be at least 0, got {n} and {columns}")
     extents = shape_of_samples("orthogonal", shape)
     z = normal(key, (*extents, max(n, columns), min(n, columns)), kind)
     q, r = linalg.qr(z)

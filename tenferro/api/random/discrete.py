@@ -97,7 +97,7 @@ def randint(
     """
     kind = DType.of(dtype)
     if not kind.is_integer:
-        raise DTypeError(f"randint: an integer dtype, got {kind}")
+        raise DTypeError(f"randint: dtype must be an integer dtype, got {kind}")
     extents = shape_of_samples("randint", shape)
     limits = np.iinfo(kind.dtype)
     bounds = (int(limits.min), int(limits.max))
@@ -146,7 +146,7 @@ def _end(
     x = as_operand(value)
     spec = spec_of(x)
     if not spec.dtype.is_integer:
-        raise DTypeError(f"randint: bounds are integers, got {spec}")
+        raise DTypeError(f"randint: bounds must be integers, got {spec}")
     require_fits("randint", x.shape, shape)
     own = np.iinfo(spec.dtype.dtype)
     least, most = np.array([max(limits[0], own.min), min(limits[1], own.max)], spec.dtype.dtype)
@@ -207,11 +207,11 @@ def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool =
     """
     if isinstance(x, int):
         if x < 0:
-            raise InvalidConfigError(f"permutation: x is at least 0, got {x}")
+            raise InvalidConfigError(f"permutation: x must be at least 0, got {x}")
         return _shuffled(key, np.arange(x), 0)
     array = as_operand(x)
     if not array.shape:
-        raise DTypeError(f"permutation: x is an integer or has axes, got {spec_of(array)}")
+        raise DTypeError(f"permutation: x must be an integer or have axes, got {spec_of(array)}")
     axis = normalize_axis("permutation", axis, len(array.shape))
     if independent or len(array.shape) == 1:
         return _shuffled(key, array, axis)
@@ -235,7 +235,7 @@ def choice(
     p: ArrayLike | None = None,
     axis: int = 0,
 ) -> Any:
-    """Draw slices of a along `axis`, or integers below a, with probabilities p.
+    """Draw slices of `a` along `axis`, or integers below `a`, with probabilities p.
 
     Args:
         replace: whether a slice may be drawn more than once.
@@ -248,7 +248,7 @@ def choice(
     extents = shape_of_samples("choice", shape)
     array = None if isinstance(a, int) else as_operand(a)
     if array is not None and not array.shape:
-        raise DTypeError(f"choice: a is an integer or has axes, got {spec_of(array)}")
+        raise DTypeError(f"choice: a must be an integer or have axes, got {spec_of(array)}")
     axis = 0 if array is None else normalize_axis("choice", axis, len(array.shape))
     count: Any = a if array is None else array.shape[axis]
     draws = product(extents)
@@ -281,7 +281,9 @@ def _weighted(
     if not kind.is_float:
         kind, weights = DType.F64, convert(weights, DType.F64)
     if tuple(weights.shape) != (count,):
-        raise ShapeError(f"choice: p has shape ({count},), one per slice, got {weights.shape}")
+        raise ShapeError(
+            f"choice: p must have shape ({count},), one per slice, got {weights.shape}"
+        )
     if replace:
         total = cumulative_sum(weights, axis=0)
         level = multiply(subtract(1.0, uniform(key, shape, kind)), getitem(total, -1))
@@ -300,7 +302,7 @@ def rademacher(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "int
     """
     kind = DType.of(dtype)
     if not kind.is_integer and not kind.is_inexact:
-        raise DTypeError(f"rademacher: a dtype of signed numbers, got {kind}")
+        raise DTypeError(f"rademacher: dtype must have signed numbers, got {kind}")
     extents = shape_of_samples("rademacher", shape)
     samples = convert(bernoulli(key, 0.5, extents), kind)
     return subtract(multiply(samples, np.array(2, kind.dtype)), np.array(1, kind.dtype))
@@ -318,7 +320,7 @@ def geometric(
     """
     kind = DType.of(dtype)
     if not kind.is_integer:
-        raise DTypeError(f"geometric: an integer dtype, got {kind}")
+        raise DTypeError(f"geometric: dtype must be an integer dtype, got {kind}")
     probability = as_inexact(p)
     extents = tuple(probability.shape) if shape is None else shape_of_samples("geometric", shape)
     require_fits("geometric", probability.shape, extents)
@@ -341,7 +343,7 @@ def poisson(
     """
     kind = DType.of(dtype)
     if not kind.is_integer:
-        raise DTypeError(f"poisson: an integer dtype, got {kind}")
+        raise DTypeError(f"poisson: dtype must be an integer dtype, got {kind}")
     rate = convert(as_operand(lam), DType.F32)
     extents = tuple(rate.shape) if shape is None else shape_of_samples("poisson", shape)
     require_fits("poisson", rate.shape, extents)
@@ -544,7 +546,7 @@ def multinomial(
     common = inexact_dtype(result_type(n, p))
     count, probability = (stop_gradient(convert(x, common)) for x in (n, p))
     if not probability.shape:
-        raise ShapeError("multinomial: p has outcomes along its last axis, got a number")
+        raise ShapeError("multinomial: p must have outcomes along its last axis, got a number")
     extents = tuple(probability.shape) if shape is None else shape_of_samples("multinomial", shape)
     require_fits("multinomial", probability.shape, extents)
     require_fits("multinomial", count.shape, extents[:-1])

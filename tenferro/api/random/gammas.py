@@ -245,7 +245,7 @@ def dirichlet(
     kind = float_dtype("dirichlet", dtype)
     alpha = convert(alpha, kind)
     if not alpha.shape:
-        raise ShapeError(f"dirichlet: alpha is a vector, got {spec_of(alpha)}")
+        raise ShapeError(f"dirichlet: alpha must be a vector, got {spec_of(alpha)}")
     extents = tuple(alpha.shape[:-1]) if shape is None else shape_of_samples("dirichlet", shape)
     require_fits("dirichlet", alpha.shape[:-1], extents)
     return softmax(loggamma(key, alpha, (*extents, alpha.shape[-1]), kind), axis=-1)
@@ -278,7 +278,7 @@ def generalized_normal(
     Source: jax.random.generalized_normal.
     """
     if not p > 0:
-        raise InvalidConfigError(f"generalized_normal: p is positive, got {p}")
+        raise InvalidConfigError(f"generalized_normal: p must be positive, got {p}")
     kind = float_dtype("generalized_normal", dtype)
     first, second = keys(key, 2)
     sample = gamma(first, 1 / p, shape_of_samples("generalized_normal", shape), kind)

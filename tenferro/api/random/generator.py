@@ -65,13 +65,13 @@ def key(seed: ArrayLike) -> Any:
     """
     if isinstance(seed, int):
         if not -(2**63) <= seed < 2**64:
-            raise InvalidConfigError(f"key: a seed has 64 bits, got {seed}")
+            raise InvalidConfigError(f"key: a seed must fit 64 bits, got {seed}")
         words = (seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF)
         return np.array(words, np.uint32)
     x = as_operand(seed)
     spec = spec_of(x)
     if not spec.dtype.is_integer or spec.rank:
-        raise DTypeError(f"key: a seed is an integer scalar, got {spec}")
+        raise DTypeError(f"key: a seed must be an integer scalar, got {spec}")
     x = convert(convert(x, DType.I64), DType.U64)
     high = bitwise_right_shift(x, np.uint64(32))
     return stack([convert(high, DType.U32), convert(fmod(x, np.uint64(2**32)), DType.U32)])
@@ -100,12 +100,12 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Any:
     k = checked_key("fold_in", key)
     if isinstance(data, int):
         if not -(2**31) <= data < 2**32:
-            raise InvalidConfigError(f"fold_in: data has 32 bits, got {data}")
+            raise InvalidConfigError(f"fold_in: data must fit 32 bits, got {data}")
         data = np.uint32(data % 2**32)
     number = as_operand(data)
     spec = spec_of(number)
     if not spec.dtype.is_integer or spec.rank:
-        raise DTypeError(f"fold_in: data is an integer scalar, got {spec}")
+        raise DTypeError(f"fold_in: data must be an integer scalar, got {spec}")
     word = convert(number, DType.U32)
     return stack(list(_threefry(k, np.zeros((), np.uint32), word)))
 
@@ -114,7 +114,7 @@ def checked_key(name: str, key: ArrayLike) -> Any:
     k = as_operand(key)
     spec = spec_of(k)
     if spec.dtype is not DType.U32 or spec.shape != (2,):
-        raise DTypeError(f"{name}: a key is u32[2], as random.key(seed) gives, got {spec}")
+        raise DTypeError(f"{name}: a key must be u32[2], as random.key(seed) gives, got {spec}")
     return k
 
 
@@ -122,7 +122,9 @@ def shape_of_samples(name: str, shape: Shape) -> tuple[Any, ...]:
     extents = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
     for extent in extents:
         if is_static(extent) and (not isinstance(extent, int | np.integer) or extent < 0):
-            raise InvalidConfigError(f"{name}: a shape has extents of at least 0, got {shape!r}")
+            raise InvalidConfigError(
+                f"{name}: the extents of a shape must be at least 0, got {shape!r}"
+            )
     return extents
 
 
@@ -160,7 +162,7 @@ def bits(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "uint32") 
     """
     kind = DType.of(dtype)
     if kind not in UNSIGNED.values():
-        raise DTypeError(f"bits: an unsigned integer dtype, got {kind}")
+        raise DTypeError(f"bits: dtype must be an unsigned integer dtype, got {kind}")
     first, second = _words("bits", key, shape_of_samples("bits", shape))
     if kind is not DType.U64:
         return convert(bitwise_xor(first, second), kind)
@@ -174,7 +176,7 @@ def bits(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "uint32") 
 def float_dtype(name: str, dtype: DTypeLike | None) -> DType:
     kind = DType.of(dtype)
     if not kind.is_float:
-        raise DTypeError(f"{name}: a float dtype, got {kind}")
+        raise DTypeError(f"{name}: dtype must be a float dtype, got {kind}")
     return kind
 
 

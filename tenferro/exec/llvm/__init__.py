@@ -10,14 +10,14 @@ from functools import cache
 __all__ = ["OLDEST", "installed_version", "is_installed"]
 
 OLDEST = 0, 45
-"""Version of llvmlite, whose LLVM is the first one there that reads pointers without types."""
+"""Lowest supported version of llvmlite: the first whose LLVM reads pointers without types."""
 
 
 @cache
 def installed_version() -> tuple[int, int]:
     """Return the version of llvmlite; zeros if it is not installed."""
     try:
-        import llvmlite  # because it is an extra; what loads LLVM is its `binding`
+        import llvmlite  # because llvmlite is an extra; only its `binding` loads LLVM
     except ImportError:
         return 0, 0
     major, _, rest = getattr(llvmlite, "__version__", "").partition(".")
@@ -26,5 +26,5 @@ def installed_version() -> tuple[int, int]:
 
 
 def is_installed() -> bool:
-    """Return whether llvmlite is there, and no older than texts need."""
+    """Return whether llvmlite is installed in a version that can read this package's LLVM text."""
     return installed_version() >= OLDEST

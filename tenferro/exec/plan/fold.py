@@ -61,7 +61,7 @@ def _values(step: ExecInstruction, constants: Mapping[int, Any]) -> list[Any] | 
             result = step.function(*[constants[slot] for slot in step.input_slots])
             values = [np.asarray(y) for y in ((result,) if len(specs) == 1 else result)]
     except (ValueError, MemoryError):
-        return None  # because the run raises it again, with the user's line
+        return None  # because the run raises the error again, with the user's line
     for value in values:
         value.flags.writeable = False
     return values

@@ -58,7 +58,9 @@ class Pool:
 
     def __init__(self, capacity: int) -> None:
         if isinstance(capacity, bool) or capacity < 0:
-            raise InvalidConfigError(f"a pool's capacity is at least 0 bytes, got {capacity!r}")
+            raise InvalidConfigError(
+                f"a pool's capacity must be at least 0 bytes, got {capacity!r}"
+            )
         self.capacity = capacity
         self._renew_lock()
         call_in_child(self._renew_lock)
@@ -83,7 +85,7 @@ class Pool:
         return aligned_bytes(size)
 
     def release(self, block: Any) -> None:
-        """Return a block without other references to the cache."""
+        """Put a block that nothing else refers to back into the cache."""
         with self._lock:
             self._returned.append(block)
             self._reclaim()

@@ -38,11 +38,11 @@ class ResultAccuracy(ExtensionOp):
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise InvalidConfigError(
-                f"ResultAccuracy: mode is one of {', '.join(MODES)}, got {self.mode!r}"
+                f"ResultAccuracy: mode must be one of {', '.join(MODES)}, got {self.mode!r}"
             )
         if not (self.atol >= 0 and self.rtol >= 0 and self.ulps >= 0):
             raise InvalidConfigError(
-                f"ResultAccuracy: tolerances are not negative, got {self.atol}, {self.rtol}, {self.ulps}"
+                f"ResultAccuracy: tolerances must not be negative, got {self.atol}, {self.rtol}, {self.ulps}"
             )
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:

@@ -42,7 +42,9 @@ class Einsum(ExtensionOp):
     def __post_init__(self) -> None:
         labels: tuple[Any, ...] = (*as_tuple("Einsum", "inputs", self.inputs), self.output)
         if not all([isinstance(part, str) for part in labels]):
-            raise InvalidConfigError(f"Einsum: inputs and output are labels, got {labels!r:.80}")
+            raise InvalidConfigError(
+                f"Einsum: inputs and output must be labels, got {labels!r:.80}"
+            )
         checked_optimize(self.optimize, len(self.inputs))
         require_bounded(self.optimize, self.inputs, self.output)
 
@@ -76,7 +78,7 @@ class Einsum(ExtensionOp):
             raise InvalidConfigError(f"einsum: {self} has an output label that is in no operand")
         if len(set(input_dtypes)) != 1:
             raise DTypeError(
-                f"einsum: operands of one dtype, got {', '.join(map(str, input_dtypes))}"
+                f"einsum: operands must have one dtype, got {', '.join(map(str, input_dtypes))}"
             )
         extents = self.extents(input_shapes)
         return [(input_dtypes[0], tuple([extents[label] for label in self.output]))]

@@ -114,7 +114,7 @@ def interleaved(arguments: Sequence[Any]) -> tuple[str, list[Any]]:
 def _letters(labels: Any) -> str:
     if isinstance(labels, str | dict | set) or not isinstance(labels, Iterable):
         raise InvalidConfigError(
-            f"einsum: labels are a string before the operands, or a list after each, got {labels!r:.60}"
+            f"einsum: labels must be a string before the operands, or a list after each, got {labels!r:.60}"
         )
     return "".join([_letter(label) for label in labels])
 
@@ -128,7 +128,7 @@ def _letter(label: Any) -> str:
         number = -1
     if not 0 <= number < MOST_LABELS:
         raise InvalidConfigError(
-            f"einsum: labels are integers from 0 to {MOST_LABELS - 1} in a list after each operand, or a string "
+            f"einsum: labels must be integers from 0 to {MOST_LABELS - 1} in a list after each operand, or a string "
             f"before all, got {label!r:.60}"
         )
     if number < 52:

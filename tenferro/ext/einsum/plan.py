@@ -98,7 +98,9 @@ def checked_optimize(optimize: Any, operands: int) -> Any:
 
         names = sorted(opt_einsum.paths._PATH_OPTIONS)  # pyright: ignore  # because it has no other list
         if optimize not in names:
-            raise InvalidConfigError(f"einsum: optimize={optimize!r}; known are {', '.join(names)}")
+            raise InvalidConfigError(
+                f"einsum: optimize must be one of {', '.join(names)}, got {optimize!r}"
+            )
         return optimize
     if callable(optimize) and _is_optimiser(optimize):
         return optimize
@@ -116,7 +118,7 @@ def checked_optimize(optimize: Any, operands: int) -> Any:
             _completed(path, operands)
             return path
     raise InvalidConfigError(
-        "einsum: optimize is True, False, the name of an optimiser, (name, memory limit), a path, or "
+        "einsum: optimize must be True, False, the name of an optimiser, (name, memory limit), a path, or "
         f"an opt_einsum optimiser, got {optimize!r:.80}"
     )
 

@@ -43,7 +43,7 @@ class Fft(ExtensionOp):
         as_dims("Fft", "lengths", numbers)
         if not 1 <= len(self.lengths) <= 3:
             raise InvalidConfigError(
-                f"Fft: lengths are of one to three axes, got {len(self.lengths)}"
+                f"Fft: lengths must have one to three axes, got {len(self.lengths)}"
             )
         if self.kind in ("rfft", "irfft") and len(numbers) < len(self.lengths):
             raise InvalidConfigError(f"Fft: {self.kind} needs its lengths, got {self.lengths}")

@@ -308,7 +308,7 @@ class LuSolve(Solver):
         actual = [(input_dtypes[i], tuple(input_shapes[i])) for i in (1, 2)]
         if actual != factors:
             raise ShapeError(
-                f"LuSolve: x1 and x2 are the factors of x0, {factors[0]} and {factors[1]}; got {actual[0]} "
+                f"LuSolve: x1 and x2 must be the factors of x0, {factors[0]} and {factors[1]}; got {actual[0]} "
                 f"and {actual[1]}"
             )
         return [x]

@@ -35,7 +35,7 @@ def missing(reason: str) -> Any:
 
 
 def by_kind(kinds: str, here: Any, elsewhere: Any) -> Any:
-    """Return the cell with a different cell for some kinds of dtypes."""
+    """Return a cell that uses `here` for last operands whose kind of dtype is in `kinds`, and `elsewhere` otherwise."""
     return lambda op, w, *xs: (here if xs[-1].dtype.kind in kinds else elsewhere)(op, w, *xs)
 
 

@@ -47,7 +47,7 @@ def _only_candidates(operands: Operands) -> Any:
     if not math.prod([x.shape[axis] for axis in axes]):
         return np.full(operands.results[0].shape, -1)
     least = np.max(x - reach, axis=axes, keepdims=True)
-    may_be = ~(x + reach < least)  # NaN may be
+    may_be = ~(x + reach < least)  # a NaN may be the extremum
     places = np.where(may_be, np.arange(x.size).reshape(x.shape), -1).max(axis=axes)
     return np.where(np.count_nonzero(may_be, axis=axes) == 1, places, -1)
 
