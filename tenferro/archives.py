@@ -145,7 +145,7 @@ def opened_archive(file: BinaryIO, what: str, limit: int | None = None) -> Gener
             ):
                 raise InvalidConfigError(f"{what}: {member.filename!r:.60} has two sizes")
         if sum([member.compress_size for member in members]) > size:
-            raise InvalidConfigError(f"{what}: its members lie over each other")
+            raise InvalidConfigError(f"{what}: its members overlap")
         unpacked = sum([member.file_size for member in members])
         _require_at_most(what, unpacked, max(SMALL, RATIO * size) if limit is None else limit)
         yield Archive(archive, limit)

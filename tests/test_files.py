@@ -453,7 +453,7 @@ def test_members_that_lie_over_each_other(program_file: Path) -> None:
     size = int.from_bytes(content[end + 12 : end + 16], "little") + 50 * len(entry)
     content[end + 12 : end + 16] = size.to_bytes(4, "little")
     program_file.write_bytes(content)
-    with pytest.raises(errors.InvalidConfigError, match="lie over each other"):
+    with pytest.raises(errors.InvalidConfigError, match="overlap"):
         tnf.load(program_file)
 
 

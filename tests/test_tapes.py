@@ -29,7 +29,7 @@ def test_residuals_are_stacked() -> None:
 
 def test_a_checkpoint_keeps_the_carry_and_computes_the_rest_again() -> None:
     forward, backward = tapes_of(gradient(tnf.checkpoint(turn))).values()
-    assert [v.op for v in forward.stacked] == ["an input of the turn"]
+    assert [v.op for v in forward.stacked] == ["an input of the iteration"]
     assert (forward.turn_bytes, forward.nbytes) == (32, 160)
     assert forward.passing == 1  # exp, which is neither stacked nor carried
     assert [v.op for v in backward.recomputed] == ["Exp"]

@@ -106,7 +106,7 @@ def serialized(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequ
     seen = r.probed.get(name, [])
     if not 0 <= place < max(len(seen), 1):
         raise UnsupportedError(
-            f"{operation.name}: probe {name!r} stands in a loop, or runs {len(seen)} times"
+            f"{operation.name}: probe {name!r} is in a loop, or runs {len(seen)} times"
         )
     if not seen:
         raise InvalidConfigError(f"{operation.name}: there is no probe {name!r} before it")

@@ -24,7 +24,7 @@ class TapeValue:
 
     Attributes:
         spec: its type.
-        op: the name of the op that computes it; "an input of the turn" for a carry or a slice.
+        op: the name of the op that computes it; "an input of the iteration" for a carry or a slice.
         source: the user's line, or "".
     """
 
@@ -140,7 +140,7 @@ def _values(body: GraphProgram, slots: Sequence[int]) -> list[TapeValue]:
     values: list[TapeValue] = []
     for slot in slots:
         step = steps.get(slot)
-        name = "an input of the turn" if step is None else step.op.name
+        name = "an input of the iteration" if step is None else step.op.name
         source = "" if step is None or step.source is None else str(step.source)
         values.append(TapeValue(body.types[slot], name, source))
     return values
