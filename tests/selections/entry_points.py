@@ -23,6 +23,7 @@ __all__ = ["COMMAND", "ENTRY_POINTS", "MARKERS", "EntryPoints"]
 
 COMMAND = "make processors"
 COMPILED = (
+    "tenferro.exec.llvm.link:Linker.baseline",
     "tenferro.exec.llvm.link:Linker.function",
     "tenferro.exec.llvm.block:CompiledBlock.__call__",
 )

@@ -133,7 +133,7 @@ def test_a_test_that_is_not_marked_fails_the_run(tmp_path: Path) -> None:
     assert status == 1, said
     assert "7 passed" in said
     assert "processor: test_it.py::test_of_a_product calls Contraction.__init__" in said
-    assert "compiled: test_it.py::test_of_a_loop calls Linker.function" in said
+    assert "compiled: test_it.py::test_of_a_loop calls Linker.baseline" in said
     assert "test_it.py::test_of_another[2] calls" in said
     assert "run `make processors TESTS='test_it.py'`" in said
     status, said = run("--write-processors")

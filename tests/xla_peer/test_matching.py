@@ -64,7 +64,7 @@ def compared(x: Any, fault: bool) -> Any:
 
 def rounded(x: Any, fault: bool) -> Any:
     """Add a rounding of a value; other ops read the value before the rounding."""
-    y = tnf.sin(x) @ tnf.cos(x).T  # exact without the fault
+    y = tnf.sin(x) @ tnf.cos(x).T  # rounded with the fault else exact
     z = tnf.lax.reduce_precision(y, exponent_bits=5, mantissa_bits=5) if fault else y
     return tnf.exp(z) + y
 
