@@ -89,15 +89,6 @@ def test_a_loop_is_written_and_counted() -> None:
     assert module.plain == module.text
 
 
-@pytest.mark.parametrize(("lanes", "width"), [(1, None), (2, None), (4, None), (8, 512)])
-def test_preferred_vector_width(lanes: int, width: int | None) -> None:
-    """Vectors wider than LLVM's default are requested."""
-    expected = f'"prefer-vector-width"="{width}"' if width else ""
-    assert text(Code(lanes=lanes), ["%x"]).splitlines()[0] == " ".join(
-        ["define internal i64 @f(ptr noalias %x) noinline nounwind", *filter(None, [expected]), "{"]
-    )
-
-
 def test_short_loops_are_unrolled() -> None:
     for count, unroll in ((0, False), (1, False), (4, True)):
         code, iterations = Code(), list[Any]()
@@ -612,3 +603,33 @@ def test_short_loops_ask_to_be_unrolled_in_loops_of_the_program() -> None:
         hints = [line for line in code.globals if "unroll.full" in line]
         assert len(hints) == is_repeated
         assert not code.is_repeated
+
+
+@pytest.mark.parametrize(
+    ("lanes", "counts", "width"),
+    [
+        (1, [10], None),
+        (4, [10], None),
+        (8, [10], 512),  # one vector and two scalars, or two vectors and two scalars
+        (8, [12], 256),
+        (8, [16], 512),
+        (8, [12, 64], 512),
+        (8, [12, 12, 12, 12, 16], 256),
+        (8, [12, *["%n"] * 18], 512),
+        (8, ["%n"], 512),
+        (8, [], 512),
+    ],
+)
+def test_preferred_vector_width(lanes: int, counts: list[int | str], width: int | None) -> None:
+    code = Code(lanes=lanes)
+    for count in counts:
+        code.loop(count, lambda i: code.store_value(i, "%x"))
+    expected = "" if width is None else f'"prefer-vector-width"="{width}"'
+    (attributes,) = re.findall('"prefer-vector-width"="[0-9]+"|$', text(code, ["%x"]))[:1]
+    assert attributes == expected
+
+
+def test_preferred_vector_width_counts_innermost_loops() -> None:
+    code = Code(lanes=8)
+    code.loop(64, lambda _: code.loop(12, lambda i: code.store_value(i, "%x")))
+    assert 'width"="256"' in text(code, ["%x"])

@@ -140,12 +140,17 @@ class Code:
         self._scopes: list[dict[Any, Any]] = [{}]
         self.work, self.frequency, self.while_loops = 0, 1, 0
         self.is_repeated = False
+        self._innermost: list[
+            tuple[int, int | None]
+        ] = []  # work of loops, and numbers of iterations
 
     def define(self, name: str, pointers: Sequence[str], numbers: Sequence[str] = ()) -> None:
         """End the current function, of `noalias` pointers and of integers, which only its module calls."""
-        # LLVM uses wider vectors than the default only on request.
-        is_wide = self.lanes > DEFAULT_VECTOR_LANES
-        width = f' "prefer-vector-width"="{64 * self.lanes}"' if is_wide else ""
+        width = ""
+        if self.lanes > DEFAULT_VECTOR_LANES:
+            # Short loops may have fewer vectors and remaining scalars with narrower vectors.
+            lanes = min(self.lanes, DEFAULT_VECTOR_LANES, key=self._vector_work)
+            width = f' "prefer-vector-width"="{64 * lanes}"'
         self.functions[name] = Function(
             name,
             "i64",
@@ -154,6 +159,15 @@ class Code:
             self.entry,
             f" noinline nounwind{width}",
             is_internal=True,
+        )
+
+    def _vector_work(self, lanes: int) -> float:
+        """Return the work of the innermost loops by vectors, and by scalars for the remaining iterations."""
+        return sum(
+            [
+                work / lanes if count is None else work * (count // lanes + count % lanes) / count
+                for work, count in self._innermost
+            ]
         )
 
     def module(self) -> Module:
@@ -364,9 +378,11 @@ class Code:
         else:
             self.br(label, end, condition=self.icmp("sgt", limit, 0))
         self.label(label)
-        phi = self.phi(index)
+        phi, loops, work = self.phi(index), len(self._innermost), self.work
         with self.scope(), self.times(iterations):
             body(index)
+        if len(self._innermost) == loops:
+            self._innermost.append((self.work - work, count if isinstance(count, int) else None))
         following = self.name("v", "i64")
         phi.operands, phi.labels = (Value(0, "i64"), following), (before, self.block)
         self.region += [

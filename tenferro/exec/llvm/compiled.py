@@ -43,7 +43,7 @@ class WrittenFunction(NamedTuple):
         constants: large constants.
         scratch: size of scratch memory, in bytes.
         largest_call: estimated instructions of the largest call of BLAS or LAPACK.
-        work: estimated instructions of a call; None if it is unknown, or if a call is one of several.
+        work: estimated instructions of a run; None if it is unknown.
     """
 
     module: Module
@@ -59,6 +59,7 @@ def written_function(
     pointers: Sequence[str],
     numbers: Sequence[str] = (),
     releases: bool = True,
+    calls: int = 1,
 ) -> WrittenFunction:
     """Return the module of a function.
 
@@ -66,12 +67,13 @@ def written_function(
         pointers: names of the operands and results.
         numbers: names of the last arguments, which are integers.
         releases: whether to release the interpreter's lock during a call.
+        calls: number of calls in a run.
     """
     code = body.code
     pointers = [*pointers, *[constant for constant, _ in body.constants], "%scratch"]
     python_calls.define_function(code, pointers, numbers, name, releases)
     constants = [array for _, array in body.constants]
-    work = None if code.while_loops or numbers else code.work
+    work = None if code.while_loops else calls * code.work
     return WrittenFunction(code.module(), constants, body.scratch_bytes, code.largest_call, work)
 
 

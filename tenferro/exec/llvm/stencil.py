@@ -123,7 +123,8 @@ def written_stencil(program: GraphProgram, processor: Processor) -> WrittenFunct
     for region in regions(program):
         _write_region(body, region, stop, values[result], Memory("%y0", spec))
     code.ret(0)
-    return written_function(body, "stencil", [*names, "%y0"], ["%start"])
+    strips = -(-spec.shape[0] // strip_height(spec))
+    return written_function(body, "stencil", [*names, "%y0"], ["%start"], calls=strips)
 
 
 def _padded(body: Body, op: Pad, operands: Sequence[Tensor], y: TensorSpec) -> Tensor:

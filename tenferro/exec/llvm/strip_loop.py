@@ -91,7 +91,7 @@ def written_strip(strips: StripMinedScan, inputs: Specs, processor: Processor) -
     for own, end in zip(local, ends, strict=False):
         body.write_all([(body.stored(own), body.storing(end))])
     code.ret(0)
-    return written_function(body, "loop", [*names, *results], ["%start"])
+    return written_function(body, "loop", [*names, *results], ["%start"], calls=len(strips.starts))
 
 
 class StripFunction(CompiledFunction):
