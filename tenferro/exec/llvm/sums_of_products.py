@@ -55,7 +55,9 @@ class CompiledSums:
             module, is_narrow, tasks = written
             if is_narrow and multiplications >= MAX_NARROW_MULTIPLICATIONS:
                 return None
-            return self.linker.function(KIND, module), tasks
+            # Without LLVM's passes, a vector of multiplications takes about as many instructions as it has elements.
+            baseline = self.linker.baseline(KIND, module, multiplications)
+            return baseline or self.linker.function(KIND, module), tasks
         return None
 
     def _written(self, sums: SumOfProducts) -> tuple[Module, bool, int] | None:
