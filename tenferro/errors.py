@@ -91,7 +91,7 @@ class NonStaticShapeError(ShapeError):
 
 
 class InvalidScheduleError(TenferroError, ValueError):
-    """A schedule breaks a rule of its language, as a planning step may that is not right."""
+    """A schedule breaks a rule of the schedule language, for example because a planning step is wrong."""
 
 
 class GuardError(ShapeError):

@@ -73,7 +73,7 @@ def _convolution(op: Convolution, w: Writer, x: Value, kernel: Value, result: Te
     if narrow:
         x, kernel = w.convert(x, work), w.convert(kernel, work)
     if x.dtype.is_integer:
-        # XLA folds constants in double precision, and saturates.
+        # The barrier keeps XLA from folding constants: it would compute in double precision and saturate, not wrap.
         (x,) = w.barrier(x)
     spec = TensorSpec.of(result.shape, work)
     value = w.op(

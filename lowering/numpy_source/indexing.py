@@ -37,7 +37,7 @@ def take_axis(op: Any, x: Expression, indices: Expression) -> int | None:
 
 
 def gather(op: Any, w: Writer, x: Expression, indices: Expression) -> Code:
-    """Write a call of a plain function: for slices along an axis, or for windows of any shape."""
+    """Write a call of `take` for whole slices along an axis, else of `gather`; the generated file includes both."""
     axis = take_axis(op, x, indices)
     if axis is not None and indices.spec.dtype is not DType.U64:
         text, vector = str(indices), op.index_vector_dim
@@ -62,7 +62,7 @@ def gather(op: Any, w: Writer, x: Expression, indices: Expression) -> Code:
 def scatter(
     op: ops.Scatter, w: Writer, x: Expression, indices: Expression, updates: Expression
 ) -> Code:
-    """Write a call of a plain function."""
+    """Write a call of the function `scatter`, which the generated file includes."""
     combiner = op.combiner
     if x.spec.dtype.is_bool and combiner in ("add", "multiply", "max", "min"):
         combiner = {"add": "max", "multiply": "min"}.get(combiner, combiner)
@@ -83,7 +83,7 @@ def scatter(
 
 
 def dynamic_slice(op: ops.DynamicSlice, w: Writer, x: Expression, *starts: Expression) -> Code:
-    """Write a call of a plain function."""
+    """Write a call of the function `dynamic_slice`, which the generated file includes."""
     w.dtype(x.spec.dtype)
     sizes = w.result_shape(op, (x,), "sizes")
     return call(w.function("dynamic_slice"), x, tuple_of(starts), sizes)
@@ -92,7 +92,7 @@ def dynamic_slice(op: ops.DynamicSlice, w: Writer, x: Expression, *starts: Expre
 def dynamic_update_slice(
     op: ops.DynamicUpdateSlice, w: Writer, x: Expression, update: Expression, *starts: Expression
 ) -> Code:
-    """Write a call of a plain function."""
+    """Write a call of the function `dynamic_update_slice`, which the generated file includes."""
     w.dtype(x.spec.dtype)
     return call(w.function("dynamic_update_slice"), x, update, tuple_of(starts))
 

@@ -280,7 +280,9 @@ def _transposed_slices(
 def batch_program(
     program: GraphProgram, batched: Sequence[bool], size: object, context: AdContext
 ) -> GraphProgram:
-    """Return the program of `size` slices at once: inputs in `batched`, and all outputs, get a leading axis.
+    """Return a program that computes `size` slices at once.
+
+    The inputs that `batched` flags, and all outputs, get a leading axis.
 
     Raises:
         ADRuleUnsupportedError, UnsupportedError: an op has no batch rule for these operands.

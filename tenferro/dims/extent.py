@@ -37,7 +37,7 @@ class Exact:
 
 @dataclass(frozen=True, slots=True)
 class UpperBound:
-    """An extent of at most `dim`, which depends on the data.
+    """A data-dependent extent of at most `dim`.
 
     >>> UpperBound(5) + 2, UpperBound(5) * UpperBound(2), UpperBound(5) - UpperBound(2)
     (<=7, <=10, <=5)

@@ -428,7 +428,7 @@ class _Bench:
         for fresh in copies:
             for index, (a, b) in enumerate(zip(again, executor.run(program, *fresh), strict=True)):
                 if a.tobytes() != b.tobytes():
-                    return f"output {index} is what arrays gave that lay at the same places before"
+                    return f"output {index} equals the result for other arrays, which were at the same addresses in an earlier call"
         return ""
 
     def process(self) -> str:
@@ -443,7 +443,8 @@ class _Bench:
             before = _process_state()
             runtime.execute(self.op, inputs, caches)
             after = _process_state()
-        # An earlier call may have set these to the same values; imports do not change them.
+        # These settings are compared with those before the check: an earlier call of the kernel may have changed them
+        # already. Others may also be changed by imports.
         before |= {name: self.at_start[name] for name in LEFT_ALONE_BY_IMPORTS}
         changed = [name for name in before if before[name] != after[name]]
         return f"a call changes {', '.join(changed)}" if changed else ""

@@ -48,7 +48,7 @@ def with_signature(
 
     Args:
         defaults: the default of each parameter, by name; None if it has no default.
-        text: its docstring. The section "Raises" is written before the first example.
+        text: its docstring without the section "Raises", which is inserted before the first example.
     """
     kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
     signature = inspect.Signature([

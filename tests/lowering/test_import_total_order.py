@@ -122,7 +122,7 @@ def test_one_operand(direction: str, form: str) -> None:
 
 @pytest.mark.parametrize("direction", ["LT", "GT"])
 def test_several_operands(direction: str) -> None:
-    """One operand is the key; the others may have any dtype and number."""
+    """One operand is the key; there may be any number of others, of any dtype."""
     program = import_stablehlo(sort_of(["f32", "i32", "f32"], f"{compared(direction)} {RETURNED}"))
     others = np.arange(len(X), dtype="i4"), np.linspace(0, 1, len(X), dtype="f4")
     order = order_of(X, direction == "GT")

@@ -225,7 +225,7 @@ def test_no_tolerance_is_without_end() -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "complex128"])
 def test_results_of_rank_0(dtype: str) -> None:
-    """NumPy returns scalars for these, which kernels cannot write to."""
+    """NumPy returns scalars instead of arrays of rank 0, and kernels cannot write into a scalar."""
     x = of(dtype, 0.5)
 
     def fn(x: Any) -> Any:

@@ -91,7 +91,7 @@ class Record:
     def note_first(
         self, step: ExecInstruction, operands: Sequence[Any], results: Sequence[Any]
     ) -> None:
-        """Record an execution in the unchanged run.
+        """Record the operands and results of a step in the run with ordinary rounding.
 
         Raises:
             InvalidConfigError: the values have too many elements to keep.

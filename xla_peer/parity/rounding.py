@@ -76,7 +76,8 @@ TRANSCENDENTAL = Rounding(real=8, complex=80)
 HYPERBOLIC = Rounding(real=8, complex=80, argument=0.25)
 # XLA's polynomial for erfinv is in log1p(-x x), and x x is rounded.
 ERROR_FUNCTION = Rounding(real=8, complex=80, argument=0.25)
-# The functions are sums of terms as large as the argument, which cancel near zeros of the function.
+# lgamma, digamma and polygamma are sums of terms that may be as large as the argument and cancel near zeros of the
+# result.
 GAMMA = Rounding(real=32, complex=512, intermediate=lambda op, specs: 64)
 ZETA = Rounding(real=512, complex=512, intermediate=lambda op, specs: 64)
 # The error of XLA's polynomial for log(1 + x) in float64 is 119 units near x = -0.41.

@@ -33,7 +33,7 @@ SINGLE = (DType.F32, DType.C32)
 def call(
     w: Writer, name: str, operands: Sequence[Value], results: Sequence[TensorSpec], config: str = ""
 ) -> tuple[Value, ...]:
-    """Emit one of the compiler's own calls."""
+    """Emit a custom call that the TPU compiler implements, such as `Qr` or `Eigh`."""
     version = {"api_version": Integer(2, "i32")} if name == "LuDecomposition" else {}
     attributes = {"call_target_name": name, **version, "backend_config": config}
     return w.operation("stablehlo.custom_call", operands, results, attributes)

@@ -241,9 +241,10 @@ def cholesky_banded(
 def cho_solve_banded(
     cb_and_lower: tuple[ArrayLike, bool], b: ArrayLike, overwrite_b: bool = False, check_finite: bool = True
 ) -> Any:  # fmt: skip
-    """Return x with a x = b, from `cholesky_banded` of a and its `lower`.
+    """Solve `a @ x = b` for x.
 
     Args:
+        cb_and_lower: the factor that `cholesky_banded` returned for `a`, and its argument `lower`.
         overwrite_b, check_finite: no effect.
 
     Raises:

@@ -132,10 +132,10 @@ def _bounded(
     write: Callable[[Formula, Value], Value],
     max_magnitude: float,
 ) -> Function:
-    """Return the scalar definition of a function that calls the C library for large arguments.
+    """Define a scalar function that calls the C library for large arguments, and return it.
 
-    A definition for several lanes is added for vectorised loops. It calls the scalar function lane by lane if any argument
-    is large.
+    Vectorised loops call a second version, for several lanes. If any argument is large, it calls the scalar version for
+    each lane.
     """
 
     def guarded(f: Formula) -> Value:

@@ -109,7 +109,7 @@ class Instruction:
     suffix: str = ""
 
     def __str__(self) -> str:
-        """Return the line of the text."""
+        """Return the instruction as a line of LLVM's text."""
         if self.opcode == "label":
             return f"{self.labels[0][1:]}:"
         text = _PRINTERS.get(self.opcode, _arithmetic)(self)

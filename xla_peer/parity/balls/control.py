@@ -25,7 +25,10 @@ Loop = Callable[[Any, Sequence[Part], Sequence[Ball], Tape], list[Ball]]
 
 
 def united(ball: Ball, addition: Ball) -> Ball:
-    """Return the ball around the first ball's centres that contains both; unbounded if the shapes differ."""
+    """Enlarge the radii of `ball`, around the same centres, until it also contains `addition`.
+
+    The result is unbounded if the shapes differ.
+    """
     if ball.value.shape != addition.value.shape:
         return _unbounded(ball)
     x, y = wide(ball.value), wide(addition.value)
