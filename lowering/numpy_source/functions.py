@@ -830,11 +830,10 @@ def geqp3(a: Any) -> Any:
 def gehrd(a: Any) -> Any:
     """Return a Hessenberg matrix similar to A with Householder vectors below it, and their factors."""
     count = max(a.shape[-1] - 1, 0)
-    factors = np.zeros((*a.shape[:-2], count), a.dtype)
+    rows, factors = np.arange(a.shape[-1]), np.zeros((*a.shape[:-2], count), a.dtype)
     for j in range(count):
-        vector, factor, _ = reflector(a[..., j], j + 1)
-        a = reflected(a, j + 1, j)[0]
-        here = np.where(np.arange(a.shape[-1]) > j, vector, 0)
+        a, factor = reflected(a, j + 1, j)
+        here = np.where(rows > j + 1, a[..., j], rows == j + 1)
         a = (
             a
             - (factor[..., None] * (a @ here[..., None])[..., 0])[..., None]

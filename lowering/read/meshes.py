@@ -129,7 +129,7 @@ def constraint_of(text: str, meshes: dict[str, str]) -> tuple[tuple[str, ...] | 
     """Parse one sharding: return the mesh axes that cut each axis of a tensor, or None for an axis that is left open.
 
     Return None for a sharding that a `PartitionSpec` cannot describe. It may use a part of a mesh axis, or leave an
-    axis open that it cuts. It may name axes besides those that cut the tensor, or be over a mesh without axes.
+    axis open that it cuts. It may name more axes than the ones that cut the tensor, or be over a mesh without axes.
 
     >>> meshes = {"m": '<["x"=2]>'}
     >>> constraint_of('#sdy.sharding<@m, [{"x"}, {?}, {}]>', meshes)

@@ -114,8 +114,8 @@ def test_modules_of_other_tools(name: str) -> None:
     text = FOREIGN[name].replace("MAIN", main)
     for form in forms_of(text):
         assert shape_of(read_module(form)) == shape_of(module_tree(form)), form
-    found, wanted = bytecode_tree(bytecode(text)), module_tree(text)
-    assert [*found.attributes] == [*wanted.attributes]
+    tree, expected = bytecode_tree(bytecode(text)), module_tree(text)
+    assert [*tree.attributes] == [*expected.attributes]
 
 
 def test_every_operation_in_bytecode_and_artifacts() -> None:

@@ -656,15 +656,15 @@ def test_an_operator_by_the_reference(name: str, is_traced: bool) -> None:
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 22)])
     arrays = dict(zip(names, operands, strict=True))
     expected: Any = ReferenceEvaluator(model).run(None, arrays)
-    known = {
+    constants = {
         each: x
         for each, x in arrays.items()
         if not is_traced
         or (op in ("Col2Im", "DFT", "STFT") and each != "x0" and x.dtype.kind == "i")
         or (name == "samples by region" and each == "x1")
     }
-    rest = [x for each, x in arrays.items() if each not in known]
-    program = import_onnx(model, constants=known)
+    rest = [x for each, x in arrays.items() if each not in constants]
+    program = import_onnx(model, constants=constants)
     for y, z in zip(expected, program.run(*rest), strict=True):
         assert (z.dtype, z.shape) == (y.dtype, y.shape)
         np.testing.assert_allclose(z, y, rtol=1e-5, atol=1e-5)

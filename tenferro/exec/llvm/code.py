@@ -140,9 +140,8 @@ class Code:
         self._scopes: list[dict[Any, Any]] = [{}]
         self.work, self.frequency, self.while_loops = 0, 1, 0
         self.is_repeated = False
-        self._innermost: list[
-            tuple[int, int | None]
-        ] = []  # work of loops, and numbers of iterations
+        # The work of each innermost loop, and its number of iterations if that is known.
+        self._innermost: list[tuple[int, int | None]] = []
 
     def define(self, name: str, pointers: Sequence[str], numbers: Sequence[str] = ()) -> None:
         """End the current function, of `noalias` pointers and of integers, which only its module calls."""
