@@ -104,6 +104,38 @@ def test_a_comparison_far_from_equality_may_not_flip() -> None:
         assert compare("y", native, np.float32(wrong), *allowed).outside == 1
 
 
+def test_a_value_is_equal_to_itself_however_it_is_rounded() -> None:
+    """`x != x` is true for NaN alone, so rounding does not flip it."""
+
+    def fn(x: Any) -> Any:
+        y = tnf.log(tnf.exp(x) * 3.0) + x
+        return tnf.where(y != y, 1e30, y)
+
+    x = np.linspace(0.1, 1.0, 9)
+    program = tnf.compile(fn, x)
+    (native,) = native_outputs(program, [x])
+    (allowed,) = limits(program, [x], [native])
+    wrong = native.copy()
+    wrong[4] = 1e30
+    assert compare("y", native, wrong, *allowed).outside == 1
+    assert allowed.limit.max() < 1e-12
+
+
+def test_the_first_of_exactly_equal_keys_wins() -> None:
+    """Integers are exact, so of equal ones only the first is a right answer; rounded floats may differ."""
+    keys = np.array([[-2, 5, 5, 1], [7, 7, 7, 7]])
+    program = tnf.compile(lambda x: tnf.argmax(x * 3, axis=1), keys)
+    (native,) = native_outputs(program, [keys])
+    assert native.tolist() == [1, 0]
+    (allowed,) = limits(program, [keys], [native])
+    assert compare("y", native, np.array([2, 0]), *allowed).outside == 1
+    assert compare("y", native, np.array([1, 3]), *allowed).outside == 1
+    program = tnf.compile(lambda x: tnf.argmin(tnf.exp(x), axis=1), np.zeros((1, 4)))
+    (native,) = native_outputs(program, [np.zeros((1, 4))])
+    (allowed,) = limits(program, [np.zeros((1, 4))], [native])
+    assert compare("y", native, np.array([2]), *allowed).outside == 0
+
+
 def scanned(a: Any, b: Any) -> Any:
     def step(carry: Any, each: Any) -> Any:
         carry = each[0] * carry + each[1]

@@ -151,7 +151,8 @@ def _indistinguishable(subject: Subject, edit: Edit) -> bool:
     """Return whether both modules are equal on these arguments, according to a reference in float64.
 
     Their outputs must be equal to the precision of the dtypes, or differ by no more than the original's outputs on
-    arguments that are perturbed in the last place.
+    arguments that are perturbed in the last place. A sum of values that lie at ties differs by whole numbers there,
+    so this applies to integers, too.
     """
     results = [subject.results, outputs(edit.text, subject.leaves)]
     if all(y.tobytes() == z.tobytes() for y, z in zip(*results, strict=True)):
@@ -168,8 +169,11 @@ def _indistinguishable(subject: Subject, edit: Edit) -> bool:
 
 @np.errstate(all="ignore")
 def _are_same(y: Any, z: Any, share: float, beside: Sequence[Any]) -> bool:
-    if y.dtype.kind in "biu":
+    if y.dtype.kind == "b":
         return bool((y == z).all())
+    if y.dtype.kind in "iu":
+        y, z, share = y.astype(np.float64), z.astype(np.float64), 0.0
+        beside = [x.astype(np.float64) for x in beside]
     kinds = [np.where(np.isfinite(x), 0, x) for x in (y, z)]
     if not np.array_equal(*kinds, equal_nan=True):
         return False

@@ -81,6 +81,9 @@ def bit_patterns(program: GraphProgram) -> list[bool]:
 def rivals(choice: Choice, keys: Any, limit: Any, output: Any) -> Alternatives:
     """Return the candidates with keys within rounding of the winner's.
 
+    The first of equal keys wins, so a later key is a candidate only if rounding can make it larger than all keys
+    before it.
+
     Args:
         keys: the values that were compared.
         limit: the allowed difference of each key.
@@ -91,8 +94,11 @@ def rivals(choice: Choice, keys: Any, limit: Any, output: Any) -> Alternatives:
     wide = np.moveaxis(keys.astype(np.float64), axis, -1)
     wide = wide if isinstance(choice.op, ArgMax) else -wide
     limit = np.moveaxis(limit, axis, -1)
-    least = np.max(np.where(np.isnan(wide), -np.inf, wide - limit), -1, keepdims=True)
-    contends = wide + limit >= least
+    least = np.where(np.isnan(wide), -np.inf, wide - limit)
+    before = np.full_like(least, -np.inf)
+    before[..., 1:] = np.maximum.accumulate(least, axis=-1)[..., :-1]
+    largest = wide + limit
+    contends = (largest >= np.max(least, -1, keepdims=True)) & (largest > before)
     contends[np.isnan(wide).any(-1)] = False  # because NaN wins against all other values
     contends[np.count_nonzero(contends, axis=-1) < 2] = False
     candidates = np.broadcast_to(np.arange(wide.shape[-1]), wide.shape)

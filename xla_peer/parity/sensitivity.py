@@ -233,15 +233,16 @@ class Moved(Plain):
         return results
 
     def _before_a_decision(self, operands: Operands) -> list[Any]:
-        """Apply the pending roundings to the operands of a decision."""
-        return [
-            self._moved(x, max(value.rounding, 2 * unit(spec.dtype)))
-            if value.differs and value.rounding
-            else x
-            for x, spec, value in zip(
-                operands.arrays, operands.specs, operands.pending, strict=True
-            )
-        ]
+        """Apply the pending roundings to the operands of a decision, once to an operand that occurs twice."""
+        moved: dict[int, Any] = {}
+        slots = operands.step.input_slots
+        for slot, x, spec, value in zip(
+            slots, operands.arrays, operands.specs, operands.pending, strict=True
+        ):
+            if slot not in moved and value.differs and value.rounding:
+                x = self._moved(x, max(value.rounding, 2 * unit(spec.dtype)))
+            moved.setdefault(slot, x)
+        return [moved[slot] for slot in slots]
 
     def _decided(
         self, op: StdTensorOp, kernel: Kernel, operands: Operands, arrays: Sequence[Any]
