@@ -13,6 +13,7 @@ from tenferro.exec.attempts import CompileLog
 if TYPE_CHECKING:
     from tenferro.compile_cache import CompileCache
     from tenferro.exec.llvm.link import Linker
+    from tenferro.exec.llvm.sums_of_products import CompiledSums
     from tenferro.exec.llvm.transposing_copy import TransposingCopies
 
 __all__ = ["LoopCompiler"]
@@ -53,8 +54,15 @@ class LoopCompiler:
 
         return TransposingCopies(self.linker)
 
+    @cached_property
+    def sums(self) -> CompiledSums:
+        """Compiled matrix products and convolutions."""
+        from tenferro.exec.llvm.sums_of_products import CompiledSums  # imported when needed
+
+        return CompiledSums(self.linker, self.always)
+
     def cache_clear(self) -> None:
         """Drop every function that no schedule refers to."""
-        for name in ("linker", "transposer"):
+        for name in ("linker", "transposer", "sums"):
             if name in self.__dict__:  # otherwise nothing was compiled
                 getattr(self, name).cache_clear()

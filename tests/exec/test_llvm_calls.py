@@ -10,7 +10,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro.door import apply_one
-from tenferro.exec.llvm import blas, fourier
+from tenferro.exec.llvm import blas, contraction, fourier
 from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.llvm.routines import row_of
 from tenferro.exec.llvm.tensor import Body
@@ -98,8 +98,11 @@ def test_products(
     rhs: tuple[int, int],
     transposed: bool,
     expected: Call | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     op = DotGeneral((1,), (int(transposed),), (), ())
+    # As if no matrix fitted in the cache, where tiles in registers are faster than BLAS.
+    monkeypatch.setattr(contraction, "MAX_MATRIX_BYTES", (0, 0))
     calls = calls_of(lambda x, y: apply_one(op, x, y), ones(*lhs), ones(*rhs))
     assert calls == ([] if expected is None else [expected])
 

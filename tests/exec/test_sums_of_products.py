@@ -10,20 +10,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tenferro as tnf
 from tenferro.exec.attempts import CompileLog, NotCompiledError
 from tenferro.exec.kernels import matrix_product, sums_of_products
 from tenferro.exec.kernels.convolution import ConvolutionFunction
-from tenferro.exec.kernels.sums_of_products import DirectSums, SumOfProducts
+from tenferro.exec.kernels.sums_of_products import DirectSums
 from tenferro.exec.kernels.windows import Window
 from tenferro.exec.llvm.link import Linker, Processor, is_installed, processor
 from tenferro.exec.llvm.sums_of_products import (
+    MAX_MATRIX_BYTES,
     MAX_NARROW_MULTIPLICATIONS,
+    MIN_MULTIPLICATIONS,
     CompiledSums,
     module_of,
     tile_of,
 )
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import Resources
+from tenferro.exec.runtime.sum_of_products import ONE_IMAGE, SumOfProducts
 from tenferro.exec.runtime.threads import Workers
 from tenferro.ops.contraction import Convolution
 from tenferro.types import DType
@@ -45,7 +49,7 @@ def compiled(how: Processor) -> CompiledSums:
     """Return a compiler for a processor that compiles everything."""
     linker = Linker()
     linker.processor = how
-    return CompiledSums(linker, 1)
+    return CompiledSums(linker, always=True)
 
 
 def standard(random: Random, x: Any, w: Any) -> Convolution:
@@ -94,13 +98,10 @@ def test_random_sums(
         for dtype, bound in ((np.float64, 1e-12), (np.float32, 2e-5)):
             a, b = x.astype(dtype), w.astype(dtype)
             results: list[Any] = []
-            alone, shared = (Resources(Workers(threads), memory) for threads in (1, 2))
-            for convolved in (
-                ConvolutionFunction(op, alone, machine),
-                ConvolutionFunction(op, shared, machine),
-            ):
+            for threads in (1, 2):
+                resources = Resources(Workers(threads), memory, sums=machine.function)
                 memory.release(np.full(1 << 16, 255, np.uint8))
-                results.append(convolved(a, b))
+                results.append(ConvolutionFunction(op, resources)(a, b))
             np.testing.assert_allclose(results[0], expected, bound, 10 * bound, err_msg=str(op))
             for same in results[1:]:
                 np.testing.assert_array_equal(same, results[0], strict=True)
@@ -133,22 +134,23 @@ def test_axes_without_strides(
     x, w = image(rng), rng.standard_normal((16, 5, 3, 2))
     op = replace(standard(random, x, w), padding=padding, lhs_dilation=holes, rhs_dilation=(1, 2))
     assert x.strides[1] == x.itemsize
-    y = ConvolutionFunction(op, Resources(Workers(1)), compiled(processor()))(x, w)
+    y = ConvolutionFunction(op, Resources(sums=compiled(processor()).function))(x, w)
     np.testing.assert_allclose(y, defined(op, x, w), 1e-12, 1e-12)
     assert used == [True]
 
 
-def test_outputs_that_fill_no_vectors_are_left_to_blas() -> None:
-    machine = compiled(processor())
-    x, w = np.ones((1, 2, 6, 6)), np.ones((3, 2, 3, 3))
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_outputs_that_fill_no_vectors(outputs: int) -> None:
+    """One output is left to BLAS; the second vector of three overlaps the first."""
+    x, w = np.ones((1, 2, 6, 6)), np.ones((outputs, 2, 3, 3))
     op = standard(Random(0), x, w)
-    y = ConvolutionFunction(op, Resources(), machine)(channels_last(x), w)
+    y = ConvolutionFunction(op, Resources(sums=compiled(processor()).function))(channels_last(x), w)
     np.testing.assert_allclose(y, defined(op, x, w))
 
 
 def sums(places: int, outputs: int, dtype: DType = DType.F64) -> SumOfProducts:
     return SumOfProducts(
-        dtype, (9, outputs), (0, 0, 0), (places, 3, 1), (outputs, 1), ((3, 1, outputs),)
+        dtype, (9, outputs), ONE_IMAGE, (places, 3, 1), (outputs, 1, 1), ((3, 1, outputs),)
     )
 
 
@@ -184,9 +186,9 @@ def vectors_of(lanes: int, has_fma: bool = True) -> Processor:
 def test_tiles(lanes: int, places: int, outputs: int, expected: tuple[int, int, int]) -> None:
     """Check positions, vectors per position and elements per vector."""
     how = vectors_of(lanes)
-    assert tile_of(sums(places, outputs), how) == expected
+    assert tile_of(sums(places, outputs), how.code()) == expected
     height, columns, elements = expected
-    of_singles = tile_of(sums(places, 2 * outputs, DType.F32), how)
+    of_singles = tile_of(sums(places, 2 * outputs, DType.F32), how.code())
     assert of_singles == (height, columns, 2 * elements)
     # The last tile begins earlier if it would end out of bounds.
     assert ("@llvm.smin.i64(" in module_of(sums(places, outputs), how).text) == (
@@ -195,25 +197,24 @@ def test_tiles(lanes: int, places: int, outputs: int, expected: tuple[int, int, 
 
 
 @pytest.mark.parametrize(
-    ("how", "outputs"),
-    [(vectors_of(8), 13), (vectors_of(4), 7), (vectors_of(8, has_fma=False), 64)],
+    ("how", "outputs"), [(vectors_of(8), 1), (vectors_of(4), 7), (vectors_of(8, has_fma=False), 64)]
 )
-def test_outputs_that_do_not_fill_vectors(how: Processor, outputs: int) -> None:
-    with pytest.raises(NotCompiledError, match=f"^{outputs} outputs are not whole vectors of multiply-adds$"):  # fmt: skip
-        tile_of(sums(10, outputs), how)
+def test_outputs_that_are_fewer_than_a_vector(how: Processor, outputs: int) -> None:
+    with pytest.raises(NotCompiledError, match=f"^{outputs} outputs are no vectors of multiply-adds$"):  # fmt: skip
+        tile_of(sums(10, outputs), how.code())
 
 
 @pytest.mark.parametrize(
     ("lanes", "outputs", "dtype", "expected"),
     [
-        (8, 24, DType.F64, 8), (8, 12, DType.F64, 4), (8, 6, DType.F64, 2), (4, 6, DType.F64, 2),
-        (8, 24, DType.F32, 8), (8, 20, DType.F32, 4), (4, 24, DType.F32, 8), (2, 6, DType.F64, 2),
+        (8, 24, DType.F64, 8), (8, 12, DType.F64, 8), (8, 6, DType.F64, 4), (4, 6, DType.F64, 2),
+        (8, 24, DType.F32, 16), (8, 12, DType.F32, 8), (4, 24, DType.F32, 8), (2, 6, DType.F64, 2),
     ],
 )  # fmt: skip
-def test_the_widest_vectors_that_outputs_fill(
+def test_the_fewest_vectors_of_outputs(
     lanes: int, outputs: int, dtype: DType, expected: int
 ) -> None:
-    assert tile_of(sums(40, outputs, dtype), vectors_of(lanes))[2] == expected
+    assert tile_of(sums(40, outputs, dtype), vectors_of(lanes).code())[2] == expected
 
 
 class Called:
@@ -233,17 +234,19 @@ class Called:
 
 def test_compilation_threshold() -> None:
     linker: Any = Called()
-    machine = CompiledSums(linker, 100)
-    assert machine.function(sums(40, 4), 99) is None
-    assert machine.function(sums(40, 7), 100) is None
+    machine = CompiledSums(linker, always=False)
+    assert machine.function(sums(40, 4), MIN_MULTIPLICATIONS - 1) is None
+    assert machine.function(sums(40, 1), MIN_MULTIPLICATIONS) is None
     # A half vector is used only if calls cost more than the work.
-    assert machine.function(sums(40, 6), MAX_NARROW_MULTIPLICATIONS) is None
+    assert machine.function(sums(40, 2), MAX_NARROW_MULTIPLICATIONS) is None
+    # The matrix b does not fit in the cache.
+    assert machine.function(sums(40, MAX_MATRIX_BYTES[1] // 16), MIN_MULTIPLICATIONS) is None
     assert linker.asked == []
     # 40 places are four tiles of 10.
-    assert machine.function(sums(40, 4), 102) == ("f", 4)
+    assert machine.function(sums(40, 4), MIN_MULTIPLICATIONS) == ("f", 4)
     assert [each.text for each in linker.asked] == [module_of(sums(40, 4), vectors_of(4)).text]
     # 41 columns are three tiles of 14, the last of which begins earlier.
-    assert machine.function(sums(41, 4), 100) == ("f", 3)
+    assert machine.function(sums(41, 4), MIN_MULTIPLICATIONS) == ("f", 3)
 
 
 def test_pointwise_kernels_are_read_without_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,7 +260,8 @@ def test_pointwise_kernels_are_read_without_a_copy(monkeypatch: pytest.MonkeyPat
     write = DirectSums.write
     monkeypatch.setattr(DirectSums, "write", lambda *args: written.append(write(*args)) or written[-1])  # fmt: skip
     for threads in (1, 2):
-        run = ConvolutionFunction(op, Resources(Workers(threads)), compiled(processor()))
+        resources = Resources(Workers(threads), sums=compiled(processor()).function)
+        run = ConvolutionFunction(op, resources)
         np.testing.assert_allclose(run(x, w), defined(op, x, w), 1e-12, 1e-12)
     assert written == [True, True]
 
@@ -277,3 +281,56 @@ def test_contiguous_terms_are_merged(dilation: Any, expected: Any) -> None:
     plan = sums_of_products._planned(window, x, w, channels_last(np.zeros((1, 16, *counts))))
     assert plan is not None
     assert plan.sums.terms == expected
+
+
+EXTENTS = [(2, 3, 5), (7, 64, 16), (13, 80, 20), (33, 64, 100), (4, 64, 4), (9, 1, 17)]
+"""Rows, terms and columns of products: whole vectors and tiles, and not."""
+
+
+@pytest.mark.parametrize("how", [processor, narrow])
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+@pytest.mark.parametrize("transposed", ["", "lhs", "rhs", "both"])
+def test_products(how: Callable[[], Processor], batch: tuple[int, ...], transposed: str) -> None:
+    """Operands of either order; the result has an element before and after it that must not change."""
+    machine, rng, count = compiled(how()), np.random.default_rng(3), 0
+    for rows, terms, columns in EXTENTS:
+        for dtype in (np.float64, np.float32):
+            a = rng.standard_normal((*batch, rows, terms)).astype(dtype)
+            b = rng.standard_normal((*batch, terms, columns)).astype(dtype)
+            if transposed in ("lhs", "both"):
+                a = np.ascontiguousarray(a.swapaxes(-1, -2)).swapaxes(-1, -2)
+            if transposed in ("rhs", "both"):
+                b = np.ascontiguousarray(b.swapaxes(-1, -2)).swapaxes(-1, -2)
+            memory = np.full(int(np.prod(batch)) * rows * columns + 2, 9.0, dtype)
+            y = memory[1:-1].reshape(*batch, rows, columns)
+            if matrix_product._write_product(machine.function, a, b, y):
+                expected = a.astype(np.longdouble) @ b.astype(np.longdouble)
+                bound = 4 * terms * float(np.finfo(dtype).eps)
+                np.testing.assert_allclose(y, expected, bound, bound)
+                count += 1
+            assert memory[0] == memory[-1] == 9
+    # Both orders at once are left to BLAS, and dot products are written with vectors of 512 bits alone.
+    is_wide = machine.linker.processor.lanes == 8
+    assert count >= {"": 6, "lhs": 6, "rhs": 6 * is_wide, "both": 0}[transposed]
+
+
+def test_products_in_loops_are_the_same_on_all_threads() -> None:
+    rng = np.random.default_rng(5)
+    w, h, xs = (rng.standard_normal(n) * 0.1 for n in ((24, 24), (10, 24), (6, 10, 24)))
+
+    def fn(w: Any, h: Any, xs: Any) -> Any:
+        def step(h: Any, x: Any) -> Any:
+            return tnf.tanh(h @ w + x @ tnf.transpose(w)), tnf.sum(tnf.transpose(x) @ h)
+
+        return tnf.scan(step, h, xs)
+
+    expected = h
+    for x in xs:
+        expected = np.tanh(expected @ w + x @ w.T)
+    program = tnf.compile(fn, w, h, xs)
+    results = [
+        tnf.GraphExecutor("K", threads, compiled=True).run(program, w, h, xs) for threads in (1, 2)
+    ]
+    np.testing.assert_allclose(results[0][0], expected, 1e-13, 1e-13)
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -28,6 +28,8 @@ __all__ = ["DotGeneralKernel"]
 
 MIN_FLOAT_MULTIPLICATIONS = 1 << 12
 """Minimum number of integer multiplications for which conversion to floats is faster."""
+MIN_COMPILED_MULTIPLICATIONS = 1 << 20
+"""Minimum number of multiplications of a product that is compiled; for a smaller one the call takes longest."""
 MIN_BUFFERED_ELEMENTS = costs.FRESH // 8
 """Minimum number of elements of a result that is written into a planned buffer."""
 MAX_PLANS = 8
@@ -58,7 +60,9 @@ class DotGeneralKernel(Kernel):
                 return partial(_multiply_in_floats, contraction, float_dtype, out.dtype)
         work = out.accumulator.dtype
         if work == lhs.dtype.dtype == out.dtype:
-            plain = contraction.plain()
+            is_compiled = resources.sums is not None and out.accumulator in (DType.F32, DType.F64)
+            is_compiled &= prod(contraction.sizes) >= MIN_COMPILED_MULTIPLICATIONS
+            plain = None if is_compiled else contraction.plain()
             if plain is not None and contraction.wakes_threads:
                 return partial(_multiply_serially, plain)
             return plain or contraction

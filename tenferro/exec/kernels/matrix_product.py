@@ -20,9 +20,11 @@ from tenferro import costs
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.kernels.matrix_view import Axes, MatrixView
 from tenferro.exec.runtime.resources import Resources
+from tenferro.exec.runtime.sum_of_products import ONE_IMAGE, SumCompiler, SumOfProducts
 from tenferro.exec.runtime.threads import SERIAL, Workers, even_ranges
+from tenferro.types import DType
 
-__all__ = ["AxisGroups", "Product", "block_count", "estimated_work", "matmul", "scratch", "workers_for"]  # fmt: skip
+__all__ = ["AxisGroups", "Product", "address", "block_count", "estimated_work", "matmul", "scratch", "workers_for"]  # fmt: skip
 
 MIN_BLOCK_EXTENT = 128
 """Minimum number of rows, columns or terms of a block; for each block BLAS packs the other operand again."""
@@ -67,12 +69,49 @@ class AxisGroups:
         return MatrixView(rhs, self.batch[1], self.terms[1], self.columns)
 
 
-def matmul(a: Array, b: Array, out: Array, is_column_major: bool) -> Array:
-    """Return the product by BLAS, column-major if requested."""
-    if not is_column_major:
-        return np.matmul(a, b, out=out)
-    transposed = out.swapaxes(-1, -2)
-    return np.matmul(b.swapaxes(-1, -2), a.swapaxes(-1, -2), out=transposed).swapaxes(-1, -2)
+def address(x: Array) -> int:
+    """Return the address of the first element."""
+    return x.__array_interface__["data"][0]
+
+
+def matmul(
+    a: Array, b: Array, out: Array, is_column_major: bool, sums: SumCompiler | None = None
+) -> Array:
+    """Write the product to `out`, which is column-major if so stated, by compiled code or by BLAS; return `out`."""
+    if is_column_major:
+        a, b, target = b.swapaxes(-1, -2), a.swapaxes(-1, -2), out.swapaxes(-1, -2)
+    else:
+        target = out
+    if sums is None or not _write_product(sums, a, b, target):
+        np.matmul(a, b, out=target)
+    return out
+
+
+def _write_product(sums: SumCompiler, a: Array, b: Array, out: Array) -> bool:
+    """Write a product whose result is row-major by compiled code; return False if it is not compiled."""
+    size, (rows, columns), terms = out.itemsize, out.shape[-2:], a.shape[-1]
+    # Either the columns of b are contiguous, or the terms of a and of b.
+    is_contiguous = size in (b.strides[-1], max(a.strides[-1], b.strides[-2]))
+    if out.dtype not in (np.float32, np.float64) or rows < 2 or not is_contiguous:
+        return False
+    a_steps, b_steps, y_steps = ([step // size for step in x.strides] for x in (a, b, out))
+    is_batched = out.ndim > 2
+    product = SumOfProducts(
+        DType.of(out.dtype),
+        (0, 0),
+        (1, a_steps[-3], b_steps[-3], y_steps[-3]) if is_batched else ONE_IMAGE,
+        (rows, a_steps[-2], y_steps[-2]),
+        (columns, b_steps[-1], y_steps[-1]),
+        ((terms, a_steps[-1], b_steps[-2]),),
+    )
+    compiled = sums(product, out.size * terms)
+    if compiled is None:
+        return False
+    function, tasks = compiled
+    tasks *= out.shape[-3] if is_batched else 1
+    for index in np.ndindex(out.shape[:-3]):
+        function(address(a[index]), address(b[index]), address(out[index]), 0, tasks)
+    return True
 
 
 def block_count(multiplications: int, copied: int = 0) -> int:
@@ -215,7 +254,7 @@ class Product:
             b = right.whole(rhs, memory[1], self.resources)
             out = _result(self.shape, lhs.dtype, is_column_major, into)
             if a is not None and b is not None:
-                return matmul(a, b, out, is_column_major)
+                return matmul(a, b, out, is_column_major, self.resources.sums)
             sums = self.kind == "terms"
             shares = (len(self.cuts), *self.shape)
             parts = _result(shares, lhs.dtype, is_column_major, None) if sums else out
@@ -226,7 +265,8 @@ class Product:
                         part, resources = self.cuts[number], self.thread_resources
                         x = left.block(lhs, part, memory[0], resources) if a is None else a
                         y = right.block(rhs, part, memory[1], resources) if b is None else b
-                        matmul(x, y, self._target(parts, number), is_column_major)
+                        target = self._target(parts, number)
+                        matmul(x, y, target, is_column_major, self.resources.sums)
 
             self.resources.workers.parallel_for(work, len(self.cuts))
         return np.add.reduce(parts, axis=0, dtype=parts.dtype, out=out) if sums else out

@@ -5,21 +5,20 @@ Images are copied only if they are padded. One call computes many rows of a resu
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from tenferro.exec.kernels.kernel import Array
-from tenferro.exec.kernels.matrix_product import scratch, workers_for
+from tenferro.exec.kernels.matrix_product import address, scratch, workers_for
 from tenferro.exec.kernels.windows import Window, padded_bytes, padding_function, window_view
 from tenferro.exec.runtime.resources import Resources
+from tenferro.exec.runtime.sum_of_products import ONE_IMAGE, CompiledSum, SumCompiler, SumOfProducts
 from tenferro.exec.runtime.threads import even_ranges
 from tenferro.types import DType
 
-__all__ = ["CompiledSum", "DirectSums", "SumCompiler", "SumOfProducts", "channels_last"]
+__all__ = ["DirectSums", "channels_last"]
 
 TASKS = 6
 """Number of calls of the compiled function per result."""
@@ -31,43 +30,10 @@ images.
 """
 OUTPUTS_LAST = 2, 3, 1, 0
 """Permutation of kernels [o, c, k..] that makes the outputs contiguous for vector instructions."""
-ONE_IMAGE = 0, 0, 0
-"""Value of `SumOfProducts.images` if there is one image."""
 MIN_PLACES = 128
 """Minimum number of windows for which copying the images is cheaper than copying the windows."""
 MAX_PLANS = 16
 """Maximum number of plans per convolution; each layout of a group or phase needs one."""
-CompiledSum: TypeAlias = tuple[Callable[..., Any], int]
-"""Function of pointers to a, b and y and of a range of tasks; and the number of tasks per row."""
-
-
-@dataclass(frozen=True)
-class SumOfProducts:
-    """Sum y[r, m, o] = sum over terms of a[r, m, terms] b[terms, o]; strides are in elements.
-
-    Attributes:
-        rows: the stride of axis r in a and in y.
-        images: the number of rows per image, and the stride between images in a and in y; all 0 if there is one
-            image.
-        places: the extent of axis m, and its stride in a and in y.
-        outputs: the extent of axis o, which is contiguous in b, and its stride in y.
-        terms: for each summed axis, slowest first, its extent and its stride in a and in b.
-    """
-
-    dtype: DType
-    rows: tuple[int, int]
-    images: tuple[int, int, int]
-    places: tuple[int, int, int]
-    outputs: tuple[int, int]
-    terms: tuple[tuple[int, int, int], ...]
-
-
-class SumCompiler(Protocol):
-    """Compiler of sums of products."""
-
-    def function(self, sums: SumOfProducts, multiplications: int) -> CompiledSum | None:
-        """Return the compiled function; None if the sums are not compiled."""
-        ...
 
 
 class DirectSums:
@@ -85,7 +51,7 @@ class DirectSums:
                 self._plans.clear()
             self._plans[key] = _planned(window, x, w, out)
         plan = self._plans[key]
-        compiled = None if plan is None else self.compiler.function(plan.sums, plan.multiplications)
+        compiled = None if plan is None else self.compiler(plan.sums, plan.multiplications)
         if plan is None or compiled is None:
             return False
         plan.run(compiled, self.resources, x, w, out)
@@ -149,9 +115,9 @@ class _ImagePlan:
         self.sums = SumOfProducts(
             DType.of(w.dtype),
             (strides[slow], y_strides[slow]),
-            (out.shape[slow], strides[0], y_strides[0]) if len(out) > 1 else ONE_IMAGE,
+            (out.shape[slow], strides[0], 0, y_strides[0]) if len(out) > 1 else ONE_IMAGE,
             (out.shape[fast], strides[fast], y_strides[fast]),
-            (outputs, y_strides[1]),
+            (outputs, 1, y_strides[1]),
             ((height, strides[4], width * channels * outputs), *inner),
         )
         self.multiplications = out.size * w[0].size
@@ -174,9 +140,5 @@ class _ImagePlan:
                 copy = np.ndarray(kernels.shape, w.dtype, memory[1])
                 copy[...] = kernels
                 kernels = copy
-            pointers = _address(image), _address(kernels), _address(out)
+            pointers = address(image), address(kernels), address(out)
             workers.for_each(lambda number: function(*pointers, *parts[number]), len(parts))
-
-
-def _address(x: Array) -> int:
-    return x.__array_interface__["data"][0]

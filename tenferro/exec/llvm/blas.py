@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
-from typing import Any
 
 from tenferro.exec.llvm import capsules
 from tenferro.exec.llvm.code import Code, Index, literal, memory_type
@@ -12,7 +10,7 @@ from tenferro.exec.llvm.ir import Declaration
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor, transposed
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["LETTERS", "PREFIX", "addresses", "call", "dot_general", "number"]
+__all__ = ["LETTERS", "PREFIX", "addresses", "call", "matrices", "number", "products"]
 
 LETTERS = {DType.F32: "s", DType.F64: "d", DType.C32: "c", DType.C64: "z"}
 """BLAS's type letters, by dtype."""
@@ -49,15 +47,22 @@ def addresses() -> dict[str, int]:
     return functions
 
 
-def dot_general(body: Body, op: Any, lhs: Tensor, rhs: Tensor, y: TensorSpec) -> Memory:
-    """Write a DotGeneral as one BLAS call per member of the batch; y is [batch, rows, columns]."""
-    a, a_transposed = _matrices(body, lhs, op.lhs_batch, op.lhs_contracting)
-    b, b_transposed = _matrices(body, rhs, op.rhs_batch, op.rhs_contracting)
-    batches = prod([lhs.spec.shape[axis] for axis in op.lhs_batch])
-    terms = prod([lhs.spec.shape[axis] for axis in op.lhs_contracting])
-    rows = lhs.spec.size // (batches * terms)
-    columns = rhs.spec.size // (batches * terms)
-    extents = rows, columns, terms
+def products(
+    body: Body,
+    lhs: tuple[Memory, bool],
+    rhs: tuple[Memory, bool],
+    batches: int,
+    extents: tuple[int, int, int],
+    y: TensorSpec,
+) -> Memory:
+    """Write one BLAS call per member of the batch; y is [batch, rows, columns].
+
+    Args:
+        lhs, rhs: see `matrices`.
+        extents: rows, columns and terms.
+    """
+    (a, a_transposed), (b, b_transposed) = lhs, rhs
+    rows, columns, terms = extents
     result, code, parts = body.result(y), body.code, 2 if y.dtype.is_complex else 1
 
     def multiply(number: Index) -> None:
@@ -77,7 +82,7 @@ def dot_general(body: Body, op: Any, lhs: Tensor, rhs: Tensor, y: TensorSpec) ->
     return result
 
 
-def _matrices(
+def matrices(
     body: Body, x: Tensor, batch: Sequence[int], contracting: Sequence[int]
 ) -> tuple[Memory, bool]:
     """Return x as row-major matrices in memory, and whether they are transposed: [terms, rows], else [rows, terms]."""

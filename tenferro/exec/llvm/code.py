@@ -112,6 +112,7 @@ class Code:
         largest_call: estimated instructions of the largest call of BLAS or LAPACK.
         frequency: executions of the current block in one call of the function.
         ranges: first value and end of indices with known ranges.
+        is_wide: whether the function has vectors as wide as the processor's.
         retained: functions of the module that nothing calls before loops are vectorised.
 
     Args:
@@ -139,7 +140,7 @@ class Code:
         self.block = "%entry"
         self._scopes: list[dict[Any, Any]] = [{}]
         self.work, self.frequency, self.while_loops = 0, 1, 0
-        self.is_repeated = False
+        self.is_repeated = self.is_wide = False
         # The work of each innermost loop, and its number of iterations if that is known.
         self._innermost: list[tuple[int, int | None]] = []
 
@@ -149,6 +150,7 @@ class Code:
         if self.lanes > DEFAULT_VECTOR_LANES:
             # Short loops may have fewer vectors and remaining scalars with narrower vectors.
             lanes = min(self.lanes, DEFAULT_VECTOR_LANES, key=self._vector_work)
+            lanes = self.lanes if self.is_wide else lanes
             width = f' "prefer-vector-width"="{64 * lanes}"'
         self.functions[name] = Function(
             name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from math import prod
 from typing import Any
 
@@ -16,8 +17,10 @@ from tenferro.exec.llvm.reduction import LONG_ROW
 from tenferro.exec.llvm.row_sums import sum_rows
 from tenferro.exec.llvm.rows import Row, Rows
 from tenferro.exec.llvm.structural import pad
+from tenferro.exec.llvm.sums_of_products import MAX_MATRIX_BYTES, tile_of, write_sums
 from tenferro.exec.llvm.tensor import (
     Body,
+    Memory,
     Specs,
     Tensor,
     Tensors,
@@ -26,6 +29,7 @@ from tenferro.exec.llvm.tensor import (
     transposed,
     transposed_spec,
 )
+from tenferro.exec.runtime.sum_of_products import SumOfProducts
 from tenferro.ops import contraction as co
 from tenferro.ops.structural import Pad
 from tenferro.types import TensorSpec
@@ -58,7 +62,7 @@ def dot_general(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors
     # BLAS scales an operand by 1 + 0i, which makes NaN of an infinity, so products without a sum are written here.
     is_for_blas = prod(terms) > 1 and (size > most or y.dtype.is_complex)
     if size and y.dtype in blas.LETTERS and is_for_blas:
-        return [body.stored(blas.dot_general(body, op, lhs, rhs, y))]
+        return [body.stored(_products(body, op, lhs, rhs, y))]
     batch, rows = len(op.lhs_batch), op.lhs_free(lhs.spec.rank)
     columns = op.rhs_free(rhs.spec.rank)
 
@@ -84,6 +88,33 @@ def dot_general(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors
         return Fold(code, op, y.dtype, el.add, 0).reduce(terms, lambda k: product(index, k))
 
     return [body.materialised(Tensor(y, element, lhs.reads | rhs.reads))]
+
+
+def _products(body: Body, op: Any, lhs: Tensor, rhs: Tensor, y: TensorSpec) -> Memory:
+    """Write products of matrices, with tiles in registers if that is faster than BLAS."""
+    code, batch = body.code, prod([lhs.spec.shape[axis] for axis in op.lhs_batch])
+    terms = prod([lhs.spec.shape[axis] for axis in op.lhs_contracting])
+    rows, columns = (x.spec.size // (batch * terms) for x in (lhs, rhs))
+    a, is_transposed = left = blas.matrices(body, lhs, op.lhs_batch, op.lhs_contracting)
+    b, is_row_major = right = blas.matrices(body, rhs, op.rhs_batch, op.rhs_contracting)
+    sums = SumOfProducts(
+        y.dtype,
+        (0, 0),
+        (1, rows * terms, terms * columns, rows * columns),
+        (rows, 1 if is_transposed else terms, columns),
+        (columns, 1 if is_row_major else terms, 1),
+        ((terms, rows if is_transposed else 1, columns if is_row_major else 1),),
+    )
+    is_tiled = not y.dtype.is_complex and min(rows, columns) > 1
+    is_tiled &= is_row_major or not is_transposed
+    if is_tiled and sums.matrix_bytes <= MAX_MATRIX_BYTES[code.lanes < 8]:
+        with suppress(NotCompiledError):
+            height, *_ = tile_of(sums, code)
+            result = body.result(y)
+            pointers = a.pointer, b.pointer, result.pointer
+            write_sums(code, sums, pointers, 0, batch * -(-rows // height))
+            return result
+    return blas.products(body, left, right, batch, (rows, columns, terms), y)
 
 
 def convolution(body: Body, op: co.Convolution, operands: Tensors, types: Specs) -> Tensors:

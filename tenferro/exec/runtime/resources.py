@@ -10,6 +10,7 @@ import numpy as np
 
 from tenferro.exec.attempts import CompileLog
 from tenferro.exec.runtime.memory import Pool
+from tenferro.exec.runtime.sum_of_products import SumCompiler
 from tenferro.exec.runtime.threads import SERIAL, Workers
 from tenferro.exec.runtime.transposition import Transposer
 
@@ -25,6 +26,7 @@ class Resources:
         memory: pool for intermediate values, results and scratch.
         as_array: converts a kernel's result to an array; scalars become arrays of rank 0.
         transposer: compiles transposing copies, if there is a compiler.
+        sums: compiles matrix products and convolutions, if there is a compiler.
         log: record of compilation attempts.
     """
 
@@ -32,6 +34,7 @@ class Resources:
     memory: Pool = field(default_factory=lambda: Pool(0))
     as_array: Callable[[Any], Any] = np.asarray
     transposer: Transposer | None = None
+    sums: SumCompiler | None = None
     log: CompileLog = field(default_factory=CompileLog)
 
 
