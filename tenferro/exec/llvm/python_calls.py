@@ -48,42 +48,20 @@ def check_signals(code: Code) -> None:
 
 
 def counted_loop(code: Code, count: int, body: Callable[[Index], None]) -> None:
-    """Write a loop over 0, 1, .. count - 1, in chunks with a check for signals after each if it is long."""
-    if count <= 1:
-        code.loop(count, body)
-        return
-    head, end = code.name("chunk"), code.name("chunked")
-    start, size = code.name("start", "i64"), code.name("size", "i64")
-    before, work = code.block, code.work
-    code.br(head)
-    code.label(head)
-    outer, code.region = code.region, []
-    with code.times(count):
-        code.loop(size, lambda i: body(code.add(i, start)))
-    work = code.work - work
-    chunk, code.region = code.region, outer
-    total, zero = Value(count, "i64"), Value(0, "i64")
-    if work <= CHUNK_WORK:
-        code.region += [
-            Instruction("add", (zero, zero), start), Instruction("add", (zero, total), size), *chunk,
-        ]  # fmt: skip
-        return
-    iterations = Value(max(1, CHUNK_WORK * count // work), "i64")
-    left, is_short = Value(f"{start}.left", "i64"), Value(f"{start}.short", "i1")
-    following = code.name("v", "i64")
-    phi = Instruction("phi", (zero, following), start, "i64")
-    code.region += [
-        phi,
-        Instruction("sub", (total, start), left, flags="nsw"),
-        Instruction("icmp", (left, iterations), is_short, flags="slt"),
-        Instruction("select", (is_short, left, iterations), size),
-        *chunk,
-    ]
-    code.append(Instruction("add", (start, size), following, flags="nsw"))
-    check_signals(code)
-    phi.labels = before, code.block
-    code.br(head, end, condition=code.icmp("slt", following, count))
-    code.label(end)
+    """Write a loop over 0, 1, .. count - 1, with a check for signals after each chunk if it is long."""
+
+    def iteration(i: Index) -> None:
+        work = code.work
+        body(i)
+        work = (code.work - work) // code.frequency
+        if work * count > CHUNK_WORK:
+            # A power of two, so that no other variable counts iterations.
+            size = 1 << max(0, (CHUNK_WORK // work).bit_length() - 1)
+            rest = code.value("and", i, size - 1, type="i64")
+            is_end = code.icmp("eq", rest, size - 1)
+            code.branch(is_end, lambda: check_signals(code), lambda: None)
+
+    code.loop(count, iteration)
 
 
 def while_loop(code: Code, condition: Callable[[], str], body: Callable[[], None]) -> None:
