@@ -9,10 +9,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from tenferro.blas import SCIPYS
-from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import blas, python_calls
 from tenferro.exec.llvm.ir import Module
-from tenferro.exec.llvm.link import Linker
+from tenferro.exec.llvm.link import LinkedFunction, Linker
 from tenferro.exec.llvm.tensor import Body
 from tenferro.exec.runtime.resources import Resources
 from tenferro.types import TensorSpec
@@ -102,7 +101,7 @@ def allocate_results(
     return results
 
 
-class CompiledFunction:
+class CompiledFunction(LinkedFunction):
     """Machine code as a function of its operands, which allocates its results.
 
     Args:
@@ -111,9 +110,6 @@ class CompiledFunction:
         outputs: types of the results.
         carried: operands whose values initialise the first results, such as a loop's carry.
         interpreted: returns the interpreter's function, which runs if LLVM fails.
-
-    Attributes:
-        remark: remark beside the step in the printed schedule.
     """
 
     accepts_buffers = True
@@ -128,13 +124,12 @@ class CompiledFunction:
         linker: Linker,
         interpreted: Interpreted,
     ) -> None:
-        self.kind, self.written, self.linker = kind, written, linker
+        super().__init__(kind, written.module, linker)
+        self.scratch_bytes, self.work = written.scratch, written.work
         self.outputs, self.memory = tuple(outputs), resources.memory
-        self.remark = "compiled"
         self._interpreted = interpreted
         self._first, self._last = carried.start, carried.stop
         self._fallback: Callable[..., Any] | None = None
-        self._function: Callable[..., int | None] | None = None
         # Idle threads of OpenBLAS would spin until the next iteration.
         threads = resources.workers.count
         self.blas_threads = threads if written.largest_call >= MIN_THREADED_WORK else 1
@@ -150,7 +145,7 @@ class CompiledFunction:
         Args:
             into: buffer of each result, or None for a new one.
         """
-        function = self._function or self._linked()
+        function = self._function or self.linked(self.work)
         if function is None:
             return self._interpret(arrays, allocate_results(self.outputs, into))
         first, last = self._first, self._last
@@ -161,7 +156,7 @@ class CompiledFunction:
 
     def _run(self, function: Callable[..., int | None], operands: Sequence[Any]) -> None:
         """Run a function with scratch memory."""
-        size = self.written.scratch
+        size = self.scratch_bytes
         if self._allocates_scratch:
             scratch = np.empty(size, np.uint8) if size else EMPTY_SCRATCH
             self._run_in(scratch, function, operands)
@@ -177,31 +172,10 @@ class CompiledFunction:
             status = function(*map(as_contiguous, operands), *last)
             assert status is not None
 
-    @property
-    def module(self) -> Module:
-        """Module of the function."""
-        return self.written.module
-
-    def _linked(self) -> Callable[..., int | None] | None:
-        """Compile and link the function for this call; return None if LLVM fails.
-
-        The first call does not wait for LLVM's passes if it is short.
-        """
-        if self._fallback is None:
-            try:
-                baseline = self.linker.baseline(self.kind, self.module, self.written.work)
-                if baseline is not None:
-                    return baseline
-                self._function = self.linker.function(self.kind, self.module)
-                self.written = self.written._replace(module=self.module.printed())
-            except NotCompiledError as error:
-                self._fallback = self._interpreted()
-                self.remark = f"interpreted: {error.text()}"
-        return self._function
-
     def _interpret(self, arrays: Sequence[Any], results: Sequence[Any]) -> Any:
         """Run the interpreter's function, copy its results to arrays and return these."""
-        assert self._fallback is not None
+        if self._fallback is None:
+            self._fallback = self._interpreted()
         values = self._fallback(*arrays)
         for y, value in zip(results, (values,) if len(results) == 1 else values, strict=True):
             np.copyto(y, value)

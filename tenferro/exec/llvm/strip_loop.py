@@ -11,8 +11,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from tenferro.exec.attempts import NotCompiledError
+from tenferro.exec.layout import row_major
 from tenferro.exec.llvm import python_calls
-from tenferro.exec.llvm.code import Index
 from tenferro.exec.llvm.compiled import (
     CompiledFunction,
     Interpreted,
@@ -66,13 +66,8 @@ def written_strip(strips: StripMinedScan, inputs: Specs, processor: Processor) -
         if axis is None:
             return body.read(memory) if not lead else body.stored(memory)
         shape = strip_spec(spec, strips.width, lead + axis)
-        if lead + axis == 0:
-            return body.stored(Memory(memory.pointer, shape))
-
-        def element(index: tuple[Index, ...]) -> Any:
-            return code.load(memory.pointer, code.ravel_index(index, spec.shape), spec.dtype)
-
-        return Tensor(shape, element, frozenset([memory]), is_cheap=True)
+        strides = row_major(spec.shape).strides if lead + axis else None
+        return body.stored(Memory(memory.pointer, shape, strides))
 
     consts = [read(*operand) for operand in operands[: op.num_consts]]
     local = emitter.init_carry(
@@ -124,15 +119,15 @@ class StripFunction(CompiledFunction):
         Args:
             into: buffer of each result, or None for a new one.
         """
-        function = self._function or self._linked()
+        function = self._function or self.linked(self.work)
         results = allocate_results(self.outputs, into)
         if function is None:
             return self._interpret(arrays, results)
-        operands = [*map(as_contiguous, arrays), *results, *self.written.constants]
+        operands = [*map(as_contiguous, arrays), *results, *self._constants]
         stop = threading.Event()
 
         def run(first: int, last: int) -> None:
-            with self.memory.scratch([self.written.scratch]) as (scratch,):
+            with self.memory.scratch([self.scratch_bytes]) as (scratch,):
                 try:
                     for start in self.starts[first:last]:
                         if stop.is_set():

@@ -10,7 +10,7 @@ from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.kernels.sums_of_products import SumOfProducts
 from tenferro.exec.llvm.code import Code, Index, llvm_type
 from tenferro.exec.llvm.ir import Module, Value, VectorType
-from tenferro.exec.llvm.link import Linker, Processor
+from tenferro.exec.llvm.link import LinkedFunction, Linker, Processor
 from tenferro.exec.llvm.python_calls import define_function
 from tenferro.program import BoundedCache
 
@@ -37,7 +37,9 @@ class CompiledSums:
 
     def __init__(self, linker: Linker, min_multiplications: int) -> None:
         self.linker, self.min_multiplications = linker, min_multiplications
-        self._codes: BoundedCache[tuple[Module, bool, int] | None] = BoundedCache(CACHE_ENTRIES)
+        self._codes: BoundedCache[tuple[LinkedFunction, bool, int] | None] = BoundedCache(
+            CACHE_ENTRIES
+        )
 
     def function(
         self, sums: SumOfProducts, multiplications: int
@@ -48,25 +50,24 @@ class CompiledSums:
         """
         if multiplications < self.min_multiplications:
             return None
-        with suppress(NotCompiledError):
-            written = self._codes.get(sums, lambda: self._written(sums))
-            if written is None:
-                return None
-            module, is_narrow, tasks = written
-            if is_narrow and multiplications >= MAX_NARROW_MULTIPLICATIONS:
-                return None
-            # Without LLVM's passes, a vector of multiplications takes about as many instructions as it has elements.
-            baseline = self.linker.baseline(KIND, module, multiplications)
-            return baseline or self.linker.function(KIND, module), tasks
-        return None
+        written = self._codes.get(sums, lambda: self._written(sums))
+        if written is None:
+            return None
+        code, is_narrow, tasks = written
+        if is_narrow and multiplications >= MAX_NARROW_MULTIPLICATIONS:
+            return None
+        # Without LLVM's passes, a vector of multiplications takes about as many instructions as it has elements.
+        function = code.linked(multiplications)
+        return function and (function, tasks)
 
-    def _written(self, sums: SumOfProducts) -> tuple[Module, bool, int] | None:
-        """Return the module, whether the processor has wider vectors, and the number of tasks of a row."""
+    def _written(self, sums: SumOfProducts) -> tuple[LinkedFunction, bool, int] | None:
+        """Return the function, whether the processor has wider vectors, and the number of tasks of a row."""
         with suppress(NotCompiledError), self.linker.log.attempt(KIND):
             processor = self.linker.processor
             height, _, lanes = tile_of(sums, processor)
             is_narrow = lanes < processor.lanes * 8 // sums.dtype.itemsize
-            return (module_of(sums, processor), is_narrow, -(-sums.places[0] // height))
+            code = LinkedFunction(KIND, module_of(sums, processor), self.linker)
+            return code, is_narrow, -(-sums.places[0] // height)
         return None
 
 
