@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import blas
 from tenferro.exec.llvm import elementwise as el
-from tenferro.exec.llvm.code import Element
+from tenferro.exec.llvm.code import Element, Index
 from tenferro.exec.llvm.folding import Fold, Indices
 from tenferro.exec.llvm.reduction import LONG_ROW
-from tenferro.exec.llvm.row_sums import sum_rows
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
-from tenferro.exec.llvm.tensor import Body, Specs, Tensor, Tensors, in_float32, inverse_permute
+from tenferro.exec.llvm.tensor import (
+    Body,
+    Memory,
+    Specs,
+    Tensor,
+    Tensors,
+    in_float32,
+    inverse_permute,
+)
 from tenferro.ops import contraction as co
+from tenferro.types import TensorSpec
 
 __all__ = ["ROWS"]
 
@@ -24,6 +33,8 @@ MAX_NARROW_MULTIPLICATIONS = 1 << 14
 """Break-even of loops against BLAS for narrow products, which read the larger matrix once."""
 MAX_NARROW_EXTENT = 4
 """Maximum number of rows or columns of a narrow product."""
+UNROLLED_TERMS = 8
+"""Number of terms that are added between a load and a store of the partial sum."""
 
 
 def dot_general(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
@@ -59,7 +70,7 @@ def dot_general(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors
         return el.multiply(code, op, y.dtype, factors(index, numbers))
 
     if columns and y.shape[-1] >= LONG_ROW and prod(terms) > 1:
-        return [body.stored(sum_rows(body, op, y, terms, product))]
+        return [body.stored(_sum_rows(body, op, y, terms, product))]
 
     if prod(terms) == 1:
         return [Tensor(y, lambda index: product(index, (0,) * len(terms)), lhs.reads | rhs.reads)]
@@ -68,6 +79,48 @@ def dot_general(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors
         return Fold(code, op, y.dtype, el.add, 0).reduce(terms, lambda k: product(index, k))
 
     return [body.materialised(Tensor(y, element, lhs.reads | rhs.reads))]
+
+
+def _sum_rows(
+    body: Body,
+    op: Any,
+    y: TensorSpec,
+    extents: Sequence[int],
+    term: Callable[[Indices, Indices], Element],
+) -> Memory:
+    """Write each row of y as a sum of rows, a few terms per pass over the row, along which LLVM vectorises.
+
+    Args:
+        extents: the extents of the axes that are summed over.
+        term: the function from the index of an element and that of a term to the term.
+    """
+    code, memory = body.code, body.result(y)
+    count, (*outer, width) = prod(extents), y.shape
+
+    def sum_row(index: Indices) -> None:
+        def add_terms(start: Index, terms: int, is_first: bool) -> None:
+            def element(j: Index) -> None:
+                position = (*index, j)
+                offset = code.ravel_index(position, y.shape)
+                total = None if is_first else code.load(memory.pointer, offset, y.dtype)
+                for k in range(terms):
+                    x = term(position, code.unravel_index(code.add(start, k), extents))
+                    total = x if total is None else el.add(code, op, y.dtype, [total, x])
+                code.store(total, memory.pointer, offset, y.dtype)
+
+            code.loop(width, element)
+
+        first = (count - 1) % UNROLLED_TERMS + 1
+        add_terms(0, first, is_first=True)
+        code.loop(
+            (count - first) // UNROLLED_TERMS,
+            lambda block: add_terms(
+                code.add(code.scaled(block, UNROLLED_TERMS), first), UNROLLED_TERMS, is_first=False
+            ),
+        )
+
+    code.loops(outer, sum_row)
+    return memory
 
 
 ROWS: Rows = {
