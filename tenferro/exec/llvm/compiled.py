@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple, TypeAlias
@@ -110,6 +111,7 @@ class CompiledFunction(LinkedFunction):
         outputs: types of the results.
         carried: operands whose values initialise the first results, such as a loop's carry.
         interpreted: returns the interpreter's function, which runs if LLVM fails.
+        starts: first index of each strip, if the function computes one strip at a time; threads share the strips.
     """
 
     accepts_buffers = True
@@ -123,10 +125,12 @@ class CompiledFunction(LinkedFunction):
         resources: Resources,
         linker: Linker,
         interpreted: Interpreted,
+        starts: Sequence[int] = (),
     ) -> None:
         super().__init__(kind, written.module, linker)
         self.scratch_bytes, self.work = written.scratch, written.work
         self.outputs, self.memory = tuple(outputs), resources.memory
+        self.starts, self.workers = starts, resources.workers
         self._interpreted = interpreted
         self._first, self._last = carried.start, carried.stop
         self._fallback: Callable[..., Any] | None = None
@@ -151,7 +155,8 @@ class CompiledFunction(LinkedFunction):
         first, last = self._first, self._last
         results = allocate_results(self.outputs, into, arrays[first:last])
         count = last - first
-        self._run(function, (*arrays[:first], *results[:count], *arrays[last:], *results[count:]))
+        operands = *arrays[:first], *results[:count], *arrays[last:], *results[count:]
+        (self._run_strips if self.starts else self._run)(function, operands)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _run(self, function: Callable[..., int | None], operands: Sequence[Any]) -> None:
@@ -171,6 +176,24 @@ class CompiledFunction(LinkedFunction):
         if function(*operands, *last) is None:
             status = function(*map(as_contiguous, operands), *last)
             assert status is not None
+
+    def _run_strips(self, function: Callable[..., int | None], operands: Sequence[Any]) -> None:
+        """Run a function strip by strip on the executor's threads, until one raises."""
+        operands, stop = [*map(as_contiguous, operands), *self._constants], threading.Event()
+
+        def run(first: int, last: int) -> None:
+            with self.memory.scratch([self.scratch_bytes]) as (scratch,):
+                try:
+                    for start in self.starts[first:last]:
+                        if stop.is_set():
+                            return
+                        status = function(*operands, scratch, start)
+                        assert status is not None
+                except BaseException:
+                    stop.set()
+                    raise
+
+        self.workers.parallel_for(run, len(self.starts))
 
     def _interpret(self, arrays: Sequence[Any], results: Sequence[Any]) -> Any:
         """Run the interpreter's function, copy its results to arrays and return these."""

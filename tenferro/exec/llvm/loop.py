@@ -69,17 +69,18 @@ def compiled_loop(
             strips = strip_mine(op, inputs)
             if strips is not None:
                 written = strip_loop.written_strip(strips, inputs, linker.processor)
-                remark = f"compiled in {len(strips.starts)} strips of {strips.width}"
-                return strip_loop.StripFunction(
+                function = CompiledFunction(
                     strip_loop.KIND,
                     written,
                     strips.types,
-                    strips.starts,
-                    kernels,
+                    slice(0, 0),
+                    kernels.resources,
                     linker,
                     interpreted,
-                    remark,
+                    strips.starts,
                 )
+                function.remark = f"compiled in {len(strips.starts)} strips of {strips.width}"
+                return function
     with log.attempt(LOOP):
         written = written_loop(op, inputs, kernels, linker.processor)
         outputs = op.output_types(tuple(inputs), GuardLog())

@@ -1,36 +1,23 @@
-"""Strip-mined loops: their text, and their run on the executor's threads.
+"""Text of strip-mined loops.
 
 If the width does not divide the extent, the last strip overlaps the one before, and recomputes its results.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.layout import row_major
 from tenferro.exec.llvm import python_calls
-from tenferro.exec.llvm.compiled import (
-    CompiledFunction,
-    Interpreted,
-    WrittenFunction,
-    allocate_results,
-    as_contiguous,
-    written_function,
-)
+from tenferro.exec.llvm.compiled import WrittenFunction, written_function
 from tenferro.exec.llvm.control import Emitter
-from tenferro.exec.llvm.link import Linker, Processor
+from tenferro.exec.llvm.link import Processor
 from tenferro.exec.llvm.strip_mining import StripMinedScan, strip_spec
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor
 from tenferro.types import TensorSpec
 
-if TYPE_CHECKING:
-    from tenferro.exec.plan.bind import Binder
-
-__all__ = ["StripFunction", "written_strip"]
+__all__ = ["KIND", "written_strip"]
 
 KIND = "loop of strips"
 """Name of attempts in the log."""
@@ -87,56 +74,3 @@ def written_strip(strips: StripMinedScan, inputs: Specs, processor: Processor) -
         body.write_all([(body.stored(own), body.storing(end))])
     code.ret(0)
     return written_function(body, "loop", [*names, *results], ["%start"], calls=len(strips.starts))
-
-
-class StripFunction(CompiledFunction):
-    """Function of operands that runs strip by strip on the executor's threads, and allocates its results.
-
-    Args:
-        starts: first index of each strip.
-        remark: remark beside the step in the printed schedule.
-    """
-
-    def __init__(
-        self,
-        kind: str,
-        written: WrittenFunction,
-        outputs: Sequence[TensorSpec],
-        starts: Sequence[int],
-        kernels: Binder,
-        linker: Linker,
-        interpreted: Interpreted,
-        remark: str,
-    ) -> None:
-        super().__init__(
-            kind, written, outputs, slice(0, 0), kernels.resources, linker, interpreted
-        )
-        self.starts, self.workers, self.remark = starts, kernels.resources.workers, remark
-
-    def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
-        """Return the results.
-
-        Args:
-            into: buffer of each result, or None for a new one.
-        """
-        function = self._function or self.linked(self.work)
-        results = allocate_results(self.outputs, into)
-        if function is None:
-            return self._interpret(arrays, results)
-        operands = [*map(as_contiguous, arrays), *results, *self._constants]
-        stop = threading.Event()
-
-        def run(first: int, last: int) -> None:
-            with self.memory.scratch([self.scratch_bytes]) as (scratch,):
-                try:
-                    for start in self.starts[first:last]:
-                        if stop.is_set():
-                            return
-                        status = function(*operands, scratch, start)
-                        assert status is not None
-                except BaseException:
-                    stop.set()
-                    raise
-
-        self.workers.parallel_for(run, len(self.starts))
-        return results[0] if len(results) == 1 else tuple(results)
