@@ -13,9 +13,13 @@ from tenferro.exec.attempts import CompileLog
 if TYPE_CHECKING:
     from tenferro.compile_cache import CompileCache
     from tenferro.exec.llvm.link import Linker
+    from tenferro.exec.llvm.sums_of_products import CompiledSums
     from tenferro.exec.llvm.transposing_copy import TransposingCopies
 
 __all__ = ["LoopCompiler"]
+
+MIN_MULTIPLICATIONS = 1 << 16
+"""Minimum number of multiplications of a convolution that is compiled."""
 
 
 class LoopCompiler:
@@ -52,6 +56,13 @@ class LoopCompiler:
         from tenferro.exec.llvm.transposing_copy import TransposingCopies  # imported when needed
 
         return TransposingCopies(self.linker)
+
+    @cached_property
+    def sums(self) -> CompiledSums:
+        """Compiled sums of products."""
+        from tenferro.exec.llvm.sums_of_products import CompiledSums  # imported when needed
+
+        return CompiledSums(self.linker, 1 if self.always else MIN_MULTIPLICATIONS)
 
     def cache_clear(self) -> None:
         """Drop every function that no schedule refers to."""

@@ -144,8 +144,9 @@ class GraphExecutor:
         self.memory = Pool(memory_bytes)
         compiler = self.compiler
         transposer = (lambda each: compiler.transposer.function(each)) if compiler else None
+        sums = (lambda *each: compiler.sums.function(*each)) if compiler else None
         as_array = np.asarray if backend is NUMPY else lambda y: y
-        resources = Resources(self.workers, self.memory, as_array, transposer, log)
+        resources = Resources(self.workers, self.memory, as_array, transposer, sums, log)
         # Runtimes of extensions access it through the executor, which owns their caches.
         self.row_major = Dense("C", resources)
         self.binder = Binder(

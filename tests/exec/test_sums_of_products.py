@@ -96,8 +96,8 @@ def test_random_sums(
             results: list[Any] = []
             alone, shared = (Resources(Workers(threads), memory) for threads in (1, 2))
             for convolved in (
-                ConvolutionFunction(op, alone, machine),
-                ConvolutionFunction(op, shared, machine),
+                ConvolutionFunction(op, replace(alone, sums=machine.function)),
+                ConvolutionFunction(op, replace(shared, sums=machine.function)),
             ):
                 memory.release(np.full(1 << 16, 255, np.uint8))
                 results.append(convolved(a, b))
@@ -133,7 +133,7 @@ def test_axes_without_strides(
     x, w = image(rng), rng.standard_normal((16, 5, 3, 2))
     op = replace(standard(random, x, w), padding=padding, lhs_dilation=holes, rhs_dilation=(1, 2))
     assert x.strides[1] == x.itemsize
-    y = ConvolutionFunction(op, Resources(Workers(1)), compiled(processor()))(x, w)
+    y = ConvolutionFunction(op, Resources(Workers(1), sums=compiled(processor()).function))(x, w)
     np.testing.assert_allclose(y, defined(op, x, w), 1e-12, 1e-12)
     assert used == [True]
 
@@ -142,7 +142,7 @@ def test_outputs_that_fill_no_vectors_are_left_to_blas() -> None:
     machine = compiled(processor())
     x, w = np.ones((1, 2, 6, 6)), np.ones((3, 2, 3, 3))
     op = standard(Random(0), x, w)
-    y = ConvolutionFunction(op, Resources(), machine)(channels_last(x), w)
+    y = ConvolutionFunction(op, Resources(sums=machine.function))(channels_last(x), w)
     np.testing.assert_allclose(y, defined(op, x, w))
 
 
@@ -257,7 +257,9 @@ def test_pointwise_kernels_are_read_without_a_copy(monkeypatch: pytest.MonkeyPat
     write = DirectSums.write
     monkeypatch.setattr(DirectSums, "write", lambda *args: written.append(write(*args)) or written[-1])  # fmt: skip
     for threads in (1, 2):
-        run = ConvolutionFunction(op, Resources(Workers(threads)), compiled(processor()))
+        run = ConvolutionFunction(
+            op, Resources(Workers(threads), sums=compiled(processor()).function)
+        )
         np.testing.assert_allclose(run(x, w), defined(op, x, w), 1e-12, 1e-12)
     assert written == [True, True]
 

@@ -23,7 +23,7 @@ from tenferro import costs
 from tenferro.blas import NUMPYS
 from tenferro.exec.kernels.kernel import Array, Kernel
 from tenferro.exec.kernels.matrix_product import workers_for
-from tenferro.exec.kernels.sums_of_products import DirectSums, SumCompiler, channels_last
+from tenferro.exec.kernels.sums_of_products import DirectSums, channels_last
 from tenferro.exec.kernels.window_products import multiply_windows, scatter_products
 from tenferro.exec.kernels.windows import (
     Window,
@@ -45,29 +45,19 @@ BLOCK_BYTES = costs.CACHE // 4
 
 
 class ConvolutionFunction:
-    """Convolution of arrays of any extents.
-
-    Args:
-        compiler: compiler of sums of products, or None.
-    """
+    """Convolution of arrays of any extents."""
 
     accepts_buffers = True
 
-    def __init__(
-        self, op: Convolution, resources: Resources, compiler: SumCompiler | None = None
-    ) -> None:
-        self.op, self.resources, self.compiler = op, resources, compiler
-        self.direct = None if compiler is None else DirectSums(resources, compiler)
+    def __init__(self, op: Convolution, resources: Resources) -> None:
+        self.op, self.resources = op, resources
+        self.direct = None if resources.sums is None else DirectSums(resources)
         self.window = Window(op.window_strides, op.padding, op.lhs_dilation, op.rhs_dilation)
         self.reversed_axes = tuple([2 + i for i, flag in enumerate(op.window_reversal) if flag])
         self.input_axes = op.input_batch, op.input_feature, *op.input_spatial
         self.kernel_axes = op.kernel_output_feature, op.kernel_input_feature, *op.kernel_spatial
         axes = op.output_batch, op.output_feature, *op.output_spatial
         self.output_perm = tuple(sorted(range(len(axes)), key=axes.__getitem__))
-
-    def with_compiler(self, compiler: SumCompiler) -> ConvolutionFunction:
-        """Return the convolution with compiled sums of products."""
-        return ConvolutionFunction(self.op, self.resources, compiler)
 
     def __call__(self, x: Array, kernel: Array, into: Sequence[Any] = (None,)) -> Array:
         """Return the convolution.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import even_ranges
 from tenferro.types import DType
 
-__all__ = ["CompiledSum", "DirectSums", "SumCompiler", "SumOfProducts", "channels_last"]
+__all__ = ["CompiledSum", "DirectSums", "SumOfProducts", "channels_last"]
 
 TASKS = 6
 """Number of calls of the compiled function per result."""
@@ -62,19 +62,11 @@ class SumOfProducts:
     terms: tuple[tuple[int, int, int], ...]
 
 
-class SumCompiler(Protocol):
-    """Compiler of sums of products."""
-
-    def function(self, sums: SumOfProducts, multiplications: int) -> CompiledSum | None:
-        """Return the compiled function; None if the sums are not compiled."""
-        ...
-
-
 class DirectSums:
     """Convolutions by compiled code, with one plan per layout of the arrays."""
 
-    def __init__(self, resources: Resources, compiler: SumCompiler) -> None:
-        self.resources, self.compiler = resources, compiler
+    def __init__(self, resources: Resources) -> None:
+        self.resources = resources
         self._plans: dict[Any, _ImagePlan | None] = {}
 
     def write(self, window: Window, x: Array, w: Array, out: Array) -> bool:
@@ -85,8 +77,10 @@ class DirectSums:
                 self._plans.clear()
             self._plans[key] = _planned(window, x, w, out)
         plan = self._plans[key]
-        compiled = None if plan is None else self.compiler.function(plan.sums, plan.multiplications)
-        if plan is None or compiled is None:
+        if plan is None or self.resources.sums is None:
+            return False
+        compiled = self.resources.sums(plan.sums, plan.multiplications)
+        if compiled is None:
             return False
         plan.run(compiled, self.resources, x, w, out)
         return True

@@ -18,7 +18,6 @@ from tenferro.exec.fused import FusedFunction
 from tenferro.exec.kernels import KERNELS, bind_kernel
 from tenferro.exec.kernels.copying import Dense
 from tenferro.exec.kernels.kernel import unpacked
-from tenferro.exec.plan.compile import with_compiled_sums
 from tenferro.exec.plan.finish import copied
 from tenferro.exec.plan.verify import verified
 from tenferro.exec.planned import Axes, Control, Copies, Fused
@@ -144,8 +143,7 @@ class Binder:
 
     def function(self, op: Any, operands: tuple[TensorSpec, ...]) -> Callable[..., Any]:
         """Return a function of arrays of these types that applies the op."""
-        function = bind_kernel(self.cell(op, operands, ()), op, operands, self.resources)
-        return function if self.compiler is None else with_compiled_sums(function, self.compiler)
+        return bind_kernel(self.cell(op, operands, ()), op, operands, self.resources)
 
     def runner(self, body: ExecProgram) -> Runner:
         """Return a function that runs a body, from a sequence of arrays to a list of arrays."""

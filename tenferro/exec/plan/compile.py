@@ -1,4 +1,4 @@
-"""Compile: adds machine code to loops, fused groups and convolutions, or the reason why the interpreter runs them."""
+"""Compile: adds machine code to loops and fused groups, or the reason why the interpreter runs them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,13 @@ from typing import Any
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.compiler import LoopCompiler
-from tenferro.exec.kernels.convolution import ConvolutionFunction
 from tenferro.exec.plan.unbind import program_of
 from tenferro.exec.planned import Compiled
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.facts import FACTS, Fact
 from tenferro.program import Subprogram
 
-__all__ = ["MIN_MULTIPLICATIONS", "compile_groups", "compile_loops", "with_compiled_sums"]
-
-MIN_MULTIPLICATIONS = 1 << 16
-"""Minimum number of multiplications of a convolution that is compiled."""
+__all__ = ["compile_groups", "compile_loops"]
 
 
 def compile_loops(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
@@ -83,16 +79,3 @@ def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
             return CompiledGroup(step, step.kernels.runner(step.op.body), compiler.linker)
 
     return _with_code(program, lambda step: step.fused is not None, code)
-
-
-def with_compiled_sums(function: Callable[..., Any], compiler: LoopCompiler) -> Callable[..., Any]:
-    """Return a convolution that uses compiled sums of products; other functions are returned unchanged."""
-    if not isinstance(function, ConvolutionFunction):
-        return function
-    from tenferro.exec.llvm.sums_of_products import (
-        CompiledSums,  # because few programs have convolutions
-    )
-
-    return function.with_compiler(
-        CompiledSums(compiler.linker, 1 if compiler.always else MIN_MULTIPLICATIONS)
-    )

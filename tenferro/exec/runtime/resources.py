@@ -25,6 +25,7 @@ class Resources:
         memory: pool for intermediate values, results and scratch.
         as_array: converts a kernel's result to an array; scalars become arrays of rank 0.
         transposer: compiles transposing copies, if there is a compiler.
+        sums: compiles sums of products of convolutions, if there is a compiler.
         log: record of compilation attempts.
     """
 
@@ -32,6 +33,7 @@ class Resources:
     memory: Pool = field(default_factory=lambda: Pool(0))
     as_array: Callable[[Any], Any] = np.asarray
     transposer: Transposer | None = None
+    sums: Callable[..., tuple[Callable[..., Any], int] | None] | None = None
     log: CompileLog = field(default_factory=CompileLog)
 
 
