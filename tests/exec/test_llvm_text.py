@@ -226,6 +226,19 @@ def test_stack_memory_of_scalars(dtype: str, cell: str) -> None:
     assert written(code) == [f"%cell1 = alloca {cell}, align 64"]
 
 
+def test_areas_are_parts_of_the_scratch_memory() -> None:
+    code = Code()
+    code.areas |= {"%at1": 0, "%at2": 64}
+    python_calls.define_function(code, ["%scratch"], ["%n"], "g", releases=False)
+    assert str(code.functions["f"]).splitlines()[6:] == [
+        "  %at1 = getelementptr i8, ptr %scratch, i64 0",
+        "  %at2 = getelementptr i8, ptr %scratch, i64 64",
+        "  %status = call i64 @g(ptr %scratch, ptr %at1, ptr %at2, i64 %n)",
+        "  ret i64 %status",
+        "}",
+    ]
+
+
 def test_order_of_sections_in_a_module() -> None:
     code = Code()
     code.globals.append("global")
@@ -240,13 +253,6 @@ def test_order_of_sections_in_a_module() -> None:
         "define internal i64 @f(ptr noalias %x, ptr noalias %at1, ptr noalias %at2, i64 %n) noinline nounwind {",
         "entry:", "  fence first", "  fence second", "}",
     ]  # fmt: skip
-    part = Code()
-    assert part.call_in_scratch("f", code.areas, ["%x"], ["%n"]) == "%status"
-    assert lines_of(part) == [
-        "  %at1 = getelementptr i8, ptr %scratch, i64 0",
-        "  %at2 = getelementptr i8, ptr %scratch, i64 64",
-        "  %status = call i64 @f(ptr %x, ptr %at1, ptr %at2, i64 %n)",
-    ]
     plain = code.module().text
     names = "d", "a", "b", "c"
     code.vector_functions |= {name: Declaration(name, "void", ()) for name in names}

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tenferro.exec.llvm import array_function
-from tenferro.exec.llvm.code import Code, Index
-from tenferro.exec.llvm.ir import Declaration, Instruction, Value
+from tenferro.exec.llvm.code import Code, Index, typed_arguments
+from tenferro.exec.llvm.ir import Declaration, Function, Instruction, Value
 
 __all__ = ["CHUNK_WORK", "FAILED", "check_signals", "counted_loop", "define_function", "while_loop"]
 
@@ -24,21 +24,31 @@ CHUNK_WORK = 10_000_000
 def define_function(
     code: Code, pointers: Sequence[str], numbers: Sequence[str], name: str, releases: bool = True
 ) -> None:
-    """End the current function, of pointers and integers, and define `@f`, which calls it.
+    """End the current function, of pointers and integers, and define `@f`, which unpacks its arguments and calls it.
 
     Args:
         releases: whether to release the interpreter's lock meanwhile.
     """
     code.define(name, pointers, numbers)
-    before: list[Instruction] = []
-    after: list[Instruction] = []
+    part, arguments, status = Code(), Value("%arguments", "ptr"), Value("%status", "i64")
+    for position, x in enumerate(typed_arguments(pointers, numbers)):
+        at, operands = Value(f"{x}.at", "ptr"), (arguments, Value(position, "i64"))
+        part.append(Instruction("getelementptr", operands, at, "i64"))
+        part.append(Instruction("load", (at,), x, x.type))
+    thread, save, restore = Value("%thread", "ptr"), "PyEval_SaveThread", "PyEval_RestoreThread"
     if releases:
-        thread, save, restore = Value("%thread", "ptr"), "PyEval_SaveThread", "PyEval_RestoreThread"
         code.declared[save] = Declaration(save, "ptr", ())
         code.declared[restore] = Declaration(restore, "void", ("ptr",))
-        before.append(Instruction("call", (Value(f"@{save}", "ptr"),), thread, "ptr"))
-        after.append(Instruction("call", (Value(f"@{restore}", "ptr"), thread), type="void"))
-    array_function.define_entry(code, name, pointers, numbers, before, after)
+        part.append(Instruction("call", (Value(f"@{save}", "ptr"),), thread, "ptr"))
+    for area, offset in code.areas.items():
+        operands = Value("%scratch", "ptr"), Value(offset, "i64")
+        part.append(Instruction("getelementptr", operands, Value(area, "ptr"), "i8"))
+    operands = Value(f"@{name}", "ptr"), *typed_arguments((*pointers, *code.areas), numbers)
+    part.append(Instruction("call", operands, status, "i64"))
+    if releases:
+        part.append(Instruction("call", (Value(f"@{restore}", "ptr"), thread), type="void"))
+    part.ret(status)
+    code.functions["f"] = Function("f", "i64", (arguments,), part.region)
 
 
 def check_signals(code: Code) -> None:
