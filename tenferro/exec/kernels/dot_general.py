@@ -153,8 +153,7 @@ class Contraction:
             return None
         return PRODUCTS[ranks[0] == 2 and self.terms[0] == (0,), self.terms[1] == (1,)]
 
-    def _merged_axes(self, lhs: Array, rhs: Array) -> tuple[AxisGroups, Axes, Axes]:
-        """Return the groups of axes, the shape of the product, and its permutation to the axes of the result."""
+    def _plan(self, lhs: Array, rhs: Array) -> Function:
         rows, columns = mergeable_order(lhs, self.rows), mergeable_order(rhs, self.columns)
         shape = (
             *self.batch_shape,
@@ -167,10 +166,7 @@ class Contraction:
             *[count + rows.index(axis) for axis in self.rows],
             *[count + len(rows) + columns.index(axis) for axis in self.columns],
         )
-        return AxisGroups(self.batch, rows, columns, self.terms), shape, perm
-
-    def _plan(self, lhs: Array, rhs: Array) -> Function:
-        groups, shape, perm = self._merged_axes(lhs, rhs)
+        groups = AxisGroups(self.batch, rows, columns, self.terms)
         product = Product(groups, lhs, rhs, self.resources)
         transposition = None if perm == tuple(range(len(perm))) else perm
         return partial(_multiply_and_reshape, product, shape, transposition)
