@@ -37,7 +37,7 @@ class CompiledSums:
 
     def __init__(self, linker: Linker, min_multiplications: int) -> None:
         self.linker, self.min_multiplications = linker, min_multiplications
-        self._codes: BoundedCache[tuple[LinkedFunction, bool, int] | None] = BoundedCache(
+        self.functions: BoundedCache[tuple[LinkedFunction, bool, int] | None] = BoundedCache(
             CACHE_ENTRIES
         )
 
@@ -50,7 +50,7 @@ class CompiledSums:
         """
         if multiplications < self.min_multiplications:
             return None
-        written = self._codes.get(sums, lambda: self._written(sums))
+        written = self.functions.get(sums, lambda: self._written(sums))
         if written is None:
             return None
         code, is_narrow, tasks = written
