@@ -106,7 +106,7 @@ def _loop_over_rows(
     code.loops(outer, row)
 
 
-def arg_reduction(extreme_of: type[re.Reduction]) -> Row:
+def arg_reduction(extreme_of: type[re.Reduction], predicate: str) -> Row:
     """Return the lowering of argmax or argmin: the first index of the extreme value, or of the first NaN."""
     reduce = reduction().write
 
@@ -115,6 +115,8 @@ def arg_reduction(extreme_of: type[re.Reduction]) -> Row:
         dtype, count = x.spec.dtype, x.spec.shape[axis]
         if not count:
             raise NotCompiledError(f"{op.name}: an empty axis is not compiled")
+        if _combines_rows(x.spec, (axis,)) and dtype.accumulator is dtype:
+            return [_arg_extreme_of_rows(body, x, axis, y, predicate)]
         (extreme,) = reduce(body, extreme_of((axis,)), [x], [TensorSpec(y.shape, dtype)])
 
         def candidate(index: Indices) -> Element:
@@ -128,6 +130,43 @@ def arg_reduction(extreme_of: type[re.Reduction]) -> Row:
         return reduce(body, re.ReduceMin((axis,)), [candidates], [y])
 
     return Row(write, moves=True, materialises=True)
+
+
+def _arg_extreme_of_rows(body: Body, x: Tensor, axis: int, y: TensorSpec, predicate: str) -> Tensor:
+    """Return the indices of extreme values, by running extremes and their indices, row by row."""
+    code, dtype = body.code, x.spec.dtype
+    spec = TensorSpec(y.shape, dtype)
+    extremes, positions = body.memory(spec), body.result(y)
+
+    def value_of(row: Index, index: Indices) -> Element:
+        return body.at(x, (*index[:axis], row, *index[axis:]))
+
+    body.write(Tensor(spec, lambda index: value_of(0, index), x.reads), extremes)
+    body.write(body.filled(y, 0), positions)
+
+    def element(number: Index, index: Indices) -> None:
+        offset, row = code.ravel_index(index, y.shape), code.add(number, 1)
+        value, extreme = value_of(row, index), code.load(extremes.pointer, offset, dtype)
+        replaces = _replaces(code, dtype, value, extreme, predicate)
+        position = code.load(positions.pointer, offset, y.dtype)
+        value = code.select(replaces, value, extreme)
+        position = code.select(replaces, row, position)
+        code.store(value, extremes.pointer, offset, dtype)
+        code.store(position, positions.pointer, offset, y.dtype)
+
+    itemsize = max(dtype.itemsize, y.dtype.itemsize)
+    _loop_over_rows(code, x.spec.shape[axis] - 1, y.shape, element, itemsize)
+    return body.stored(positions)
+
+
+def _replaces(code: Code, dtype: DType, value: Element, extreme: Element, predicate: str) -> str:
+    """Write whether a value replaces the running extreme: it is more extreme, or the first NaN."""
+    if not dtype.is_inexact:
+        sign = "s" if dtype.dtype.kind == "i" else "u"
+        return code.icmp(f"{sign}{predicate}", value, extreme)
+    is_beyond = code.fcmp(f"u{predicate}", value, extreme)
+    is_number = code.fcmp("ord", extreme, extreme)
+    return code.value("and", is_beyond, is_number)
 
 
 def _is_extreme(code: Code, dtype: DType, x: Element, extreme: Element) -> str:
@@ -178,8 +217,8 @@ ROWS: Rows = {
         (re.ReduceSum, re.ReduceProd, re.ReduceMax, re.ReduceMin, re.ReduceAnd, re.ReduceOr),
         reduction(),
     ),
-    re.ArgMax: arg_reduction(re.ReduceMax),
-    re.ArgMin: arg_reduction(re.ReduceMin),
+    re.ArgMax: arg_reduction(re.ReduceMax, "gt"),
+    re.ArgMin: arg_reduction(re.ReduceMin, "lt"),
     **dict.fromkeys((re.CumSum, re.CumProd, re.CumMax, re.CumMin), cumulative()),
     re.Sort: sorting.SORT,
     re.TopK: sorting.TOP_K,
