@@ -63,6 +63,8 @@ class LoopCompiler:
 
     def cache_clear(self) -> None:
         """Drop every function that no schedule refers to."""
-        for name in ("linker", "transposer", "sums"):
+        for name in ("transposer", "sums"):
             if name in self.__dict__:  # otherwise nothing was compiled
-                getattr(self, name).cache_clear()
+                getattr(self, name).functions.clear()
+        if "linker" in self.__dict__:
+            self.linker.cache_clear()

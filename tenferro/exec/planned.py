@@ -27,7 +27,13 @@ Function: TypeAlias = Callable[..., Any]
 
 
 class PlannedOp:
-    """An op that planning introduces."""
+    """An op that planning introduces.
+
+    Attributes:
+        reason: why it is not compiled; "" if compiling was not tried.
+    """
+
+    reason: str = ""
 
     @property
     def name(self) -> str:
@@ -51,8 +57,8 @@ class PlannedOp:
 
     @property
     def remark(self) -> str:
-        """Remark that is printed beside the op."""
-        return ""
+        """Remark that is printed beside the op: the reason why it is not compiled."""
+        return self.reason and f"interpreted: {self.reason}"
 
     def function(self, kernels: Binder) -> Function:
         """Return the op as a function of arrays."""
@@ -81,6 +87,17 @@ class AnnotatedOp(PlannedOp):
         return str(self.op)
 
 
+class Enclosing(PlannedOp):
+    """Op whose body is a sequence of steps."""
+
+    body: ExecProgram
+
+    @property
+    def bodies(self) -> Sequence[ExecProgram]:
+        """The steps."""
+        return (self.body,)
+
+
 @dataclass(frozen=True, eq=False)
 class Control(AnnotatedOp):
     """A loop or conditional whose bodies are schedules, which the interpreter runs.
@@ -99,11 +116,6 @@ class Control(AnnotatedOp):
     def bodies(self) -> Sequence[ExecProgram]:
         """The schedules of the op's bodies."""
         return self.schedules
-
-    @property
-    def remark(self) -> str:
-        """The reason why it is not compiled."""
-        return self.reason and f"interpreted: {self.reason}"
 
     def function(self, kernels: Binder) -> Function:
         """Return the loop or conditional, with its bodies run by the interpreter."""
@@ -159,7 +171,7 @@ class Tiling:
 
 
 @dataclass(frozen=True, eq=False)
-class Fused(PlannedOp):
+class Fused(Enclosing):
     """Elementwise steps and reductions that are compiled as one loop over rows of arrays with equal leading axes.
 
     Attributes:
@@ -189,16 +201,6 @@ class Fused(PlannedOp):
         """The names of the ops, in order."""
         return f"Fused({', '.join([step.op.name for step in self.body.instructions])})"
 
-    @property
-    def bodies(self) -> Sequence[ExecProgram]:
-        """The steps."""
-        return (self.body,)
-
-    @property
-    def remark(self) -> str:
-        """The reason why it is not compiled."""
-        return self.reason and f"interpreted: {self.reason}"
-
     @cached_property
     def widest(self) -> int:
         """Size of an element of the widest values, in bytes."""
@@ -225,7 +227,7 @@ class Fused(PlannedOp):
 
 
 @dataclass(frozen=True, eq=False)
-class Block(PlannedOp):
+class Block(Enclosing):
     """Consecutive steps on small values, which are compiled as one.
 
     Attributes:
@@ -240,11 +242,6 @@ class Block(PlannedOp):
     def name(self) -> str:
         """The number of steps."""
         return f"Block of {len(self.body.instructions)} steps"
-
-    @property
-    def bodies(self) -> Sequence[ExecProgram]:
-        """The steps."""
-        return (self.body,)
 
     def function(self, kernels: Binder) -> Function:
         """Return a function of arrays that runs the steps one after the other."""

@@ -95,7 +95,7 @@ class BoundedCache(Generic[Value]):
         self._entries: OrderedDict[Hashable, Value] = OrderedDict()
         self._renew_locks()
         call_in_child(self._renew_locks)
-        self.at_hand: dict[Hashable, Any] = {}
+        self.at_hand: dict[int, Any] = {}
         self._hits = self._misses = self._evictions = 0
 
     def _renew_locks(self) -> None:
@@ -151,7 +151,7 @@ class BoundedCache(Generic[Value]):
         """Count a hit in `at_hand`."""
         self._hits += 1
 
-    def keep_at_hand(self, key: Hashable, entry: Any) -> None:
+    def keep_at_hand(self, key: int, entry: Any) -> None:
         """Add an entry to `at_hand`."""
         if len(self.at_hand) >= MAX_AT_HAND:
             self.at_hand.clear()

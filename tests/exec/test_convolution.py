@@ -113,7 +113,7 @@ def test_random_convolutions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None
                 into = memory.allocate(max(1, expected.nbytes))
                 into[...] = 255
                 for convolved in (
-                    kernels.ConvolutionKernel().bind(op, (), shared),
+                    kernels.CONVOLUTION.bind(op, (), shared),
                     kernels.ConvolutionFunction(op, SERIAL_RESOURCES),
                 ):
                     y = convolved(image, filters, [into])
@@ -175,7 +175,7 @@ def test_blocks_that_lie_in_the_padding(
     rng = np.random.default_rng(3)
     x, w = rng.standard_normal((1, 2, 4, 5)), rng.standard_normal((3, 2, 1, 2))
     for image in (x, channels_last(x)):
-        y = kernels.ConvolutionKernel()(op, image, w)
+        y = kernels.CONVOLUTION(op, image, w)
         np.testing.assert_allclose(y, defined(op, x, w), 1e-12, 1e-12)
 
 

@@ -8,14 +8,14 @@ import pytest
 
 import tenferro as tnf
 from tenferro.exec.kernels import matrix_product
-from tenferro.exec.kernels.dot_general import DotGeneralKernel
+from tenferro.exec.kernels.dot_general import DOT_GENERAL
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.exec.runtime.threads import Workers
 from tenferro.ops.contraction import DotGeneral
 from tenferro.types import DType, TensorSpec
 
-KERNEL = DotGeneralKernel()
+KERNEL = DOT_GENERAL
 
 
 def laid_out(pick: random.Random, shape: list[int], dtype: str) -> np.ndarray:

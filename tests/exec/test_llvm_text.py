@@ -226,6 +226,19 @@ def test_stack_memory_of_scalars(dtype: str, cell: str) -> None:
     assert written(code) == [f"%cell1 = alloca {cell}, align 64"]
 
 
+def test_areas_are_parts_of_the_scratch_memory() -> None:
+    code = Code()
+    code.areas |= {"%at1": 0, "%at2": 64}
+    python_calls.define_function(code, ["%scratch"], ["%n"], "g", releases=False)
+    assert str(code.functions["f"]).splitlines()[6:] == [
+        "  %at1 = getelementptr i8, ptr %scratch, i64 0",
+        "  %at2 = getelementptr i8, ptr %scratch, i64 64",
+        "  %status = call i64 @g(ptr %scratch, ptr %at1, ptr %at2, i64 %n)",
+        "  ret i64 %status",
+        "}",
+    ]
+
+
 def test_order_of_sections_in_a_module() -> None:
     code = Code()
     code.globals.append("global")
@@ -240,13 +253,6 @@ def test_order_of_sections_in_a_module() -> None:
         "define internal i64 @f(ptr noalias %x, ptr noalias %at1, ptr noalias %at2, i64 %n) noinline nounwind {",
         "entry:", "  fence first", "  fence second", "}",
     ]  # fmt: skip
-    part = Code()
-    assert part.call_in_scratch("f", code.areas, ["%x"], ["%n"]) == "%status"
-    assert lines_of(part) == [
-        "  %at1 = getelementptr i8, ptr %scratch, i64 0",
-        "  %at2 = getelementptr i8, ptr %scratch, i64 64",
-        "  %status = call i64 @f(ptr %x, ptr %at1, ptr %at2, i64 %n)",
-    ]
     plain = code.module().text
     names = "d", "a", "b", "c"
     code.vector_functions |= {name: Declaration(name, "void", ()) for name in names}
@@ -424,50 +430,42 @@ def test_one_iteration_is_no_loop(count: int, lines: list[str]) -> None:
     assert written(code) == lines
 
 
-LOOP = [
-    "%v9 = icmp sgt i64 %size4, 0",
-    "br i1 %v9, label %body5, label %end6",
-    "body5:",
-    "%i7 = phi i64 [0, %chunk1], [%v11, %body5]",
-    "%v10 = add nsw i64 %i7, %start3",
-    "fence a %v10",
-    "%v11 = add nsw i64 %i7, 1",
-    "%more8 = icmp slt i64 %v11, %size4",
-    "br i1 %more8, label %body5, label %end6",
-    "end6:",
-]
-CHECK = [
-    "%v12 = add nsw i64 %start3, %size4",
-    "%v13 = call i64 @tenferro_check_signals()",
-    "%v14 = icmp ne i64 %v13, 0",
-    "br i1 %v14, label %leave15, label %stay16",
-    "leave15:",
-    "ret i64 -1",
-    "stay16:",
-    "%v17 = icmp slt i64 %v12, 1000",
-    "br i1 %v17, label %chunk1, label %chunked2",
-    "chunked2:",
-]
-
-
-@pytest.mark.parametrize(("chunk", "size"), [(30_001, None), (30_000, 999), (3000, 99), (1, 1)])
+@pytest.mark.parametrize(("chunk", "size"), [(27_000, None), (26_999, 512), (2700, 64), (1, 1)])
 def test_counted_loops_check_signals_after_each_chunk(
     chunk: int, size: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(python_calls, "CHUNK_WORK", chunk)
     code = Code()
-    # An iteration has 25 + 5 instructions, and there is one branch before the loop.
-    python_calls.counted_loop(code, 1000, lambda i: code.append(fence(f"a {i}"), 25))
-    bounds = [
-        "%start3 = phi i64 [0, %entry], [%v12, %stay16]",
-        "%start3.left = sub nsw i64 1000, %start3",
-        f"%start3.short = icmp slt i64 %start3.left, {size}",
-        f"%size4 = select i1 %start3.short, i64 %start3.left, i64 {size}",
+    with code.times(7):
+        python_calls.counted_loop(code, 1000, lambda i: code.append(fence(f"a {i}"), 27))
+    check = [
+        f"%v5 = and i64 %i3, {(size or 0) - 1}",
+        f"%v6 = icmp eq i64 %v5, {(size or 0) - 1}",
+        "br i1 %v6, label %yes7, label %no8",
+        "yes7:",
+        "%v10 = call i64 @tenferro_check_signals()",
+        "%v11 = icmp ne i64 %v10, 0",
+        "br i1 %v11, label %leave12, label %stay13",
+        "leave12:",
+        "ret i64 -1",
+        "stay13:",
+        "br label %end9",
+        "no8:",
+        "br label %end9",
+        "end9:",
     ]
-    whole = ["%start3 = add i64 0, 0", "%size4 = add i64 0, 1000"]
+    last, following = ("%end9", "%v14") if size else ("%body1", "%v5")
     assert written(code) == [
-        "br label %chunk1", "chunk1:", *(bounds if size else whole), *LOOP, *(CHECK if size else [])
-    ]  # fmt: skip
+        "br label %body1",
+        "body1:",
+        f"%i3 = phi i64 [0, %entry], [{following}, {last}]",
+        "fence a %i3",
+        *(check if size else []),
+        f"{following} = add nsw i64 %i3, 1",
+        f"%more4 = icmp slt i64 {following}, 1000",
+        "br i1 %more4, label %body1, label %end2",
+        "end2:",
+    ]
     assert list(code.declared) == (["tenferro_check_signals"] if size else [])
 
 

@@ -172,9 +172,9 @@ def test_results_of_programs_are_transposed() -> None:
         assert y.flags.f_contiguous
         assert np.array_equal(y, x + 1.0)
     assert executor.compiler is not None
-    assert executor.compiler.transposer.stats().entries == 1
+    assert executor.compiler.transposer.functions.stats().entries == 1
     executor.cache_clear()
-    assert executor.compiler.transposer.stats().entries == 0
+    assert executor.compiler.transposer.functions.stats().entries == 0
 
 
 def with_columns(itemsize: int, *columns: int) -> Transposition:

@@ -16,10 +16,9 @@ from tenferro.exec.kernels.kernel import (
     Function,
     Kernel,
     KernelRows,
-    OpKernel,
-    SpecializedKernel,
     elementwise,
     in_float32,
+    specialized,
 )
 from tenferro.ops import analytic as ops
 from tenferro.ops.analytic import derivative_of_cotangent
@@ -44,7 +43,7 @@ def special(name: str, floats: Function | None = None) -> Kernel:
             return in_float32(function)
         return function if floats is None or dtype.kind == "c" else floats
 
-    return SpecializedKernel(specialize, elementwise=True)
+    return specialized(specialize, elementwise=True)
 
 
 def erfinv(x: Array) -> Array:
@@ -176,5 +175,5 @@ ROWS: KernelRows = {
     ops.ErfInv: upcasting(erfinv),
     ops.Lgamma: upcasting(lgamma),
     ops.Digamma: upcasting(digamma),
-    ops.Polygamma: OpKernel(polygamma, elementwise=True),
+    ops.Polygamma: Kernel(polygamma, elementwise=True),
 }

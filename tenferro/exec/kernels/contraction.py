@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tenferro.exec.kernels.convolution import ConvolutionKernel
-from tenferro.exec.kernels.dot_general import DotGeneralKernel
+from tenferro.exec.kernels.convolution import CONVOLUTION
+from tenferro.exec.kernels.dot_general import DOT_GENERAL
 from tenferro.exec.kernels.kernel import KernelRows
 from tenferro.ops.contraction import Convolution, DotGeneral
 
 __all__ = ["ROWS"]
 
-ROWS: KernelRows = {DotGeneral: DotGeneralKernel(), Convolution: ConvolutionKernel()}
+ROWS: KernelRows = {DotGeneral: DOT_GENERAL, Convolution: CONVOLUTION}

@@ -31,11 +31,8 @@ class ControlKernel(Kernel):
     __slots__ = ("_loop",)
 
     def __init__(self, loop: Callable[..., Any]) -> None:
-        super().__init__()
+        super().__init__(lambda op, *arrays: native_executor().kernel(op)(op, *arrays))
         self._loop = loop
-
-    def __call__(self, op: Any, *arrays: Any) -> Any:
-        return native_executor().kernel(op)(op, *arrays)
 
     def bind_programs(self, runs: Sequence[Run]) -> Callable[..., Any]:
         """Return the kernel bound to its compiled bodies, in the order in which the op has them."""

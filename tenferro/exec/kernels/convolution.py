@@ -21,7 +21,7 @@ import numpy as np
 
 from tenferro import costs
 from tenferro.blas import NUMPYS
-from tenferro.exec.kernels.kernel import Array, Kernel, Specs
+from tenferro.exec.kernels.kernel import Array, Kernel
 from tenferro.exec.kernels.matrix_product import workers_for
 from tenferro.exec.kernels.sums_of_products import DirectSums, channels_last
 from tenferro.exec.kernels.window_products import multiply_windows, scatter_products
@@ -36,28 +36,12 @@ from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.ops.contraction import Convolution
 from tenferro.types import DType
 
-__all__ = ["ConvolutionKernel"]
+__all__ = ["CONVOLUTION", "ConvolutionFunction"]
 
 MIN_CHANNELS_PER_OUTPUT = 4
 """Minimum number of channels per output for which the input is multiplied before summing over windows."""
 BLOCK_BYTES = costs.CACHE // 4
 """Size of the block of a depthwise result that is accumulated at once, in bytes."""
-
-
-class ConvolutionKernel(Kernel):
-    """Kernel of a convolution of the dilated and padded input, computed in the accumulator's dtype."""
-
-    __slots__ = ()
-
-    def __call__(self, op: Convolution, *arrays: Array) -> Array:
-        x, kernel = arrays
-        return ConvolutionFunction(op, SERIAL_RESOURCES)(x, kernel)
-
-    def bind(
-        self, op: Convolution, inputs: Specs, resources: Resources = SERIAL_RESOURCES
-    ) -> ConvolutionFunction:
-        """Return the function of the op, which uses these threads and this memory."""
-        return ConvolutionFunction(op, resources)
 
 
 class ConvolutionFunction:
@@ -67,7 +51,7 @@ class ConvolutionFunction:
 
     def __init__(self, op: Convolution, resources: Resources) -> None:
         self.op, self.resources = op, resources
-        self.direct = None if resources.sums is None else DirectSums(resources, resources.sums)
+        self.direct = None if resources.sums is None else DirectSums(resources)
         self.window = Window(op.window_strides, op.padding, op.lhs_dilation, op.rhs_dilation)
         self.reversed_axes = tuple([2 + i for i, flag in enumerate(op.window_reversal) if flag])
         self.input_axes = op.input_batch, op.input_feature, *op.input_spatial
@@ -98,6 +82,13 @@ class ConvolutionFunction:
             rounded[...] = out
             out = rounded
         return out.transpose(self.output_perm)
+
+
+CONVOLUTION = Kernel(
+    lambda op, *arrays: ConvolutionFunction(op, SERIAL_RESOURCES)(*arrays),
+    lambda op, _, resources: ConvolutionFunction(op, resources),
+)
+"""Kernel of a convolution of the dilated and padded input, computed in the accumulator's dtype."""
 
 
 def _write(convolution: ConvolutionFunction, x: Array, w: Array, out: Array) -> None:

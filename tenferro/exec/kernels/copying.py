@@ -15,6 +15,7 @@ from tenferro.exec.layout import by_stride, row_major
 from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.exec.runtime.threads import SERIAL
 from tenferro.exec.runtime.transposition import LINE, transposition_of
+from tenferro.program import BoundedCache
 
 __all__ = ["Copy", "Dense", "fastest_axis", "is_transposing"]
 
@@ -31,8 +32,6 @@ MAX_ITEM_BYTES = 64
 Order: TypeAlias = Literal["C", "F"]
 MAX_PLANS = 8
 """Maximum number of copies that a `Dense` caches; the results of a program have few layouts."""
-LayoutKey = tuple[tuple[int, ...], tuple[int, ...], int]
-"""Shape, strides, and element size in bytes."""
 
 
 class Dense:
@@ -44,7 +43,7 @@ class Dense:
     def __init__(self, order: Order, resources: Resources = SERIAL_RESOURCES) -> None:
         self.order: Order = order
         self.resources = resources
-        self._copies: dict[LayoutKey, Copy] = {}
+        self._copies: BoundedCache[Copy] = BoundedCache(MAX_PLANS)
 
     def __call__(self, x: Any) -> Any:
         """Return a copy of the array in this order."""
@@ -52,18 +51,9 @@ class Dense:
             return np.array(x, order=self.order, copy=True)
         memory = self.resources.memory.allocate(x.nbytes)
         out = np.ndarray(x.shape, x.dtype, memory, order=self.order)
-        self._copy_of(x)(out, x, self.resources)
+        copy = self._copies.get((x.shape, x.strides, x.itemsize), lambda: Copy(out, x))
+        copy(out, x, self.resources)
         return out
-
-    def _copy_of(self, x: Any) -> Copy:
-        layout = x.shape, x.strides, x.itemsize
-        copy = self._copies.get(layout)
-        if copy is None:
-            if len(self._copies) >= MAX_PLANS:
-                self._copies.clear()
-            out = np.empty(x.shape, x.dtype, order=self.order)
-            copy = self._copies[layout] = Copy(out, x)
-        return copy
 
 
 def is_transposing(x: Any) -> bool:

@@ -20,11 +20,11 @@ from tenferro.dims import is_static
 from tenferro.exec.kernels.kernel import Array, Function, Kernel, Specs
 from tenferro.exec.kernels.matrix_product import AxisGroups, Product, block_count, estimated_work
 from tenferro.exec.kernels.matrix_view import Axes, mergeable_order
-from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
+from tenferro.exec.runtime.resources import Resources
 from tenferro.ops.contraction import DotGeneral
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["DotGeneralKernel"]
+__all__ = ["DOT_GENERAL"]
 
 MIN_FLOAT_MULTIPLICATIONS = 1 << 12
 """Minimum number of integer multiplications for which conversion to floats is faster."""
@@ -36,37 +36,35 @@ MAX_PLANS = 8
 """Maximum number of plans per instruction; the arrays of nearly all programs have one layout."""
 
 
-class DotGeneralKernel(Kernel):
-    """Kernel of a contraction in the accumulator's dtype."""
+def dot_general(op: DotGeneral, *arrays: Array) -> Array:
+    """Return the contraction, in the accumulator's dtype."""
+    specs = tuple([TensorSpec.of(x.shape, DType.of(x.dtype)) for x in arrays])
+    return DOT_GENERAL.bind(op, specs)(*arrays)
 
-    __slots__ = ()
 
-    def __call__(self, op: DotGeneral, *arrays: Array) -> Array:
-        specs = tuple([TensorSpec.of(x.shape, DType.of(x.dtype)) for x in arrays])
-        return self.bind(op, specs)(*arrays)
+def plan_product(op: DotGeneral, inputs: Specs, resources: Resources) -> Function | None:
+    """Return `np.dot` for a plain matrix product, possibly with transposed operands; else a `Contraction`."""
+    lhs, rhs = inputs
+    if not all(map(is_static, (*lhs.shape, *rhs.shape))):
+        return None  # because extents depend on data
+    out = lhs.dtype if op.accumulate_dtype is None else op.accumulate_dtype
+    contraction = Contraction(op, lhs.shape, rhs.shape, resources)
+    if lhs.dtype.is_integer and out.is_integer:
+        float_dtype = exact_float(lhs.dtype, contraction.sizes)
+        if float_dtype is not None:
+            return partial(_multiply_in_floats, contraction, float_dtype, out.dtype)
+    work = out.accumulator.dtype
+    if work == lhs.dtype.dtype == out.dtype:
+        is_compiled = resources.sums is not None and out.accumulator in (DType.F32, DType.F64)
+        is_compiled &= prod(contraction.sizes) >= MIN_COMPILED_MULTIPLICATIONS
+        plain = None if is_compiled else contraction.plain()
+        if plain is not None and contraction.wakes_threads:
+            return partial(_multiply_serially, plain)
+        return plain or contraction
+    return partial(_multiply_converted, contraction, work, out.dtype)
 
-    def bind(
-        self, op: DotGeneral, inputs: Specs, resources: Resources = SERIAL_RESOURCES
-    ) -> Function:
-        """Return `np.dot` for a plain matrix product, possibly with transposed operands; else a `Contraction`."""
-        lhs, rhs = inputs
-        if not all(map(is_static, (*lhs.shape, *rhs.shape))):
-            return partial(self, op)  # because extents depend on data
-        out = lhs.dtype if op.accumulate_dtype is None else op.accumulate_dtype
-        contraction = Contraction(op, lhs.shape, rhs.shape, resources)
-        if lhs.dtype.is_integer and out.is_integer:
-            float_dtype = exact_float(lhs.dtype, contraction.sizes)
-            if float_dtype is not None:
-                return partial(_multiply_in_floats, contraction, float_dtype, out.dtype)
-        work = out.accumulator.dtype
-        if work == lhs.dtype.dtype == out.dtype:
-            is_compiled = resources.sums is not None and out.accumulator in (DType.F32, DType.F64)
-            is_compiled &= prod(contraction.sizes) >= MIN_COMPILED_MULTIPLICATIONS
-            plain = None if is_compiled else contraction.plain()
-            if plain is not None and contraction.wakes_threads:
-                return partial(_multiply_serially, plain)
-            return plain or contraction
-        return partial(_multiply_converted, contraction, work, out.dtype)
+
+DOT_GENERAL = Kernel(dot_general, plan_product)
 
 
 def exact_float(dtype: DType, sizes: Sequence[int]) -> Any:
@@ -159,8 +157,7 @@ class Contraction:
             return None
         return PRODUCTS[ranks[0] == 2 and self.terms[0] == (0,), self.terms[1] == (1,)]
 
-    def _merged_axes(self, lhs: Array, rhs: Array) -> tuple[AxisGroups, Axes, Axes]:
-        """Return the groups of axes, the shape of the product, and its permutation to the axes of the result."""
+    def _plan(self, lhs: Array, rhs: Array) -> Function:
         rows, columns = mergeable_order(lhs, self.rows), mergeable_order(rhs, self.columns)
         shape = (
             *self.batch_shape,
@@ -173,10 +170,7 @@ class Contraction:
             *[count + rows.index(axis) for axis in self.rows],
             *[count + len(rows) + columns.index(axis) for axis in self.columns],
         )
-        return AxisGroups(self.batch, rows, columns, self.terms), shape, perm
-
-    def _plan(self, lhs: Array, rhs: Array) -> Function:
-        groups, shape, perm = self._merged_axes(lhs, rhs)
+        groups = AxisGroups(self.batch, rows, columns, self.terms)
         product = Product(groups, lhs, rhs, self.resources)
         transposition = None if perm == tuple(range(len(perm))) else perm
         return partial(_multiply_and_reshape, product, shape, transposition)

@@ -6,7 +6,7 @@ import numpy as np
 
 from tenferro.errors import ShapeError
 from tenferro.exec.kernels.elementwise import round_away
-from tenferro.exec.kernels.kernel import Array, KernelRows, OpKernel
+from tenferro.exec.kernels.kernel import Array, Kernel, KernelRows
 from tenferro.exec.kernels.structural import pad
 from tenferro.ops.dynamic import DynamicTruncate, PadToMatch
 
@@ -41,6 +41,6 @@ def pad_to_match(op: PadToMatch, x: Array, reference: Array) -> Array:
 
 
 ROWS: KernelRows = {
-    DynamicTruncate: OpKernel(dynamic_truncate, view=True),
-    PadToMatch: OpKernel(pad_to_match, view=True),
+    DynamicTruncate: Kernel(dynamic_truncate, view=True),
+    PadToMatch: Kernel(pad_to_match, view=True),
 }

@@ -13,11 +13,11 @@ from tenferro.exec.kernels.composed import clamp, float_power, maximum, minimum
 from tenferro.exec.kernels.kernel import (
     Array,
     Function,
+    Kernel,
     KernelRows,
-    OpKernel,
-    SpecializedKernel,
     elementwise,
     in_float32,
+    specialized,
 )
 from tenferro.ops import elementwise as ops
 from tenferro.types import DType
@@ -301,7 +301,7 @@ ROWS: KernelRows = {
     ops.Abs: elementwise(np.abs),
     ops.Sign: elementwise(sign),
     ops.Clamp: elementwise(clamp),
-    ops.Compare: SpecializedKernel(lambda op, _: ops.COMPARISONS[op.direction], elementwise=True),
+    ops.Compare: specialized(lambda op, _: ops.COMPARISONS[op.direction], elementwise=True),
     ops.Select: elementwise(np.where),
     ops.And: elementwise(np.bitwise_and),
     ops.Or: elementwise(np.bitwise_or),
@@ -317,11 +317,11 @@ ROWS: KernelRows = {
     ops.RoundNearestEven: elementwise(np.rint, upcasts=True),
     ops.RoundNearestAfz: elementwise(round_away, upcasts=True),
     ops.IsFinite: elementwise(np.isfinite),
-    ops.Convert: SpecializedKernel(convert, elementwise=True),
-    ops.BitcastConvert: OpKernel(bitcast_convert, view=True),
-    ops.Conj: OpKernel(lambda op, x: np.conj(x), elementwise=True),
-    ops.Real: OpKernel(lambda op, x: x.real, elementwise=True, view=True),
-    ops.Imag: OpKernel(lambda op, x: x.imag, elementwise=True, view=True),
+    ops.Convert: specialized(convert, elementwise=True),
+    ops.BitcastConvert: Kernel(bitcast_convert, view=True),
+    ops.Conj: Kernel(lambda op, x: np.conj(x), elementwise=True),
+    ops.Real: Kernel(lambda op, x: x.real, elementwise=True, view=True),
+    ops.Imag: Kernel(lambda op, x: x.imag, elementwise=True, view=True),
     ops.Complex: elementwise(compose),
-    ops.ReducePrecision: OpKernel(reduce_precision, elementwise=True),
+    ops.ReducePrecision: Kernel(reduce_precision, elementwise=True),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tenferro.errors import UnsupportedError
-from tenferro.exec.kernels.kernel import KernelRows, OpKernel
+from tenferro.exec.kernels.kernel import Kernel, KernelRows
 from tenferro.ops.extension import Extension
 
 __all__ = ["ROWS"]
@@ -16,4 +16,4 @@ def unregistered(op: Extension, *arrays: Any) -> Any:
     raise UnsupportedError(f"extension: {op.family_id}: not registered; run it on an executor")
 
 
-ROWS: KernelRows = {Extension: OpKernel(unregistered)}
+ROWS: KernelRows = {Extension: Kernel(unregistered)}

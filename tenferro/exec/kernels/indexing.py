@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from tenferro.exec.kernels.composed import extreme_zeros
-from tenferro.exec.kernels.kernel import Array, Function, KernelRows, OpKernel
+from tenferro.exec.kernels.kernel import Array, Function, Kernel, KernelRows, Specs
 from tenferro.exec.layout import strided
 from tenferro.ops import indexing as ops
-from tenferro.types import DType, TensorSpec
+from tenferro.types import DType
 
 __all__ = ["ROWS"]
 
@@ -78,8 +78,9 @@ def _replaced_axis(
     return axis if sorted(window) == in_place else None
 
 
-def plan_take(op: ops.Gather, x: TensorSpec, indices: TensorSpec) -> Function | None:
+def plan_take(op: ops.Gather, inputs: Specs, _: object) -> Function | None:
     """Return a gather of whole slices as NumPy's `take`, or None for other gathers."""
+    x, indices = inputs
     if not (x.is_static and indices.is_static) or indices.dtype is DType.U64:
         return None
     vector_axis, rank = op.index_vector_dim, indices.rank
@@ -296,11 +297,11 @@ def dynamic_update_slice(
 
 
 ROWS: KernelRows = {
-    ops.Gather: OpKernel(gather, plan_take, view=True),
-    ops.GatherDynamicSliceSizes: OpKernel(gather, view=True),
-    ops.Scatter: OpKernel(scatter),
-    ops.DynamicSlice: OpKernel(
+    ops.Gather: Kernel(gather, plan_take, view=True),
+    ops.GatherDynamicSliceSizes: Kernel(gather, view=True),
+    ops.Scatter: Kernel(scatter),
+    ops.DynamicSlice: Kernel(
         dynamic_slice, view=True, layout=lambda op, x, *_: strided(op.sizes, x.strides)
     ),
-    ops.DynamicUpdateSlice: OpKernel(dynamic_update_slice),
+    ops.DynamicUpdateSlice: Kernel(dynamic_update_slice),
 }

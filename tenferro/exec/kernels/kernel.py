@@ -1,4 +1,4 @@
-"""`Kernel`, the NumPy implementation of an op, and its common subclasses."""
+"""`Kernel`, the NumPy implementation of an op, and functions that return common ones."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tenferro.ops import StdTensorOp
 from tenferro.types import DType, TensorSpec
 from tenferro.types.dtype import BFLOAT16
 
-__all__ = ["HALF_DTYPES", "Array", "Function", "Kernel", "KernelRows", "OpKernel", "SpecializedKernel", "Specs",
-           "bind_kernel", "elementwise", "in_float32", "unpacked"]  # fmt: skip
+__all__ = ["HALF_DTYPES", "Array", "Function", "Kernel", "KernelRows", "Specs", "bind_kernel", "elementwise",
+           "in_float32", "specialized", "unpacked"]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 Function: TypeAlias = Callable[..., Any]
@@ -29,6 +29,11 @@ class Kernel:
     write to their inputs. They run under `np.errstate(all="ignore")`. A rank-0 result may be a NumPy scalar:
     the executor wraps it.
 
+    Args:
+        function: function of the op and the arrays.
+        plan: returns a function of the arrays for an op, the types of its inputs, and resources, or None to use
+            `function`.
+
     Attributes:
         elementwise: each element of the result depends only on the operands' elements at the same index, and a
             scalar may replace an operand whose elements are equal.
@@ -38,21 +43,23 @@ class Kernel:
             row-major; those of elementwise ops have the layout that all operands share.
     """
 
-    __slots__ = ("_layout", "elementwise", "view")
+    __slots__ = ("_function", "_layout", "_plan", "elementwise", "view")
 
     def __init__(
         self,
+        function: Function,
+        plan: Callable[[Any, Specs, Resources], Function | None] | None = None,
         *,
         elementwise: bool = False,
         view: bool | Callable[[Any], bool] = False,
         layout: Callable[..., Layout] | None = None,
     ) -> None:
-        self._layout = layout
+        self._function, self._plan, self._layout = function, plan, layout
         self.elementwise = elementwise
         self.view = view
 
     def __call__(self, op: Any, *arrays: Any) -> Any:
-        raise NotImplementedError
+        return self._function(op, *arrays)
 
     def bind(self, op: Any, inputs: Specs, resources: Resources = SERIAL_RESOURCES) -> Function:
         """Return the function for inputs of these types: the ufunc itself if the kernel is a ufunc.
@@ -60,7 +67,8 @@ class Kernel:
         Args:
             resources: threads and memory for large arrays.
         """
-        return partial(self, op)
+        planned = None if self._plan is None else self._plan(op, inputs, resources)
+        return partial(self._function, op) if planned is None else planned
 
     def layout(self, op: Any, operands: Sequence[Layout], shape: tuple[int, ...]) -> Layout:
         """Return the layout of a single result; row-major unless the kernel defines another."""
@@ -98,50 +106,13 @@ def in_float32(function: Function) -> Function:
     return computed
 
 
-class OpKernel(Kernel):
-    """Kernel that is a function of the op and the arrays.
-
-    Args:
-        plan: returns a function of the arrays for an op and the types of its inputs, or None to use `function`.
-    """
-
-    __slots__ = ("_function", "_plan")
-
-    def __init__(
-        self,
-        function: Function,
-        plan: Callable[..., Function | None] | None = None,
-        **properties: Any,
-    ) -> None:
-        super().__init__(**properties)
-        self._function, self._plan = function, plan
-
-    def __call__(self, op: Any, *arrays: Any) -> Any:
-        return self._function(op, *arrays)
-
-    def bind(self, op: Any, inputs: Specs, resources: Resources = SERIAL_RESOURCES) -> Function:
-        """Return the planned function, or `function` with the op."""
-        planned = None if self._plan is None else self._plan(op, *inputs)
-        return partial(self._function, op) if planned is None else planned
-
-
-class SpecializedKernel(Kernel):
-    """Kernel with one function of the arrays for each payload and dtype of the first operand."""
-
-    __slots__ = ("_specialize",)
-
-    def __init__(
-        self, specialize: Callable[[Any, np.dtype[Any]], Function], **properties: Any
-    ) -> None:
-        super().__init__(**properties)
-        self._specialize = specialize
-
-    def __call__(self, op: Any, *arrays: Any) -> Any:
-        return self._specialize(op, arrays[0].dtype)(*arrays)
-
-    def bind(self, op: Any, inputs: Specs, resources: Resources = SERIAL_RESOURCES) -> Function:
-        """Return the function for the payload and the dtype."""
-        return self._specialize(op, inputs[0].dtype.dtype)
+def specialized(specialize: Callable[[Any, np.dtype[Any]], Function], **properties: Any) -> Kernel:
+    """Return the kernel with one function of the arrays for each payload and dtype of the first operand."""
+    return Kernel(
+        lambda op, *arrays: specialize(op, arrays[0].dtype)(*arrays),
+        lambda op, inputs, _: specialize(op, inputs[0].dtype.dtype),
+        **properties,
+    )
 
 
 def elementwise(
@@ -160,7 +131,7 @@ def elementwise(
             return generic
         return function if floats is None or not DType.of(dtype).is_float else floats
 
-    return SpecializedKernel(specialize, elementwise=True)
+    return specialized(specialize, elementwise=True)
 
 
 def unpacked(outputs: Sequence[Any]) -> Any:

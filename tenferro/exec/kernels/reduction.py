@@ -14,9 +14,8 @@ from tenferro.exec.kernels.kernel import (
     Function,
     Kernel,
     KernelRows,
-    OpKernel,
-    SpecializedKernel,
     in_float32,
+    specialized,
 )
 from tenferro.ops import reduction as ops
 from tenferro.types import DType
@@ -49,7 +48,7 @@ def reduction(ufunc: np.ufunc) -> Kernel:
         function = partial(ufunc.reduce, axis=op.axes, dtype=accumulator)
         return function if accumulator is dtype else in_float32(function)
 
-    return SpecializedKernel(specialize, view=has_no_axes)
+    return specialized(specialize, view=has_no_axes)
 
 
 def extreme_reduction(ufunc: np.ufunc, largest: bool) -> Kernel:
@@ -75,7 +74,7 @@ def extreme_reduction(ufunc: np.ufunc, largest: bool) -> Kernel:
 
         return function
 
-    return SpecializedKernel(specialize, view=has_no_axes)
+    return specialized(specialize, view=has_no_axes)
 
 
 def has_no_axes(op: Any) -> bool:
@@ -89,7 +88,7 @@ def cumulative(ufunc: np.ufunc) -> Kernel:
     def kernel(op: Any, x: Array) -> Array:
         return in_float32(partial(_scan, ufunc, op))(x)
 
-    return OpKernel(kernel)
+    return Kernel(kernel)
 
 
 def _scan(ufunc: np.ufunc, op: Any, x: Array) -> Array:
@@ -117,7 +116,7 @@ def cumulative_extreme(ufunc: np.ufunc, largest: bool) -> Kernel:
         signed = np.where(_scan(np.logical_or, op, winners), winner, loser)
         return np.where(result == 0, signed, result)
 
-    return OpKernel(kernel)
+    return Kernel(kernel)
 
 
 def accumulate(ufunc: np.ufunc, x: Array, axis: int) -> Array:
@@ -145,7 +144,7 @@ def arg_reduction(function: Function) -> Kernel:
             return lambda x: function(_comparable(x), axis=op.axis)
         return methodcaller(function.__name__, axis=op.axis)
 
-    return SpecializedKernel(specialize)
+    return specialized(specialize)
 
 
 def sort(op: ops.Sort, *operands: Array) -> Any:
@@ -209,6 +208,6 @@ ROWS: KernelRows = {
     ops.CumProd: cumulative(np.multiply),
     ops.CumMax: cumulative_extreme(np.maximum, largest=True),
     ops.CumMin: cumulative_extreme(np.minimum, largest=False),
-    ops.Sort: OpKernel(sort),
-    ops.TopK: OpKernel(top_k),
+    ops.Sort: Kernel(sort),
+    ops.TopK: Kernel(top_k),
 }

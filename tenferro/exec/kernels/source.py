@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tenferro.exec.kernels.kernel import Array, KernelRows, OpKernel
+from tenferro.exec.kernels.kernel import Array, Kernel, KernelRows
 from tenferro.ops.source import Constant, Iota, ShapeOf
 
 __all__ = ["ROWS"]
@@ -19,7 +19,7 @@ def iota(op: Iota) -> Array:
 
 
 ROWS: KernelRows = {
-    Constant: OpKernel(lambda op: op.array, view=True),
-    Iota: OpKernel(iota, view=True),
-    ShapeOf: OpKernel(lambda op, x: np.array(x.shape[op.axis], np.int64)),
+    Constant: Kernel(lambda op: op.array, view=True),
+    Iota: Kernel(iota, view=True),
+    ShapeOf: Kernel(lambda op, x: np.array(x.shape[op.axis], np.int64)),
 }

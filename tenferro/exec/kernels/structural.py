@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tenferro.dims import is_static
-from tenferro.exec.kernels.kernel import Array, Function, KernelRows, OpKernel, SpecializedKernel
-from tenferro.exec.layout import Layout, dense, strided
+from tenferro.exec.kernels.kernel import Array, Function, Kernel, KernelRows, Specs, specialized
+from tenferro.exec.layout import Layout, dense, row_major, strided
 from tenferro.ops import structural as ops
-from tenferro.types import DType, TensorSpec
+from tenferro.types import DType
 
 __all__ = ["ROWS", "pad", "padding_slices", "slices_for", "write_padded"]
 
@@ -28,37 +28,27 @@ def broadcast_in_dim(op: ops.BroadcastInDim, x: Array) -> Array:
     return np.broadcast_to(x.transpose(order).reshape(aligned), shape)
 
 
-class BroadcastView:
-    """Function that broadcasts an operand of static shape, ten times as fast as `broadcast_in_dim` if it is
-    row-major.
-
-    Args:
-        x: the operand's type; it has at least one element.
+def plan_broadcast(op: ops.BroadcastInDim, inputs: Specs, _: object) -> Function | None:
+    """Return a function that broadcasts an operand of static shape, ten times as fast as `broadcast_in_dim` if it is
+    row-major; None for data-dependent shapes and dtypes without a buffer protocol.
     """
+    (spec,) = inputs
+    if not (are_static(op.shape) and are_static(spec.shape) and spec.size):
+        return None
+    if spec.dtype is DType.BF16 or spec.dtype.is_narrow:
+        return None
+    shape, dtype, strides = tuple(op.shape), spec.dtype.dtype, [0] * len(op.shape)
+    for axis, step in zip(op.dims, row_major(spec.shape).strides, strict=True):
+        strides[axis] = step * spec.dtype.itemsize
 
-    def __init__(self, op: ops.BroadcastInDim, x: TensorSpec) -> None:
-        self.op = op
-        self.shape, self.dtype = tuple(op.shape), x.dtype.dtype
-        strides, step = [0] * len(self.shape), x.dtype.itemsize
-        for axis, n in zip(reversed(op.dims), reversed(x.shape), strict=True):
-            strides[axis] = step if n > 1 else 0
-            step *= n
-        self.strides = tuple(strides)
-
-    def __call__(self, x: Array) -> Array:
+    def broadcast(x: Array) -> Array:
         if not x.flags.c_contiguous:
-            return broadcast_in_dim(self.op, x)
-        y = np.ndarray(self.shape, self.dtype, x, 0, self.strides)
+            return broadcast_in_dim(op, x)
+        y = np.ndarray(shape, dtype, x, 0, strides)
         y.setflags(write=False)
         return y
 
-
-def plan_broadcast(op: ops.BroadcastInDim, x: TensorSpec) -> Function | None:
-    """Return the `BroadcastView` of an operand; None for data-dependent shapes and dtypes without a buffer protocol."""
-    if not (are_static(op.shape) and are_static(x.shape) and x.size):
-        return None
-    has_buffer = x.dtype is not DType.BF16 and not x.dtype.is_narrow
-    return BroadcastView(op, x) if has_buffer else None
+    return broadcast
 
 
 def reshape(op: ops.Reshape, _: np.dtype[Any]) -> Function:
@@ -126,8 +116,9 @@ def padding_slices(
     return tuple(shape), tuple(target), tuple(source)
 
 
-def plan_pad(op: ops.Pad, x: TensorSpec, value: TensorSpec) -> Function | None:
+def plan_pad(op: ops.Pad, inputs: Specs, _: object) -> Function | None:
     """Return a function that pads an operand of static shape; None for data-dependent shapes."""
+    x, _ = inputs
     if not (are_static(x.shape) and are_static(op.low) and are_static(op.high)):
         return None
     return partial(write_padded, *padding_slices(x.shape, op.low, op.high, op.interior))
@@ -198,33 +189,33 @@ def triangular(op: ops.Tril | ops.Triu, x: Layout) -> Layout:
 
 
 ROWS: KernelRows = {
-    ops.Transpose: SpecializedKernel(
+    ops.Transpose: specialized(
         lambda op, _: methodcaller("transpose", op.perm),
         view=True,
         layout=lambda op, x: x.transposed(op.perm),
     ),
-    ops.Reshape: SpecializedKernel(reshape, view=True, layout=lambda op, x: x.reshaped(op.shape)),
-    ops.BroadcastInDim: OpKernel(
+    ops.Reshape: specialized(reshape, view=True, layout=lambda op, x: x.reshaped(op.shape)),
+    ops.BroadcastInDim: Kernel(
         broadcast_in_dim,
         plan_broadcast,
         view=True,
         layout=lambda op, x: x.broadcast(op.shape, op.dims),
     ),
-    ops.Slice: SpecializedKernel(slice_, view=True, layout=sliced),
-    ops.Pad: OpKernel(lambda op, x, value: pad(x, value, op.low, op.high, op.interior), plan_pad),
-    ops.Concatenate: OpKernel(lambda op, *arrays: np.concatenate(arrays, op.axis)),
-    ops.Reverse: OpKernel(
+    ops.Slice: specialized(slice_, view=True, layout=sliced),
+    ops.Pad: Kernel(lambda op, x, value: pad(x, value, op.low, op.high, op.interior), plan_pad),
+    ops.Concatenate: Kernel(lambda op, *arrays: np.concatenate(arrays, op.axis)),
+    ops.Reverse: Kernel(
         lambda op, x: np.flip(x, op.axes),
         view=True,
         layout=lambda op, x: strided(
             x.shape, [-s if axis in op.axes else s for axis, s in enumerate(x.strides)]
         ),
     ),
-    ops.ExtractDiag: OpKernel(extract_diag),
-    ops.EmbedDiag: OpKernel(embed_diag),
-    ops.Tril: SpecializedKernel(lambda op, _: Triangle(op.k, lower=True), layout=triangular),
-    ops.Triu: SpecializedKernel(lambda op, _: Triangle(op.k, lower=False), layout=triangular),
-    ops.OptimizationBarrier: OpKernel(
+    ops.ExtractDiag: Kernel(extract_diag),
+    ops.EmbedDiag: Kernel(embed_diag),
+    ops.Tril: specialized(lambda op, _: Triangle(op.k, lower=True), layout=triangular),
+    ops.Triu: specialized(lambda op, _: Triangle(op.k, lower=False), layout=triangular),
+    ops.OptimizationBarrier: Kernel(
         lambda op, *arrays: arrays if op.count > 1 else arrays[0], view=True
     ),
 }

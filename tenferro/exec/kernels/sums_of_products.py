@@ -14,8 +14,9 @@ from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.kernels.matrix_product import address, scratch, workers_for
 from tenferro.exec.kernels.windows import Window, padded_bytes, padding_function, window_view
 from tenferro.exec.runtime.resources import Resources
-from tenferro.exec.runtime.sum_of_products import ONE_IMAGE, CompiledSum, SumCompiler, SumOfProducts
+from tenferro.exec.runtime.sum_of_products import ONE_IMAGE, CompiledSum, SumOfProducts
 from tenferro.exec.runtime.threads import even_ranges
+from tenferro.program import BoundedCache
 from tenferro.types import DType
 
 __all__ = ["DirectSums", "channels_last"]
@@ -39,20 +40,18 @@ MAX_PLANS = 16
 class DirectSums:
     """Convolutions by compiled code, with one plan per layout of the arrays."""
 
-    def __init__(self, resources: Resources, compiler: SumCompiler) -> None:
-        self.resources, self.compiler = resources, compiler
-        self._plans: dict[Any, _ImagePlan | None] = {}
+    def __init__(self, resources: Resources) -> None:
+        self.resources = resources
+        self._plans: BoundedCache[_ImagePlan | None] = BoundedCache(MAX_PLANS)
 
     def write(self, window: Window, x: Array, w: Array, out: Array) -> bool:
         """Write out [n, o, p..] from x [n, c, s..] and kernels [o, c, k..]; return False if that is not compiled."""
         key = window, x.shape, x.strides, w.shape, w.strides, out.strides
-        if key not in self._plans:
-            if len(self._plans) >= MAX_PLANS:
-                self._plans.clear()
-            self._plans[key] = _planned(window, x, w, out)
-        plan = self._plans[key]
-        compiled = None if plan is None else self.compiler(plan.sums, plan.multiplications)
-        if plan is None or compiled is None:
+        plan = self._plans.get(key, lambda: _planned(window, x, w, out))
+        if plan is None or self.resources.sums is None:
+            return False
+        compiled = self.resources.sums(plan.sums, plan.multiplications)
+        if compiled is None:
             return False
         plan.run(compiled, self.resources, x, w, out)
         return True

@@ -8,13 +8,10 @@ Source: https://docs.python.org/3/c-api/buffer.html, whose struct is part of CPy
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from tenferro.exec.llvm.code import Code, typed_arguments
-from tenferro.exec.llvm.ir import Function, Instruction, Value
-
-__all__ = ["CALLER", "CHECK_SIGNALS", "SHARED", "addresses", "define_entry", "new_builtin"]
+__all__ = ["CALLER", "CHECK_SIGNALS", "SHARED", "addresses", "new_builtin"]
 
 CALLER = "tenferro_call_with_arrays"
 """Function of the module `SHARED` that Python calls."""
@@ -144,32 +141,6 @@ def addresses() -> dict[str, int]:
     functions = {name: getattr(ctypes.pythonapi, name) for name in CPYTHON}
     pointers = {name: ctypes.cast(each, ctypes.c_void_p) for name, each in functions.items()}
     return {name: each.value or 0 for name, each in pointers.items()} | {"python.None": id(None)}
-
-
-def define_entry(
-    code: Code,
-    function: str,
-    pointers: Sequence[str],
-    numbers: Sequence[str] = (),
-    before: Sequence[Instruction] = (),
-    after: Sequence[Instruction] = (),
-) -> None:
-    """Define `@f`, which unpacks its arguments and calls a function of pointers and integers.
-
-    Args:
-        before, after: instructions around the call.
-    """
-    part, arguments = Code(), Value("%arguments", "ptr")
-    for position, x in enumerate(typed_arguments(pointers, numbers)):
-        at = Value(f"{x}.at", "ptr")
-        operands = arguments, Value(position, "i64")
-        part.append(Instruction("getelementptr", operands, at, "i64"))
-        part.append(Instruction("load", (at,), x, x.type))
-    part.region += before
-    status = part.call_in_scratch(function, code.areas, pointers, numbers)
-    part.region += after
-    part.ret(status)
-    code.functions["f"] = Function("f", "i64", (arguments,), part.region)
 
 
 def new_builtin(function: int, caller: int, owner: Any) -> Callable[..., int | None]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.kernels.matrix_view import Axes
+from tenferro.exec.layout import dense
 from tenferro.exec.llvm.compiled import (
     CompiledFunction,
     Interpreted,
@@ -19,7 +19,7 @@ from tenferro.exec.llvm.compiled import (
 from tenferro.exec.llvm.control import Emitter
 from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.loop import MAX_TEXT_LINES
-from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor, transposed, transposed_spec
+from tenferro.exec.llvm.tensor import Body, Memory
 from tenferro.exec.planned import Block
 from tenferro.program import GraphProgram
 
@@ -73,8 +73,10 @@ class CompiledBlock(CompiledFunction):
             if slot in axes
         ])  # fmt: skip
         outputs = zip(program.output_slots, self.outputs, strict=True)
-        in_memory = [transposed_spec(spec, axes.get(slot)) for slot, spec in outputs]
-        self._results = [(spec.shape, spec.dtype.dtype) for spec in in_memory]
+        self._results = [
+            ([x.shape[axis] for axis in axes.get(slot, range(x.rank))], x.dtype.dtype)
+            for slot, x in outputs
+        ]
         self._result_axes = tuple([
             (number, tuple(np.argsort(axes[slot]).tolist()))
             for number, slot in enumerate(program.output_slots)
@@ -83,7 +85,7 @@ class CompiledBlock(CompiledFunction):
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
         """Return the results."""
-        function = self._function or self._linked()
+        function = self._function or self.linked(self.work)
         results = [np.empty(shape, dtype) for shape, dtype in self._results]
         if function is not None:
             operands = [*arrays]
@@ -103,28 +105,23 @@ def _written(
     """Return the module of a block."""
     code = processor.code()
     body = Body(code, kernels)
-    inputs: list[Tensor] = []
-    names: list[str] = []
-    for number, slot in enumerate(program.input_slots):
+
+    def memory(name: str, slot: int) -> Memory:
         spec, order = program.types[slot], axes.get(slot)
-        x = body.stored(Memory(f"%a{number}", transposed_spec(spec, order)))
-        if order is not None:
-            x = replace(transposed(body, x, np.argsort(order).tolist()), is_cheap=True)
-        inputs.append(body.number(spec, body.at(x, (0,) * spec.rank)) if spec.size == 1 else x)
-        names.append(f"%a{number}")
-    targets = [
-        Memory(f"%y{number}", transposed_spec(program.types[slot], axes.get(slot)))
-        for number, slot in enumerate(program.output_slots)
+        return Memory(name, spec, None if order is None else dense(spec.shape, order).strides)
+
+    names = [f"%a{number}" for number in range(len(program.input_slots))]
+    operands = [body.stored(memory(*each)) for each in zip(names, program.input_slots, strict=True)]
+    inputs = [
+        body.number(x.spec, body.at(x, (0,) * x.spec.rank)) if x.spec.size == 1 else x
+        for x in operands
     ]
+    targets = [memory(f"%y{number}", slot) for number, slot in enumerate(program.output_slots)]
     is_plain = not any(slot in axes for slot in program.output_slots)
     emitter = Emitter(body)
     outputs = emitter.emit(program, inputs, targets if is_plain else ())
-    stores = [
-        (x, _storing(body, target, axes.get(slot)))
-        for x, target, slot in zip(outputs, targets, program.output_slots, strict=True)
-        if x.memory is not target
-    ]
-    body.write_all(stores)
+    pairs = zip(outputs, targets, strict=True)
+    body.write_all([(x, body.storing(target)) for x, target in pairs if x.memory is not target])
     code.ret(0)
     lines = len(code.region)
     if lines > MAX_TEXT_LINES:
@@ -132,11 +129,3 @@ def _written(
     pointers = [*names, *[target.pointer for target in targets]]
     releases = code.work > MAX_WITH_LOCK or bool(code.while_loops)
     return written_function(body, "block", pointers, releases=releases)
-
-
-def _storing(body: Body, target: Memory, axes: Axes | None) -> Store:
-    """Return the writer of an element of a result whose axes are in an order in memory."""
-    store = body.storing(target)
-    if axes is None:
-        return store
-    return lambda index, value: store(tuple([index[axis] for axis in axes]), value)

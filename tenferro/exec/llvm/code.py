@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from math import prod
 from typing import Any, TypeAlias
@@ -175,18 +175,6 @@ class Code:
         """Return the module of all functions."""
         functions = {**self.declared, **self.functions}
         return Module(self.globals, functions, self.vector_functions, self.retained)
-
-    def call_in_scratch(
-        self, name: str, areas: Mapping[str, int], pointers: Sequence[str], numbers: Sequence[str]
-    ) -> Value:
-        """Call a function with the addresses of its areas after the pointers, and return its status."""
-        for area, offset in areas.items():
-            operands = Value("%scratch", "ptr"), Value(offset, "i64")
-            self.append(Instruction("getelementptr", operands, Value(area, "ptr"), "i8"))
-        status = Value("%status", "i64")
-        operands = Value(f"@{name}", "ptr"), *typed_arguments((*pointers, *areas), numbers)
-        self.append(Instruction("call", operands, status, "i64"))
-        return status
 
     # ---- instructions ----------------------------------------------------------------------------
 

@@ -13,16 +13,7 @@ from tenferro.exec.llvm.folding import Fold
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.types import TensorSpec
 
-__all__ = [
-    "call_getrf",
-    "fill_if_failed",
-    "from_column_major",
-    "hermitian_part",
-    "is_finite",
-    "matrix_pointer",
-    "to_column_major",
-    "vector_pointer",
-]
+__all__ = ["call_each", "from_column_major", "hermitian_part", "to_column_major"]
 
 
 def to_column_major(body: Body, x: Tensor, transpose: str = "N") -> Memory:
@@ -41,29 +32,51 @@ def to_column_major(body: Body, x: Tensor, transpose: str = "N") -> Memory:
     return body.copy(Tensor(spec, element, x.reads))
 
 
-def matrix_pointer(code: Code, memory: Memory, number: Index) -> str:
-    """Return the pointer to a matrix of a batch."""
-    return vector_pointer(code, memory, number, prod(memory.spec.shape[-2:]))
-
-
-def vector_pointer(code: Code, memory: Memory, number: Index, size: int) -> str:
-    """Return the pointer to a member of a batch, each of which has `size` elements."""
-    dtype = memory.spec.dtype
-    reals = 2 if dtype.is_complex else 1
-    return code.address(memory.pointer, code.scaled(number, size * reals), dtype)
-
-
-def call_getrf(code: Code, matrices: Memory, number: Index, pivots: str, info: str) -> None:
-    """Write a call of getrf, which overwrites a matrix of a batch with L and U.
+def call_each(
+    body: Body,
+    stem: str,
+    matrices: Memory,
+    arguments: Sequence[int | str | Memory],
+    work: int,
+    results: Sequence[Memory] = (),
+    needs_finite: bool = False,
+) -> None:
+    """Write a call of a routine for each matrix of a batch.
 
     Args:
-        pivots: pointer to the pivots.
-        info: pointer to the status.
+        matrices: the batch of matrices.
+        arguments: integers, option letters, pointers, and memory of which each call gets an equal part; the last one is
+            the status if there are results.
+        work: estimated number of instructions of a call.
+        results: memory that is NaN for matrices for which the status is not 0.
+        needs_finite: whether results are NaN for matrices that are not finite, without a call.
     """
-    dtype = matrices.spec.dtype
-    _, n, m = matrices.spec.shape
-    arguments = m, n, matrix_pointer(code, matrices, number), m, pivots, info
-    blas.call(code, dtype, "getrf", arguments, m * n * n)
+    code, dtype = body.code, matrices.spec.dtype
+    count = prod(matrices.spec.shape[:-2])
+
+    def call(number: Index) -> None:
+        own = [_part(code, x, number, count) if isinstance(x, Memory) else x for x in arguments]
+        blas.call(code, dtype, stem, own, work)
+
+    def member(number: Index) -> None:
+        info = str(arguments[-1])
+        if needs_finite:
+            code.store_value(1, info, "i32")
+            is_finite = _is_finite(code, matrices, number)
+            code.branch(is_finite, lambda: call(number), lambda: None)
+        else:
+            call(number)
+        if results:
+            _fill_if_failed(code, info, results, number, count)
+
+    code.loop(count, member)
+
+
+def _part(code: Code, memory: Memory, number: Index, count: int) -> str:
+    """Return the pointer to one of `count` equal parts of memory."""
+    reals = 2 if memory.spec.dtype.is_complex else 1
+    offset = code.scaled(number, memory.spec.size // count * reals)
+    return code.address(memory.pointer, offset, memory.spec.dtype)
 
 
 def hermitian_part(body: Body, a: Tensor, index: tuple[Index, ...]) -> Element:
@@ -92,11 +105,12 @@ def from_column_major(body: Body, memory: Memory, y: TensorSpec) -> Tensor:
     return Tensor(y, element, frozenset([memory]))
 
 
-def is_finite(code: Code, matrices: Memory, number: Index) -> str:
+def _is_finite(code: Code, matrices: Memory, number: Index) -> str:
     """Write whether all elements of a matrix are finite: the sum of 0 x is 0 then, else NaN."""
     dtype = matrices.spec.dtype
     zero = literal(0, dtype.real)
-    matrix = matrix_pointer(code, matrices, number)
+    count = prod(matrices.spec.shape[:-2])
+    matrix = _part(code, matrices, number, count)
     size = prod(matrices.spec.shape[-2:]) * (2 if dtype.is_complex else 1)
 
     def term(index: tuple[Index, ...]) -> Element:
@@ -106,7 +120,7 @@ def is_finite(code: Code, matrices: Memory, number: Index) -> str:
     return code.fcmp("oeq", total, zero)
 
 
-def fill_if_failed(
+def _fill_if_failed(
     code: Code, info: str, memories: Sequence[Memory], number: Index, count: int
 ) -> None:
     """Write NaN to the results of one of `count` matrices if the status of its routine is not 0."""

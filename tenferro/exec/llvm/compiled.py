@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple, TypeAlias
@@ -9,10 +10,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from tenferro.blas import SCIPYS
-from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import blas, python_calls
 from tenferro.exec.llvm.ir import Module
-from tenferro.exec.llvm.link import Linker
+from tenferro.exec.llvm.link import LinkedFunction, Linker
 from tenferro.exec.llvm.tensor import Body
 from tenferro.exec.runtime.resources import Resources
 from tenferro.types import TensorSpec
@@ -102,7 +102,7 @@ def allocate_results(
     return results
 
 
-class CompiledFunction:
+class CompiledFunction(LinkedFunction):
     """Machine code as a function of its operands, which allocates its results.
 
     Args:
@@ -111,9 +111,7 @@ class CompiledFunction:
         outputs: types of the results.
         carried: operands whose values initialise the first results, such as a loop's carry.
         interpreted: returns the interpreter's function, which runs if LLVM fails.
-
-    Attributes:
-        remark: remark beside the step in the printed schedule.
+        starts: first index of each strip, if the function computes one strip at a time; threads share the strips.
     """
 
     accepts_buffers = True
@@ -127,14 +125,15 @@ class CompiledFunction:
         resources: Resources,
         linker: Linker,
         interpreted: Interpreted,
+        starts: Sequence[int] = (),
     ) -> None:
-        self.kind, self.written, self.linker = kind, written, linker
+        super().__init__(kind, written.module, linker)
+        self.scratch_bytes, self.work = written.scratch, written.work
         self.outputs, self.memory = tuple(outputs), resources.memory
-        self.remark = "compiled"
+        self.starts, self.workers = starts, resources.workers
         self._interpreted = interpreted
         self._first, self._last = carried.start, carried.stop
         self._fallback: Callable[..., Any] | None = None
-        self._function: Callable[..., int | None] | None = None
         # Idle threads of OpenBLAS would spin until the next iteration.
         threads = resources.workers.count
         self.blas_threads = threads if written.largest_call >= MIN_THREADED_WORK else 1
@@ -150,18 +149,19 @@ class CompiledFunction:
         Args:
             into: buffer of each result, or None for a new one.
         """
-        function = self._function or self._linked()
+        function = self._function or self.linked(self.work)
         if function is None:
             return self._interpret(arrays, allocate_results(self.outputs, into))
         first, last = self._first, self._last
         results = allocate_results(self.outputs, into, arrays[first:last])
         count = last - first
-        self._run(function, (*arrays[:first], *results[:count], *arrays[last:], *results[count:]))
+        operands = *arrays[:first], *results[:count], *arrays[last:], *results[count:]
+        (self._run_strips if self.starts else self._run)(function, operands)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _run(self, function: Callable[..., int | None], operands: Sequence[Any]) -> None:
         """Run a function with scratch memory."""
-        size = self.written.scratch
+        size = self.scratch_bytes
         if self._allocates_scratch:
             scratch = np.empty(size, np.uint8) if size else EMPTY_SCRATCH
             self._run_in(scratch, function, operands)
@@ -177,31 +177,28 @@ class CompiledFunction:
             status = function(*map(as_contiguous, operands), *last)
             assert status is not None
 
-    @property
-    def module(self) -> Module:
-        """Module of the function."""
-        return self.written.module
+    def _run_strips(self, function: Callable[..., int | None], operands: Sequence[Any]) -> None:
+        """Run a function strip by strip on the executor's threads, until one raises."""
+        operands, stop = [*map(as_contiguous, operands), *self._constants], threading.Event()
 
-    def _linked(self) -> Callable[..., int | None] | None:
-        """Compile and link the function for this call; return None if LLVM fails.
+        def run(first: int, last: int) -> None:
+            with self.memory.scratch([self.scratch_bytes]) as (scratch,):
+                try:
+                    for start in self.starts[first:last]:
+                        if stop.is_set():
+                            return
+                        status = function(*operands, scratch, start)
+                        assert status is not None
+                except BaseException:
+                    stop.set()
+                    raise
 
-        The first call does not wait for LLVM's passes if it is short.
-        """
-        if self._fallback is None:
-            try:
-                baseline = self.linker.baseline(self.kind, self.module, self.written.work)
-                if baseline is not None:
-                    return baseline
-                self._function = self.linker.function(self.kind, self.module)
-                self.written = self.written._replace(module=self.module.printed())
-            except NotCompiledError as error:
-                self._fallback = self._interpreted()
-                self.remark = f"interpreted: {error.text()}"
-        return self._function
+        self.workers.parallel_for(run, len(self.starts))
 
     def _interpret(self, arrays: Sequence[Any], results: Sequence[Any]) -> Any:
         """Run the interpreter's function, copy its results to arrays and return these."""
-        assert self._fallback is not None
+        if self._fallback is None:
+            self._fallback = self._interpreted()
         values = self._fallback(*arrays)
         for y, value in zip(results, (values,) if len(results) == 1 else values, strict=True):
             np.copyto(y, value)

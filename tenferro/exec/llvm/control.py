@@ -227,40 +227,6 @@ class Emitter:
         for x, store in copies:
             body.write_all([(x, store)])
 
-    def _iteration(
-        self,
-        op: Scan,
-        t: Index,
-        consts: Sequence[Tensor],
-        memories: Sequence[Memory],
-        xs: Sequence[Tensor],
-        stacks: Sequence[Memory],
-    ) -> None:
-        """Write iteration `t` of a scan."""
-        code = self.body.code
-        slices = [self._slice(x, t) for x in xs]
-        carry = [self.body.read(memory) for memory in memories]
-        outputs = self.emit_body(memories, op.body.program, [*consts, *carry, *slices])
-
-        def stacking(stack: Memory) -> Store:
-            shape, dtype = stack.spec.shape[1:], stack.spec.dtype
-
-            def store(index: tuple[Index, ...], value: Element) -> None:
-                offset = code.add(code.scaled(t, prod(shape)), code.ravel_index(index, shape))
-                code.store(value, stack.pointer, offset, dtype)
-
-            return store
-
-        count = len(memories)
-        stacked = [(y, stacking(stack)) for y, stack in zip(outputs[count:], stacks, strict=True)]
-        self.store_carry(outputs[:count], memories, stacked)
-
-    def _slice(self, x: Tensor, t: Index) -> Tensor:
-        spec = TensorSpec.of(x.spec.shape[1:], x.spec.dtype)
-        return Tensor(
-            spec, lambda index: self.body.at(x, (t, *index)), x.reads, is_cheap=x.is_cheap
-        )
-
     def iterate(
         self,
         op: Scan,
@@ -270,14 +236,31 @@ class Emitter:
         stacks: Sequence[Memory],
     ) -> None:
         """Write the loop of a scan."""
-        code = self.body.code
+        body, code, count = self.body, self.body.code, len(memories)
 
-        def body(i: Index) -> None:
+        def slice_of(x: Tensor, t: Index) -> Tensor:
+            spec = TensorSpec.of(x.spec.shape[1:], x.spec.dtype)
+            return Tensor(spec, lambda i: body.at(x, (t, *i)), x.reads, is_cheap=x.is_cheap)
+
+        def stacking(stack: Memory, t: Index) -> Store:
+            shape, dtype = stack.spec.shape[1:], stack.spec.dtype
+
+            def store(index: tuple[Index, ...], value: Element) -> None:
+                offset = code.add(code.scaled(t, prod(shape)), code.ravel_index(index, shape))
+                code.store(value, stack.pointer, offset, dtype)
+
+            return store
+
+        def iteration(i: Index) -> None:
             t = code.add(code.scaled(i, -1), op.length - 1) if op.reverse else i
             with code.scope(), code.repeated():
-                self._iteration(op, t, consts, memories, xs, stacks)
+                inputs = [*consts, *map(body.read, memories), *[slice_of(x, t) for x in xs]]
+                outputs = self.emit_body(memories, op.body.program, inputs)
+                stores = [stacking(stack, t) for stack in stacks]
+                stacked = list(zip(outputs[count:], stores, strict=True))
+                self.store_carry(outputs[:count], memories, stacked)
 
-        python_calls.counted_loop(code, op.length, body)
+        python_calls.counted_loop(code, op.length, iteration)
 
     def scan(self, op: Scan, operands: Tensors) -> list[Tensor]:
         """Write an inner scan and return its results."""
@@ -292,31 +275,27 @@ class Emitter:
         self.iterate(op, ready[:n], memories, ready[first:], stacks)
         return [body.stored(memory) for memory in (*memories, *stacks)]
 
-    def while_condition(
-        self, op: While, consts: Sequence[Tensor], memories: Sequence[Memory]
-    ) -> str:
-        """Write the condition of a while loop and return it."""
-        carry = [self.body.read(memory) for memory in memories]
-        (more,) = self.emit_body((), op.cond.program, [*consts, *carry])
-        return self.body.at(more)
+    def repeat(self, op: While, consts: Sequence[Tensor], memories: Sequence[Memory]) -> None:
+        """Write the loop of a while loop."""
+        read, code = self.body.read, self.body.code
 
-    def while_body(self, op: While, consts: Sequence[Tensor], memories: Sequence[Memory]) -> None:
-        """Write the body of a while loop."""
-        carry = [self.body.read(memory) for memory in memories]
-        with self.body.code.repeated():
-            outputs = self.emit_body(memories, op.body.program, [*consts, *carry])
-            self.store_carry(outputs, memories)
+        def condition() -> str:
+            (more,) = self.emit_body((), op.cond.program, [*consts, *map(read, memories)])
+            return self.body.at(more)
+
+        def body() -> None:
+            with code.repeated():
+                inputs = [*consts, *map(read, memories)]
+                self.store_carry(self.emit_body(memories, op.body.program, inputs), memories)
+
+        python_calls.while_loop(code, condition, body)
 
     def while_(self, op: While, operands: Tensors) -> list[Tensor]:
         """Write an inner while loop and return its results."""
         body, n = self.body, op.num_consts
         ready = [x if x.is_cheap else body.materialised(x) for x in operands]
         memories = self.init_carry(ready[n:])
-        python_calls.while_loop(
-            body.code,
-            lambda: self.while_condition(op, ready[:n], memories),
-            lambda: self.while_body(op, ready[:n], memories),
-        )
+        self.repeat(op, ready[:n], memories)
         return [body.stored(memory) for memory in memories]
 
     def cond(self, op: Cond, operands: Tensors, types: Specs) -> list[Tensor]:

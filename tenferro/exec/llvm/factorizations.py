@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from math import prod
 
-from tenferro.exec.llvm import blas
 from tenferro.exec.llvm import column_major as cm
 from tenferro.exec.llvm.code import Element, Index, literal
 from tenferro.exec.llvm.elementwise import select
@@ -15,29 +13,10 @@ from tenferro.ops.structural import Triu
 from tenferro.program import Routine
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["eigh", "geqrf", "getrf", "householder_product", "qr", "svd"]
+__all__ = ["eigh", "geqrf", "householder_product", "qr", "svd"]
 
 BLOCK = 32
 """Block size of LAPACK's Householder routines, in columns."""
-
-
-def getrf(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
-    """Return L and U in one matrix, one-based pivots, and the status, which reports a zero pivot."""
-    (a,), (y, *others), code = operands, types, body.code
-    *batch, m, n = y.shape
-    packed = cm.to_column_major(body, a)
-    pivots, info = (body.memory(spec) for spec in others)
-
-    def factorize(number: Index) -> None:
-        own_pivots = cm.vector_pointer(code, pivots, number, min(m, n))
-        cm.call_getrf(code, packed, number, own_pivots, cm.vector_pointer(code, info, number, 1))
-
-    code.loop(prod(batch), factorize)
-    return [
-        body.copied(cm.from_column_major(body, packed, y)),
-        body.stored(pivots),
-        body.stored(info),
-    ]
 
 
 def geqrf(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
@@ -94,15 +73,9 @@ def eigh(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     work = _workspace(body, dtype, 1 + 6 * n + 2 * n * n)
     rwork = _workspace(body, dtype.real, 1 + 5 * n + 2 * n * n) if dtype.is_complex else []
     iwork = _workspace(body, DType.I32, 3 + 5 * n)
-
-    def evd(number: Index) -> None:
-        matrix = cm.matrix_pointer(code, matrices, number)
-        w = cm.vector_pointer(code, values, number, n)
-        arguments = jobz, "L", n, matrix, n, w, *work, *rwork, *iwork, info
-        name = "heevd" if dtype.is_complex else "syevd"
-        blas.call(code, dtype, name, arguments, 10 * n**3)
-
-    _for_each_finite(body, matrices, evd, info, [values, matrices][: len(types)])
+    arguments = jobz, "L", n, matrices, n, values, *work, *rwork, *iwork, info
+    name, results = "heevd" if dtype.is_complex else "syevd", [values, matrices][: len(types)]
+    cm.call_each(body, name, matrices, arguments, 10 * n**3, results, needs_finite=True)
     vectors = [body.copied(cm.from_column_major(body, matrices, y)) for y in types[1:]]
     return [body.stored(values), *vectors]
 
@@ -129,16 +102,11 @@ def svd(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     )
     iwork = _workspace(body, DType.I32, 8 * small)
 
-    def gesdd(number: Index) -> None:
-        own = number if op.vectors else 0
-        matrix = cm.matrix_pointer(code, matrices, number)
-        s = cm.vector_pointer(code, values, number, small)
-        left, right = cm.matrix_pointer(code, u, own), cm.matrix_pointer(code, v, own)
-        works = *work, *(rwork[:1] if dtype.is_complex else []), iwork[0]
-        arguments = jobz, m, n, matrix, m, s, left, m, right, v_rows, *works, info
-        blas.call(code, dtype, "gesdd", arguments, 20 * small * small * large)
-
-    _for_each_finite(body, matrices, gesdd, info, [values, u, v][: len(types)])
+    left, right = (u, v) if op.vectors else (u.pointer, v.pointer)
+    works = *work, *(rwork[:1] if dtype.is_complex else []), iwork[0]
+    arguments = jobz, m, n, matrices, m, values, left, m, right, v_rows, *works, info
+    work, results = 20 * small * small * large, [values, u, v][: len(types)]
+    cm.call_each(body, "gesdd", matrices, arguments, work, results, needs_finite=True)
     if not op.vectors:
         return [body.stored(values)]
     factors = [
@@ -150,59 +118,23 @@ def svd(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
 def _householder_qr(body: Body, a: Tensor, spec: TensorSpec) -> tuple[Memory, Memory]:
     """Return the column-major matrices that geqrf has factorized, and the factors of the reflections."""
     code, dtype = body.code, a.spec.dtype
-    *batch, m, n = a.spec.shape
-    packed, factors, info = cm.to_column_major(body, a), body.memory(spec), code.alloca("i32")
-    work = _workspace(body, dtype, BLOCK * n)
-
-    def geqrf_call(number: Index) -> None:
-        matrix = cm.matrix_pointer(code, packed, number)
-        tau = cm.vector_pointer(code, factors, number, min(m, n))
-        arguments = m, n, matrix, m, tau, *work, info
-        blas.call(code, dtype, "geqrf", arguments, 2 * m * n * n)
-
-    code.loop(prod(batch), geqrf_call)
+    *_, m, n = a.spec.shape
+    packed, factors = cm.to_column_major(body, a), body.memory(spec)
+    arguments = m, n, packed, m, factors, *_workspace(body, dtype, BLOCK * n), code.alloca("i32")
+    cm.call_each(body, "geqrf", packed, arguments, 2 * m * n * n)
     return packed, factors
 
 
 def _form_q(body: Body, q: Memory, factors: Memory) -> None:
     """Overwrite the Householder vectors in the columns of q with the product of the reflections."""
     code, dtype = body.code, q.spec.dtype
-    count, columns, m = q.spec.shape
-    k = factors.spec.shape[-1]
-    info, work = code.alloca("i32"), _workspace(body, dtype, BLOCK * columns)
+    _, columns, m = q.spec.shape
+    k, work = factors.spec.shape[-1], _workspace(body, dtype, BLOCK * columns)
+    arguments = m, columns, k, q, m, factors, *work, code.alloca("i32")
     name = "ungqr" if dtype.is_complex else "orgqr"
-
-    def gqr_call(number: Index) -> None:
-        matrix = cm.matrix_pointer(code, q, number)
-        tau = cm.vector_pointer(code, factors, number, k)
-        arguments = m, columns, k, matrix, m, tau, *work, info
-        blas.call(code, dtype, name, arguments, 4 * m * columns * k)
-
-    code.loop(count, gqr_call)
+    cm.call_each(body, name, q, arguments, 4 * m * columns * k)
 
 
 def _workspace(body: Body, dtype: DType, size: int) -> list[int | str]:
     """Return the pointers to a workspace and to its size."""
     return [body.memory(TensorSpec.of((size,), dtype)).pointer, size]
-
-
-def _for_each_finite(
-    body: Body,
-    matrices: Memory,
-    routine: Callable[[Index], None],
-    info: str,
-    memories: Sequence[Memory],
-) -> None:
-    """Call a routine for each finite matrix of a batch; results are NaN for other matrices and where the routine
-    fails.
-
-    LAPACK may not terminate on matrices that are not finite.
-    """
-    code, count = body.code, matrices.spec.shape[0]
-
-    def member(number: Index) -> None:
-        code.store_value(1, info, "i32")
-        code.branch(cm.is_finite(code, matrices, number), lambda: routine(number), lambda: None)
-        cm.fill_if_failed(code, info, memories, number, count)
-
-    code.loop(count, member)

@@ -18,10 +18,10 @@ from tenferro.exec.llvm.code import Code, Element, Index, literal
 from tenferro.exec.llvm.control import Emitter
 from tenferro.exec.llvm.folding import BLOCK_TERMS, INTERLEAVE, MIN_INTERLEAVED_TERMS, alloca_scalar
 from tenferro.exec.llvm.ir import Module, Value
-from tenferro.exec.llvm.link import Linker
+from tenferro.exec.llvm.link import LinkedFunction, Linker, Processor
 from tenferro.exec.llvm.python_calls import define_function
 from tenferro.exec.llvm.reduction import COMBINERS
-from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor
+from tenferro.exec.llvm.tensor import Body, Memory
 from tenferro.exec.runtime.threads import SERIAL
 from tenferro.exec.schedule import ExecInstruction, InPlace
 from tenferro.facts import Fact
@@ -38,7 +38,7 @@ KIND = "fused group"
 """Name of attempts in the log."""
 
 
-class CompiledGroup(FusedFunction):
+class CompiledGroup(FusedFunction, LinkedFunction):
     """Fused group as a compiled function of whole arrays.
 
     Threads run different tiles. A row's value depends neither on tiles nor on threads. A reduction over rows combines
@@ -53,12 +53,10 @@ class CompiledGroup(FusedFunction):
 
     def __init__(self, step: ExecInstruction, body: Callable[..., Any], linker: Linker) -> None:
         assert step.fused is not None
-        super().__init__(step.fused, body, step.kernels.resources)
-        self.step, self.linker = step, linker
-        self.remark = "compiled"
+        FusedFunction.__init__(self, step.fused, body, step.kernels.resources)
         with linker.log.attempt(KIND):
-            self.module, self.scratch_bytes, self._work = self._written()
-        self._function: Callable[..., Any] | None = None
+            module, self.scratch_bytes, self.work = _written(step, linker.processor)
+        LinkedFunction.__init__(self, KIND, module, linker)
         self._strides = [
             tuple([step * spec.dtype.itemsize for step in layout.strides])
             for layout, spec in zip(self.tiling.operands, self.op.body.input_types, strict=True)
@@ -68,7 +66,7 @@ class CompiledGroup(FusedFunction):
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
         """Return the results, then the totals; see `FusedFunction`."""
-        function = self._function or self._linked()
+        function = self._function or self.linked(self.work)
         if function is None:
             return super().__call__(*arrays, into=into)
         op, tiling = self.op, self.tiling
@@ -95,22 +93,6 @@ class CompiledGroup(FusedFunction):
             return self._rows(x)
         return arranged(x, layout)
 
-    def _linked(self) -> Callable[..., Any] | None:
-        """Compile and link the function for this call, the first one without LLVM's passes if it is short.
-
-        Returns:
-            None if LLVM fails.
-        """
-        try:
-            baseline = self.linker.baseline(KIND, self.module, self._work)
-            if baseline is not None:
-                return baseline
-            self._function = self.linker.function(KIND, self.module)
-            self.module = self.module.printed()
-        except NotCompiledError as error:
-            self.remark = f"interpreted: {error.text()}"
-        return self._function
-
     def _compute(
         self, function: Callable[..., Any], pointers: Sequence[int], totals: Sequence[Any]
     ) -> None:
@@ -126,21 +108,22 @@ class CompiledGroup(FusedFunction):
 
         self.workers.parallel_for(run, self.tiling.rows, height)
 
-    def _written(self) -> tuple[Module, int, int | None]:
-        """Return the module, its scratch memory in bytes, and the estimated work of all rows.
 
-        The work is None if LLVM's passes determine the order of a sum.
-        """
-        code = self.linker.processor.code()
-        body = Body(code)
-        writer = _Writer(self.step, code, body)
-        with code.times(prod(self.op.shape[:1])):
-            writer.write()
-        names = [*writer.names, *writer.partials, "%scratch"]
-        define_function(code, names, ("%start", "%stop"), "rows")
-        totals = zip(writer.totals, self.op.totals, strict=True)
-        is_ordered = not any([_is_reassociated(op, spec) for op, spec in totals])
-        return code.module(), body.scratch_bytes, code.work if is_ordered else None
+def _written(step: ExecInstruction, processor: Processor) -> tuple[Module, int, int | None]:
+    """Return a group's module, its scratch memory in bytes, and the estimated work of all rows.
+
+    The work is None if LLVM's passes determine the order of a sum.
+    """
+    code = processor.code()
+    body = Body(code)
+    writer = _Writer(step, code, body)
+    with code.times(prod(writer.op.shape[:1])):
+        writer.write()
+    names = [*writer.names, *writer.partials, "%scratch"]
+    define_function(code, names, ("%start", "%stop"), "rows")
+    totals = zip(writer.totals, writer.op.totals, strict=True)
+    is_ordered = not any([_is_reassociated(op, spec) for op, spec in totals])
+    return code.module(), body.scratch_bytes, code.work if is_ordered else None
 
 
 def _is_reassociated(op: Any, total: TensorSpec) -> bool:
@@ -290,29 +273,28 @@ class _Writer:
         body = self.body
         constants = self.op.body.constants.values()
         count = len(self.program.input_slots) - len(constants)
-        views = [self._view(number, index) for number in range(len(self.layouts))]
-        inputs = [self._read(view, number) for number, view in enumerate(views[:count])]
+        types = [*self.program.input_specs[:count], *self.program.output_specs]
+        rows = [
+            self._row_memory(pointer, layout, spec, index)
+            for pointer, layout, spec in zip(self.pointers, self.layouts, types, strict=False)
+        ]
+        inputs = [body.stored(row) for row in rows[:count]]
         specs = self.program.input_specs[count:]
         numbers = [
             body.filled(spec, x.flat[0].item()) for spec, x in zip(specs, constants, strict=True)
         ]
         outputs = self.emitter.emit(self.program, [*inputs, *numbers])
-        stores = [
-            self._storing(view, pointer, y.spec.dtype)
-            for y, view, pointer in zip(outputs, views[count:], self.pointers[count:], strict=False)
-        ]
+        stores = [body.storing(row) for row in rows[count:]]
         totals = zip(self.totals, partials, strict=True)
         stores += [partial(self._combine, op, total) for op, total in totals]
         body.write_all(list(zip(outputs, stores, strict=True)))
 
-    def _storing(self, view: tuple[Index, Layout], pointer: str, dtype: DType) -> Store:
-        """Return the writer of an element of a row."""
-        offset, layout = view
-
-        def store(at: tuple[Index, ...], value: Any) -> None:
-            self.code.store(value, pointer, self._offset(offset, layout, at), dtype)
-
-        return store
+    def _row_memory(
+        self, pointer: str, layout: Layout, spec: TensorSpec, index: tuple[Index, ...]
+    ) -> Memory:
+        """Return the memory of a row of an array."""
+        offset = self.body.offset(Memory(pointer, spec, layout.strides), index)
+        return Memory(pointer, spec, layout.strides[len(index) :], offset)
 
     def _combine(self, op: Any, total: Memory, at: tuple[Index, ...], value: Any) -> None:
         code, spec = self.code, total.spec
@@ -321,24 +303,3 @@ class _Writer:
         combine = _reassociated_sum if _is_reassociated(op, spec) else COMBINERS[op.combiner]
         value = combine(code, op, spec.dtype, [old, value])
         code.store(value, total.pointer, offset, spec.dtype)
-
-    def _view(self, number: int, index: tuple[Index, ...]) -> tuple[Index, Layout]:
-        """Return the offset of a row of an array, and the layout of the row."""
-        layout, lead = self.layouts[number], len(index)
-        return self._offset(0, layout, index), Layout(layout.shape[lead:], layout.strides[lead:])
-
-    def _offset(self, offset: Index, layout: Layout, index: Sequence[Index]) -> Index:
-        for i, stride in zip(index, layout.strides, strict=False):  # because scalars have no rows
-            offset = self.code.add(offset, self.code.scaled(i, stride))
-        return offset
-
-    def _read(self, view: tuple[Index, Layout], number: int) -> Tensor:
-        """Return a row of an operand."""
-        offset, layout = view
-        spec = self.program.input_specs[number]
-        memory = Memory(self.pointers[number], spec)
-
-        def element(index: tuple[Index, ...]) -> Any:
-            return self.code.load(memory.pointer, self._offset(offset, layout, index), spec.dtype)
-
-        return Tensor(spec, element, frozenset([memory]), is_cheap=True)

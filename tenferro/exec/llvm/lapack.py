@@ -7,7 +7,6 @@ row-major, as the transpose of what LAPACK sees.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from tenferro.exec.llvm import blas
 from tenferro.exec.llvm import column_major as cm
@@ -15,51 +14,55 @@ from tenferro.exec.llvm.code import Element, Index, literal
 from tenferro.exec.llvm.elementwise import select
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor, Tensors
 from tenferro.program import Routine
-from tenferro.types import DType
+from tenferro.types import DType, TensorSpec
 
-__all__ = ["cholesky", "lu", "lu_solve", "solve", "triangular_solve"]
+__all__ = ["cholesky", "getrf", "lu", "lu_solve", "solve", "triangular_solve"]
 
 
 def solve(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     """Solve A X = B by gesv; NaN where a matrix is singular."""
     (a, b), (y,), code = operands, types, body.code
-    *batch, n, columns = y.shape
+    *_, n, columns = y.shape
     matrices, x = cm.to_column_major(body, a, op.transpose), cm.to_column_major(body, b)
-    pivots, info, count = code.alloca("i32", n), code.alloca("i32"), prod(batch)
-
-    def solve_member(number: Index) -> None:
-        matrix, right = (cm.matrix_pointer(code, each, number) for each in (matrices, x))
-        arguments = n, columns, matrix, n, pivots, right, n, info
-        blas.call(code, y.dtype, "gesv", arguments, n * n * (n + columns))
-        cm.fill_if_failed(code, info, [x], number, count)
-
-    code.loop(count, solve_member)
+    arguments = n, columns, matrices, n, code.alloca("i32", n), x, n, code.alloca("i32")
+    cm.call_each(body, "gesv", matrices, arguments, n * n * (n + columns), [x])
     return [body.copied(cm.from_column_major(body, x, y))]
+
+
+def getrf(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
+    """Return L and U in one matrix, one-based pivots, and the status, which reports a zero pivot."""
+    (a,), (y, *others) = operands, types
+    *_, m, n = y.shape
+    packed = cm.to_column_major(body, a)
+    pivots, info = (body.memory(spec) for spec in others)
+    cm.call_each(body, "getrf", packed, (m, n, packed, m, pivots, info), m * n * n)
+    factors = body.copied(cm.from_column_major(body, packed, y))
+    return [factors, body.stored(pivots), body.stored(info)]
 
 
 def lu(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     """Return L and U in one matrix, and the pivots as a permutation, by getrf."""
-    (a,), (y, order), code = operands, types, body.code
+    (y, _), code, perm = types, body.code, body.memory(types[1])
     *batch, m, n = y.shape
-    packed, perm = cm.to_column_major(body, a), body.memory(order)
-    pivots, info = code.alloca("i32", min(m, n)), code.alloca("i32")
+    k = min(m, n)
+    specs = [TensorSpec.of(shape, DType.I32) for shape in ((*batch, k), batch)]
+    factors, pivots, _ = getrf(body, op, operands, [y, *specs])
 
-    def factorize(number: Index) -> None:
-        cm.call_getrf(code, packed, number, pivots, info)
-        start = code.scaled(number, m)
+    def permute(index: tuple[Index, ...]) -> None:
+        start = code.scaled(code.ravel_index(index, batch), m)
 
         def swap(i: Index) -> None:
-            pivot = code.cast("sext", code.load(pivots, i, DType.I32), "i64")
+            pivot = code.cast("sext", body.at(pivots, (*index, i)), "i64")
             here, there = (code.add(start, offset) for offset in (i, code.add(pivot, -1)))
             values = [code.load(perm.pointer, offset, DType.I64) for offset in (here, there)]
             code.store(values[1], perm.pointer, here, DType.I64)
             code.store(values[0], perm.pointer, there, DType.I64)
 
         code.loop(m, lambda i: code.store(i, perm.pointer, code.add(start, i), DType.I64))
-        code.loop(min(m, n), swap)
+        code.loop(k, swap)
 
-    code.loop(prod(batch), factorize)
-    return [body.copied(cm.from_column_major(body, packed, y)), body.stored(perm)]
+    code.loops(batch, permute)
+    return [factors, body.stored(perm)]
 
 
 def triangular_solve(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
@@ -108,16 +111,9 @@ def cholesky(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensor
     LAPACK sees the transpose: A^T = U^H U with L = U^T.
     """
     (a,), (y,), code = operands, types, body.code
-    *batch, n, _ = y.shape
-    info, count = code.alloca("i32"), prod(batch)
+    n = y.shape[-1]
     x = body.copy(Tensor(y, lambda index: cm.hermitian_part(body, a, index), a.reads))
-
-    def factorize(number: Index) -> None:
-        arguments = "U", n, cm.matrix_pointer(code, x, number), n, info
-        blas.call(code, y.dtype, "potrf", arguments, n**3)
-        cm.fill_if_failed(code, info, [x], number, count)
-
-    code.loop(count, factorize)
+    cm.call_each(body, "potrf", x, ("U", n, x, n, code.alloca("i32")), n**3, [x])
     factors = body.stored(x)
 
     def lower(index: tuple[Index, ...]) -> Element:
@@ -129,14 +125,8 @@ def cholesky(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensor
 
 def _solve_in_place(body: Body, op: Routine, a: Memory, x: Memory) -> None:
     """Overwrite x = B with the solution of op(A) X = B; both are row-major, so that LAPACK sees X^T op(A)^T = B^T."""
-    code, dtype = body.code, x.spec.dtype
-    *batch, n, columns = x.spec.shape
-
-    def solve_member(number: Index) -> None:
-        options = "R", "U" if op.lower else "L", op.transpose, "U" if op.unit_diagonal else "N"
-        one = blas.number(code, 1, dtype)
-        matrix, right = (cm.matrix_pointer(code, y, number) for y in (a, x))
-        arguments = *options, columns, n, one, matrix, n, right, columns
-        blas.call(code, dtype, "trsm", arguments, n * n * columns)
-
-    code.loop(prod(batch), solve_member)
+    *_, n, columns = x.spec.shape
+    options = "R", "U" if op.lower else "L", op.transpose, "U" if op.unit_diagonal else "N"
+    one = blas.number(body.code, 1, x.spec.dtype)
+    arguments = *options, columns, n, one, a, n, x, columns
+    cm.call_each(body, "trsm", x, arguments, n * n * columns)

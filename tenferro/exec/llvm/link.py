@@ -22,7 +22,9 @@ from tenferro.exec.llvm.code import Code
 from tenferro.exec.llvm.ir import Module
 from tenferro.program import BoundedCache
 
-__all__ = ["Linker", "Processor", "is_installed", "optimised_module", "processor"]
+__all__ = [
+    "LinkedFunction", "Linker", "Processor", "is_installed", "optimised_module", "processor"
+]  # fmt: skip
 
 PASS_TIME, PASS_TIME_PER_LINE = 5e6, 100e3
 """Estimated time of LLVM's passes and of each line of text in them, in nanoseconds."""
@@ -260,6 +262,41 @@ class Linker:
             with suppress(NotCompiledError), self.log.attempt("function for the cache folder"):
                 cache.store(key, code)
         return code
+
+
+class LinkedFunction:
+    """Function `@f` of a module, linked at its first call.
+
+    Args:
+        kind: name of the attempts in the log.
+
+    Attributes:
+        module: the module; as text once it is compiled by all passes.
+        remark: remark beside the step in the printed schedule.
+    """
+
+    def __init__(self, kind: str, module: Module, linker: Linker) -> None:
+        self.kind, self.module, self.linker = kind, module, linker
+        self.remark, self._has_failed = "compiled", False
+        self._function: Callable[..., int | None] | None = None
+
+    def linked(self, work: int | None = None) -> Callable[..., int | None] | None:
+        """Return the function for one call; None if LLVM fails.
+
+        Args:
+            work: estimated number of instructions of the call, which does not wait for LLVM's passes if it is short;
+                None if it has to wait.
+        """
+        if self._function is None and not self._has_failed:
+            try:
+                baseline = self.linker.baseline(self.kind, self.module, work)
+                if baseline is not None:
+                    return baseline
+                self._function = self.linker.function(self.kind, self.module)
+                self.module = self.module.printed()
+            except NotCompiledError as error:
+                self._has_failed, self.remark = True, f"interpreted: {error.text()}"
+        return self._function
 
 
 def _compiled(module: Module, machine: Any, is_optimised: bool = True) -> bytes:

@@ -9,7 +9,7 @@ from tenferro.costs import MIN_COMPILED_LOOP_COST, estimated_cost
 from tenferro.dims import GuardLog
 from tenferro.errors import TenferroError
 from tenferro.exec.attempts import NotCompiledError
-from tenferro.exec.llvm import python_calls, strip_loop
+from tenferro.exec.llvm import strip_loop
 from tenferro.exec.llvm.compiled import (
     CompiledFunction,
     Interpreted,
@@ -69,17 +69,18 @@ def compiled_loop(
             strips = strip_mine(op, inputs)
             if strips is not None:
                 written = strip_loop.written_strip(strips, inputs, linker.processor)
-                remark = f"compiled in {len(strips.starts)} strips of {strips.width}"
-                return strip_loop.StripFunction(
+                function = CompiledFunction(
                     strip_loop.KIND,
                     written,
                     strips.types,
-                    strips.starts,
-                    kernels,
+                    slice(0, 0),
+                    kernels.resources,
                     linker,
                     interpreted,
-                    remark,
+                    strips.starts,
                 )
+                function.remark = f"compiled in {len(strips.starts)} strips of {strips.width}"
+                return function
     with log.attempt(LOOP):
         written = written_loop(op, inputs, kernels, linker.processor)
         outputs = op.output_types(tuple(inputs), GuardLog())
@@ -135,11 +136,7 @@ def written_loop(
         emitter.iterate(op, consts, carry, [body.stored(x) for x in xs], stacks)
     else:
         carry, stacks = memories[n:], []
-        python_calls.while_loop(
-            code,
-            lambda: emitter.while_condition(op, consts, carry),
-            lambda: emitter.while_body(op, consts, carry),
-        )
+        emitter.repeat(op, consts, carry)
     code.ret(0)
     lines = len(code.region)
     if lines > MAX_TEXT_LINES:

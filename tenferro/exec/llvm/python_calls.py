@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tenferro.exec.llvm import array_function
-from tenferro.exec.llvm.code import Code, Index
-from tenferro.exec.llvm.ir import Declaration, Instruction, Value
+from tenferro.exec.llvm.code import Code, Index, typed_arguments
+from tenferro.exec.llvm.ir import Declaration, Function, Instruction, Value
 
 __all__ = ["CHUNK_WORK", "FAILED", "check_signals", "counted_loop", "define_function", "while_loop"]
 
@@ -24,21 +24,31 @@ CHUNK_WORK = 10_000_000
 def define_function(
     code: Code, pointers: Sequence[str], numbers: Sequence[str], name: str, releases: bool = True
 ) -> None:
-    """End the current function, of pointers and integers, and define `@f`, which calls it.
+    """End the current function, of pointers and integers, and define `@f`, which unpacks its arguments and calls it.
 
     Args:
         releases: whether to release the interpreter's lock meanwhile.
     """
     code.define(name, pointers, numbers)
-    before: list[Instruction] = []
-    after: list[Instruction] = []
+    part, arguments, status = Code(), Value("%arguments", "ptr"), Value("%status", "i64")
+    for position, x in enumerate(typed_arguments(pointers, numbers)):
+        at, operands = Value(f"{x}.at", "ptr"), (arguments, Value(position, "i64"))
+        part.append(Instruction("getelementptr", operands, at, "i64"))
+        part.append(Instruction("load", (at,), x, x.type))
+    thread, save, restore = Value("%thread", "ptr"), "PyEval_SaveThread", "PyEval_RestoreThread"
     if releases:
-        thread, save, restore = Value("%thread", "ptr"), "PyEval_SaveThread", "PyEval_RestoreThread"
         code.declared[save] = Declaration(save, "ptr", ())
         code.declared[restore] = Declaration(restore, "void", ("ptr",))
-        before.append(Instruction("call", (Value(f"@{save}", "ptr"),), thread, "ptr"))
-        after.append(Instruction("call", (Value(f"@{restore}", "ptr"), thread), type="void"))
-    array_function.define_entry(code, name, pointers, numbers, before, after)
+        part.append(Instruction("call", (Value(f"@{save}", "ptr"),), thread, "ptr"))
+    for area, offset in code.areas.items():
+        operands = Value("%scratch", "ptr"), Value(offset, "i64")
+        part.append(Instruction("getelementptr", operands, Value(area, "ptr"), "i8"))
+    operands = Value(f"@{name}", "ptr"), *typed_arguments((*pointers, *code.areas), numbers)
+    part.append(Instruction("call", operands, status, "i64"))
+    if releases:
+        part.append(Instruction("call", (Value(f"@{restore}", "ptr"), thread), type="void"))
+    part.ret(status)
+    code.functions["f"] = Function("f", "i64", (arguments,), part.region)
 
 
 def check_signals(code: Code) -> None:
@@ -48,42 +58,20 @@ def check_signals(code: Code) -> None:
 
 
 def counted_loop(code: Code, count: int, body: Callable[[Index], None]) -> None:
-    """Write a loop over 0, 1, .. count - 1, in chunks with a check for signals after each if it is long."""
-    if count <= 1:
-        code.loop(count, body)
-        return
-    head, end = code.name("chunk"), code.name("chunked")
-    start, size = code.name("start", "i64"), code.name("size", "i64")
-    before, work = code.block, code.work
-    code.br(head)
-    code.label(head)
-    outer, code.region = code.region, []
-    with code.times(count):
-        code.loop(size, lambda i: body(code.add(i, start)))
-    work = code.work - work
-    chunk, code.region = code.region, outer
-    total, zero = Value(count, "i64"), Value(0, "i64")
-    if work <= CHUNK_WORK:
-        code.region += [
-            Instruction("add", (zero, zero), start), Instruction("add", (zero, total), size), *chunk,
-        ]  # fmt: skip
-        return
-    iterations = Value(max(1, CHUNK_WORK * count // work), "i64")
-    left, is_short = Value(f"{start}.left", "i64"), Value(f"{start}.short", "i1")
-    following = code.name("v", "i64")
-    phi = Instruction("phi", (zero, following), start, "i64")
-    code.region += [
-        phi,
-        Instruction("sub", (total, start), left, flags="nsw"),
-        Instruction("icmp", (left, iterations), is_short, flags="slt"),
-        Instruction("select", (is_short, left, iterations), size),
-        *chunk,
-    ]
-    code.append(Instruction("add", (start, size), following, flags="nsw"))
-    check_signals(code)
-    phi.labels = before, code.block
-    code.br(head, end, condition=code.icmp("slt", following, count))
-    code.label(end)
+    """Write a loop over 0, 1, .. count - 1, with a check for signals after each chunk if it is long."""
+
+    def iteration(i: Index) -> None:
+        work = code.work
+        body(i)
+        work = (code.work - work) // code.frequency
+        if work * count > CHUNK_WORK:
+            # A power of two, so that no other variable counts iterations.
+            size = 1 << max(0, (CHUNK_WORK // work).bit_length() - 1)
+            rest = code.value("and", i, size - 1, type="i64")
+            is_end = code.icmp("eq", rest, size - 1)
+            code.branch(is_end, lambda: check_signals(code), lambda: None)
+
+    code.loop(count, iteration)
 
 
 def while_loop(code: Code, condition: Callable[[], str], body: Callable[[], None]) -> None:

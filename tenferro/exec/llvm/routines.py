@@ -44,7 +44,7 @@ def matrix_routine(write: Write) -> RowOf:
 
 
 _MATRIX_ROUTINES: Sequence[Write] = (
-    lapack.cholesky, lapack.lu, lapack.lu_solve, lapack.solve, lapack.triangular_solve, factorizations.getrf,
+    lapack.cholesky, lapack.lu, lapack.lu_solve, lapack.solve, lapack.triangular_solve, lapack.getrf,
     factorizations.geqrf, factorizations.householder_product, factorizations.qr, factorizations.eigh, factorizations.svd,
 )  # fmt: skip
 _ROWS: Mapping[str, RowOf] = dict(

@@ -1,36 +1,23 @@
-"""Strip-mined loops: their text, and their run on the executor's threads.
+"""Text of strip-mined loops.
 
 If the width does not divide the extent, the last strip overlaps the one before, and recomputes its results.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
 
 from tenferro.exec.attempts import NotCompiledError
+from tenferro.exec.layout import row_major
 from tenferro.exec.llvm import python_calls
-from tenferro.exec.llvm.code import Index
-from tenferro.exec.llvm.compiled import (
-    CompiledFunction,
-    Interpreted,
-    WrittenFunction,
-    allocate_results,
-    as_contiguous,
-    written_function,
-)
+from tenferro.exec.llvm.compiled import WrittenFunction, written_function
 from tenferro.exec.llvm.control import Emitter
-from tenferro.exec.llvm.link import Linker, Processor
+from tenferro.exec.llvm.link import Processor
 from tenferro.exec.llvm.strip_mining import StripMinedScan, strip_spec
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor
 from tenferro.types import TensorSpec
 
-if TYPE_CHECKING:
-    from tenferro.exec.plan.bind import Binder
-
-__all__ = ["StripFunction", "written_strip"]
+__all__ = ["KIND", "written_strip"]
 
 KIND = "loop of strips"
 """Name of attempts in the log."""
@@ -66,13 +53,8 @@ def written_strip(strips: StripMinedScan, inputs: Specs, processor: Processor) -
         if axis is None:
             return body.read(memory) if not lead else body.stored(memory)
         shape = strip_spec(spec, strips.width, lead + axis)
-        if lead + axis == 0:
-            return body.stored(Memory(memory.pointer, shape))
-
-        def element(index: tuple[Index, ...]) -> Any:
-            return code.load(memory.pointer, code.ravel_index(index, spec.shape), spec.dtype)
-
-        return Tensor(shape, element, frozenset([memory]), is_cheap=True)
+        strides = row_major(spec.shape).strides if lead + axis else None
+        return body.stored(Memory(memory.pointer, shape, strides))
 
     consts = [read(*operand) for operand in operands[: op.num_consts]]
     local = emitter.init_carry(
@@ -92,56 +74,3 @@ def written_strip(strips: StripMinedScan, inputs: Specs, processor: Processor) -
         body.write_all([(body.stored(own), body.storing(end))])
     code.ret(0)
     return written_function(body, "loop", [*names, *results], ["%start"], calls=len(strips.starts))
-
-
-class StripFunction(CompiledFunction):
-    """Function of operands that runs strip by strip on the executor's threads, and allocates its results.
-
-    Args:
-        starts: first index of each strip.
-        remark: remark beside the step in the printed schedule.
-    """
-
-    def __init__(
-        self,
-        kind: str,
-        written: WrittenFunction,
-        outputs: Sequence[TensorSpec],
-        starts: Sequence[int],
-        kernels: Binder,
-        linker: Linker,
-        interpreted: Interpreted,
-        remark: str,
-    ) -> None:
-        super().__init__(
-            kind, written, outputs, slice(0, 0), kernels.resources, linker, interpreted
-        )
-        self.starts, self.workers, self.remark = starts, kernels.resources.workers, remark
-
-    def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
-        """Return the results.
-
-        Args:
-            into: buffer of each result, or None for a new one.
-        """
-        function = self._function or self._linked()
-        results = allocate_results(self.outputs, into)
-        if function is None:
-            return self._interpret(arrays, results)
-        operands = [*map(as_contiguous, arrays), *results, *self.written.constants]
-        stop = threading.Event()
-
-        def run(first: int, last: int) -> None:
-            with self.memory.scratch([self.written.scratch]) as (scratch,):
-                try:
-                    for start in self.starts[first:last]:
-                        if stop.is_set():
-                            return
-                        status = function(*operands, scratch, start)
-                        assert status is not None
-                except BaseException:
-                    stop.set()
-                    raise
-
-        self.workers.parallel_for(run, len(self.starts))
-        return results[0] if len(results) == 1 else tuple(results)

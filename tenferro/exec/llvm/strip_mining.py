@@ -4,7 +4,7 @@ A scan over long arrays reads and writes its carry in each iteration. If its ops
 scan is interchanged with a loop over strips of that axis. The carry of a strip then stays in the first-level cache, and
 threads run strips in parallel. Results have the same bits.
 
-`tenferro.exec.llvm.strip_loop` compiles and runs them.
+`tenferro.exec.llvm.strip_loop` writes their code.
 """
 
 from __future__ import annotations

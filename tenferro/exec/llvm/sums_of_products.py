@@ -8,7 +8,7 @@ from contextlib import suppress
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm.code import Code, Index, llvm_type
 from tenferro.exec.llvm.ir import Module, Value, VectorType
-from tenferro.exec.llvm.link import Linker, Processor
+from tenferro.exec.llvm.link import LinkedFunction, Linker, Processor
 from tenferro.exec.llvm.python_calls import define_function
 from tenferro.exec.runtime.sum_of_products import CompiledSum, SumOfProducts
 from tenferro.program import BoundedCache
@@ -47,7 +47,9 @@ class CompiledSums:
 
     def __init__(self, linker: Linker, always: bool) -> None:
         self.linker, self.min_multiplications = linker, 1 if always else MIN_MULTIPLICATIONS
-        self._codes: BoundedCache[tuple[Module, bool, int] | None] = BoundedCache(CACHE_ENTRIES)
+        self.functions: BoundedCache[tuple[LinkedFunction, bool, int] | None] = BoundedCache(
+            CACHE_ENTRIES
+        )
 
     def function(self, sums: SumOfProducts, multiplications: int) -> CompiledSum | None:
         """Return a function of pointers to a, b and y and a range of tasks, and the number of tasks of a row.
@@ -56,38 +58,26 @@ class CompiledSums:
         """
         if multiplications < self.min_multiplications:
             return None
-        optimised: CompiledSum | None = self._codes.at_hand.get(sums)
-        if optimised is not None:
-            return optimised
-        with suppress(NotCompiledError):
-            written = self._codes.get(sums, lambda: self._written(sums))
-            if written is None:
-                return None
-            module, is_narrow, tasks = written
-            if is_narrow and multiplications >= MAX_NARROW_MULTIPLICATIONS:
-                return None
-            # Without LLVM's passes, a vector of multiplications takes about as many instructions as it has elements.
-            baseline = self.linker.baseline(KIND, module, multiplications)
-            if baseline is not None:
-                return baseline, tasks
-            optimised = self.linker.function(KIND, module), tasks
-            self._codes.keep_at_hand(sums, optimised)
-            return optimised
-        return None
+        written = self.functions.get(sums, lambda: self._written(sums))
+        if written is None:
+            return None
+        code, is_narrow, tasks = written
+        if is_narrow and multiplications >= MAX_NARROW_MULTIPLICATIONS:
+            return None
+        # Without LLVM's passes, a vector of multiplications takes about as many instructions as it has elements.
+        function = code.linked(multiplications)
+        return function and (function, tasks)
 
-    def cache_clear(self) -> None:
-        """Drop every function."""
-        self._codes.clear()
-
-    def _written(self, sums: SumOfProducts) -> tuple[Module, bool, int] | None:
-        """Return the module, whether the processor has wider vectors, and the number of tasks of a row."""
+    def _written(self, sums: SumOfProducts) -> tuple[LinkedFunction, bool, int] | None:
+        """Return the function, whether the processor has wider vectors, and the number of tasks of a row."""
         with suppress(NotCompiledError), self.linker.log.attempt(KIND):
             processor = self.linker.processor
             if sums.matrix_bytes > MAX_MATRIX_BYTES[processor.lanes < 8]:
                 return None
             height, _, lanes = tile_of(sums, processor.code())
             is_narrow = lanes < processor.lanes * 8 // sums.dtype.itemsize
-            return (module_of(sums, processor), is_narrow, -(-sums.places[0] // height))
+            code = LinkedFunction(KIND, module_of(sums, processor), self.linker)
+            return code, is_narrow, -(-sums.places[0] // height)
         return None
 
 

@@ -28,7 +28,6 @@ __all__ = [
     "in_float32",
     "inverse_permute",
     "transposed",
-    "transposed_spec",
 ]
 
 MAX_ALLOCA_ELEMENTS = 32
@@ -48,10 +47,17 @@ Store: TypeAlias = Callable[[tuple[Index, ...], Element], None]
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """Row-major contiguous memory of a value."""
+    """Memory of a value.
+
+    Attributes:
+        strides: strides in elements; None for row-major contiguous memory.
+        offset: position of the first element, where there are strides.
+    """
 
     pointer: str
     spec: TensorSpec
+    strides: Sequence[int] | None = None
+    offset: Index = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,22 +100,10 @@ def inverse_permute(axes: Iterable[int], indices: Iterable[Index]) -> tuple[Inde
     return tuple([index[axis] for axis in range(len(index))])
 
 
-def transposed_spec(spec: TensorSpec, order: Sequence[int] | None) -> TensorSpec:
-    """Return the type of a transposed value; for None that of the value itself."""
-    return (
-        spec
-        if order is None
-        else TensorSpec.of(tuple([spec.shape[axis] for axis in order]), spec.dtype)
-    )
-
-
 def transposed(body: Body, x: Tensor, order: Sequence[int]) -> Tensor:
     """Return the transposed value."""
-    return Tensor(
-        transposed_spec(x.spec, order),
-        lambda index: body.at(x, inverse_permute(order, index)),
-        x.reads,
-    )
+    spec = TensorSpec.of(tuple([x.spec.shape[axis] for axis in order]), x.spec.dtype)
+    return Tensor(spec, lambda index: body.at(x, inverse_permute(order, index)), x.reads)
 
 
 def in_float32(write: Writer) -> Writer:
@@ -165,13 +159,22 @@ class Body:
 
     def stored(self, memory: Memory) -> Tensor:
         """Return the value in memory."""
-        code, spec = self.code, memory.spec
+        spec, reads = memory.spec, frozenset([memory])
 
         def element(index: tuple[Index, ...]) -> Element:
-            return code.load(memory.pointer, code.ravel_index(index, spec.shape), spec.dtype)
+            return self.code.load(memory.pointer, self.offset(memory, index), spec.dtype)
 
-        reads = frozenset([memory])
-        return Tensor(spec, element, reads, reads, memory, is_cheap=True)
+        contiguous = memory if memory.strides is None else None
+        return Tensor(spec, element, reads, reads, contiguous, is_cheap=True)
+
+    def offset(self, memory: Memory, index: Sequence[Index]) -> Index:
+        """Return the position in memory of an element, or of the first one with the leading indices."""
+        if memory.strides is None:
+            return self.code.ravel_index(index, memory.spec.shape)
+        offset = memory.offset
+        for i, stride in zip(index, memory.strides, strict=False):
+            offset = self.code.add(offset, self.code.scaled(i, stride))
+        return offset
 
     def read(self, memory: Memory) -> Tensor:
         """Return the current value of memory; scalars are loaded at once, because the memory may be written later."""
@@ -234,10 +237,9 @@ class Body:
 
     def storing(self, memory: Memory) -> Store:
         """Return the writer of an element to memory."""
-        code, spec = self.code, memory.spec
 
         def store(index: tuple[Index, ...], value: Element) -> None:
-            code.store(value, memory.pointer, code.ravel_index(index, spec.shape), spec.dtype)
+            self.code.store(value, memory.pointer, self.offset(memory, index), memory.spec.dtype)
 
         return store
 

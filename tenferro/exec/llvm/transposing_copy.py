@@ -17,7 +17,7 @@ from tenferro.exec.llvm.ir import Instruction, Module, Value, VectorType
 from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.python_calls import define_function
 from tenferro.exec.runtime.transposition import LINE, Transposition
-from tenferro.program import BoundedCache, CacheStats
+from tenferro.program import BoundedCache
 
 __all__ = ["TransposingCopies", "module_of"]
 
@@ -40,7 +40,7 @@ class TransposingCopies:
 
     def __init__(self, linker: Linker) -> None:
         self.linker = linker
-        self._functions: BoundedCache[tuple[Callable[..., Any], int] | None] = BoundedCache(
+        self.functions: BoundedCache[tuple[Callable[..., Any], int] | None] = BoundedCache(
             CACHE_ENTRIES
         )
 
@@ -49,15 +49,7 @@ class TransposingCopies:
 
         None on processors with short vectors, and if LLVM fails.
         """
-        return self._functions.get(transposition, lambda: self._compiled(transposition))
-
-    def stats(self) -> CacheStats:
-        """Return hits, misses and the number of cached functions."""
-        return self._functions.stats()
-
-    def cache_clear(self) -> None:
-        """Drop every cached function."""
-        self._functions.clear()
+        return self.functions.get(transposition, lambda: self._compiled(transposition))
 
     def _compiled(self, transposition: Transposition) -> tuple[Callable[..., Any], int] | None:
         with suppress(NotCompiledError), self.linker.log.attempt(KIND):

@@ -121,8 +121,8 @@ def _cone(
 def _step(
     program: ExecProgram, steps: Sequence[ExecInstruction], compiler: LoopCompiler
 ) -> ExecInstruction:
+    from tenferro.exec.llvm.compiled import CompiledFunction
     from tenferro.exec.llvm.stencil import strip_height, written_stencil
-    from tenferro.exec.llvm.strip_loop import StripFunction
 
     (y,) = steps[-1].output_types
 
@@ -130,8 +130,9 @@ def _step(
         starts = range(0, y.shape[0], strip_height(y))
         written = written_stencil(inside, compiler.linker.processor)
         interpreted = partial(op.function, program.kernels)
-        return StripFunction(
-            KIND, written, (y,), starts, program.kernels, compiler.linker, interpreted, "compiled"
+        none, resources = slice(0, 0), program.kernels.resources
+        return CompiledFunction(
+            KIND, written, (y,), none, resources, compiler.linker, interpreted, starts
         )
 
     row_major = replace(program, axes={}, order="K")  # the kernel copies other layouts
