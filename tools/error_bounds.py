@@ -49,8 +49,7 @@ class Outcome:
     Attributes:
         kind: sample, network, loop or gradient.
         ratio: the largest radius of the bound, divided by the largest of three numbers: the observed error, half an
-            ulp
-            of the largest element, and the smallest normal number.
+            ulp of the largest element, and the smallest normal number.
         is_unbounded: whether some element has no bound.
         left: the number of elements of right results that are outside the bound.
     """

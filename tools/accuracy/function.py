@@ -20,8 +20,7 @@ class Function:
         call: the measured tensor function.
         definition: the function in mpmath.
         reference: a float64 version from another library, with correct infinities and NaN; it only selects the
-            arguments
-            with large errors, which are then measured with many digits.
+            arguments with large errors, which are then measured with many digits.
         domain: the smallest and largest measured value of each argument.
         points: arguments at which an implementation may switch from one formula to another.
         ulps: the declared maximum error of all engines, in float32 and float64, in units in the last place.

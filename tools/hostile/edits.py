@@ -1,7 +1,7 @@
 """Edits that damage a file's content. A number determines each edit, so a mutant is stored as a list of numbers.
 
-An edit damages what the format consists of: the values of JSON, the members of an archive, the header of an array, the
-words of a text, or the manifest in a module. In other files it changes bytes.
+An edit damages one element of the file's format. The elements are the values of JSON, the members of an archive, the
+header of an array, the words of a text, and the manifest in a module. In other files an edit changes bytes.
 """
 
 from __future__ import annotations
