@@ -1,4 +1,4 @@
-"""Compiled convolutions against their definition: border tiles, strides, negative padding, both operands."""
+"""Compiled convolutions equal their definition: at borders of tiles, with strides, negative padding, and any operands."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ pytestmark = [
 
 
 def narrow() -> Processor:
-    """Limit the vectors of this processor to 256 bits."""
+    """Return this processor with vectors of at most 256 bits."""
     here = processor()
     return Processor(here.name, here.features, True, here.converts_halves, min(here.lanes, 4))
 
 
 def compiled(how: Processor) -> CompiledSums:
-    """Return a compiler for a processor that compiles everything."""
+    """Return a compiler for a processor that compiles even the smallest convolutions."""
     linker = Linker()
     linker.processor = how
     return CompiledSums(linker, 1)
 
 
 def standard(random: Random, x: Any, w: Any) -> Convolution:
-    """Return a convolution of [n, c, h, w] and kernels [o, c, h, w]."""
+    """Return a random convolution of images [n, c, h, w] with kernels [o, c, h, w]."""
     strides, dilation = ((random.choice([1, 1, 2]), random.choice([1, 1, 3])) for _ in range(2))
     padding = [(random.choice([0, 1, 2, -1]), random.choice([0, 1, 2, -1])) for _ in range(2)]
     return Convolution(
@@ -61,14 +61,14 @@ def standard(random: Random, x: Any, w: Any) -> Convolution:
 
 
 def image(random: Random, rng: Any) -> tuple[Any, Any]:
-    """Return an image with channels last and kernels of any layout."""
+    """Return a random image with channels last, and kernels in a random layout."""
     x = rng.standard_normal((random.choice([1, 2]), random.choice([2, 5]), random.choice([5, 12]), random.choice([7, 9, 16])))  # fmt: skip
     w = rng.standard_normal((random.choice([16, 48, 64]), x.shape[1], random.choice([1, 2, 3]), random.choice([1, 2, 3])))  # fmt: skip
     return channels_last(x), random.choice([np.asarray, np.asfortranarray])(w)
 
 
 def contiguous(random: Random, rng: Any) -> tuple[Any, Any]:
-    """Return images and kernels with contiguous rows, as JAX users write them; some images have one channel."""
+    """Return images and kernels whose rows are contiguous, as JAX users write them; some images have one channel."""
     x, w = image(random, rng)
     channels = random.choice([1, x.shape[1]])
     return np.ascontiguousarray(x[:, :channels]), np.ascontiguousarray(w[:, :channels])
@@ -79,7 +79,7 @@ def contiguous(random: Random, rng: Any) -> tuple[Any, Any]:
 def test_random_sums(
     make: Callable[..., Any], how: Callable[[], Processor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bits are the same on one thread and on two, and in memory that was written before."""
+    """Results have the same bits with one thread and with two, and in memory that held other values before."""
     random, rng = Random(7), np.random.default_rng(7)
     machine, memory, used = compiled(how()), Pool(1 << 24), list[bool]()
     write = DirectSums.write
