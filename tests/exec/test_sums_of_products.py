@@ -126,7 +126,7 @@ AXES_THAT_LIE_NOWHERE = {
 def test_axes_without_strides(
     image: Callable[[Any], Any], padding: Any, holes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Check axes of one element or of stride 0, whose strides are meaningless, with padding."""
+    """An axis of one element or of stride 0 may have any stride; padding and dilation of such an axis are right."""
     random, rng, used = Random(1), np.random.default_rng(1), list[bool]()
     write = DirectSums.write
     monkeypatch.setattr(DirectSums, "write", lambda *args: used.append(write(*args)) or used[-1])
@@ -167,11 +167,12 @@ def vectors_of(lanes: int, has_fma: bool = True) -> Processor:
         (8, 31, 40, (31, 1, 8)),
         (8, 3, 40, (3, 1, 8)),
         (8, 1, 64, (1, 4, 8)),
-        # Tiles with the fewest loads: two of 4 instead of 7 and 1; among equals, the largest.
+        # Among tiles of at most that size, those with the fewest loads are chosen: two of 4 rather than one of 7 and
+        # one of 1. Of equally good tiles, the largest is chosen.
         (8, 8, 64, (4, 4, 8)),
         (8, 40, 40, (20, 1, 8)),
         (8, 64, 64, (7, 4, 8)),
-        # 16 registers without vectors of 512 bits, one of which holds an element of a.
+        # Without vectors of 512 bits there are 16 registers, one of which holds an element of a.
         (4, 14, 8, (5, 2, 4)),
         (4, 12, 16, (6, 2, 4)),
         (4, 15, 12, (8, 1, 4)),
@@ -182,13 +183,13 @@ def vectors_of(lanes: int, has_fma: bool = True) -> Processor:
     ],
 )
 def test_tiles(lanes: int, places: int, outputs: int, expected: tuple[int, int, int]) -> None:
-    """Check positions, vectors per position and elements per vector."""
+    """A tile has the expected numbers of positions, of vectors per position, and of elements per vector."""
     how = vectors_of(lanes)
     assert tile_of(sums(places, outputs), how) == expected
     height, columns, elements = expected
     of_singles = tile_of(sums(places, 2 * outputs, DType.F32), how)
     assert of_singles == (height, columns, 2 * elements)
-    # The last tile begins earlier if it would end out of bounds.
+    # The last tile overlaps the tile before it if it would otherwise end out of bounds.
     assert ("@llvm.smin.i64(" in module_of(sums(places, outputs), how).text) == (
         places % height > 0
     )
@@ -217,14 +218,14 @@ def test_the_widest_vectors_that_outputs_fill(
 
 
 class Called:
-    """Linker that records its requests."""
+    """Linker that records the modules it is asked for, and compiles nothing."""
 
     def __init__(self) -> None:
         self.processor, self.log = vectors_of(4), CompileLog()
         self.asked: list[Any] = []
 
     def baseline(self, *_: Any) -> None:
-        """Return no function, as for a module that was requested before."""
+        """Return no unoptimised function, as the linker does for a module that it has seen before."""
 
     def function(self, kind: str, module: Any) -> Any:
         self.asked.append(module)
@@ -236,13 +237,13 @@ def test_compilation_threshold() -> None:
     machine = CompiledSums(linker, 100)
     assert machine.function(sums(40, 4), 99) is None
     assert machine.function(sums(40, 7), 100) is None
-    # A half vector is used only if calls cost more than the work.
+    # Outputs that fill half a vector are compiled only if the calls of a kernel cost more than the work.
     assert machine.function(sums(40, 6), MAX_NARROW_MULTIPLICATIONS) is None
     assert linker.asked == []
-    # 40 places are four tiles of 10.
+    # 40 positions are four tiles of 10.
     assert machine.function(sums(40, 4), 102) == ("f", 4)
     assert [each.text for each in linker.asked] == [module_of(sums(40, 4), vectors_of(4)).text]
-    # 41 columns are three tiles of 14, the last of which begins earlier.
+    # 41 positions are three tiles of 14, the last of which overlaps the second.
     assert machine.function(sums(41, 4), 100) == ("f", 3)
 
 
@@ -265,7 +266,7 @@ def test_pointwise_kernels_are_read_without_a_copy(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("dilation", "expected"),
     [
-        ((1, 1), ((3, 45, 160), (10, 1, 16))),  # the kernel's row axis and channel axis are merged
+        ((1, 1), ((3, 45, 160), (10, 1, 16))),  # the kernel's rows and channels are merged
         ((2, 1), ((3, 90, 160), (10, 1, 16))),
         ((1, 2), ((3, 45, 160), (2, 10, 80), (5, 1, 16))),
     ],
