@@ -1,6 +1,7 @@
-"""Proven error bounds: right results are never outside, and the bounds are tight enough to be useful.
+"""Proven error bounds: right results are never outside of them, and they are tight enough to be useful.
 
-Right results come from definitions, sums of fractions, mpmath, the same operations in another order, or XLA.
+Right results come from definitions, from sums of fractions, from mpmath, from operations in another order, or from
+XLA.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ START = RNG.bit_generator.state
 
 @pytest.fixture(autouse=True)
 def _same_numbers() -> None:
-    """Draw the same numbers in each test, whichever tests ran before."""
+    """Reset the random generator, so that each test draws the same numbers whichever tests ran before."""
     RNG.bit_generator.state = START
 
 
@@ -62,7 +63,7 @@ def wide(x: Any) -> Any:
 
 @np.errstate(all="ignore")
 def outside(bound: ErrorBound, others: Any, half_ulps: bool = False) -> list[int]:
-    """Count the elements of each output that differ by more than the radius and the oracle's own rounding."""
+    """Count the elements of each output that are outside of the bound; a definition's own rounding is allowed."""
     counts: list[int] = []
     balls = zip(flatten(bound.values)[0], flatten(bound.radii)[0], strict=True)
     for (value, radius), other in zip(balls, others, strict=True):
@@ -77,7 +78,7 @@ def outside(bound: ErrorBound, others: Any, half_ulps: bool = False) -> list[int
 
 
 def holds(fn: Callable[..., Any], *arrays: Any) -> ErrorBound:
-    """Return the bound of a function after checking that XLA's results are inside."""
+    """Compute the bound of a function, require that XLA's results are inside, and return the bound."""
     program = tnf.compile(fn, *arrays)
     bound = error_bound(program, *arrays)
     results = flatten(xla_peer.XlaExecutor().run(program, *arrays))[0]
@@ -95,7 +96,7 @@ def test_the_tables_are_total() -> None:
 
 @pytest.mark.parametrize("card", SAMPLES, ids=lambda card: card.__name__)
 def test_no_definition_is_outside(card: Any) -> None:
-    """Expected values of all samples, exact and rounded once, are within the bounds."""
+    """The expected values of all samples, which are exact or rounded once, are within the bounds."""
     samples = SAMPLES[card]
     program = program_of(list(samples), False)
     bound = error_bound(program, *[x for sample in samples for x in sample.inputs])
@@ -104,7 +105,7 @@ def test_no_definition_is_outside(card: Any) -> None:
 
 
 def test_few_elements_of_samples_are_without_a_bound() -> None:
-    """Most elements have a finite bound, although samples have many infinities, zero divisors, and overflows."""
+    """Most elements have a finite bound, although samples contain many infinities, zero divisors and overflows."""
     radii: list[Any] = []
     for samples in SAMPLES.values():
         chosen = samples[:: max(1, len(samples) // 20)]
@@ -127,7 +128,7 @@ FUNCTIONS = {
 def test_a_function_of_a_rounded_argument_holds_the_function_of_the_exact_one(
     name: str, dtype: str
 ) -> None:
-    """In f(x y + z), the argument cancels to a thousandth: its rounding error grows by a factor of a thousand."""
+    """In f(x y + z) the argument cancels to a thousandth, which magnifies its rounding error a thousandfold."""
     where = 1.5 if name == "acosh" else 0.5
     x = RNG.uniform(999, 1001, 40).astype(dtype)
     z = np.array(
@@ -168,7 +169,7 @@ def test_every_order_of_a_sum_is_inside(dtype: str) -> None:
 
 
 def test_a_wrong_term_is_outside() -> None:
-    """Wrong results are outside the bound: an infinite bound would pass every other test."""
+    """Wrong results are outside of the bound: infinite bounds would pass all other tests."""
     x = RNG.standard_normal(300)
     bound = error_bound(lambda x: tnf.sum(x), x)
     assert outside(bound, [x.sum() + 1e-10]) == [1]
@@ -180,7 +181,7 @@ def test_a_wrong_term_is_outside() -> None:
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_few_terms_have_a_rounding_for_each_addition(count: int) -> None:
-    """Higham, (4.4): the radius is n - 1 roundings of positive sums, plus at most the native sum's own error."""
+    """The radius is that of n - 1 roundings of positive sums (Higham, 4.4), plus at most the native sum's error."""
     x = RNG.uniform(1, 2, count)
     rounding = np.finfo(x.dtype).eps / 2 * float(x.sum())
     radius = float(error_bound(lambda x: tnf.sum(x), x).radii)
@@ -188,7 +189,7 @@ def test_few_terms_have_a_rounding_for_each_addition(count: int) -> None:
 
 
 def test_a_contraction_to_one_operation_is_inside() -> None:
-    """With a fused multiply-add, a b - round(a b) is the product's rounding error instead of 0."""
+    """Results with a fused multiply-add are inside: a b - round(a b) is then the rounding error instead of 0."""
     a, b = RNG.standard_normal(50), RNG.standard_normal(50)
     bound = error_bound(lambda a, b: a * b - a * b, a, b)
     fused = [float(Fraction(x) * Fraction(y) - Fraction(x * y)) for x, y in zip(a, b, strict=True)]
@@ -204,7 +205,7 @@ def test_what_is_exact_has_no_radius() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_whole_numbers_that_an_order_rounds_have_a_radius(dtype: str) -> None:
-    """In this order 2^p + 1 + 1 is 2^p, and 1 + 1 + 2^p is 2^p + 2, where p is the precision in bits."""
+    """A sum has a radius if it depends on the order: with p bits, 2^p + 1 + 1 is 2^p, but 1 + 1 + 2^p is 2^p + 2."""
     x = np.array([float(2 << np.finfo(dtype).nmant), 1.0, 1.0], dtype)
     forward, backward = (np.add.accumulate(order)[-1] for order in (x, x[::-1]))
     assert backward - forward == 2
@@ -216,7 +217,7 @@ def test_whole_numbers_that_an_order_rounds_have_a_radius(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", ["cosh", "sinh"])
 def test_the_argument_of_a_hyperbolic_function_is_rounded_on_the_way(name: str, dtype: str) -> None:
-    """XLA computes e^(x + log(1/2)), whose error is the rounding of the sum times the result."""
+    """XLA computes e^(x + log(1/2)); the rounding of the sum is magnified by its size, which the bound includes."""
     x = np.linspace(0.9, 0.99, 40, dtype=dtype) * np.log(np.finfo(dtype).max)
     by_sum = np.exp(
         (x + np.log(x.dtype.type(0.5))).astype(float) if dtype == "float32" else x + np.log(0.5)
@@ -231,7 +232,7 @@ def test_the_argument_of_a_hyperbolic_function_is_rounded_on_the_way(name: str, 
 
 
 def test_reciprocals_of_negative_zeros_have_no_sign() -> None:
-    """1 / -0 is negative although -0 is not less than 0: no sign is assumed, nor for an empty maximum."""
+    """1 / -0 is negative although -0 is not less than 0, so no sign is assumed; nor for an empty maximum."""
     zeros = np.array([-0.0, 0.0, 4.0])
     for fn in (lambda x: 1 / x, tnf.rsqrt):
         bound = error_bound(lambda x, fn=fn: tnf.exp(-fn(tnf.abs(x) * x)), zeros)
