@@ -140,7 +140,7 @@ def test_linear_algebra() -> None:
         return lambda a, b: b @ lib.linalg.solve(a, b) + lib.sum(lib.linalg.cholesky(a))
 
     ours = xla_peer.to_jax(tnf.compile(quadratic(tnf), a, b))
-    symmetric = lambda g: g + np.swapaxes(g, -1, -2)  # only this part is determined
+    symmetric = lambda g: g + np.swapaxes(g, -1, -2)  # only the symmetric part is determined
     found, expected = (jax.jit(jax.grad(fn, (0, 1)))(a, b) for fn in (ours, quadratic(jnp)))
     close(symmetric(found[0]), symmetric(expected[0]), 1e-10)
     close(found[1], expected[1], 1e-10)

@@ -214,7 +214,7 @@ def test_a_crash_while_running_is_a_verdict_with_the_op_and_the_module(
     assert json.loads(report.to_json())["ended"]["how"] == "SIGSEGV"
     assert "stablehlo.sine" in (ended.save(tmp_path) / "module.mlir").read_text()
     assert report.reproduction is ended
-    # The next program uses a new child.
+    # The next program runs in a new child process.
     assert xla_peer.check_parity(lambda x: x * 2, X, executor=faulty).ok
 
 

@@ -379,7 +379,7 @@ def _finite(x: Any) -> list[Any]:
 
 
 def test_a_last_bit_of_a_narrow_float_may_differ_in_a_wide_one() -> None:
-    """A result in bfloat16 may differ by one ulp, also after a conversion to float32, where this is 65,536 ulps."""
+    """A bfloat16 result may differ by one ulp. After a conversion to float32, this difference is 65,536 ulps."""
     x = of("bfloat16", RNG.uniform(0.6, 1, 64))
 
     def wide(x: Any) -> Any:
