@@ -1,7 +1,8 @@
 """Peak memory of a backward pass through a chain, with and without checkpoints.
 
-`python benchmarks/checkpoint_memory.py`. The unit is one layer's activation. Plain reverse mode saves one or two per
-layer. With a checkpoint around each group of sqrt(layers) layers, reverse mode saves about 2 sqrt(layers) in all.
+`python benchmarks/checkpoint_memory.py`. Memory is counted in activations, the arrays between two layers. Plain
+reverse mode saves one or two per layer. With a checkpoint around each group of sqrt(layers) layers, it saves about 2
+sqrt(layers).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def layers(count: int) -> Callable[[Any], Any]:
 
 
 def loss(grouped: bool) -> Callable[[Any], Any]:
-    """Return the loss of the chain, with or without checkpointed groups."""
+    """Return the loss of the chain of layers; if `grouped`, each group of layers is a checkpoint."""
     group = math.isqrt(LAYERS)
     sizes = [group] * (LAYERS // group) + ([LAYERS % group] if LAYERS % group else [])
 
@@ -46,7 +47,7 @@ def loss(grouped: bool) -> Callable[[Any], Any]:
 
 
 def measure(grouped: bool) -> tuple[float, float, Any]:
-    """Return the peak in activations, the time in seconds, and the gradient."""
+    """Run the gradient; return its peak memory in activations, its time in seconds, and the gradient."""
     x = np.linspace(-1, 1, WIDTH)
     program = tnf.compile(tnf.grad(loss(grouped)), x)
     executor = tnf.GraphExecutor()

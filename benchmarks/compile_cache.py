@@ -1,6 +1,6 @@
-"""Time that the cache of executables saves a second process: `python benchmarks/compile_cache.py`.
+"""Time that a second process saves by the cache of compiled code: `python benchmarks/compile_cache.py`.
 
-40 distinct fused kernels in one program, compiled by one process and loaded from the folder by the next.
+One process compiles a program with 40 different fused kernels; the next process loads them from the cache folder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ print(time.perf_counter() - start, xla.compile_cache_stats().hits)
 
 
 def main() -> None:
-    """Compile the program in two processes, one after the other."""
+    """Compile the program in two processes, one after the other, and print the time of each."""
     with tempfile.TemporaryDirectory() as folder:
         seconds = []
         for expected in ("0", "1"):

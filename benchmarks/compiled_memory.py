@@ -1,7 +1,7 @@
-"""Memory that remains after compiled programs and their executors are dropped: 10,000 loops by default.
+"""Memory that a process does not regain after it has dropped compiled programs and their executors.
 
-python benchmarks/compiled_memory.py            kilobytes for each, and the growth of the process
-python benchmarks/compiled_memory.py --count 500
+python benchmarks/compiled_memory.py                prints the growth of the process by 10,000 loops
+python benchmarks/compiled_memory.py --count 500    compiles fewer loops
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import tenferro as tnf
 
 WARM_UP = 200
-"""Programs before the first measurement, which fill allocators and caches."""
+"""Number of programs that are compiled before the first measurement, to fill allocators and caches."""
 
 
 def resident_kilobytes() -> int:
@@ -37,7 +37,7 @@ def compile_and_drop(number: int) -> None:
 
 
 def main() -> None:
-    """Print the growth."""
+    """Compile and drop the programs, and print the growth of the resident memory."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=10_000)
     count = parser.parse_args().count

@@ -1,4 +1,4 @@
-"""Copies to another order of axes, compared with NumPy's.
+"""Time of copies that change the order of an array's axes, compared with NumPy.
 
 python benchmarks/copies.py            prints the table
 python benchmarks/copies.py --write    puts it into docs/performance.md
@@ -30,7 +30,7 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any]] = {
 
 
 def table() -> str:
-    """Return the time of each copy, relative to a contiguous copy of as many bytes."""
+    """Return a table of each copy's time, here and by NumPy, relative to a contiguous copy of as many bytes."""
     dense = Dense("C", Resources(Workers(None), Pool(1 << 30)))
     lines = ["| | NumPy, in plain copies | here |", "| --- | --- | --- |"]
     for name, (shape, perm, dtype) in CASES.items():

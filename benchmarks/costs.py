@@ -1,8 +1,8 @@
-"""Measurement of the constants of tenferro/costs.py.
+"""Measure the constants of tenferro/costs.py, and print them beside the values in that file.
 
-python benchmarks/costs.py                 all
-python benchmarks/costs.py WAKE ELEMENTS   these
-python benchmarks/costs.py calls           the calls of each op
+python benchmarks/costs.py                 measures all constants
+python benchmarks/costs.py WAKE ELEMENTS   measures only these constants
+python benchmarks/costs.py calls           measures the number of calls of each op
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ SMALL, LARGE = RNG.uniform(0.1, 0.9, 8), RNG.uniform(0.1, 0.9, 1 << 18)
 SQUARE, INDEX, NUMBER = RNG.uniform(0.1, 0.9, (4, 4)), np.arange(4), np.array(2)
 IMAGE, WINDOW = np.ones((1, 2, 8, 8)), np.ones((2, 2, 3, 3))
 NUMBERS = count(1)
-"""New factors for each program, because equal texts are compiled only once."""
+"""Numbers from which each program gets a different factor: programs of equal text are compiled only once."""
 
 
 def seconds(function: Callable[[], Any], budget: float = 0.2) -> float:
-    """Return the shortest time of a call."""
+    """Return the shortest measured time of one call, in seconds."""
     calls = max(1, int(budget / 10 / max(Timer(function).timeit(3) / 3, 1e-8)))
     return min(Timer(function).repeat(10, calls)) / calls
 
@@ -50,7 +50,7 @@ def run_of(
 
 
 def steps(number: int) -> Callable[[Any], Any]:
-    """Return a chain of additions."""
+    """Return a function that makes `number` additions, one after the other."""
 
     def chain(x: Any) -> Any:
         for _ in range(number):
@@ -61,21 +61,21 @@ def steps(number: int) -> Callable[[Any], Any]:
 
 
 def difference(short: Callable[[], Any], long: Callable[[], Any], amount: int) -> float:
-    """Return the time of one unit of work, from two runs of different lengths."""
+    """Return the time of one unit of work, in seconds: `long` does `amount` units more than `short`."""
     return (seconds(long) - seconds(short)) / amount
 
 
 CALL = difference(run_of(steps(50), SMALL), run_of(steps(250), SMALL), 200)
-"""Seconds of one call."""
+"""Seconds of one interpreted NumPy call, the unit of the other measurements."""
 
 
 def elements(function: Callable[[], Any], x: Any = LARGE) -> float:
-    """Return the number of elements that take as long as a call."""
+    """Return the number of elements for which a function takes as long as one NumPy call."""
     return CALL * x.size / seconds(function)
 
 
 def function_elements() -> float:
-    """Return the geometric mean over the analytic functions of one operand."""
+    """Return the geometric mean of `elements` over all analytic functions of one operand."""
     x = LARGE[: 1 << 15]
     cards = [card for card in analytic.CARDS if card.input_count == 1]
     counts = [elements(run_of(lambda x, op=op: apply_one(op, x), x), x) for op in map(an_op, cards)]
@@ -83,18 +83,18 @@ def function_elements() -> float:
 
 
 def an_op(card: Any) -> Any:
-    """Return an op of a class."""
+    """Return an instance of an op class."""
     return card(1) if card is analytic.Polygamma else card()
 
 
 def wake() -> float:
-    """Time to split empty work between two threads."""
+    """Time to split empty work between two threads, in NumPy calls."""
     workers = Workers(2)
     return seconds(lambda: workers.parallel_for(lambda start, stop: None, 2)) / CALL
 
 
 def block_call(results: int = 1) -> float:
-    """Return the time of interpreted additions, and the time that a compiled block saves."""
+    """Return the cost of calling a compiled block, in NumPy calls; `results` is the number of its results."""
     sums = lambda x: tuple([x + float(number) for number in range(1, 1 + results)])
     function = steps(2) if results == 1 else sums
     count = 2 if results == 1 else results
@@ -103,7 +103,7 @@ def block_call(results: int = 1) -> float:
 
 
 def chain(factor: float) -> Callable[[Any], Any]:
-    """Compute ten products and ten sums."""
+    """Return a function of ten products and ten sums that contains `factor` as a constant."""
 
     def function(x: Any) -> Any:
         for _ in range(10):
@@ -114,13 +114,13 @@ def chain(factor: float) -> Callable[[Any], Any]:
 
 
 def loop(factor: float) -> Callable[[Any], Any]:
-    """Return a scan of a hundred iterations."""
+    """Return a function that scans for a hundred iterations; `factor` is a constant of its body."""
     body = lambda c, _: (c * factor + c, None)
     return lambda x: tnf.scan(body, x, None, length=100)[0]
 
 
 def compilation(make: Callable[[float], Callable[..., Any]], *arrays: Any) -> float:
-    """Return the additional time of a first run that compiles the program."""
+    """Return the time that compiling adds to a program's first run, in NumPy calls."""
 
     def first(compiled: bool) -> float:
         times: list[float] = []
@@ -136,7 +136,7 @@ def compilation(make: Callable[[float], Callable[..., Any]], *arrays: Any) -> fl
 
 
 def settled(function: Callable[[], Any]) -> Callable[[], Any]:
-    """Return the time of a call after LLVM's optimisation passes have finished."""
+    """Call the function for a second, until LLVM's optimisation has finished, and return the function."""
     stop = time.perf_counter() + 1.0
     while time.perf_counter() < stop:
         function()
@@ -144,7 +144,7 @@ def settled(function: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def ratio(function: Callable[..., Any], *arrays: Any) -> float:
-    """Time of compiled code, relative to the interpreter."""
+    """Return the time of compiled code divided by the time of interpretation."""
     compiled = settled(run_of(function, *arrays, compiled=True))
     return seconds(compiled) / seconds(run_of(function, *arrays))
 
@@ -189,23 +189,23 @@ OPS: dict[str, tuple[Callable[..., Any], Sequence[Any]]] = {
     "Convolution": (lambda x, w: tnf.lax.conv(x, w, (1, 1), "VALID"), [IMAGE, WINDOW]),
     "Extension": (tnf.linalg.cholesky, [SQUARE @ SQUARE.T + np.eye(4)]),
 }
-"""A program for each op, with at most one instruction of that op."""
+"""A function and its arguments for each op; the compiled function has exactly one instruction of the op."""
 
 
 def calls(name: str) -> float:
-    """Time of an op on a few elements, in calls of NumPy."""
+    """Return the time of an op on a few elements, in NumPy calls."""
     function, arrays = OPS[name]
     executor = tnf.GraphExecutor("K", compiled=False, threads=1)
     schedule = executor.compile(tnf.compile(function, *arrays))
     (step,) = [each for each in schedule.instructions if type(each.op).__name__ == name]
-    # Ops that compute indices are not measured; the values of operands do not matter.
+    # The operands are ones: the time does not depend on their values, and the ops that compute them are not measured.
     operands = [np.ones(spec.shape, spec.dtype.dtype) for spec in step.input_types]
     beside = CALL - seconds(lambda: np.add(SMALL, SMALL))
     return (seconds(lambda: step.function(*operands)) + beside) / CALL
 
 
 def iteration() -> float:
-    """Measure the overhead of one iteration of a loop, in calls of NumPy."""
+    """Return the overhead of one iteration of a loop, in NumPy calls."""
     scan = lambda length: run_of(
         lambda x: tnf.scan(lambda c, _: (c + c, None), x, None, length=length)[0], SMALL * 0
     )
@@ -213,7 +213,7 @@ def iteration() -> float:
 
 
 def main(names: Sequence[str]) -> None:
-    """Print the table."""
+    """Print the present and the measured value of each constant; `names` selects some of them."""
     print(f"a call takes {CALL * 1e9:.0f} ns")
     for name, measured in MEASURED.items():
         if name in names or not names:

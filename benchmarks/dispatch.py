@@ -1,7 +1,7 @@
-"""Cost of a call through the XLA peer, compared with jax.jit: `python benchmarks/dispatch.py`.
+"""Overhead of a call through PJRT, compared with jax.jit: `python benchmarks/dispatch.py`.
 
-The program adds up its float32[8] inputs. The table has microseconds per call, the median of 25 blocks of 200 calls,
-and the ratio to jax.jit with inputs of the same kind. All run in one process, in alternation.
+The program adds up its float32[8] inputs. The table has the microseconds per call, as the median of 25 blocks of 200
+calls, and their ratio to jax.jit with inputs of the same kind. Both run in one process, in alternating blocks.
 """
 
 from __future__ import annotations

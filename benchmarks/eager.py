@@ -3,8 +3,8 @@
 python benchmarks/eager.py            prints the table
 python benchmarks/eager.py --write    puts it into docs/performance.md
 
-Each contestant runs a hundred operations on float64[8]. The overhead is the processor time of one operation minus
-that of the NumPy call, in microseconds and in calls of np.add on the same arrays.
+Each library runs a hundred operations on float64[8]. The overhead is the processor time of one operation minus that of
+the NumPy call. The table has it in microseconds, and divided by the time of np.add on the same arrays.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ OPS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def repeated(op: Callable[[Any, Any], Any], n: Any, x: Any) -> Callable[[], None]:
-    """Run the operation a hundred times, and drop the results."""
+    """Return a function that runs the operation a hundred times and drops the results."""
 
     def run() -> None:
         for _ in range(COUNT):
@@ -50,7 +50,7 @@ def repeated(op: Callable[[Any, Any], Any], n: Any, x: Any) -> Callable[[], None
 
 
 def recorded(op: Callable[[Any, Any], Any]) -> Callable[[], None]:
-    """Run the operation a hundred times under autograd's trace."""
+    """Return a function that records a hundred runs of the operation with autograd."""
 
     def scalar(x: Any) -> Any:
         for _ in range(COUNT):
@@ -61,7 +61,7 @@ def recorded(op: Callable[[Any, Any], Any]) -> Callable[[], None]:
 
 
 def table() -> str:
-    """Return one line per operation."""
+    """Return the table, with a row per operation."""
     x = np.ones(8)
     names = ("tenferro", "torch", "tenferro, tracked", "torch, tracked", "autograd, tracked")
     lines = ["| operation | " + " | ".join(names) + " |", "| --- |" + " --- |" * len(names)]

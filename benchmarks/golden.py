@@ -1,10 +1,10 @@
-"""Time of a native run of a module that JAX lowered, as a reference for its values, compared with `jax.jit`.
+"""Time of computing reference values by a native run of a module that JAX lowered, compared with `jax.jit`.
 
 python benchmarks/golden.py            prints the table
 python benchmarks/golden.py --write    puts it into docs/performance.md
 
-Times are processor seconds of all threads, of interleaved runs in one process. StableHLO's interpreter comes from
-jaxlib; it runs each function once, on arguments for which it takes seconds.
+Times are processor seconds of all threads, in one process that alternates between the two. StableHLO's interpreter,
+from jaxlib, is measured as well; it needs smaller arguments, and runs once, because it takes seconds.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ HEAD = """| module | native, ms | `jax.jit`, ms | ratio | StableHLO's interprete
 
 
 class Case(NamedTuple):
-    """A JAX function and its arguments.
+    """A JAX function with its arguments.
 
     Attributes:
-        smaller: arguments for StableHLO's interpreter.
+        smaller: smaller arguments, on which StableHLO's interpreter takes seconds.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Case(NamedTuple):
 
 
 def cases() -> list[Case]:
-    """Return a product, a block of a ResNet, and attention."""
+    """Return the measured functions: a matrix product, a ResNet block, and attention."""
     import jax
     from jax import numpy as jnp
 
@@ -87,7 +87,7 @@ def cases() -> list[Case]:
 
 
 def measured(case: Case, seconds: float = SECONDS) -> tuple[float, float]:
-    """Return the processor seconds of a native run and of one of `jax.jit`, whose results agree."""
+    """Return the processor seconds of a native run and of a run of `jax.jit`; check that their results agree."""
     import jax
 
     compiled = jax.jit(case.function)
@@ -107,25 +107,25 @@ def measured(case: Case, seconds: float = SECONDS) -> tuple[float, float]:
 
 
 def interpreted(case: Case) -> float:
-    """Return the ratio of the times of StableHLO's interpreter and of a native run, on smaller arguments."""
+    """Return the time of StableHLO's interpreter divided by the time of a native run, both on the smaller arguments."""
     import jax
 
     text = jax.jit(case.function).lower(*case.smaller).as_text()
     program = lowering.import_stablehlo(text)
     native = medians({"native": lambda: program.run(*case.smaller)}, 0.2, time.process_time)
-    plain = canonical(text)  # because the interpreter aborts the process on CHLO operations
+    plain = canonical(text)  # because the interpreter has no CHLO operations
     start = time.process_time()
     evaluate(plain, case.smaller)
     return (time.process_time() - start) / native["native"]
 
 
 def row(case: Case, native: float, jit: float, interpreter: float) -> str:
-    """Return a line of the table."""
+    """Return a row of the table."""
     return f"| {case.name} | {1e3 * native:.3g} | {1e3 * jit:.3g} | {native / jit:.2f} | {interpreter:,.0f} times native |"
 
 
 def main() -> None:
-    """Print the table."""
+    """Measure all cases, and print the table."""
     lines = [row(case, *measured(case), interpreted(case)) for case in cases()]
     show("\n".join([HEAD, *lines]), PAGE, "golden")
 

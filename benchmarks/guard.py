@@ -1,7 +1,7 @@
-"""Cost of reading a module in a separate process: `python benchmarks/guard.py`.
+"""Time that the separate process for reading modules costs: `python benchmarks/guard.py`.
 
-A small artifact and one of 50 MB are imported, loaded and compiled, with and without the separate process, in
-alternation.
+A small artifact and one of 50 MB are imported, loaded and compiled. Runs in a separate process (guarded) and without
+it (trusted) alternate.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from lowering import import_stablehlo
 
 
 def layer(x: Any) -> Any:
-    """Return a few operations."""
+    """Compute a few operations; the small artifact contains this function."""
     return tnf.softmax(x @ tnf.tanh(x))
 
 
 def table(x: Any) -> Any:
-    """Return a constant of 50 MB inside the module."""
+    """Add a constant to x; the large artifact contains this function, with a constant of 50 MB."""
     return x + tnf.asarray(np.random.default_rng(0).random(x.shape))
 
 
 def compiled(path: Path, trusted: bool = False) -> Any:
-    """Return an artifact on the CPU."""
+    """Load an artifact and compile it for the CPU."""
     return xla_peer.load(path, trusted=trusted).compile(XLA)
 
 
@@ -38,7 +38,7 @@ XLA = xla_peer.XlaExecutor()
 
 
 def main() -> None:
-    """Load and import, guarded and trusted."""
+    """Print the times of importing and loading, trusted and guarded."""
     start = time.perf_counter()
     import_stablehlo("module { func.func @main() { return } }")
     first = time.perf_counter() - start

@@ -1,6 +1,6 @@
-"""Time of a process that imports tenferro, relative to one that imports NumPy and SciPy's linear algebra.
+"""Time of a process that imports tenferro, divided by that of a process that imports NumPy and SciPy's linear algebra.
 
-`python benchmarks/import_time.py`: processes alternate, and each figure is the median of the ratios of pairs.
+`python benchmarks/import_time.py`. The two processes alternate; each printed ratio is the median over the pairs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STATEMENTS = {
 
 
 def seconds(statements: str) -> float:
-    """Return the time that statements take in a new process, bytecode cached."""
+    """Return the seconds that the statements take in a new process, once their bytecode is cached."""
     code = f"import time; t = time.perf_counter(); {statements}; print(time.perf_counter() - t)"
     env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     run = subprocess.run(
@@ -33,9 +33,9 @@ def seconds(statements: str) -> float:
 
 
 def main() -> None:
-    """Print a line for each of the statements."""
+    """Print the times and the ratio for each entry of `STATEMENTS`."""
     for name, statements in STATEMENTS.items():
-        seconds(PEER), seconds(statements)  # so that bytecode is written
+        seconds(PEER), seconds(statements)  # to write the bytecode
         pairs = [(seconds(PEER), seconds(statements)) for _ in range(PAIRS)]
         peer, ours = (median(times) for times in zip(*pairs, strict=True))
         ratio = median([mine / theirs for theirs, mine in pairs])

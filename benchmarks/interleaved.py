@@ -1,4 +1,4 @@
-"""Common parts of benchmarks: interleaved contestants, limits, means, and tables in pages."""
+"""Functions that several benchmarks share: interleaved timing, time limits, means, and tables in pages."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ def turns(
     pause: float = 0.0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
-    """Return the times of interleaved runs of each function, for `seconds` in all and at least `fewest` rounds.
+    """Run the functions in alternation, and return the times of each, in seconds.
 
-    The order changes from round to round, because each run changes the state of caches and threads for the next one.
-    A run shorter than `shortest` is repeated, so that it can be timed. In the pause before a run, the threads of the
-    preceding run stop spinning.
+    The rounds end after `seconds` in all, but there are at least `fewest`. Each round has a new random order, because
+    a run leaves caches and threads in a state that affects the next run. A function that takes less than `shortest` is
+    repeated until the time can be measured. During the pause before a run, the threads of the preceding run stop
+    spinning.
     """
     times: dict[str, list[float]] = {name: [] for name in contestants}
     order = list(contestants)
@@ -65,7 +66,7 @@ def geometric_mean(ratios: list[float]) -> float:
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in a body that exceeds the limit, as soon as Python code runs again."""
+    """Raise TimeoutError in the body of a `with` statement after `seconds`, as soon as Python code runs again."""
 
     def over(*_: Any) -> None:
         raise TimeoutError(f"more than {seconds:g} s")
@@ -80,14 +81,14 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 def show(table: str, page: Path, mark: str) -> None:
-    """Print a table, and with `--write` on the command line put it into a page."""
+    """Print a table; if the command line has `--write`, also put the table into a page."""
     print(table)
     if "--write" in sys.argv:
         put_into(page, mark, table)
 
 
 def put_into(page: Path, mark: str, table: str) -> None:
-    """Replace the text between `<!-- mark -->` and `<!-- end -->`.
+    """Replace the text between the lines `<!-- mark -->` and `<!-- end -->` of a page.
 
     Raises:
         ValueError: the page has no such marks.

@@ -1,4 +1,4 @@
-"""First result and steady state of gradient programs: by tnf.jit, through PJRT, and by jax.jit, in one process.
+"""Time to the first result and of later runs of gradient programs, for tnf.jit, PJRT and jax.jit in one process.
 
 python benchmarks/overview.py            prints the table
 python benchmarks/overview.py --write    puts it into README.md
@@ -26,21 +26,21 @@ SECONDS = 1.5
 
 
 def scalars(n: Any, x: Any) -> Any:
-    """Return a hundred ops on one number."""
+    """Apply a hundred scalar ops to one number."""
     for _ in range(50):
         x = n.sin(x) * 1.01
     return x
 
 
 def layers(n: Any, w: Any, x: Any) -> Any:
-    """Return four dense layers, 256 rows of 128."""
+    """Return the sum of squares after four dense layers, each of 128 features, for 256 rows."""
     for _ in range(4):
         x = n.tanh(x @ w)
     return n.sum(x * x)
 
 
 def chain(n: Any, w: Any) -> Any:
-    """Return a product of thirty matrices of 32 by 32."""
+    """Return the sum of the elements of a product of thirty matrices of 32 by 32."""
     y = w
     for _ in range(29):
         y = y @ w
@@ -48,7 +48,7 @@ def chain(n: Any, w: Any) -> Any:
 
 
 def float32(*shape: int) -> Any:
-    """Return random numbers of moderate size."""
+    """Return random float32 numbers with a standard deviation of 1/12."""
     return (RNG.standard_normal(shape) / 12).astype(np.float32)
 
 
@@ -60,7 +60,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 
 def contestants(fn: Any, args: tuple[Any, ...]) -> dict[str, Callable[[], Callable[[], Any]]]:
-    """Return a function for each contestant, which prepares it and returns a call that runs it once."""
+    """Return, for each contestant, a function that compiles the program and returns a function that runs it once."""
 
     def native() -> Callable[[], Any]:
         function = tnf.jit(tnf.value_and_grad(lambda *xs: fn(tnf, *xs)))
@@ -79,7 +79,7 @@ def contestants(fn: Any, args: tuple[Any, ...]) -> dict[str, Callable[[], Callab
 
 
 def measured(fn: Any, args: tuple[Any, ...]) -> dict[str, tuple[float, float]]:
-    """Return the time to the first result, tracing and compiling included, and the median of interleaved later runs."""
+    """Return the time to the first result, tracing and compiling included, and the median of later, interleaved runs."""
     runs: dict[str, Callable[[], Any]] = {}
     first: dict[str, float] = {}
     for name, ready in contestants(fn, args).items():
@@ -92,8 +92,8 @@ def measured(fn: Any, args: tuple[Any, ...]) -> dict[str, tuple[float, float]]:
 
 
 def table() -> str:
-    """Return the table, in Markdown."""
-    # So that no contestant pays for starting its compiler.
+    """Measure all programs, and return a Markdown table."""
+    # Start every compiler before the measurements, so that no first result includes the start.
     jax.jit(lambda x: x + 1)(np.ones(2))
     tnf.jit(lambda x: x + 1)(np.ones(2))
     XlaExecutor("cpu")

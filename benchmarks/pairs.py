@@ -1,4 +1,4 @@
-"""Comparison of two checkouts that run in alternation, by the median ratio of their times."""
+"""Comparison of two checkouts of tenferro, whose runs alternate, by the median ratio of their times."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from interleaved import limited
 __all__ = ["compare", "serve"]
 
 SHORTEST = 0.01
-"""Minimum seconds of a measurement."""
+"""Minimum time of a measurement, in seconds; a shorter run is repeated."""
 HERE = Path(__file__).resolve().parents[1]
 
 
 def compare(program: Path, names: list[str], pairs: int, other: Path) -> dict[str, float]:
-    """Print and return, for each name, the median ratio of this checkout's time to the other checkout's.
+    """Print and return, for each name, the median ratio of this checkout's time to that of the checkout `other`.
 
-    The program is this checkout's; with `--serve` it calls `serve`, once with each checkout's tenferro.
+    This checkout's `program` is started twice with `--serve`, once with each checkout's tenferro. It must call
+    `serve`.
     """
     medians: dict[str, float] = {}
     with _server(program, HERE) as here, _server(program, other) as there:
@@ -34,7 +35,7 @@ def compare(program: Path, names: list[str], pairs: int, other: Path) -> dict[st
             ratios: list[float] = []
             reason = None
             for turn in range(pairs):
-                # The order alternates, because the second run uses caches that the first has filled.
+                # The order alternates, because the second run profits from caches that the first run has filled.
                 seconds: list[Any] = [None, None]
                 for side in (0, 1) if turn % 2 else (1, 0):
                     seconds[side] = _ask((here, there)[side], name)
@@ -50,7 +51,10 @@ def compare(program: Path, names: list[str], pairs: int, other: Path) -> dict[st
 
 
 def serve(run_of: Callable[[str], Callable[[], Any]], limit: float) -> None:
-    """Print the location of tenferro; then, for each name in the input, print the seconds of its run, or why it failed."""
+    """Answer requests on standard input: for each name, print the seconds of its run, or why the run failed.
+
+    First print the path of tenferro.
+    """
     import tenferro as tnf
 
     print(json.dumps(tnf.__file__), flush=True)
@@ -61,7 +65,7 @@ def serve(run_of: Callable[[str], Callable[[], Any]], limit: float) -> None:
             with limited(limit):
                 if held[0] != name:
                     held = name, run_of(name)
-                    for _ in range(2):  # because the second run may compile more than the first
+                    for _ in range(2):  # because the second run may still compile
                         held[1]()
                 answer = _seconds(held[1])
         except Exception as reason:
@@ -80,7 +84,7 @@ def _seconds(run: Callable[[], Any]) -> float:
 
 
 def _server(program: Path, checkout: Path) -> subprocess.Popen[str]:
-    """Start a child that runs programs until its input ends."""
+    """Start a child process that runs programs with a checkout's tenferro, until its input ends."""
     return subprocess.Popen(
         [sys.executable, str(program), "--serve"],
         stdin=subprocess.PIPE,
@@ -91,7 +95,7 @@ def _server(program: Path, checkout: Path) -> subprocess.Popen[str]:
 
 
 def _confirm(server: subprocess.Popen[str], checkout: Path) -> None:
-    """Check that the child imports the checkout's tenferro, not an installed one."""
+    """Check that the child process imports tenferro from the checkout, not an installed one."""
     place = Path(_answer(server))
     if checkout.resolve() not in place.parents:
         raise SystemExit(f"--other {checkout} is not a checkout: tenferro came from {place}")

@@ -1,7 +1,7 @@
 """Memory of the gradient of a scan of a million iterations, as planned and as measured: `python benchmarks/scan_memory.py`.
 
-An iteration is one step of a damped oscillator, whose state is two numbers. The planned memory is the size of the
-arrays that the program's loops stack, also shown by `program.to_html()` and profiles; the measured memory is the peak
+An iteration is one step of a damped oscillator; the state has two numbers. The planned memory is the size of the
+arrays that the program's loops stack; `program.to_html()` and profiles show it, too. The measured memory is the peak
 of one run, by tracemalloc.
 """
 
@@ -24,7 +24,10 @@ PAGE = Path(__file__).parents[1] / "docs" / "autodiff.md"
 
 
 def loss(levels: int) -> Any:
-    """Return the energy of the last state, as a function of the first and of the constants of the spring."""
+    """Return the energy of the last state, as a function of the first state and the spring's constants.
+
+    The scan has `levels` nested levels of checkpoints.
+    """
 
     def turn(state: Any, _: Any, k: Any) -> Any:
         x, v = state[0], state[1]
@@ -41,7 +44,7 @@ def loss(levels: int) -> Any:
 
 
 def planned(program: Any) -> int:
-    """Return the bytes that the loops of a program stack, counting inner loops once."""
+    """Return the bytes that a program's loops stack for the backward pass; an inner loop counts once."""
     inner = [
         part.program
         for step in program.instructions
@@ -52,7 +55,7 @@ def planned(program: Any) -> int:
 
 
 def table() -> str:
-    """Return a row for each number of levels."""
+    """Return a table with a row for each number of checkpoint levels."""
     start, k = np.array([1.0, 0.0]), np.array([1.0, 0.1])
     lines = ["| a million iterations | planned | measured | seconds |", "| --- | --- | --- | --- |"]
     expected = None

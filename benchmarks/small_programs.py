@@ -1,4 +1,4 @@
-"""Programs on small values, compiled as `tnf.jit` compiles them, as printed Python, and interpreted, against NumPy by hand.
+"""Times of programs on small arrays: compiled, as printed Python, and interpreted, relative to NumPy by hand.
 
 python benchmarks/small_programs.py            prints the table
 python benchmarks/small_programs.py --write    puts it into docs/performance.md
@@ -21,7 +21,7 @@ SECONDS = 4.0
 
 
 def chain(n: Any, x: Any) -> Any:
-    """Return a thousand ops, alternately additions and products."""
+    """Apply a thousand ops, alternately additions and products."""
     y = x
     for _ in range(500):
         y = n.multiply(n.add(y, x), x)
@@ -29,7 +29,7 @@ def chain(n: Any, x: Any) -> Any:
 
 
 def scalars(n: Any, x: Any) -> Any:
-    """Return a hundred ops on one number."""
+    """Apply a hundred ops to one number."""
     for _ in range(50):
         x = n.multiply(n.sin(x), x)
     return x
@@ -56,7 +56,7 @@ WEIGHTS = np.random.default_rng(1).standard_normal((4, 4))
 
 
 def messages(n: Any, x: Any) -> Any:
-    """Return three layers of a network on a graph: differences along edges, summed at each node."""
+    """Apply three layers of a graph network, each of which sums differences along edges at each node."""
     for _ in range(3):
         along = n.tanh((x[SENDERS] - x[RECEIVERS]) @ WEIGHTS)
         if n is np:
@@ -69,7 +69,7 @@ def messages(n: Any, x: Any) -> Any:
 
 
 def layers(n: Any, x: Any) -> Any:
-    """Apply softmax and normalisation to ten sorted rows, four times."""
+    """Apply softmax, sorting and normalisation to ten rows, four times."""
     for _ in range(4):
         y = n.exp(x - n.max(x, axis=1, keepdims=True))
         y = y / n.sum(y, axis=1, keepdims=True)
@@ -91,7 +91,7 @@ SEES, NOISE = np.eye(2, 4), 0.3 * np.eye(2)
 
 
 def update(n: Any, x: Any) -> Any:
-    """Return the mean and covariance after a step of a Kalman filter with four states, two of them observed."""
+    """Return the mean and covariance after a Kalman filter's step, with four states of which two are observed."""
     mean, covariance = MOVES @ x[0], MOVES @ x[1:] @ MOVES.T + 0.01 * n.eye(4)
     seen = SEES @ covariance @ SEES.T + NOISE
     gain = n.linalg.solve(seen, SEES @ covariance).T
@@ -116,7 +116,7 @@ CASES: dict[str, tuple[Callable[..., Any], Any]] = {
 
 
 def table() -> str:
-    """Return the table, in Markdown."""
+    """Measure all programs, and return a Markdown table."""
     lines = [
         "| | NumPy by hand | first result, compiled | compiled, ratio | printed, ratio | interpreted, ratio |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -136,7 +136,7 @@ def table() -> str:
         runs["compiled"]()
         first = time.perf_counter() - start
         runs["hand"] = lambda fn=fn, x=x: fn(np, x)
-        for run in [*runs.values()] * 3:  # because the second run compiles
+        for run in [*runs.values()] * 3:  # the second run compiles
             run()
         times = medians(runs, SECONDS)
         hand = times["hand"]

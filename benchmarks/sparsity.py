@@ -1,6 +1,6 @@
-"""Time to compute pattern and colours of sparse Jacobians, compared with asdex if it is installed.
+"""Time to compute the sparsity pattern and the column groups of a Jacobian, compared with asdex if it is installed.
 
-python benchmarks/sparsity.py [n]     a nonlinear Laplacian on an n x n grid; 300 by default
+python benchmarks/sparsity.py [n]     uses a nonlinear Laplacian on an n x n grid; n is 300 by default
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tenferro as tnf
 
 
 def laplacian(numpy: Any) -> Callable[[Any], Any]:
-    """Return the five-point Laplacian with a cubic term, written with a namespace's functions."""
+    """Return the five-point Laplacian with a cubic term, written with functions of the namespace `numpy`."""
 
     def fn(u: Any) -> Any:
         p = numpy.pad(u, 1)
@@ -26,7 +26,7 @@ def laplacian(numpy: Any) -> Callable[[Any], Any]:
 
 
 def timed(label: str, call: Callable[[], Any]) -> Any:
-    """Print the second of two times, and return the result."""
+    """Run `call` twice, print the time of the second run, and return its result."""
     call()
     start = time.perf_counter()
     result = call()
@@ -35,7 +35,7 @@ def timed(label: str, call: Callable[[], Any]) -> Any:
 
 
 def main(n: int) -> None:
-    """Print the table."""
+    """Print the times of tenferro and asdex."""
     u = np.ones((n, n))
     jacobian = timed("tenferro: pattern and groups", lambda: tnf.sparse_jacobian(laplacian(tnf), u))
     print(jacobian)

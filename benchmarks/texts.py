@@ -1,9 +1,9 @@
-"""Processor time of XLA for tenferro's and JAX's text of the gradient of a small language model.
+"""Processor time that XLA takes for the gradient of a small language model, lowered by tenferro and by JAX.
 
     python benchmarks/texts.py
 
-prints, for each text, its operations, the time to compile it, and the time of one run, each the minimum of several.
-JAX writes functions and calls; tenferro inlines them.
+For each of the two texts, the command prints the number of operations, the time to compile it, and the time of a run.
+Each time is the minimum of several. JAX's text has functions and calls; tenferro inlines them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COMPILATIONS, ROUNDS, RUNS = 3, 20, 20
 
 
 def texts() -> tuple[dict[str, str], tnf.GraphProgram, list[np.ndarray]]:
-    """Return both texts, a program with the same arguments and results, and the arguments."""
+    """Return both texts, a program with the same arguments and results, and the leaves of the arguments."""
     params = jax.tree.map(np.asarray, initial(jax.random.key(0)))
     tokens = np.random.default_rng(0).integers(0, TOKENS, (32, LENGTH)).astype("int32")
     program = xla_peer.from_jax(loss, params, tokens)
@@ -39,7 +39,7 @@ def texts() -> tuple[dict[str, str], tnf.GraphProgram, list[np.ndarray]]:
 
 
 def compiled(text: str, program: tnf.GraphProgram) -> tuple[xla_peer.Executable, float]:
-    """Compile a text, and return the executable and the processor time of its compilation in seconds."""
+    """Compile a text; return the executable, and the processor seconds of the compilation."""
     types = tuple(program.input_specs), tuple(program.output_specs)
     names = tuple(program.input_names), tuple(program.output_names)
     module = lowering.StableHloModule(text, text, "cpu", *types, *names, trusted=True)
@@ -58,7 +58,7 @@ def seconds_of_run(executable: xla_peer.Executable, buffers: list[Any]) -> float
 
 
 def main() -> None:
-    """Print a line for each text, and the ratio of tenferro's to JAX's."""
+    """Print the measurements of each text, and the ratios of tenferro's to JAX's."""
     both, program, leaves = texts()
     buffers = [xla_peer.XlaExecutor("cpu").put(leaf) for leaf in leaves]
     executables, compiling, running = {}, {}, {}

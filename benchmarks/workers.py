@@ -1,9 +1,11 @@
-"""A compiled gradient in twelve processes: compilations and memory of each, with constants sent, read and mapped.
+"""A compiled gradient in twelve processes: how often they compile, and how much memory each uses.
 
-python benchmarks/workers.py                       64 MB of constants in 12 processes
+The program's constants are sent to each process, read from a file by each, or mapped from the file by all.
+
+python benchmarks/workers.py                       uses 64 MB of constants in 12 processes
 python benchmarks/workers.py --workers 4 --megabytes 16 --ways mapped
 
-Memory is read from /proc while all workers wait: the private memory of a worker, and its share of shared memory.
+Memory is read from /proc while all workers wait: a worker's private memory, and its share of the shared memory.
 """
 
 from __future__ import annotations
@@ -28,24 +30,24 @@ GATES: list[Any] = []
 
 
 def start(gate: Any) -> None:
-    """Store the barrier at which the workers wait for each other."""
+    """Store the barrier at which the workers wait for each other, in a new worker process."""
     GATES.append(gate)
 
 
 @functools.cache
 def executor() -> tnf.GraphExecutor:
-    """Return this worker's executor, on one core."""
+    """Return this worker's executor, which uses one thread."""
     return tnf.GraphExecutor(threads=1)
 
 
 @functools.cache
 def loaded(path: str, mapped: bool) -> tnf.GraphProgram:
-    """Return this worker's program."""
+    """Load the program from a file, once in each worker."""
     return tnf.load(path, mapped=mapped)
 
 
 def memory() -> tuple[int, int]:
-    """Return the private bytes of this process, and its proportional set size (PSS)."""
+    """Return the private memory of this process, and its proportional set size (PSS), in bytes."""
     sizes: dict[str, int] = {}
     for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]:
         name, size, *_ = line.split()
@@ -54,7 +56,7 @@ def memory() -> tuple[int, int]:
 
 
 def task(program: bytes, path: str, way: str, x: Any) -> tuple[int, int, tuple[int, int], Any]:
-    """Return the worker, its compilations, its memory and the gradient."""
+    """Run the gradient in a worker; return the worker's process id, its compilations, its memory and the gradient."""
     own = pickle.loads(program) if way == "sent" else loaded(path, way == "mapped")
     gradient = executor().run(own, x)
     GATES[0].wait()
@@ -64,7 +66,7 @@ def task(program: bytes, path: str, way: str, x: Any) -> tuple[int, int, tuple[i
 
 
 def main() -> None:
-    """Print a row for each way."""
+    """Print a row for each of the ways to pass the constants."""
     parser = argparse.ArgumentParser(description="Memory of workers")
     parser.add_argument("--workers", type=int, default=12)
     parser.add_argument("--megabytes", type=int, default=64)

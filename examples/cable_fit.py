@@ -1,11 +1,11 @@
-"""Fit a cable of Hodgkin and Huxley to recorded voltages with equinox, diffrax and optax: by `jax.jit`, and natively.
+"""Fit a Hodgkin-Huxley cable to recorded voltages with equinox, diffrax and optax: by `jax.jit`, and natively.
 
-python examples/cable_fit.py             natively
-python examples/cable_fit.py jit         by jax.jit
-python examples/cable_fit.py both        both, with the times of the first step and of a later one
+python examples/cable_fit.py             fits natively
+python examples/cable_fit.py jit         fits by jax.jit
+python examples/cable_fit.py both        fits both ways, and prints the times of the first step and of a later step
 
-The model is a module of equinox, the solver diffrax's with checkpointed reverse mode, the optimiser optax's. Both
-versions differ only in the decorator: `native` in place of `jax.jit`.
+The model is an equinox module, diffrax solves it with checkpointed reverse mode, and optax optimises it. The two
+versions differ only in the decorator: `native` replaces `jax.jit`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STEPS = 15
 
 
 class Cable(eqx.Module):
-    """Conductances of a cable; logarithms, so that they stay positive."""
+    """Conductances of a cable, stored as logarithms to keep them positive."""
 
     log_sodium: Any
     log_potassium: Any
@@ -42,7 +42,7 @@ class Cable(eqx.Module):
     compartments: int = eqx.field(static=True)
 
     def __call__(self, t: Any, state: Any, current: Any) -> Any:
-        """Return the rates of voltages (mV) and gates, t in ms."""
+        """Return the time derivatives of the voltages (in mV) and of the gates; `t` is in ms."""
         v, m, h, n = state
         am, bm = 0.1 * (v + 40) / (1 - jnp.exp(-(v + 40) / 10)), 4 * jnp.exp(-(v + 65) / 18)
         ah, bh = 0.07 * jnp.exp(-(v + 65) / 20), 1 / (1 + jnp.exp(-(v + 35) / 10))
@@ -58,7 +58,7 @@ class Cable(eqx.Module):
 
 
 def simulate(cable: Cable, current: Any) -> Any:
-    """Return the voltages at the far end, ten times a millisecond."""
+    """Return the voltages at the far end of the cable, ten for each millisecond."""
     rest = jnp.full(cable.compartments, -65.0)
     start = rest, rest * 0 + 0.053, rest * 0 + 0.596, rest * 0 + 0.318
     solution = diffrax.diffeqsolve(
@@ -78,7 +78,7 @@ def simulate(cable: Cable, current: Any) -> Any:
 
 
 def loss(cable: Cable, currents: Any, recorded: Any) -> Any:
-    """Return the mean of squared differences from the recordings, one for each current."""
+    """Return the mean squared difference between simulated and recorded voltages, over all currents and times."""
     return jnp.mean((jax.vmap(simulate, (None, 0))(cable, currents) - recorded) ** 2)
 
 
@@ -86,7 +86,7 @@ OPTIMISER = optax.adam(0.05)
 
 
 def step(cable: Cable, state: Any, currents: Any, recorded: Any) -> Any:
-    """Return a step of the fit."""
+    """Take a step of the fit: return the new cable, the new state of the optimiser, and the loss before the step."""
     value, gradient = eqx.filter_value_and_grad(loss)(cable, currents, recorded)
     updates, state = OPTIMISER.update(gradient, state, cable)
     return eqx.apply_updates(cable, updates), state, value
@@ -99,7 +99,7 @@ def cable_of(sodium: float, potassium: float, leak: float) -> Cable:
 
 
 def fit(transform: Any) -> tuple[Cable, list[float], list[float]]:
-    """Return the fitted cable, the losses, and the seconds of each step."""
+    """Fit the cable with `step` compiled by `transform`; return the cable, the losses, and the seconds of each step."""
     currents = np.array([100.0, 150.0], "float32")
     recorded = np.asarray(jax.vmap(simulate, (None, 0))(cable_of(120.0, 36.0, 0.3), currents))
     cable = cable_of(100.0, 30.0, 0.2)
@@ -116,7 +116,7 @@ def fit(transform: Any) -> tuple[Cable, list[float], list[float]]:
 
 
 def main() -> None:
-    """Run the fit with the arguments of the command line."""
+    """Fit natively, by jax.jit or both, as the command line says, and print the results."""
     which = sys.argv[1] if len(sys.argv) > 1 else "native"
     names = {"native": ["native"], "jit": ["jit"], "both": ["jit", "native"]}[which]
     transforms = {"native": native, "jit": jax.jit}

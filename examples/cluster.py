@@ -1,12 +1,13 @@
-"""Map a compiled derivative over data sets by processes: concurrent.futures, joblib, Dask or Ray.
+"""Map a compiled derivative over data sets in several processes, by concurrent.futures, joblib, Dask or Ray.
 
-A hundred spectra are fitted by the method of Gauss and Newton. The step with its Jacobian is compiled once here, into
-one program, and travels to the workers with each task. A worker keeps an executor between tasks. It prepares the
-program once, because the executor recognises copies of a program by their fingerprint. Each worker computes on one
-core, so that workers do not compete for cores: `threads=1` for elementwise groups, and `threadpool_limits` for BLAS.
+A hundred spectra are fitted by the Gauss-Newton method. Its step, which contains the Jacobian, is compiled once, in
+this process; each task sends the program to a worker process. A worker keeps one executor for all its tasks. The
+executor recognises copies of a program by their fingerprint, so it prepares the program once. Each worker computes on
+one core, so that workers do not compete for cores: `threads=1` limits elementwise groups, and `threadpool_limits`
+limits BLAS.
 
-`python examples/cluster.py joblib` uses joblib, `dask` a local cluster of Dask, `ray` one of Ray; each is installed
-separately.
+`python examples/cluster.py joblib` uses joblib, `dask` a local cluster of Dask, `ray` a local cluster of Ray. Each of
+these packages is installed separately.
 """
 
 from __future__ import annotations
@@ -30,25 +31,25 @@ START = np.array([1.0, 0.1, 0.5])
 
 
 def line(p: Any) -> Any:
-    """Return a Gaussian line of some height, center and width."""
+    """Return a Gaussian line with the height, centre and width in `p`."""
     return p[0] * tnf.exp(-(((ENERGIES - p[1]) / p[2]) ** 2))
 
 
 def step(p: Any, spectrum: Any) -> Any:
-    """Return the parameters after a step of Gauss and Newton, with the Jacobian of the line."""
+    """Return the parameters after one Gauss-Newton step."""
     jacobian = tnf.jacfwd(line)(p)
     return p - tnf.linalg.solve(jacobian.T @ jacobian, jacobian.T @ (line(p) - spectrum))
 
 
 @functools.cache
 def executor() -> tnf.GraphExecutor:
-    """Return this worker's executor, on one core."""
+    """Return this worker's executor, which uses one thread."""
     threadpool_limits(1)
     return tnf.GraphExecutor(threads=1)
 
 
 def fit(program: Any, spectrum: Any) -> tuple[int, int, Any]:
-    """Return the worker, the number of programs that it has prepared, and the fitted parameters."""
+    """Fit one spectrum; return the worker's process id, the number of programs it has prepared, and the parameters."""
     p = START
     for _ in range(12):
         p = executor().run(program, p, spectrum)
@@ -56,22 +57,22 @@ def fit(program: Any, spectrum: Any) -> tuple[int, int, Any]:
 
 
 def by_futures(task: Callable[..., Any], spectra: Sequence[Any]) -> list[Any]:
-    """Map by concurrent.futures, in newly started processes."""
+    """Map a task over the spectra by concurrent.futures, in newly started processes."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(WORKERS, mp_context=context) as pool:
         return list(pool.map(task, spectra, chunksize=5))
 
 
 def by_joblib(task: Callable[..., Any], spectra: Sequence[Any]) -> list[Any]:
-    """Map by joblib."""
-    import joblib  # pyright: ignore[reportMissingImports]  # because it is installed separately
+    """Map a task over the spectra by joblib."""
+    import joblib  # pyright: ignore[reportMissingImports]  # installed separately
 
     return joblib.Parallel(n_jobs=WORKERS)(joblib.delayed(task)(x) for x in spectra)
 
 
 def by_dask(task: Callable[..., Any], spectra: Sequence[Any]) -> list[Any]:
-    """Map by a local cluster of Dask."""
-    import dask.distributed  # pyright: ignore[reportMissingImports]  # likewise
+    """Map a task over the spectra by a local cluster of Dask."""
+    import dask.distributed  # pyright: ignore[reportMissingImports]  # installed separately
 
     cluster = dask.distributed.LocalCluster(
         n_workers=WORKERS, threads_per_worker=1, dashboard_address=None
@@ -81,8 +82,8 @@ def by_dask(task: Callable[..., Any], spectra: Sequence[Any]) -> list[Any]:
 
 
 def by_ray(task: Callable[..., Any], spectra: Sequence[Any]) -> list[Any]:
-    """Map by a pool of Ray actors, one process per actor."""
-    import ray  # pyright: ignore[reportMissingImports]  # likewise
+    """Map a task over the spectra by a pool of Ray actors, one process per actor."""
+    import ray  # pyright: ignore[reportMissingImports]  # installed separately
     from ray.util.multiprocessing import Pool  # pyright: ignore[reportMissingImports]
 
     ray.init(num_cpus=WORKERS, include_dashboard=False, log_to_driver=False)

@@ -1,6 +1,6 @@
 """A convolutional network with dropout, Adam and checkpoints, for PyTorch users.
 
-Images are [batch, features, height, width], kernels [out, in, height, width].
+Images have shape [batch, features, height, width], kernels [out, in, height, width].
 """
 
 import tempfile
@@ -29,7 +29,7 @@ def logits(params: dict[str, Any], images: Any, key: Any = None) -> Any:
         x = nn.relu(nn.conv(x, params[name], padding=1, data_format="NCHW"))
         x = nn.max_pool(x, 2, data_format="NCHW")
     x = x.reshape(images.shape[0], -1)
-    x = x if key is None else nn.dropout(key, x, 0.25)  # no dropout in evaluation
+    x = x if key is None else nn.dropout(key, x, 0.25)  # without a key: no dropout, for evaluation
     return x @ params["dense"].T + params["bias"]
 
 

@@ -1,4 +1,4 @@
-"""The main steps: trace, run natively, export StableHLO, run through PJRT, and compare."""
+"""The main steps of using tenferro: trace, run natively, export StableHLO, run through PJRT, and compare."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BETA = 0.3
 
 
 def head(text: str, lines: int) -> str:
-    """Return the first lines of a text, and the number of lines that follow."""
+    """Return the first `lines` lines of a text, and a note with the number of omitted lines."""
     rows = text.splitlines()
     return "\n".join([*rows[:lines], f"  ... {len(rows) - lines} more lines"])
 

@@ -1,4 +1,4 @@
-"""A small classifier's forward pass on handwritten digits, natively and through PJRT."""
+"""The forward pass of a small classifier of handwritten digits, natively and through PJRT."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ DATA = Path(__file__).parent / "data" / "digits.npz"
 
 
 def probabilities(weights: dict[str, Any], images: Any) -> Any:
-    """Return the softmax of a perceptron with one hidden layer, on images of 64 pixels from 0 to 16."""
+    """Return the probabilities of the ten digits, by a perceptron, for images of 64 pixels from 0 to 16."""
     x = tnf.astype(images, "float32") / 16
     hidden = tnf.maximum(x @ weights["w0"] + weights["b0"], 0)
     return tnf.softmax(hidden @ weights["w1"] + weights["b1"])
 
 
 def load() -> tuple[dict[str, Any], Any, Any]:
-    """Return the weights, and the images and labels that they were not fitted to."""
+    """Return the weights, and the images and labels that were not used to fit the weights."""
     with np.load(DATA) as data:
         held_out = np.arange(len(data["labels"])) % 4 == 0
         weights = {name: data[name] for name in ("w0", "b0", "w1", "b1")}
@@ -29,7 +29,7 @@ def load() -> tuple[dict[str, Any], Any, Any]:
 
 
 def accuracy(scores: Any, labels: Any) -> float:
-    """Return the share of images whose most probable digit is the label."""
+    """Return the fraction of images whose most probable digit equals the label."""
     return float(np.mean(scores.argmax(-1) == labels))
 
 

@@ -1,7 +1,7 @@
-"""A network that JAX exported, loaded without JAX, differentiated, and fine-tuned for ten steps.
+"""A network that JAX exported is loaded without JAX, differentiated, and fine-tuned for ten steps.
 
-The first part stands for the exporter: it writes `model.jax` by `jax.export` in a separate process. The
-second part never imports jax.
+The first part plays the exporter: in a separate process, it writes `model.jax` by `jax.export`. The second part never
+imports JAX.
 """
 
 import subprocess
@@ -43,7 +43,7 @@ labels = np.argmax(x[:, :3], axis=1)
 
 
 def loss(weights: Any, x: Any) -> Any:
-    """Return the mean negative log-likelihood."""
+    """Return the mean negative log-likelihood of the labels."""
     return -tnf.mean(tnf.take_along_axis(model(*weights, x), labels[:, None], axis=1))
 
 

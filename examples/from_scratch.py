@@ -1,8 +1,8 @@
 """tenferro in small: trace, differentiate, run on NumPy, lower to StableHLO, in under 300 lines that are not blank.
 
-The names and the design are the library's. An op is a card, a layer is a column, a graph is an arena in
-topological order, and every pass is a loop. Dtypes, symbols, guards, passes, caches, errors and a hundred
-ops are left out. Everything is float64.
+The names and the design are the library's. The definition of an op is a card, and the implementations of all ops in
+one layer are a column. The graph is an append-only arena, and every pass is a loop. Left out are dtypes, symbols,
+guards, passes, caches, errors and a hundred ops. Everything is float64.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 
 Shape = tuple[int, ...]
 
-# ---- cards: ops ---------------------------------------------------------------------------------------
+# ---- cards: definitions of ops ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Op:
-    """A name and a payload; equal ops on equal operands are one node."""
+    """An op: a name and a payload. A graph has one node for equal ops with equal operands."""
 
     name: str
     payload: Any = None
@@ -32,12 +32,12 @@ ADD, MULTIPLY, NEGATE, SIN, COS, DOT, TRANSPOSE, SUM = map(
 
 
 def broadcast(shape: Shape) -> Op:
-    """Repeat a scalar in every element."""
+    """Return the op that repeats a scalar in every element of a tensor."""
     return Op("broadcast", shape)
 
 
 def constant(number: float) -> Op:
-    """Return a scalar."""
+    """Return the op whose result is a scalar constant."""
     return Op("constant", float(number))
 
 
@@ -82,7 +82,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "constant": lambda op: np.float64(op.payload),
 }
 
-# A tangent rule gets the operands and their tangents (None for zero), and returns the result's tangent.
+# A tangent rule receives the operands and their tangents (None for zero), and returns the result's tangent.
 TANGENTS: dict[str, Callable[..., Any]] = {
     "add": lambda op, x, y, x_dot, y_dot: plus(x_dot, y_dot),
     "multiply": lambda op, x, y, x_dot, y_dot: plus(times(x_dot, y), times(x, y_dot)),
@@ -95,8 +95,8 @@ TANGENTS: dict[str, Callable[..., Any]] = {
     "broadcast": lambda op, x, x_dot: x_dot.apply(op),
 }
 
-# A transpose rule gets the operands, a mask of the linear ones, and the result's cotangent, and
-# returns their cotangents. Only ops in tangents need one: sin and cos are not linear.
+# A transpose rule receives the operands, a mask that tells which of them are linear, and the result's cotangent. It
+# returns the operands' cotangents. Only ops of tangents need a rule: sin and cos, which are not linear, have none.
 TRANSPOSES: dict[str, Callable[..., Any]] = {
     "add": lambda op, x, y, linear, bar: (bar, bar),
     "multiply": lambda op, x, y, linear, bar: (bar * y, None) if linear[0] else (None, bar * x),
@@ -131,7 +131,10 @@ TEXTS: dict[str, Callable[..., str]] = {
 
 
 class Graph:
-    """Nodes; value i is the result of node i. Inputs are nodes without an op."""
+    """A list of nodes: an op with the numbers of its operands.
+
+    Node i computes value i; inputs are nodes without an op.
+    """
 
     def __init__(self) -> None:
         self.nodes: list[tuple[Op | None, tuple[int, ...]]] = []
@@ -139,13 +142,13 @@ class Graph:
         self._known: dict[tuple[Op, tuple[int, ...]], int] = {}
 
     def input(self, shape: Shape) -> Tensor:
-        """Return a new input."""
+        """Append an input node, and return its value."""
         self.nodes.append((None, ()))
         self.shapes.append(shape)
         return Tensor(self, len(self.nodes) - 1)
 
     def add(self, op: Op, inputs: tuple[int, ...]) -> Tensor:
-        """Return the value of the op, which is an existing one if the op was added before."""
+        """Return the value of an op with these operands, from an existing node if there is one, else from a new node."""
         key = (op, inputs)
         if key not in self._known:
             shape = SHAPES[op.name](op, *[self.shapes[i] for i in inputs])
@@ -157,7 +160,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A value of a graph, with operators that append to it."""
+    """A value of a graph. Its operators append nodes to the graph."""
 
     graph: Graph
     value: int
@@ -168,11 +171,11 @@ class Tensor:
         return self.graph.shapes[self.value]
 
     def apply(self, op: Op, *others: Tensor) -> Tensor:
-        """Apply an op to this tensor and others."""
+        """Apply an op to this tensor and the others, and return the result."""
         return self.graph.add(op, (self.value, *[other.value for other in others]))
 
     def like(self, other: Tensor | float) -> Tensor:
-        """Return a number as a tensor of this shape."""
+        """Return a number as a tensor of this tensor's shape; return a tensor unchanged."""
         if isinstance(other, Tensor):
             return other
         scalar = self.graph.add(constant(other), ())
@@ -206,25 +209,25 @@ def sin(x: Tensor) -> Tensor:
 
 
 def plus(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-    """Return the sum, where None is zero."""
+    """Return the sum of two tangents; None stands for zero."""
     return b if a is None else a if b is None else a + b
 
 
 def times(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-    """Return the product, where None is zero."""
+    """Return a * b, of which one is a tangent; None stands for a tangent that is zero."""
     return None if a is None or b is None else a * b
 
 
 def matmul(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-    """Return the matrix product, where None is zero."""
+    """Return a @ b, of which one is a tangent; None stands for a tangent that is zero."""
     return None if a is None or b is None else a @ b
 
 
-# ---- derivatives: both append to the same arena --------------------------------------------------------
+# ---- derivatives: linearize and transpose append nodes to the same graph -------------------------------
 
 
 def linearize(graph: Graph, dots: dict[int, Tensor], output: Tensor) -> Tensor | None:
-    """Return the tangent of the output, by one loop forward."""
+    """Append the nodes of the tangents, by one forward loop over the graph, and return the output's tangent."""
     for value in range(len(graph.nodes)):
         op, inputs = graph.nodes[value]
         x_dots = [dots.get(i) for i in inputs]
@@ -235,7 +238,7 @@ def linearize(graph: Graph, dots: dict[int, Tensor], output: Tensor) -> Tensor |
 
 
 def transpose(graph: Graph, start: int, y_dot: Tensor, y_bar: Tensor) -> dict[int, Tensor]:
-    """Return the cotangents of the values in which the nodes from `start` on are linear, by one backward loop."""
+    """Return the cotangents of all values that depend linearly on the inputs from `start` on, by one backward loop."""
     stop, linear = len(graph.nodes), set(range(start, start + 1))
     for value in range(start, stop):
         op, inputs = graph.nodes[value]
@@ -257,7 +260,7 @@ def transpose(graph: Graph, start: int, y_dot: Tensor, y_bar: Tensor) -> dict[in
 
 
 def value_and_grad(fn: Callable[..., Tensor]) -> Callable[..., Sequence[Tensor]]:
-    """Return a function that appends value and gradients of `fn` to the graph of its arguments."""
+    """Return a function that appends the nodes of `fn` and its gradients to the graph of its arguments."""
 
     def derived(*xs: Tensor) -> Sequence[Tensor]:
         graph, y = xs[0].graph, fn(*xs)
@@ -276,7 +279,7 @@ def value_and_grad(fn: Callable[..., Tensor]) -> Callable[..., Sequence[Tensor]]
 
 @dataclass(frozen=True)
 class Program:
-    """The nodes that the outputs need, in their order."""
+    """The nodes that the outputs depend on, in topological order."""
 
     graph: Graph
     inputs: tuple[int, ...]
@@ -284,7 +287,7 @@ class Program:
     needed: tuple[int, ...]
 
     def run(self, *arrays: Any) -> list[Any]:
-        """Run the program natively, by the column of kernels."""
+        """Run the program natively: call the kernel of each node's op."""
         slots: dict[int, Any] = dict(zip(self.inputs, arrays, strict=True))
         for value in self.needed:
             op, inputs = self.graph.nodes[value]
@@ -293,7 +296,7 @@ class Program:
         return [slots[value] for value in self.outputs]
 
     def lower(self) -> str:
-        """Lower to StableHLO, by the table of texts."""
+        """Lower the program to StableHLO: write each node's op by its text in the table."""
 
         def kind(value: int) -> str:
             return f"tensor<{''.join(f'{n}x' for n in self.graph.shapes[value])}f64>"
@@ -313,7 +316,7 @@ class Program:
 
 
 def compile(fn: Callable[..., Any], *shapes: Shape) -> Program:
-    """Trace `fn` once, and keep the nodes that its results need, by one backward loop."""
+    """Trace `fn` once; keep the nodes that its results depend on, which one backward loop collects."""
     graph = Graph()
     inputs = [graph.input(shape) for shape in shapes]
     results = fn(*inputs)

@@ -1,7 +1,7 @@
-"""The heat capacity of the Ising model: the second derivative of the free energy, against Onsager.
+"""The heat capacity of the Ising model, a second derivative of the free energy, compared with Onsager's solution.
 
-c = beta^2 d^2 (log Z / N) / d beta^2, by differentiating the transfer-matrix program of `ising.py` twice,
-forward over reverse. No finite differences are used.
+The formula is c = beta^2 d^2 (log Z / N) / d beta^2. The transfer-matrix program of `ising.py` is differentiated
+twice, forward over reverse. No finite differences are used.
 """
 
 from __future__ import annotations

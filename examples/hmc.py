@@ -1,7 +1,8 @@
-"""Hamiltonian Monte Carlo from a bent normal distribution: the whole chain is one program.
+"""Hamiltonian Monte Carlo samples of a bent normal distribution; the whole Markov chain is one program.
 
-The density is exp(-(x^2 + (y - x^2)^2 / 0.1) / 2), with E x = 0, E x^2 = 1, E y = 1. Each step draws a momentum, follows
-the equations of motion by 20 leapfrog steps along the gradient, and accepts by Metropolis's rule.
+The density is proportional to exp(-(x^2 + (y - x^2)^2 / 0.1) / 2), with the expectations E x = 0, E x^2 = 1, E y = 1.
+Each step draws a random momentum, and follows the equations of motion by 20 leapfrog steps, which need the gradient of
+the density. Metropolis's rule then accepts or rejects the end point.
 
 Source: Neal, MCMC using Hamiltonian dynamics, 2011.
 """
@@ -18,12 +19,12 @@ SAMPLES, LEAPS, STEP = 4000, 20, 0.12
 
 
 def potential(q: Any) -> Any:
-    """Return minus the logarithm of the density, up to a constant."""
+    """Return minus the logarithm of the density, up to an additive constant."""
     return (q[0] ** 2 + (q[1] - q[0] ** 2) ** 2 / 0.1) / 2
 
 
 def chain(key: Any) -> tuple[Any, Any]:
-    """Return samples, and whether each was accepted."""
+    """Return all samples, and for each whether its proposal was accepted."""
     force = tnf.grad(potential)
 
     def leap(_: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -46,7 +47,7 @@ def chain(key: Any) -> tuple[Any, Any]:
 
 
 def main() -> None:
-    """Print the moments."""
+    """Sample the distribution, and compare the moments of the samples with the exact ones."""
     samples, accepted = tnf.jit(chain)(tnf.random.key(0))
     x, y = np.asarray(samples).T
     print(

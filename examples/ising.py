@@ -1,9 +1,9 @@
-"""The free energy of the square-lattice Ising model by a transfer matrix, against Onsager's solution.
+"""The free energy of the square-lattice Ising model by a transfer matrix, compared with Onsager's solution.
 
-A strip of width n has the transfer matrix T = V^(1/2) W V^(1/2), where V holds the bonds along a column and W
-those between columns. The free energy per site of the infinite strip is log of T's largest
-eigenvalue over n. Power iteration contracts T with the leading vector as a tensor network of n
-two-by-two bond matrices: 4 n operations of size 2^n instead of one of size 4^n.
+A strip of width n has the transfer matrix T = V^(1/2) W V^(1/2), where V contains the bonds along a column and W those
+between columns. The free energy per site of an infinitely long strip is the logarithm of T's largest eigenvalue,
+divided by n. Power iteration multiplies T by a vector as a tensor network of n two-by-two bond matrices. This takes 4
+n operations of size 2^n instead of one of size 4^n.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STEPS = 30
 
 
 def free_energy(beta: Any, width: int = WIDTH, steps: int = STEPS) -> Any:
-    """Return log(largest eigenvalue) / width for the periodic strip's transfer matrix at coupling `beta`."""
+    """Return log(largest eigenvalue) / width of the transfer matrix of a periodic strip, at the coupling `beta`."""
     spins = np.array([1.0, -1.0])
     bond = tnf.exp(beta * np.outer(spins, spins))
     letters = "abcdefghijklmnopqrstuvwxyz"[:width]

@@ -1,4 +1,4 @@
-"""A wrong value from XLA on CPU, reported in tensorflow/tensorflow 57744, and the parity check's report on it."""
+"""A wrong value that XLA computes on CPU (tensorflow/tensorflow issue 57744), and what the parity check says about it."""
 
 import numpy as np
 

@@ -1,7 +1,7 @@
-"""Fit a logistic regression with scipy's trust-region Newton method, with curvature from `hvp`.
+"""Fit a logistic regression with SciPy's trust-region Newton method, whose curvature comes from `hvp`.
 
-The Hessian is never formed: conjugate gradients need only Hessian-vector products, which are forward derivatives of
-the gradient. The result is checked by its gradient, and against L-BFGS.
+The Hessian is never formed: the conjugate gradients in the method need only Hessian-vector products, which are forward
+derivatives of the gradient. At the result, the gradient must be small, and the loss must agree with that of L-BFGS.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def main() -> None:
     shape = (64, 10)
 
     def loss(flat: Any) -> Any:
-        """Return the mean cross entropy of ten classes, with a quadratic penalty."""
+        """Return the mean cross entropy of ten classes, plus a quadratic penalty of the weights."""
         scores = tnf.log_softmax(images @ tnf.reshape(flat, shape))
         chosen = tnf.take_along_axis(scores, labels[:, None], axis=1)
         return -tnf.mean(chosen) + 1e-3 * tnf.sum(flat * flat)

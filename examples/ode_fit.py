@@ -1,7 +1,7 @@
-"""Fit the rates of Lotka and Volterra's equations to counts of predators and prey, by the gradient.
+"""Fit the rates of the Lotka-Volterra equations to measured numbers of predators and prey, by the gradient.
 
-x' = a x - b x y and y' = d x y - c y are solved by the classical Runge-Kutta method, as a `scan`; the gradient of
-the misfit goes back through its steps. The data are solutions with errors of 5 %.
+The classical Runge-Kutta method, written as a `scan`, solves x' = a x - b x y and y' = d x y - c y. Reverse mode runs
+back through its steps to the gradient of the misfit. The data are solutions with random errors of 5 %.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ STEP, STEPS, EVERY = 0.05, 300, 10
 
 
 def rate(rates: Any, state: Any) -> Any:
-    """Return the right-hand side."""
+    """Return the time derivatives of x and y, the right-hand sides of the equations."""
     x, y = state[0], state[1]
     return tnf.stack([rates["a"] * x - rates["b"] * x * y, rates["d"] * x * y - rates["c"] * y])
 
 
 def solution(rates: Any) -> Any:
-    """Return the state at every step, from the start."""
+    """Return the state after each step, from the initial state."""
 
     def step(state: Any, _: None) -> tuple[Any, Any]:
         k1 = rate(rates, state)
@@ -38,14 +38,14 @@ def solution(rates: Any) -> Any:
 
 
 def measured() -> np.ndarray:
-    """Return every tenth state, with errors."""
+    """Return every tenth state of the true solution, with random errors."""
     rng = np.random.default_rng(0)
     exact = np.asarray(tnf.jit(solution)(TRUTH))[EVERY - 1 :: EVERY]
     return exact * (1 + 0.05 * rng.standard_normal(exact.shape))
 
 
 def fitted(data: np.ndarray) -> dict[str, float]:
-    """Return the least-squares rates, from a guess with errors of 20 %."""
+    """Return the rates of the least-squares fit, starting from a guess that is 20 % too small."""
 
     def misfit(logarithms: Any) -> Any:
         states = solution({name: tnf.exp(value) for name, value in logarithms.items()})
@@ -57,7 +57,7 @@ def fitted(data: np.ndarray) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print the fit."""
+    """Fit the rates, and print them beside the true rates."""
     rates = fitted(measured())
     for name, value in rates.items():
         print(f"{name}: {value:.4f}, in truth {TRUTH[name]}")

@@ -1,13 +1,13 @@
-"""Write the forces of an interatomic potential as an ONNX model, and run them without tenferro.
+"""Write the energy and forces of an interatomic potential as an ONNX model, and run the model without tenferro.
 
-The energy of atoms at positions r is that of the embedded-atom method: pairs repel each other, and each atom gains
-from the density of its neighbours,
+The energy of atoms at positions r follows the embedded-atom method: pairs of atoms repel each other, and each atom is
+attracted by the density of its neighbours,
 
     E(r) = sum_{i != j} A exp(-p (r_ij - 1)) - sum_i sqrt(sum_{j != i} X exp(-2 q (r_ij - 1))),
 
-with lengths in units of the nearest neighbours' distance. Forces are F = -dE/dr, by reverse mode. The model is a
-function from the positions of any number of atoms to energy and forces. Here `onnx.reference` runs it, which needs
-NumPy alone; any other engine with kernels for float64 can run it, too.
+where lengths are in units of the distance between nearest neighbours. The forces are F = -dE/dr, by reverse mode. The
+model maps the positions of any number of atoms to the energy and the forces. Here `onnx.reference` runs it, which
+needs only NumPy; any other engine with float64 kernels can run it, too.
 
 Source: F. Cleri, V. Rosato, "Tight-binding potentials for transition metals and alloys", Phys. Rev. B 48, 22 (1993),
 with the values for copper.
@@ -26,11 +26,11 @@ import xla_peer
 import xla_peer.onnx
 
 A, X, P, Q = 0.0855, 1.224**2, 10.960, 2.278
-"""Strengths of repulsion (eV) and attraction (eV^2), and their decay with distance."""
+"""Strength of the repulsion (eV) and of the attraction (eV^2), and the rates p, q of their decay with distance."""
 
 
 def energy(positions: Any) -> Any:
-    """Return the energy of atoms at `positions`, of shape (n, 3), in eV."""
+    """Return the energy in eV of atoms at `positions`, an array of shape (n, 3)."""
     apart = positions[:, None, :] - positions[None, :, :]
     squares = tnf.sum(apart**2, axis=2)
     is_self = squares == 0.0
@@ -41,13 +41,13 @@ def energy(positions: Any) -> Any:
 
 
 def energy_and_forces(positions: Any) -> dict[str, Any]:
-    """Return energy and forces, by name."""
+    """Return the energy and the forces, in a dictionary."""
     value, gradient = tnf.value_and_grad(energy)(positions)
     return {"energy": value, "forces": -gradient}
 
 
 def crystal(cells: int) -> np.ndarray:
-    """Return the positions of a cube of face-centered cells."""
+    """Return the positions of a cube of `cells` face-centred cells along each axis."""
     corners = np.stack(np.meshgrid(*[np.arange(cells)] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
     base = np.array([[0, 0, 0], [0, 0.5, 0.5], [0.5, 0, 0.5], [0.5, 0.5, 0]])
     return np.sqrt(2.0) * (corners[:, None, :] + base).reshape(-1, 3)

@@ -1,13 +1,13 @@
-"""Fit a resonance on a falling background, as counted by a detector, with error bars.
+"""Fit a resonance on a falling background to the counts of a detector, with error bars.
 
-Events are counted in bins of their energy (GeV). A bin of width 1 GeV expects
+Events are counted in bins of energy. A bin of width 1 GeV at the energy E expects
 
     mu(E) = signal BW(E; mass, width) + background (1 + slope (E - 91 GeV)),
 
-with the Breit-Wigner line BW(E) = (width / 2 pi) / ((E - mass)^2 + width^2 / 4), in 1/GeV. Counts have Poisson
-distributions: -log L = sum(mu - n log mu), up to a constant. L-BFGS-B minimises it on the tree of parameters, inside
-bounds, by one program for value and gradient. The Hessian at the minimum is Fisher's information; the roots of the
-diagonal of its inverse are the error bars.
+events, with the Breit-Wigner line BW(E) = (width / 2 pi) / ((E - mass)^2 + width^2 / 4), in 1/GeV. The counts n have
+Poisson distributions, so -log L = sum(mu - n log mu), up to a constant. L-BFGS-B minimises this function of a tree of
+parameters within bounds; one program computes value and gradient. The Hessian at the minimum is the Fisher
+information. The square roots of the diagonal of its inverse are the error bars.
 
 Units: mass and width in GeV, signal in 1000 events, background in 10 events / GeV, slope in 1/GeV.
 """
@@ -32,20 +32,20 @@ UNITS = {
 
 
 def expected(p: Any) -> Any:
-    """Return the events in each bin."""
+    """Return the expected number of events in each bin."""
     line = p["width"] / (2 * np.pi) / ((ENERGIES - p["mass"]) ** 2 + p["width"] ** 2 / 4)
     level, slope = p["background"]["level"], p["background"]["slope"]
     return 1000 * p["signal"] * line + 10 * level * (1 + slope * (ENERGIES - 91.0))
 
 
 def surprise(p: Any, counts: Any) -> Any:
-    """-log L, up to a constant."""
+    """Return -log L, the negative log likelihood, up to a constant."""
     mu = expected(p)
     return tnf.sum(mu - counts * tnf.log(mu))
 
 
 def error_bars(p: Any, counts: Any) -> Any:
-    """Return the standard deviations of the parameters, as a tree like theirs."""
+    """Return the standard deviation of each parameter, in a tree like that of the parameters."""
     vector, unravel = tnf.tree.ravel(p)
     information = tnf.hessian(lambda x: surprise(unravel(x), counts))(vector)
     return unravel(np.sqrt(np.diag(np.linalg.inv(information))))
@@ -72,12 +72,13 @@ def main() -> None:
             f"{name:17} {value:9.4f} +- {error:.4f} {UNITS[name]:15} "
             f"(true {true}, off by {pulls[-1]:+.1f} error bars)"
         )
-    # The pulls of a valid fit are normal: 1 of 16,000 exceeds 4.
+    # The pulls (errors divided by error bars) of a valid fit are normally distributed: 1 of 16,000 exceeds 4.
     assert max(np.abs(pulls)) < 4
-    # No bound is active: the gradient is negligible compared with its change over one error bar.
+    # No bound may limit the fit: the gradient must be negligible compared with its change over one error bar.
     slopes = tnf.tree.leaves(tnf.grad(surprise)(fit.x, counts))
     assert max(np.abs(np.array(slopes) * tnf.tree.leaves(errors))) < 1e-2
-    # One error bar away, -log L is larger by a half or more: the other parameters are not fitted again.
+    # At a distance of one error bar, -log L increases by at least a half: a half if the other parameters were fitted
+    # again.
     for i in range(len(pulls)):
         vector, unravel = tnf.tree.ravel(fit.x)
         vector = np.array(vector)

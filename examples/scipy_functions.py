@@ -1,7 +1,7 @@
-"""SciPy's functions on eager tensors, and the gradient of one of them.
+"""SciPy's functions of eager tensors, and the gradient of one of these functions.
 
-SciPy dispatches to the namespace of its arguments, if this is enabled before SciPy is imported. The operations are
-then tenferro's, and are recorded for `backward`.
+SciPy calls the functions of its arguments' namespace if SCIPY_ARRAY_API is set before SciPy is imported. Tenferro then
+computes the operations, and records them for `backward`.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""One program over eight devices: a matrix product with its collectives, and a data-parallel training step.
+"""One program on eight devices: a matrix product with its collectives, and a data-parallel training step.
 
-The devices are virtual devices of one CPU. The same lines run on eight accelerators with `Mesh({...},
+The devices are virtual devices of one CPU. The same code runs on eight accelerators with `Mesh({...},
 platform="tpu")`.
 """
 
@@ -23,13 +23,13 @@ STEPS = 20
 
 
 def collectives(executable: Any) -> str:
-    """Count the collectives that the partitioner inserted."""
+    """Return the number of collectives of each kind that XLA's partitioner inserted, as text."""
     counts = Counter(re.findall(COLLECTIVES, executable.optimized_hlo()))
     return ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "none"
 
 
 def product(xla: XlaExecutor) -> None:
-    """Compute a matrix product, partitioned in three ways."""
+    """Run a matrix product with three partitionings of its operands."""
     mesh = Mesh({"rows": 4, "columns": 2})
     generator = np.random.default_rng(0)
     a, b = generator.normal(size=(512, 256)), generator.normal(size=(256, 128))
@@ -54,7 +54,7 @@ def product(xla: XlaExecutor) -> None:
 
 
 def training(xla: XlaExecutor) -> None:
-    """Run the digits' training step with replicated weights, and images cut into eight parts."""
+    """Run a training step of the digits, with replicated weights and the images split into eight shards."""
     with np.load(DATA) as data:
         images, labels = data["images"].astype(float), data["labels"].astype(np.int64)
     count = len(labels) // 8 * 8

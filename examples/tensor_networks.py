@@ -1,11 +1,11 @@
 """Ground states of the transverse-field Ising model by tensor networks, natively and through PJRT.
 
-H = - sum Z_i Z_(i+1) - g sum X_i, at g = 1, where it is critical. A matrix-product state of 20 sites is
-contracted with the matrix-product operator of H from left to right; a MERA of 8 sites in a ring is
-contracted bond by bond, each a single `einsum` of 27 tensors along a path that opt_einsum plans. Gradients
-are exact, also through the QR that keeps the MERA's tensors isometric.
+The Hamiltonian is H = - sum Z_i Z_(i+1) - g sum X_i, at the critical point g = 1. A matrix-product state of 20 sites
+is contracted with the matrix-product operator of H, from left to right. A MERA of 8 sites in a ring is contracted for
+one bond at a time, each by a single `einsum` of 27 tensors along a path that opt_einsum plans. The gradients are
+exact, even through the QR decomposition that keeps the MERA's tensors isometric.
 
-Exact energies: free fermions for the open chain (Pfeuty 1970, doi:10.1016/0003-4916(70)90270-8), and
+Exact energies come from free fermions for the open chain (Pfeuty 1970, doi:10.1016/0003-4916(70)90270-8), and from
 diagonalisation for the ring. MERA: Vidal 2007, doi:10.1103/PhysRevLett.99.220405.
 """
 
@@ -30,14 +30,14 @@ SITES, BOND = 20, 6
 
 
 def operator() -> Any:
-    """Return H as a matrix-product operator: w[left, right, out, in]."""
+    """Return H as a matrix-product operator; each tensor is w[left, right, out, in]."""
     w = np.zeros((3, 3, 2, 2))
     w[0, 0], w[2, 2], w[0, 1], w[1, 2], w[0, 2] = ONE, ONE, -Z, Z, -FIELD * X
     return w
 
 
 def chain_energy(tensors: list[Any]) -> Any:
-    """Return <psi|H|psi> / <psi|psi> for tensors a[left, site, right]."""
+    """Return the energy <psi|H|psi> / <psi|psi> of the state with the tensors a[left, site, right]."""
     w = operator()
     energy = np.zeros((1, 3, 1))
     energy[0, 0, 0] = 1.0
@@ -49,7 +49,7 @@ def chain_energy(tensors: list[Any]) -> Any:
 
 
 def chain_start() -> list[Any]:
-    """Return a random state near a product state."""
+    """Return the tensors of a random state near a product state."""
     generator = np.random.default_rng(0)
     sizes = [1] + [min(BOND, 2 ** min(i, SITES - i)) for i in range(1, SITES)] + [1]
     tensors = []
@@ -61,7 +61,7 @@ def chain_start() -> list[Any]:
 
 
 def chain_exact() -> float:
-    """Return minus the sum of the free fermions' energies."""
+    """Return the exact energy of the open chain: minus the sum of the energies of free fermions."""
     coupling = FIELD * np.eye(SITES) + np.eye(SITES, k=1)
     return -float(np.sum(np.linalg.svd(coupling, compute_uv=False)))
 
@@ -73,14 +73,14 @@ PAIR = -np.kron(Z, Z) - FIELD / 2 * (np.kron(X, ONE) + np.kron(ONE, X))
 
 
 def isometry(x: Any) -> Any:
-    """Return an isometry near x[up, low, low], by QR."""
+    """Return an isometry near x[up, low, low], by a QR decomposition."""
     up = x.shape[0]
     q, _ = tnf.linalg.qr(tnf.reshape(x, (up, 4)).mT)
     return tnf.reshape(q.mT, x.shape)
 
 
 def network(tensors: dict[str, Any], labels: Any) -> tuple[list[Any], list[int]]:
-    """Return the operands and labels of the state, and the labels of its 8 sites."""
+    """Return the operands of the state's contraction, each tensor followed by its labels, and the labels of its sites."""
     sites = [next(labels), next(labels)]
     operands: list[Any] = [tensors["top"], list(sites)]
     for layer, width in (("coarse", 4), ("fine", 8)):
@@ -95,7 +95,7 @@ def network(tensors: dict[str, Any], labels: Any) -> tuple[list[Any], list[int]]
 
 
 def mera_energy(parameters: dict[str, Any]) -> Any:
-    """Contract <psi|H|psi>, bond by bond."""
+    """Return the energy <psi|H|psi> of the MERA, as a sum of contractions, one for each bond of the ring."""
     tensors: dict[str, Any] = {}
     for name, x in parameters.items():
         if name == "top":
@@ -122,7 +122,7 @@ def mera_energy(parameters: dict[str, Any]) -> Any:
 
 
 def mera_start() -> dict[str, Any]:
-    """Return isometries near the even and odd combinations of two sites, and disentanglers near the identity."""
+    """Return starting tensors: isometries near the sum and difference of two sites, disentanglers near the identity."""
     generator = np.random.default_rng(0)
     tensors = {"top": np.ones((2, 2)) + 0.1 * generator.normal(size=(2, 2))}
     for layer in ("coarse", "fine"):
@@ -134,7 +134,7 @@ def mera_start() -> dict[str, Any]:
 
 
 def ring_exact() -> float:
-    """Return the lowest eigenvalue of the full matrix."""
+    """Return the exact energy of the ring: the lowest eigenvalue of the full matrix of H."""
     total = np.zeros((2**RING, 2**RING))
     for i in range(RING):
         for part, weight in (((Z, Z), -1.0), ((X, ONE), -FIELD)):
@@ -147,13 +147,13 @@ def ring_exact() -> float:
     return float(np.linalg.eigvalsh(total)[0])
 
 
-# ---- both networks on both peers ----------------------------------------------------------------------------------
+# ---- both networks, natively and through PJRT ----------------------------------------------------------------------
 
 
 def minimise(
     name: str, energy: Callable[[Any], Any], start: Any, exact: float, steps: int
 ) -> float:
-    """Minimise by L-BFGS on the native executor; compare value and gradient with PJRT at the start and the end."""
+    """Minimise the energy by L-BFGS natively; compare value and gradient with PJRT's at the start and at the end."""
     program = tnf.compile(tnf.value_and_grad(energy), start)
     leaves, tree = tnf.types.flatten(start)
     sizes = np.cumsum([x.size for x in leaves])[:-1]

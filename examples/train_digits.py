@@ -1,7 +1,7 @@
-"""Train a classifier of handwritten digits; the same training step runs natively and through PJRT.
+"""Train a classifier of handwritten digits by one training step that runs natively and through PJRT.
 
-A perceptron with one hidden layer is trained on full batches by Adam. The step (loss, gradient, update) is one
-program, which is traced once and run by both peers, with equal curves.
+Adam trains a perceptron with one hidden layer on the whole training set. The step (loss, gradient, update) is one
+program: it is traced once and run by both peers. Their loss curves must be equal, up to rounding.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def logits(weights: Tree, images: Any) -> Any:
 
 
 def loss(weights: Tree, images: Any, labels: Any) -> Any:
-    """Return the mean cross entropy, with a little weight decay."""
+    """Return the mean cross entropy, plus a small weight decay."""
     scores = tnf.log_softmax(logits(weights, images))
     chosen = tnf.take_along_axis(scores, tnf.expand_dims(labels, axis=1), axis=1)
     decay = sum(tnf.sum(weights[name] ** 2) for name in ("w0", "w1"))
@@ -37,7 +37,7 @@ def loss(weights: Tree, images: Any, labels: Any) -> Any:
 
 
 def step(state: Tree, images: Any, labels: Any) -> Any:
-    """Return one step of Adam: the new state, and the loss before it."""
+    """Take one step of Adam; return the new state, and the loss before the step."""
     value, gradient = tnf.value_and_grad(loss)(state["weights"], images, labels)
     time = state["time"] + 1.0
     new: Tree = {"weights": {}, "mean": {}, "square": {}, "time": time}
@@ -51,7 +51,7 @@ def step(state: Tree, images: Any, labels: Any) -> Any:
 
 
 def initial() -> Tree:
-    """Return small random weights and zero momentum."""
+    """Return the initial state of Adam: small random weights, zero moments, and the time 0."""
     generator = np.random.default_rng(0)
     weights = {
         "w0": generator.normal(size=(64, HIDDEN)) / 8,
@@ -64,7 +64,7 @@ def initial() -> Tree:
 
 
 def train(executor: Any, program: tnf.GraphProgram, images: Any, labels: Any) -> tuple[Tree, Any]:
-    """Return the weights after all steps, and the curve of the loss."""
+    """Take all training steps; return the weights, and the loss of each step."""
     state, curve = initial(), []
     for _ in range(STEPS):
         state, value = executor.run(program, state, images, labels)

@@ -1,4 +1,4 @@
-"""A small transformer in jax.numpy, trained by plain SGD to continue sequences; `transformer.py` runs on tenferro."""
+"""A small transformer in jax.numpy, trained by SGD to continue sequences; `transformer.py` is the same on tenferro."""
 
 import jax
 import jax.numpy as jnp

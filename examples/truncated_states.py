@@ -1,9 +1,10 @@
 """A matrix-product state of two tensors, truncated to a tolerance, and the derivative through the truncation.
 
-A state of two halves of 4 sites has amplitudes exp(-J (i - j)^2 / 50), i and j numbering the values of each half. It
-is cut at its middle bond by an SVD that keeps the singular values above a tolerance, so that the data determine the
-width of the bond. The derivative with respect to J of the sum of fourth powers goes through the cut. It agrees with a
-difference and with the derivative of the uncut state. The same program with masked factors runs through PJRT.
+A state of two halves of 4 sites each has the amplitudes exp(-J (i - j)^2 / 50), where i and j number the values of the
+halves. An SVD truncates it at the bond between the halves. It keeps the singular values above a tolerance, so the
+width of the bond depends on the data. The derivative with respect to J of the sum of fourth powers of the amplitudes
+goes through the truncation. It is compared with a finite difference, and with the derivative of the state that is not
+truncated. The same program with masked factors runs through PJRT.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ DISTANCE = (np.arange(HALF)[:, None] - np.arange(HALF)) ** 2 / 50.0
 
 
 def state(coupling: Any) -> Any:
-    """Return the amplitudes: one row for each value of the left half."""
+    """Return the matrix of amplitudes: a row for each value of the left half, a column for each of the right half."""
     return tnf.exp(-coupling * DISTANCE)
 
 
 def cut_state(coupling: Any, masked: bool = False) -> tuple[Any, Any]:
-    """Return the state after the cut at its middle bond, and the bond's rank."""
+    """Return the amplitudes after the truncation at the middle bond, and the rank of the bond."""
     u, s, vh, rank = tnf.linalg.truncated_svd(
         state(coupling), max_rank=MAX_BOND, rtol=TOLERANCE, masked=masked
     )
@@ -35,7 +36,7 @@ def cut_state(coupling: Any, masked: bool = False) -> tuple[Any, Any]:
 
 
 def norm(coupling: Any, masked: bool = False) -> Any:
-    """Return the sum of fourth powers of the amplitudes, which depends on all of them."""
+    """Return the sum of fourth powers of the amplitudes, a function whose gradient depends on all amplitudes."""
     return tnf.sum(cut_state(coupling, masked)[0] ** 4)
 
 

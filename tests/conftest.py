@@ -1,10 +1,12 @@
-"""`pytest --ledger FILE`: the tests that fill the ledger, and the file once all of them have passed.
+"""Options of pytest for this suite.
 
-`pytest --part I/N`: the tests of part I of N, which is chosen by a digest of their names.
+`--ledger FILE` runs the tests that fill the ledger of checks, and writes the file if all of them pass.
 
-`pytest --every-case`: also the cases that tests/selections/thinned.toml leaves to the sweep.
+`--part I/N` runs part I of N; a digest of each test's name determines its part.
 
-`pytest --write-processors`: write the markers `processor` and `compiled` of the tests in all files that run.
+`--every-case` also runs the cases that tests/selections/thinned.toml omits from ordinary runs.
+
+`--write-processors` writes which tests of the files that run have the markers `processor` and `compiled`.
 """
 
 from __future__ import annotations
@@ -33,15 +35,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    os.environ.setdefault("TENFERRO_NOTICES", "off")  # also in child processes
-    # Check in this process: most tests are about verdicts; test_isolated.py tests the child process.
+    os.environ.setdefault("TENFERRO_NOTICES", "off")  # child processes inherit it
+    # Check parity in this process. Most tests are about verdicts; only test_isolated.py tests the child process.
     os.environ.setdefault("TENFERRO_ISOLATED", "off")
-    # Raise failed attempts in child processes, too: falling back to "not compiled" would hide faults.
+    # Make failed optimisations raise, even in child processes: falling back to uncompiled code would hide faults.
     os.environ.setdefault("TENFERRO_FAILED_ATTEMPTS", "raise")
     os.environ.setdefault("TENFERRO_VERIFY_SCHEDULES", "1")
     if config.getoption("--ledger"):
         config.pluginmanager.register(Collector(config), "ledger-collector")
-    # With every array treated as large, more tests than usual run fused groups.
+    # Not with the plugin everything_large, with which more tests than usual run fused groups and would be marked.
     if not config.pluginmanager.has_plugin("tests.exec.everything_large"):
         entry_points = EntryPoints(config.getoption("--write-processors"))
         config.pluginmanager.register(entry_points, "entry-points")
@@ -73,13 +75,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 def ledger(request: pytest.FixtureRequest) -> Passes:
-    """Return the record of the checks that a test passed."""
+    """Return the object in which a test records the checks that it passed."""
     wanted = request.config.getoption("--ledger")
     return Passes(request.node.user_properties if wanted else None)
 
 
 class Collector:
-    """Collector of passed checks; with several processes, in the controlling one."""
+    """Pytest plugin that collects the passed checks; with several processes, it runs in the controlling process."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config

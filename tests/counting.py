@@ -1,4 +1,4 @@
-"""Work measured in function calls, which is the same on every machine under any load."""
+"""Measurement of work by the number of function calls, which does not depend on the machine or its load."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 @contextlib.contextmanager
 def at_most(calls: int) -> Iterator[None]:
-    """Fail if the block makes more than `calls` calls of Python and C functions.
+    """Fail if the body of the `with` statement makes more than `calls` calls of Python and C functions.
 
-    The block is stopped at the limit, so that an endless loop fails, too.
+    The body is stopped at the limit, so that an endless loop fails, too.
     """
     left = calls
 
@@ -33,7 +33,7 @@ def at_most(calls: int) -> Iterator[None]:
 
 
 def calls(function: Callable[[], object]) -> Counter[str]:
-    """Count calls of Python functions by name while `function` runs."""
+    """Run a function, and count by name the Python functions that it calls."""
     names: Counter[str] = Counter()
 
     def note(frame: Any, event: str, argument: Any) -> None:

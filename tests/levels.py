@@ -1,4 +1,4 @@
-"""Configuration of XLA in tests: platform, optimisation level, processor and version."""
+"""Settings of XLA in tests: platform, optimisation level, processor and version."""
 
 from __future__ import annotations
 
@@ -11,22 +11,27 @@ import pytest
 from xla_peer import XlaExecutor
 
 HAS_FLOAT16 = "max_isa=SSE" not in os.environ.get("XLA_FLAGS", "")
-"""Whether XLA may use float16 conversions of the processor: it has no substitute for them."""
+"""Whether XLA may use the processor's float16 conversions, for which it has no substitute."""
 
 LEVELS = [0, pytest.param(None, marks=pytest.mark.sweep)]
-"""At level 0 XLA's own passes are the same, and LLVM's, which dominate the time, are fewer; the sweep has both."""
+"""Optimisation levels of tests: level 0 runs fewer LLVM passes, which take most of the time.
+
+The sweep adds the default.
+
+XLA's own passes are the same at both levels.
+"""
 
 
 def version_of(package: str) -> tuple[int, ...]:
-    """Return the installed release: major, minor and patch number."""
+    """Return the installed version of a package as numbers: major, minor and patch."""
     return tuple(map(int, re.findall(r"\d+", metadata.version(package))[:3]))
 
 
 def platform_of(request: pytest.FixtureRequest) -> str:
-    """Return the platform of `--tenferro-platform`, by default the CPU."""
+    """Return the platform that the option `--tenferro-platform` names, by default the CPU."""
     return str(request.config.getoption("--tenferro-platform"))
 
 
 def peer_of(request: pytest.FixtureRequest) -> XlaExecutor:
-    """Return the executor on that platform, at the level of this fixture's parameter."""
+    """Return an executor on the platform of the option, at the optimisation level that parametrises the fixture."""
     return XlaExecutor(platform_of(request), optimization_level=request.param)

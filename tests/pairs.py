@@ -1,4 +1,4 @@
-"""Pairs of cases and kinds, of which a test runs only some."""
+"""Pairs of test parameters of which ordinary runs test only some."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["in_turn"]
 
 
 def in_turn(first: str, cases: Iterable[Any], second: str, kinds: Sequence[Any]) -> Any:
-    """Parametrize by each pair of cases with one of the kinds in turn; the sweep has all."""
+    """Parametrise a test by pairs: each case with one of the kinds, in rotation; the sweep has all pairs."""
     pairs = [
         pytest.param(case, kind, marks=[] if (number - k) % len(kinds) == 0 else [pytest.mark.sweep])
         for number, case in enumerate(cases)

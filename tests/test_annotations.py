@@ -1,4 +1,4 @@
-"""Public functions have type annotations."""
+"""Nearly all parameters of public functions have type annotations."""
 
 import ast
 

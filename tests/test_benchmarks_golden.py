@@ -1,4 +1,4 @@
-"""The benchmark of native runs as a reference times two runs of one function."""
+"""The benchmark of reference values compares runs of one function, with equal results."""
 
 from __future__ import annotations
 

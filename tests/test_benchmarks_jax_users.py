@@ -1,4 +1,4 @@
-"""Programs of benchmarks/jax_users: results and gradients of native functions, against NumPy."""
+"""Programs of benchmarks/jax_users: native results equal NumPy's, and gradients equal finite differences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xla_peer import native
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "benchmarks" / "jax_users")]
 
-from chance import CHANCE  # noqa: E402  # because the path comes first
+from chance import CHANCE  # noqa: E402  # needs the path
 from differential_equations import DIFFERENTIAL_EQUATIONS  # noqa: E402
 from grids import GRIDS  # noqa: E402
 from small_carries import SMALL_CARRIES  # noqa: E402
@@ -37,7 +37,7 @@ DIFFERENTIATED = [
 
 @pytest.fixture(autouse=True)
 def wide_numbers() -> Iterator[None]:
-    """Set JAX's 64-bit dtypes, as the benchmark does."""
+    """Enable JAX's 64-bit dtypes, as the benchmark does."""
     before = jax.config.read("jax_enable_x64")
     jax.config.update("jax_enable_x64", True)
     yield

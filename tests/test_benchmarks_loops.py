@@ -8,7 +8,7 @@ import tenferro as tnf
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "benchmarks" / "loops"), str(ROOT / "benchmarks")]
 
-from agreement import directional_difference, distance  # noqa: E402  # because the path comes first
+from agreement import directional_difference, distance  # noqa: E402  # needs the path
 from kernels import KERNELS  # noqa: E402
 
 del sys.path[:2]

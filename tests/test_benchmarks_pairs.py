@@ -6,7 +6,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from pairs import compare  # noqa: E402  # because the path comes first
+from pairs import compare  # noqa: E402  # needs the path
 
 del sys.path[0]
 

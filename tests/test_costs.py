@@ -1,4 +1,4 @@
-"""Estimated times of ops and loops, in calls of NumPy."""
+"""Estimated costs of ops and loops, in units of one NumPy call."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from tenferro.program import Subprogram
 
 VECTOR, MATRIX = np.ones(500), np.ones((10, 50))
 SUM = 1 + 500 / ELEMENTS
-"""Time of a sum of vectors."""
+"""Estimated cost of a sum of two vectors, in NumPy calls."""
 BODY = COSTS[cf.Scan].calls
 
 
@@ -25,7 +25,7 @@ def halves(x: Any, iterations: int = 10) -> Any:
 
 
 def last(fn: Any, arrays: Any) -> Any:
-    """Return op, input types and output types of a program's last instruction, the arguments of an estimate."""
+    """Return the op, the input types and the output types of a program's last instruction."""
     program = tnf.compile(fn, *arrays)
     step = program.instructions[-1]
     types = program.types
@@ -36,15 +36,15 @@ def last(fn: Any, arrays: Any) -> Any:
     ("fn", "arrays", "calls", "elements"),
     [
         (lambda x: x + x, [VECTOR], 1, 500 / ELEMENTS),
-        # The time of a reduction depends on the number of elements of its operand.
+        # The cost of a reduction depends on the number of elements of its operand.
         (tnf.sum, [VECTOR], COSTS[re.ReduceSum].calls, 500 / ELEMENTS),
         (tnf.sort, [VECTOR], COSTS[re.Sort].calls, 500 / ELEMENTS),
         (lambda a, b: a @ b, [MATRIX, MATRIX.T], COSTS[DotGeneral].calls, 500 / ELEMENTS),
-        # A view reads no elements.
+        # A view reads no elements, so it costs only the call.
         (tnf.transpose, [MATRIX], 0.5, 0),
-        # An extension is called for each matrix.
+        # An extension costs one call for each matrix of a batch.
         (tnf.linalg.cholesky, [np.ones((7, 5, 5))], 7 * COSTS[Extension].calls, 7 * 175 / ELEMENTS),
-        # A loop takes the time of its iterations; an unknown trip count is estimated.
+        # A loop costs as much as all its iterations; if their number is unknown, it is estimated.
         (halves, [VECTOR], 10 * (BODY + 1), 10 * 500 / ELEMENTS),
         (lambda x: halves(x, 0), [VECTOR], 0, 0),
         (
@@ -55,7 +55,7 @@ def last(fn: Any, arrays: Any) -> Any:
             lambda x: tnf.while_loop(lambda c: tnf.all(c < c), lambda c: c + c, x),
             [VECTOR], WHILE_ITERATIONS * (BODY + 1 + COSTS[re.ReduceAnd].calls + 1), WHILE_ITERATIONS * 3 * 500 / ELEMENTS,
         ),
-        # One of the branches runs.
+        # A conditional costs the average of its branches, because one of them runs.
         (
             lambda x, p: tnf.cond(p, lambda c: c + c, lambda c: c * c + c, x),
             [VECTOR, np.True_], COSTS[cf.Cond].calls + 1.5, 1.5 * 500 / ELEMENTS,

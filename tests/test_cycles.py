@@ -1,4 +1,4 @@
-"""The check of import cycles and its findings."""
+"""The tool that finds import cycles, and that there are none."""
 
 from __future__ import annotations
 

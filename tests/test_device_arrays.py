@@ -1,4 +1,4 @@
-"""Arrays on a device are not copied to the host implicitly."""
+"""Arrays on a device raise an error instead of being copied to the host."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xla_peer import XlaExecutor
 
 
 class DeviceArray:
-    """Stand-in for a GPU array that NumPy could convert, by copying it to the host."""
+    """Array on a GPU that NumPy could convert by a copy to the host; it counts such copies."""
 
     shape, dtype, device = (3,), np.dtype("f4"), "cuda:0"
 
@@ -65,7 +65,7 @@ def test_no_copy_from_a_gpu(name: str) -> None:
 
 
 def test_several_devices_and_those_that_dlpack_does_not_know() -> None:
-    """Libraries raise BufferError in `__dlpack_device__` for such arrays."""
+    """Libraries raise BufferError in `__dlpack_device__` for arrays on several devices: our error names the argument."""
     with pytest.raises(errors.BackendFailureError, match=r"x: this DeviceArray"):
         PROGRAM.run(DeviceArray(BufferError("only for unsharded arrays")))
 
@@ -86,7 +86,7 @@ def test_jax_arrays_on_the_cpu_come_without_a_copy() -> None:
 
 
 class Producer:
-    """Object whose elements are accessible by DLPack only."""
+    """Array of another library whose elements are accessible only by DLPack."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -99,14 +99,14 @@ class Producer:
 
 
 class ForeignDType:
-    """A dtype that NumPy does not know, like torch's."""
+    """A dtype that NumPy does not know, such as PyTorch's."""
 
     def __repr__(self) -> str:
         return "torch.float32"
 
 
 class Tensor(Producer):
-    """A CPU tensor of torch, as it presents itself."""
+    """A CPU tensor with the attributes of PyTorch's."""
 
     dtype, shape, device = ForeignDType(), (3,), "cpu"
 
@@ -150,7 +150,7 @@ def test_tensors_that_require_grad_are_refused(name: str) -> None:
 
 
 class Unread(Tensor):
-    """Tensor of a dtype that NumPy lacks."""
+    """Tensor of a dtype that NumPy lacks, so that conversion to an array raises."""
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise TypeError("Got unsupported ScalarType BFloat16")

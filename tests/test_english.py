@@ -1,4 +1,4 @@
-"""The check of the prose: its counts, exceptions and ceilings."""
+"""The check of the prose finds the right passages, and compares their number with the ceilings."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def test_docstrings_of_classes_and_constants(docstring: str, expected: list[str]
     assert kinds(f'class C:\n    """{docstring}"""') == expected
     assert kinds(f'LIMIT = 3\n"""{docstring}"""') == expected
     assert not kinds('LIMIT = 3\n"""Whether rows are counted."""')
-    assert kinds(f'class C(StdTensorOp):\n    """{docstring}"""') == []  # an op is an action
+    # The docstring of an op may begin with a verb.
+    assert kinds(f'class C(StdTensorOp):\n    """{docstring}"""') == []
     assert "verb" not in kinds(
         f'class C:\n    """C."""\n    @property\n    def f(self):\n        """{docstring}"""'
     )

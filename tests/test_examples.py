@@ -1,4 +1,4 @@
-"""The examples run."""
+"""All examples run without an error."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_example(name: str) -> None:
 
 @pytest.mark.parametrize("engine", ["joblib", "dask", "ray"])
 def test_a_compiled_derivative_is_mapped(engine: str) -> None:
-    """Run the example with each engine but concurrent.futures, which has its own test."""
+    """The example works with each engine; concurrent.futures, the default, has a test of its own."""
     pytest.importorskip({"dask": "dask.distributed"}.get(engine, engine))
     command = [sys.executable, ROOT / "examples" / "cluster.py", engine]
     done = subprocess.run(command, check=True, capture_output=True, text=True)

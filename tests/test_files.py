@@ -1,4 +1,4 @@
-"""Files: only regular files of bounded size are read, and files are written with the usual mode."""
+"""Files: only regular files of bounded size are read, and written files have the usual permissions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def program_file(tmp_path: Path) -> Path:
 
 
 def rewritten(path: Path, compression: int = zipfile.ZIP_STORED, **members: Any) -> Path:
-    """Return the file with some members replaced."""
+    """Replace some members of a zip file, and return its path."""
     with zipfile.ZipFile(path) as archive:
         contents: dict[str, Any] = {name: archive.read(name) for name in archive.namelist()}
     contents |= members
@@ -113,7 +113,7 @@ def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
 
 
 def refuse_unnamed(monkeypatch: pytest.MonkeyPatch, number: int = errno.EOPNOTSUPP) -> None:
-    """Make the file system one without unnamed files."""
+    """Make `os.open` refuse unnamed files (O_TMPFILE), as some file systems do."""
     opened = os.open
 
     def refuse(path: Any, flags: int, mode: int = 0o777) -> int:
@@ -128,7 +128,7 @@ UNNAMED = getattr(os, "O_TMPFILE", 0) or -1
 
 
 def has_unnamed_files(folder: Path) -> bool:
-    """Return whether the system and the folder's file system have files without a name."""
+    """Tell whether the system and the folder's file system support files without a name."""
     try:
         os.close(os.open(folder, os.O_RDWR | os.O_TMPFILE))
     except (AttributeError, OSError):
@@ -211,7 +211,7 @@ def test_where_files_have_names_from_the_start(
 def test_a_disk_that_is_full_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_unnamed: bool
 ) -> None:
-    """If the final rename fails, its error is raised, and the old file is unchanged."""
+    """If the final rename fails, its error reaches the caller, and the old file is unchanged."""
 
     def refuse(*arguments: Any, **options: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -291,7 +291,7 @@ def test_a_link_is_followed(write: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("write", WRITERS)
 def test_only_regular_files_are_written(write: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.chdir(tmp_path)  # because the path of a socket must be short
+    monkeypatch.chdir(tmp_path)  # a socket's path must be short
     os.mkfifo("pipe.mlir")
     Path("folder.mlir").mkdir()
     Path("link.mlir").symlink_to("pipe.mlir")
@@ -321,7 +321,7 @@ def test_nothing_is_written_where_one_file_of_several_cannot_be(tmp_path: Path) 
 @pytest.mark.parametrize("path", [None, 3, 2.5, "", "a\0b", "\ud800"])
 @pytest.mark.parametrize("door", [content_of, tnf.tree.load, *WRITERS[:2]])
 def test_what_names_no_file(door: Any, path: Any) -> None:
-    # For an empty name, readers report a missing file.
+    # An empty name may raise another error: readers report a missing file.
     with pytest.raises((errors.InvalidConfigError, FileNotFoundError), match=r"No such|is not"):
         door(path)
 
@@ -364,7 +364,7 @@ def test_a_caller_sets_the_limit(program_file: Path) -> None:
 
 @contextmanager
 def bounded_memory(most: int) -> Generator[None]:
-    """Bound the memory that Python and NumPy allocate in the block."""
+    """Require that Python and NumPy allocate at most `most` bytes in the body of a `with` statement."""
     tracemalloc.start()
     try:
         yield
@@ -384,7 +384,7 @@ def test_a_constant_is_held_once(size: int, tmp_path: Path) -> None:
     fingerprint = program.fingerprint
     with bounded_memory(24 << 20):
         tnf.save(program, path)
-    del program  # because an equal constant in memory would be reused, and hide the file's
+    del program  # an equal constant in memory would be reused
     gc.collect()
     with bounded_memory(size + (6 << 20)):
         loaded = tnf.load(path)
@@ -396,7 +396,7 @@ def test_a_constant_is_held_once(size: int, tmp_path: Path) -> None:
     assert not constant.array.ctypes.data % ALIGNMENT
 
 
-# Read the peak from /proc, because getrusage's maximum starts from the parent's value.
+# The child reads its peak from /proc: getrusage's maximum includes the parent's memory at the fork.
 LOADING = """
 import re, sys, tenferro
 def most():
@@ -562,7 +562,7 @@ def test_malformed_documents(change: Any, words: str, program_file: Path) -> Non
 
 
 def dumped(document: Any) -> str:
-    """Return JSON that may be nested too deeply for Python's writer."""
+    """Return a document as JSON, even if a tree in it is nested too deeply for Python's writer."""
     try:
         return json.dumps(document)
     except RecursionError:

@@ -1,4 +1,4 @@
-"""GradBench's evaluations: values and gradients on small inputs, natively and through PJRT."""
+"""GradBench's kernels have right values and gradients on small inputs, natively and through PJRT."""
 
 import sys
 from dataclasses import replace
@@ -15,16 +15,16 @@ from xla_peer import XlaExecutor
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "benchmarks" / "loops"), str(ROOT / "benchmarks")]
 
-from agreement import directional_difference, distance  # noqa: E402  # because the path comes first
+from agreement import directional_difference, distance  # noqa: E402  # needs the path
 from gradbench import GRADBENCH  # noqa: E402
 
 del sys.path[:2]
 
 EXECUTORS = {"native": tnf.GraphExecutor(), "PJRT": XlaExecutor("cpu", notices=False)}
 STEPS = {"particle": 60, "saddle": 60}
-"""Bounds on the trip counts of loops that end at convergence."""
+"""Maximum numbers of iterations for loops that otherwise end at convergence."""
 IN = {"kmeans": 1, "particle": 2, "saddle": 0}
-"""Argument with respect to which to differentiate the kernels whose gradient the benchmark does not measure."""
+"""Argument to differentiate with respect to, for kernels whose gradient the benchmark does not measure."""
 
 
 def named(kernel):
@@ -32,7 +32,7 @@ def named(kernel):
 
 
 def names(kernel):
-    """Return tenferro's namespace; for kernels in `STEPS`, its while_loop has a bound, which gradients need."""
+    """Return tenferro's namespace; for kernels in `STEPS`, `while_loop` has the bound that gradients need."""
     steps = STEPS.get(named(kernel))
     if steps is None:
         return tnf

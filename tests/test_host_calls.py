@@ -1,4 +1,4 @@
-"""Checks in running programs, and callbacks to Python functions."""
+"""Checks that run in programs, and callbacks to Python functions."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_refused_checks() -> None:
     with pytest.raises(InvalidConfigError, match="check: the format"):
         tnf.check(True, "{}")
     with pytest.raises(InvalidConfigError, match="message must be a string"):
-        tnf.check(True, 3)  # pyright: ignore[reportArgumentType]  # because it is wrong on purpose
+        tnf.check(True, 3)  # pyright: ignore[reportArgumentType]  # wrong on purpose
 
 
 # ---- callbacks ---------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def test_a_custom_rule_differentiates_a_callback() -> None:
 
 def test_callbacks_in_loops() -> None:
     def fn(x: Any) -> Any:
-        step = lambda _, c: tnf.pure_callback(lambda c: c + 1, c, c)  # because it is a formula
+        step = lambda _, c: tnf.pure_callback(lambda c: c + 1, c, c)  # a formula
         return tnf.fori_loop(0, 4, step, x)
 
     assert tnf.jit(fn)(1.0) == 5
@@ -195,11 +195,11 @@ def test_refused_callbacks() -> None:
 
 
 def test_callbacks_on_the_peer(tmp_path: Path) -> None:
-    """Check two callbacks, one in a loop: order, exceptions, and no cached executable without its function."""
+    """Through PJRT, callbacks run in order, their exceptions reach the caller, and their executables are not cached."""
     executor = xla_peer.XlaExecutor(cache_dir=tmp_path)
 
     def fn(x: Any) -> Any:
-        step = lambda _, c: tnf.pure_callback(lambda c: c + 1, c, c)  # because it is a formula
+        step = lambda _, c: tnf.pure_callback(lambda c: c + 1, c, c)  # a formula
         turned = tnf.pure_callback(lambda x: x.T, x, x)
         result = tnf.pure_callback(squares, SPECS, x[0], y=2.0)
         return tnf.fori_loop(0, 4, step, turned), result
@@ -209,7 +209,7 @@ def test_callbacks_on_the_peer(tmp_path: Path) -> None:
     assert looped.tolist() == (x.T + 4).tolist()
     assert result["sum"].tolist() == [3, 6]
     assert result["shape"].tolist() == [2]
-    # Texts that differ only in the function are equal, and must not share an executable.
+    # The lowered texts differ only in the Python function, so they are equal. They must not share an executable.
     for added in (1, 2):
         plus = lambda x, added=added: tnf.pure_callback(lambda x: x + added, x, x)
         other = xla_peer.XlaExecutor(cache_dir=tmp_path)

@@ -1,4 +1,4 @@
-"""Reading damaged files: a sample of the full campaign, and its driver on a reader that fails on purpose."""
+"""Damaged files are rejected by errors: a sample of the campaign, and its driver with a reader that fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.hostile.reader import outcome_of
 from tools.hostile.seeds import Seed, written_seeds
 
 IN_PROCESS = ("program", "manifest", "inputs", "vectors", "cache")
-"""Kinds that are read without MLIR, which may end the process."""
+"""Kinds of files that are read without MLIR, which could crash the test's process."""
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def seeds(tmp_path_factory: Any) -> list[Seed]:
 def test_seeds_of_every_kind_are_read(seeds: list[Seed], tmp_path: Path) -> None:
     assert {seed.kind for seed in seeds} == set(DOORS)
     for seed in seeds:
-        if seed.kind != "bytecode":  # a child reads bytecode, which takes a second
+        if seed.kind != "bytecode":  # bytecode needs a child process
             path = Mutant(seed, ()).write(tmp_path / "files")
             assert outcome_of(DOORS[seed.kind], path) == ("loaded", "")
 
@@ -55,7 +55,7 @@ FAKE = Seed("manifest", "manifest.json", {"manifest.json": b'{"format": 1}'})
 
 
 class Failing:
-    """A reader that fails on files that lack their first bytes."""
+    """Reader that fails on purpose, on files without their first bytes."""
 
     reads = 0
 
@@ -66,7 +66,7 @@ class Failing:
         )
 
     def close(self) -> None:
-        """Do nothing."""
+        """Do nothing, because no child process was started."""
 
 
 def test_failures_are_shrunk_and_saved_and_a_campaign_goes_on(
@@ -104,7 +104,7 @@ def test_a_saved_failure_is_a_test(tmp_path: Path, monkeypatch: Any) -> None:
     (case, *_) = sorted((tmp_path / "failures").glob("*/test_*.py"))
     namespace: dict[str, Any] = {"__file__": str(case)}
     exec(compile(case.read_text(), str(case), "exec"), namespace)
-    namespace["test_it_is_loaded_or_refused"]()  # because the real reader rejects it
+    namespace["test_it_is_loaded_or_refused"]()  # the real reader rejects the file
     assert "mutant" in namespace["__doc__"]
 
 

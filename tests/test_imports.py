@@ -1,4 +1,4 @@
-"""Imported modules and the time of import, each test in a new process."""
+"""Which modules an import loads, and how long it takes; each test runs a new process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PROGRAMS = {
 
 
 def loaded(code: str, packages: Iterable[str]) -> list[str]:
-    """Run code in a new process; return what it loads of these packages, beyond what NumPy and ml_dtypes load."""
+    """Run code in a new process; return the modules of these packages that neither NumPy nor ml_dtypes has loaded."""
     shown = (
         "import sys, numpy, ml_dtypes\nbefore = set(sys.modules)\n"
         f"import tenferro as tnf\n{code}\n"
@@ -57,7 +57,7 @@ def test_the_package_loads_neither_jax_nor_what_few_calls_need() -> None:
 
 
 def test_tracing_and_compiling_load_no_executor() -> None:
-    """Trace and compile all programs in one process: none of them loads the executor."""
+    """Tracing and compiling load no module of the executor; all programs run in one process."""
     code = [TRACED]
     for program in PROGRAMS.values():
         code.append(f"program = {program}")

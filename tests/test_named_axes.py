@@ -1,4 +1,4 @@
-"""Named axes of vmap, against JAX's."""
+"""Collectives over the named axes of vmap equal JAX's."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_nested_maps(jax: Any) -> None:
 
 def test_derivatives_around_and_inside(jax: Any) -> None:
     def loss(n: Any, lax: Any, vmap: Any, x: Any) -> Any:
-        fn = lambda z: n.exp(z) / lax.psum(n.exp(z).sum(), "i")  # because it is a formula
+        fn = lambda z: n.exp(z) / lax.psum(n.exp(z).sum(), "i")  # a formula
         return n.sum(vmap(fn, axis_name="i")(x) ** 2)
 
     wanted = jax.grad(lambda x: loss(jax.numpy, jax.lax, jax.vmap, x))(X)
@@ -129,4 +129,4 @@ def test_refusals() -> None:
     with pytest.raises(UnsupportedError, match="around a loop"):
         tnf.vmap(lambda x: tnf.fori_loop(0, 3, lambda _, c: psum(c, "i"), x), axis_name="i")(X)
     with pytest.raises(UnsupportedError, match="axis_index_groups"):
-        tnf.vmap(lambda x: psum(x, "i", axis_index_groups=[[0]]), axis_name="i")(X)  # pyright: ignore[reportArgumentType]  # because it is refused
+        tnf.vmap(lambda x: psum(x, "i", axis_index_groups=[[0]]), axis_name="i")(X)  # pyright: ignore[reportArgumentType]  # because it raises

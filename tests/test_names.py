@@ -1,4 +1,4 @@
-"""`dir`, and errors for names that do not exist."""
+"""`dir` of tenferro's modules, and the errors for names that do not exist."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MODULES = ["fft", "lax", "linalg", "nn", "optim", "optimize", "random", "signal"
 
 
 def test_modules_can_be_imported_by_name() -> None:
-    """Import each in a new process, before anything else has loaded it."""
+    """Each public module can be imported by its name, in a new process that has not loaded it yet."""
     script = "\n".join(
         [
             "import pickle, sys, types",
@@ -100,7 +100,7 @@ def test_every_member_of_tensors_exists() -> None:
 
 
 def test_names_of_other_libraries() -> None:
-    """For a name that tenferro lacks but another library has, the message names the counterpart."""
+    """The error for a name that only another library has names tenferro's counterpart."""
     for shown, table in COUNTERPARTS.items():
         for name in table:
             if shown != "x" and not hasattr(NAMESPACES[shown], name):

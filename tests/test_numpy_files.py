@@ -1,4 +1,4 @@
-"""The page of NumPy files is what the tool writes, and its files compute what they claim."""
+"""The page of NumPy files is up to date, and its files compute what the page says."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tools import numpy_files
 
 
 def files() -> list[dict[str, Any]]:
-    """Run the files of the page, and return their names."""
+    """Execute each file on the page, and return the names that it defines."""
     spaces: list[dict[str, Any]] = []
     for block in re.findall(r"```py\n(.*?)```", numpy_files.PAGE.read_text(), re.DOTALL):
         space: dict[str, Any] = {}
-        exec(block, space)  # as the page does
+        exec(block, space)  # the page's own code
         spaces.append(space)
     return spaces
 

@@ -1,7 +1,7 @@
-"""Unusual payloads in files: each field of each op, one at a time.
+"""Unusual payloads in saved programs: each field of each op has each of many values.
 
-For any value of a field, tenferro rejects the file, or prints its program and lowers it or raises an error. Each
-takes little time and memory.
+For any value, tenferro rejects the file; or it prints the program, and lowers it or raises an error. This takes little
+time and memory.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ RARE: tuple[Any, ...] = (
     {"scalar": ["uint8", "07"]}, {"dtype": "bool"}, {"dim": "n^9999*m"}, {"expression": "x0.0*x7.63"}, [-1, -1],
     nested(99), [0] * 1_000_000,
 )  # fmt: skip
-"""Values that only long sweeps use."""
+"""Values that are used only in long runs, in the sweep."""
 
 
 def longer(value: list[Any], size: int) -> Iterator[Any]:
-    """Yield replacements for a sequence; the longest takes about `size` bytes of text."""
+    """Yield replacements for a list, among them one of about `size` bytes of text."""
     first = value[0] if value else 0
     yield [first] * 65
     yield [first] * (size // (len(json.dumps(first)) + 2))
@@ -64,7 +64,7 @@ def longer(value: list[Any], size: int) -> Iterator[Any]:
 
 
 def places(node: Any, path: Place = ()) -> Iterator[Place]:
-    """Yield the positions of values in a document of nested objects and lists."""
+    """Yield the path of each value in a document of nested objects and lists."""
     remaining = [(path, node)]
     while remaining:
         path, node = remaining.pop()
@@ -82,7 +82,10 @@ def at(document: Any, path: Place) -> Any:
 
 
 def payload_places(document: Any) -> dict[Place, Place]:
-    """Return positions inside payloads by their keys; only the first of several that differ in list indices alone."""
+    """Return the path of each value in a payload, by its keys.
+
+    Of several paths that differ only in list indices, only the first is returned.
+    """
     distinct: dict[Place, Place] = {}
     for path in places(document):
         if "payload" in path[:-1]:
@@ -91,7 +94,7 @@ def payload_places(document: Any) -> dict[Place, Place]:
 
 
 class File:
-    """A saved program whose document can be rewritten."""
+    """A saved program whose JSON document can be changed."""
 
     def __init__(self, path: Path, program: Any) -> None:
         self.path = path
@@ -111,7 +114,10 @@ class File:
 
 
 def outcome(path: Path) -> str:
-    """Return the last stage reached in reading and using a file, and the error; only tenferro's errors are caught."""
+    """Read and use a file; return the last stage that was reached, and the error.
+
+    Only tenferro's errors are caught.
+    """
     steps: tuple[tuple[str, Callable[[Any], Any]], ...] = (
         ("printed", str),
         ("known", lambda program: program.fingerprint),
@@ -131,7 +137,7 @@ def outcome(path: Path) -> str:
 
 @pytest.fixture
 def limits() -> Generator[None]:
-    """Set an alarm for endless cases, and a small limit of memory."""
+    """Limit the test's processor time by an alarm, and its memory."""
 
     def ring(*_: Any) -> None:
         raise AssertionError("still computing")
@@ -149,7 +155,7 @@ def limits() -> Generator[None]:
 
 
 def read_with_others(programs: Iterable[Any], is_thorough: bool, path: Path) -> None:
-    """Replace the value at each position in the programs' payloads, once per name, and read the file."""
+    """Replace each value in the programs' payloads by other values, once for each key, and read the files."""
     met: set[Place] = set()
     for program in programs:
         file = File(path, program)
@@ -169,7 +175,7 @@ def read_with_others_at(file: File, place: Place, is_thorough: bool) -> None:
         others += longer(value, 1_000_000 if is_thorough else 5_000)
     for other in others:
         file.write(place, other)
-        signal.setitimer(signal.ITIMER_PROF, SECONDS)  # of processor time
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)  # counts processor time
         try:
             outcome(file.path)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Tracing, programs, the native executor, jit, and their errors."""
+"""Tracing, programs, the native executor and jit, and their errors."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_results_share_no_memory_with_arguments_or_each_other() -> None:
 def test_an_executors_results_are_column_major_by_default() -> None:
     program = tnf.compile(lambda x: x + x, tnf.TensorSpec((2, 3), F8))
     assert tnf.GraphExecutor().run(program, np.ones((2, 3))).flags.f_contiguous
-    assert program.run(np.ones((2, 3))).flags.c_contiguous  # in the order of the arguments
+    assert program.run(np.ones((2, 3))).flags.c_contiguous  # the layout of the arguments
     assert tnf.jit(lambda x: x + x)(np.ones((2, 3))).flags.c_contiguous
 
 
@@ -107,7 +107,7 @@ def test_equal_subexpressions_are_one() -> None:
 
 
 def test_equal_subexpressions_under_two_names_are_one() -> None:
-    """Differentiation copies values; the copies are merged with the originals, in either order."""
+    """Differentiation copies values; the copies are merged with the originals, whichever comes first."""
 
     def f(x: Any) -> Any:
         return tnf.sum(tnf.exp(tnf.sin(x)))
@@ -127,7 +127,7 @@ def test_equal_subexpressions_under_two_names_are_one() -> None:
 
 
 def assert_last_uses(program: Any) -> None:
-    """Check last uses by definition: no later instruction reads the slot, and it is not an output."""
+    """Require that `last_use` is right: no later instruction reads the slot, and the slot is no output."""
     for position, instruction in enumerate(program.instructions):
         later = {slot for i in program.instructions[position + 1 :] for slot in i.inputs}
         later |= set(program.output_slots)
@@ -205,7 +205,7 @@ def test_long_chains_are_differentiated_in_linear_size_and_depth() -> None:
 
     short, long = gradient(1_000), under_a_small_recursion_limit(lambda: gradient(8_000))
     assert len(long.instructions) < 8.1 * len(short.instructions)
-    # At 0, a fixed point of x + x^2, the slope 1 + 2 x is 1.
+    # At the fixed point 0 of x + x^2, the derivative 1 + 2 x is 1.
     np.testing.assert_array_equal(long.run(np.zeros(2)), [1.0, 1.0])
 
 
@@ -225,7 +225,7 @@ def test_a_reader_of_one_value_twice_is_one_reader() -> None:
 
 
 def test_copied_instructions_keep_their_lines() -> None:
-    """An instruction without a source line gets the `source` that is passed to `copy_into`."""
+    """`copy_into` gives an instruction its own source line, or its argument `source` if it has none."""
     program = tnf.compile(lambda x: x * x, np.ones(3))
     (step,) = program.instructions
     line = step.source
@@ -239,7 +239,7 @@ def test_copied_instructions_keep_their_lines() -> None:
 
 
 def test_runs_of_a_program_at_hand_are_hits() -> None:
-    """Both `run` and `run_leaves` count runs of a recent program as cache hits."""
+    """Runs of a recently run program count as cache hits, by `run` and by `run_leaves`."""
     executor = tnf.GraphExecutor()
     program = tnf.compile(lambda x: x + 1.0, np.ones(3))
     for runs in range(1, 4):
@@ -277,7 +277,7 @@ def test_a_profile_as_a_dictionary_has_every_column() -> None:
 
 
 def test_a_profile_tells_how_fast_bytes_move() -> None:
-    """The rate of the largest op, in gigabytes per second, is in a plausible range."""
+    """A profile states the rate of the largest op in gigabytes per second, computed from its bytes and seconds."""
     profile = tnf.compile(lambda x: tnf.sin(x), np.ones(1 << 16)).profile(np.ones(1 << 16), runs=1)
     (row,) = profile.instructions
     speed = row.moved_bytes / row.seconds / 1e9
@@ -359,7 +359,7 @@ BOUND: dict[str, tuple[list[Any], list[Any], Any]] = {
 
 @pytest.mark.parametrize("name", BOUND)
 def test_symbols_are_read_off_shapes(name: str) -> None:
-    """Symbols are solved one after another: each equation has one unknown, and one integer solution."""
+    """Symbols are solved one after the other: each equation has one unknown, and one integer solution."""
     wanted, shapes, expected = BOUND[name]
     specs = [tnf.TensorSpec(shape, F8) for shape in wanted]
     program = tnf.compile(lambda *xs: xs, *specs)

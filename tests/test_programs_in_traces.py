@@ -1,4 +1,4 @@
-"""Programs that are called inside traces, with symbols of both."""
+"""A program may be called inside a trace; the symbols of both are related."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The release notes: fragments are well-formed, and become a section once."""
+"""Release notes: the fragments are well-formed, and are moved into one section of the changelog."""
 
 from __future__ import annotations
 

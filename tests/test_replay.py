@@ -1,4 +1,4 @@
-"""Programs called from functions that are traced, differentiated or compiled."""
+"""Programs may be called from functions that are traced, differentiated or compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The representation of each public object: one short line."""
+"""The `repr` of each public object is one short line."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_it_is_one_short_line(name: str) -> None:
     assert name == "EagerTensor" or "\n" not in text
 
 
-# Objects that take long to construct, or that are their own literals.
+# Classes that other tests cover: their objects take long to construct, or are printed as their own constructor call.
 ELSEWHERE = {
     "CompileCache", "CompileCacheStats", "DType", "DimExpr", "DoctorReport", "ExtensionAdRule",
     "ExtensionRuleSet", "NumpySource", "PartitionSpec", "PartitionedProgram", "Partitioning", "StdTensorOp", "SymDim",

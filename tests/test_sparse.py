@@ -1,4 +1,4 @@
-"""Sparse derivatives: patterns against dense Jacobians, covers against the recovered matrices."""
+"""Sparse derivatives: patterns equal those of dense Jacobians, and groups of columns recover the matrix."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STRUCTURAL = {
     reduction.CumSum,
     *(set(indexing.CARDS)),
 }
-"""Ops whose Jacobian at a generic point has no zero within the pattern."""
+"""Ops whose Jacobian at a random point has no zeros inside the pattern."""
 
 SAMPLES = [
     case
@@ -37,7 +37,7 @@ SAMPLES = [
 
 
 def dense(fn: Any, args: tuple[Any, ...], argnums: tuple[int, ...]) -> Any:
-    """Return the Jacobian as one matrix, from blocks that `jacfwd` computes."""
+    """Return the Jacobian of all arguments and results as one dense matrix, computed by `jacfwd`."""
     leaves = [np.asarray(args[i]) for i in argnums]
     rows = [
         np.hstack([np.reshape(b, (y.size, x.size)) for b, x in zip(row, leaves, strict=True)])
@@ -83,7 +83,7 @@ def test_an_index_that_is_data_reaches_its_axis_alone() -> None:
 
 
 def shifted(u: Any, offsets: list[tuple[int, ...]]) -> Any:
-    """Return the sum of u at these offsets, with zero padding, and a nonlinear term."""
+    """Return the sum of u shifted by each offset, with zero padding, and a nonlinear term."""
     padded, total = tnf.pad(u, 10), u**3
     for offset in offsets:
         total = (
@@ -125,7 +125,7 @@ def test_stencils_need_as_few_products_as_their_points(name: str) -> None:
 
 def test_a_lattice_that_fails_beyond_the_sample_is_found() -> None:
     rows = [[i, i + 1] for i in range(2000)]
-    rows[999] = [0, 2]  # by parity, both columns have one colour
+    rows[999] = [0, 2]  # an even distance: both would have one colour
     pattern = sp.csr_array(
         (np.ones(4000, bool), (np.repeat(np.arange(2000), 2), np.ravel(rows))), (2000, 2001)
     )
@@ -137,7 +137,7 @@ def test_a_lattice_that_fails_beyond_the_sample_is_found() -> None:
 
 
 def recovered(matrix: Any, cover: Any) -> Any:
-    """Return the matrix recovered from the products with a cover."""
+    """Return the matrix that can be recovered from its products with the groups of a cover."""
     parts: list[Any] = []
     for colors, count, factor in (
         (cover.columns, cover.forward, matrix),
@@ -393,7 +393,7 @@ def test_refusals() -> None:
     with pytest.raises(ShapeError, match="one scalar"):
         tnf.sparse_hessian(tnf.sin, x)
     with pytest.raises(InvalidConfigError, match="expected a function"):
-        tnf.sparse_hessian(3, x)  # pyright: ignore[reportArgumentType]  # because it is wrong on purpose
+        tnf.sparse_hessian(3, x)  # pyright: ignore[reportArgumentType]  # wrong on purpose
     with pytest.raises(UnsupportedError, match="nonzeros"):
         tnf.sparse_jacobian(lambda x: tnf.sum(x) + x, np.ones(100_000))
 

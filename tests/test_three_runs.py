@@ -1,7 +1,7 @@
-"""Programs of every family, each run three times by three executors, against NumPy and SciPy.
+"""Programs of every family, run three times by each of three executors, equal NumPy and SciPy.
 
-The first run of a program may use other code than the second, and the second other code than the third.
-The runs of one executor give the same bits; executors agree within rounding.
+An executor may use other code for the first, the second and the third run of a program. All runs of one executor must
+have the same bits; the results of different executors must agree within rounding.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Run = Callable[..., Any]
 REAL = ("f4", "f8")
 DTYPES = (*REAL, "c16")
 EPS = {"f4": 2e-4, "f8": 1e-11, "c16": 1e-11}
-"""Bounds of relative errors: some thousand ulps, for matrices with condition numbers below a hundred."""
+"""Bounds of relative errors: some thousand ulps, because condition numbers are up to a hundred."""
 
 
 def executors(fn: Function) -> dict[str, Run]:
-    """Return functions that run a function, by name."""
+    """Return, for each executor by name, a function that compiles `fn` once and runs it."""
 
     def by(executor: tnf.GraphExecutor) -> Run:
         programs: list[tnf.GraphProgram] = []
@@ -47,10 +47,10 @@ def leaves(outputs: Any) -> list[np.ndarray]:
 
 
 def require_three_equal_runs(fn: Function, arrays: Any, expected: Any, bound: float) -> None:
-    """Run the function three times on each executor; compare runs by bits, and results with the expected ones.
+    """Run `fn` three times on each executor: the bits must be equal, and the results near the expected ones.
 
     Args:
-        bound: bound of the largest error, relative to the largest element of an output.
+        bound: the allowed error, relative to the largest element of an output.
     """
     for name, run in executors(fn).items():
         first, *others = (leaves(run(*arrays)) for _ in range(3))
@@ -73,7 +73,7 @@ def random(shape: tuple[int, ...], dtype: str, seed: int) -> Any:
 
 
 def of_each(fn: Function) -> Function:
-    """Return a function that applies a function of matrices along leading axes."""
+    """Return a function that applies a function of matrices to each matrix of a batch."""
 
     def batched(*xs: Any) -> Any:
         if xs[0].ndim == 2:
@@ -105,7 +105,7 @@ def while_loop(cond: Function, body: Function, x: Any) -> Any:
 
 
 class Reference:
-    """Reference functions: NumPy's, and SciPy's or loops for names that NumPy lacks."""
+    """Reference functions under tenferro's names: NumPy's, or where NumPy lacks them SciPy's or loops."""
 
     linalg = SimpleNamespace(
         **{name: getattr(np.linalg, name) for name in np.linalg.__all__},
@@ -184,7 +184,7 @@ MATRICES = {"3": (3, 3), "24": (24, 24), "batch of 4": (2, 3, 4, 4)}
 
 
 def matrices(shape: tuple[int, ...], dtype: str) -> tuple[Any, Any]:
-    """Return a well-conditioned matrix with distinct eigenvalues, and a right-hand side."""
+    """Return a well-conditioned matrix (or batch) with distinct eigenvalues, and right-hand sides."""
     size = shape[-1]
     a = random(shape, dtype, 1) / np.sqrt(size) + np.diag(np.linspace(3.0, 5.0, size))
     return a.astype(dtype), random((*shape[:-1], 2), dtype, 2)
@@ -208,7 +208,7 @@ def test_least_squares(dtype: str) -> None:
 
 
 def loss(n: Any, outputs: Any) -> Any:
-    """Return a weighted real sum of the outputs, with distinct weights."""
+    """Return a weighted sum of the squared absolute values of the outputs, with different weights."""
     total: Any = 0.0
     for y in tnf.tree.leaves(outputs):
         weights = np.cos(np.arange(float(np.prod(y.shape)))).reshape(y.shape)
@@ -219,7 +219,7 @@ def loss(n: Any, outputs: Any) -> Any:
 @pytest.mark.parametrize(("shape", "dtype"), [((3, 3), "f8"), ((2, 4, 4), "c16")], ids=str)
 @pytest.mark.parametrize("name", LINALG)
 def test_gradients_of_linear_algebra(name: str, shape: tuple[int, ...], dtype: str) -> None:
-    """Compare gradients along a direction with fourth-order differences of NumPy's values."""
+    """Gradients, multiplied by a direction, equal fourth-order differences of NumPy's values along the direction."""
     arrays = matrices(shape, dtype)
     direction = [random(x.shape, dtype, seed) for seed, x in enumerate(arrays, 5)]
 
@@ -243,13 +243,13 @@ IN_LOOPS = [
     (name, loop)
     for name in LINALG
     for loop in ("scan", "fori_loop", "while_loop", "cond")
-    if name != "expm" or loop == "scan"  # because LLVM compiles this body for seconds
+    if name != "expm" or loop == "scan"  # LLVM takes seconds for expm
 ]
 
 
 @pytest.mark.parametrize(("name", "loop"), IN_LOOPS)
 def test_linear_algebra_in_loops(name: str, loop: str) -> None:
-    """Run the function in a loop whose carry slightly changes the matrix of the next step."""
+    """Linear algebra in a loop is right; the carry changes the matrix of the next step a little."""
 
     def step(n: Any, a: Any, b: Any, carry: Any) -> Any:
         outputs = LINALG[name](n, a + 0.01 * carry, b)
@@ -313,7 +313,7 @@ def running_mean(n: Any, x: Any) -> Any:
 
 
 def newton(n: Any, x: Any) -> Any:
-    """Compute square roots, by as many steps as the slowest needs."""
+    """Compute square roots by Newton's method, with as many steps as the slowest element needs."""
     target = n.abs(x) + 1.0
     return n.while_loop(
         lambda y: n.max(n.abs(y * y - target)) > 1e-3, lambda y: 0.5 * (y + target / y), target

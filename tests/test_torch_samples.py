@@ -1,4 +1,4 @@
-"""PyTorch's samples: complete tables, an up-to-date page, and a selection that runs if PyTorch is installed."""
+"""PyTorch's samples: the tables are complete, the page is up to date, and a selection of samples agrees."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SELECTION = (
     *("abs", "clip", "lgamma", "where", "sum", "var", "sort", "concat", "at", "einsum"),
     *("linalg.eigh", "fft.rfft", "special.log_ndtr", "nn.layer_norm"),
 )
-"""Functions of each kind, which this test runs; `make torch-samples` runs all functions."""
+"""Functions of each kind that the test runs; `make torch-samples` runs all functions."""
 
 
 def public_functions() -> Iterator[str]:
@@ -71,9 +71,7 @@ def campaign() -> Any:
     return campaign
 
 
-@pytest.mark.filterwarnings(
-    "ignore"
-)  # because PyTorch's samples use deprecated functions of PyTorch
+@pytest.mark.filterwarnings("ignore")  # PyTorch's samples use deprecated functions
 @pytest.mark.parametrize("name", SELECTION)
 def test_a_selection_agrees(campaign: Any, name: str) -> None:
     for unit in campaign.units([name]):

@@ -1,4 +1,4 @@
-"""`vmap` equals a loop over slices, in all transforms and control flow."""
+"""`vmap` equals a loop over slices, for all transforms and control flow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Count of annotated parameters of each package: `python tools/annotations.py [PACKAGE ...]`.
+"""Count the annotated parameters of each package: `python tools/annotations.py [PACKAGE ...]`.
 
 A parameter is untyped if it has no annotation, or if the annotation is `Any` or `object`, a union with one of them,
 or an alias of one. `*args` and `**kwargs` count as one parameter each; `self` and `cls` count as none. With
@@ -33,14 +33,13 @@ class Parameter(NamedTuple):
 def expression(annotation: ast.expr) -> ast.expr:
     """Return the annotation, parsed if it is written as a string."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-        with contextlib.suppress(SyntaxError):  # because a constant may be any text
+        with contextlib.suppress(SyntaxError):  # because the string may contain other text
             return ast.parse(annotation.value, mode="eval").body
     return annotation
 
 
 def is_empty(annotation: ast.expr | None, aliases: frozenset[str]) -> bool:
-    """Return whether the annotation is missing, or accepts every type by one of these names.
-
+    """Return whether the annotation is missing or accepts every type: one of `aliases`, or a union with one of them.
     >>> names = frozenset({"Any", "object"})
     >>> [is_empty(ast.parse(text, mode="eval").body, names) for text in ("Any", "int | Any", "list[Any]", "'object'")]
     [True, True, False, True]
@@ -85,7 +84,7 @@ def alias(statement: ast.stmt) -> tuple[str, ast.expr] | None:
 
 
 def empty_aliases(modules: Sequence[ast.Module]) -> frozenset[str]:
-    """Return `Any`, `object`, and every name of a module that is an alias of one of them."""
+    """Return `Any`, `object`, and every name that some module defines as an alias of `Any` or `object`."""
     pairs = [pair for module in modules for pair in map(alias, module.body) if pair is not None]
     names = EMPTY
     while True:
@@ -102,7 +101,7 @@ def parsed(path: Path) -> ast.Module:
 
 
 def functions(module: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Yield every function and method, inner ones too."""
+    """Yield every function and method, including nested functions."""
     for node in ast.walk(module):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
@@ -122,7 +121,7 @@ def parameters(package: Path, aliases: frozenset[str]) -> Iterator[Parameter]:
 
 
 def share(package: str) -> tuple[list[Parameter], float]:
-    """Return the parameters of a package, and the share of untyped ones."""
+    """Return all parameters of a package, and the fraction of them that is untyped."""
     modules = [
         parsed(path)
         for top in ("tenferro", "lowering", "xla_peer")

@@ -22,7 +22,7 @@ FLAGS = [
 
 
 def shown(page: str, folder: Path, *options: str) -> str:
-    """Return the browser's output for a page, with these options."""
+    """Load a page in the browser with these command-line options, and return its standard output."""
     source = folder / "page.html"
     source.write_text(page, "utf-8")
     command = [str(BROWSER), *FLAGS, f"--user-data-dir={folder / 'profile'}", *options, str(source)]

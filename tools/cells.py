@@ -1,9 +1,9 @@
-"""List the missing cells of every op, in all columns at once, with the files to write them in.
+"""List the ops that lack an implementation in some table (a cell in a column), with the files to write it in.
 
-    python tools/cells.py            of this tree
-    python tools/cells.py FOLDER     of another checkout
+    python tools/cells.py           checks this tree
+    python tools/cells.py FOLDER    checks another checkout
 
-It reads the sources, so that it also works when a gap prevents the package from being imported.
+The tool reads the sources, so it also works while a missing cell prevents the package from being imported.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COLUMNS = {
     "proposal of the fuzzer": "xla_peer/fuzz/proposals.py",
 }
 WITHOUT_DEFAULTS = {"kernel", "definition", "numpy source"}
-"""Columns that use `CARDS` only as their vocabulary."""
+"""Columns that import `CARDS` only as the list of their ops, and not to define a cell for each."""
 WITH_UFUNCS = {"kernel", "numpy source"}
 """Columns in which an op has a cell if its card names a NumPy function."""
 OF_FAMILIES = {
@@ -47,7 +47,7 @@ OF_FAMILIES = {
         "structural",
     },
 }
-"""Columns with cells for some families only."""
+"""Columns that have cells only for the ops of some families (files of `tenferro/ops`)."""
 SURFACE = ("tenferro/api", "tenferro/lax")
 NO_FAMILIES = {"__init__", "column", "op", "extension"}
 NO_FUNCTION = {
@@ -69,7 +69,7 @@ def main() -> int:
 
 
 def gaps(root: Path) -> Iterator[str]:
-    """Return the missing cells of each incomplete op, and their files."""
+    """Yield a line for each op with missing cells: its name, the columns, and their files."""
     names = {place: _names_in(root / place) for place in (*COLUMNS.values(), *SURFACE)}
     surface = set[str]().union(*[known for place in SURFACE for known in names[place].values()])
     for path in sorted((root / CARDS).glob("*.py")):
@@ -97,14 +97,14 @@ def gaps(root: Path) -> Iterator[str]:
 
 
 def _cards(tree: ast.Module) -> Iterator[str]:
-    """Yield the classes whose docstring states the derivative; base classes of cards do not."""
+    """Yield the ops: classes whose docstring states the derivative. Base classes of ops do not state one."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and "AD:" in (ast.get_docstring(node) or ""):
             yield node.name
 
 
 def _with_ufuncs(tree: ast.Module) -> Iterator[str]:
-    """Yield the cards that name a NumPy function as their kernel."""
+    """Yield the ops whose class names a NumPy function as its kernel."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and "ufunc" in {
             item.target.id
@@ -123,7 +123,10 @@ def _listed(tree: ast.Module) -> set[str]:
 
 
 def _names_in(place: Path) -> dict[str, set[str]]:
-    """Return the names that each file uses outside of imports; `an.CARDS` counts as the family of the alias `an`."""
+    """Return the names that each file uses outside of imports.
+
+    `an.CARDS` counts as the name of the family module `an`.
+    """
     files = [place] if place.suffix == ".py" else sorted(place.rglob("*.py"))
     return {path.stem: set(_names(ast.parse(path.read_text()))) for path in files}
 

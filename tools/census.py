@@ -1,21 +1,21 @@
-"""Count, in the syntax tree, the data structures for a list of ops on values, and the operations on them.
+"""Count the data structures that list ops with their values, and the loops over such lists, in the syntax tree.
 
-    python tools/census.py            the table of this tree
-    python tools/census.py FOLDER     of another checkout
+    python tools/census.py           prints the table of this tree
+    python tools/census.py FOLDER    prints the table of another checkout
 
-Counted over `tenferro`, `lowering` and `xla_peer`:
+The kinds, counted over `tenferro`, `lowering` and `xla_peer`, are:
 
-record      a class or a tuple type that holds an op beside the values that go in and come out
-container   a class that holds a sequence of them, as `nodes`, `instructions` or `steps`
-copy        a loop over such a list that applies each op again
-sweep       a loop backward over such a list
-execution   a loop over such a list that calls each op's kernel
+record      a class or a tuple type that holds an op together with its operands and results
+container   a class that holds a sequence of records, such as `nodes`, `instructions` or `steps`
+copy        a loop over such a sequence that applies each op again
+sweep       a loop backward over such a sequence
+execution   a loop over such a sequence that calls each op's kernel
 door        a function or method that takes an op as its first argument and applies it to values
-table       a value of a module that names three or more ops, and is not a column or part of one; the reader's column has the
-            names of StableHLO's operations for rows
+table       a value of a module that names three or more ops, other than a column and its parts; the table of StableHLO
+            operations in `lowering/read` does not count
 check       an `isinstance`, `issubclass` or comparison of a `type` with classes of ops, in `tenferro/exec`
 size        lines of `tenferro/exec` without kernels and LLVM code, at most 100 columns each, and its longest files
-calls       Python calls, files and changes of file of `tenferro.compile(lambda x: x + x, x)`, the second time
+calls       Python calls, files, and transitions between files of the second `tenferro.compile(lambda x: x + x, x)`
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pathlib import Path
 PACKAGES = ("tenferro", "lowering", "xla_peer")
 LISTS = {"nodes", "instructions", "steps", "_steps", "region", "code", "calls", "_instructions"}
 LOOPED = LISTS | {"numbers", "reads"}
-"""Other lists of ops in loops: instruction numbers, and the values that instructions read."""
+"""Names of sequences in loops: lists of ops, lists of instruction numbers, and lists of values that an op reads."""
 WRITERS = {"add", "add_mark", "emit", "emit_all", "apply", "apply_one", "apply_all", "apply_beside",
            "add_op", "Instruction", "Step", "Node", "_step", "rule"}  # fmt: skip
 DOORS = {"add", "emit", "emit_all", "apply", "apply_one", "apply_all", "apply_beside", "_applied"}
@@ -72,7 +72,7 @@ def main() -> int:
 
 
 def _sizes(folder: Path) -> Iterator[tuple[str, int]]:
-    """Yield the number of lines of each file, counting longer lines than 100 columns as several."""
+    """Yield each file with its number of lines; a line of more than 100 columns counts as several."""
     for path in sorted(folder.rglob("*.py")):
         lines = path.read_text().splitlines()
         yield str(path.relative_to(folder)), sum([max(1, -(-len(line) // 100)) for line in lines])
@@ -83,7 +83,7 @@ def counted(tree: ast.AST) -> Iterator[tuple[str, int, str]]:
     for node, function in _with_functions(tree):
         if isinstance(node, ast.ClassDef):
             fields = _fields(node)
-            # Types next to an op are the types of its operands, not values to which it is applied.
+            # A field with the types of operands (`TensorSpec`) does not hold the operands themselves.
             values = {name for name, kind in fields.items() if "TensorSpec" not in kind}
             if values & OPS and values & READS and values & WRITES:
                 yield "record", node.lineno, node.name
@@ -93,7 +93,7 @@ def counted(tree: ast.AST) -> Iterator[tuple[str, int, str]]:
             yield "record", node.lineno, ast.unparse(node.targets[0])
         elif isinstance(node, ast.FunctionDef):
             names = [arg.arg for arg in node.args.args if arg.arg not in ("self", "cls")]
-            # An inner function is a cell, the implementation for one op; a protocol's method has no body.
+            # Skip inner functions, which are an op's implementation, and methods of protocols, which have no body.
             if node.name in DOORS and names[:1] and names[0] in OPS and function in ("", "class"):
                 yield "door", node.lineno, node.name
         if isinstance(node, ast.For):
@@ -107,7 +107,7 @@ def counted(tree: ast.AST) -> Iterator[tuple[str, int, str]]:
 
 
 def _ops(folder: Path) -> set[str]:
-    """Return the names of the ops in the families' `CARDS`."""
+    """Return the names of the ops, from the list `CARDS` of each file of `tenferro/ops`."""
     listed = [
         node.value
         for path in folder.glob("*.py")
@@ -118,7 +118,7 @@ def _ops(folder: Path) -> set[str]:
 
 
 def _tables(tree: ast.Module, ops: set[str], is_reader: bool) -> Iterator[str]:
-    """Yield the line, name and number of ops of each; rows of a column are called ROWS, and a column is made by `Column`."""
+    """Yield the line, name and number of ops of each table, except columns (`Column(..)`) and their parts (`ROWS`)."""
     for node in tree.body:
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             continue
@@ -141,7 +141,7 @@ def _tables(tree: ast.Module, ops: set[str], is_reader: bool) -> Iterator[str]:
 
 
 def _walk_outside(node: ast.AST, kind: type[ast.AST]) -> list[ast.AST]:
-    """Return the node and its descendants, without the descendants of nodes of a kind."""
+    """Return the node and its descendants; nodes of class `kind` are included, but not what is below them."""
     visited, left = list[ast.AST](), [node]
     while left:
         visited.append(left.pop())
@@ -151,7 +151,7 @@ def _walk_outside(node: ast.AST, kind: type[ast.AST]) -> list[ast.AST]:
 
 
 def _checks(root: Path) -> Iterator[str]:
-    """Yield each place where the executor tests the class of an op, directly or by a table of classes."""
+    """Yield each test of an op's class in the executor, either direct or by a table of classes."""
     trees = {
         path: ast.parse(path.read_text()) for path in sorted((root / "tenferro/exec").rglob("*.py"))
     }
@@ -187,7 +187,7 @@ def _checks(root: Path) -> Iterator[str]:
 
 
 def _classes(trees: Iterable[ast.Module], bases: set[str]) -> Iterator[str]:
-    """Yield these classes and the classes that derive from them."""
+    """Return the names in `bases`, and the names of all classes that derive from them."""
     names, count = set(bases), 0
     derived = [node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
     while len(names) > count:
@@ -220,7 +220,10 @@ def _with_functions(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:
 
 
 def _fields(node: ast.ClassDef) -> dict[str, str]:
-    """Return annotated names and assigned attributes, with their annotations or the annotations of their values."""
+    """Return a class's annotated names and assigned attributes, with their annotations.
+
+    An attribute that is assigned from a parameter has the annotation of the parameter.
+    """
     fields = {
         item.target.id: ast.unparse(item.annotation)
         for item in node.body
@@ -247,7 +250,7 @@ def _fields(node: ast.ClassDef) -> dict[str, str]:
 
 
 def _holds_records(annotation: str) -> bool:
-    """Return whether a value is a sequence of records, by its annotation; without an annotation it may be one.
+    """Return whether an annotation means a sequence of records; without an annotation, it might.
 
     Programs, instruction numbers, rows of a table about instructions, and text do not count.
     """
@@ -261,7 +264,7 @@ def _is_record_alias(value: ast.AST) -> bool:
 
 
 def _is_list(value: ast.AST) -> bool:
-    """Return whether the loop is over the list itself, not over a comprehension of it."""
+    """Return whether an expression that is looped over is one of the lists itself, not a comprehension over it."""
     parts = [value]
     while parts:
         part = parts.pop()
@@ -285,7 +288,7 @@ def _is_backward(value: ast.AST) -> bool:
 
 def _called(body: Iterable[ast.AST]) -> set[str]:
     calls = [call for part in body for call in ast.walk(part) if isinstance(call, ast.Call)]
-    # A set's `add` takes one argument, but an op is applied to operands.
+    # Skip `add` with one argument: it adds to a set. A call that applies an op also passes operands.
     calls = [call for call in calls if len(call.args) != 1 or ast.unparse(call.func)[-4:] != ".add"]
     return {
         call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")

@@ -1,9 +1,9 @@
 """Write docs/cheatsheet.md and llms.txt from tools/idioms.txt, whose code is run.
 
-    python tools/cheatsheet.py             run the idioms, and write both files
-    python tools/cheatsheet.py --check     run them, and fail if a file differs
+    python tools/cheatsheet.py          runs the idioms, and writes both files
+    python tools/cheatsheet.py --check  runs the idioms, and fails if a file differs
 
-tools/idioms.txt has a section for each line `= Title`, and an idiom for each line `- Title`, with the code below it.
+Each line `= Title` of tools/idioms.txt begins a section, and each line `- Title` an idiom, with its code below it.
 Results, prints and errors come from this run, so that the page shows real output.
 """
 
@@ -44,7 +44,7 @@ Every example runs with these imports; `python tools/cheatsheet.py` runs them al
 ```
 """
 ERRORS = "Errors"
-"""Start of the title of the section whose code raises."""
+"""First word of the title of the section in which every idiom is expected to raise."""
 
 
 class Idiom(NamedTuple):
@@ -61,7 +61,7 @@ class Idiom(NamedTuple):
 
 
 def idioms(text: str) -> list[Idiom]:
-    """Return the idioms of a source.
+    """Parse the idioms from the text of a source file.
 
     >>> idioms("= S\\n\\n- Add.\\n1 + 1\\n")
     [Idiom(section='S', title='Add.', code='1 + 1')]
@@ -77,7 +77,7 @@ def idioms(text: str) -> list[Idiom]:
 
 
 def session(idiom: Idiom, names: dict[str, Any]) -> str:
-    """Run the code of an idiom, and return it as a session of Python's prompt.
+    """Run the code of an idiom, and return it with its output, as a session at Python's prompt.
 
     >>> session(Idiom("S", "Add.", "x = 1\\nx + 1"), {}).splitlines()
     ['>>> x = 1', '>>> x + 1', '2']
@@ -93,7 +93,7 @@ def session(idiom: Idiom, names: dict[str, Any]) -> str:
         try:
             with contextlib.redirect_stdout(output):
                 exec(compile(ast.Interactive([statement]), "model.py", "single"), names)
-        except Exception as error:  # because the page shows the error
+        except Exception as error:  # because the page shows any expected error
             if not idiom.raises:
                 raise
             has_raised = True
@@ -106,7 +106,7 @@ def session(idiom: Idiom, names: dict[str, Any]) -> str:
 
 
 def page(every: list[Idiom]) -> str:
-    """Return docs/cheatsheet.md."""
+    """Run the idioms, and return the text of docs/cheatsheet.md."""
     names: dict[str, Any] = {"__name__": "model"}
     exec(IMPORTS, names)
     parts, section = [HEAD.format(imports=IMPORTS)], ""
@@ -136,7 +136,7 @@ def pages() -> Iterator[tuple[str, str, str, str]]:
 
 
 def llms(every: list[Idiom]) -> str:
-    """Return llms.txt: a description of tenferro, the pages with their first paragraphs, and the idioms."""
+    """Return the text of llms.txt: a description of tenferro, the pages with their first paragraphs, and the idioms."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     summary = " ".join(readme.split("\n\n")[2].split())
     lines, section = [f"# tenferro\n\n> {summary}"], ""

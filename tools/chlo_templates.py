@@ -1,6 +1,6 @@
 """Write StableHLO's expansions of CHLO ops as templates: `python tools/chlo_templates.py`.
 
-Each template is the body of a function of one or two tensors, with SHAPE in place of their extents.
+Each template is the body of a function of one or two tensors. The word SHAPE stands for the extents of the tensors.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "lowering" / "emit" / "chlo"
 COMPLEX_TOO = ("asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh")
 REAL_ONLY = ("erf", "erfc", "erf_inv", "lgamma", "digamma")
 READ_ALONE = {"bessel_i1e": 1, "polygamma": 2, "zeta": 2}
-"""Operations that tenferro only imports, from these templates, with their number of operands."""
+"""Operations that tenferro can import but not write; each has its number of operands."""
 HEADER = "// Expansion of chlo.{name} by StableHLO's chlo-legalize-to-stablehlo (Apache-2.0 WITH LLVM-exception).\n"
 
 
@@ -33,7 +33,7 @@ def template(name: str, element: str, count: int = 1) -> str:
 
 
 def all_templates() -> dict[str, str]:
-    """Return the file name and the content of every template."""
+    """Return the content of every template, by file name."""
     wanted = [(name, e) for name in (*COMPLEX_TOO, *REAL_ONLY) for e in ("f32", "f64")]
     wanted += [(name, e) for name in COMPLEX_TOO for e in ("complex<f32>", "complex<f64>")]
     wanted += [(name, e) for name in READ_ALONE for e in ("f32", "f64")]

@@ -1,14 +1,14 @@
 """Choose the tests of `make test`: within a time limit, the cheapest tests that together cover most lines.
 
-    python -m tools.core record    run all tests, and record the lines and seconds of each in build/core
-    python -m tools.core choose    write tests/selections/core.txt from that
+    python -m tools.core record     runs all tests, and records the lines and seconds of each in build/core
+    python -m tools.core choose     writes tests/selections/core.txt from this record
 
-Recording needs Python 3.12, because of `sys.monitoring`. Tests are chosen in this order, while time is left:
+Recording needs Python 3.12, because it uses `sys.monitoring`. Tests are chosen in this order, while time is left:
 
-- values and derivatives of every op and every family of extensions, and a test of every file;
-- the tests with the most new lines per second, until no line is new;
-- a test of every other function, if it takes less than a second;
-- the remaining tests of these functions, the cheapest first.
+- tests of the values and derivatives of every op and every extension family, and one test of every file;
+- the tests that run the most new lines per second, until no test runs a new line;
+- one set of parameters of every remaining test function, if it takes less than a second;
+- further sets of parameters of these functions, the cheapest first.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FOLDER = ROOT / "build" / "core"
 PACKAGES = tuple(f"{ROOT / name}{os.sep}" for name in ("tenferro", "lowering", "xla_peer"))
 COMMAND = "make core"
 SECONDS = 360.0
-"""Processor time of all chosen tests in seconds: three minutes with two workers."""
+"""Processor time of all chosen tests, in seconds: three minutes of waiting with two workers."""
 REQUIRED = (
     "tests/ops/test_samples.py",
     "tests/ad/test_rules.py::test_jvp_is_the_central_difference",
@@ -46,16 +46,16 @@ REQUIRED = (
     "tests/ext/test_families.py::test_tangents",
     "tests/ext/test_families.py::test_cotangents_are_the_adjoint",
 )
-"""Tests of every op and family."""
+"""Tests that are always chosen, because they cover every op and every extension family."""
 COSTLY = 1.0
-"""Processor time in seconds above which a test is chosen only for new lines."""
+"""Processor time in seconds; a test that takes longer is chosen only if it runs new lines."""
 
 
 # ---- recording, as a plugin of pytest -----------------------------------------------------------------
 
 
 class Lines:
-    """Recorder of the lines that each test is first to run, and of its processor time."""
+    """Pytest plugin that records the lines that each test runs, and the processor time of the test."""
 
     def __init__(self, path: Path) -> None:
         self.file = path.open("w")
@@ -69,7 +69,8 @@ class Lines:
         monitoring.set_events(self.tool, self.events.PY_START)
 
     def _start(self, code: CodeType, offset: int) -> Any:
-        if sys and str(code.co_filename).startswith(PACKAGES):  # globals are gone at exit
+        # `sys` is None when the interpreter exits.
+        if sys and str(code.co_filename).startswith(PACKAGES):
             sys.monitoring.set_local_events(self.tool, code, self.events.LINE)
         return sys.monitoring.DISABLE
 
@@ -98,21 +99,21 @@ class Lines:
 
 
 def bits(lines: Iterable[int]) -> str:
-    """Return a set of line numbers, as text."""
+    """Encode a set of line numbers as compressed text, with one bit per line."""
     number = sum(1 << line for line in lines)
     data = number.to_bytes(number.bit_length() // 8 + 1, "little")
     return base64.b85encode(zlib.compress(data, 1)).decode()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Record in the processes that run tests."""
+    """Register the recorder in each process that runs tests: in xdist's workers, or in pytest itself."""
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if worker or not config.getoption("numprocesses", None):
         config.pluginmanager.register(Lines(FOLDER / f"{worker or 'alone'}.jsonl"), "core-lines")
 
 
 def record(arguments: list[str]) -> int:
-    """Run the tests with this file as a plugin."""
+    """Run all tests with this file as a pytest plugin; return pytest's exit status."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for path in FOLDER.glob("*.jsonl"):
         path.unlink()
@@ -124,7 +125,7 @@ def record(arguments: list[str]) -> int:
 
 
 class Recorded:
-    """Passed tests, with their seconds and a row of bits for their lines."""
+    """Passed tests, each with its seconds and a bit array of the lines that it runs."""
 
     def __init__(self, folder: Path) -> None:
         self.tests: list[str] = []
@@ -152,7 +153,7 @@ class Recorded:
 
 
 def chosen_of(recorded: Recorded) -> list[int]:
-    """Return the numbers of the chosen tests."""
+    """Return the indices of the chosen tests in `recorded.tests`."""
     tests, seconds = recorded.tests, recorded.seconds
     covered = np.zeros(recorded.bits.shape[1], np.uint8)
     chosen: dict[int, None] = {}
@@ -213,11 +214,11 @@ def chosen_of(recorded: Recorded) -> list[int]:
 
 
 def choose() -> int:
-    """Write the file."""
+    """Choose the tests, and write their names to tests/selections/core.txt."""
     recorded = Recorded(FOLDER)
     tests = {recorded.tests[number] for number in chosen_of(recorded)}
     selected = selection.named(tests, recorded.ran, share=1.0)
-    # Files without a passed test, because a dependency is missing.
+    # Add files without a passed test: their tests were skipped because a dependency is missing here.
     files = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")}
     selected |= files - {selection.file_of(test) for test in selected}
     (selection.FOLDER / "core.txt").write_text(selection.text_of(selected, COMMAND))
@@ -225,7 +226,7 @@ def choose() -> int:
 
 
 def main() -> int:
-    """Record what tests execute, or choose tests."""
+    """Run the subcommand `record` or `choose`."""
     parser = argparse.ArgumentParser(prog="python -m tools.core", description=__doc__.splitlines()[0])  # fmt: skip
     parser.add_argument("what", choices=("record", "choose"))
     what, arguments = parser.parse_known_args()

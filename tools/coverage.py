@@ -1,7 +1,7 @@
-"""Write docs/coverage.md from the ledger of executed tests, which `make coverage` writes before.
+"""Write docs/coverage.md from the record of executed tests; `make coverage` first runs the tests to make that record.
 
 python tools/coverage.py            writes the page
-python tools/coverage.py --check    fails if an op has no row, or no sample of a supported dtype
+python tools/coverage.py --check    fails if an op has no entry, or a supported dtype has no sample
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ This file is written by `make coverage`.
 
 
 def page(ledger: Ledger) -> str:
-    """Return the page."""
+    """Return the text of the page."""
     columns = "\n".join(f"- {name}: {meaning}." for name, meaning in COLUMNS.items())
     parts = [HEADER.format(columns=columns), ledger.to_markdown(), distances(), derivatives()]
     return "\n".join(part.strip() + "\n" for part in parts)
 
 
 def distances() -> str:
-    """Return the largest allowed distance of values, op by op."""
+    """Return a table of the largest allowed error of each op's results, with the reason."""
     rows = ["| op | native ulps | XLA ulps | because |", "| --- | --- | --- | --- |"]
     for card in STD_OPS:
         inexact = [sample for sample in SAMPLES[card] if sample.ulps or sample.xla_ulps]
@@ -59,7 +59,7 @@ def distances() -> str:
 
 
 def derivatives() -> str:
-    """Return which ops have rules."""
+    """Return a table that shows which ops have a tangent rule and a transpose rule."""
     rows = ["| op | tangent | transpose | note |", "| --- | --- | --- | --- |"]
     for card in STD_OPS:
         rule = AD_RULES[card]
@@ -73,7 +73,7 @@ def derivatives() -> str:
 
 
 def complaints(ledger: Ledger) -> list[str]:
-    """Return why the ledger does not match the current samples."""
+    """Return the ways in which the record of tests does not match the current ops and samples."""
     unsampled = [
         f"{entry.op} takes {dtype} and has no sample of it"
         for entry in OPS

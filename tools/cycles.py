@@ -1,7 +1,7 @@
-"""List the import cycles of the packages; the exit status is 1 if there are any: python tools/cycles.py.
+"""List the import cycles of the packages; the exit status is 1 if there are any: `python tools/cycles.py`.
 
-Every import that runs counts, at module level and in functions alike: a late import hides a cycle but does not break
-it. Imports under TYPE_CHECKING never run and do not count. Neither does the implicit import of a module's package.
+Imports inside functions count, too: a late import hides a cycle but does not break it. Imports under TYPE_CHECKING do
+not count, because they never run. The implicit import of a module's package does not count.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ PACKAGES = ("tenferro", "lowering", "xla_peer")
 
 
 def main() -> int:
-    """Print a shortest cycle of each group of modules."""
-    sys.path.insert(0, str(Path(__file__).parent.parent))  # because grimp searches packages there
+    """Print import cycles; return 1 if there are any."""
+    # grimp searches for the packages in `sys.path`.
+    sys.path.insert(0, str(Path(__file__).parent.parent))
     graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True, cache_dir=None)
     imports = {
         module: graph.find_modules_directly_imported_by(module) for module in sorted(graph.modules)
@@ -34,15 +35,15 @@ def main() -> int:
 
 
 def cycles(imports: Mapping[str, Collection[str]]) -> Iterator[tuple[str, ...]]:
-    """Find disjoint shortest cycles, one at least for each group of modules that import each other.
+    """Find shortest cycles that share no module; at least one for each group of modules that import each other.
 
     >>> list(cycles({"a": ["b"], "b": ["c"], "c": ["b", "d"], "d": [], "e": ["a"]}))
     [('b', 'c', 'b')]
     """
     left = {module: set(imported) for module, imported in imports.items()}
     while left:
-        # Every module on a cycle imports a remaining module. Modules that lead to a cycle do too,
-        # but have no path back.
+        # Remove modules that import no remaining module: they are on no cycle. What is left either is on a cycle or
+        # leads to a cycle.
         ends = [module for module, imported in left.items() if not imported & left.keys()]
         for module in ends:
             del left[module]
@@ -55,7 +56,7 @@ def cycles(imports: Mapping[str, Collection[str]]) -> Iterator[tuple[str, ...]]:
 
 
 def _shortest(imports: Mapping[str, Collection[str]], start: str) -> tuple[str, ...]:
-    """Return a shortest path from a module back to itself, breadth first; empty if there is none."""
+    """Return a shortest path from `start` back to itself, by breadth-first search; empty if there is none."""
     ways = [(start,)]
     seen: set[str] = set()
     for way in ways:

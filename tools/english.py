@@ -10,13 +10,13 @@ term        a home-made term that has a name in the field; docs/glossary.md may 
 opening     a docstring whose first word is a pronoun, a preposition or the start of a relative clause
 long        a sentence of more than 30 words
 verb        a function whose docstring begins with neither an imperative verb nor a formula; properties are exempt
-noun        a class, other than an op, or a constant whose docstring begins with a verb
+noun        a constant, or a class that is not an op, whose docstring begins with a verb
 
-A formula at the start has an operator or a call and stands without backticks.  Punctuation or a word
-such as "for" follows: `log(1 + e^x), without overflow.`, `1 / cosh(x)^2 for real x.`
-A description of a formula needs a verb: `Return e^x divided by its sum.`
+A formula at the start of a docstring has an operator or a call, and no backticks. Punctuation or a word such as "for"
+must follow the formula: `log(1 + e^x), without overflow.`, `1 / cosh(x)^2 for real x.` A formula that is part of a
+sentence needs a verb instead: `Return e^x divided by its sum.`
 
-A folder without a ceiling for a kind may have no finding of that kind.
+A folder may have as many findings of a kind as its ceiling, and none without a ceiling.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PAGES = ("*.md", "docs/*.md", "docs/design/*.md", "changes/*.md", "examples/*/*.
 GENERATED = frozenset(
     ["docs/coverage.md", "docs/torch_samples.md", "docs/exceptional_points.md", "docs/accuracy.md"]
 )
-"""Pages that a tool writes from data; their prose is checked in the source of the tool."""
+"""Generated pages. They are not checked; the tools that write them contain their prose, and are checked."""
 MAX_WORDS = 30
 KINDS = ("term", "opening", "long", "verb", "noun")
 
@@ -69,33 +69,33 @@ TERMS = {
     r"in a row of its own": "in a separate row",
     r"seed 00": "seed 0",
 }
-"""Regular expression of each home-made term, and the field's term."""
+"""Terms of the field, by the regular expression of the home-made term that they replace."""
 _TERM = re.compile(rf"\b(?:{'|'.join(TERMS)})\b", re.IGNORECASE)
 
 WORDS = tomllib.loads(Path(__file__).with_name("english_words.toml").read_text(encoding="utf-8"))
 
 OPENINGS = frozenset(WORDS["openings"].split())
-"""First words that cannot begin a noun phrase or an imperative."""
+"""First words that are forbidden, because neither a noun phrase nor an imperative begins with them."""
 _FINE_OPENINGS = re.compile(r"this (?:tensor|device|module|process)\b|the same as\b", re.IGNORECASE)
 
 VERBS = frozenset(WORDS["verbs"].split())
-"""Imperatives that begin a docstring of a function."""
+"""Imperatives with which a function's docstring may begin."""
 _ALSO_NOUNS = frozenset(WORDS["also_nouns"].split())
-"""Verbs that are nouns, too: no evidence about a class or a constant."""
+"""Verbs that are also nouns, so that the docstring of a class or constant may begin with them."""
 
 
 _WORD = re.compile(
     r"(?<![\w^])(?!(?:alpha|beta|cos|det|log|prod|sin|sum|tan)\b)"
     r"(?:[A-Za-z][a-z]{2,}|as|at|by|if|in|is|of|on|or|to|up)(?![\w(\[])"
 )
-"""Word of English, as opposed to the name of a function or a variable in a formula."""
+"""Pattern of an English word; names of functions or variables in a formula do not match."""
 _AFTER_A_FORMULA = frozenset(
     ["", "as", "by", "for", "in", "near", "on", "where", "with", "without"]
 )
 
 
 class Finding(NamedTuple):
-    """One place where the prose breaks a rule."""
+    """A violation of one rule: its location, its kind, and the words or the sentence."""
 
     path: str
     line: int
@@ -122,7 +122,7 @@ class Prose(NamedTuple):
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a text, without code, formulas in backticks, examples, lists and tables.
+    """Yield the sentences of a text; code, examples, lists and tables are removed, and formulas in backticks replaced.
 
     >>> list(sentences("Return `x.y`, e.g. one.  Raise it."))
     ['Return _, for example one.', 'Raise it.']
@@ -137,7 +137,7 @@ def sentences(text: str) -> Iterator[str]:
 
 
 def word_count(sentence: str) -> int:
-    """Count the words of a sentence; numbers and operators are none.
+    """Count the words of a sentence. Numbers and operators do not count.
 
     >>> word_count("The sum of x + 1, row by row.")
     7
@@ -146,7 +146,7 @@ def word_count(sentence: str) -> int:
 
 
 def docstrings(nodes: Iterable[ast.AST]) -> Iterator[Prose]:
-    """Yield each docstring of these nodes, including those of constants and attributes."""
+    """Yield the docstrings of these nodes, and the docstrings below their constants and attributes."""
     properties = {"property", "cached_property"}
     for node in nodes:
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -202,7 +202,10 @@ def comments(text: str, nodes: Iterable[ast.AST]) -> Iterator[Prose]:
 
 
 def paragraphs(page: str) -> Iterator[Prose]:
-    """Yield the paragraphs of a page, without code and generated text between two marks."""
+    """Yield the paragraphs of a page.
+
+    Skip code blocks, and generated text between `<!-- name -->` and `<!-- end -->`.
+    """
 
     def blank(match: re.Match[str]) -> str:
         return "\n" * match.group().count("\n")
@@ -217,7 +220,7 @@ def paragraphs(page: str) -> Iterator[Prose]:
 
 
 def begins_with_formula(line: str) -> bool:
-    """Tell whether a line is a formula, or begins with one that stands apart from the rest.
+    """Tell whether a line is a formula, or begins with a formula that punctuation or a word separates from the rest.
 
     >>> [begins_with_formula(line) for line in ["log(x).", "x + 1, for each i.", "e^x over a sum.", "x."]]
     [True, True, False, False]
@@ -247,7 +250,7 @@ def _kinds(prose: Prose) -> Iterator[tuple[str, str]]:
     word = re.split(r"[\s,:]", first)[0]
     is_continued = word[:1].isupper() and word.lower() in OPENINGS
     if word == "Whether" and prose.owner != "function":
-        return  # because a truth value has no noun of its own
+        return  # because no better noun names a truth value
     if (is_continued or first.startswith("The same ")) and not _FINE_OPENINGS.match(first):
         yield "opening", first
     elif prose.owner == "function":
@@ -266,7 +269,8 @@ def findings_in(path: str, text: str) -> list[Finding]:
     if path.endswith(".py"):
         nodes = list(ast.walk(ast.parse(text)))
         pieces: Iterable[Prose] = [*docstrings(nodes), *comments(text, nodes)]
-        if path.startswith("tests/"):  # names of tests say what they check
+        # The name of a test says what it checks, so its docstring may begin with a reason.
+        if path.startswith("tests/"):
             pieces = [piece._replace(owner="comment") for piece in pieces]
     else:
         pieces = paragraphs(text)
@@ -293,7 +297,7 @@ def findings(root: Path = ROOT) -> Iterator[Finding]:
 
 
 def ceilings(path: Path = CEILINGS) -> dict[str, dict[str, int]]:
-    """Return the ceiling of each folder, by kind."""
+    """Return the allowed number of findings: by kind, then by folder."""
     return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
@@ -316,7 +320,7 @@ def exceeded(
 def lowered(
     counts: Mapping[tuple[str, str], int], allowed: Mapping[str, Mapping[str, int]]
 ) -> dict[str, dict[str, int]]:
-    """Return the ceilings lowered to the counts; without ceilings, the counts.
+    """Lower each ceiling to the present count; if there are no ceilings yet, use the counts.
 
     >>> lowered({("term", "docs"): 3, ("term", "tests"): 1}, {"term": {"docs": 2, "tests": 4}})
     {'term': {'docs': 2, 'tests': 1}}

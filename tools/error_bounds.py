@@ -1,10 +1,11 @@
-"""Measure proven error bounds: whether right results are inside, how wide the bounds are, and how many are missing.
+"""Measure proven error bounds: whether right results are within them, how wide they are, and how many are missing.
 
 python -m tools.error_bounds            measures, and writes the table of docs/parity.md
 python -m tools.error_bounds --print    measures, and prints a line for each output
 
-Right results are the definitions of all samples, XLA's results, and for float32 a run in float64. So are native and
-XLA runs of rewrites that keep the meaning, such as other orders of sums and products, and other algorithms.
+The right results of a sample are its definition and XLA's result. The right results of a module are the runs of its
+rewrites, natively and by XLA, and for float32 a run in float64. A rewrite keeps the meaning: for example, it sums in
+another order.
 """
 
 from __future__ import annotations
@@ -34,20 +35,23 @@ from xla_peer.parity.ulps import modulus, spacing
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "parity.md"
 HEAD = "| programs | outputs | exceeded by a right result | within 100 times | median | without a bound |"
 NATIVE_REWRITES, XLA_REWRITES = 12, 3
-"""Number of rewrites of each module, spread evenly over their kinds."""
+"""Number of rewrites of a module that run natively, and that run by XLA.
+
+All kinds of rewrites are drawn equally often.
+"""
 WIDE = 100.0
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One output of one program.
+    """The bound of one output of one program, compared with right results.
 
     Attributes:
         kind: sample, network, loop or gradient.
-        ratio: the largest radius, relative to the largest of three numbers: the observed error, half an ulp of the
-            largest element, and the smallest normal number.
-        is_unbounded: an element has no bound.
-        left: number of elements of right results outside the bound.
+        ratio: the largest radius of the bound, divided by the largest of three numbers: the observed error, half an
+            ulp of the largest element, and the smallest normal number.
+        is_unbounded: whether some element has no bound.
+        left: the number of elements of right results that are outside the bound.
     """
 
     kind: str
@@ -58,7 +62,7 @@ class Outcome:
 
 
 def main() -> int:
-    """Measure, and write the table; return 1 if a right result is outside its bound."""
+    """Measure the bounds, and write the table; return 1 if a right result is outside its bound."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -91,7 +95,7 @@ def _row(title: str, outcomes: Sequence[Outcome]) -> str:
 
 
 def _samples() -> Iterator[Outcome]:
-    """Measure every sample against its definition and XLA, with one program per op."""
+    """Measure every sample against its definition and XLA; the samples of an op are compiled to one or two programs."""
     peer = XlaExecutor(notices=False)
     for samples in SAMPLES.values():
         compiled = [sample for sample in samples if sample.xla and is_compiled(sample)]
@@ -110,7 +114,7 @@ def _samples() -> Iterator[Outcome]:
 
 
 def _modules() -> Iterator[Outcome]:
-    """Measure loops, their gradients, and networks, against their rewrites."""
+    """Measure loops, their gradients, and networks, against the results of their rewrites."""
     peer = XlaExecutor(notices=False)
     for subject in subjects():
         if subject.kind == "random":
@@ -129,7 +133,7 @@ def _right_results(
     for number, edit in enumerate(_spread(edits, NATIVE_REWRITES)):
         try:
             rewritten = import_stablehlo(edit.text, trusted=True)
-        except TenferroError:  # because a rewrite of a line may be invalid in its context
+        except TenferroError:  # because a rewritten line may be invalid in its module
             continue
         yield flatten(rewritten.run(*subject.leaves))[0]
         if number < XLA_REWRITES:
@@ -141,7 +145,7 @@ def _right_results(
 
 
 def _spread(edits: Sequence[Edit], count: int) -> list[Edit]:
-    """Return `count` edits, taken from the kinds in rotation."""
+    """Choose `count` edits, in turn from each kind."""
     by_kind: dict[str, list[Edit]] = {}
     for edit in edits:
         by_kind.setdefault(edit.kind, []).append(edit)
@@ -162,7 +166,7 @@ def _outcomes(
     others: Sequence[Sequence[Any]],
     definitions: Sequence[Any] = (),
 ) -> Iterator[Outcome]:
-    """Return the error of each output; definitions are rounded once themselves."""
+    """Yield the outcome of each output, compared with all right results in `others` and `definitions`."""
     bound = error_bound(program, *leaves)
     values, radii = flatten(bound.values)[0], flatten(bound.radii)[0]
     for number, (name, value, radius) in enumerate(zip(names, values, radii, strict=True)):

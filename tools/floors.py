@@ -22,19 +22,19 @@ COLOURS = {"xla_peer": "#d7e3f4", "lowering": "#dcecd9", "tenferro": "#f6ead2"}
 
 @dataclass(frozen=True)
 class Room:
-    """A package or module, with the first line of its docstring."""
+    """A package or module in the picture, with the first line of its docstring."""
 
     module: str
     text: str
 
     @property
     def package(self) -> str:
-        """The distribution's top-level package."""
+        """The top-level package of the module, such as `tenferro`."""
         return self.module.partition(".")[0]
 
 
 def room(module: str) -> Room:
-    """Return the name and the summary of a module."""
+    """Return the module with the summary from its docstring, without the word before a colon."""
     path = ROOT / module.replace(".", "/")
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     first = (ast.get_docstring(ast.parse(file.read_text())) or "").splitlines()[0]
@@ -43,8 +43,9 @@ def room(module: str) -> Room:
 
 
 def floors() -> list[list[Room]]:
-    """Return the packages from top to bottom, and the errors that all of them raise; packages of one layer do not
-    import each other.
+    """Return the packages of each layer, from top to bottom.
+
+    Packages of one layer do not import each other. The last layer is the module of the errors, which all packages raise.
     """
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
         "contracts"
@@ -62,7 +63,7 @@ def floors() -> list[list[Room]]:
 
 
 def picture() -> str:
-    """Return the SVG."""
+    """Return the picture as SVG text."""
     rows = floors()
     height = len(rows) * (HEIGHT + GAP) + 2 * MARGIN
     lines = [

@@ -1,4 +1,4 @@
-"""Write the parity report on README.md and docs/index.md: examples/miscompile.py, and its output.
+"""Write examples/miscompile.py and its output, a parity report, into README.md and docs/index.md.
 
 python tools/front_page.py
 """
@@ -17,14 +17,14 @@ BLOCK = re.compile(r"<!-- miscompile -->\n.*?<!-- end -->\n", re.DOTALL)
 
 
 def code() -> str:
-    """Return the example without its docstring, as a user would type it."""
+    """Return the example without its docstring and its `if __name__` line, as a user would type it."""
     source = EXAMPLE.read_text(encoding="utf-8").partition('"""\n\n')[2]
     before, _, after = source.partition('if __name__ == "__main__":\n')
     return before + re.sub(r"^    ", "", after, flags=re.MULTILINE)
 
 
 def block(output: str) -> str:
-    """Return the text between the marks of a page."""
+    """Return the part of a page between the marks `<!-- miscompile -->` and `<!-- end -->`, the marks included."""
     return f"<!-- miscompile -->\n```py\n{code()}```\n\n```text\n{output}```\n<!-- end -->\n"
 
 

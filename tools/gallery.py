@@ -26,7 +26,7 @@ TICKS = 5
 
 @dataclass(frozen=True)
 class Series:
-    """Points in the plane, joined or not."""
+    """Points in the plane that are drawn as dots, or joined by a line."""
 
     name: str
     x: Any
@@ -42,7 +42,7 @@ def ticks(low: float, high: float) -> list[float]:
 
 
 def plotted(series: Sequence[Series], x_label: str, y_label: str, title: str) -> str:
-    """Return the SVG of series in one pair of axes."""
+    """Plot all series in one pair of axes, and return the plot as SVG text."""
     xs, ys = (np.concatenate([getattr(each, axis) for each in series]) for axis in "xy")
     (x0, x1), (y0, y1) = ((float(v.min()), float(v.max())) for v in (xs, ys))
     y0, y1 = y0 - 0.05 * (y1 - y0), y1 + 0.05 * (y1 - y0)
@@ -102,7 +102,7 @@ def example(name: str) -> dict[str, Any]:
 
 
 def ode_fit() -> str:
-    """Return the data, and the solution with the fitted rates."""
+    """Plot the data, and the solution of the differential equation with the fitted rates."""
     names = example("ode_fit")
     data = names["measured"]()
     curve = np.asarray(tnf.jit(names["solution"])(names["fitted"](data)))
@@ -122,14 +122,14 @@ def ode_fit() -> str:
 
 
 def hmc() -> str:
-    """Return the samples."""
+    """Plot the samples of the Markov chain."""
     samples, _ = tnf.jit(example("hmc")["chain"])(tnf.random.key(0))
     x, y = np.asarray(samples).T
     return plotted([Series("samples", x, y, "points")], "x", "y", "Samples of a bent density")
 
 
 def heat_capacity() -> str:
-    """Return the heat capacity by the second derivative of the free energy, and Onsager's solution."""
+    """Plot the heat capacity, from the second derivative of the free energy, and Onsager's exact solution."""
     names = example("heat_capacity")
     betas = np.linspace(0.2, 0.7, 26)
     strip = np.array([float(names["heat_capacity"](beta)) for beta in betas])
@@ -147,7 +147,7 @@ def heat_capacity() -> str:
 
 
 def ground_state() -> str:
-    """Return the error of a matrix-product state's energy during minimisation."""
+    """Plot the error of a matrix-product state's energy against the iteration of the minimisation."""
     names = example("tensor_networks")
     above: list[float] = []
     energy, exact = tnf.jit(names["chain_energy"]), names["chain_exact"]()
@@ -169,7 +169,7 @@ def ground_state() -> str:
 
 
 def transformer() -> str:
-    """Return the training loss of a small transformer."""
+    """Plot the training loss of a small transformer."""
     losses = np.asarray(example("transformer")["train"]())
     return plotted(
         [Series("loss", np.arange(len(losses)), losses)],
@@ -180,7 +180,7 @@ def transformer() -> str:
 
 
 def shortest_paths() -> str:
-    """Return the towns, the roads, and the roads of the shortest path, from its gradient."""
+    """Plot towns and roads, and the roads of the shortest path, which the gradient of its length selects."""
     import tenferro_ext_tropical as tropical
 
     rng = np.random.default_rng(3)
@@ -217,7 +217,7 @@ PICTURES: dict[str, Callable[[], str]] = {
 
 
 def main(names: Sequence[str]) -> None:
-    """Draw the named plots, or all."""
+    """Draw the named plots; without names, all plots."""
     TARGET.mkdir(parents=True, exist_ok=True)
     for name in names or PICTURES:
         (TARGET / f"{name}.svg").write_text(PICTURES[name]())

@@ -1,4 +1,4 @@
-"""Write docs/numpy_files.md, with complete Python files of programs that need only NumPy.
+"""Write docs/numpy_files.md: programs, exported as complete Python files that need only NumPy.
 
 python tools/numpy_files.py
 """
@@ -31,7 +31,7 @@ NODES = 4
 
 
 def misfit(rates: Any, data: Any) -> Any:
-    """Return the sum of squared relative errors of the solution with these rates."""
+    """Return the sum of the squared relative differences between the solution with these rates and the data."""
     states = ode_fit.solution(rates)[ode_fit.EVERY - 1 :: ode_fit.EVERY]
     return tnf.sum(((states - data) / data) ** 2)
 
@@ -42,14 +42,14 @@ def length(lengths: Any) -> Any:
 
 
 def section(title: str, text: str, function: Callable[..., Any], *specs: Any) -> str:
-    """Return a section of the page: title, text and file."""
+    """Return a section of the page: its title, its text, and the exported file of the function."""
     source = xla_peer.export(function, *specs, format="numpy").text
     source = re.sub(r"Written by tenferro \S+;", "Written by tenferro;", source)
     return f"\n## {title}\n\n{text}\n\n```py\n{source.rstrip()}\n```\n"
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the text of the page."""
     spec = tnf.TensorSpec
     weights, _, _ = digits.load()
     rates = dict.fromkeys(ode_fit.TRUTH, spec((), "float64"))

@@ -1,7 +1,7 @@
-"""`make package`: build a wheel and a source distribution, check them, and test them in empty environments.
+"""`make package`: build a wheel and a source distribution, check both, and test them in empty environments.
 
-Each extra is installed with the wheel into an environment, and used there. Then the source distribution is
-installed without extras. All files are created in FOLDER and remain there.
+For each extra, the wheel is installed with the extra into an environment, and the code in `USES` is run there. Then
+the source distribution is installed without extras. All files are created in FOLDER and remain there.
 
 python tools/package.py FOLDER
 """
@@ -44,11 +44,11 @@ import numpy as np, tenferro as tnf, xla_peer
 assert xla_peer.check_parity(lambda x: tnf.sum(tnf.sin(x) ** 2), np.ones(3), grad=True).ok
 """,
 }
-"""Code to run with each extra; the empty name stands for an installation without extras."""
+"""Code to run for each extra; the key "" means an installation without extras."""
 
 
 def run(*words: str | Path, folder: Path = ROOT) -> None:
-    """Run a command, and exit with its status if it fails."""
+    """Run a command; if it fails, exit with its output and its status."""
     done = subprocess.run(
         [*map(str, words)], cwd=folder, capture_output=True, text=True, check=False
     )
@@ -57,7 +57,7 @@ def run(*words: str | Path, folder: Path = ROOT) -> None:
 
 
 def environment(folder: Path, *packages: str | Path) -> Path:
-    """Create an environment with these packages and their dependencies; return its Python."""
+    """Create a virtual environment with these packages and their dependencies; return the path of its Python."""
     venv.create(folder, clear=True, with_pip=True)
     python = folder / "bin" / "python"
     run(python, "-m", "pip", "install", "-q", *packages)

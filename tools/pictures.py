@@ -1,7 +1,7 @@
-"""Draw docs/images: the pages of docs/seeing.md's program, and the first screens of README and site in a browser.
+"""Draw docs/images in a browser: the pages of the program in docs/seeing.md, and the tops of README and site.
 
-python tools/pictures.py             all pictures; the site is build/docs, built by `make docs`
-python tools/pictures.py --screens   the first screens only
+python tools/pictures.py             draws all pictures; first build the site in build/docs by `make docs`
+python tools/pictures.py --screens   draws only README and site, at the size of a screen
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ IMAGES = ROOT / "docs" / "images"
 
 
 def shot(page: str, name: str, width: int, height: int, *options: str) -> None:
-    """Write one picture of a page, with options of the browser beyond the usual ones."""
+    """Write a screenshot of a page to docs/images; `options` are further command-line options of the browser."""
     if BROWSER is None:
         raise SystemExit("pictures: chromium is not installed")
     with tempfile.TemporaryDirectory() as folder:
@@ -30,16 +30,16 @@ def shot(page: str, name: str, width: int, height: int, *options: str) -> None:
 
 
 SCREENS = {1280: 800, 390: 844}
-"""Widths and heights of a desktop and a telephone screen, in pixels."""
+"""Height by width of the drawn screens, a desktop and a telephone, in pixels."""
 STYLE = """body { font: 16px/1.5 -apple-system, Segoe UI, Helvetica, Arial, sans-serif; margin: 0 auto; max-width: 900px;
 padding: 16px; } pre { background: #f6f8fa; padding: 16px; overflow: auto; font-size: 85%; } code { font-size: 85%; }
 img { max-width: 100%; } table { border-collapse: collapse; display: block; overflow: auto; }
 td, th { border: 1px solid #d1d9e0; padding: 6px 13px; }"""
-"""Style sheet like that of sites that show README files: tables and code scroll separately."""
+"""Style sheet similar to those of sites that show README files: wide tables and code scroll horizontally."""
 
 
 def screens() -> None:
-    """Draw the first screens of README.md and of the site, at both widths."""
+    """Draw the top of README.md and of the site at each screen size."""
     site = ROOT / "build" / "docs" / "index.html"
     text = MarkdownIt("commonmark").enable("table").render((ROOT / "README.md").read_text())
     meta = "<meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
@@ -49,7 +49,7 @@ def screens() -> None:
         readme.write_text(f"{meta}<base href='{ROOT.as_uri()}/'><style>{STYLE}</style>{text}")
         for name, page in (("readme", readme), ("site", site)):
             for width, height in SCREENS.items():
-                # A frame, because browser windows have a larger minimum width.
+                # Show the page in a frame: browser windows cannot be as narrow as a telephone.
                 frame = (
                     f"<body style='margin:0'><iframe src='{page.as_uri()}' width={width} height={height}"
                     " style='border:0'></iframe>"

@@ -1,6 +1,8 @@
-"""Write tests/points/expected.json from the formulas, and docs/exceptional_points.md from a run of every library.
+"""Write the expected values at exceptional points, and the page that compares all libraries with them.
 
-`make points`. Without torch its values are omitted, which the page notes.
+The files are tests/points/expected.json, computed from formulas, and docs/exceptional_points.md.
+
+Run it by `make points`. Without torch, the page says that PyTorch's values are missing.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ def as_text(table: dict[str, dict[str, list[Any]]]) -> str:
 
 
 def write_expected() -> None:
-    """Write the file of expected values, and use the same values for the rest of this run."""
+    """Write expected.json, and use the new values for the rest of this run."""
     table = {**unary_table(), **binary_table()}
     FILE.write_text(as_text(table))
     EXPECTED.clear()
@@ -101,7 +103,7 @@ def of_two(function: Any, jvp: Any, vjp: Any, x: Any, y: Any, ones: Any) -> list
 
 
 def foreign_cells(library: str, name: str, dtype: str) -> Iterator[Cell]:
-    """Yield the cells with the values of another library; a derivative that it rejects counts as NaN."""
+    """Yield the values of another library at all points; a derivative that it refuses to compute counts as NaN."""
     record = UNARY.get(name) or BINARY[name]
     points, args = arguments(name, dtype)
     if library == "jax":
@@ -131,7 +133,7 @@ def foreign_cells(library: str, name: str, dtype: str) -> Iterator[Cell]:
 
 
 def differing(library: str, name: str, dtype: str) -> tuple[int, list[Cell]]:
-    """Return the number of cells, and the cells that differ from the expected values."""
+    """Return the number of values of a library, and the values that differ from the expected ones."""
     if library == "native":
         row = list(cells(name, dtype))
     elif library == "PJRT":
@@ -150,7 +152,7 @@ def has(library: str, name: str) -> bool:
 
 
 def page(libraries: dict[str, str]) -> str:
-    """Return the whole page, from one run of every library."""
+    """Run every library, and return the whole page."""
     results = {
         (library, name, dtype): differing(library, name, dtype)
         for library in libraries
@@ -254,7 +256,7 @@ def left_out() -> str:
 
 
 def installed() -> dict[str, str]:
-    """Return the libraries, and their versions."""
+    """Return the versions of the installed libraries, by name; tenferro's two peers have none."""
     libraries = {"native": "", "PJRT": ""}
     for name in ("jax", "torch"):
         try:

@@ -1,10 +1,10 @@
-"""Compute the polynomials of compiled functions and write them as a module.
+"""Compute the polynomials of compiled functions, and write them as a Python module.
 
-    python tools/polynomials.py           write tenferro/exec/llvm/coefficients.py
-    python tools/polynomials.py --check   fail if the module differs
+    python tools/polynomials.py             writes tenferro/exec/llvm/coefficients.py
+    python tools/polynomials.py --check     fails if this module would change
 
-Each polynomial interpolates its function at Chebyshev nodes, in 60 digits, and is rounded at the end. Its maximum error is
-within a few per cent of that of the minimax polynomial.
+Each polynomial interpolates its function at Chebyshev nodes, computed with 60 digits; its coefficients are then
+rounded to float64. Its maximum error is within a few per cent of that of the minimax polynomial.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from typing import Any
 import mpmath
 
 WIDTH = 96
-"""Maximum width of a line of coefficients, in characters."""
+"""Maximum width of a line of the module, in characters."""
 PAGE = Path(__file__).parent.parent / "tenferro" / "exec" / "llvm" / "coefficients.py"
 HALF_LN2 = mpmath.mpf("0.34658")
-"""Bound of the reduced argument of exp, slightly above ln(2) / 2."""
+"""Bound of |r|, the reduced argument of exp: slightly above ln(2) / 2."""
 LARGEST_R2 = mpmath.mpf("0.6170")
-"""Bound of r^2, slightly above (pi / 4)^2."""
+"""Bound of r^2, where r is the reduced argument of sin and cos: slightly above (pi / 4)^2."""
 LARGEST_T2 = mpmath.mpf("0.1716")
-"""Bound of s^2, slightly above (sqrt(2) - 1)^2."""
+"""Bound of s^2, where s is the reduced argument of atan: slightly above (sqrt(2) - 1)^2."""
 ROOTS = (mpmath.mpf("-0.29290"), mpmath.mpf("0.41422"))
-"""Bounds of g, slightly wider than sqrt(1/2) - 1 .. sqrt(2) - 1."""
+"""Bounds of g in log(1 + g): slightly wider than sqrt(1/2) - 1 .. sqrt(2) - 1."""
 LARGEST_S2 = mpmath.mpf("0.02944")
-"""Bound of (f / (2 + f))^2 for sqrt(1/2) <= 1 + f <= sqrt(2), slightly above."""
+"""Bound of s^2 with s = f / (2 + f), slightly above its maximum for sqrt(1/2) <= 1 + f <= sqrt(2)."""
 
 ERFC_CENTRE = mpmath.mpf("3.75")
-"""Constant k of (x - k) / (x + k), as in `tenferro/exec/llvm/error_function.py`."""
+"""Constant k in the argument (x - k) / (x + k) of erfc's polynomial, as in `tenferro/exec/llvm/error_function.py`."""
 
 
 @dataclass(frozen=True)
 class Polynomial:
-    """Approximation of a function on an interval by a polynomial of a degree.
+    """Polynomial of a given degree that approximates a function on an interval.
 
     Attributes:
-        meaning: formula of the function, for the docstring of the coefficients.
+        meaning: the formula of the function; it becomes the docstring of the coefficients.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Polynomial:
     degree: int
 
     def coefficients(self) -> list[float]:
-        """Return the coefficients, the constant one first."""
+        """Return the coefficients, beginning with the constant term."""
         count = self.degree + 1
         middle, radius = (self.low + self.high) / 2, (self.high - self.low) / 2
         nodes = [
@@ -133,7 +133,7 @@ def inverse_erf(w: Any) -> Any:
 
 
 def scaled_erfc(centre: Any) -> Callable[[Any], Any]:
-    """Return (1 + 2 x) exp(x^2) erfc(x) of q = (x - k) / (x + k)."""
+    """Return the function (1 + 2 x) exp(x^2) erfc(x) of q = (x - k) / (x + k), where k is `centre`."""
 
     def scaled(q: Any) -> Any:
         x = centre * (1 + q) / (1 - q)
@@ -165,7 +165,7 @@ POLYNOMIALS = [
 
 
 def page() -> str:
-    """Return the text of the module."""
+    """Return the text of the module with all coefficients."""
     lines = [
         '"""Coefficients of polynomials, the constant one first; written by `python tools/polynomials.py`."""',
         "",
@@ -180,7 +180,7 @@ def page() -> str:
 
 
 def main() -> int:
-    """Write the module, or compare it with the file."""
+    """Write the module; with `--check`, compare it with the file instead."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check

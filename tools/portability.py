@@ -1,16 +1,19 @@
 """Run the tests that depend on the processor as if on other processors, and check that the settings have an effect.
 
 NumPy chooses its loops by the processor's features, XLA and LLVM compile for it, and OpenBLAS has a kernel for each
-processor. Results therefore differ in their last bits between machines, and tolerances must hold on all of them. The tests are
-those with the marker `processor`. Their processes load this file as a plugin of pytest, which restricts LLVM's
-target.
+processor. Results therefore differ in their last bits between machines, but tolerances must hold on all machines.
 
-    python -m tools.portability                 all processors, one after the other
-    python -m tools.portability --only Zen       one of them
-    python -m tools.portability --part 1/10      every tenth test
-    python -m tools.portability --once           the core of the tests after the first processor, and of those with
-                                                 compiled code alone where OpenBLAS has the kernels of this processor,
-                                                 for which the suite has run, or of an earlier one
+The tests are those with the marker `processor`. They run in child processes, which load this file as a pytest plugin;
+the plugin restricts the processor for which LLVM generates code.
+
+        python -m tools.portability                 uses the settings of all processors, one after the other
+        python -m tools.portability --only Zen      uses only this setting
+        python -m tools.portability --part 1/10     runs every tenth test
+        python -m tools.portability --once          skips tests that an earlier run or setting covers
+
+    With `--once`, all tests with the marker run only in the first setting, and later settings run the tests that are
+    also marked `core`. Where OpenBLAS uses the kernels of this processor or of an earlier setting, only tests of
+    compiled code run. Tests of XLA are skipped.
 """
 
 from __future__ import annotations
@@ -33,8 +36,9 @@ from tests.selections import selection
 
 ROOT = Path(__file__).parent.parent
 CUT_DOWN_TO = "PORTABILITY_PROCESSOR"
-"""Name of the environment variable that selects a setting."""
-# Printed by a separate process: NumPy's CPU features, OpenBLAS's kernels, XLA's machine code.
+"""Environment variable with the name of the processor to which the process is restricted."""
+# Code for a child process, which prints NumPy's CPU features, OpenBLAS's kernels, and XLA's and LLVM's instruction
+# sets.
 PROBE = """
 import hashlib, json, pathlib, sys, tempfile
 import numpy as np
@@ -66,14 +70,14 @@ print(json.dumps({"numpy": sorted(current), "blas": blas, "xla": digest, "llvm":
 
 @dataclass(frozen=True)
 class Setting:
-    """A processor to which this one is restricted.
+    """A processor as which this machine's processor acts during the tests.
 
     Attributes:
-        blas: the processor's name in OpenBLAS, and the name of the setting.
-        llvm: the processor's name in LLVM.
-        isa: XLA's name of its vector instructions.
-        numpy_has: features above SSE4.2, by NumPy's older and newer names.
-        llvm_has: its features, by LLVM's names.
+        blas: OpenBLAS's name of the processor, which is also the name of the setting.
+        llvm: LLVM's name of the processor.
+        isa: XLA's name of the largest vector instruction set.
+        numpy_has: features above SSE4.2, by the names of older and newer versions of NumPy.
+        llvm_has: all features, by LLVM's names.
     """
 
     blas: str
@@ -83,7 +87,7 @@ class Setting:
     llvm_has: frozenset[str]
 
     def environment(self, features: Sequence[str]) -> dict[str, str]:
-        """Return the variables that NumPy, OpenBLAS, XLA and this file read when a process starts."""
+        """Return the environment variables that NumPy, OpenBLAS, XLA and this file read when a process starts."""
         return {
             "NPY_DISABLE_CPU_FEATURES": " ".join(self.cut(features)),
             "OPENBLAS_CORETYPE": self.blas,
@@ -93,7 +97,7 @@ class Setting:
         }
 
     def cut(self, features: Sequence[str]) -> list[str]:
-        """Return the NumPy features that the processor lacks."""
+        """Return those of NumPy's CPU features that the processor lacks, to be disabled."""
         return [feature for feature in features if feature not in self.numpy_has]
 
 
@@ -103,18 +107,18 @@ SSE4_2 = frozenset({
     "64bit", "cmov", "crc32", "cx16", "cx8", "fxsr", "mmx", "popcnt", "sahf",
     "sse", "sse2", "sse3", "sse4.1", "sse4.2", "ssse3",
 })  # fmt: skip
-"""LLVM's names of Nehalem's features."""
+"""Features of the Nehalem processor, by LLVM's names."""
 AVX2 = SSE4_2 | {
     "aes", "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "fsgsbase", "invpcid", "lzcnt", "movbe",
     "pclmul", "rdrnd", "xsave", "xsaveopt",
 }  # fmt: skip
-"""LLVM's names of Haswell's features."""
+"""Features of the Haswell processor, by LLVM's names."""
 SINCE = frozenset({"adx", "clflushopt", "prfchw", "rdseed", "xsavec", "xsaves"})
-"""LLVM's names of the further features of Zen and Skylake."""
+"""Features that Zen and Skylake have in addition to Haswell's, by LLVM's names."""
 AVX512 = frozenset({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "clwb"})
-"""LLVM's names of the further features of Skylake servers."""
+"""Features that Skylake servers have in addition, by LLVM's names."""
 PEER = ("tests/xla_peer/", "tests/lowering/", "tests/test_examples.py", "tests/test_documents.py")
-"""Tests that `--once` omits: XLA takes most of their time, and other tests cover their native part."""
+"""Tests that `--once` skips: XLA takes most of their time, and other tests cover their native part."""
 SETTINGS = [
     Setting("Haswell", "haswell", "AVX2", NUMPY_AVX2, AVX2),
     Setting("Zen", "znver2", "AVX2", NUMPY_AVX2, AVX2 | SINCE),
@@ -126,7 +130,7 @@ SETTINGS = [
 
 
 def llvm_processor() -> list[str]:
-    """Return LLVM's target processor and its features; nothing without llvmlite."""
+    """Return the processor for which LLVM generates code, and then its features; an empty list without llvmlite."""
     if importlib.util.find_spec("llvmlite") is None:
         return []
     import llvmlite.binding as llvm
@@ -136,7 +140,7 @@ def llvm_processor() -> list[str]:
 
 
 def cut_down_llvm() -> None:
-    """Make LLVM generate code for the processor of this process's setting."""
+    """Make LLVM generate code for the processor that the environment variable names, if it is set."""
     settings = {setting.blas: setting for setting in SETTINGS}
     setting = settings.get(os.environ.get(CUT_DOWN_TO, ""))
     if setting is None or importlib.util.find_spec("llvmlite") is None:
@@ -159,7 +163,7 @@ def pytest_configure() -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Skip tests with conversions of float16 if XLA's target processor lacks them."""
+    """Skip failed tests that need float16 conversions, if XLA has none for its target processor."""
     report = yield
     error = str(call.excinfo.value) if call.excinfo else ""
     if not HAS_FLOAT16 and report.failed and "Failed to materialize symbols" in error:
@@ -169,7 +173,7 @@ def pytest_runtest_makereport(
 
 
 def numpy_features() -> tuple[list[str], list[str]]:
-    """Return NumPy's baseline features, and the features of this processor to which it dispatches."""
+    """Return the CPU features that NumPy always requires, and those for which it selects loops on this processor."""
     import numpy as np
 
     features = np.show_config(mode="dicts")["SIMD Extensions"]
@@ -177,7 +181,7 @@ def numpy_features() -> tuple[list[str], list[str]]:
 
 
 def probe(environment: Mapping[str, str]) -> dict[str, object]:
-    """Return the instruction sets and libraries that a process in this environment uses."""
+    """Start a process in this environment, and return the instruction sets and libraries that it uses."""
     command = [sys.executable, "-c", PROBE]
     lines = subprocess.run(
         command,
@@ -193,12 +197,12 @@ def probe(environment: Mapping[str, str]) -> dict[str, object]:
 def without_effect(
     setting: Setting, cut: Sequence[str], here: Mapping[str, Any], there: Mapping[str, Any]
 ) -> list[str]:
-    """Return the components on which a setting had no effect: they still use features that its processor lacks.
+    """Return the libraries on which a setting had no effect: they still use features that its processor lacks.
 
     Args:
-        cut: disabled features of NumPy, and features that it cannot disable.
-        here: configuration of this process.
-        there: configuration of a process in the setting.
+        cut: the features of NumPy that the setting disables, and features that NumPy cannot disable.
+        here: what `probe` returned for this process.
+        there: what `probe` returned for a process in the setting.
     """
     without = []
     if {*there["numpy"]} & {*cut}:
@@ -209,7 +213,7 @@ def without_effect(
         {*there["llvm"][1:]} - setting.llvm_has or there["llvm"][0] != setting.llvm
     ):
         without.append("LLVM")
-    # The wheels of NumPy and SciPy use Haswell's kernels for Zen.
+    # The OpenBLAS in the wheels of NumPy and SciPy has no Zen kernels, and uses Haswell's.
     if there["blas"] not in ([setting.blas], ["Haswell"] if setting.blas == "Zen" else []):
         without.append("OpenBLAS")
     return without
@@ -241,7 +245,7 @@ def main() -> int:
             print(f"{setting.blas}: no effect on {', '.join(without)}")
             failed.append(setting.blas)
         marker = "compiled" if there["blas"] in kernels else "processor"
-        if len(kernels) > 1:  # --once: the core after the first one
+        if len(kernels) > 1:  # with --once, only core tests after the first setting
             marker += " and core"
         tests = selection.read(marker.partition(" ")[0])
         files = sorted({selection.file_of(test) for test in tests})

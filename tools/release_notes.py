@@ -1,12 +1,12 @@
-"""Write the release notes of a version from the fragments in changes/, by towncrier's conventions.
+"""Write the release notes of a version from the fragments (one-change files) in changes/, by towncrier's conventions.
 
-    python tools/release_notes.py              print the draft of the next version
-    python tools/release_notes.py --check      check the fragments, and where the version is stated
-    python tools/release_notes.py --write      move the fragments into CHANGELOG.md, and date CITATION.cff
-    python tools/release_notes.py --tag        commit the notes and tag the version, without pushing
+    python tools/release_notes.py           prints a draft of the next version's notes
+    python tools/release_notes.py --check   checks the fragments, and the files that state the version
+    python tools/release_notes.py --write   moves the fragments into CHANGELOG.md, and dates CITATION.cff
+    python tools/release_notes.py --tag     commits the notes and tags the version, without pushing
 
-A fragment is a file `<area>-<slug>.<kind>.md` with one or two sentences and no measurement.
-`make release` checks, writes, builds the distributions, and tags.
+A fragment is a file `<area>-<slug>.<kind>.md` with one or two sentences, which contain no measurement. `make release`
+checks and writes the notes, builds the distributions, and tags the version.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def fragments(root: Path = ROOT) -> list[Path]:
 
 
 def problems(name: str, text: str) -> Iterator[str]:
-    """Yield the faults of a fragment.
+    """Yield each way in which a fragment breaks the rules.
 
     >>> list(problems("ad-loops.added.md", "Differentiate loops."))
     []
@@ -77,7 +77,7 @@ def notes(version: str, date: str, root: Path = ROOT) -> str:
 
 
 def version_of(root: Path = ROOT) -> str:
-    """Return the version of the package, from its source."""
+    """Read the version of the package from its source."""
     source = (root / "tenferro" / "__init__.py").read_text(encoding="utf-8")
     match = re.search(r'^__version__ = "([^"]+)"$', source, re.MULTILINE)
     if match is None:
@@ -86,7 +86,7 @@ def version_of(root: Path = ROOT) -> str:
 
 
 def check(root: Path = ROOT) -> list[str]:
-    """Return the faults of the fragments, and of the files that state the version."""
+    """Return all violations of the rules for fragments, and the files that state another version."""
     lines = [
         line
         for path in fragments(root)
@@ -162,7 +162,7 @@ def tag(root: Path = ROOT) -> str:
 
 
 def main() -> None:
-    """Print the draft, check, write, or tag."""
+    """Print a draft of the notes, or run the step that an option names."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,6 +1,6 @@
-"""Write docs/specification/ from the statements that tests/specification shows.
+"""Write docs/specification/ from the statements in tests/specification, which the tests there check.
 
-`make specification`.
+Run it by `make specification`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def chapters() -> list[Chapter]:
 
 
 def pages() -> dict[str, str]:
-    """Return the text of each file of the folder."""
+    """Return the text of each page of docs/specification, by file name."""
     book = chapters()
     return {"index.md": index(book), **{f"{chapter.name}.md": page(chapter) for chapter in book}}
 
@@ -80,7 +80,7 @@ def cell(text: str) -> str:
 
 
 def index(book: Iterable[Chapter]) -> str:
-    """Return the page that counts the statements of each chapter by verdict."""
+    """Return the index page: a table that counts the statements of each chapter by verdict."""
     rows, total = [], Counter[str]()
     for chapter in book:
         counts = Counter(statement.verdict for statement in chapter.statements.values())

@@ -1,4 +1,4 @@
-"""Write docs/stablehlo.md, the supported operations and types of StableHLO, from the readers' tables.
+"""Write docs/stablehlo.md from the readers' tables: the supported operations and types of StableHLO.
 
 python tools/stablehlo_page.py [--check]
 """
@@ -30,7 +30,7 @@ FOREIGN = {
 
 
 def statuses() -> dict[str, str]:
-    """Return the conversion of each operation: "read", "read: how" or "refused: why".
+    """Return for each operation how it is imported: "read", "read: how" or "refused: why".
 
     Raises:
         LookupError: an operation is in no table.
@@ -51,7 +51,7 @@ def statuses() -> dict[str, str]:
 
 
 def rows(status: Mapping[str, str], word: str) -> list[str]:
-    """Return table rows for the statuses that begin with a word, one row per reason."""
+    """Return the table rows for the statuses that begin with `word`; each row has a reason and all its operations."""
     reasons: dict[str, list[str]] = {}
     for name, text in status.items():
         if text.startswith(f"{word}: "):
@@ -62,7 +62,7 @@ def rows(status: Mapping[str, str], word: str) -> list[str]:
 
 
 def page() -> str:
-    """Return the page's text."""
+    """Return the text of the page."""
     status = statuses()
     plain = [name for name, text in status.items() if text == "read"]
     lines = [

@@ -1,10 +1,10 @@
-"""Write the support tables of docs/platforms.md from their sources.
+"""Write the tables of docs/platforms.md from the files that define what is supported.
 
-    python tools/support.py            write the tables
-    python tools/support.py --check    fail if the page has other tables
+    python tools/support.py             writes the tables
+    python tools/support.py --check     fails if the page has other tables
 
-Versions come from pyproject.toml and the oldest environment in the Makefile, processors from tools/portability.py,
-and skipped tests of other systems from tests/selections/systems.toml.
+Versions are read from pyproject.toml and from the oldest environment in the Makefile, processors from
+tools/portability.py, and the tests that other systems skip from tests/selections/systems.toml.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NAMES = {"numpy": "NumPy", "scipy": "SciPy", "jax": "jax and jaxlib", "llvmlite"
 
 
 def project() -> dict[str, Any]:
-    """Return pyproject.toml."""
+    """Parse pyproject.toml."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
@@ -40,7 +40,7 @@ def requirement(name: str) -> str:
 
 
 def bounds(specifier: str) -> tuple[str, str, list[str]]:
-    """Return the lowest supported version, the first version that is too new ("" if none), and excluded versions.
+    """Return the lowest supported version, the first unsupported newer version ("" if none), and excluded versions.
 
     >>> bounds(">=0.8,<0.13,!=0.10.2")
     ('0.8', '0.13', ['0.10.2'])
@@ -62,7 +62,7 @@ def previous(version: str) -> str:
 
 
 def pythons() -> list[str]:
-    """Return the versions of Python in the classifiers, oldest first."""
+    """Return the supported versions of Python, oldest first, from the classifiers in pyproject.toml."""
     prefix = "Programming Language :: Python :: "
     listed = [
         each.removeprefix(prefix) for each in project()["project"]["classifiers"] if prefix in each
@@ -71,7 +71,7 @@ def pythons() -> list[str]:
 
 
 def versions() -> list[str]:
-    """Return the rows of versions."""
+    """Return the table rows with the versions of Python and of the libraries."""
     newest = project()["tool"]["tenferro"]["newest"]
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     tried = dict(
@@ -94,7 +94,7 @@ def versions() -> list[str]:
 
 
 def systems() -> list[str]:
-    """Return the rows of systems, with the number of files and functions of tests that each skips."""
+    """Return the table rows of the operating systems; each counts the skipped test files and test functions."""
     declared = tomllib.loads(
         (ROOT / "tests" / "selections" / "systems.toml").read_text(encoding="utf-8")
     )
@@ -118,7 +118,7 @@ def systems() -> list[str]:
 
 
 def processors() -> list[str]:
-    """Return the rows of processors, from the settings of tools/portability.py."""
+    """Return the table rows of the processors, from the settings in tools/portability.py."""
     tree = ast.parse((ROOT / "tools" / "portability.py").read_text(encoding="utf-8"))
     settings = [
         [ast.literal_eval(argument) for argument in node.args[:3]]
@@ -133,7 +133,7 @@ def processors() -> list[str]:
 
 
 def text() -> str:
-    """Return the block of the page between the marks."""
+    """Return the generated part of the page, which two marks enclose."""
     tables = [
         "\n".join(versions()),
         "The workflow in `.github/workflows/ci.yml` runs the tests on three systems:",
@@ -145,7 +145,7 @@ def text() -> str:
 
 
 def main() -> None:
-    """Write the tables, or compare them with the page."""
+    """Write the tables; with `--check`, compare them with the page instead."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,7 +1,7 @@
-"""Digests of the printed texts of every sample: schedule, generated Python and LLVM, and lowered text.
+"""Print digests of what every sample compiles to: the schedule, the generated Python and LLVM, and the lowered text.
 
-python tools/texts.py > before.txt, change names or sentences, python tools/texts.py > after.txt, and compare the
-two: a change of names leaves every line unchanged.
+Use it to check that a change of names or sentences changes no program. Run `python tools/texts.py > before.txt` before
+the change and `python tools/texts.py > after.txt` after it; the two files must be equal.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.samples.families import FAMILY_SAMPLES  # noqa: E402
 
 KERNELS = importlib.import_module("kernels").KERNELS
 LINE = re.compile(r"(\.py)(:\d+|\", line \d+)|loc\([^)]*\)")
-"""Pattern of positions in files of this tree; they are removed, because they move when lines are added."""
+"""Pattern of source positions. They are removed from the texts, because they change when lines are added."""
 
 
 def programs() -> Iterator[tuple[str, tnf.GraphProgram]]:
@@ -50,7 +50,7 @@ def programs() -> Iterator[tuple[str, tnf.GraphProgram]]:
 
 
 def digest(text: Callable[[], Any]) -> str:
-    """Return the digest of a text, or of the error raised instead."""
+    """Return a hash of a text, or of the error that `text` raises."""
     try:
         result = str(text())
     except TenferroError as error:
@@ -59,7 +59,7 @@ def digest(text: Callable[[], Any]) -> str:
 
 
 def main() -> None:
-    """Print a line for each program."""
+    """Print a line with the name and the digests of each program."""
     warnings.simplefilter("ignore")
     executor, compiled = GraphExecutor(), GraphExecutor(compiled=True)
     for name, program in programs():

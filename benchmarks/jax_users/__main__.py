@@ -1,12 +1,12 @@
-"""Programs of JAX's users by `xla_peer.native`, against `jax.jit` of the same function in one process, interleaved.
+"""Times of programs that JAX's users wrote: `xla_peer.native` and `jax.jit` of each function alternate in one process.
 
-python benchmarks/jax_users                       all programs, values and gradients
-python benchmarks/jax_users --only cable spline   programs whose names contain one of the words
-python benchmarks/jax_users --seconds 1           of measurements for one row
-python benchmarks/jax_users --first 5             shortest of N first results
-python benchmarks/jax_users --larger              those whose time goes to products and large arrays
-python benchmarks/jax_users --check               whether all agree, without times
-python benchmarks/jax_users --write               also the table in docs/jax.md, and the line in README.md
+python benchmarks/jax_users                       measures all programs, values and gradients
+python benchmarks/jax_users --only cable spline   measures programs whose names contain one of the words
+python benchmarks/jax_users --seconds 1           measures each row for this time
+python benchmarks/jax_users --first 5             repeats first results, and reports the shortest
+python benchmarks/jax_users --larger              measures programs of matrix products and large arrays instead
+python benchmarks/jax_users --check               only checks that the results agree
+python benchmarks/jax_users --write               also writes the table in docs/jax.md, and the line in README.md
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-# One thread of BLAS for all contestants: on a busy machine, NumPy's threads would wait for each other.
+# Every library uses one BLAS thread: on a busy machine, NumPy's threads would wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
@@ -47,21 +47,21 @@ PROGRAMS = [*SMALL_CARRIES, *DIFFERENTIAL_EQUATIONS, *CHANCE, *GRIDS]
 FEWEST = 5
 """Minimum number of rounds per row."""
 SHORTEST = 2e-3
-"""Minimum seconds of a measurement; a shorter run is repeated."""
+"""Minimum time of a measurement, in seconds; a shorter run is repeated."""
 WARM = 0.3
-"""Seconds for which each contestant runs alone before the measurements begin."""
+"""Seconds for which each library runs alone before the measurements begin."""
 CONTESTANTS = ("native", "jax.jit", "NumPy", "numba")
 
 
 @dataclass(frozen=True)
 class Row:
-    """Measurements of a program, or of its value and gradient.
+    """Measurements of a program, either of its value or of its value and gradient.
 
     Attributes:
-        first: seconds to the first result, including tracing and compiling, if the contestant traces.
-        processor: seconds of processor time to the first result, on all cores.
-        later: minimum seconds of later runs, because the machine is shared.
-        distance: the largest difference from `jax.jit`, relative to the largest element.
+        first: the seconds to the first result, tracing and compiling included.
+        processor: the processor seconds of all cores to the first result.
+        later: the seconds of the fastest later run; the minimum is used because other programs share the machine.
+        distance: the largest difference from the results of `jax.jit`, relative to the largest element.
     """
 
     name: str
@@ -73,11 +73,11 @@ class Row:
     is_right: bool
 
     def ratio(self, name: str) -> float | None:
-        """Return native's later time divided by that of `other`."""
+        """Return native's time of a later run divided by that of the contestant `name`; None if it was not measured."""
         return self.later["native"] / self.later[name] if name in self.later else None
 
     def first_ratio(self) -> float:
-        """Return native's first time divided by that of `jax.jit`."""
+        """Return native's time to the first result divided by that of `jax.jit`."""
         return self.first["native"] / self.first["jax.jit"]
 
     def processor_ratio(self) -> float:
@@ -86,7 +86,7 @@ class Row:
 
 
 def contestants(program: UserProgram, gradient: bool) -> dict[str, Callable[[], Callable[[], Any]]]:
-    """Return a function for each contestant, which compiles the program again and returns a call."""
+    """Return, for each contestant, a function that compiles the program again and returns a function that runs it."""
     arguments = program.arguments()
     function = program.differentiated() if gradient else program.function
 
@@ -103,7 +103,7 @@ def contestants(program: UserProgram, gradient: bool) -> dict[str, Callable[[], 
         by_hand = program.by_hand
         ready["NumPy"] = lambda: lambda: by_hand(*arguments)
         if program.numba and importlib.util.find_spec("numba"):
-            from numba import njit  # because the library is optional
+            from numba import njit  # because numba is optional
 
             compiled = njit(by_hand)
             ready["numba"] = lambda: lambda: compiled(*arguments)
@@ -111,7 +111,7 @@ def contestants(program: UserProgram, gradient: bool) -> dict[str, Callable[[], 
 
 
 def measure(program: UserProgram, gradient: bool, seconds: float, repeats: int) -> Row:
-    """Return the first and later times of each contestant."""
+    """Measure the first result and later runs of each contestant, and compare the results."""
     ready = contestants(program, gradient)
     runs: dict[str, Callable[[], Any]] = {}
     firsts: dict[str, list[float]] = {name: [] for name in ready}
@@ -119,7 +119,7 @@ def measure(program: UserProgram, gradient: bool, seconds: float, repeats: int) 
     for repeat in range(repeats):
         order = list(ready) if repeat % 2 == 0 else list(ready)[::-1]
         for name in order if repeat == 0 else [x for x in order if x in ("native", "jax.jit")]:
-            gc.collect()  # so that no contestant collects another's garbage
+            gc.collect()  # otherwise a run may collect another's garbage
             start, spent = time.perf_counter(), time.process_time()
             run = ready[name]()
             result = run()
@@ -146,7 +146,7 @@ def measure(program: UserProgram, gradient: bool, seconds: float, repeats: int) 
 
 
 def distant(results: Any, expected: Any) -> float:
-    """Return the largest difference, relative to the largest element of its array or to 1."""
+    """Return the largest difference, divided by the largest element of its array or by 1, whichever is larger."""
     worst = 0.0
     leaves = zip(jax.tree.leaves(results), jax.tree.leaves(expected), strict=True)
     for x, y in leaves:
@@ -162,7 +162,7 @@ def distant(results: Any, expected: Any) -> float:
 
 
 def line(row: Row) -> str:
-    """Return a row for the terminal."""
+    """Format a row for the terminal."""
     shown = [
         f"{name} {shown_seconds(seconds)}"
         + (f" ({row.ratio(name):.2f})" if name != "native" else "")
@@ -173,7 +173,7 @@ def line(row: Row) -> str:
 
 
 def table(rows: list[Row]) -> str:
-    """Return the rows in Markdown, with native's times as ratios in brackets, and the means."""
+    """Return the Markdown table; in brackets is native's time divided by that of the column's contestant."""
     names = [name for name in CONTESTANTS if any([name in row.later for row in rows])]
     head = ["program", "first: native", "first: jax.jit", *names]
     lines = [f"| {' | '.join(head)} |", "| --- |" + " --- |" * (len(head) - 1)]
@@ -191,7 +191,7 @@ def table(rows: list[Row]) -> str:
 
 
 def summary(rows: list[Row]) -> str:
-    """Return the geometric means, and the largest ratio."""
+    """Return sentences with the geometric means of all rows, and with the row of the largest ratio."""
     later = [row.later["native"] / row.later["jax.jit"] for row in rows]
     first = geometric_mean([row.first_ratio() for row in rows])
     processor = geometric_mean([row.processor_ratio() for row in rows])
@@ -204,7 +204,7 @@ def summary(rows: list[Row]) -> str:
 
 
 def warm_up() -> None:
-    """Import every library and its compiler, so that no contestant's time includes it."""
+    """Import every library and run its compiler once, so that no measured time includes the import."""
 
     def function(x: Any) -> Any:
         y = jax.lax.scan(lambda total, each: (total + each @ each, None), 0.0, x)[0]
@@ -216,7 +216,7 @@ def warm_up() -> None:
 
 
 def main() -> int:
-    """Run the requested measurements."""
+    """Run the requested measurements; return 1 if results disagree."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", nargs="*", default=[""], help="words of names")
     parser.add_argument("--seconds", type=float, default=1.0)

@@ -1,4 +1,4 @@
-"""Filters, hidden states, samplers and agents."""
+"""Programs of probability: filters, hidden Markov models, samplers, and agents."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def kalman_inputs(rng: np.random.Generator) -> tuple[Any, ...]:
 
 
 def hidden_markov(log_transitions: Any, log_emissions: Any, symbols: Any) -> Any:
-    """Return the log likelihood of symbols, by the forward recursion."""
+    """Return the log likelihood of the observed symbols in a hidden Markov model, by the forward recursion."""
 
     def step(alpha: Any, symbol: Any) -> Any:
         alpha = jax.nn.logsumexp(alpha[:, None] + log_transitions, axis=0)
@@ -74,7 +74,7 @@ def hidden_markov_by_hand(log_transitions: Any, log_emissions: Any, symbols: Any
 
 
 def viterbi(log_transitions: Any, log_emissions: Any, symbols: Any) -> Any:
-    """Return the most likely states, by following stored back pointers."""
+    """Return the most likely states of a hidden Markov model, by following back pointers."""
 
     def forward(best: Any, symbol: Any) -> Any:
         scores = best[:, None] + log_transitions
@@ -142,7 +142,7 @@ def epidemic(seed: Any, infectivity: Any) -> Any:
 
 
 def metropolis(seed: Any, data: Any) -> Any:
-    """Return a random walk over the mean and the log deviation of normal data."""
+    """Sample the mean and the log deviation of normal data by a random-walk Metropolis chain."""
 
     def log_density(theta: Any) -> Any:
         mean, log_scale = theta

@@ -1,4 +1,4 @@
-"""Differential equations, as users of JAX integrate them: explicit, adaptive and implicit steps."""
+"""Programs that integrate differential equations by explicit, adaptive and implicit steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["DIFFERENTIAL_EQUATIONS"]
 
 
 def lorenz(state: Any, parameters: Any) -> Any:
-    """Take two thousand classical Runge-Kutta steps."""
+    """Integrate the Lorenz equations by two thousand classical Runge-Kutta steps."""
     sigma, rho, beta = parameters
 
     def rate(y: Any) -> Any:
@@ -61,7 +61,7 @@ ERROR = [71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 
 
 
 def van_der_pol(state: Any, mu: Any) -> Any:
-    """Integrate by Dormand and Prince's pair with step control, up to t = 20."""
+    """Integrate van der Pol's equation up to t = 20 by Dormand and Prince's pair, with step-size control."""
 
     def rate(y: Any) -> Any:
         return jnp.stack([y[1], mu * (1 - y[0] ** 2) * y[1] - y[0]])
@@ -88,7 +88,10 @@ def van_der_pol(state: Any, mu: Any) -> Any:
 
 
 def robertson(state: Any, rates: Any) -> Any:
-    """Take growing implicit Euler steps, each by six Newton iterations with a 3 x 3 solve."""
+    """Integrate Robertson's reaction by implicit Euler steps of growing size.
+
+    Each step takes six Newton iterations, with a solve of 3 x 3 equations.
+    """
 
     def rate(y: Any) -> Any:
         a = rates[0] * y[0]
@@ -112,7 +115,7 @@ COMPARTMENTS = 40
 
 
 def cable(voltages: Any, conductances: dict[str, Any], current: Any) -> Any:
-    """Simulate a Hodgkin-Huxley cable: gates by exponential Euler, voltages by a tridiagonal solve."""
+    """Simulate a Hodgkin-Huxley cable: its gates by exponential Euler steps, its voltages by tridiagonal solves."""
     axial, dt = 2.0, 0.025
 
     def rates(v: Any) -> Any:
@@ -127,7 +130,7 @@ def cable(voltages: Any, conductances: dict[str, Any], current: Any) -> Any:
         return rest + (gate - rest) * jnp.exp(-dt * (a + b))
 
     def solved(diagonal: Any, right: Any) -> Any:
-        """Solve by Thomas's algorithm; the off-diagonals are all -dt * axial."""
+        """Solve a tridiagonal system by Thomas's algorithm; all elements beside the diagonal are -dt * axial."""
         off = -dt * axial
 
         def forward(carry: Any, row: Any) -> Any:
@@ -174,7 +177,7 @@ def cable_inputs(rng: np.random.Generator) -> tuple[Any, ...]:
 
 
 def cluster(positions: Any, velocities: Any, masses: Any) -> Any:
-    """Take leapfrog steps of bodies that attract one another, with softened forces."""
+    """Integrate bodies that attract one another with softened forces, by leapfrog steps."""
 
     def accelerations(x: Any) -> Any:
         apart = x[None, :, :] - x[:, None, :]

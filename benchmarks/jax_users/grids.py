@@ -1,4 +1,4 @@
-"""Cellular automata, splines, and tables of dynamic programming."""
+"""Programs on grids: cellular automata, splines, and tables of dynamic programming."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ def life_by_hand(board: Any) -> Any:
 
 
 def spline(knots: Any, values: Any, points: Any) -> Any:
-    """Evaluate a natural cubic spline: curvatures by Thomas's algorithm, intervals by a binary search."""
+    """Evaluate a natural cubic spline.
+
+    Thomas's algorithm computes the curvatures, and a binary search finds the interval of each point.
+    """
     h = jnp.diff(knots)
     slopes = jnp.diff(values) / h
 
@@ -66,7 +69,7 @@ def spline(knots: Any, values: Any, points: Any) -> Any:
 
 
 def edit_distance(a: Any, b: Any) -> Any:
-    """Fill Wagner and Fischer's table by a scan over rows, and a scan over the elements of each row."""
+    """Fill Wagner and Fischer's table by a scan over its rows, with an inner scan over the elements of each row."""
     columns = jnp.arange(b.shape[0] + 1)
 
     def row(above: Any, letter: Any) -> Any:

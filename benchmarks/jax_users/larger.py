@@ -1,4 +1,4 @@
-"""Programs dominated by products, convolutions and large arrays, the strength of XLA."""
+"""Programs whose time is spent in matrix products, convolutions and large arrays, which XLA computes well."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def lstm(cell: Any, hidden: Any, inputs: Any, weights: Any, bias: Any) -> Any:
 
 
 def convolutional_loss(first: Any, second: Any, last: Any, images: Any, labels: Any) -> Any:
-    """Compute the cross entropy of two strided convolutions and one dense layer, an image at a time."""
+    """Compute the cross entropy of a network of two strided convolutions and a dense layer, one image at a time."""
 
     def one(image: Any, label: Any) -> Any:
         x = image[None, None]
@@ -43,7 +43,7 @@ def convolutional_loss(first: Any, second: Any, last: Any, images: Any, labels: 
 
 
 def transformer(tokens: Any, blocks: Any) -> Any:
-    """Run four blocks of attention with eight heads, and of two dense layers."""
+    """Run four transformer blocks, each with attention of eight heads and two dense layers."""
 
     def normal(x: Any) -> Any:
         x = x - x.mean(-1, keepdims=True)
@@ -86,12 +86,12 @@ def adamw_step(weights: Any, first: Any, second: Any, count: Any, x: Any, y: Any
 
 
 def roughness_gradient(x: Any) -> Any:
-    """Compute the gradient of the sum of squared differences along three axes."""
+    """Compute the gradient of the sum of squared differences between neighbours along three axes."""
     return jax.grad(lambda x: sum((jnp.diff(x, axis=axis) ** 2).sum() for axis in range(3)))(x)
 
 
 def chain_of_products(matrices: Any, vector: Any) -> Any:
-    """Compute the pose at the end of 35 joints: products of 4 x 4 matrices, unrolled."""
+    """Compute the pose at the end of a chain of 35 joints, as an unrolled product of 4 x 4 matrices."""
     y = jnp.eye(4)
     for number in range(35):
         angle = vector[number]
@@ -110,17 +110,20 @@ def chain_of_products(matrices: Any, vector: Any) -> Any:
 
 
 def chain_jacobian(matrices: Any, vector: Any) -> Any:
-    """Compute the Jacobian of the pose with respect to the angles, by forward mode."""
+    """Compute the Jacobian of that pose with respect to the joint angles, by forward mode."""
     return jax.jacfwd(chain_of_products, 1)(matrices, vector)
 
 
 def weighted_histogram(values: Any, weights: Any) -> Any:
-    """Sum weights by 64 bins."""
+    """Compute a weighted histogram with 64 bins."""
     return jnp.histogram(values, 64, (0.0, 1.0), weights=weights)[0]
 
 
 def wave(e: Any, hx: Any, hy: Any) -> Any:
-    """Make fifty steps of finite differences in the time domain (Yee, 1966) on 113 x 113 cells."""
+    """Simulate an electromagnetic wave for fifty steps by the finite-difference time-domain method (Yee, 1966).
+
+    The grid has 113 x 113 cells.
+    """
 
     def step(fields: Any, number: Any) -> Any:
         e, hx, hy = fields
@@ -135,7 +138,7 @@ def wave(e: Any, hx: Any, hy: Any) -> Any:
 
 
 def collocation(weights: Any, points: Any) -> Any:
-    """Compute the loss of a differential equation of third order that a network solves, and the loss's gradient."""
+    """Compute the residual loss of a network that solves a differential equation of third order, and its gradient."""
 
     def network(weights: Any, x: Any) -> Any:
         z = x[None]
@@ -159,7 +162,7 @@ def collocation(weights: Any, points: Any) -> Any:
 
 
 def normal(rng: np.random.Generator, *shape: int) -> Any:
-    """Draw weights whose products keep the size of their operands."""
+    """Draw a weight matrix, scaled so that a product with it keeps the magnitude of the other operand."""
     return (rng.standard_normal(shape) / np.sqrt(shape[0])).astype(f32)
 
 

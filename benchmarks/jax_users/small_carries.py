@@ -1,4 +1,4 @@
-"""Loops with a small carry, and chains of small products: the programs of JAX's own reports."""
+"""Programs of loops with a small carry, and of chains of small matrix products, from reports by JAX's users."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["SMALL_CARRIES"]
 
 
 def rotate(frame: Any, rates: Any) -> Any:
-    """Rotate a frame by a thousand small rotations, to first order in the angle."""
+    """Multiply a frame by a thousand small rotations, each to first order in its angle."""
 
     def step(frame: Any, rate: Any) -> Any:
         x, y, z = rate
@@ -36,7 +36,7 @@ LEVELS = 10
 
 
 def filter_hierarchy(state: dict[str, Any], observations: Any) -> Any:
-    """Update forty scalars in a dictionary node by node, as a hierarchical Gaussian filter does."""
+    """Update forty scalars in a dictionary, node by node, as a hierarchical Gaussian filter does."""
 
     def step(state: Any, observation: Any) -> Any:
         state = dict(state)
@@ -64,7 +64,7 @@ def hierarchy(rng: np.random.Generator) -> tuple[Any, ...]:
 
 
 def simulate_prices(price: Any, shocks: Any) -> Any:
-    """Return a path written element by element into an array."""
+    """Return a path of prices, written element by element into an array."""
 
     def step(i: Any, path: Any) -> Any:
         return path.at[i + 1].set(0.9 * path[i] + shocks[i])
@@ -82,7 +82,7 @@ def simulate_prices_by_hand(price: Any, shocks: Any) -> Any:
 
 
 def squared_differences(x: Any) -> Any:
-    """Return the squared differences along the three axes of a cube."""
+    """Return the sum of squared differences between neighbours along the three axes of a cube."""
     parts = [jnp.sum(jnp.square(jnp.diff(x, axis=axis))) for axis in range(3)]
     return parts[0] + parts[1] + parts[2]
 
@@ -96,7 +96,7 @@ def squared_differences_by_hand(x: Any) -> Any:
 
 
 def end_of_arm(angles: Any) -> Any:
-    """Return the position of the last of 35 joints, by a product of 4 x 4 frames."""
+    """Return the position of the last of 35 joints, by a product of 35 matrices of 4 x 4."""
     frame = jnp.eye(4)
     for i in range(35):
         c, s = jnp.cos(angles[i]), jnp.sin(angles[i])

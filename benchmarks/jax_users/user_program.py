@@ -1,4 +1,4 @@
-"""Programs of the benchmark: a function as a JAX user writes it, its arguments, and a handwritten NumPy version."""
+"""Record of a measured program: a function as a JAX user writes it, its arguments, and a handwritten NumPy version."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ __all__ = ["UserProgram"]
 
 @dataclass(frozen=True)
 class UserProgram:
-    """A program, which has one or two rows in the table: its value, and its value with the gradient.
+    """A measured program. The table has a row for its value and, if `gradient` is not empty, a row with the gradient.
 
     Attributes:
-        source: the public report or definition from which it is written.
-        inputs: `inputs(rng)` returns the arguments.
+        source: the public report or definition that the program follows.
+        inputs: a function of a random generator that returns the arguments.
         function: the JAX function.
-        gradient: numbers of the arguments with respect to which the sum of squares of the result is differentiated.
-        by_hand: a NumPy version, written as a loop that numba can compile, too.
-        numba: whether `by_hand` is such a loop.
-        tolerance: the largest allowed difference, relative to the largest element: orders of summation differ.
+        gradient: the numbers of the arguments with respect to which the sum of squares of the first result is
+            differentiated.
+        by_hand: a handwritten NumPy version, or None.
+        numba: whether `by_hand` is a loop that numba can compile.
+        tolerance: the largest allowed difference, relative to the largest element, because orders of summation differ.
     """
 
     name: str
@@ -35,11 +36,11 @@ class UserProgram:
     tolerance: float = 1e-8
 
     def arguments(self) -> tuple[Any, ...]:
-        """Return the arguments, equal for every contestant and in every run."""
+        """Return the arguments; they are equal for every library and in every run."""
         return self.inputs(np.random.default_rng(0))
 
     def differentiated(self) -> Callable[..., Any]:
-        """Return the sum of squares of the first result, with its gradient."""
+        """Return a function that computes the sum of squares of the first result, and its gradient."""
         import jax  # because the benchmark sets JAX's environment first
 
         def loss(*arguments: Any) -> Any:

@@ -1,14 +1,14 @@
-"""Benchmarks of loops: all contestants run each kernel in one process, in alternation.
+"""Benchmarks of loops: all contestants (libraries) run each kernel in one process, in alternation.
 
-python benchmarks/loops                          all kernels, values and gradients
-python benchmarks/loops --only adi lu            these
-python benchmarks/loops --against numpy jax      native and these only
-python benchmarks/loops --interpreted            native without compiled code, as without llvmlite
-python benchmarks/loops --quick                  short runs and a short limit, in some ten minutes
-python benchmarks/loops --json FILE              also every time in seconds
-python benchmarks/loops --write                  also the table in docs/loops.md
-python benchmarks/loops --check                  whether all agree, on small inputs
-python benchmarks/loops --pairs 20 --other PATH  this checkout and another in alternation
+python benchmarks/loops                          measures all kernels, values and gradients
+python benchmarks/loops --only adi lu            measures only these kernels
+python benchmarks/loops --against numpy jax      measures only native and these contestants
+python benchmarks/loops --interpreted            runs native without compiled code, as if llvmlite were missing
+python benchmarks/loops --quick                  shortens runs and the time limit; takes some ten minutes
+python benchmarks/loops --json FILE              also writes every time, in seconds, to a file
+python benchmarks/loops --write                  also writes the table in docs/loops.md
+python benchmarks/loops --check                  only checks, on small inputs, that all results agree
+python benchmarks/loops --pairs 20 --other PATH  compares this checkout with another, in alternating runs
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import sys
 import warnings
 from pathlib import Path
 
-# One thread of BLAS for all contestants: on a busy machine, NumPy's threads would wait for each other.
+# Every library uses one BLAS thread: on a busy machine, NumPy's threads would wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# Binary logarithm of the cycles for which an OpenBLAS thread spins after a call. By default it occupies a core
-# for 30 ms, while the next contestant runs.
+# An OpenBLAS thread spins for 2^16 cycles after a call. With OpenBLAS's default it would occupy a core for 30 ms,
+# while the next contestant runs.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "16")
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
@@ -38,7 +38,7 @@ from report import summary, table, write_json, write_page
 
 
 def main() -> int:
-    """Run the requested measurements."""
+    """Run the requested measurements or checks; return 1 if results disagree."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", nargs="*", help="names of kernels")
     parser.add_argument(
@@ -94,7 +94,7 @@ GRADIENT = ", gradient"
 
 
 def judge(kernels: list[Kernel], pairs: int, other: Path) -> None:
-    """Print the ratios of this checkout's times to the other checkout's, and the means of the ratios."""
+    """Print, for each kernel, this checkout's time divided by that of the checkout `other`, and the geometric means."""
     names = [kernel.name for kernel in kernels]
     gradients = [kernel.name + GRADIENT for kernel in kernels if kernel.gradient is not None]
     medians = compare(Path(__file__).parent, sorted([*names, *gradients]), pairs, other)
@@ -105,7 +105,7 @@ def judge(kernels: list[Kernel], pairs: int, other: Path) -> None:
 
 
 def native_run(name: str) -> Run:
-    """Return a native run of the loop with this name in `judge`."""
+    """Return a function that runs a kernel or its gradient natively; `name` is a name that `judge` passed on."""
     kernel = next(x for x in KERNELS if x.name == name.removesuffix(GRADIENT))
     return native(kernel, kernel.arguments(kernel.size), name.endswith(GRADIENT))
 

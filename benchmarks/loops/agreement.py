@@ -1,4 +1,4 @@
-"""Comparison of all contestants on small inputs, with handwritten NumPy as the reference."""
+"""Comparison of the results of all contestants on small inputs; the handwritten NumPy version is the reference."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ __all__ = ["check", "directional_difference", "distance"]
 
 
 def check(kernels: list[Kernel], names: list[str]) -> int:
-    """Print a line for each kernel; return 1 if a contestant disagrees, else 0."""
+    """Compare the results of all contestants, with a printed line for each kernel.
+
+    Return 1 if one disagrees, else 0.
+    """
     wrong = 0
     for kernel in kernels:
         arguments = kernel.arguments(kernel.small)
@@ -38,7 +41,7 @@ def check(kernels: list[Kernel], names: list[str]) -> int:
 
 
 def distance(results: Any, expected: Any) -> float:
-    """Return the largest difference, relative to the largest element of its array or to 1."""
+    """Return the largest difference, divided by the largest element of its array or by 1, whichever is larger."""
     ours, theirs = optree.tree_leaves(results), optree.tree_leaves(expected)
     if len(ours) != len(theirs):
         raise ValueError(f"{len(ours)} results, expected {len(theirs)}")
@@ -56,7 +59,7 @@ def distance(results: Any, expected: Any) -> float:
 def directional_difference(
     kernel: Kernel, arguments: tuple[Any, ...], step: float = 1e-6
 ) -> tuple[Any, float]:
-    """Return a direction, and the central difference along it of NumPy's sum of squares."""
+    """Return a random direction, and the central difference of NumPy's sum of squares in that direction."""
     place = [k for k, x in enumerate(arguments) if not isinstance(x, int)][kernel.gradient or 0]
     direction = np.random.default_rng(1).standard_normal(np.shape(arguments[place]))
 

@@ -1,4 +1,4 @@
-"""Cells of the table: a kernel or its gradient, run by all contestants in alternation, with a time limit per run."""
+"""Entries of the table: a kernel or its gradient, run by all contestants in alternation, with a time limit per run."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tenferro.program.profile import shown_seconds
 __all__ = ["Cell", "Times", "measure"]
 
 PENALTY = 10
-"""Time assigned to a contestant that does not finish, as a multiple of the slowest measured time."""
+"""A contestant that does not finish counts with the slowest measured time, multiplied by this factor."""
 FEWEST = 3
-"""Minimum number of rounds per cell."""
+"""Minimum number of rounds, in each of which every contestant runs."""
 SHORTEST = 2e-3
-"""Minimum seconds of a measurement."""
+"""Minimum time of a measurement, in seconds; a shorter run is repeated."""
 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds to the first result, including tracing and compiling, and seconds of later runs."""
+    """Times of a contestant in seconds: to the first result, tracing and compiling included, and of later runs."""
 
     first: float
     median: float
@@ -37,8 +37,8 @@ class Cell:
     """Measurements of one kernel or of its gradient.
 
     Attributes:
-        times: the times of contestants that finished.
-        failures: why the other contestants did not finish.
+        times: the times of each contestant that finished.
+        failures: the reason for each contestant that did not finish.
     """
 
     kernel: str
@@ -48,11 +48,14 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """The label of the row."""
+        """The label of this row in the table."""
         return f"{self.kernel}, gradient" if self.gradient else self.kernel
 
     def seconds(self, contestant: str) -> float | None:
-        """Return a contestant's median time: `PENALTY` times the slowest if unfinished, None if it did not run."""
+        """Return a contestant's median time in seconds.
+
+        If it did not finish, return `PENALTY` times the slowest median; if it did not run, return None.
+        """
         if contestant in self.times:
             return self.times[contestant].median
         if contestant in self.failures and self.times:
@@ -60,14 +63,14 @@ class Cell:
         return None
 
     def ratio(self, contestant: str) -> float | None:
-        """Return the ratio of native's time to another's."""
+        """Return native's time divided by the time of `contestant`; None without both times."""
         ours, theirs = self.seconds("native"), self.seconds(contestant)
         if ours is None or theirs is None or {"native", contestant} <= self.failures.keys():
             return None
         return ours / theirs
 
     def line(self) -> str:
-        """Return a line for the terminal: times of first and later results, and native's ratios."""
+        """Format the entry for the terminal: times of first and later results, and ratios to native's times."""
         parts = [f"{self.name:28s}"]
         for name, times in self.times.items():
             ratio = "" if name == "native" else f" ({self.ratio(name):.2f})"
@@ -79,13 +82,13 @@ class Cell:
 
 
 def measure(kernel: Kernel, gradient: bool, names: list[str], seconds: float, limit: float) -> Cell:
-    """Measure the first and later results of each contestant; one that raises or exceeds the limit has no times."""
+    """Measure the first result and later runs of each contestant; one that raises or exceeds the limit has no times."""
     arguments = kernel.arguments(kernel.size)
     cell = Cell(kernel.name, gradient)
     runs: dict[str, Run] = {}
     firsts: dict[str, float] = {}
     for name in names:
-        gc.collect()  # so that no contestant collects another's garbage
+        gc.collect()  # otherwise a run may collect another's garbage
         start = time.perf_counter()
         try:
             with limited(limit):
@@ -94,7 +97,7 @@ def measure(kernel: Kernel, gradient: bool, names: list[str], seconds: float, li
                     continue
                 run()
                 firsts[name] = time.perf_counter() - start
-                run()  # because the second run may compile more than the first
+                run()  # because the second run may still compile
         except Exception as reason:
             cell.failures[name] = _in_words(reason)
         else:

@@ -1,6 +1,8 @@
-"""Contestants. Each takes a kernel and its arguments, and returns a call that runs it once.
+"""Contestants: each function prepares a kernel with its arguments, and returns a function that runs it once.
 
-Each cell compiles again: no state of an earlier cell is used.
+A contestant returns None if it cannot run the kernel.
+
+Each function compiles again: nothing compiled for an earlier entry of the table is used.
 """
 
 from __future__ import annotations
@@ -21,17 +23,17 @@ Run = Callable[[], Any]
 
 
 def native(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run:
-    """Run tenferro on NumPy."""
+    """Prepare tenferro's native executor."""
     return _tenferro(kernel, arguments, gradient, tnf.GraphExecutor())
 
 
 def interpreted(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run:
-    """Run tenferro on NumPy, without llvmlite."""
+    """Prepare tenferro's native executor without compiled code, as if llvmlite were missing."""
     return _tenferro(kernel, arguments, gradient, tnf.GraphExecutor(compiled=False))
 
 
 def peer(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | None:
-    """Run tenferro through PJRT."""
+    """Prepare tenferro through PJRT."""
     if importlib.util.find_spec("jaxlib") is None:
         return None
     from xla_peer import XlaExecutor
@@ -50,7 +52,7 @@ def _tenferro(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool, execut
 
 
 def jitted(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | None:
-    """Compile by `jax.jit`; arguments and results are NumPy arrays."""
+    """Prepare `jax.jit`; its arguments and results are converted from and to NumPy arrays."""
     if importlib.util.find_spec("jax") is None:
         return None
     import jax
@@ -86,12 +88,12 @@ def _jax_names() -> SimpleNamespace:
 
 
 def numpy(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | None:
-    """Run the handwritten NumPy version."""
+    """Prepare the handwritten NumPy version; it has no gradient."""
     return None if gradient else lambda: kernel.numpy(*arguments)
 
 
 def calls(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | None:
-    """Run the NumPy version with one call per operation, if `numpy` uses another algorithm."""
+    """Prepare a NumPy version with one call per operation, if the main NumPy version uses another algorithm."""
     if gradient or kernel.calls is None:
         return None
     by_hand = kernel.calls
@@ -99,7 +101,7 @@ def calls(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | N
 
 
 def numba(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | None:
-    """Return the handwritten loop, compiled by numba."""
+    """Prepare the handwritten loop, compiled by numba."""
     if gradient or kernel.numba is None or importlib.util.find_spec("numba") is None:
         return None
     from numba import njit
@@ -116,11 +118,11 @@ CONTESTANTS: dict[str, Callable[[Kernel, tuple[Any, ...], bool], Run | None]] = 
     "calls": calls,
     "numba": numba,
 }
-"""Contestants, in the order of the table's columns."""
+"""Contestants by name, in the order of the table's columns."""
 
 
 def warm_up(names: list[str]) -> None:
-    """Import every library and its compiler, so that no time includes it and no limit interrupts an import."""
+    """Import every library and compile a tiny kernel, so that no time limit interrupts an import."""
     tiny = Kernel(
         "warm up",
         "",

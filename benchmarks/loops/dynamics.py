@@ -1,4 +1,4 @@
-"""Dynamics: differential equations, step by step."""
+"""Kernels that integrate differential equations, step by step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["DYNAMICS"]
 
 
 SOFTENING = 0.01
-"""Square of the softening length, which is added to the squared distance of two bodies."""
+"""Square of the softening length; it is added to the squared distance of two bodies to bound their force."""
 DAY = 0.01
 """Time step of all solvers except the adaptive one."""
 
@@ -19,7 +19,7 @@ def bodies_inputs(rng, n, turns):
 
 
 def bodies(n, positions, velocities, masses, turns):
-    """Integrate gravity by leapfrog: half a kick, a drift, half a kick."""
+    """Integrate bodies under gravity by leapfrog steps: half of the acceleration, a drift, half of the acceleration."""
 
     def acceleration(x):
         apart = x[None] - x[:, None]
@@ -85,7 +85,7 @@ def populations_inputs(rng, turns):
 
 
 def growth(n, x, rates):
-    """Return the derivatives of the numbers of prey and predators."""
+    """Return the growth rates of prey and predators (Lotka and Volterra)."""
     prey, predators = x[0], x[1]
     meetings = prey * predators
     return n.stack(
@@ -146,7 +146,10 @@ STAGES[4, :4] = 19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729
 STAGES[5, :5] = 9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656
 STAGES[6, :6] = 35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84
 FOURTH = np.array([5179 / 57600, 0, 7571 / 16695, 393 / 640, -92097 / 339200, 187 / 2100, 1 / 40])
-"""Weights of fourth order; those of fifth order are the coefficients of the last stage."""
+"""Weights of the fourth-order result of Dormand and Prince's pair.
+
+The fifth-order weights are those of the last stage.
+"""
 ERRORS = STAGES[6] - FOURTH
 TOLERANCE = 1e-8
 
@@ -156,7 +159,7 @@ def adaptive_inputs(rng, end):
 
 
 def adaptive(n, start, rates, end):
-    """Integrate with adaptive steps; return the final state and the number of attempted steps."""
+    """Integrate with adaptive steps until `end`; return the final state and the number of attempted steps."""
 
     def goes_on(carry):
         return carry[0] < end

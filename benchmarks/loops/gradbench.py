@@ -1,4 +1,4 @@
-"""The evaluations of GradBench, written from their definitions there."""
+"""Kernels of GradBench, a benchmark of automatic differentiation, written from their definitions there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ __all__ = ["GRADBENCH"]
 
 
 def rotated(n, angles, points):
-    """Rotate points by angles about axes, after Rodrigues."""
+    """Rotate points by Rodrigues' formula.
+
+    The norm of each row of `angles` is the angle, and its direction the axis.
+    """
     angle = n.sqrt(n.sum(angles * angles, axis=-1, keepdims=True))
     axis = angles / angle
     along = n.sum(axis * points, axis=-1, keepdims=True)
@@ -34,7 +37,7 @@ def bundle_inputs(rng, cameras, points, seen):
 
 
 def bundle(n, cameras, points, weights, camera, point, features):
-    """Return the reprojection errors of points in cameras, and the errors of weights."""
+    """Return the errors of bundle adjustment: reprojection errors of points in cameras, and errors of the weights."""
     rows, apart = cameras[camera], points[point] - cameras[camera, 3:6]
     x = rotated(n, rows[:, :3], apart)
     flat = x[:, :2] / x[:, 2:]
@@ -80,7 +83,7 @@ def mixture_inputs(rng, points, features, clusters):
 
 
 def wishart_constant(features):
-    """Return the term of the Wishart prior for each cluster, for gamma = 1 and m = 0."""
+    """Return the constant term of the Wishart prior of one cluster, for gamma = 1 and m = 0."""
     degrees = features + 1
     scale = sum(math.lgamma(0.5 * (degrees - j)) for j in range(features))
     scale += 0.25 * features * (features - 1) * math.log(math.pi)
@@ -88,10 +91,15 @@ def wishart_constant(features):
 
 
 def mixture(n, logits, means, logarithms, lower, xs):
-    """Return the log likelihood of a mixture of Gaussians by factors of inverse covariances, and a prior."""
+    """Return the log likelihood of a Gaussian mixture and its prior.
+
+    The inverse covariances are given by triangular factors: the logarithms of their diagonals, and their lower
+    elements.
+    """
     clusters, features = means.shape
     points = xs.shape[0]
-    # Positions of the elements below the diagonal, column by column; all others are the appended 0.
+    # `places` has the position in `lower` of each element below the diagonal, column by column. All other elements
+    # have the position of the zero that is appended to `lower`.
     columns, rows = np.triu_indices(features, 1)
     places = np.full((features, features), len(rows))
     places[rows, columns] = np.arange(len(rows))
@@ -127,12 +135,12 @@ def mixture_numpy(logits, means, logarithms, lower, xs):
 
 BONES = 22
 PARENTS = np.array([0, 0, *[0 if k % 4 == 2 else k - 1 for k in range(2, BONES)]])
-"""The wrist, the forearm, and five fingers of four bones each."""
+"""Parent of each bone: the wrist and the forearm, and five fingers of four bones each."""
 ANGLES = np.full((BONES, 3), 26)
 ANGLES[[2 + 4 * finger + k for finger in range(5) for k in (0, 0, 1, 2)], [0, 1, 0, 0] * 5] = (
     np.arange(6, 26)
 )
-"""Positions of the bones' angles in the parameters, which end with a 0."""
+"""Position of each bone's three angles in the parameters; angles that are always zero read the appended zero."""
 
 
 def hand_inputs(rng, vertices):
@@ -160,7 +168,7 @@ def hand_inputs(rng, vertices):
 
 
 def bent(n, angles):
-    """Return the rotations about x by the first angles, y by the last, and z by the middle ones, in this order."""
+    """Return the product of three rotations: about x by the first angles, y by the last, and z by the middle ones."""
     (x, z, y), (u, w, v) = n.cos(angles).T, n.sin(angles).T
     rows = [
         [z * y, z * v * u - w * x, z * v * x + w * u],
@@ -171,7 +179,7 @@ def bent(n, angles):
 
 
 def hand(n, theta, relatives, inverses, weights, positions, matched, points):
-    """Return the distances between the vertices of a posed hand and their target points."""
+    """Return the differences between the vertices of a posed hand and their target points."""
     angles = n.pad(theta, (0, 1))[ANGLES]
     posed = n.concatenate([relatives[:, :, :3] @ bent(n, angles), relatives[:, :, 3:]], axis=2)
 
@@ -202,13 +210,14 @@ def clusters_inputs(rng, points, features, clusters):
 
 
 def clusters(n, xs, centres):
-    """Take Newton's step of the centres for the sum of squared distances, and return this sum."""
+    """Compute the k-means cost; return a Newton step of the centres for this cost, and the cost."""
 
     def cost(centres):
         squares = n.sum(xs * xs, axis=1)[:, None] + n.sum(centres * centres, axis=1)
         return n.sum(n.min(squares - 2 * xs @ centres.T, axis=1))
 
-    # The matrix of second derivatives is diagonal: its product with ones is its diagonal.
+    # The matrix of second derivatives is diagonal, so its product with ones, a forward derivative, contains all of
+    # it.
     slope, curvature = n.jvp(n.grad(cost), (centres,), (n.ones_like(centres),))
     return slope / curvature, cost(centres)
 
@@ -247,7 +256,7 @@ def polynomial_inputs(rng, coefficients, points):
 
 
 def polynomial(n, coefficients, ts):
-    """Return half the sum of squared differences between a step function and a polynomial, by Horner's scheme."""
+    """Return half the sum of squared differences between the sign function and a polynomial, by Horner's scheme."""
 
     def turn(value, coefficient):
         return value * ts + coefficient, None
@@ -306,7 +315,7 @@ def letters_inputs(rng, layers, bits, letters):
 
 
 def cells(n, layers, ends, hidden, memory, x):
-    """Return one step of a diagonal LSTM: the new states of its layers, and the logarithms of its prediction."""
+    """Compute one step of a diagonal LSTM; return the new hidden states and memories, and the log probabilities."""
     x = x * ends[0]
     states, memories = [], []
     for (weights, biases), h, c in zip(layers, hidden, memory, strict=True):
@@ -320,7 +329,7 @@ def cells(n, layers, ends, hidden, memory, x):
 
 
 def letters(n, layers, ends, state, sequence):
-    """Return minus the mean log probability of the next letters."""
+    """Return minus the mean log probability of each next letter of the sequence."""
 
     def step(carry, pair):
         x, following = pair
@@ -373,7 +382,7 @@ def chain_slope(n, x, y):
 
 
 def chain(n, x, steps):
-    """Integrate a chain in which each element drives the next one, from 0 to 2, by the Runge-Kutta method."""
+    """Integrate from 0 to 2 a chain in which each element drives the next one, by Runge-Kutta steps."""
     h = 2 / steps
 
     def step(_, y):
@@ -406,7 +415,8 @@ def chain_numba(x, steps):
         moved[:] = y
         total[:] = 0
         for stage in range(4):
-            # Update the elements from the last to the first, because each needs the old value of the preceding one.
+            # Update the elements from last to first, because the slope of each needs the old value of the element
+            # before it.
             for i in range(n - 1, -1, -1):
                 slope = x[i] * moved[i - 1] if i else x[0]
                 total[i] += weights[stage] * slope
@@ -422,7 +432,10 @@ def minors_inputs(rng, size):
 
 
 def minors_table(size):
-    """Return for each set of columns and each column the set without the column, and the sign or 0."""
+    """Return, for each set of columns and each column, the set without the column and the sign in the expansion.
+
+    Sets are bit masks. The sign is 0 if the column is not in the set.
+    """
     sets, columns = np.arange(2**size)[:, None], np.arange(size)
     inside = (sets >> columns) & 1
     after = np.cumsum(inside[:, ::-1], axis=1)[:, ::-1] - inside
@@ -430,7 +443,7 @@ def minors_table(size):
 
 
 def minors(n, a):
-    """Return the determinant by expansion along rows, with one minor for each set of columns."""
+    """Return the determinant by expansion along rows; the minor of every set of columns is computed once."""
     size = a.shape[0]
     without, signs = minors_table(size)
     start = n.where(n.arange(2**size) == 0, 1.0, 0.0)
@@ -468,14 +481,14 @@ def minors_numba(a):
 
 
 SQUARE = 1e-10
-"""Squared norm of the gradient, or of a step, below which the descent ends."""
+"""Squared norm of the gradient, or of a step, below which gradient descent ends."""
 
 
 def descent(n, measured, start, rate):
-    """Minimise a function by gradient descent: the rate doubles after ten steps that decrease the value, and halves
-    after a step that does not.
+    """Minimise a function by gradient descent, and return the minimising point.
 
-    `measured(x)` is the function and its slope.
+    The rate doubles after ten steps that decrease the value, and halves after a step that does not. `measured(x)`
+    returns the value and the gradient.
     """
 
     def goes_on(carry):
@@ -521,7 +534,7 @@ def descent_numpy(measured, start, rate):
 
 
 def forward(n, function):
-    """Return a function of a vector, and its slope in forward mode."""
+    """Return a function of a vector that computes `function` and its gradient by forward mode, one JVP per element."""
 
     def measured(x):
         pairs = [n.jvp(function, (x,), (direction,)) for direction in np.eye(x.shape[0])]
@@ -535,7 +548,7 @@ def particle_inputs(rng, slowness, steps):
 
 
 def particle(n, w, rate, interval):
-    """Return the position of a charge that makes a particle pass through the origin."""
+    """Optimise the position of a charge, so that a particle passes through the origin, and return the position."""
 
     def missed(w):
         charges = n.stack([n.stack([10.0 + 0 * w[0], 10 - w[0]]), n.asarray([10.0, 0.0])])
@@ -560,7 +573,8 @@ def particle(n, w, rate, interval):
 
 def particle_numpy(w, rate, interval):
     def missed(w):
-        # Position and velocity, and their derivatives with respect to w; w moves the first charge down.
+        # x, y are the position and u, v the velocity of the particle; dx, dy, du, dv are their derivatives with
+        # respect to w, by which the first charge moves down.
         x, y, u, v = 0.0, 8.0, 0.75, 0.0
         dx = dy = du = dv = 0.0
         while y + interval * v > 0:
@@ -592,7 +606,7 @@ def saddle_inputs(rng, slowness):
 
 
 def saddle(n, start, rate):
-    """Return the x that minimises the maximum over y, and the maximising y."""
+    """Return the x that minimises the maximum over y of |x|^2 - |y|^2, and the maximising y."""
 
     def height(x, y):
         return n.sum(x * x) - n.sum(y * y)
@@ -616,7 +630,7 @@ def saddle_numpy(start, rate):
         return descent_numpy(downwards, start, rate)
 
     def measured(x):
-        # The maximising y does not depend on x.
+        # The gradient with respect to x needs no derivative of y: the maximising y does not depend on x.
         y = highest(x)
         height = x[0] * x[0] + x[1] * x[1] - y[0] * y[0] - y[1] * y[1]
         return height, [2 * x[0], 2 * x[1]]

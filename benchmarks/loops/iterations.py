@@ -1,4 +1,4 @@
-"""Iterations of one map, with a fixed number of steps or until convergence."""
+"""Kernels that iterate one map, for a fixed number of steps or until convergence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def mandelbrot_inputs(rng, n, turns):
 
 
 def mandelbrot(n, c, turns):
-    """Return the number of iterations until each point is farther than 2 from 0."""
+    """Return the number of iterations of z^2 + c for which each point stays within a distance of 2 from 0."""
 
     def turn(_, carry):
         z, count = carry
@@ -49,7 +49,7 @@ def mandelbrot_numba(c, turns):
 
 
 RESIDUAL = 1e-10
-"""Residual, relative to the right side, at which conjugate gradients end."""
+"""Norm of the residual, relative to that of the right side, at which the conjugate gradient method ends."""
 
 
 def poisson_inputs(rng, n):
@@ -57,7 +57,7 @@ def poisson_inputs(rng, n):
 
 
 def conjugate_gradient(n, b):
-    """Solve Poisson's equation on a square with zero boundary values; the matrix is a stencil."""
+    """Solve Poisson's equation on a square by conjugate gradients, with a five-point stencil and a zero boundary."""
 
     def product(x):
         framed = n.pad(x, 1)
@@ -172,7 +172,7 @@ def kepler_inputs(rng, orbits):
 
 
 def kepler(n, mean, eccentricity):
-    """Solve for eccentric anomalies by Newton's method, until no step exceeds 1e-10."""
+    """Solve Kepler's equation for the eccentric anomalies by Newton's method, until no step exceeds 1e-10."""
 
     def goes_on(carry):
         return carry[1] > 1e-10
@@ -233,8 +233,8 @@ ITERATIONS = [
         power_inputs,
         power_iteration,
         power_iteration_numpy,
-        # After twice as many iterations the cotangents are subnormal. XLA flushes them to zero, and
-        # processors take fifty times as long for each of them.
+        # With twice as many iterations, the cotangents would be subnormal numbers. Processors need fifty times as
+        # long for them, and XLA flushes them to zero.
         size=(800, 120),
         small=(5, 4),
         numba=power_iteration_numba,

@@ -1,4 +1,4 @@
-"""Kernels: loops written from their public definitions, for each contestant."""
+"""Record of a kernel: a loop written from its public definition, in a version for each library."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ __all__ = ["Kernel"]
 
 @dataclass(frozen=True)
 class Kernel:
-    """One row of the table.
+    """A measured loop: one row of the table for its value, and one for its gradient if `gradient` is not None.
 
     Attributes:
-        source: the public definition from which it is written.
-        inputs: `inputs(rng, *size)` returns the arguments. Python integers among them are iteration counts, known
-            when the kernel is traced.
-        traced: `traced(n, *arguments)`, where `n` is tenferro or `jax.numpy` with JAX's loops, which have equal names
-            and signatures.
-        numpy: a handwritten version in NumPy: calls on arrays if the definition allows them, else Python loops.
-        size: the size of the measured inputs; handwritten NumPy takes 10 to 200 ms on them.
+        source: the public definition that the kernel follows.
+        inputs: a function of a random generator and the size that returns the arguments. Python integers among them
+            are iteration counts, and remain Python integers when the kernel is traced.
+        traced: a function of a namespace and the arguments. The namespace is tenferro, or `jax.numpy` with JAX's loops
+            under tenferro's names and signatures.
+        numpy: a handwritten NumPy version: calls on arrays if the definition allows them, else Python loops.
+        size: the size of the measured inputs, for which handwritten NumPy takes 10 to 200 ms.
         small: the size of the inputs on which results are compared.
-        calls: a handwritten version with the calls of `traced`, if `numpy` uses another algorithm: triangles, matrix
-            products, or a special function of NumPy.
-        numba: a loop to be compiled by `numba.njit`; None if the definition is not a loop over numbers.
-        gradient: the argument with respect to which the sum of squares of the first result is differentiated.
-        tolerance: the largest allowed difference, relative to the largest element: orders of summation differ.
+        calls: a second NumPy version with one call per operation of `traced`, if `numpy` uses another algorithm, such
+            as triangles, matrix products, or a special function of NumPy.
+        numba: a loop for `numba.njit` to compile; None if the definition is not a loop over numbers.
+        gradient: the number of the array argument with respect to which the sum of squares of the first result is
+            differentiated.
+        tolerance: the largest allowed difference, relative to the largest element, because orders of summation differ.
     """
 
     name: str
@@ -44,11 +45,11 @@ class Kernel:
     tolerance: float = 1e-9
 
     def arguments(self, size: tuple[int, ...]) -> tuple[Any, ...]:
-        """Return the arguments, equal for every contestant and in every run."""
+        """Return the arguments; they are equal for every contestant and in every run."""
         return self.inputs(np.random.default_rng(0), *size)
 
     def of_arrays(self, n: Any, arguments: tuple[Any, ...]) -> tuple[Callable[..., Any], list[Any]]:
-        """Return the traced kernel as a function of its arrays, and the arrays."""
+        """Return a function that runs `traced` on the array arguments alone, and these arrays."""
         arrays = [x for x in arguments if not isinstance(x, int)]
 
         def function(*xs: Any) -> Any:
@@ -58,7 +59,7 @@ class Kernel:
         return function, arrays
 
     def loss(self, n: Any, arguments: tuple[Any, ...]) -> tuple[Callable[..., Any], list[Any]]:
-        """Return the sum of squares of the first result as a function of the arrays, and the arrays."""
+        """Return a function that computes the sum of squares of the first result from the arrays, and these arrays."""
         function, arrays = self.of_arrays(n, arguments)
 
         def squares(*xs: Any) -> Any:

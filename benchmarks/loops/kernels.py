@@ -1,4 +1,4 @@
-"""All kernels, by family."""
+"""List of all kernels, in the order of the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PolyBench's linear algebra, written as loops over columns or rows."""
+"""Kernels of PolyBench's linear algebra, written as loops over columns or rows."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ def durbin_inputs(rng, n):
 
 
 def durbin(n, r):
-    """Solve a Toeplitz system by Levinson's recursion; elements of y from k on are 0."""
+    """Solve a Toeplitz system by Levinson's recursion.
+
+    Before iteration k, the solution y of the leading k equations is in the first k elements; the other elements are 0.
+    """
     size = r.shape[0]
     places = n.arange(size)
 
     def turn(k, carry):
         y, alpha, beta = carry
         beta = (1 - alpha * alpha) * beta
-        # the first k elements, reversed
+        # indices that reverse the first k elements
         turned = n.where(places < k, (k - 1 - places) % size, 0)
         alpha = -(r[k] + n.sum(n.where(places < k, r[turned] * y, 0.0))) / beta
         y = n.where(places < k, y + alpha * y[turned], 0.0)
@@ -81,7 +84,7 @@ def gramschmidt_inputs(rng, rows, columns):
 
 
 def gramschmidt(n, a):
-    """Return Q and R; each step orthogonalises all later columns against the new one."""
+    """Return the QR factors by modified Gram-Schmidt: each step orthogonalises all later columns against the new one."""
     columns = n.arange(a.shape[1])
 
     def turn(k, carry):
@@ -133,7 +136,7 @@ def lu_inputs(rng, n):
 
 
 def lu(n, a):
-    """Return both factors in one matrix, without pivoting."""
+    """Return both LU factors in one matrix, computed without pivoting."""
     places = n.arange(a.shape[0])
 
     def turn(k, a):
@@ -170,7 +173,7 @@ def trisolv_inputs(rng, n):
 
 def trisolv(n, lower, b):
     def turn(i, x):
-        # Elements from i on are still 0.
+        # The product with the whole row is right, because the elements of x from i on are still 0.
         return x.at[i].set((b[i] - lower[i] @ x) / lower[i, i])
 
     return n.fori_loop(0, b.shape[0], turn, n.zeros_like(b))

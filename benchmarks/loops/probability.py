@@ -1,4 +1,4 @@
-"""Probability: filters, chains, and mixtures."""
+"""Kernels of probability: filters, Markov chains, and mixtures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["PROBABILITY"]
 
 
 LEAP, LEAPS = 0.05, 10
-"""Step size of a Hamiltonian Monte Carlo trajectory, and its number of steps."""
+"""Step size and number of steps of a Hamiltonian Monte Carlo trajectory."""
 
 
 def hmc_inputs(rng, points, features, turns):
@@ -22,7 +22,7 @@ def hmc_inputs(rng, points, features, turns):
 
 
 def hmc(n, xs, ys, start, momenta, uniforms):
-    """Sample the weights of a logistic regression, with random numbers drawn beforehand."""
+    """Sample the weights of a logistic regression by Hamiltonian Monte Carlo, with random numbers drawn beforehand."""
 
     def energy(w):
         logits = xs @ w
@@ -101,7 +101,7 @@ def kalman_inputs(rng, steps, states, measured):
 
 
 def kalman(n, a, h, q, r, ys):
-    """Return filtered means and covariances, from a standard normal state."""
+    """Return the filtered means and covariances of a Kalman filter that starts from a standard normal state."""
 
     def step(carry, y):
         mean, covariance = carry
@@ -142,7 +142,10 @@ def kalman_numba(a, h, q, r, ys):
 
 
 def markov_inputs(rng, steps, states, symbols):
-    """Return the logarithms of the initial, transition and emission probabilities, and the observations."""
+    """Return a hidden Markov model and observations.
+
+    The results are the logarithms of the initial, transition and emission probabilities, and the observed symbols.
+    """
 
     def logarithms(*shape):
         table = rng.uniform(0.1, 1.0, shape)
@@ -203,7 +206,7 @@ def markov_forward_numba(first, transitions, emissions, seen):
 
 
 def viterbi(n, first, transitions, emissions, seen):
-    """Return the most probable states, and the logarithm of their probability."""
+    """Return the most probable states of a hidden Markov model, and the logarithm of their probability."""
 
     def step(best, symbol):
         candidates = best[:, None] + transitions
@@ -254,7 +257,7 @@ def viterbi_numba(first, transitions, emissions, seen):
 
 
 COUPLING = 0.44
-"""Coupling over the temperature, near the critical point of a large lattice."""
+"""Coupling of neighbouring spins divided by the temperature, near the critical point of a large lattice."""
 
 
 def ising_inputs(rng, n, turns):
@@ -264,7 +267,10 @@ def ising_inputs(rng, n, turns):
 
 
 def ising(n, spins, colours, uniforms):
-    """Sample an Ising model on a torus by Metropolis steps on even, then odd sites; also return the mean spins."""
+    """Sample an Ising model on a torus by Metropolis steps on even and then odd sites.
+
+    Return the spins and mean spins.
+    """
 
     def half(spins, colour, uniform):
         neighbours = sum(n.roll(spins, by, axis) for axis in (0, 1) for by in (1, -1))
@@ -312,7 +318,7 @@ def clusters_inputs(rng, points, features, clusters, turns):
 
 
 def lloyd(n, xs, centres, turns):
-    """Return the centres, each the mean of its nearest points; a centre without points does not move."""
+    """Return the centres of k-means after `turns` of Lloyd's steps; a centre without points does not move."""
     squares = n.sum(xs * xs, axis=1)[:, None]
     names = n.arange(centres.shape[0])
 
@@ -360,11 +366,11 @@ def lloyd_numba(xs, centres, turns):
 
 
 FLOOR = 1e-3
-"""Constant added to variances, so that none vanishes."""
+"""Constant added to each variance, so that no variance becomes zero."""
 
 
 def mixture(n, xs, means, turns):
-    """Iterate expectation and maximisation, from equal weights and unit variances along the axes."""
+    """Fit a Gaussian mixture by expectation maximisation, from equal weights and unit variances."""
     size = means.shape[0]
 
     def turn(_, carry):
@@ -383,13 +389,13 @@ def mixture(n, xs, means, turns):
 
 
 def by_products(xs, both, means, variances):
-    """Return squared distances in units of the variances, with their logarithms, by two matrix products."""
+    """Return squared distances in units of the variances, plus the log variances, by two matrix products."""
     squares = both @ (1 / variances).T - 2 * xs @ (means / variances).T
     return squares + np.sum(means * means / variances + np.log(variances), axis=1)
 
 
 def by_differences(xs, both, means, variances):
-    """Return the squared distances in units of the variances, component by component."""
+    """Return the same squared distances, computed from the differences in each component."""
     apart = xs[:, None] - means
     return np.sum(apart * apart / variances + np.log(variances), axis=-1)
 

@@ -1,4 +1,4 @@
-"""Recurrent networks, step by step over a sequence of batches."""
+"""Kernels of recurrent networks, which process a sequence of batches step by step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["RECURRENT"]
 
 
 def sequence_inputs(gates):
-    """Return the function that draws the inputs of a layer with `gates` gates."""
+    """Return a function that draws the inputs of a recurrent layer with `gates` gates."""
 
     def inputs(rng, steps, batch, features, hidden):
         xs = rng.standard_normal((steps, batch, features))

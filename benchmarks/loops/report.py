@@ -1,4 +1,4 @@
-"""Tables and files of the measurements."""
+"""Reports of the measurements: tables, means, and a JSON file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "loops.md"
 
 
 def table(cells: list[Cell]) -> str:
-    """Return a table of milliseconds, with native's ratio in brackets; the last columns are first results."""
+    """Return a Markdown table of milliseconds, with native's time relative to each contestant in brackets.
+
+    The last columns have the times to the first result.
+    """
     names = [name for name in CONTESTANTS if any(name in cell.times for cell in cells)]
     firsts = [name for name in ("native", "PJRT", "jax") if name in names]
     head = ["kernel", *names, *[f"first: {name}" for name in firsts]]
@@ -31,7 +34,10 @@ def table(cells: list[Cell]) -> str:
 
 
 def summary(cells: list[Cell]) -> str:
-    """Return geometric means of native's time relative to each contestant, for values and gradients, first and later."""
+    """Return lines with the geometric means of native's times relative to each contestant.
+
+    Values and gradients, and first and later results, have separate means.
+    """
     lines: list[str] = []
     for gradient, what in ((False, "Values"), (True, "Gradients")):
         rows = [cell for cell in cells if cell.gradient is gradient]
@@ -49,7 +55,7 @@ def summary(cells: list[Cell]) -> str:
 
 
 def _of_first_results(cells: list[Cell], what: str) -> list[str]:
-    """Return lines about the times to the first result, tracing and compiling included."""
+    """Return lines with native's times to the first result, tracing and compiling included, relative to PJRT and JAX."""
     lines: list[str] = []
     for name in ("PJRT", "jax"):
         ratios = [
@@ -66,7 +72,7 @@ def _of_first_results(cells: list[Cell], what: str) -> list[str]:
 
 
 def _gradients_over_values(cells: list[Cell]) -> list[str]:
-    """Return the ratio of a contestant's times for the gradient and for the value."""
+    """Return lines with each contestant's time for the gradient divided by its time for the value."""
     values = {cell.kernel: cell.times for cell in cells if not cell.gradient}
     lines: list[str] = []
     for name in CONTESTANTS:
@@ -84,7 +90,7 @@ def _gradients_over_values(cells: list[Cell]) -> list[str]:
 
 
 def write_json(cells: list[Cell], path: Path) -> None:
-    """Write every time, in seconds."""
+    """Write all measurements to a JSON file; times are in seconds."""
     path.write_text(json.dumps([asdict(cell) for cell in cells], indent=1))
 
 

@@ -1,4 +1,4 @@
-"""Stencils: each iteration computes a grid from neighbours in the previous grid."""
+"""Kernels of stencils: each iteration computes a grid from the neighbours of each point in the previous grid."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def jacobi_2d_numba(a, turns):
 def seidel_2d(n, a, turns):
     def row(above, lines):
         here, below = lines
-        # Part of the sum that does not depend on the new value of the left neighbour.
+        # the part of the sum that does not depend on the new value of the left neighbour
         known = (
             here[1:-1]
             + here[2:]
@@ -133,7 +133,7 @@ def cube_inputs(rng, n, turns):
 
 
 def second_differences(x):
-    """Return, for the inner points, an eighth of the sum over the axes."""
+    """Return, for each inner point, the second differences along all axes, added up and divided by eight."""
     c = x[1:-1, 1:-1, 1:-1]
     return 0.125 * (
         (x[2:, 1:-1, 1:-1] - 2 * c + x[:-2, 1:-1, 1:-1])
@@ -175,7 +175,7 @@ def heat_3d_numba(a, turns):
 
 
 def adi_factors(n, turns):
-    """Return the coefficients of PolyBench: a, b, c of the column sweep, d, e, f of the row sweep."""
+    """Return PolyBench's coefficients of adi: a, b, c for the sweep along columns, d, e, f for that along rows."""
     mul1, mul2 = 2.0 * n * n / turns, 1.0 * n * n / turns
     return -mul1 / 2, 1 + mul1, -mul1 / 2, -mul2 / 2, 1 + mul2, -mul2 / 2
 
@@ -184,7 +184,7 @@ def adi(n, u, turns):
     a, b, c, d, e, f = adi_factors(u.shape[0], turns)
 
     def sweep(known, low, middle, high):
-        """Solve tridiagonal systems along the first axis, one for each column."""
+        """Solve tridiagonal systems along the first axis, one for each column of `known`, the right sides."""
         ones = n.ones_like(known[0])
 
         def forward(carry, x):

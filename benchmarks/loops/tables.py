@@ -1,4 +1,4 @@
-"""Dynamic programming: tables whose elements depend on earlier ones."""
+"""Kernels of dynamic programming: they fill tables whose elements depend on earlier elements."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ def nussinov_inputs(rng, n):
 
 
 def nussinov(n, bases):
-    """Fill the table from the last row to the first; an element needs the earlier ones of its row and all rows below."""
+    """Fill the table of Nussinov's algorithm from the last row to the first.
+
+    An element depends on the elements to its left, and on all rows below.
+    """
     size = bases.shape[0]
     columns = n.arange(size)
 
@@ -53,7 +56,7 @@ def nussinov(n, bases):
         unsplit = n.maximum(below, left_below + pairs)
 
         def element(j, line):
-            # line[k] + table[k + 1, j] for the k between i and j.
+            # This is line[k] + table[k + 1, j] at each k; only positions k between i and j are used.
             after = n.concatenate([table[1:, j], n.zeros_like(line[:1])])
             between = (columns > i) & (columns < j)
             best = n.max(n.where(between, line + after, 0))
@@ -139,7 +142,8 @@ def edit_distance_numpy(a, b):
         best = np.empty_like(above)
         best[0] = above[0] + 1
         best[1:] = np.minimum(above[:-1] + (b != letter), above[1:] + 1)
-        # An insertion costs 1 per column, so the cheapest sequence of insertions is a running minimum.
+        # An insertion costs 1 per column. After subtracting the column number, the cheapest insertions are a running
+        # minimum.
         above = np.minimum.accumulate(best - columns) + columns
     return above[-1]
 
@@ -177,7 +181,7 @@ RATE, VOLATILITY, STRIKE = 0.05, 0.2, 100.0
 
 
 def binomial(n, spot, turns):
-    """Price American puts of a year, by the tree of Cox, Ross and Rubinstein."""
+    """Price American put options with a term of one year, by the binomial tree of Cox, Ross and Rubinstein."""
     up = np.exp(VOLATILITY * np.sqrt(1 / turns))
     p = (np.exp(RATE / turns) - 1 / up) / (up - 1 / up)
     discount = np.exp(-RATE / turns)
@@ -186,7 +190,7 @@ def binomial(n, spot, turns):
     values = n.maximum(STRIKE - prices, 0.0)
 
     def turn(step, values):
-        # Each iteration uses one column less; the other elements keep their positions.
+        # Each iteration uses one column less. The array keeps its size, so that all iterations have the same shape.
         later = n.concatenate([values[:, 1:], values[:, -1:]], axis=1)
         held = discount * (p * later + (1 - p) * values)
         now = prices * up ** (step + 1.0)
@@ -232,7 +236,7 @@ def ctc_inputs(rng, frames, labels):
 
 
 def ctc(n, log_probabilities, labels):
-    """Return minus the log likelihood of the labels; the blank is 0."""
+    """Return minus the log likelihood of the labels in connectionist temporal classification; label 0 is the blank."""
     extended = n.stack([n.zeros_like(labels), labels], axis=1).reshape(-1)
     extended = n.concatenate([extended, n.zeros_like(labels[:1])])
     before = n.concatenate([n.zeros_like(extended[:2]) - 1, extended[:-2]])

@@ -1,7 +1,8 @@
-"""Time of one iteration of a loop: `python benchmarks/loops/turn.py [--write]`, into docs/control.md.
+"""Measure the time of one iteration of a loop: `python benchmarks/loops/turn.py [--write]`, into docs/control.md.
 
 The bodies have 1, 5 and 20 elementwise ops on one carry, alternately a square root and an addition of 1.
-Each loop is timed at two lengths. The difference of the times, divided by that of the lengths, excludes the fixed cost.
+Each loop is timed at two lengths. The difference of the times is divided by the difference of the lengths, which
+excludes the fixed cost of a loop.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "control.md"
 BODIES = 1, 5, 20
 SHAPES = (), (32,), (10_000,)
 TURNS = {"natively": (300, 300, 60), "PJRT": (30_000, 3000, 60)}
-"""Difference of the lengths of the two loops, by shape; XLA's is larger, because its iterations are fast."""
+"""Difference of the two lengths, for each shape; XLA's iterations are short, so they need more of them."""
 BLOCKS = 7
-"""Number of repetitions, of which the fastest is the result."""
+"""Number of repetitions of a measurement; the fastest counts."""
 
 
 def body(n: Any, y: Any, ops: int) -> Any:
@@ -38,24 +39,24 @@ def body(n: Any, y: Any, ops: int) -> Any:
 
 
 def scan(y: Any, ops: int, turns: int) -> Any:
-    """Scan without stacked results."""
+    """Run `ops` operations per iteration by `scan`, without stacked results."""
     return tnf.scan(lambda c, _: (body(tnf, c, ops), None), y, length=turns)[0]
 
 
 def fori_loop(y: Any, ops: int, turns: int) -> Any:
-    """Run a loop whose bounds are numbers."""
+    """Run `ops` operations per iteration by `fori_loop`, with Python numbers as bounds."""
     return tnf.fori_loop(0, turns, lambda _, c: body(tnf, c, ops), y)
 
 
 def while_loop(y: Any, ops: int, turns: int) -> Any:
-    """Run a loop over a counter and a carry."""
+    """Run `ops` operations per iteration by `while_loop`, with a counter in the carry."""
     return tnf.while_loop(
         lambda c: c[0] < turns, lambda c: (c[0] + 1, body(tnf, c[1], ops)), (0, y)
     )[1]
 
 
 def by_hand(y: Any, ops: int, turns: int) -> Any:
-    """Run the loop in Python."""
+    """Run `ops` NumPy operations per iteration in a Python loop."""
     for _ in range(turns):
         y = body(np, y, ops)
     return y
@@ -73,7 +74,10 @@ def compiled(loop: Loop, ops: int, turns: int, executor: Any, gradient: bool) ->
 
 
 def microseconds(call: Callable[[int], Callable[[], Any]], turns: int) -> float:
-    """Return the time of one iteration; `call(turns)` runs a loop of `turns` iterations."""
+    """Return the microseconds of one iteration.
+
+    `call(turns)` returns a function that runs a loop of `turns` iterations.
+    """
     short, long = call(turns // 10), call(turns // 10 + turns)
     for run in (short, long) * 2:
         run()
@@ -88,7 +92,7 @@ def _seconds(run: Callable[[], Any]) -> float:
 
 
 def row(name: str, loop: Loop, executor: Any, turns: tuple[int, ...], gradient: bool) -> str:
-    """Return the rows of the table: a column for each shape, with a number for each body."""
+    """Return a row of the table: a column for each shape, with a number for each loop body."""
     columns: list[str] = []
     for shape, more in zip(SHAPES, turns, strict=True):
         y = np.ones(shape)
@@ -116,7 +120,7 @@ def table() -> str:
     for name, loop in LOOPS.items():
         for peer, executor in peers.items():
             lines.append(row(f"`{name}`, {peer}", loop, executor, TURNS[peer], False))
-    # A while loop has no gradient in reverse mode.
+    # The gradient needs reverse mode, which while_loop does not have.
     for name in ("scan", "fori_loop"):
         for peer, executor in peers.items():
             lines.append(

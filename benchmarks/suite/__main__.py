@@ -1,11 +1,11 @@
-"""The benchmark suite: all contestants run each case in one process, in alternation.
+"""The benchmark suite: all contestants (libraries) run each case in one process, in alternation.
 
-python benchmarks/suite                        all cases
-python benchmarks/suite --only chain           cases whose name or group contains the word
-python benchmarks/suite --against jax.jit      only native and these
-python benchmarks/suite --write                also build/suite.json, docs/images/suite.png and the table
+python benchmarks/suite                        measures all cases
+python benchmarks/suite --only chain           measures cases whose name or group contains the word
+python benchmarks/suite --against jax.jit      measures only native and these contestants
+python benchmarks/suite --write                also writes build/suite.json, docs/images/suite.png and the table
                                                in docs/performance.md
-python benchmarks/suite --pairs 20 --other PATH  this checkout and another in alternation, natively
+python benchmarks/suite --pairs 20 --other PATH  compares this checkout with another, in alternating native runs
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-# One thread of BLAS for all contestants: on a busy machine, NumPy's threads would wait for each other.
+# Every library uses one BLAS thread: on a busy machine, NumPy's threads would wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -35,31 +35,32 @@ from report import write
 from tenferro.program.profile import shown_seconds
 
 SECONDS = 3.0
-"""Seconds of interleaved runs for one case."""
+"""Duration of the interleaved runs of one case, in seconds."""
 PAUSE = 0.005
 """Pause in seconds before each run, in which the threads of the preceding run stop spinning."""
 SHORTEST = 2e-3
-"""Seconds of a measurement; a short run is repeated until it takes as long."""
+"""Minimum time of a measurement, in seconds; a shorter run is repeated."""
 FEWEST = 5
-"""Minimum number of measurements of one case."""
+"""Minimum number of measurements of each contestant in one case."""
 WARM = 0.5
-"""Seconds for which each contestant runs by itself before the measurements begin, because tenferro and PyTorch
-optimise programs while they run.
+"""Seconds for which each contestant runs alone before the measurements begin.
+
+During this time tenferro and PyTorch optimise the program.
 """
 LIMIT = 60.0
-"""Seconds after which a checkout's run of a case is stopped."""
+"""Maximum time of a case with `--pairs`, in seconds; a run that takes longer is stopped."""
 
 
 def measure(case: Case, names: list[str], limits: Limits) -> dict[str, dict[str, float]]:
-    """Return the first result, median and spread (interquartile range) of each contestant, in seconds.
+    """Measure a case; return each contestant's first result, median and interquartile range, in seconds.
 
-    Also measure the machine's limit, for cases that consist of memory traffic and matrix products.
+    For cases of memory traffic and matrix products, also return the lower bound of the time on this machine.
     """
     args = case.args()
     runs: dict[str, Any] = {}
     timings: dict[str, dict[str, float]] = {}
     for name in names:
-        gc.collect()  # so that no contestant collects another's garbage
+        gc.collect()  # otherwise a run may collect another's garbage
         start = time.perf_counter()
         run = None if name in case.without else CONTESTANTS[name](case, args)
         if run is None:
@@ -119,7 +120,7 @@ def main() -> None:
 
 
 def warm_up(names: list[str]) -> None:
-    """Import every library and touch LAPACK's pages, so that no time includes it."""
+    """Import every library and run LAPACK once, so that no measured time includes loading them."""
     import numpy as np
     import scipy.linalg
 
@@ -135,7 +136,7 @@ def warm_up(names: list[str]) -> None:
 
 
 def line(case: Case, timings: dict[str, dict[str, float]]) -> str:
-    """Return a line for the terminal: times, and native's ratios."""
+    """Format a case for the terminal: times, and ratios to native's times."""
     native = timings["native"]
     parts = [f"{case.name:34s}"]
     for name, times in timings.items():

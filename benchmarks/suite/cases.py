@@ -1,4 +1,4 @@
-"""Cases of the suite: functions of a NumPy-like namespace `n`, and their arguments."""
+"""Cases of the suite: functions of a namespace `n` with NumPy's functions, and their arguments."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LINE = 64
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the table.
+    """A measured function: one row of the table.
 
     Attributes:
         fn: the function `fn(n, *args)`; its result is a scalar if it is differentiated.
-        args: creates the arguments, once in each run of the suite.
-        gradient: whether to compute the gradient with respect to every argument, too.
-        without: contestants that do not support the case.
+        args: a function that creates the arguments; it is called once in a run of the suite.
+        gradient: whether the gradient with respect to every argument is computed together with the value.
+        without: names of contestants that do not support the case.
     """
 
     group: str
@@ -37,12 +37,12 @@ class Case:
 
 
 def normal(*shape: int, dtype: Any = np.float64, scale: float = 1.0) -> Any:
-    """Return random numbers."""
+    """Return normally distributed random numbers, multiplied by `scale`."""
     return np.asarray(RNG.standard_normal(shape) * scale, dtype)
 
 
 def aligned(x: Any) -> Any:
-    """Return the array aligned to a cache line, so that JAX need not copy it."""
+    """Copy an array to memory aligned to a cache line, so that JAX need not copy it."""
     room = np.empty(x.nbytes + LINE, np.uint8)
     start = -room.ctypes.data % LINE
     result = room[start : start + x.nbytes].view(x.dtype).reshape(x.shape)
@@ -51,7 +51,7 @@ def aligned(x: Any) -> Any:
 
 
 def uniform(*shape: int, low: float = 0.5, high: float = 1.5, dtype: Any = np.float64) -> Any:
-    """Return random numbers away from zero."""
+    """Return uniformly distributed random numbers, by default between 0.5 and 1.5."""
     return RNG.uniform(low, high, shape).astype(dtype)
 
 
@@ -103,7 +103,7 @@ def layer_norm(n: Any, x: Any, g: Any, b: Any) -> Any:
 
 
 def summed(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the sum of squares of a function's result."""
+    """Return a function that computes the sum of squares of the result of `fn`."""
 
     def loss(n: Any, *args: Any) -> Any:
         y = fn(n, *args)
@@ -113,7 +113,7 @@ def summed(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def perceptron(n: Any, w1: Any, w2: Any, w3: Any, b1: Any, b2: Any, b3: Any, x: Any, y: Any) -> Any:
-    """Return the cross entropy of 784-512-512-10 layers on 256 images with one-hot labels."""
+    """Return the cross entropy of a network with layers of 784, 512, 512 and 10 units, on 256 images."""
     h = n.maximum(x @ w1 + b1, 0)
     h = n.maximum(h @ w2 + b2, 0)
     z = h @ w3 + b3
@@ -122,7 +122,7 @@ def perceptron(n: Any, w1: Any, w2: Any, w3: Any, b1: Any, b2: Any, b3: Any, x: 
 
 
 def perceptron_args(dtype: Any) -> tuple[Any, ...]:
-    """Return the weights, biases, pictures, labels."""
+    """Return the weights, biases, images and one-hot labels of the network."""
     labels = np.eye(10, dtype=dtype)[RNG.integers(0, 10, 256)]
     return (
         normal(784, 512, dtype=dtype, scale=0.04),
@@ -137,7 +137,7 @@ def perceptron_args(dtype: Any) -> tuple[Any, ...]:
 
 
 def chain(n: Any, *matrices: Any) -> Any:
-    """Return the sum of a product of matrices, left to right."""
+    """Return the sum of the elements of a matrix product, computed from left to right."""
     y = matrices[0]
     for w in matrices[1:]:
         y = y @ w
@@ -145,7 +145,7 @@ def chain(n: Any, *matrices: Any) -> Any:
 
 
 def overlap(n: Any, *tensors: Any) -> Any:
-    """Contract <a|b> of two matrix product states, site by site."""
+    """Contract the overlap <a|b> of two matrix product states, site by site."""
     bras, kets = tensors[: len(tensors) // 2], tensors[len(tensors) // 2 :]
     e = n.einsum("apb,apc->bc", bras[0], kets[0])
     for a, b in zip(bras[1:], kets[1:], strict=True):
@@ -155,78 +155,78 @@ def overlap(n: Any, *tensors: Any) -> Any:
 
 
 def states(sites: int, bond: int) -> tuple[Any, ...]:
-    """Return two matrix product states with two values per site."""
+    """Return the tensors of two random matrix product states with two values per site."""
     ends = [1, *[bond] * (sites - 1), 1]
     one = [normal(a, 2, b, scale=bond**-0.5) for a, b in pairwise(ends)]
     return (*one, *[normal(*t.shape, scale=bond**-0.5) for t in one])
 
 
 MERA = "bcik,aijo,jkpq,opqghf,ghnm,cmel,adnf,bdel->"
-"""One layer of a ternary MERA: the energy of a three-site term."""
+"""Contraction of one layer of a ternary MERA (a tensor network): the energy of a three-site term."""
 
 
 def mera(n: Any, *tensors: Any) -> Any:
-    """Contract a network of eight tensors, by the same path for all contestants."""
+    """Contract the network `MERA` of eight tensors, along the same path for all contestants."""
     return n.einsum(MERA, *tensors, optimize=True)
 
 
 def mera_args(extent: int) -> tuple[Any, ...]:
-    """Return the tensors of that network; all labels have the same extent."""
+    """Return random tensors for the network `MERA`; all axes have the same extent."""
     inputs = MERA.split("->", maxsplit=1)[0].split(",")
     return tuple([normal(*[extent] * len(labels), scale=0.2) for labels in inputs])
 
 
 def batched(n: Any, x: Any, y: Any) -> Any:
-    """Return the sum of squares of batched products."""
+    """Return the sum of squares of a batch of matrix products."""
     z = x @ y
     return n.sum(z * z)
 
 
 def svd(n: Any, x: Any) -> Any:
-    """Return a function of singular values and vectors that does not depend on signs."""
+    """Return a function of the singular values and vectors that does not depend on the signs of the vectors."""
     u, s, vh = n.linalg.svd(x, full_matrices=False)
     return n.sum((u * n.sqrt(s)) @ vh)
 
 
 def qr(n: Any, x: Any) -> Any:
-    """Return a function of both factors."""
+    """Return a scalar that depends on both QR factors."""
     q, r = n.linalg.qr(x)
     return n.sum(q * x) + n.sum(r * r)
 
 
 def eigh(n: Any, x: Any) -> Any:
-    """Return a function of eigenvalues and eigenvectors that does not depend on signs."""
+    """Return a function of the eigenvalues and eigenvectors that does not depend on the signs of the vectors."""
     w, v = n.linalg.eigh(x + n.matrix_transpose(x))
     return n.sum((v * n.tanh(w)) @ n.matrix_transpose(v))
 
 
 def solve(n: Any, a: Any, b: Any) -> Any:
-    """Return the sum of the solution."""
+    """Return the sum of the elements of the solution."""
     return n.sum(n.linalg.solve(a, b))
 
 
 def cholesky(n: Any, x: Any) -> Any:
-    """Return the sum of the factor of x x^T + 256."""
+    """Return the sum of the elements of the Cholesky factor of x x^T + 256 I."""
     eye = np.eye(256)
     return n.sum(n.linalg.cholesky(x @ n.matrix_transpose(x) + n.asarray(256 * eye)))
 
 
 def recurrent(n: Any, w: Any, u: Any, b: Any, h: Any, *xs: Any) -> Any:
-    """Take fifty steps, unrolled."""
+    """Return the sum of squares after fifty steps of a recurrent network, unrolled."""
     for x in xs:
         h = n.tanh(h @ w + x @ u + b)
     return n.sum(h * h)
 
 
 def scalars(n: Any, x: Any) -> Any:
-    """Return a hundred ops on one number."""
+    """Apply a hundred scalar ops to one number."""
     for _ in range(50):
         x = n.sin(x) * 1.01
     return x
 
 
 def max_plus(n: Any, x: Any, y: Any) -> Any:
-    """Return the max-plus product of matrices, with maxima for sums and sums for products."""
+    """Return the max-plus product of two matrices, in which maxima replace sums and sums replace products."""
     return n.max(x[:, :, None] + y[None, :, :], axis=1)
 
 
@@ -236,17 +236,17 @@ SHUFFLED = (3, 7, 0, 11, 5, 1, 9, 2, 10, 6, 4, 8)
 
 
 def transposed(perm: tuple[int, ...]) -> Callable[..., Any]:
-    """Transpose and add one, so that the result cannot be a view."""
+    """Return a function that transposes an array and adds one; the addition keeps the result from being a view."""
     return lambda n, x: n.transpose(x, perm) + 1.0
 
 
 def rank_twelve() -> tuple[Any, ...]:
-    """Return extents that cycle through 2, 3 and 4, with about 1.5 million elements in all."""
+    """Return an array of rank twelve with extents 2, 3 and 4, and about 1.5 million elements."""
     return (normal(2, 4, 3, 4, 4, 3, 3, 4, 4, 4, 3, 4),)
 
 
 def steps() -> tuple[Any, ...]:
-    """Return the weights, state and inputs: 32 rows of 64 and 16 numbers."""
+    """Return the arguments of `recurrent`: weights of 64 units, the state of 32 rows, and fifty inputs of 32 x 16."""
     xs = [normal(32, 16) for _ in range(50)]
     return (normal(64, 64, scale=0.1), normal(16, 64, scale=0.1), normal(64), normal(32, 64), *xs)
 
@@ -262,13 +262,14 @@ LAYERS = {
     "ConvNeXt-T, depthwise": ((1, 56, 56, 96), (7, 7, 1, 96), 1, 96),
     "Xception, depthwise": ((1, 19, 19, 728), (3, 3, 1, 728), 1, 728),
 }
-"""Layers of networks: arrays channels last, kernels, strides, groups. From the papers of He et al. 2015, Sandler et
-al. 2018, Tan and Le 2019, Liu et al. 2022, Chollet 2017.
+"""Convolution layers of published networks: shape of the input (channels last), shape of the kernel, stride, groups.
+
+They are from He et al. 2015, Sandler et al. 2018, Tan and Le 2019, Liu et al. 2022, and Chollet 2017.
 """
 
 
 def convolved(stride: int, groups: int) -> Callable[..., Any]:
-    """Return a layer, padded so that only the stride changes its extents."""
+    """Return a convolution layer, padded so that its result is smaller than the input only by the stride."""
 
     def layer(n: Any, x: Any, w: Any) -> Any:
         lax = n.lax if hasattr(n, "lax") else import_module("jax.lax")
@@ -284,7 +285,7 @@ def _layers() -> Iterator[Case]:
     for name, (x, w, stride, groups) in LAYERS.items():
         make = lambda x=x, w=w: (normal(*x, dtype=np.float32), normal(*w, dtype=np.float32))
         layer = convolved(stride, groups)
-        none = ("NumPy", "PyTensor")  # because neither library supports them
+        none = ("NumPy", "PyTensor")  # because neither has convolutions
         yield Case("convolutions", name, layer, make, without=none)
         yield Case("convolutions", f"{name}, gradients", summed(layer), make, True, none)
 

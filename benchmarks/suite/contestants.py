@@ -1,4 +1,4 @@
-"""Contestants: functions that prepare a case and return a call, which runs it once and returns NumPy arrays."""
+"""Contestants: each function prepares a case, and returns a function that runs the case once, with NumPy results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Run = Callable[[], Any]
 
 
 class Names:
-    """A namespace with some names replaced."""
+    """A namespace that is equal to `base`, except for the names in `own`."""
 
     def __init__(self, base: Any, **own: Any) -> None:
         self.__dict__.update(own)
@@ -32,32 +32,32 @@ class Names:
 
 
 def native(case: Case, args: tuple[Any, ...]) -> Run:
-    """Run tenferro natively, with column-major results."""
+    """Prepare tenferro's native executor, with column-major results."""
     program, executor = program_of(case, args), tnf.GraphExecutor()
     return lambda: executor.run(program, *args)
 
 
 def native_as_made(case: Case, args: tuple[Any, ...]) -> Run:
-    """Run tenferro natively, with results in the layout of the last step, like other contestants."""
+    """Prepare tenferro's native executor, with results in the layout of the last step, like other contestants."""
     program, executor = program_of(case, args), tnf.GraphExecutor(order="K")
     return lambda: executor.run(program, *args)
 
 
 def peer(case: Case, args: tuple[Any, ...]) -> Run:
-    """Run tenferro through PJRT."""
+    """Prepare tenferro through PJRT."""
     program, executor = program_of(case, args), XlaExecutor("cpu")
     return lambda: executor.run(program, *args)
 
 
 def program_of(case: Case, args: tuple[Any, ...]) -> Any:
-    """Return the case as a program; with its gradient, if requested."""
+    """Compile the case, or the case with its gradient, to a program."""
     fn = lambda *xs: case.fn(tnf, *xs)
     every = tuple(range(len(args)))
     return tnf.compile(tnf.value_and_grad(fn, every) if case.gradient else fn, *args)
 
 
 def numpy(case: Case, args: tuple[Any, ...]) -> Run | None:
-    """Run NumPy calls: networks by opt_einsum, gradients by autograd if it has the function."""
+    """Prepare NumPy calls; opt_einsum contracts tensors, and autograd computes gradients if it has the functions."""
     names = Names(np, erf=scipy.special.erf, einsum=opt_einsum.contract)
     if not case.gradient:
         return lambda: case.fn(names, *args)
@@ -77,7 +77,7 @@ def numpy(case: Case, args: tuple[Any, ...]) -> Run | None:
 
 
 def jitted(case: Case, args: tuple[Any, ...]) -> Run:
-    """Compile by `jax.jit`; arguments and results are NumPy arrays."""
+    """Prepare `jax.jit`; its arguments and results are converted from and to NumPy arrays."""
     import jax
     import jax.numpy as jnp
 
@@ -89,7 +89,7 @@ def jitted(case: Case, args: tuple[Any, ...]) -> Run:
 
 
 def torch(case: Case, args: tuple[Any, ...]) -> Run | None:
-    """Run PyTorch in eager mode."""
+    """Prepare PyTorch in eager mode."""
     if importlib.util.find_spec("torch") is None:
         return None
     import torch as lib
@@ -127,7 +127,7 @@ def _torch_names(lib: Any) -> Names:
 
 
 def pytensor(case: Case, args: tuple[Any, ...]) -> Run | None:
-    """Compile by PyTensor with its default linker; elementwise chains only."""
+    """Prepare PyTensor with its default linker; it runs only the group of elementwise chains."""
     if case.group != "chains" or importlib.util.find_spec("pytensor") is None:
         return None
     import pytensor as lib
@@ -148,4 +148,4 @@ CONTESTANTS: dict[str, Callable[[Case, tuple[Any, ...]], Run | None]] = {
     "torch": torch,
     "PyTensor": pytensor,
 }
-"""Contestants, in the order of the table's columns. "NumPy" is autograd for gradients."""
+"""Contestants by name, in the order of the table's columns. For gradients, "NumPy" means autograd."""

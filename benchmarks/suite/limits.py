@@ -1,6 +1,6 @@
-"""Lower bounds of times: bytes divided by the rate of copies, and multiplications divided by the rate of BLAS.
+"""Lower bounds of times: bytes divided by the speed of a copy, and floating-point operations divided by that of BLAS.
 
-For NumPy, the bound is elements divided by the rate of its loops on cached arrays. All rates are measured.
+A second bound is the time of NumPy's loops on arrays in the cache. All speeds are measured.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from tenferro.passes import NATIVE_PASSES
 __all__ = ["Limits"]
 
 LARGE = 1 << 16
-"""Number of elements above which a loop takes longer than its call."""
+"""Number of elements above which a NumPy loop takes longer than the call around it."""
 CACHED = 1 << 13
-"""Number of elements of the arrays on which loops are timed."""
+"""Number of elements of the arrays on which NumPy's loops are timed; they fit into the cache."""
 OFTEN = 100
 """Number of runs of a loop per measurement."""
 EXTENT = 1024
-"""Number of rows of the matrices on which BLAS is timed."""
+"""Number of rows and columns of the matrices on which BLAS is timed."""
 COPIED = 1 << 23
 """Number of elements of the array on which copies are timed."""
 
 
 class Limits:
-    """Rates of this machine with all cores in use.
+    """Speeds of this machine with all cores in use.
 
     Attributes:
-        bytes_per_second: rate of reading and writing of copies larger than all caches.
-        flops: rate of matrix products, by dtype.
+        bytes_per_second: bytes read and written per second by a copy that is larger than all caches.
+        flops: floating-point operations per second of a matrix product, by dtype.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,11 @@ class Limits:
             self.flops[np.dtype(dtype)] = cores * 2 * EXTENT**3 / spent
 
     def of(self, program: tnf.GraphProgram) -> float:
-        """Return a lower bound of a run in seconds: arguments read once, results written once, products computed."""
+        """Return a lower bound of a program's time, in seconds.
+
+        Arguments are read once and results written once; matrix products and convolutions are computed at BLAS's
+        speed.
+        """
         specs = (*program.input_specs, *program.output_specs)
         moved = sum(spec.nbytes for spec in specs) / self.bytes_per_second
         multiplied = 0.0
@@ -76,7 +80,7 @@ class Limits:
         return max(moved, multiplied)
 
     def loops(self, program: tnf.GraphProgram) -> float:
-        """Return the seconds of NumPy's loops over large arrays, without the time of calls and of cache misses."""
+        """Return the seconds of NumPy's loops over the program's large arrays, without calls and cache misses."""
         spent = 0.0
         for step, inputs in _steps(program):
             y = step.output_types[0]
@@ -88,7 +92,7 @@ class Limits:
     def _per_element(self, function: np.ufunc, dtypes: list[Any]) -> float:
         key = function, *dtypes
         if key not in self._seconds_of:
-            # Both times include the fixed cost of a call.
+            # Both times include the fixed cost of a call, which the difference removes.
             short, long = (_seconds_of_loop(function, dtypes, n) for n in (8, CACHED + 8))
             self._seconds_of[key] = (long - short) / CACHED
         return self._seconds_of[key]
@@ -106,7 +110,7 @@ def _seconds_of_loop(function: np.ufunc, dtypes: list[Any], count: int) -> float
 
 
 def _terms(op: Convolution, x: tnf.TensorSpec, w: tnf.TensorSpec, y: tnf.TensorSpec) -> int:
-    """Return the number of a convolution's products with elements of x, excluding padding and holes."""
+    """Return the number of multiplications of a convolution; products with padding and holes do not count."""
     terms = y.shape[op.output_batch] * y.shape[op.output_feature]
     terms *= w.shape[op.kernel_input_feature]
     for i, (low, _) in enumerate(op.padding):
@@ -119,7 +123,7 @@ def _terms(op: Convolution, x: tnf.TensorSpec, w: tnf.TensorSpec, y: tnf.TensorS
 
 
 def _steps(program: tnf.GraphProgram) -> Iterator[tuple[ExecInstruction, list[tnf.TensorSpec]]]:
-    """Yield the instructions with operands, each as a separate step, and their operands' types."""
+    """Yield each step of the compiled program that has operands, and the types of these operands."""
     static = program.specialize(program.bind([spec.shape for spec in program.input_specs]))
     compiled = Binder(passes=NATIVE_PASSES).schedule(static)
     types: Any = compiled.types

@@ -1,4 +1,4 @@
-"""Output of the suite: results as JSON, a table in the documents, and a plot."""
+"""Output of the suite: a JSON file, a table in docs/performance.md, and a plot."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = ["write"]
 
 Result = dict[str, Any]
 BOUNDS = ("limit", "loops")
-"""Columns of lower bounds."""
+"""Columns of the table that contain lower bounds, not contestants."""
 
 
 def write(results: list[Result], limits: Limits) -> None:
-    """Write the table, the plot and the records."""
+    """Write the JSON file, the table and the plot."""
     every = dict.fromkeys(name for result in results for name in result["times"])
     contestants = [name for name in every if name not in BOUNDS]
     (ROOT / "build").mkdir(exist_ok=True)
@@ -52,7 +52,10 @@ def write(results: list[Result], limits: Limits) -> None:
 
 
 def table(results: list[Result], names: list[str]) -> str:
-    """Return a table of medians, with native's ratio in brackets; first results are below."""
+    """Return a Markdown table of medians, with native's time relative to each contestant in brackets.
+
+    The last columns have the times to the first result.
+    """
     lines = [
         "| case | " + " | ".join(names) + " | first: native | first: jax.jit |",
         "| --- |" + " --- |" * (len(names) + 2),
@@ -77,7 +80,7 @@ def table(results: list[Result], names: list[str]) -> str:
 
 
 def plot(results: list[Result], names: list[str], path: Path) -> None:
-    """Plot, for each case, the other contestants' times as multiples of native's."""
+    """Plot, for each case, the times of the other contestants divided by native's time."""
     import matplotlib as mpl
 
     mpl.use("Agg")

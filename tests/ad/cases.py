@@ -1,4 +1,4 @@
-"""Samples of ops as functions of their float and complex inputs, for the tests of derivatives."""
+"""Samples of ops, seen as functions of their differentiable operands, for the tests of derivatives."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ SKIPPED: dict[type[StdTensorOp], str] = {
 }
 
 FIRST_ONLY = (dynamic.DynamicTruncate, dynamic.PadToMatch)
-"""Ops that are differentiable only in their first operand; the others determine a shape."""
+"""Ops that are differentiable only in their first operand; their other operands determine a shape."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A sample with its differentiable operands."""
+    """A sample of an op, with the indices of its differentiable operands (`active`) and results (`outputs`)."""
 
     sample: OpSample
     inputs: tuple[Any, ...]
@@ -55,7 +55,7 @@ class Case:
 
     @property
     def epsilon(self) -> float:
-        """Return half the distance from 1 to the next number, in the coarsest format of the case."""
+        """Return half the spacing of floats at 1, in the dtype of the case with the fewest digits."""
         op = self.sample.op
         if isinstance(op, elementwise.ReducePrecision):
             return 2.0 ** -(op.mantissa_bits + 1)
@@ -64,12 +64,12 @@ class Case:
 
     @property
     def expected(self) -> tuple[Any, ...]:
-        """Return the outputs, as examples of their types."""
+        """Return the sample's differentiable results; tests use their shapes and dtypes."""
         return tuple(self.sample.expected[index] for index in self.outputs)
 
     @property
     def is_smooth(self) -> bool:
-        """Return False if the op rounds, because differences would show the rounding."""
+        """Return False if the op rounds its results: a finite difference would measure the rounding."""
         return self.epsilon < 1e-10
 
     @property
@@ -79,9 +79,9 @@ class Case:
 
 
 def case_of(sample: OpSample, tamed: bool = False) -> Case | None:
-    """Return the case of a sample, or None if it has no derivative at this point.
+    """Return the case of a sample, or None if the sample has no derivative.
 
-    `tamed` replaces elements that are not finite, or too large for differences.
+    `tamed` replaces elements that are infinite, NaN, or too large or too small for finite differences.
     """
     card = type(sample.op)
     active = [i for i, x in enumerate(sample.inputs) if DType.of(x.dtype).is_inexact]
@@ -97,7 +97,7 @@ def case_of(sample: OpSample, tamed: bool = False) -> Case | None:
 
 @functools.cache
 def case_at(card: type[StdTensorOp], index: int, tamed: bool) -> Case | None:
-    """Return the case of the sample at this index, cached for all test files."""
+    """Return the case of one sample of an op; the result is cached, because all test files use it."""
     return case_of(SAMPLES[card][index], tamed)
 
 
@@ -131,7 +131,7 @@ def cases(dtypes: set[DType], per_op: int) -> list[Case]:
 
 
 def direction_like(x: Any, seed: int) -> Any:
-    """Return a random tensor of x's type."""
+    """Return random numbers with the shape and dtype of x."""
     generator = np.random.default_rng([seed, *x.shape])
     values = generator.normal(size=x.shape)
     if x.dtype.kind == "c":

@@ -1,4 +1,4 @@
-"""Batching: slice i of the batched result is the result for slice i."""
+"""Batch rules: slice i of a batched result equals the result for slice i of the operands."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COVERED = [
     for sample in samples[:: max(1, len(samples) // PER_OP)]
     if sample.inputs and sample.op.name != "DynamicTruncate"
 ]
-"""Samples whose batches are checked. DynamicTruncate is excluded, because its slices may have different extents."""
+"""Samples whose batches are checked. Slices of DynamicTruncate may have different extents, so it has no batch."""
 
 
 def masks(sample: OpSample) -> list[tuple[bool, ...]]:
@@ -39,7 +39,7 @@ def masks(sample: OpSample) -> list[tuple[bool, ...]]:
 
 
 def variants(x: Any) -> Any:
-    """Stack x with two rearrangements of its elements: reversed, and rotated by one."""
+    """Return a batch of three slices: x, x with its elements reversed, and x with its elements rotated by one."""
     flat = x.reshape(-1)
     return np.stack([x, flat[::-1].reshape(x.shape), np.roll(flat, 1).reshape(x.shape)])
 
@@ -103,7 +103,7 @@ ROWS, COLUMNS = 5, 4
 
 
 def places(dtype: str, roll: int = 0) -> Any:
-    """Return start indices inside and outside of the operand, within the range of the dtype."""
+    """Return start indices inside and outside of the operand, as far as the dtype can represent them."""
     info = np.iinfo(dtype)
     fit = [start for start in STARTS if info.min <= start <= info.max]
     return np.roll(np.array(fit, dtype), roll)
@@ -195,7 +195,7 @@ def test_a_batch_of_no_windows() -> None:
 
 
 def windows_of(x: Any, i: Any, j: Any) -> Any:
-    """Read a window at one index and write it at another."""
+    """Read a window of x at (i, j), and write its sine into x * x at (j, i)."""
     read = apply_one(DynamicSlice((2, 3)), x, i, j)
     return apply_one(DynamicUpdateSlice(2), x * x, tnf.sin(read), j, i)
 
@@ -250,7 +250,7 @@ def test_windows_of_batches_of_batches() -> None:
 
 
 def rolled(x: Any, i: Any) -> Any:
-    """Use windows in the bodies of a scan, a conditional and a loop."""
+    """Read and write windows in the bodies of a scan, a conditional and a loop."""
 
     def turn(x: Any, k: Any) -> Any:
         read = tnf.lax.dynamic_slice(x, (i + k,), (2,))
@@ -283,7 +283,7 @@ def test_windows_inside_of_loops() -> None:
 
 
 def test_a_window_of_one_row_is_a_gather_of_rows() -> None:
-    """A window that fills an axis needs no start index for it."""
+    """A window that contains a whole axis always starts at 0, so the gather needs no start index for that axis."""
     x, i = np.ones((6, 4)), np.array([0, 2])
     read = lambda i: tnf.lax.dynamic_index_in_dim(x, i, 0, keepdims=False)
     (gather,) = gathers(tnf.compile(tnf.vmap(read), i))

@@ -1,4 +1,4 @@
-"""The gradient checker finds wrong rules and names them."""
+"""`check_grads` finds wrong derivative rules, and names them."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_direction_is_not_the_tensor_itself() -> None:
         ((x,), (v,)) = primals, tangents
         return direction_of(x), v - x * (
             tnf.sum(x * v) / tnf.sum(x * x)
-        )  # without division by the norm
+        )  # wrong: the division by the norm is missing
 
     for seed in range(3):
         x = np.random.default_rng(seed).normal(size=4)
@@ -164,7 +164,7 @@ def test_a_fault_beside_vectors_is_not_laid_to_them(
 
 
 def doubled(rule: type[Any], output: int) -> tnf.AdContext:
-    """Return the rule with one tangent doubled."""
+    """Return a context in which one tangent of a rule is multiplied by two, an error that `check_grads` must find."""
 
     class Doubled(rule):
         family_id = getattr(families, rule.__name__.removesuffix("Rule")).family_id

@@ -1,4 +1,4 @@
-"""Checkpoints with policies: only the values that the policy names are saved."""
+"""Checkpoints with policies save only the values that the policy selects."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ POLICIES: dict[str | None, tuple[int, int]] = {
     "dots_with_no_batch_dims_saveable": (11, 7),
     "everything_saveable": (11, 4),
 }
-"""Expected numbers of matrix products and sines in a program of the value and the gradient.
+"""Numbers of matrix products and of sines in the program of a value and its gradient, for each policy.
 
-The forward pass has 4 of each, and the backward pass 7 products. The rest is recomputed: all but the last sine.
+The forward pass has 4 of each, and the backward pass 7 products. All values that are not saved are recomputed, except
+the last sine, which the backward pass does not need.
 """
 
 

@@ -1,4 +1,4 @@
-"""Ops whose payload refers to extents of their operands: every rule of one op, on operands of several shapes."""
+"""Ops whose payload refers to extents of their operands: all rules of one op work on operands of several shapes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLACES = np.array([[2], [0], [1]])
 
 
 def gather(sizes: tuple[Any, ...], kind: Any = Gather) -> Any:
-    """Gather windows at given positions along the second axis."""
+    """Return a gather that reads windows at given positions of the second axis."""
     return kind(
         offset_dims=(0, 2), collapsed_slice_dims=(), operand_batching_dims=(), start_indices_batching_dims=(),
         start_index_map=(1,), index_vector_dim=1, slice_sizes=sizes,
@@ -106,7 +106,7 @@ def test_batches_of_places(name: str, shape: tuple[int, ...], both: bool) -> Non
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", OPS)
 def test_cotangents(name: str, shape: tuple[int, ...]) -> None:
-    """Compare the gradient with A^T y_bar, where the columns of A are the definition's values on unit arrays."""
+    """Compare the gradient with A^T y_bar; column i of A is the definition's value at the i-th unit array."""
     op, rest, definition = OPS[name]
     basis = np.eye(int(np.prod(shape))).reshape(-1, *shape)
     matrix = np.stack([definition(one).ravel() for one in basis], 1)

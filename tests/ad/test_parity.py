@@ -1,4 +1,4 @@
-"""Derivative programs of every op, run natively and through PJRT."""
+"""Derivative programs of every op have the same values natively and through PJRT."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from xla_peer import XlaExecutor
 
 FLOATS = {dtype for dtype in DType if dtype.is_inexact}
 HOST_ONLY = (dynamic.DynamicTruncate, dynamic.PadToMatch)
-"""Ops with results whose extents depend on data."""
+"""Ops that XLA cannot run, because the extents of their results depend on data."""
 
 
 def by_op(dtypes: Any, per_dtype: int) -> dict[str, list[Case]]:
@@ -39,7 +39,7 @@ def xla(request: pytest.FixtureRequest) -> XlaExecutor:
 
 
 def derivatives(case: Case) -> Any:
-    """Compute tangents, cotangents, and the tangents of both."""
+    """Return a program's function that computes tangents, cotangents, and the tangents of the cotangents."""
 
     def fn(primals: Any, directions: Any, y_bars: Any) -> Any:
         def pulled(*xs: Any) -> Any:
@@ -64,7 +64,7 @@ def test_more_derivatives_agree_on_both_peers(name: str, xla: XlaExecutor) -> No
 
 @pytest.mark.parametrize("is_stable", [False, True])
 def test_tangents_are_sorted_with_their_elements(is_stable: bool, xla: XlaExecutor) -> None:
-    """There are many equal keys, and XLA's unstable sort does not keep their order."""
+    """The tangents must follow the sorted keys: many keys are equal, and XLA's unstable sort reorders them."""
     keys, x = np.arange(300.0) % 3, np.arange(300.0)
 
     def sorted_x(x: Any) -> Any:
@@ -77,7 +77,7 @@ def test_tangents_are_sorted_with_their_elements(is_stable: bool, xla: XlaExecut
 
 
 def test_tangents_of_an_unstable_sort_are_ordered_by_a_stable_one() -> None:
-    """For equal keys only a stable sort has the same order on every backend."""
+    """If keys are equal, only a stable sort orders the tangents in the same way on every backend."""
     keys, x = np.arange(300.0) % 3, np.arange(300.0)
 
     def tangents(keys: Any) -> Any:

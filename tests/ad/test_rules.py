@@ -1,4 +1,4 @@
-"""Every derivative rule against the definition of the derivative."""
+"""Every derivative rule equals the derivative by its definition."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ ANALYTIC_OPS: set[type[StdTensorOp]] = {
     indexing.DynamicSlice,
     indexing.DynamicUpdateSlice,
 }
-"""Ops that are polynomials or rational functions, with the same formula for real and complex numbers."""
+"""Ops that are polynomials or rational functions; one formula holds for real and for complex numbers."""
 
 
 CLOSED = {
     an.Erf: lambda x: 2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-x * x),
     an.Erfc: lambda x: -2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-x * x),
 }
-"""Derivatives in closed form, for functions so flat that differences would need hundreds of digits."""
+"""Derivatives in closed form of functions that are so flat that finite differences would need hundreds of digits."""
 
 
 def moved(case: Case, directions: Any, step: float) -> tuple[Any, ...]:
@@ -135,7 +135,7 @@ def test_analytic_derivatives_to_thirteen_digits(card: Any) -> None:
         with mpmath.workdps(60):
             derivative = CLOSED.get(card, lambda p: mpmath.diff(function, p))
             expected = [derivative(mpmath.mpmathify(p)) for p in values]
-        # The error caused by rounding the input by half an ulp cannot be avoided.
+        # The tolerance includes the error from rounding the input by half an ulp, which no rule can avoid.
         second = np.abs(
             tnf.jvp(
                 lambda x, d=y_dot: tnf.jvp(
@@ -278,9 +278,9 @@ def in_double(op: Any) -> Any:
 
 
 def within_range(case: Case) -> tuple[Case, Any, Any]:
-    """Return the case, a direction and the tangents along it.
+    """Return a case, a random direction, and the tangents in this direction.
 
-    If a tangent overflows, the case is evaluated at ordinary points instead.
+    If a tangent overflows, large elements of the case are replaced, and the new tangents are returned.
     """
     directions = [direction_like(x, 1) for x in case.primals]
     _, y_dots = tnf.jvp(case.fn, case.primals, directions)

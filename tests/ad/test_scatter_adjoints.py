@@ -1,4 +1,4 @@
-"""Derivatives of a scatter to distinct indices use no mask and save nothing but the indices."""
+"""Derivatives of a scatter to distinct indices need no mask, and save only the indices."""
 
 from __future__ import annotations
 

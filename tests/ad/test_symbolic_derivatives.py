@@ -1,4 +1,4 @@
-"""Derivatives with symbolic extents equal those with numbers, although some rules use other formulas."""
+"""Programs with symbolic extents have the same derivatives as programs with numbers, though some rules differ."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ POINTS["with zeros"][[1, 3, 3], [2, 0, 1]] = 0.0
 
 
 def weighted(fn: Callable[[Any], Any], x: Any) -> Any:
-    """Return a weighted sum that distinguishes all elements of the results."""
+    """Return a weighted sum whose gradient is different for every element of the results."""
     return sum(tnf.sum(tnf.cos(1.0 + y) * y) for y in tnf.types.flatten(fn(x))[0])
 
 
@@ -93,7 +93,7 @@ BATCHES: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("kind", BATCHES)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_batches_of_symbols_are_those_of_each(name: str, kind: str, number: Any) -> None:
-    """Compare each slice with the function of that slice alone, with numbers for extents."""
+    """Each slice of a batch with symbolic extents equals the function of this slice alone, compiled with numbers."""
     fn = BATCHES[kind](FUNCTIONS[name])
     extent = number if isinstance(number, int) else tnf.SymDim(number)
     spec = tnf.TensorSpec((extent, N, M), "float64")

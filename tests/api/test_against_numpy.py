@@ -1,4 +1,4 @@
-"""The surface against NumPy: the same call gives the same values and dtypes, at once and traced."""
+"""A call of a public function has NumPy's values and dtypes, on arrays and in a traced program."""
 
 from __future__ import annotations
 

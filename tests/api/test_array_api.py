@@ -1,4 +1,4 @@
-"""The Array API standard: each function on arrays and on eager tensors, compared with `array_api_strict`."""
+"""Functions of the Array API standard, on arrays and on eager tensors, have the results of `array_api_strict`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ strict.set_array_api_strict_flags(api_version="2024.12")
 
 
 def elements(dtype: str) -> np.ndarray:
-    """Return a few numbers of a dtype, including special ones."""
+    """Return a few numbers of a dtype, among them zeros, limits, NaN and infinities where they exist."""
     if dtype == "bool":
         return np.array([True, False])
     if dtype in INTEGERS:
@@ -40,7 +40,7 @@ def elements(dtype: str) -> np.ndarray:
 
 
 def assert_strict(result: Any, wanted: Any, ulps: float) -> None:
-    """Compare structure, dtypes, shapes, and values within some ulps, with the strict namespace's result."""
+    """Check that a result has the structure, dtypes, shapes and, within `ulps`, the values of the strict namespace."""
     if isinstance(wanted, tuple | list):
         assert len(result) == len(wanted)
         for y, z in zip(result, wanted, strict=True):
@@ -86,11 +86,11 @@ EXACT = {
     "real", "round", "subtract", "trunc",
 }  # fmt: skip
 ROUNDED_ONCE = {"abs", "divide", "multiply", "reciprocal", "sign", "sqrt", "square"}
-"""Functions of real numbers that IEEE 754 defines exactly."""
+"""Functions of real numbers for which IEEE 754 requires the nearest float."""
 
 
 def ulps_of(name: str, dtype: str) -> int:
-    """Return the tolerance in ulps, or None if only one result is right."""
+    """Return the tolerance of a function in units in the last place; 0 if only one result is right."""
     return 0 if name in EXACT or (name in ROUNDED_ONCE and dtype in REAL) else 8
 
 
@@ -103,7 +103,8 @@ def test_functions_of_one_array(name: str, dtype: str, where: str) -> None:
         wanted = getattr(strict, name)(strict.asarray(x))
     found = getattr(xp, name)(xp.asarray(x))
     if name == "expm1" and dtype in COMPLEX:
-        # NumPy's expm1 has a NaN imaginary part on the real axis, and for infinite real parts.
+        # NumPy's expm1 has a NaN imaginary part on the real axis and for infinite real parts, so these elements are
+        # skipped.
         known = ~(np.isnan(np.asarray(wanted).imag) & ((x.imag == 0) | np.isinf(x.real)))
         found, wanted = found[known], strict.asarray(np.asarray(wanted)[known])
     assert_strict(found, wanted, ulps_of(name, dtype))
@@ -124,7 +125,7 @@ LISTED = {
         (complex(np.inf, -2.0), complex(1.0, -0.0)), (complex(-np.inf, 2.0), complex(-1.0, 0.0)),
     ],
 }  # fmt: skip
-"""Elements for which NumPy differs from the standard, on all platforms or on some."""
+"""Elements and expected results where NumPy differs from the standard, on some platforms or on all."""
 
 
 @pytest.mark.parametrize("where", NAMESPACES)
@@ -411,9 +412,9 @@ ROUNDED = {
     "cumulative_prod", "cumulative_sum", "linspace", "mean", "prod", "std", "sum", "var", "vecdot", "matmul",
     "tensordot",
 }  # fmt: skip
-"""Functions besides `linalg` and `fft` that round; all others copy elements or compute them exactly."""
+"""Functions outside of `linalg` and `fft` whose results are rounded; all others are exact."""
 EXACT_ALL_THE_SAME = {"diagonal", "fftshift", "ifftshift", "matrix_transpose", "outer"}
-"""Functions of `linalg` and `fft` that do not round, unlike all others there."""
+"""Functions of `linalg` and `fft` whose results are exact; all others there are rounded."""
 
 EVERY_CALL = [
     pytest.param(
@@ -436,7 +437,7 @@ def test_calls(call: Any, ulps: int, where: str) -> None:
 
 
 def functions(module: Any) -> set[str]:
-    """Return the standard's functions in a module."""
+    """Return the names of the standard's functions in a module."""
     names = (name for name in module.__all__ if not name.startswith("_"))
     ours = {name for name in names if inspect.isfunction(getattr(module, name))}
     return {name for name in ours if "flags" not in name}
@@ -457,7 +458,7 @@ def test_every_function_is_there_and_is_called(where: str) -> None:
 @pytest.mark.parametrize("where", NAMESPACES)
 @pytest.mark.parametrize("module", ["", "linalg", "fft"])
 def test_every_argument_is_there(module: str, where: str) -> None:
-    """Compare names, kinds and defaults; our functions may accept further keyword arguments."""
+    """Every parameter has the standard's name, kind and default; our functions may have more keyword parameters."""
     wanted_in = getattr(strict, module) if module else strict
     found_in = getattr(NAMESPACES[where], module) if module else NAMESPACES[where]
     for name in functions(wanted_in):
@@ -467,9 +468,7 @@ def test_every_argument_is_there(module: str, where: str) -> None:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 assert any(p.kind is parameter.kind for p in found.values()), name
                 continue
-            if (
-                parameter.kind is parameter.POSITIONAL_ONLY
-            ):  # because tenferro has NumPy's name for it
+            if parameter.kind is parameter.POSITIONAL_ONLY:  # because tenferro uses NumPy's name
                 own = list(found.values())[place]
                 assert own.kind in (own.POSITIONAL_ONLY, own.POSITIONAL_OR_KEYWORD), (name, key)
                 continue
@@ -480,7 +479,7 @@ def test_every_argument_is_there(module: str, where: str) -> None:
             assert found[key].kind in (parameter.kind, parameter.POSITIONAL_OR_KEYWORD), (name, key)
             has_default = parameter.default is not parameter.empty
             unknown = "Undef" in type(parameter.default).__name__
-            # None means "backward", as in NumPy.
+            # norm=None means "backward", as in NumPy.
             default = (
                 "backward" if key == "norm" and found[key].default is None else found[key].default
             )
@@ -586,7 +585,7 @@ MATRIX_ORDERS = ("fro", "nuc", 1, 2, np.inf)
 def test_matrices_without_elements(shape: tuple[int, ...], where: str) -> None:
     def found(xp: Any) -> Any:
         x = xp.zeros(shape)
-        rank = [] if 0 in shape[-2:] else [xp.linalg.matrix_rank(x)]  # NumPy: int or bool
+        rank = [] if 0 in shape[-2:] else [xp.linalg.matrix_rank(x)]  # NumPy returns a scalar
         return [
             xp.linalg.pinv(x),
             *rank,
@@ -632,7 +631,7 @@ def test_inspection(where: str) -> None:
 
 
 class Capsule:
-    """Exported capsule that is passed to a consumer."""
+    """Object that exports a capsule that was made before, for consumers of `__dlpack__`."""
 
     def __init__(self, exported: Any) -> None:
         self.exported = exported
@@ -666,7 +665,7 @@ def test_exchange() -> None:
     assert list(found) == list(wanted)
     with pytest.raises(
         (RuntimeError, ValueError), match="stream"
-    ):  # which of them depends on NumPy
+    ):  # the class depends on NumPy's version
         x.__dlpack__(stream=1)
     xp = RT.namespace
     assert xp.asarray(x, copy=False) is x
@@ -713,7 +712,10 @@ def test_gradients_pass_through_sets() -> None:
 
 
 def test_lookups_of_the_public_suite() -> None:
-    """Look parameters, names and statistics up among the dtypes by `==`, as fixtures of the public test suite do."""
+    """The public test suite looks up parameters, names and statistics in tables of dtypes by `==`.
+
+    Dtypes support this.
+    """
     dtypes = [(getattr(tnf, name), name) for name in ("bool", *NUMBERS)]
 
     def plain(entry: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`associative_scan`: JAX's results, one pass natively, logarithmic depth through XLA."""
+"""`associative_scan` has JAX's results; it makes one pass natively, and has logarithmic depth through XLA."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def product(a: Any, b: Any) -> Any:
 
 
 def losses(reverse: bool) -> tuple[Any, Any]:
-    """Return one loss of products of matrices, here and in JAX."""
+    """Return a loss of products of matrices, written with tenferro and with JAX."""
 
     def ours(x: Any) -> Any:
         return tnf.sum(tnf.sin(tnf.associative_scan(product, x, reverse, 1)))
@@ -103,12 +103,11 @@ def test_natively_one_compiled_scan_and_no_loop_in_the_text() -> None:
         pytest.skip("llvmlite is not installed")
     program = tnf.compile(tnf.grad(losses(reverse=False)[0]), MATRICES)
     native = str(EXECUTORS["compiled"].compile(program))
-    assert (
-        native.count("Scan(") == 3
-    )  # the values, the values with residuals, and the backward pass
+    assert native.count("Scan(") == 3  # values, values with residuals, backward pass
     assert "Alternatives" not in native
     assert "stablehlo.while" not in lower_to_stablehlo(program).plain_text
-    # A loop of few iterations is not worth compiling: the default is a tree of calls on many elements.
+    # Compiling a loop of so few iterations would take longer than it saves, so the default is a tree of ops on many
+    # elements.
     assert "Scan(" not in str(GraphExecutor().compile(program))
 
 

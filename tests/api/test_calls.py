@@ -1,4 +1,4 @@
-"""Number of Python calls between an operator and its node."""
+"""The number of Python calls between an operator and the node that it adds to the graph stays small."""
 
 from __future__ import annotations
 

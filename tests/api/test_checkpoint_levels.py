@@ -1,4 +1,4 @@
-"""`checkpoint(body, levels=k)`: the number of states that a reverse pass saves, and equal gradients."""
+"""`checkpoint(body, levels=k)` limits the number of states that a reverse pass saves, and keeps the gradients."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def loss_of(body: Any, reverse: bool = False) -> Any:
 
 
 def stacked_bytes(program: Any) -> int:
-    """Return the bytes of all stacks that are live at once: the program's own, plus the maximum over its bodies."""
+    """Return the bytes of the stacks that exist at once: those of this program, plus the largest sum of a loop body."""
     own, inner = 0, [0]
     for step in program.instructions:
         if isinstance(step.op, Scan):

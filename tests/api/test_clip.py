@@ -1,4 +1,4 @@
-"""`clip` with one bound and with two: NumPy's values, and no derivative at a bound."""
+"""`clip` with one bound or two has NumPy's values, and its derivative at a bound is zero."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Control flow: values and derivatives on both peers, against JAX and against unrolled programs."""
+"""Control flow: values and derivatives, natively and through PJRT, equal those of JAX and of unrolled programs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def backwards(n: Any, f: Any) -> Callable[..., Any]:
 
 
 def nested(n: Any, f: Any) -> Callable[..., Any]:
-    """Return a conditional inside a loop inside a scan, all of which close over w."""
+    """Return a function with a conditional in a loop in a scan; all three bodies read the outer variable w."""
 
     def fn(w: Any, h: Any, xs: Any) -> Any:
         def body(h: Any, x: Any) -> Any:
@@ -86,8 +86,8 @@ FUNCTIONS = [rnn, backwards, nested, switched, mapped, prefixes]
 each_function = pytest.mark.parametrize("make", FUNCTIONS, ids=lambda make: make.__name__)
 
 
-class jax_lax:  # because it stands for a module
-    """Return JAX's functions under tenferro's names."""
+class jax_lax:  # because it plays a module
+    """JAX's control flow functions under tenferro's names."""
 
     scan = staticmethod(jax.lax.scan)
     cond = staticmethod(jax.lax.cond)
@@ -106,7 +106,7 @@ def assert_close(ours: Any, theirs: Any, tolerance: float = 1e-12) -> None:
 
 
 def loss(n: Any, fn: Any) -> Callable[..., Any]:
-    """Return a weighted sum of all float leaves, with distinct weights."""
+    """Return a function that computes a weighted sum of all float results of `fn`, with a different weight for each."""
 
     def value(*args: Any) -> Any:
         leaves = optree.tree_leaves(fn(*args))
@@ -226,7 +226,7 @@ def test_while_forward() -> None:
 
 
 def squared(steps: int | None) -> Callable[[Any], Any]:
-    """Square v until it is at least 50: x^(2^k) after k iterations."""
+    """Return a loop that squares its argument until it is at least 50; the result after k iterations is x^(2^k)."""
     return lambda x: tnf.while_loop(lambda v: v < 50.0, lambda v: v * v, x, max_steps=steps)
 
 
@@ -253,7 +253,7 @@ def test_a_while_in_reverse(steps: int | None, executor: Any) -> None:
 def test_a_while_whose_states_do_not_fit_is_computed_again(
     trip_count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A while loop recomputes the states that do not fit into the buffer; here two states fit."""
+    """A while loop recomputes the states that its buffer cannot hold; here the buffer holds two states."""
     monkeypatch.setattr(while_reversal, "MAX_ROWS", 2)
     monkeypatch.setattr(while_reversal, "MIN_ROWS", 2)
     x = np.array([0.3, -1.1])
@@ -324,7 +324,7 @@ def test_check_finite_names_a_bounded_while_that_does_not_end() -> None:
 
 
 def test_a_bounded_while_has_any_carry() -> None:
-    """Carry complex and empty tensors, a counter, a bool, and a tensor without derivative; close over a tensor."""
+    """The carry may have complex and empty tensors, a counter, a bool, and a tensor that needs no derivative."""
 
     def run(w: Any, z: Any) -> Any:
         def body(c: Any) -> Any:
@@ -350,7 +350,10 @@ def test_a_bounded_while_keeps_infinities_and_signs_of_zero() -> None:
 
 
 def test_bounded_whiles_nest_and_batch() -> None:
-    """Compute x^(2 n) by n iterations of a loop of two iterations; n differs between slices."""
+    """x^(2 n) is computed by n iterations of an inner loop of two iterations.
+
+    N differs between the slices of a batch.
+    """
 
     def power(n: Any, x: Any) -> Any:
         def body(c: Any) -> Any:
@@ -442,7 +445,7 @@ def test_what_nothing_needs_is_not_computed() -> None:
 
 
 def doubled_beside_infinite_slopes(loop: Any, x: Any) -> Any:
-    """Return 8 x: no output depends on the second carry, whose slope is infinite in every iteration."""
+    """Return 8 x. The second carry has an infinite derivative in every iteration, but no output depends on it."""
     return loop(lambda s: (s[0] * 2, tnf.sqrt(s[0] - s[0])), (x, x))[0]
 
 
@@ -507,13 +510,13 @@ def test_a_matrix_that_does_not_change_is_not_stacked() -> None:
 
 
 def kept(fn: Any) -> int:
-    """Return the number of elements that are stacked for the backward pass, per iteration."""
+    """Return the number of elements that one iteration stacks for the backward pass."""
     first = loops(tnf.compile(tnf.grad(fn), X))[0].op
     return sum(s.size for s in first.body.output_specs[first.num_carry :])
 
 
 def test_what_is_cheaply_made_again_is_not_stacked() -> None:
-    """Stack a row and a column per elimination step; recompute their product and the masks of the counter."""
+    """An elimination step stacks a row and a column; their product and the masks are cheap, so they are recomputed."""
     n = 12
 
     def eliminated(a: Any) -> Any:
@@ -571,7 +574,7 @@ def test_a_derivative_of_the_users_own_holds_inside() -> None:
 
 
 def with_rules(n: Any, t: Any) -> dict[str, Callable[..., Any]]:
-    """Return functions of two numbers with custom derivatives, all of them deliberately wrong."""
+    """Return functions of two numbers with custom derivatives that are wrong on purpose, so that their use shows."""
     custom_jvp, custom_vjp = t.custom_jvp, t.custom_vjp
 
     @custom_jvp
@@ -915,7 +918,7 @@ def test_refused(case: tuple[Callable[[], Any], type[Exception], list[str]]) -> 
 
 
 def test_the_gradient_of_a_conditional_computes_nothing_twice() -> None:
-    """Each branch computes the sine, the cosine and the exponentials once, and saves them in shared outputs."""
+    """In the value and the gradient, each branch computes its sine, cosine and exponentials once."""
 
     def chosen(x: Any, i: Any) -> Any:
         branches = [lambda x: tnf.exp(tnf.sin(x)), lambda x: tnf.exp(tnf.exp(x)), lambda x: x]

@@ -1,4 +1,4 @@
-"""Creation functions with tensors as bounds, fill values and entries: values, dtypes, gradients."""
+"""Creation functions accept tensors as bounds, fill values and elements: values, dtypes and gradients are right."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_linspace_of_tensors_is_numpys(name: str, num: int) -> None:
     for y in runs:
         assert y.dtype == wanted.dtype
         assert y.shape == wanted.shape
-        # For a step of zero NumPy divides first, and the last bit may differ.
+        # If a step is zero, NumPy divides before it multiplies, so the last bit may differ.
         np.testing.assert_allclose(y, wanted, rtol=4e-16 if name == "matrix and row" else 0)
 
 

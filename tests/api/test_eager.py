@@ -1,4 +1,4 @@
-"""Eager tensors: values and gradients equal those of traces for every op, and typical uses."""
+"""Eager tensors have the values and gradients of traced programs, for every op and in typical code."""
 
 import copy
 import gc

@@ -1,4 +1,4 @@
-"""Custom rules, stopped gradients and checkpoints on the tape, compared with traces."""
+"""Custom rules, stopped gradients and checkpoints have the same derivatives on eager tensors as in traces."""
 
 import gc
 import weakref
@@ -17,7 +17,7 @@ X = np.array([0.5, -1.0, 2.0])
 
 @tnf.custom_jvp
 def cube(x: Any) -> Any:
-    """Return x^3 with the wrong tangent 5 x^2, which only this rule gives."""
+    """Return x^3. The custom rule has the wrong tangent 5 x^2, so that a test can see whether it was used."""
     return x * x * x
 
 

@@ -1,4 +1,4 @@
-"""`==` on public objects returns True, False or a tensor for any other operand, and never raises."""
+"""`==` between a public object and anything else returns True, False or a tensor, and never raises."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Hostile:
     def __eq__(self, other: object) -> bool:
         raise RuntimeError("==")
 
-    __hash__ = None  # type: ignore[assignment]  # because it is compared, not kept
+    __hash__ = None  # type: ignore[assignment]  # because it is only compared
 
 
 class HostileDType:
-    """Object with a broken dtype attribute, which NumPy reads."""
+    """Object whose attribute `dtype`, which NumPy reads, raises an error."""
 
     @property
     def dtype(self) -> Any:
@@ -61,7 +61,7 @@ def test_a_dtype_equals_numpys_names_for_it() -> None:
             assert dtype in [other]
             assert all((one == other) is (one is dtype) for one in tnf.DType)
         assert hash(dtype) == hash(dtype.dtype)
-    assert {np.dtype("f4"): 1}[tnf.float32] == 1  # type: ignore[index]  # because they hash alike
+    assert {np.dtype("f4"): 1}[tnf.float32] == 1  # type: ignore[index]  # their hashes are equal
 
 
 def test_a_dtype_compares_before_a_hostile_object_does() -> None:

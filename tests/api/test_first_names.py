@@ -1,4 +1,4 @@
-"""Names beyond NumPy's tables: data-dependent sizes, `r_` and `c_`, preserved signatures."""
+"""Functions with data-dependent sizes, `r_` and `c_`, and the signatures of transformed functions."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_imaginary_parts_of_a_trace_decide_nothing() -> None:
 
 
 def user_function(x: Any, scale: float = 2.0) -> Any:
-    """Stand in for a user's function."""
+    """Return x times scale, as a function that a user has written."""
     return x * scale
 
 

@@ -1,4 +1,4 @@
-"""Solutions of equations: values and derivatives against closed forms, NumPy, JAX and differences."""
+"""Solutions of equations: values and derivatives equal closed forms, NumPy's, JAX's and finite differences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ B = np.array([1.0, 2.0, -0.5])
 
 
 def conjugate_gradients(n: Any, lax: Any) -> Callable[..., Any]:
-    """Solve by conjugate gradients, a loop without reverse mode."""
+    """Return a solver by conjugate gradients, whose while loop has no derivative in reverse mode."""
 
     def solve(matvec: Any, b: Any) -> Any:
         def turn(state: Any) -> Any:
@@ -39,7 +39,7 @@ def conjugate_gradients(n: Any, lax: Any) -> Callable[..., Any]:
 
 
 def newton(n: Any, f: Any) -> Callable[..., Any]:
-    """Find a root by Newton's method, from a guess above the root."""
+    """Return a root finder by Newton's method, which converges from a guess above the root."""
 
     def solve(g: Any, guess: Any) -> Any:
         def step(state: Any) -> Any:
@@ -83,7 +83,7 @@ def square_root(a: Any) -> Any:
 
 
 def curved(n: Any, solution: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a loss that is nonlinear in the solution."""
+    """Return a loss that depends nonlinearly on the solution."""
     return lambda a, b: n.sum(n.sin(solution(a, b)) * n.exp(b))
 
 
@@ -160,7 +160,8 @@ def test_vectors_may_be_trees() -> None:
             return {"a": s * v["a"] + v["c"][0], "c": [3.0 * v["c"][0] - v["a"]]}
 
         def solve(matvec: Any, b: Any) -> Any:
-            # Solve the 2 by 2 system by Cramer's rule; `matvec` of unit vectors yields the matrix.
+            # Applied to unit vectors, `matvec` returns the columns of the 2 by 2 matrix. Cramer's rule then solves
+            # the system.
             one = matvec({"a": 1.0, "c": [0.0]})
             two = matvec({"a": 0.0, "c": [1.0]})
             det = one["a"] * two["c"][0] - two["a"] * one["c"][0]
@@ -222,7 +223,7 @@ def test_the_initial_guess_has_no_derivative() -> None:
 
 
 def implicit_number(n: Any, f: Any, lax: Any) -> Callable[..., Any]:
-    """Solve x + tanh(a x) / 4 = b."""
+    """Return the solution x of x + tanh(a x) / 4 = b, as a function of a and b."""
 
     def solution(a: Any, b: Any) -> Any:
         return lax.custom_root(
@@ -478,7 +479,7 @@ def test_reverse_mode_asks_for_transpose_solve() -> None:
 
 
 def test_a_loop_for_the_tangent_is_transposed() -> None:
-    """The tangent dx = inv(M) db is computed by a linear solve, whose transpose gives the gradient."""
+    """The tangent is computed by a linear solve; the gradient uses the transpose of this solve."""
 
     def fn(b: Any) -> Any:
         return tnf.custom_root(
@@ -526,7 +527,7 @@ def test_what_is_no_unknown_or_no_function_is_refused() -> None:
     with pytest.raises(
         errors.InvalidConfigError, match="tangent_solve must be a function, got None"
     ):
-        tnf.custom_root(lambda x: x, 3.0, solve, None)  # pyright: ignore[reportArgumentType]  # because it is refused
+        tnf.custom_root(lambda x: x, 3.0, solve, None)  # pyright: ignore[reportArgumentType]  # because it raises
     with pytest.raises(
         errors.InvalidConfigError, match="max_steps must be an integer from 1, got 0"
     ):

@@ -1,4 +1,4 @@
-"""Derivatives of the surface, real and complex, to second order."""
+"""Derivatives of public functions are right to second order, for real and complex numbers."""
 
 from __future__ import annotations
 

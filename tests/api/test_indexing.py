@@ -1,4 +1,4 @@
-"""Reading and writing by index, beside NumPy: at once, traced and eager, with gradients."""
+"""Reading and writing by index equals NumPy on arrays, in traces and on eager tensors, and has right gradients."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ EVERY = {**STATIC, **MASKS}
 
 
 def count(y: Any) -> Any:
-    """Return distinct numbers in the shape of y, so that positions can be told apart."""
+    """Return an array in the shape of y with a different number in every element, so that tests can tell them apart."""
     return 100.0 + np.arange(y.size).reshape(y.shape)
 
 
@@ -111,7 +111,7 @@ def test_rank_0_masks(mask: bool) -> None:
 def test_masks_that_do_not_fit() -> None:
     indices: list[Any] = [
         np.array([True, False]),
-        (..., np.array([True, False, True])),  # a mask of the first axis's extent
+        (..., np.array([True, False, True])),  # a mask as long as the first axis
         (..., MASK),
         (0, ..., None, np.array([True, False])),
     ]
@@ -299,7 +299,7 @@ def test_the_next_number(dtype: str) -> None:
         wanted = np.nextafter(x, y)
     program = tnf.compile(tnf.nextafter, x, y)
     for found in (tnf.nextafter(x, y), XLA.run(program, x, y)):
-        # For two zeros of float16, NumPy returns the first one instead of the second.
+        # If both arguments are zeros of float16, NumPy returns the first one, not the second one as for other dtypes.
         alike = np.isnan(wanted) if dtype != "float16" else np.isnan(wanted) | (x == 0) & (y == 0)
         is_same = (found.view(bits) == wanted.view(bits)) | alike
         assert (np.isnan(found) == np.isnan(wanted)).all()
@@ -307,7 +307,7 @@ def test_the_next_number(dtype: str) -> None:
 
 
 def test_clipped_positions_of_every_integer_type() -> None:
-    """Include indices beyond the range of every signed type."""
+    """Clipping is right for indices of every integer dtype, even of uint64 beyond the range of int64."""
     x = np.arange(300.0)
     for dtype in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"):
         indices = np.array([np.iinfo(dtype).max, 3, np.iinfo(dtype).min], dtype)

@@ -1,4 +1,4 @@
-"""`jit`: keyword and static arguments, methods, names, equality of static arguments, and errors."""
+"""`jit` handles keyword and static arguments, methods, names, equality of static arguments, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear maps that are loops or conditionals; their counters and predicates need not be linear."""
+"""Linear maps may be loops or conditionals; only their linear carries are transposed, not counters and predicates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def counter(x: Any, w: Any) -> Any:
 
 
 def constant_carry(x: Any, w: Any) -> Any:
-    """Scan with a carry that depends on no carry and differs in the first iteration."""
+    """Scan with an integer carry that is 0 in the first iteration and 3 in all later iterations."""
 
     def body(carry: Any, row: Any) -> Any:
         i, y = carry
@@ -51,7 +51,7 @@ def float_counter(x: Any, w: Any) -> Any:
 
 
 def carries_of_each_other(x: Any, w: Any) -> Any:
-    """Scan with a counter that is the sum of another counter; the stacked slices are linear results, too."""
+    """Scan with two counters, one of which adds up the other; the stacked slices are linear results, too."""
 
     def body(carry: Any, row: Any) -> Any:
         i, j, y = carry
@@ -95,7 +95,7 @@ def matrix_of(fn: Map, w: Any) -> Any:
 
 @pytest.mark.parametrize("fn", [*MAPS, while_counted])
 def test_tangents_that_are_loops_are_transposed(fn: Map) -> None:
-    """A tangent written by the user is transposed as it is."""
+    """A tangent that a user's rule computes by a loop can be transposed."""
 
     @tnf.custom_jvp
     def value(x: Any) -> Any:
@@ -118,7 +118,7 @@ def test_tangents_that_are_loops_are_transposed(fn: Map) -> None:
 
 @pytest.mark.parametrize("fn", MAPS)
 def test_systems_of_loops(fn: Map) -> None:
-    """Solve systems whose matvec is a loop; the gradient transposes it without evaluating its linear carries."""
+    """The gradient of a linear solve transposes its matvec, a loop, without evaluating the loop's linear carries."""
 
     def loss(b: Any, w: Any) -> Any:
         direct = lambda matvec, b: tnf.linalg.solve(tnf.jacfwd(matvec)(b), b)
@@ -138,7 +138,7 @@ def test_systems_of_loops(fn: Map) -> None:
 
 
 def test_a_rule_inside_a_counting_loop_is_refused() -> None:
-    """Reducing the loop to its linear carry would drop the custom rule."""
+    """A linear loop is reduced to its linear carry. A custom rule in the body would be lost, so it raises an error."""
 
     @tnf.custom_jvp
     def doubled(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""NumPy's functions on tensors: each argument gives the result of NumPy on arrays."""
+"""NumPy's functions, called on tensors, have the results that NumPy has on arrays, for each argument."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ ORDER = np.argsort(W)
 
 
 class Call:
-    """Arguments of one call; arrays become tensors, except inside `Static`."""
+    """Arguments of one call; arrays among them become tensors, except inside `Static`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.args, self.kwargs = args, kwargs
 
 
 class Static:
-    """An array that determines a shape."""
+    """An array that determines a shape, so that it cannot become a tensor."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -89,7 +89,7 @@ FFTN = [
 ]  # fmt: skip
 
 DOWN = [Call(V, descending=True)] if "descending" in inspect.signature(np.sort).parameters else []
-"""Calls with `descending=True`, which NumPy accepts since 2.5; NaN is last, unlike in a reversed sort."""
+"""Calls with `descending=True`, which NumPy accepts since version 2.5. NaN sorts last, even in descending order."""
 CALLS: dict[Any, list[Call]] = {
     **each(np.sum, np.prod, calls=SUMMED),
     **each(np.max, np.amax, np.min, np.amin, calls=EXTREME),
@@ -284,7 +284,7 @@ CALLS |= {
         Call(K[:, :3], K[:, 1:]),
     ],
     np.rollaxis: [Call(T, 2), Call(T, 0, 3), Call(T, 0, 2), Call(T, axis=-1, start=1), Call(T, 1, -1)],
-    # Partition three elements around the middle one: then the result is unique.
+    # Partition only three elements, around the middle one: then only one result is right.
     **each(np.partition, np.argpartition, calls=[Call(M[:, :3], 1), Call(M, 1, 0), Call(V[:3], 1, None), Call(K[:3, 0] + [0, 20, 40], kth=-2, axis=0, kind="introselect")]),
     np.argwhere: [Call(K), Call(MASK), Call(V[0]), Call(np.zeros(()))], np.flatnonzero: [Call(K), Call(MASK)],
     np.nanmedian: [Call(GAPS), Call(GAPS, 0), Call(T, (0, 2)), Call(K, 1), Call(GAPS, 1, None, False, True), Call(GAPS.astype("f4"), axis=1, keepdims=True)],
@@ -408,13 +408,13 @@ OF_ELEMENTS = {
     np.unique_inverse,
     np.unique_values,
 }
-"""Functions without a traced form, because the shape of the result depends on elements."""
+"""Functions that cannot be traced, because the shape of the result depends on the values of elements."""
 UNORDERED = {np.unique_all, np.unique_counts, np.unique_inverse, np.unique_values}
-"""Functions whose order NumPy does not specify."""
+"""Functions for which NumPy does not specify the order of the result, so tests sort it."""
 
 
 def with_tensors(function: Any, call: Call, tensor: Callable[[Any], Any]) -> Any:
-    """Return the call with each array replaced, also inside lists."""
+    """Call a function with each array of the arguments replaced by `tensor(array)`, also in nested lists."""
 
     def replaced(entry: Any) -> Any:
         if isinstance(entry, Static):
@@ -428,7 +428,7 @@ def with_tensors(function: Any, call: Call, tensor: Callable[[Any], Any]) -> Any
 
 
 def traced(function: Any, call: Call) -> Any:
-    """Run a program of the call."""
+    """Compile the call as a program of its arrays, run the program, and return the result."""
     arrays: list[Any] = []
     with_tensors(lambda *args, **kwargs: None, call, lambda x: arrays.append(np.asarray(x)))
     known: list[Any] = []
@@ -449,7 +449,7 @@ def traced(function: Any, call: Call) -> Any:
 
 
 def agree(result: Any, wanted: Any) -> None:
-    """Compare structure, shapes, dtypes and values."""
+    """Check that a result equals NumPy's in structure, shapes, dtypes and values."""
     if isinstance(wanted, tuple | list) and not isinstance(wanted, np.ndarray):
         assert len(result) == len(wanted)
         for y, z in zip(result, wanted, strict=True):
@@ -476,7 +476,7 @@ CASES = [
 
 @pytest.mark.parametrize(("function", "call"), CASES)
 def test_a_function_gives_what_numpy_gives(function: Any, call: Call) -> None:
-    with warnings.catch_warnings(category=RuntimeWarning, action="ignore"):  # about slices of NaN
+    with warnings.catch_warnings(category=RuntimeWarning, action="ignore"):  # of all-NaN slices
         warnings.filterwarnings("ignore", "numpy.fix is deprecated")
         wanted = with_tensors(function, call, lambda x: x)
     concrete = with_tensors(FUNCTIONS[function], call, lambda x: x)
@@ -492,7 +492,7 @@ def test_a_function_gives_what_numpy_gives(function: Any, call: Call) -> None:
     if function is np.linalg.lstsq or (function is np.polyfit and len(wanted) == 5):
         wanted = (*wanted[:2], np.int64(wanted[2]), *wanted[3:])
     if function is np.linalg.eigh:
-        # The sign of a vector is arbitrary.
+        # The sign of an eigenvector is arbitrary.
         for w, v in (concrete, eager, traced(function, call)):
             agree(w, wanted[0])
             agree(abs(v), abs(wanted[1]))
@@ -507,7 +507,7 @@ def test_a_function_gives_what_numpy_gives(function: Any, call: Call) -> None:
 
 
 REFUSED_BY_NAME = {"out", "order", "subok", "kwargs", "overwrite_input"}
-"""Parameters of NumPy's functions that have no meaning for tensors, or no effect on values."""
+"""Parameters of NumPy's functions that are errors or without effect on tensors."""
 
 
 def test_every_function_and_every_parameter_is_called() -> None:
@@ -524,7 +524,7 @@ def test_every_function_and_every_parameter_is_called() -> None:
 
 
 OTHER_DEFAULTS = {
-    ("sort", "stable"), ("argsort", "stable"),  # as in the standard
+    ("sort", "stable"), ("argsort", "stable"),  # as in the Array API standard
     ("einsum", "optimize"), ("expand_dims", "axis"),
 }  # fmt: skip
 
@@ -743,7 +743,7 @@ def test_a_ufunc_gives_what_numpy_gives(ufunc: Any, dtype: str) -> None:
                 else:
                     result = tnf.compile(lambda *xs: ufunc(*xs), *operands).run(*operands)
             except errors.TenferroError:
-                # tenferro may reject a kind that NumPy accepts; these are all such cases.
+                # tenferro rejects some kinds of dtypes that NumPy accepts; REFUSED_KINDS has all of them.
                 assert (ufunc.__name__, x.dtype.kind) in REFUSED_KINDS
                 continue
             parts = (wanted, result) if ufunc.nout > 1 else ((wanted,), (result,))
@@ -825,7 +825,7 @@ def test_gradients_pass_through_numpys_functions() -> None:
 
 
 def test_columns_of_one_observation_are_variables() -> None:
-    # Before its last release NumPy did not transpose a single row for rowvar=False.
+    # Older releases of NumPy do not transpose a single row if rowvar=False, so NumPy's results cannot be compared.
     for function in (tnf.cov, tnf.corrcoef):
         result = function(M[:1], rowvar=False)
         assert result.shape == (4, 4)
@@ -833,7 +833,7 @@ def test_columns_of_one_observation_are_variables() -> None:
 
 
 def floats_of_every_size(dtype: str, count: int = 400) -> np.ndarray:
-    """Return random bits, and the numbers at which functions change their algorithm."""
+    """Return floats with random bits, and numbers at which functions may switch to another algorithm."""
     kind = np.dtype(dtype)
     bits = np.random.default_rng(1).integers(0, 256, count * kind.itemsize, "u1").view(kind)
     limits = np.finfo(kind)
@@ -854,7 +854,7 @@ def floats_of_every_size(dtype: str, count: int = 400) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 def test_quotients_of_floats_are_numpys(dtype: str) -> None:
-    """Include quotients whose remainder with the divisor's sign would overflow."""
+    """Quotients equal NumPy's, even if adding the divisor to a remainder of the wrong sign would overflow."""
     x = floats_of_every_size(dtype)
     near = np.array([1.0, -2.0, 3.0, -5.0, 1e3], dtype)
     with np.errstate(all="ignore"):
@@ -871,7 +871,7 @@ def test_quotients_of_floats_are_numpys(dtype: str) -> None:
 
 @pytest.mark.parametrize("signed", ["i8", "i1"])
 def test_integers_of_both_signs_are_compared_exactly(signed: str) -> None:
-    """Their common dtype is float64, which cannot represent them."""
+    """The common dtype of signed integers and uint64 is float64, which cannot represent all of them."""
     limits = np.iinfo(signed)
     x = np.array(
         [limits.min, -1, 0, 1, limits.max - 1, limits.max, min(2**53 + 1, limits.max)], signed
@@ -964,7 +964,7 @@ IN_ONE_ROUNDING: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("dtype", [tnf.float16, tnf.bfloat16])
 @pytest.mark.parametrize("name", IN_ONE_ROUNDING)
 def test_half_precision_is_rounded_once(name: str, dtype: tnf.DType) -> None:
-    """Steps in between neither overflow nor lose digits."""
+    """Intermediate results neither overflow nor lose digits, as they would in half precision."""
     bits = np.random.default_rng(0).integers(0, 2**16, (2, 2000), "u2").view("f2")
     finite = bits[:, np.isfinite(bits).all(0)]
     x, y = np.concatenate([finite, [[300, 60000, -60000, 0], [300, 60000, 0, 0]]], 1).astype(
@@ -979,7 +979,7 @@ def test_half_precision_is_rounded_once(name: str, dtype: tnf.DType) -> None:
             values, wanted = np.asarray(result).astype("f8"), rounded.astype("f8")
             np.testing.assert_array_equal(np.isnan(values), np.isnan(wanted))
             digit = {tnf.float16: 2.0**-10, tnf.bfloat16: 2.0**-7}[dtype]
-            # After cancellation the error is that of float32.
+            # Where terms cancel, the error is that of float32, in which the function is computed.
             np.testing.assert_allclose(values, wanted, rtol=4 * digit, atol=4e-6)
 
 

@@ -1,4 +1,4 @@
-"""Gradients of NumPy's functions: against central differences of NumPy, and by hand at special points."""
+"""Gradients of NumPy's functions equal central differences of NumPy, and known values at special points."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ CASES: dict[str, tuple[Callable[[Any, Any], Any], np.ndarray]] = {
 
 
 def differences(function: Callable[[np.ndarray], float], x: np.ndarray) -> np.ndarray:
-    """Return the gradient by central differences, with errors of about 1e-9."""
+    """Return the gradient by central differences; their errors are about 1e-9."""
     step, gradient = 1e-5, np.zeros_like(x)
     for i in np.ndindex(x.shape):
         change = np.zeros_like(x)
@@ -150,7 +150,7 @@ def test_nan_has_no_part_in_gradients(function: Any, wanted: list[float]) -> Non
 
 
 def test_equal_elements_share_the_gradient_of_order_statistics() -> None:
-    """The gradients of equal elements sum to 1, however they share it; other elements have gradient 0."""
+    """The gradients of equal elements add up to 1, in whatever proportions; the gradients of other elements are 0."""
     x = np.array([2.0, 1.0, 2.0, 5.0, 2.0])
     for function in (tnf.median, lambda x: tnf.percentile(x, 50), lambda x: tnf.quantile(x, 0.6)):
         gradient = tnf.grad(function)(x)
@@ -177,7 +177,7 @@ def test_numbers_whose_powers_of_two_overflow() -> None:
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 def test_powers_of_two_of_every_size(dtype: str) -> None:
-    """The product is rounded once, also to a subnormal number, and its derivative is not NaN."""
+    """The product is rounded once, even to a subnormal number, and its derivative is not NaN."""
     kind = np.finfo(dtype)
     bits = (
         np.random.default_rng(0).integers(0, 256, 200 * np.dtype(dtype).itemsize, "u1").view(dtype)
@@ -218,7 +218,7 @@ def test_counts_in_a_trace_have_a_length() -> None:
 
 
 def test_interpolation_at_steps_and_beside_infinities() -> None:
-    """At a given point the interpolant is the value there, even beside an infinity, and every gradient is finite."""
+    """At a sample point the interpolant equals the sample, even beside an infinite sample, and gradients are finite."""
     inf = np.inf
     points: list[tuple[list[float], list[float]]] = [
         ([0, 0, 1, 1], [1, 2, 3, 4]), ([0, 1, 2], [1, 2, inf]), ([0, 1, 2], [inf, 2, 1]), ([0, 1, 2], [1, inf, inf]),

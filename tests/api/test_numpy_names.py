@@ -1,4 +1,4 @@
-"""Names of NumPy and `jax.numpy`: each exists here, or has a counterpart or a reason; equal calls give equal values."""
+"""Every name of NumPy and `jax.numpy` exists in tenferro, has a counterpart, or has a reason for its absence."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NAMESPACES: dict[str, tuple[Any, list[Any]]] = {
     "tnf.signal": (tnf.signal, [jax.scipy.signal]),
     "tnf.linalg": (tnf.linalg, [np.linalg, jnp.linalg, jax.scipy.linalg, scipy.linalg]),
 }
-"""Modules whose names exist in a namespace of tenferro, or have a counterpart or a reason there."""
+"""For each namespace of tenferro, the modules whose names must exist there, have a counterpart, or have a reason."""
 
 
 @pytest.mark.parametrize("shown", NAMESPACES)
@@ -52,7 +52,7 @@ def test_every_name_is_here_or_has_a_reason(shown: str) -> None:
     here, modules = NAMESPACES[shown]
     known = {*dir(here), *COUNTERPARTS.get(shown, ())}
     names = {name for module in modules for name in public(module)} - known
-    # Names that only an older release has are deprecated and absent from the newest.
+    # The remaining names are deprecated: only older releases of NumPy have them.
     assert {name for name in names if reason_of_absence(shown, name) is None} <= {
         "fix",
         "in1d",

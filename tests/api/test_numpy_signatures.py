@@ -1,4 +1,4 @@
-"""Calls by NumPy's signatures; arguments without a meaning are an error that names them."""
+"""Functions accept NumPy's arguments under NumPy's names; unsupported arguments raise errors that name them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ V, M = R.normal(size=4), R.normal(size=(3, 4))
 
 NAMESPACES = {"": (np, tnf), "linalg.": (np.linalg, tnf.linalg), "fft.": (np.fft, tnf.fft)}
 NOT_NUMPYS = {"load": "reads programs, not arrays", "save": "writes programs, not arrays"}
-"""Names that mean different functions in both libraries."""
+"""Names that belong to different functions in NumPy and in tenferro."""
 
 CREATED: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "arange": [((3,), {}), ((1, 7, 2), {}), ((1,), {"stop": 7, "step": 2}), ((2.5,), {"dtype": "int32", "device": "cpu"})],
@@ -43,11 +43,11 @@ CREATED: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "fill_diagonal": [], "place": [], "put": [], "put_along_axis": [], "roots": [],
     "einsum_path": [], "empty": [], "isdtype": [], "linalg.eig": [], "linalg.eigvals": [],
 }  # fmt: skip
-"""Functions that NumPy does not dispatch to tensors: creation, and results without one value or dtype."""
+"""Functions that NumPy cannot dispatch to tensors: those that create arrays, or have no comparable result."""
 
 
 def common() -> dict[str, tuple[Any, Any]]:
-    """Return every function that both have, by name."""
+    """Return every function that NumPy and tenferro have, by name."""
     return {
         prefix + name: (getattr(theirs, name), getattr(ours, name))
         for prefix, (theirs, ours) in NAMESPACES.items()

@@ -1,4 +1,4 @@
-"""`odeint`: solutions in closed form and those of SciPy and JAX, and derivatives against central differences."""
+"""`odeint`: solutions equal closed forms, SciPy's and JAX's; derivatives equal central differences."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_solutions_on_both_peers(method: str) -> None:
 
 @pytest.mark.parametrize(("name", "order", "dense"), [("dopri5", 6, 5), ("rodas4", 5, 4)])
 def test_orders_of_a_step(name: str, order: int, dense: int) -> None:
-    """Halving a step divides the errors of its end and of its interpolant by powers of 2."""
+    """Halving the step divides the error of its end by 2^order, and that of its interpolant by 2^dense."""
 
     def slope(y: Any, t: Any) -> Any:
         return tnf.stack([y[1] * t, -y[0] * y[0] + t * t])
@@ -90,7 +90,7 @@ def test_orders_of_a_step(name: str, order: int, dense: int) -> None:
 
 
 def test_a_stiff_equation() -> None:
-    """Solve Robertson's reactions, for which the explicit method needs millions of steps."""
+    """Robertson's reactions are stiff: an explicit method needs millions of steps, and an implicit one few."""
 
     def parts(y: Any) -> list[Any]:
         a, b, c = 0.04 * y[0], 1e4 * y[1] * y[2], 3e7 * y[1] * y[1]
@@ -107,7 +107,7 @@ def test_a_stiff_equation() -> None:
     start = np.array([1.0, 0.0, 0.0])
     result = tnf.odeint(rates, start, times, method="rodas4", **options)
     np.testing.assert_allclose(result, expected, rtol=2e-6, atol=1e-12)
-    # The explicit method reaches the first times, and reports where it failed.
+    # The explicit method reaches the first times. Later states are NaN, because it exceeds the number of steps.
     explicit = np.asarray(tnf.odeint(rates, start, times, **options))
     np.testing.assert_allclose(explicit[:2], expected[:2], rtol=2e-6)
     assert np.isnan(explicit[2:]).all()
@@ -118,7 +118,7 @@ def test_derivatives_in_all_arguments(way: dict[str, Any]) -> None:
     weights = np.array([0.5, -1.0, 2.0, 1.5])
 
     def loss(start: Any, times: Any, length: Any, a: Any) -> Any:
-        # The right-hand side closes over `length`, and receives `push` as an argument.
+        # The right-hand side reads `length` from the enclosing function, and receives `push` as an argument.
         moved = tnf.odeint(
             lambda y, t, push: pendulum(y, t, length, push), start, times, {"a": a}, **way
         )
@@ -155,7 +155,7 @@ def test_second_derivatives_and_modes() -> None:
 
 
 def test_complex_states_and_batches() -> None:
-    """A complex rate rotates the state; float32 is kept; a batch of rates gives a batch of solutions."""
+    """A complex rate rotates the state; float32 states remain float32; a batch of rates has a batch of solutions."""
     rates = np.array([0.5, 1.0], np.float32)
 
     def turned(rate: Any) -> Any:
@@ -173,7 +173,7 @@ def test_complex_states_and_batches() -> None:
 
 @pytest.mark.parametrize("method", ode.METHODS)
 def test_events(method: str) -> None:
-    """The time of a fall is sqrt(2 h / g) and its speed sqrt(2 h g), with derivatives to second order."""
+    """A body falls from the height h for the time sqrt(2 h / g), and lands at the speed sqrt(2 h g)."""
 
     def landing(height: Any, event: Any = lambda y, t, g: y[0]) -> Any:
         return tnf.odeint(
@@ -194,7 +194,7 @@ def test_events(method: str) -> None:
     np.testing.assert_allclose(second, [1 / 12, -1 / 192], rtol=1e-5)
     elsewhere = tnf.jit(lambda h: landing(h)[0], executor=XlaExecutor())
     np.testing.assert_allclose(elsewhere(8.0), 4 / 3, rtol=1e-7)
-    # A zero at the start is no event, and the time of an event that does not occur is NaN.
+    # If the event function is zero at the start, that is no event. The time of an event that does not occur is NaN.
     np.testing.assert_allclose(landing(8.0, lambda y, t, g: t * (t - 1.0))[0], 1.0, atol=1e-7)
     never = tnf.odeint(
         lambda y, t: -y, 1.0, np.array([0.0, 1.0]), event=lambda y, t: y, method=method
@@ -213,7 +213,7 @@ def test_times_that_do_not_increase() -> None:
 
 
 def test_no_solution_is_nan() -> None:
-    """A solution that ends in a pole becomes NaN, and a NaN slope does, too."""
+    """States beyond a pole of the solution are NaN, and so are states after a slope that is NaN."""
     times = np.array([0.0, 0.5, 2.0])
     result = tnf.odeint(lambda y, t: y * y, 1.0, times)
     np.testing.assert_allclose(result[:2], [1, 2], rtol=1e-6)
@@ -222,7 +222,7 @@ def test_no_solution_is_nan() -> None:
 
 
 def test_rejected_steps_outside_of_the_domain() -> None:
-    """By Torricelli's law y = (1 - r t / 2)^2, and the root is NaN in steps that are too long."""
+    """The level by Torricelli's law is y = (1 - r t / 2)^2. In too long a step y is negative, and its root NaN."""
 
     def level(rate: Any) -> Any:
         return tnf.odeint(

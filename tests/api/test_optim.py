@@ -1,4 +1,4 @@
-"""Optimisers take the steps of optax: on arrays, compiled natively, on eager tensors, and through PJRT."""
+"""Optimisers take the same steps as optax's: on arrays, compiled natively, on eager tensors, and through PJRT."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def params_of(dtype: str) -> dict[str, Any]:
 
 
 def grads_of(dtype: str) -> list[dict[str, Any]]:
-    """Return one tree per step, with some zero and some large elements."""
+    """Return a tree of gradients for each step; some elements are zero, and some are large."""
     rng = np.random.default_rng(11)
     trees = []
     for _ in range(STEPS):
@@ -81,7 +81,7 @@ CASES: dict[str, Any] = {
 
 
 def descent(library: Any, optimizer: Any, dtype: str, params: Any = None) -> Any:
-    """Return the parameters and the state after all steps."""
+    """Take all steps with an optimiser of tenferro or optax; return the parameters and the state."""
     params = params_of(dtype) if params is None else params
     state = optimizer.init(params)
     for grads in grads_of(dtype):
@@ -103,7 +103,7 @@ def test_steps_are_those_of_optax(name: str, dtype: str) -> None:
     with jax.enable_x64(True):
         expected = descent(optax, CASES[name](optax), dtype)
     actual = descent(optim, CASES[name](optim), dtype)
-    # For an int32 count optax computes schedules in float32.
+    # optax computes a schedule in float32, because its step count has the dtype int32.
     is_scheduled = name in ("adamw, scheduled", "decay by steps")
     assert_close(actual, expected, 1e-5 if dtype == "float32" or is_scheduled else 1e-13)
 

@@ -1,4 +1,4 @@
-"""SciPy's minimisers on trees: known minima, one program, and parameters of every kind."""
+"""SciPy's minimisers accept trees of parameters of any kind, and reach known minima by one compiled program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`scan(parallel=True)`: linear recurrences, computed for all iterations at once through XLA."""
+"""`scan(parallel=True)` computes all iterations of a linear recurrence at once through XLA, with equal results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ A, B = np.random.default_rng(0).uniform(0.5, 1.5, (2, 11, 3))
 
 
 def smoothed(rate: Any, a: Any, b: Any, *, reverse: bool = False, parallel: bool = True) -> Any:
-    """Update a counter, a level that depends on it, and a trend of the level, in separate tensors."""
+    """Scan with a counter, a level that depends on the counter, and a trend of the level, in separate tensors."""
 
     def body(carry: Any, x: Any) -> Any:
         a, b = x

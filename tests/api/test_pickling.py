@@ -1,4 +1,4 @@
-"""Pickled functions of functions: decorated ones by name, others by their construction."""
+"""Transformed functions can be pickled: decorated functions by their name, others by how they were made."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def tangent(primals: Any, tangents: Any) -> Any:
     return square(x), 7 * x_dot
 
 
-doubtful = tnf.custom_jvp(square)  # the name `square` is the undecorated function's
+doubtful = tnf.custom_jvp(square)  # its name `square` belongs to another function
 doubtful.defjvp(tangent)
 
 

@@ -1,4 +1,4 @@
-"""Surface functions with plans in an eager runtime: values, gradients and errors equal those without plans."""
+"""Functions that an eager runtime has planned have the same values, gradients and errors as without a plan."""
 
 from collections.abc import Callable
 from typing import Any

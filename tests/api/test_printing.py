@@ -1,4 +1,7 @@
-"""`debug_print`: each line once and in order, after every transform; an error or no output where nothing can print."""
+"""`debug_print` prints each line once and in order, after every transform.
+
+Where it cannot print, it raises or is silent.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,7 @@ def test_each_line_is_printed_once_and_in_order(
     name: str, f: Any, printed: list[str], capsys: Any
 ) -> None:
     transformed = TRANSFORMS[name](f)
-    for _ in range(3):  # because execution changes after the first run
+    for _ in range(3):  # later runs use another form of the program
         transformed(X)
         assert capsys.readouterr().out.splitlines() == printed
 
@@ -185,7 +188,7 @@ def test_the_peer_refuses_or_drops(tmp_path: Any, capsys: Any) -> None:
     assert silent.run(X)[0] == 8
     assert capsys.readouterr().out == ""
     with pytest.raises(errors.InvalidConfigError, match=r'"refuse" or "drop", got .no.'):
-        xla_peer.XlaExecutor(effects="no")  # pyright: ignore[reportArgumentType]  # because that is refused
+        xla_peer.XlaExecutor(effects="no")  # pyright: ignore[reportArgumentType]  # because it raises
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Trees: the results of jax.tree, dataclasses, registered classes, and error messages for different structures."""
+"""Tree functions have the results of jax.tree; dataclasses and registered classes; messages for unequal structures."""
 
 from __future__ import annotations
 
@@ -360,7 +360,10 @@ def test_classes_that_jax_knows_are_trees() -> None:
 
 
 def test_named_tuples_that_jax_flattens_in_its_own_way() -> None:
-    """Use a class like the states of `jax.example_libraries.optimizers`, which hold leaves beside a tree's structure."""
+    """States of `jax.example_libraries.optimizers` contain leaves and the structure of a tree.
+
+    Such a class works, too.
+    """
 
     class State(NamedTuple):
         packed: Any

@@ -1,4 +1,4 @@
-"""Trees in safetensors files, against the format's own library: files in both directions, and errors."""
+"""Trees saved in safetensors files are readable by the format's own library, and the reverse; and errors."""
 
 from __future__ import annotations
 

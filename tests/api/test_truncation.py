@@ -1,4 +1,4 @@
-"""Truncation to a rank that depends on data: by definition, against differences and the full decomposition."""
+"""Decompositions truncated to a rank that depends on data: their definition, and derivatives by differences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS = ["f8", "c16"]
 
 
 def matrix(values: Any, m: int = 6, n: int = 5, dtype: str = "f8") -> Any:
-    """Return a matrix with these singular values."""
+    """Return a random matrix with the given singular values."""
     generator = np.random.default_rng(len(values))
     left, right = (generator.normal(size=(size, len(values))) for size in (m, n))
     if dtype == "c16":
@@ -26,7 +26,7 @@ def matrix(values: Any, m: int = 6, n: int = 5, dtype: str = "f8") -> Any:
 
 
 def weighted(a: Any, **options: Any) -> Any:
-    """Return a real function of the product of the truncated factors, and of the values."""
+    """Return a real number that depends on the product of the truncated factors and on the singular values."""
     u, s, vh, _ = tnf.linalg.truncated_svd(a, max_rank=3, rtol=RTOL, **options)
     product = tnf.einsum("ik,kj->ij", u, vh)
     return tnf.sum(tnf.sin(tnf.real(product))) + tnf.sum(s**3)
@@ -40,13 +40,13 @@ def reconstruction(a: Any, **options: Any) -> Any:
 
 
 def slope(function: Any, a: Any, direction: Any, h: float = 1e-4) -> float:
-    """Return a central difference of fourth order."""
+    """Return the derivative of a function at `a` in a direction, by a central difference of fourth order."""
     near, far = ([float(function(a + k * s * direction)) for s in (h, -h)] for k in (1, 2))
     return (8 * (near[0] - near[1]) - (far[0] - far[1])) / (12 * h)
 
 
 def along(a: Any) -> Any:
-    """Return a direction that preserves the rank: A B + C A."""
+    """Return a direction A B + C A with random B and C, along which the rank of A does not change."""
     generator = np.random.default_rng(1)
     m, n = a.shape
     return a @ generator.normal(size=(n, n)) + generator.normal(size=(m, m)) @ a
@@ -168,7 +168,7 @@ def test_cut_and_pad_are_transposes() -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int8", "uint64"])
 def test_sizes_of_any_real_dtype(dtype: str) -> None:
-    """A fraction is rounded up, and a value that is no number of elements is an error."""
+    """A fractional size is rounded up; a size that cannot be a number of elements is an error."""
     x = np.arange(7.0)
     is_float = tnf.DType.of(dtype).is_float
     sizes = {0: 0, 3: 3, 100: 7}
@@ -191,7 +191,7 @@ def cut_rows(x: Any, sizes: Any, **options: Any) -> Any:
 def test_a_scan_stacks_rows_that_are_cut_to_one_length(options: Any) -> None:
     x = np.arange(12.0).reshape(3, 4)
     program = tnf.compile(lambda x, sizes: cut_rows(x, sizes, **options), x, np.full(3, 2))
-    for size in (2, 3, 0):  # interpreted, then as printed code
+    for size in (2, 3, 0):  # by the interpreter, then as printed Python code
         np.testing.assert_array_equal(program.run(x, np.full(3, size)), x[:, :size])
     none = tnf.compile(lambda x, n: tnf.scan(
         lambda c, row: (c, tnf.dynamic_truncate(row, n)), 0.0, x)[1], x[:0], np.array(2))  # fmt: skip
@@ -201,7 +201,7 @@ def test_a_scan_stacks_rows_that_are_cut_to_one_length(options: Any) -> None:
 def test_rows_of_a_scan_that_differ_in_length_are_an_error_that_says_where() -> None:
     x = np.arange(12.0).reshape(3, 4)
     program = tnf.compile(cut_rows, x, np.full(3, 2))
-    # A row of one element could be broadcast to any length.
+    # A row of one element is rejected, too, although it could be broadcast to any length.
     for sizes, other in (
         ([2, 2, 3], "f64[3] in iteration 2"),
         ([2, 1, 2], "f64[1] in iteration 1"),

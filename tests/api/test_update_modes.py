@@ -1,4 +1,4 @@
-"""`x.at[index]` with modes for out-of-bounds indices, and segment reductions, against `jax.numpy`."""
+"""`x.at[index]` with every mode for out-of-bounds indices, and segment reductions, equal `jax.numpy`."""
 
 from __future__ import annotations
 

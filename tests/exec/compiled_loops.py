@@ -1,4 +1,4 @@
-"""Functions of arrays in compiled loops."""
+"""Functions that run a function of arrays in a compiled loop and compare its results."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ ROUNDED_OTHERWISE = {
     "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Erf", "Erfc", "ErfInv", "Lgamma", "Digamma", "ReduceSum",
     "ReduceProd", "CumSum", "CumProd", "DotGeneral",
 }  # fmt: skip
-"""Ops whose results may differ from NumPy's by rounding."""
+"""Ops whose compiled results may differ from NumPy's by rounding."""
 ROUNDED_OTHERWISE_IF_COMPLEX = {"Multiply", "Divide", "Abs", "Sign"}
-"""Ops whose complex results may differ, because NumPy contracts products on some processors."""
+"""Ops whose complex results may differ by rounding, because NumPy fuses products and sums on some processors."""
 
 
 def has_numpys_bits(card: type, is_complex: bool) -> bool:
-    """Return whether an op's compiled results have NumPy's bits."""
+    """Tell whether an op's compiled results must have the same bits as NumPy's."""
     others = ROUNDED_OTHERWISE_IF_COMPLEX if is_complex else set[str]()
     return card.__name__ not in ROUNDED_OTHERWISE | others
 
@@ -41,8 +41,9 @@ def has_numpys_bits(card: type, is_complex: bool) -> bool:
 def run_as_written_and_optimised(
     executor: tnf.GraphExecutor, program: tnf.GraphProgram, *arrays: Any
 ) -> Any:
-    """Return the results of optimised code, after checking that code without LLVM's passes gives the same bits, except
-    for NaN.
+    """Run optimised compiled code; check that it gives the bits of the same code without LLVM's optimisation passes.
+
+    NaN may have other bits. The results of the optimised code are returned.
     """
 
     def parsed(module: Any, context: Any, _: bool) -> Any:
@@ -62,7 +63,7 @@ def run_as_written_and_optimised(
 
 
 def require_same_bits(y: Any, z: Any) -> None:
-    """Require equal bits, except for NaN."""
+    """Require equal dtypes, shapes and bits; NaN may have other bits."""
     is_nan = y != y
     assert (y.dtype, y.shape) == (z.dtype, z.shape)
     np.testing.assert_array_equal(is_nan, z != z)
@@ -70,7 +71,10 @@ def require_same_bits(y: Any, z: Any) -> None:
 
 
 def require_near(found: list[Any], wanted: list[Any], relative: float = 1e-12) -> None:
-    """Require equal types, equal integers, and floats within a multiple of rounding; infinities and NaN must match."""
+    """Require equal types, equal integers, and floats equal up to rounding.
+
+    Infinities and NaN must be at the same places.
+    """
     for y, z in zip(found, wanted, strict=True):
         assert (y.dtype, y.shape) == (z.dtype, z.shape)
         if y.dtype.kind in "biu":
@@ -91,7 +95,7 @@ def require_near(found: list[Any], wanted: list[Any], relative: float = 1e-12) -
 
 
 def in_a_loop(function: Callable[..., Any], *arrays: Any) -> list[Any]:
-    """Return the results of a compiled loop over the rows of arrays."""
+    """Apply a function to each row of the arrays in a compiled loop, and return the stacked results."""
     program = tnf.compile(
         lambda *xs: tnf.scan(lambda n, x: (n + 1, function(*x)), 0, xs)[1], *arrays
     )
@@ -103,7 +107,7 @@ def in_a_loop(function: Callable[..., Any], *arrays: Any) -> list[Any]:
 
 
 def in_two_iterations(f: Any, *arrays: Any) -> Any:
-    """Return the result of a function in a compiled loop of two iterations."""
+    """Apply a function in a compiled loop of two iterations with equal operands, and return its result."""
     stacked = [np.stack([x, x]) for x in arrays]
     executor = tnf.GraphExecutor("K", compiled=True)
     program = tnf.compile(lambda *xs: tnf.scan(lambda c, x: (c, f(*x)), 0.0, xs)[1], *stacked)

@@ -1,4 +1,4 @@
-"""Every module that is compiled in these tests is verified first."""
+"""Fixture that verifies every LLVM module before these tests compile it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pytest plugin that treats every array as large: groups, tiles, threads and planned memory everywhere.
+"""Pytest plugin that treats every array as large, so that small tests use groups, tiles, threads and planned memory.
 
 python -m pytest -p tests.exec.everything_large tests/ad tests/ops
 """

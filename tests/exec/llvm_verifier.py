@@ -1,4 +1,4 @@
-"""Verifier of LLVM modules as data: definitions, regions, basic blocks, dominance and types."""
+"""Verifier of LLVM modules before they are printed: definitions, regions, basic blocks, dominance and types."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ WIDENING, NARROWING = ("fpext", "sext", "zext"), ("fptrunc", "trunc")
 
 
 class InvalidError(Exception):
-    """Violation of a rule of LLVM by a module."""
+    """Error of a module that violates a rule of LLVM."""
 
 
 def lines_of(code: Code) -> list[str]:
-    """Return the text of the current function, without its entry."""
+    """Return the lines of the function that is being written, without its entry block."""
     return [str(x) for x in code.region]
 
 
@@ -37,10 +37,10 @@ def require(condition: bool, rule: str, where: object) -> None:
 
 
 def verify(module: Module) -> None:
-    """Raise unless every function of a module is valid.
+    """Check every function of a module.
 
     Raises:
-        InvalidError: the first rule that is broken.
+        InvalidError: a rule is violated; the message names the first violated rule.
     """
     functions = {**module.vector_functions, **module.functions}
     for function in functions.values():
@@ -51,7 +51,7 @@ def verify(module: Module) -> None:
 def verify_function(
     function: Function, functions: Mapping[str, Function | Declaration] | None = None
 ) -> None:
-    """Raise unless a function is valid."""
+    """Check one function: basic blocks, loops, definitions before use, and types."""
     blocks = blocks_of(function)
     require_closed_loops(function.instructions)
     definitions = {str(x): ("", -1, x.type) for x in function.parameters}
@@ -77,7 +77,7 @@ def verify_function(
 
 
 def require_closed_loops(instructions: Sequence[Instruction]) -> None:
-    """Require that values of a loop's body, up to its conditional branch back, are used only inside it."""
+    """Require that a value defined in a loop's body, before the conditional branch back, is not used after the loop."""
     starts = {x.labels[0]: number for number, x in enumerate(instructions) if x.opcode == "label"}
     for end, branch in enumerate(instructions):
         start = (
@@ -90,7 +90,7 @@ def require_closed_loops(instructions: Sequence[Instruction]) -> None:
 
 
 def blocks_of(function: Function) -> dict[str, list[Instruction]]:
-    """Return the basic blocks by label; each ends with its only terminator."""
+    """Return the basic blocks by label; require that each ends with a terminator and contains no other terminator."""
     blocks: dict[str, list[Instruction]] = {"%entry": []}
     label = "%entry"
     for x in function.instructions:
@@ -109,7 +109,7 @@ def blocks_of(function: Function) -> dict[str, list[Instruction]]:
 
 
 def dominators_of(blocks: Mapping[str, Sequence[Instruction]]) -> dict[str, set[str]]:
-    """Return the dominators of each block, including the block itself."""
+    """Return the dominators of each block, the block itself included."""
     before: dict[str, list[str]] = {label: [] for label in blocks}
     for label, block in blocks.items():
         for target in block[-1].labels:
@@ -142,7 +142,7 @@ def lanes(kind: str) -> int:
 def verify_types(
     x: Instruction, function: Function, functions: Mapping[str, Function | Declaration] | None
 ) -> None:
-    """Require the types that LLVM's language reference prescribes."""
+    """Require the operand and result types that LLVM's language reference prescribes for an instruction."""
     kinds = [y.type for y in x.operands]
     result = None if x.result is None else x.result.type
     first = kinds[0] if kinds else ""

@@ -1,4 +1,4 @@
-"""An array overlaps a set of address ranges exactly if NumPy finds an overlap with an array of the set."""
+"""An array counts as overlapping a set of address ranges exactly if NumPy finds an overlap with one of the arrays."""
 
 import numpy as np
 import pytest

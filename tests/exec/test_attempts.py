@@ -1,4 +1,4 @@
-"""Errors of optional optimisations: the step runs uncompiled, and no error reaches the user."""
+"""If an optional optimisation raises an error, the step runs without it, and the user sees no error."""
 
 from __future__ import annotations
 
@@ -37,33 +37,33 @@ A = np.array([[4.0, 1.0, 0.5], [2.0, 3.0, 0.1], [0.3, 0.2, 5.0]])
 
 
 def looped(x: Any) -> Any:
-    """Run a loop whose iterations depend on each other."""
+    """Run a loop in which each iteration needs the result of the preceding iteration."""
     return tnf.fori_loop(0, 50, lambda i, c: tnf.cumsum(tnf.sin(c)) * 0.5 + x, x)
 
 
 def unbounded(x: Any) -> Any:
-    """Run a while loop."""
+    """Run a while loop, whose number of iterations depends on data."""
     return tnf.while_loop(lambda c: tnf.sum(c) < 90.0, lambda c: tnf.cumsum(c) * 0.01 + c + 0.1, x)
 
 
 def in_strips(x: Any) -> Any:
-    """Run a scan whose elements do not depend on each other."""
+    """Run a scan in which each element of the carry depends only on itself."""
     return tnf.scan(lambda c, _: (c * 0.5 + x, None), x, None, length=20)[0]
 
 
 def fused(x: Any) -> Any:
-    """Run a fused group of large arrays."""
+    """Run a fused group of elementwise ops on large arrays."""
     return tnf.exp(x) * x + tnf.sin(x)
 
 
 def softmax(x: Any) -> Any:
-    """Run a fused group of rows."""
+    """Run a fused group with reductions along rows."""
     e = tnf.exp(x - tnf.max(x, axis=-1, keepdims=True))
     return e / tnf.sum(e, axis=-1, keepdims=True)
 
 
 def stepwise(x: Any) -> Any:
-    """Run steps on few elements: sums, products and linear algebra."""
+    """Run ops on few elements that are not fused: sums, products and linear algebra."""
     return tnf.linalg.solve(x + x.T, tnf.sum(x @ x, axis=0)) * 2.0 + 1.0
 
 
@@ -76,7 +76,7 @@ def convolved(x: Any) -> Any:
 
 
 class Place(NamedTuple):
-    """A function whose errors are caught, and a program that calls it."""
+    """A function of the compiler that a test makes raise, and a program that calls it."""
 
     owner: Any
     name: str
@@ -86,7 +86,7 @@ class Place(NamedTuple):
 
 
 ADDS_PRODUCTS = link.is_installed() and link.processor().has_fma
-"""Whether convolutions are compiled for this processor."""
+"""Whether convolutions are compiled for this processor, which needs fused multiply-adds."""
 PLACES = [
     Place(loop, "written_loop", looped, X),
     Place(loop, "written_loop", unbounded, X),
@@ -123,14 +123,14 @@ NAMES = [f"{place.name}-{place.function.__name__}" for place in PLACES]
 
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behave as in a user's process that has already shown the warning: failed attempts are counted, not raised."""
+    """Count failed attempts instead of raising, as in a user's process in which the warning has already been shown."""
     monkeypatch.setenv(FAILED_ATTEMPTS_VARIABLE, "")
     monkeypatch.setattr("tenferro.process_warnings._warned", {CompileWarning})
 
 
 @pytest.fixture(autouse=True)
 def small_copies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Transpose small results by compiled code, too."""
+    """Lower the threshold of transposing copies, so that small results are transposed by compiled code, too."""
     monkeypatch.setattr(copying, "MIN_TILED_BYTES", 0)
 
 
@@ -204,7 +204,7 @@ def test_remarks_say_what_failed(monkeypatch: Any) -> None:
 @extension_family("tenferro-tests", "refusing", version=1)
 @dataclass(frozen=True)
 class Refusing(ExtensionOp):
-    """y = x + 1; the runtime raises when the compiler asks for its routine."""
+    """y = x + 1; its runtime raises when the compiler asks for the compiled routine."""
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         return [(input_dtypes[0], input_shapes[0])]
@@ -214,7 +214,7 @@ class Refusing(ExtensionOp):
 
 
 class Runtime(HostReferenceRuntime):
-    """A runtime whose author made an error in one of the methods."""
+    """Runtime whose `compiled_routine` raises an error in its call number `fault`."""
 
     def __init__(self, fault: int | None = None) -> None:
         super().__init__(Refusing.family_id)
@@ -230,7 +230,7 @@ class Runtime(HostReferenceRuntime):
 
 @pytest.mark.usefixtures("counting")
 def test_exceptions_of_user_code_pass() -> None:
-    """Exceptions of a user's runtime propagate, and are not counted as failed attempts."""
+    """Errors of a user's runtime reach the user, and do not count as failed attempts."""
 
     def step(_: Any, x: Any) -> Any:
         return tnf.sin(tnf.cos(apply(Refusing(), tnf.sin(x))))
@@ -292,7 +292,7 @@ def test_one_warning_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.warns(CompileWarning, match="could not compile a loop, and interprets it"):
         fail()
-    fail()  # a second warning would be an error
+    fail()  # warns only once: a second warning would be an error
 
 
 def test_counts_of_what_was_compiled() -> None:

@@ -1,4 +1,4 @@
-"""Native convolutions against their definition, term by term, in every layout."""
+"""Native convolutions equal StableHLO's definition, computed term by term, in every layout."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tenferro.ops.contraction import Convolution
 
 
 def defined(op: Convolution, x: Any, w: Any) -> Any:
-    """Compute Y[n, o, p] as a sum over channels and elements of the kernel: StableHLO's definition for standard axes."""
+    """Compute a convolution by StableHLO's definition: each result is a sum over channels and elements of the kernel."""
     groups = max(op.feature_group_count, op.batch_group_count)
     sizes = w.shape[2:]
     dilated = np.zeros((*x.shape[:2], *[max(0, (n - 1) * d + 1) for n, d in zip(x.shape[2:], op.lhs_dilation, strict=True)]))  # fmt: skip
@@ -69,9 +69,9 @@ def any_case(random: Random) -> tuple[Convolution, Any, Any]:
     rhs = [1 if is_gradient else random.choice([1, 1, 2]) for _ in range(rank)]
     lhs = [random.choice([1, 2, 3]) if is_gradient or random.random() < 0.2 else 1 for _ in range(rank)]  # fmt: skip
     padding = [(random.choice([0, 0, 1, 2, -1]), random.choice([0, 0, 1, 2, -1])) for _ in range(rank)]  # fmt: skip
-    if random.random() < 0.2:  # a kernel as large as the padded input, as in gradients
+    if random.random() < 0.2:  # a kernel as large as the padded input: a gradient
         sizes = [max(1, n + low + high - random.choice([0, 1])) for n, (low, high) in zip(extents, padding, strict=True)]  # fmt: skip
-    # Negative padding may not remove more than the extent.
+    # Negative padding must not remove more elements than the axis has.
     padding = [(max(low, -n), max(high, -n)) if low + high + n >= 0 else (0, 0) for n, (low, high) in zip(extents, padding, strict=True)]  # fmt: skip
     axes = tuple(range(2, 2 + rank))
     op = Convolution(
@@ -89,13 +89,13 @@ def any_case(random: Random) -> tuple[Convolution, Any, Any]:
 
 
 def channels_last(x: Any) -> Any:
-    """Return the same array with contiguous channels."""
+    """Return an array with the same elements and shape whose channels (axis 1) are contiguous in memory."""
     return np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_random_convolutions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Vary the block size, the thresholds of each algorithm, the number of threads, and the old contents of memory."""
+    """Results are right for any block size, threshold, number of threads, and old contents of memory."""
     random = Random(seed)
     memory = Pool(1 << 24)
     shared = Resources(Workers(2), memory)
@@ -126,7 +126,7 @@ def test_random_convolutions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None
 def test_zeros_of_padding_and_holes_times_what_is_not_finite_are_nan(
     value: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Check each algorithm, native and compiled."""
+    """NaN and infinities reach the right results in each of the algorithms, native and compiled."""
     random, ways = Random(3), set[str]()
     for name in ("_write_phases", "scatter_products", "_write_groups"):
         monkeypatch.setattr(kernels, name, _noted(getattr(kernels, name), ways, name))
@@ -150,7 +150,7 @@ def test_zeros_of_padding_and_holes_times_what_is_not_finite_are_nan(
 
 
 def _noted(function: Any, ways: set[str], name: str) -> Any:
-    """Return the function with a record of its calls."""
+    """Return the function, changed to record its name in `ways` when it is called."""
 
     def noted(*args: Any) -> Any:
         ways.add(name)
@@ -163,7 +163,7 @@ def _noted(function: Any, ways: set[str], name: str) -> Any:
 def test_blocks_that_lie_in_the_padding(
     edges: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A block of outputs that reads only padding does not access the input."""
+    """A block of outputs for which the kernel reads only padding must not access the input."""
     monkeypatch.setattr(window_products, "BLOCK_BYTES", 1)
     monkeypatch.setattr(matrix_product, "MIN_BLOCK_EXTENT", 1)
     op, _, _ = any_case(Random(0))
@@ -195,7 +195,7 @@ LAYERS = {
 def test_layers_and_gradients_in_any_order_on_any_threads(
     name: str, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Results do not depend, to the bit, on the order of the result or the number of threads."""
+    """Results have the same bits for any layout of the result and any number of threads."""
     monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 1 << 12)
     monkeypatch.setattr(window_products, "BLOCK_BYTES", block)
     extents, filters, strides, groups = LAYERS[name]

@@ -1,4 +1,4 @@
-"""Copies to another layout: equal elements, and splitting among threads."""
+"""Copies to another layout keep all elements, and large copies are split among threads."""
 
 from collections.abc import Callable
 from typing import Any
@@ -59,7 +59,7 @@ def test_repeated_elements_and_gaps_are_copied() -> None:
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_large_arrays_are_copied_on_threads(order: str) -> None:
-    """Split copies among threads, including NumPy's copies between equal layouts."""
+    """Large copies are split among threads, even between equal layouts."""
     dense = Dense(order, Resources(Workers(2), Pool(0)))
     x = np.arange(1_600_000.0)
     for view in (
@@ -74,7 +74,7 @@ def test_large_arrays_are_copied_on_threads(order: str) -> None:
 
 
 class Parts(Workers):
-    """Workers that record the number of parts."""
+    """Workers that record into how many parts work may be split."""
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -86,7 +86,7 @@ class Parts(Workers):
 
 
 def turned(*shape: int) -> Any:
-    """Return a column-major array of this shape."""
+    """Return a column-major array of this shape, with undefined elements."""
     return np.empty(shape[::-1]).T
 
 
@@ -130,7 +130,7 @@ def test_short_common_runs_are_elements(
     assert np.array_equal(out, x)
     rows = Copy(np.empty((6, 4)), np.empty((6, 8))[:, :4])
     assert (rows.shape, rows.run) == ([6, 4], 32)
-    wide = np.zeros((*x.shape, 2))[..., 0]  # elements with gaps between them
+    wide = np.zeros((*x.shape, 2))[..., 0]  # the elements are not contiguous
     assert Copy(out, wide).run == 0
     assert Copy(wide, x).run == 0
 
@@ -146,7 +146,7 @@ def test_short_common_runs_are_elements(
     ],
 )  # fmt: skip
 def test_the_fastest_axis_has_the_smallest_stride(x: Any, axis: int) -> None:
-    """Ignore axes of stride 0; prefer the longest of several axes."""
+    """Axes of stride 0 do not count; among axes of equal stride, the longest is chosen."""
     assert fastest_axis(x) == axis
 
 
@@ -186,7 +186,7 @@ def test_how_few_layouts_are_copied_is_planned_once(monkeypatch: pytest.MonkeyPa
 
 
 class RecordingTransposer:
-    """Transposer whose functions copy nothing and record their calls."""
+    """Transposer whose functions copy nothing and record which rows they were called for."""
 
     def __init__(self) -> None:
         self.requests, self.done = 0, list[tuple[int, int]]()
@@ -197,7 +197,7 @@ class RecordingTransposer:
 
 
 def whole_lines(*shape: int, shift: int = 0) -> Any:
-    """Return an array that starts `shift` bytes after the start of a cache line."""
+    """Return an array of zeros whose memory begins `shift` bytes after the start of a cache line."""
     nbytes = 8 * int(np.prod(shape))
     memory = np.zeros(nbytes + 128, np.uint8)
     start = -memory.ctypes.data % 64 + shift

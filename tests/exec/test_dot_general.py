@@ -1,4 +1,4 @@
-"""DotGeneral against einsum, for groups of axes, layouts and dtypes."""
+"""DotGeneral equals einsum, for all kinds of axes, layouts and dtypes."""
 
 import random
 from typing import Any
@@ -19,7 +19,7 @@ KERNEL = DOT_GENERAL
 
 
 def laid_out(pick: random.Random, shape: list[int], dtype: str) -> np.ndarray:
-    """Return small integers in some layout, possibly reversed, broadcast, or with gaps."""
+    """Return an array of small integers in a random layout: permuted, and perhaps reversed, broadcast, or with gaps."""
     perm = pick.sample(range(len(shape)), len(shape))
     rng = np.random.default_rng(pick.randrange(1 << 30))
     x = rng.integers(-3, 4, [shape[p] for p in perm]).astype(dtype).transpose(np.argsort(perm))
@@ -140,7 +140,7 @@ def test_pieces_of_large_products_do_not_depend_on_threads(
 @pytest.mark.parametrize("shape", [(5, 3), (16, 7), (33, 20), (4, 1), (257, 2)])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_a_matrix_by_its_own_transpose(shape: tuple[int, int], axis: int, dtype: str) -> None:
-    """The result does not depend on the number of threads."""
+    """The product of a matrix with its own transpose has the same bits for any number of threads."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=shape).astype(dtype)
     whole = rng.integers(-9, 9, shape).astype(dtype)
@@ -190,7 +190,7 @@ def test_a_program_may_be_run_on_arrays_of_many_layouts() -> None:
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
 @pytest.mark.parametrize("terms", [255, 256, 257, 259, 515, 1023, 1041, 4099])
 def test_products_of_narrow_integers_are_exact(dtype: str, terms: int) -> None:
-    """Use large numbers with odd sums, for which the first missing bit of a float shows."""
+    """Sums of narrow integers are exact: the terms are large and the sums odd, so that one lost bit would show."""
     largest = int(np.iinfo(dtype).max)
     terms |= 1
     x = np.full((32, terms), largest, dtype)
@@ -205,7 +205,7 @@ def test_products_of_narrow_integers_are_exact(dtype: str, terms: int) -> None:
 
 
 def test_the_longest_products_of_narrow_integers_are_exact() -> None:
-    """A sum of 65535^2 terms is odd and exceeds 2^53."""
+    """A sum of products 65535^2 that exceeds 2^53, and is odd, is exact: float64 cannot represent it."""
     terms = 2**21 + 101
     x = np.full((1, terms), 65535, np.uint16)
     wide = DotGeneral((1,), (0,), accumulate_dtype=DType.U64)
@@ -220,7 +220,7 @@ def test_the_longest_products_of_narrow_integers_are_exact() -> None:
 def test_a_large_matrix_by_a_vector_is_shared(
     shape: tuple[int, int], vector: int, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Split a matrix-vector product at fewer multiplications than a matrix product: memory bandwidth limits it."""
+    """A matrix-vector product is split at fewer multiplications than a matrix product: memory bandwidth limits it."""
     monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 8 * 20 * 300)
     kinds: list[str] = []
     original = matrix_product.Product.__call__

@@ -1,4 +1,4 @@
-"""The executor's options and counters, and the stages of every run."""
+"""The executor's options and counters, and the stages that every run passes through."""
 
 from __future__ import annotations
 

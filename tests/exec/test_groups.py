@@ -1,4 +1,4 @@
-"""Fused groups with reductions and broadcast rows have the results of their separate instructions."""
+"""Fused groups with reductions and broadcasts have the results of their instructions, run one by one."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -43,24 +43,24 @@ def softmax_between(x: Any) -> Any:
 
 
 def attention(x: Any, mask: Any) -> Any:
-    """Compute the softmax of masked logits, with a broadcast mask."""
+    """Compute the softmax of scores; the mask of excluded scores is broadcast."""
     return softmax(tnf.where(mask, x, -1e9))
 
 
 def layer_norm(x: Any, g: Any, b: Any) -> Any:
-    """Use two reductions, scalars broadcast along rows, and broadcast rows."""
+    """Compute a layer norm: two reductions along rows, whose results and the rows g and b are broadcast."""
     d = x - tnf.mean(x, axis=-1, keepdims=True)
     return d * tnf.rsqrt(tnf.mean(d * d, axis=-1, keepdims=True) + 1e-5) * g + b
 
 
 def totals(x: Any, y: Any) -> Any:
-    """Reduce over all axes, over leading and over inner axes, with some axes kept."""
+    """Reduce over all axes, over leading axes and over inner axes."""
     z = x * y + 1.0
     return z, tnf.sum(z), tnf.max(z, axis=0), tnf.sum(tnf.sin(z), axis=(0, 1)), tnf.prod(z, axis=1)
 
 
 def around_a_total(x: Any) -> Any:
-    """Compute a total, a scalar from the total, and elements that need the scalar."""
+    """Compute a total, scalars that depend on it, and elements that depend on the scalars."""
     e = tnf.exp(x)
     number = tnf.log(tnf.sum(e))
     positive = tnf.where(x > 0, e, 0.0)
@@ -68,19 +68,19 @@ def around_a_total(x: Any) -> Any:
 
 
 def repeated(x: Any) -> Any:
-    """Use a broadcast scalar outside of the group, in a selection and a comparison, and reduce it again."""
+    """Broadcast a total along rows; return it, select and compare with it, and reduce it again."""
     m = tnf.broadcast_to(tnf.sum(x, axis=-1, keepdims=True), x.shape)
     chosen = tnf.where(m > 0, m, x)
     return m, chosen, tnf.sum(m, axis=-1), tnf.divide(m, m + 2.0), tnf.maximum(m, x)
 
 
 def loss(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Compute the gradient of a scalar loss."""
+    """Return the gradient of a scalar loss of the results of `fn`."""
     return tnf.grad(lambda *xs: sum(tnf.sum(tnf.sin(y)) for y in flatten(fn(*xs))[0]))
 
 
 def normal(*shape: int) -> Any:
-    """Return random numbers."""
+    """Return normally distributed random numbers."""
     return RNG.standard_normal(shape)
 
 
@@ -126,7 +126,7 @@ def test_groups_of_rows(name: str, tile: int, monkeypatch: pytest.MonkeyPatch) -
 
 
 def _gaps(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the arrays as views of larger ones."""
+    """Return arrays with the same elements that are views of larger arrays, with gaps between their elements."""
     found: list[Any] = []
     for x in args:
         wide = np.zeros([2 * n for n in x.shape], x.dtype)
@@ -204,12 +204,12 @@ def test_results_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def totals_of_two(x: Any, y: Any) -> Any:
-    """Compute sums of products."""
+    """Compute sums of the products of two arrays, over both axes and over each."""
     return tnf.sum(x * y), tnf.sum(x * y, axis=0), tnf.sum(x * y, axis=1)
 
 
 def softmax_of_product(x: Any, y: Any) -> Any:
-    """Compute the softmax of products along rows."""
+    """Compute the softmax of the product of two arrays along rows."""
     return softmax(x * y)
 
 
@@ -224,7 +224,7 @@ def test_a_group_that_reads_nothing_runs() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 def test_a_view_by_elements_keeps_what_it_looks_at(dtype: Any) -> None:
-    """A scratch buffer stays in use while its real, imaginary or conjugate part is read, which may be a view of it."""
+    """A scratch buffer is not reused while its real, imaginary or conjugate part, which may be a view, is still read."""
 
     def parts(x: Any) -> Any:
         y = x * x
@@ -283,7 +283,7 @@ def test_a_large_reduction_by_itself(
 
 
 def test_which_reductions_go_by_themselves() -> None:
-    """Large reductions run as groups; `any` does not, because NumPy's stops at the first true element."""
+    """A large reduction alone runs as a group. `any` does not, because NumPy's stops at the first true element."""
 
     def steps(fn: Any, *shape: int, dtype: str = "float64") -> str:
         return str(tnf.GraphExecutor(order="K").compile(tnf.compile(fn, tnf.TensorSpec(shape, dtype))))  # fmt: skip
@@ -341,7 +341,7 @@ def test_totals_of_blocks_of_rows(dtype: str, rows: int, monkeypatch: pytest.Mon
 
 
 def grouped(fn: Any, *arrays: Any) -> str:
-    """Return the steps of a schedule; for groups the shape, common axes, results and totals."""
+    """Return the steps of a schedule as text, with the shape, number of common axes, results and totals of each group."""
     executor = tnf.GraphExecutor("K", compiled="loops", segmented=False, passes=())
     assert executor.compiler is not None
     executor.compiler.always = True
@@ -362,7 +362,7 @@ def ones(*shape: int, dtype: str = "f8") -> tnf.TensorSpec:
 
 
 def over_rows(fn: Any, extent: int = 5) -> Any:
-    """Compute a function of exp(x) and of its row sums, broadcast along rows."""
+    """Return a function that applies `fn` to exp(x) and to the row sums of exp(x), broadcast along rows."""
 
     def whole(x: Any) -> Any:
         e = tnf.exp(x)
@@ -372,7 +372,7 @@ def over_rows(fn: Any, extent: int = 5) -> Any:
 
 
 def over_rows_by_two_views(x: Any) -> Any:
-    """Compute row sums, broadcast along rows by two views, and a product with them."""
+    """Compute row sums, broadcast them along rows by a reshape and a broadcast, and multiply by them."""
     e = tnf.exp(x)
     column = tnf.lax.reshape(tnf.sum(e, axis=1), (4, 1))
     repeated = tnf.lax.broadcast_in_dim(column, (4, 5), (0, 1))
@@ -382,7 +382,7 @@ def over_rows_by_two_views(x: Any) -> Any:
 TABLE = ones(4, 5)
 CUBE = ones(3, 4, 5)
 RUNS: dict[str, tuple[Any, tuple[Any, ...], str]] = {
-    # extents that are large enough for a group
+    # which extents are large enough for a group
     "large enough": (lambda x: -tnf.exp(x), (ones(4, 4),), "(Exp Negate) 4x4 by 2: 1+0"),
     "too small": (lambda x: -tnf.exp(x), (ones(3, 5),), "Exp, Negate"),
     "a step by itself": (lambda x: -x, (TABLE,), "(Negate) 4x5 by 2: 1+0"),
@@ -390,7 +390,7 @@ RUNS: dict[str, tuple[Any, tuple[Any, ...], str]] = {
     "a reduction first": (lambda x: -tnf.sum(x, axis=1), (TABLE,), "(ReduceSum Negate) 4x5 by 1: 1+0"),
     "another shape": (lambda x, y: (-tnf.exp(x), tnf.exp(y)), (TABLE, ones(5, 4)),
                       "Exp, (Exp Negate) 4x5 by 2: 1+0"),
-    # sums of rows, totals over rows
+    # which reductions a group may contain: along rows and columns, and over all axes
     "rows": (lambda x: tnf.sum(tnf.exp(x), axis=1), (TABLE,), "(Exp ReduceSum) 4x5 by 1: 1+0"),
     "columns": (lambda x: tnf.sum(tnf.exp(x), axis=0), (TABLE,), "(Exp ReduceSum) 4x5 by 1: 0+1"),
     "all": (lambda x: tnf.sum(tnf.exp(x)), (TABLE,), "(Exp ReduceSum) 4x5 by 2: 0+1"),
@@ -411,7 +411,7 @@ RUNS: dict[str, tuple[Any, tuple[Any, ...], str]] = {
     "a total of halves": (lambda x: tnf.sum(tnf.exp(x), axis=0), (ones(4, 5, dtype="f2"),),
                           "(Exp) 4x5 by 2: 1+0, ReduceSum"),
     "running sums": (lambda x: tnf.cumsum(tnf.exp(x), axis=1), (TABLE,), "(Exp) 4x5 by 2: 1+0, CumSum"),
-    # broadcast values
+    # which broadcasts a group may contain
     "repeated along rows": (over_rows(lambda e, m: e * m), (TABLE,),
                             "(Exp ReduceSum BroadcastInDim Multiply) 4x5 by 1: 1+0"),
     "repeated and needed outside": (over_rows(lambda e, m: (e * m, m)), (TABLE,),
@@ -433,7 +433,7 @@ RUNS: dict[str, tuple[Any, tuple[Any, ...], str]] = {
                                 "(Exp ReduceSum Negate) 4x5 by 1: 1+0"),
     "a small step on others": (lambda x, y: (tnf.sum(tnf.exp(x), axis=1), -y), (TABLE, ones(4)),
                                "Negate, (Exp ReduceSum) 4x5 by 1: 1+0"),
-    # steps that need a total
+    # steps that need a total, and therefore run after the group
     "a total that is read": (lambda x: -tnf.sum(tnf.exp(x), axis=0), (TABLE,),
                              "(Exp ReduceSum) 4x5 by 1: 0+1, Negate"),
     "a total that is read by what is large": (
@@ -462,7 +462,7 @@ def test_rows_that_are_too_long_are_no_group() -> None:
 
 
 def gaps(*shape: int) -> Any:
-    """Return rows with gaps of the size of a row between them."""
+    """Return rows of zeros with gaps between them, each as long as a row."""
     return np.zeros((*shape[:-1], 2 * shape[-1]))[..., : shape[-1]]
 
 
@@ -481,7 +481,10 @@ SLABS = np.zeros((4, 3, 5)).transpose(1, 0, 2)
     ],
 )  # fmt: skip
 def test_tiles_have_the_order_of_axes_of_most_arrays(arrays: Any, order: tuple[int, ...]) -> None:
-    """Broadcast arrays, single rows and single columns do not count; without a majority the order is row-major."""
+    """Tiles have the axis order of most arrays; broadcast arrays, single rows and single columns do not count.
+
+    Without a majority, the order is row-major.
+    """
     assert common_axes(map(laid_out, arrays), len(order)) == order
 
 
@@ -492,7 +495,7 @@ def laid_out(x: Any) -> Any:
 
 
 def group_of(lead: int, shape: tuple[int, ...], operands: int = 0) -> Any:
-    """Return a group with only the fields on which its tiling depends."""
+    """Return a group with only the attributes that its tiling depends on."""
     spec = tnf.TensorSpec(shape, "float64")
     step: Any = SimpleNamespace(op=Add(), input_types=(), output_types=(spec,))
     body: Any = SimpleNamespace(instructions=(step,), input_types=(spec,) * operands)
@@ -506,7 +509,7 @@ def tiling_of(op: Fused, arrays: Any) -> Tiling:
 @pytest.mark.parametrize(
     ("lead", "arrays", "views"),
     [
-        # Expected number of axes that the views share, their order, and the number of merged axes.
+        # `views` has the number of axes that the views share, their order, and the number of axes after merging.
         (2, [C], (1, (), 2)), (2, [F], (1, (1, 0), 2)), (2, [C, C, F], (2, (), 1)),
         (2, [gaps(3, 4)], (2, (), 1)), (2, [gaps(4, 3).T], (2, (1, 0), 1)),
         (1, [C], (1, (), 1)), (1, [F], (1, (), 1)), (1, [F, C], (1, (), 1)),
@@ -557,7 +560,7 @@ def test_tiles_fit_in_the_cache(lead: int, shape: tuple[int, ...], height: int) 
 
 @needs_llvmlite
 def test_a_group_takes_as_long_as_its_steps() -> None:
-    """The estimated time includes calls, functions, arithmetic, and the elements that a reduction reads."""
+    """The estimated cost of a group counts calls, functions, arithmetic, and the elements that a reduction reads."""
     x = np.ones((64, 2000))
     program = tnf.compile(lambda x: tnf.sum(tnf.exp(x) * x, axis=1), x)
     (step,) = tnf.GraphExecutor("K").compile(program).instructions
@@ -567,7 +570,7 @@ def test_a_group_takes_as_long_as_its_steps() -> None:
 
 
 class Parts(Workers):
-    """Threads that record the number of parts and the step sizes."""
+    """Workers that record the number of parts and the step size of each split."""
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -602,7 +605,7 @@ def test_groups_that_take_long_are_shared(dtype: str, monkeypatch: pytest.Monkey
 
 @needs_llvmlite
 def test_a_group_that_llvm_refuses_is_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Interpret a group whose results are in the schedule's memory or replace an operand, and a group with totals."""
+    """A group that LLVM rejects is interpreted: with in-place results, results in planned memory, and totals."""
 
     def refused(*_: Any, **options: Any) -> Any:
         raise NotCompiledError("no reason")
@@ -642,14 +645,15 @@ def both_largest(x: Any) -> Any:
     ("shape", "fn", "chained"),
     [
         ((300,), largest, 1),
-        ((9,), largest, 1),  # rows of rank 0
-        ((5, 127), largest, 1),  # rows that are merged
+        ((9,), largest, 1),  # each row is one element
+        ((5, 127), largest, 1),  # rows are merged to one
         ((5, 128), largest, 1),
         ((128, 5), largest, 1),
         ((3, 5, 128), largest, 1),
         ((3, 5, 128), lambda x: (x + 1.0, largest(x)), 1),
         ((5, 128), largest_of_columns, 0),
-        # The rows run one after the other, with one loop for each extremum of a row.
+        # Rows with two extremes are not merged. From 128 elements on, there is an interleaved loop for each of the
+        # extremes.
         ((5, 127), both_largest, 1),
         ((5, 128), both_largest, 2),
     ],
@@ -667,15 +671,12 @@ def test_extremes_of_many_numbers_go_in_chains(
 
 
 ACROSS = {
-    # Columns at a distance of a power of two evict each other's cache lines.
+    # Columns whose distance is a power of two compete for the same cache lines, so these arrays are copied first.
     "columns": (lambda x: np.asfortranarray(x), 1),
     "rows": (lambda x: x, 0),
     "columns that lie well": (lambda x: np.asfortranarray(x[:-3, :-3]), 0),
     "small columns": (lambda x: np.asfortranarray(x[:56]), 0),
-    "a repeated row": (
-        lambda x: np.broadcast_to(x[0], x.shape),
-        None,
-    ),  # neither row-major nor column-major
+    "a repeated row": (lambda x: np.broadcast_to(x[0], x.shape), None),  # it has no layout
     "planes": (lambda x: x.reshape(2, 128, 256).transpose(0, 2, 1), 1),
 }
 

@@ -1,4 +1,4 @@
-"""In-place results of fused groups: operands are overwritten only at their last use."""
+"""A result of a fused group may overwrite an operand, but only at the operand's last use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def uniform(*shape: int) -> Any:
 
 
 def middle(x: Any) -> Any:
-    """Program of two fused groups: the second needs a total of the first."""
+    """Return an array of a first fused group and its total, which a second group needs."""
     w = x * x + x
     return w, tnf.sum(w)
 
@@ -41,24 +41,24 @@ def normalised(x: Any) -> Any:
 
 
 def twice(x: Any) -> Any:
-    """Program of in-place groups, the last of which is a result."""
+    """Apply two groups that overwrite their operands; the second one's result is a result of the program."""
     w, total = middle(normalised(x))
     return w / total * 2.0, total
 
 
 def inside(x: Any) -> Any:
-    """Program in which the in-place value is an intermediate one."""
+    """Overwrite an operand by an intermediate value, which is not a result of the program."""
     return tnf.sum(normalised(x) @ tnf.matrix_transpose(x), axis=0)
 
 
 def kept(x: Any) -> Any:
-    """Program that returns the operand of the group, too."""
+    """Return the operand of the second group, too, so that it must not be overwritten."""
     w, total = middle(x)
     return w, w / total * 2.0
 
 
 def viewed(x: Any) -> Any:
-    """Program with a live view of the operand."""
+    """Read a view of the group's operand after the group, so that the operand must not be overwritten."""
     w, total = middle(x)
     view = tnf.matrix_transpose(w)
     y = w / total * 2.0
@@ -66,7 +66,7 @@ def viewed(x: Any) -> Any:
 
 
 def seen(x: Any) -> Any:
-    """Program with an operand that is passed to a runtime, which may keep it."""
+    """Pass the group's operand to a runtime, which may keep a reference, so that it must not be overwritten."""
     w, total = middle(x)
     values = tnf.linalg.svdvals(w)
     return w / (total + values[0]) * 2.0, values
@@ -78,21 +78,21 @@ def of_another_type(x: Any) -> Any:
 
 
 def read_again(x: Any) -> Any:
-    """Program that reads the operand after the first of two results."""
+    """Read the operand after the first of two results, so that only the second result may overwrite it."""
     w, total = middle(x)
     y = w / total
     return y * 2.0, w * y + 1.0
 
 
 def by_rows(x: Any) -> Any:
-    """Program of reductions along rows."""
+    """Reduce the result of a group along its rows."""
     w, total = middle(x)
     y = w / total
     return y / tnf.max(y, axis=1, keepdims=True)
 
 
 def several(x: Any) -> Any:
-    """Return two results, from two operands that are not used later."""
+    """Compute two results from two operands; each may overwrite one operand."""
     w, total = middle(x)
     v, other = middle(x + 1.0)
     return w / other * 2.0, v / total * 2.0
@@ -123,7 +123,7 @@ IN_MEMORY = {
 
 
 def overwritten(program: Any) -> list[int]:
-    """Return the operands of groups that are overwritten by results."""
+    """Return the slots of the operands that results of groups overwrite."""
     return [
         place.slot
         for step in program.instructions
@@ -154,12 +154,12 @@ def test_results_in_place_of_operands_at_their_last_use(
             results, _ = tnf.types.flatten(executor.run(program, x))
             np.testing.assert_array_equal(x, before)
             held.append((before, results))
-    # Check all runs after the last one: no array that is still referenced was overwritten.
+    # Check all runs after the last one, so that an array that was overwritten while still referenced is found.
     for x, results in held:
         expected = tnf.types.flatten(fn(x))[0]
         alone = tnf.types.flatten(plain.run(program, x))[0]
         for y, other, by_itself in zip(results, expected, alone, strict=True):
-            # Adding totals in another order may change the rounding of a float32 result.
+            # A group adds its totals in another order, so a float32 result may be rounded differently.
             rtol = 1e-12 if y.dtype == np.float64 else 2 * float(np.finfo(y.dtype).eps)
             np.testing.assert_allclose(y, np.asarray(other), rtol=rtol, atol=1e-12)
             np.testing.assert_allclose(y, by_itself, rtol=rtol, atol=1e-12)
@@ -167,7 +167,7 @@ def test_results_in_place_of_operands_at_their_last_use(
 
 @needs_llvmlite
 def test_no_result_is_in_place_of_a_copied_operand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check a strided operand, which is read from a copy."""
+    """A strided operand is read from a copy; no result overwrites this copy."""
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     monkeypatch.setattr(place, "MIN_PLACED_BYTES", 64)
     for module, name, size in (
@@ -187,7 +187,7 @@ def test_no_result_is_in_place_of_a_copied_operand(monkeypatch: pytest.MonkeyPat
 
 @needs_llvmlite
 def test_operands_of_another_layout_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Operands whose layout differs from that of the results are copied, and the copies are overwritten."""
+    """An operand whose layout differs from the results' is copied, and a result overwrites the copy."""
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     x, y, z = np.asfortranarray(uniform(200, 200)), uniform(200, 200), uniform(200, 200)
 
@@ -207,8 +207,8 @@ def test_operands_of_another_layout_are_copied(monkeypatch: pytest.MonkeyPatch) 
 
 @needs_llvmlite
 def test_each_buffer_has_one_pointer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check that one buffer has one pointer, because LLVM's pointers are declared not to alias."""
-    from tenferro.exec.llvm.group import CompiledGroup  # because it needs llvmlite
+    """A buffer must be passed as one pointer only, because the compiled function declares that pointers do not alias."""
+    from tenferro.exec.llvm.group import CompiledGroup  # imports llvmlite
     from tenferro.exec.llvm.link import Linker
 
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
@@ -239,7 +239,7 @@ def test_in_place_results_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_ufunc_does_not_overwrite_the_buffer_of_another_value(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Check that an in-place result uses the operand's buffer, in the next run too."""
+    """A result that overwrites its operand is in the operand's buffer, in later runs, too."""
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     x = uniform(200, 200)
 

@@ -1,4 +1,4 @@
-"""Interpreted loops: errors name the line, and programs can be printed as Python."""
+"""Interpreted loops: errors name the failing line, and programs can be printed as Python."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXECUTOR = tnf.GraphExecutor("K", compiled=False)
 
 def test_an_error_in_an_inner_loop_names_its_line() -> None:
     def inner(_: Any, c: Any) -> Any:
-        return apply(WornOut(), c) - 0.3  # the line that fails
+        return apply(WornOut(), c) - 0.3  # the error must name this line
 
     def function(x: Any) -> Any:
         return tnf.fori_loop(0, 2, lambda _, c: tnf.fori_loop(0, 2, inner, c) + 0.0, x)
@@ -57,7 +57,7 @@ def test_zeros_of_few_and_of_many_elements(size: int) -> None:
 
 def test_rows_of_an_inner_loop_that_do_not_fit_name_its_line() -> None:
     def outer(_: Any, c: Any) -> Any:
-        rows = tnf.scan(lambda u, _: (u, u), c, None, length=1 << 50)[1]  # the rows that do not fit
+        rows = tnf.scan(lambda u, _: (u, u), c, None, length=1 << 50)[1]  # too large for memory
         return c + rows[0]
 
     program = tnf.compile(lambda x: tnf.fori_loop(0, 2, outer, x), X)
@@ -70,7 +70,7 @@ def test_rows_of_an_inner_loop_that_do_not_fit_name_its_line() -> None:
 
 
 def test_the_text_of_a_program_is_python() -> None:
-    """The text has a function for the steps, and one for each loop and branch."""
+    """The printed program has a function for the top-level steps, and one for each loop body and branch."""
 
     def fn(x: Any, big: Any) -> Any:
         def turn(c: Any, _: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Compiled loops agree with the interpreter: bit for bit in arithmetic and data movement, else within a tolerance."""
+"""Compiled loops equal the interpreter: in all bits for arithmetic and data movement, else within a tolerance."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from tests.samples.each import each_card
 from xla_peer.fuzz.program import random_case
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "loops"))
-from kernels import KERNELS  # because the folder is not a package
+from kernels import KERNELS  # because benchmarks/loops is no package
 
 pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not installed")
 X = np.random.default_rng(0).standard_normal((5, 6))
 
 
 def run_both(program: tnf.GraphProgram, *arrays: Any) -> tuple[list[Any], list[Any], list[str]]:
-    """Return the results of compiled loops and of the interpreter, and the remark of each loop."""
+    """Run compiled and interpreted; return both results, and the remark of each loop of the schedule."""
     compiled = tnf.GraphExecutor("K", compiled=True)
     results = flatten(run_as_written_and_optimised(compiled, program, *arrays))[0]
     wanted = flatten(tnf.GraphExecutor("K", compiled=False).run(program, *arrays))[0]
@@ -55,7 +55,7 @@ def run_both(program: tnf.GraphProgram, *arrays: Any) -> tuple[list[Any], list[A
 
 
 def of_samples(samples: list[Any]) -> tuple[tnf.GraphProgram, list[Any], list[tuple[int, bool]]]:
-    """Return a loop that applies an op to slices of arrays, and whether each result is complex."""
+    """Return a loop that applies an op to the slices of arrays, these arrays, and whether each result is complex."""
     stacked = [[np.stack([x, x[::-1] if x.ndim else x]) for x in s.inputs] for s in samples]
 
     def iteration(n: Any, xs: Any) -> Any:
@@ -97,14 +97,14 @@ def test_samples(card: Any, most: int) -> None:
         several = pending.pop()
         remark = require_same(card, several)
         assert "compiled" in remark, remark
-        if remark != "compiled" and len(several) > 1:  # the samples may be compiled separately
+        if remark != "compiled" and len(several) > 1:  # fewer samples may be compiled
             half = len(several) // 2
             pending += [several[:half], several[half:]]
 
 
 @each_card
 def test_samples_in_fused_groups(card: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use elementwise ops only, on row-major, column-major, strided and broadcast arrays."""
+    """Elementwise ops in fused groups are right for row-major, column-major, strided and broadcast arrays."""
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     samples = SAMPLES[card]
     for number, sample in enumerate(samples[:: max(1, len(samples) // 5)]):
@@ -128,7 +128,7 @@ def test_samples_in_fused_groups(card: Any, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def layouts(arrays: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-    """Yield arrays with the same elements in other layouts."""
+    """Yield the arrays, and arrays with the same shapes that are column-major, strided, reversed or broadcast."""
     yield arrays
     yield tuple([np.array(x, order="F") for x in arrays])
     yield tuple([np.repeat(x[..., None], 2, axis=-1)[..., 0] for x in arrays])
@@ -137,13 +137,13 @@ def layouts(arrays: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
 
 
 def batched(items: list[Any], size: int) -> Iterator[list[Any]]:
-    """Yield batches of `size` elements."""
+    """Split a list into batches of at most `size` elements."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
 
 
 def require_same(card: Any, samples: list[Any]) -> str:
-    """Require equal results and return the remark of the loop."""
+    """Require that compiled samples equal interpreted ones; return the remark of the loop."""
     program, stacked, kinds = of_samples(samples)
     found, wanted, (remark,) = run_both(program, *stacked)
     for y, z, (_, is_complex) in zip(found, wanted, kinds, strict=True):
@@ -167,7 +167,7 @@ def in_scan(program: tnf.GraphProgram) -> Callable[..., Any]:
 
 
 def in_while(program: tnf.GraphProgram) -> Callable[..., Any]:
-    """Return a program with a conditional in the body of a while loop."""
+    """Return a function that runs a program inside a conditional in the body of a while loop."""
 
     def fn(*xs: Any) -> Any:
         def iteration(c: Any) -> Any:
@@ -216,7 +216,7 @@ def test_modules_are_verified_after_passes(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def _updated_inside(z: Any) -> Any:
-    """Update a copy of z in each iteration."""
+    """Update a copy of z in each iteration; z itself must not change."""
     total = tnf.fori_loop(0, 4, lambda i, y: y + z.at[i].set(7.0), z * 0.0)
     limit = tnf.while_loop(
         lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] + z.at[c[0]].add(1.0)), (0, z)
@@ -280,7 +280,7 @@ def test_loops(name: str) -> None:
 
 
 def test_large_carries_are_updated_in_place() -> None:
-    """An in-place update in 2,000 iterations takes less time than 200 copies of the carry."""
+    """2,000 iterations with an in-place update take less time than 200 copies of the carry."""
     x = np.zeros(1_000_000)
     program = tnf.compile(lambda x: tnf.fori_loop(0, 2000, lambda i, y: y.at[i % 7].add(1.0), x), x)
     executor = tnf.GraphExecutor("K", compiled=True)
@@ -432,7 +432,7 @@ def test_threads_share_a_compiled_loop() -> None:
 @pytest.mark.parametrize("extents", [(1, 40, 30, 20), (3, 20, 17, 16), (2, 1, 200, 90), (1, 300, 1, 80), (1, 600, 70, 1)])  # fmt: skip
 @pytest.mark.parametrize("axes", ["bmk,bkn", "bmk,bnk", "kmb,nbk", "bkm,bkn", "mbk,knb"])
 def test_products_of_matrices(dtype: Any, extents: tuple[int, ...], axes: str) -> None:
-    """The result does not depend on the old contents of its memory, not even on NaN."""
+    """The result does not depend on the old contents of its memory, even if these are NaN."""
     rng = np.random.default_rng(0)
     extent = dict(zip("bmnk", extents, strict=True))
     left, right = axes.split(",")
@@ -460,7 +460,10 @@ def test_products_of_matrices(dtype: Any, extents: tuple[int, ...], axes: str) -
 
 
 def test_loops_with_an_op_that_is_not_compiled_are_interpreted() -> None:
-    """Loops inside an interpreted loop are compiled; threads share the schedule."""
+    """An op that cannot be compiled makes its loop interpreted, but inner loops are compiled.
+
+    Threads share a schedule.
+    """
 
     def turned(x: Any, a: Any) -> Any:
         def iteration(c: Any, r: Any) -> Any:
@@ -489,7 +492,7 @@ def test_loops_with_an_op_that_is_not_compiled_are_interpreted() -> None:
 
 
 def test_errors_of_kernels_in_loops() -> None:
-    """The error names the op and its line in the body, and the next run succeeds."""
+    """An error of a kernel names the op and its line in the loop's body, and the next run succeeds."""
 
     def turned(x: Any) -> Any:
         return tnf.fori_loop(0, 3, lambda i, y: tnf.real(tnf.linalg.eigvals(y)) * 0.5 + y @ y, x)
@@ -516,7 +519,7 @@ def _failing(*_: Any, **__: Any) -> Any:
 
 
 def test_machine_code_is_cached_on_disk(tmp_path: Path) -> None:
-    """A second executor, like another process, compiles nothing; damaged files are compiled again."""
+    """A second executor loads the machine code that the first one stored; damaged files are compiled again."""
     program = tnf.compile(lambda x: tnf.fori_loop(0, 5, lambda i, y: y * 1.5 + tnf.tanh(y), x), X)
     results: list[Any] = []
     for damaged in (False, False, True, False):
@@ -554,7 +557,10 @@ TAKEN: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_calls_match_the_parameters_of_texts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each call passes as many arguments as the text reads, and text that releases the GIL is called with the GIL."""
+    """Each call passes as many arguments as the compiled text reads.
+
+    Text that releases the GIL is called with the GIL.
+    """
     texts: list[str] = []
     engine_of, linked = link.Linker._engine, link._linked
 
@@ -565,7 +571,7 @@ def test_calls_match_the_parameters_of_texts(name: str, monkeypatch: pytest.Monk
     def checked_when_called(engine: Any) -> Any:
         count = len(re.findall(r"getelementptr i64, ptr %arguments, i64 \d+", texts[-1]))
         assert count == texts[-1].count("ptr %arguments")
-        is_short = "@block" in texts[-1]  # a block of few instructions, which keeps the GIL
+        is_short = "@block" in texts[-1]  # a block of few instructions keeps the GIL
         assert ("call ptr @PyEval_SaveThread()" in texts[-1]) != is_short
         function = linked(engine)
 
@@ -603,7 +609,7 @@ def test_calls_match_the_parameters_of_texts(name: str, monkeypatch: pytest.Monk
     ],
 )
 def test_sums(dtype: str, shape: tuple[int, ...], axes: Any) -> None:
-    """Include sums of transposed terms, without linear indices."""
+    """Sums are right even if their terms are transposed, so that no linear index exists."""
     rng = np.random.default_rng(3)
     x = rng.integers(-9, 9, (2, *shape)).astype(dtype)
     if dtype == "complex128":
@@ -617,11 +623,11 @@ def test_sums(dtype: str, shape: tuple[int, ...], axes: Any) -> None:
         results, expected, (remark,) = run_both(program, x)
         assert remark == "compiled"
         for y, z in zip(results, expected, strict=True):
-            np.testing.assert_array_equal(y, z)  # because sums of small integers are exact
+            np.testing.assert_array_equal(y, z)  # sums of small integers are exact
 
 
 def test_fused_group_of_a_record_field() -> None:
-    """The field's stride of twelve bytes is not a multiple of its item size."""
+    """A field of records, whose stride of twelve bytes is not a multiple of the item size, may be an operand."""
     records = np.zeros(100_000, [("a", "f8"), ("b", "i4")])
     records["a"] = np.linspace(0.0, 1.0, records.size)
     x = records["a"]
@@ -657,7 +663,7 @@ def test_loops_are_compiled_where_iterations_save_the_compilation() -> None:
 
 
 def kernels_and_sums(kernels: int, sums: int) -> Callable[[Any], Any]:
-    """Return a loop whose iterations have this number of kernel calls and additions."""
+    """Return a loop whose iterations make `kernels` kernel calls and `sums` additions."""
 
     def iteration(c: Any, _: Any) -> Any:
         for _ in range(kernels):
@@ -686,7 +692,7 @@ def test_estimates_refuse_ops_that_are_not_compiled(fn: Any, is_compiled: bool) 
 
 
 def unaligned(x: Any) -> Any:
-    """Return a copy that is misaligned by one byte."""
+    """Return a copy whose address is one byte beyond an aligned address."""
     y = np.ndarray(x.shape, x.dtype, np.empty(x.nbytes + 1, np.uint8)[1:])
     y[...] = x
     return y
@@ -738,7 +744,7 @@ def test_loops_take_more_operands_than_ctypes_would() -> None:
 
 @pytest.mark.parametrize("combiner", ["set", "add", "multiply"])
 def test_overlapping_windows_are_combined_in_order(combiner: str) -> None:
-    """Updates are combined in their row-major order, although the window axis comes first."""
+    """Overlapping updates are combined in their row-major order, although the window axis comes first."""
     op = Scatter((0,), (), (), (), (0,), 1, combiner)
     rng = np.random.default_rng(7)
     x, starts = (

@@ -1,4 +1,4 @@
-"""Scratch memory of intermediate values: `noalias` arguments of the compiled function."""
+"""Scratch memory for intermediate values is passed to compiled functions as `noalias` arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import tenferro as tnf
 llvm = pytest.importorskip("llvmlite.binding")
 from tenferro.exec.attempts import NotCompiledError  # noqa: E402
 from tenferro.exec.llvm.code import Code  # noqa: E402
-from tenferro.exec.llvm.link import Linker, optimised_module  # noqa: E402  because of what it needs
+from tenferro.exec.llvm.link import Linker, optimised_module  # noqa: E402  # needs llvmlite
 from tenferro.exec.llvm.tensor import Body, Tensor, elementwise_tensor  # noqa: E402
 from tenferro.types import DType, TensorSpec  # noqa: E402
 
@@ -33,7 +33,7 @@ def test_exponentials_of_scratch_memory_are_vectorised() -> None:
     head = re.search(r"define internal i64 @loop\((.*?)\)", text)
     assert head is not None
     assert len(re.findall(r"ptr noalias %at\d+", head[1])) >= 4
-    executor.run(program, SCORES, WEIGHTS)  # which initialises LLVM
+    executor.run(program, SCORES, WEIGHTS)  # the run initialises LLVM
     processor = Linker().processor
     target = llvm.Target.from_default_triple()
     machine = target.create_target_machine(opt=3, cpu=processor.name, features=processor.features)
@@ -83,7 +83,7 @@ def test_fused_groups_have_scratch_areas(threads: int) -> None:
     ],
 )
 def test_small_values_are_on_the_stack(text: str, cell: str, size: int) -> None:
-    """Values too large for the stack are stored in scratch memory, aligned to 64 bytes."""
+    """Small values are on the stack; larger ones are in scratch memory, aligned to 64 bytes."""
     body = Body(Code())
     body.scratch_bytes = 640
     spec = TensorSpec.parse(text)
@@ -107,7 +107,7 @@ def test_maximum_scratch_memory() -> None:
 
 
 def test_results_are_written_to_their_destination() -> None:
-    """The destination is used by one result only, and only if the types agree."""
+    """Only one result is written to the destination, and only if its type is that of the destination."""
     body = Body(Code())
     spec = TensorSpec.parse("f64[3,4]")
     target = body.memory(spec)
@@ -122,7 +122,7 @@ def test_results_are_written_to_their_destination() -> None:
 
 
 def test_operands_are_updated_in_place() -> None:
-    """An operand in the reusable memory is updated in place once; all other operands are copied."""
+    """An operand in the reusable memory is updated in place once; every other operand is copied first."""
     body = Body(Code())
     memory, other = (body.memory(TensorSpec.parse("f64[40]")) for _ in range(2))
     x = body.stored(memory)

@@ -1,4 +1,4 @@
-"""Machine code as a function of arrays: accepted arguments."""
+"""Machine code can be called as a function of arrays, and rejects unsuitable arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("llvmlite.binding")
-from tenferro.exec.llvm import array_function  # because it needs llvmlite
+from tenferro.exec.llvm import array_function  # imports llvmlite
 from tenferro.exec.llvm.code import Code
 from tenferro.exec.llvm.link import Linker
 from tenferro.exec.llvm.python_calls import define_function
@@ -22,7 +22,7 @@ NAMES = ["%x", "%y", "%z"]
 
 @pytest.fixture(scope="module")
 def summed() -> Any:
-    """Return a function that stores the sums of two elements; its integer argument is the status."""
+    """Return a compiled function that adds two elements each of x and y into z, and returns its integer argument."""
     code = Code()
     for k in range(2):
         x, y = (code.load(name, k, DType.F64) for name in NAMES[:2])
@@ -75,7 +75,7 @@ def test_other_numbers_are_refused(summed: Any) -> None:
 
 
 def test_buffers_are_released(summed: Any) -> None:
-    """Release buffers of all arguments, of those before a rejected argument, and after an exception."""
+    """Buffers of all arguments are released after a call, after a rejected argument, and after an exception."""
     memory = bytearray(16)
     owner = np.frombuffer(memory, np.float64)
     for arguments in ((owner, owner, np.zeros(2), 0), (owner, owner, None, 0)):
@@ -87,11 +87,11 @@ def test_buffers_are_released(summed: Any) -> None:
         summed(owner, owner, None, 0)
     assert sys.getrefcount(owner) == counts
     del owner, arguments
-    memory.extend(b"more")  # fails while a buffer is held
+    memory.extend(b"more")  # raises while a buffer is held
 
 
 def test_functions_of_python_are_given_their_addresses() -> None:
-    """Check that LLVM gets the address of each of Python's functions, because some builds of Python hide their symbols."""
+    """LLVM receives the address of each of Python's C functions, because some builds of Python hide these symbols."""
     declared = re.findall(r"^declare .*@(\w+)\(", array_function.SHARED, re.MULTILINE)
     for name in declared:
         address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value

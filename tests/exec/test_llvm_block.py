@@ -51,7 +51,7 @@ def hundred(x: Any) -> Any:
 
 
 def power(x: Any, times: Any) -> Any:
-    """Square `x` repeatedly, by a loop in a branch."""
+    """Square `x` `times` times, by a loop with a conditional in its body, inside a conditional."""
 
     def squares(x: Any) -> Any:
         return tnf.fori_loop(
@@ -95,7 +95,7 @@ def unaligned(x: Any) -> Any:
     [(np.ascontiguousarray, "F"), (np.asfortranarray, "K"), (gaps, "C"), (unaligned, "F")],
 )
 def test_samples(card: Any, layout: Layout, order: Any) -> None:
-    """Each op twice in a block, for each layout of arguments and results."""
+    """A block that contains each op twice is right, for each layout of arguments and results."""
     if issubclass(card, ControlOp | DynamicTruncate):
         return
     samples = SAMPLES[card][:: max(1, len(SAMPLES[card]) // 3)]
@@ -186,7 +186,7 @@ def test_interpreting_executors_have_no_blocks(options: Any) -> None:
 
 def test_large_values_are_not_in_blocks() -> None:
     def fn(x: Any, large: Any) -> Any:
-        total = tnf.sum(large)  # independent of the block before it
+        total = tnf.sum(large)  # does not depend on the first ten ops
         return ten(x), ten(tnf.sin(x) * total)
 
     large = np.ones((300, 300))
@@ -284,8 +284,8 @@ def test_results_are_not_shared() -> None:
 
 def test_errors_around_a_block_name_their_line() -> None:
     def fn(x: Any) -> Any:
-        y = apply(WornOut(), ten(x) + 10.0)  # the line that does not fail
-        return ten(apply(WornOut(), y - 10.0))  # the line that fails
+        y = apply(WornOut(), ten(x) + 10.0)  # this line does not fail
+        return ten(apply(WornOut(), y - 10.0))  # this line fails
 
     jit = tnf.GraphExecutor(compiled="jit", runtimes=[HostReferenceRuntime(WornOut.family_id)])
     program = tnf.compile(fn, np.ones(2))

@@ -1,4 +1,4 @@
-"""Calls of BLAS and LAPACK in compiled code: routines, options and estimated work."""
+"""Calls of BLAS and LAPACK in compiled code have the right routines, options and estimated work."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tenferro.types import DType, TensorSpec
 
 pytestmark = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
 Call = tuple[str, tuple[str | int, ...], int]
-"""Name, options and integer arguments of a call, and its estimated number of multiplications."""
+"""A call: name of the routine, its options and integer arguments, and the estimated number of multiplications."""
 
 
 @pytest.fixture
 def calls_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Call]]:
-    """Return the calls in a loop over a function of arrays."""
+    """Return a function that compiles a loop over a function of arrays, and returns the calls in the loop."""
     written: list[Call] = []
     call = blas.call
 
@@ -48,7 +48,7 @@ def calls_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Call]]:
 
     def calls(function: Callable[..., Any], *arrays: Any) -> list[Call]:
         def iteration(number: Any, _: Any, xs: Any) -> Any:
-            # Adding the counter makes the operands new arrays, which are row-major.
+            # Adding the counter makes the operands new arrays, which are row-major even if the arguments are not.
             return number + 1, function(*[x + number.astype(x.dtype.value) for x in xs])
 
         program = tnf.compile(
@@ -73,7 +73,7 @@ def ones(*shape: int, dtype: Any = np.float64) -> Any:
 @pytest.mark.parametrize(
     ("lhs", "rhs", "transposed", "expected"),
     [
-        # Loops are generated up to 4096 multiplications, and up to 16384 if there are few rows or columns.
+        # Up to 4096 multiplications, compiled loops replace the call; up to 16384 if there are few rows or columns.
         ((16, 16), (16, 16), False, None),
         ((16, 17), (17, 16), False, ("dgemm", ("n", "n", 16, 16, 17, 16, 17, 16), 16 * 17 * 16)),
         ((5, 32), (32, 26), False, ("dgemm", ("n", "n", 26, 5, 32, 26, 32, 26), 5 * 32 * 26)),
@@ -81,9 +81,9 @@ def ones(*shape: int, dtype: Any = np.float64) -> Any:
         ((64, 64), (64, 4), False, None),
         ((4, 64), (64, 65), False, ("dgemm", ("n", "n", 65, 4, 64, 65, 64, 65), 4 * 64 * 65)),
         ((65, 64), (64, 4), False, ("dgemm", ("n", "n", 4, 65, 64, 4, 64, 4), 4 * 64 * 65)),
-        # A sum of one term is no product.
+        # A product whose sums have one term each needs no call.
         ((130, 1), (1, 130), False, None),
-        # Vectors.
+        # Products of a matrix and a vector call gemv.
         ((1, 129), (129, 128), False, ("dgemv", ("n", 128, 129, 128, 1, 1), 129 * 128)),
         ((129, 128), (128, 1), False, ("dgemv", ("t", 128, 129, 128, 1, 1), 129 * 128)),
         ((16, 64), (20, 64), True, ("dgemm", ("t", "n", 20, 16, 64, 64, 64, 20), 16 * 64 * 20)),
@@ -134,10 +134,10 @@ def test_complex_products_of_any_size() -> None:
                 ("orgqr", (6, 6, 4, 6, 32 * 6), 4 * 6 * 6 * 4),
             ],
         ),
-        # Sizes of workspace as LAPACK requires them: 1 + 6 n + 2 n^2 numbers and 3 + 5 n integers.
+        # LAPACK's documentation requires 1 + 6 n + 2 n^2 numbers and 3 + 5 n integers of workspace.
         (fam.Eigh(), [(5, 5)], [("syevd", ("V", "L", 5, 5, 81, 28), 10 * 5**3)]),
         (fam.Eigh(vectors=False), [(5, 5)], [("syevd", ("N", "L", 5, 5, 81, 28), 10 * 5**3)]),
-        # 4 k^2 + 8 k + l, where k is the smaller and l the larger extent.
+        # The workspace has 4 k^2 + 8 k + l numbers, where k is the smaller and l the larger extent.
         (fam.Svd(), [(6, 4)], [("gesdd", ("S", 6, 4, 6, 6, 4, 102), 20 * 4 * 4 * 6)]),
         (fam.Svd(full=True), [(4, 6)], [("gesdd", ("A", 4, 6, 4, 4, 6, 102), 20 * 4 * 4 * 6)]),
         (fam.Svd(vectors=False), [(6, 4)], [("gesdd", ("N", 6, 4, 6, 6, 4, 102), 20 * 4 * 4 * 6)]),
@@ -162,7 +162,7 @@ def test_solutions_by_triangles(calls_of: Any) -> None:
 
 def test_complex_routines_have_real_memory_too(calls_of: Any) -> None:
     x = ones(5, 5, dtype=np.complex128)
-    # 1 + 5 n + 2 n^2 real numbers.
+    # The additional workspace of a complex matrix has 1 + 5 n + 2 n^2 real numbers.
     assert calls_of(lambda x: apply(fam.Eigh(), x), x) == [
         ("zheevd", ("V", "L", 5, 5, 81, 76, 28), 10 * 5**3)
     ]
@@ -172,7 +172,10 @@ def test_complex_routines_have_real_memory_too(calls_of: Any) -> None:
 def test_singular_values_of_complex_matrices_have_memory_of_other_dtypes(
     calls_of: Any, monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int], size: int
 ) -> None:
-    """5 k^2 + 5 k or 2 k l + 2 k^2 + k floats and 8 k integers, for extents k <= l."""
+    """The additional workspace for extents k <= l has the sizes that LAPACK's documentation requires.
+
+    It has the larger of 5 k^2 + 5 k and 2 k l + 2 k^2 + k floats, and 8 k integers.
+    """
     sizes: list[tuple[int, ...]] = []
     memory = Body.memory
 

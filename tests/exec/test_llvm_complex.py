@@ -1,4 +1,4 @@
-"""Complex numbers in compiled loops: the bits of Smith's quotients, of sums, and exponentials of special values."""
+"""Complex arithmetic in compiled loops: the bits of Smith's division, of sums, and of exponentials at special values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARTS = [0.0, -0.0, 1.0, -2.5, math.inf, -math.inf, math.nan, 1e-300, 3e200]
 
 
 def numbers(count: int, dtype: Any) -> np.ndarray:
-    """Return random numbers of many magnitudes, then all pairs of special parts."""
+    """Return random numbers of many magnitudes, and all numbers whose parts are zeros, infinities, NaN or limits."""
     rng = np.random.default_rng(0)
     sizes = np.exp2(rng.uniform(-30, 30, (2, count)))
     random = rng.standard_normal((2, count)) * sizes
@@ -29,7 +29,7 @@ def numbers(count: int, dtype: Any) -> np.ndarray:
 
 
 def quotient(x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Divide by Smith's algorithm as NumPy does, without contraction."""
+    """Divide by Smith's algorithm, as NumPy does, without fusing products and sums."""
     a, b, c, d = x.real, x.imag, y.real, y.imag
     is_first = np.abs(c) >= np.abs(d)
     ratio, other = d / c, c / d
@@ -73,7 +73,7 @@ def test_sums_and_products(dtype: Any) -> None:
 
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 def test_exponentials(dtype: Any) -> None:
-    """Check exponentials within three units of the modulus; infinite parts as in C."""
+    """Exponentials are within three units of the modulus; arguments with infinite parts have the results of C."""
     rng = np.random.default_rng(3)
     largest = 88.0 if dtype is np.complex64 else 709.0
     a, b = rng.uniform(-largest - 1, largest + 1, 300), rng.uniform(-30, 30, 300)
@@ -95,6 +95,6 @@ def test_exponentials(dtype: Any) -> None:
         try:
             exact = cmath.exp(z)
         except (ValueError, OverflowError):
-            continue  # because Python raises where C gives NaN or infinity
+            continue  # Python raises an error here, C does not
         parts = (value.real, value.imag), (exact.real, exact.imag)
         np.testing.assert_allclose(*parts, rtol=1e-6, err_msg=str(z))

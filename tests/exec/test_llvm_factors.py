@@ -1,4 +1,4 @@
-"""Factorizations in compiled loops, against their definitions; NaN for matrices that are not finite."""
+"""Factorisations in compiled loops satisfy their definitions; matrices with NaN or infinity have NaN factors."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_infinite_matrices_do_not_affect_their_batch(op: Any) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [3, 20])
 def test_lapack_is_not_called_on_infinite_matrices(op: Any, dtype: Any, n: int) -> None:
-    """In each iteration one matrix has an infinity or NaN: its results are NaN, and the other matrices' are finite."""
+    """In each iteration, one matrix of a batch contains an infinity or NaN: only this matrix's results are NaN."""
     imaginary = [complex(1, np.inf), complex(0, np.nan)] if np.dtype(dtype).kind == "c" else []
     spots = [
         (row, column, bad)

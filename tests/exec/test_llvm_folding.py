@@ -1,4 +1,4 @@
-"""Order of sums in compiled loops: each vector lane sums its terms, lanes are added pairwise, then the remainder."""
+"""Order of sums in compiled loops: each vector lane sums its terms, lanes are added in pairs, then the remainder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def sequential(total: Any, terms: Any) -> Any:
 
 
 def by_lanes(x: Any) -> Any:
-    """Return the sum of fewer than two blocks of terms, as the vector lanes add them."""
+    """Return the sum of fewer than 2048 terms, added in the order of vector lanes."""
     widest = link.processor().lanes
     lanes = min((widest, widest // 2), key=lambda n: len(x) // n + len(x) % n)
     whole = len(x) - len(x) % lanes
@@ -38,9 +38,10 @@ def by_lanes(x: Any) -> Any:
 
 
 def in_order(x: Any) -> Any:
-    """Return the sum in the order of compiled code.
+    """Return the sum of `x`, added in the order of compiled code.
 
-    Up to 4 terms are added in sequence, fewer than 2048 by lanes, and more in blocks of 1024 after the remainder.
+    Up to 4 terms are added one after the other, and fewer than 2048 by lanes. Longer sums are split into blocks of
+    1024 terms; the remainder is added first.
     """
     if len(x) <= 4:
         return sequential(x[0], x[1:])
@@ -56,7 +57,7 @@ def in_order(x: Any) -> Any:
 )
 @pytest.mark.parametrize("length", [1, 2, 4, 5, 7, 8, 9, 13, 31, 1023, 2047, 2048, 3100])
 def test_sums(dtype: Any, lanes: int, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lanes are the widest ones with the fewest additions, on any processor."""
+    """Of the vector widths of the processor, a sum uses the one with the fewest additions."""
     how = replace(link.processor(), lanes=lanes)
     monkeypatch.setattr(link, "processor", lambda: how)
     rng = np.random.default_rng(length)
@@ -68,7 +69,7 @@ def test_sums(dtype: Any, lanes: int, length: int, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("columns", [1, 7, 8, 9])
 def test_sums_of_columns(columns: int) -> None:
-    """Rows of eight elements are added row by row, narrower ones column by column."""
+    """Columns of at least eight elements are added row by row, narrower ones column by column."""
     x = np.random.default_rng(columns).standard_normal((3, 37, columns)).astype(np.float32)
     (sums,) = in_a_loop(lambda x: [tnf.sum(x, axis=0)], x)
     if columns < 8:
@@ -80,7 +81,7 @@ def test_sums_of_columns(columns: int) -> None:
 
 @pytest.mark.parametrize("extents", [(1, 9), (3, 4), (9, 4), (4, 5), (9, 5), (2, 9, 4)])
 def test_sums_over_transposed_axes(extents: tuple[int, ...]) -> None:
-    """Inner sums of at most four terms are unrolled, and the outer ones are computed by lanes."""
+    """Inner sums of at most four terms are unrolled, so the vector lanes run along the outer sum."""
     x = np.random.default_rng(0).standard_normal((3, *extents)).astype(np.float32)
     (sums,) = in_a_loop(lambda x: [tnf.sum(x[..., ::-1])], x)
 
@@ -98,7 +99,7 @@ def test_sums_over_transposed_axes(extents: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("columns", [3, 7, 8, 20])
 @pytest.mark.parametrize("terms", [1, 2, 7, 8, 9, 16, 17, 30])
 def test_products_of_matrices(terms: int, columns: int) -> None:
-    """Rows of eight elements are added term by term."""
+    """Products with at least eight columns add term by term; narrower ones add by vector lanes."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2, 3, terms)).astype(np.float32)
     y = rng.standard_normal((2, terms, columns)).astype(np.float32)
@@ -121,13 +122,13 @@ def test_extremes_are_interleaved(length: int, chains: int) -> None:
 
 @pytest.mark.parametrize(("vectors", "chains"), [(1, 0), (2, 2), (4, 4), (5, 0)])
 def test_results_of_few_vectors_stay_in_registers(vectors: int, chains: int) -> None:
-    """Rows are combined in sequence; LLVM unrolls a row of a few vectors."""
+    """Rows are combined one after the other. If a row has few vectors, LLVM unrolls it and keeps it in registers."""
     x = np.zeros((3, 6, vectors * link.processor().lanes))
     for function in (lambda x: tnf.max(x, axis=0), lambda x: tnf.argmin(x, axis=0)):
         program = tnf.compile(lambda x: tnf.scan(lambda n, x: (n, function(x)), 0, x)[1], x)
         text = tnf.GraphExecutor("K", compiled=True).source(program, "llvm")
         counts = re.findall(r'"llvm.loop.interleave.count", i32 (\d+)', text)
-        # With vectors of two elements, a row of two elements is too short.
+        # With vectors of two elements, a row of two elements is too short for a vector loop.
         assert counts == [str(chains)] * (chains > 0 and x.shape[-1] >= LONG_ROW)
 
 
@@ -138,7 +139,7 @@ def test_results_of_few_vectors_stay_in_registers(vectors: int, chains: int) -> 
     ("shape", "axis"), [((5, 16), 0), ((1, 9), 0), ((3, 4, 12), 1), ((2, 7, 3, 8), 1), ((9, 3), 0)]
 )
 def test_argmax_and_argmin(dtype: str, shape: tuple[int, ...], axis: int) -> None:
-    """The index is that of the first of equal elements, with zeros of either sign, or of the first NaN."""
+    """The index is that of the first of equal elements, where 0.0 equals -0.0, or of the first NaN."""
     rng = np.random.default_rng(1)
     x = rng.integers(0, 2 if dtype == "bool" else 4, (20, *shape)).astype(dtype)
     if dtype.startswith("float"):

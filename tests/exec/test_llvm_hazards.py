@@ -1,4 +1,4 @@
-"""In-place updates of memory that other ops read: random integer bodies, compared with NumPy and copies."""
+"""Random loop bodies that update memory in place while other ops read it have the results of NumPy with copies."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not
 N = 5
 TURNS = 4
 MODULUS = 1009
-"""Modulus of all values, so that none overflows."""
+"""Modulus of all values, so that no integer overflows."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """Operation on matrices u and v and on integers s and t below N, in NumPy and in tenferro."""
+    """Operation on matrices u and v, with integers s and t below N, written for NumPy and for tenferro."""
 
     by_hand: Callable[..., Any]
     traced: Callable[..., Any]
@@ -41,7 +41,7 @@ def added(u: Any, rows: Any, value: Any) -> Any:
 
 
 def same(write: Callable[[Any, Any, Any, Any, Any], Any]) -> Form:
-    """Return a form with the same function for both."""
+    """Return an operation that the same code defines for both, given the namespace NumPy or tenferro."""
     return Form(lambda *xs: write(np, *xs), lambda *xs: write(tnf, *xs))
 
 
@@ -121,7 +121,10 @@ FORMS: dict[str, Form] = {
 
 @dataclass(frozen=True)
 class Step:
-    """Form with the positions of its operands and its integers, which are constants or iteration counters."""
+    """An operation of a random body: its name, the indices of its operands, and its integers.
+
+    An integer that is None is the iteration counter.
+    """
 
     form: str
     u: int
@@ -140,7 +143,7 @@ def steps_of(pick: random.Random, count: int) -> list[Step]:
 
 
 def iteration(steps: Sequence[Step], is_traced: bool, values: list[Any], i: Any) -> list[Any]:
-    """Return all values of an iteration, beginning with the given ones."""
+    """Return `values` followed by the result of each step of one iteration."""
     for step in steps:
         form = FORMS[step.form]
         s, t = (i + 2 if step.s is None else step.s), (i if step.t is None else step.t)
@@ -156,12 +159,12 @@ def iteration(steps: Sequence[Step], is_traced: bool, values: list[Any], i: Any)
 def test_reads_precede_writes_of_the_same_memory(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # In every second program, even small windows are computed and combined in one loop.
+    # For every second seed, small windows are computed and combined in one loop, too.
     monkeypatch.setattr(indexing, "MIN_FUSED_WINDOW", seed % 2 * indexing.MIN_FUSED_WINDOW)
     pick = random.Random(seed)
     steps = steps_of(pick, pick.randrange(3, 9))
     last = 3 + len(steps)
-    # Outputs may be values whose memory a later step could have updated.
+    # The outputs include values whose memory a later step might have overwritten.
     ends = [pick.randrange(last - 3, last), pick.randrange(last), *pick.choices(range(last), k=3)]
     rng = np.random.default_rng(seed)
     a, b = rng.integers(0, MODULUS, (2, N, N))

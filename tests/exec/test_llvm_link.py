@@ -1,4 +1,4 @@
-"""Vector widths of machine code, by processor and trip counts."""
+"""Vector widths of machine code, which depend on the processor and on trip counts."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ ICE_LAKE = {**AVX512, "avx512vbmi2": True}
 
 
 class Features(dict[str, bool]):
-    """Feature set, as LLVM returns it."""
+    """Set of processor features with the method `flatten`, as llvmlite returns it."""
 
     def flatten(self) -> str:
         return ",".join([f"+{name}" for name in self])
 
 
 def registers(processor: str, *counts: int) -> str:
-    """Return the registers of loops with this number of additions."""
-    import llvmlite.binding as llvm  # because not all systems have it
+    """Compile loops with these numbers of additions for a processor, and return the vector registers that they use."""
+    import llvmlite.binding as llvm  # optional
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -116,7 +116,10 @@ def test_linkers_share_the_code_generator(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_first_module_that_calls_no_missing_function_is_used(
     codes: list[bytes], chosen: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The codes are ordered by decreasing optimisation; the first one without missing functions is chosen."""
+    """The machine codes are ordered from the most to the least optimised.
+
+    The first that lacks no function is chosen.
+    """
     monkeypatch.setattr(link, "_modules", lambda *_: iter(codes))
     context: Any = SimpleNamespace(machine=SimpleNamespace(emit_object=lambda module: module))
     module: Any = None
@@ -125,7 +128,7 @@ def test_the_first_module_that_calls_no_missing_function_is_used(
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Record for each compiled module whether LLVM's passes ran."""
+    """Return a list that records, for each compiled module, whether LLVM's optimisation passes ran."""
     runs: list[bool] = []
     compiled = link._compiled
 
@@ -165,7 +168,7 @@ def test_the_first_call_of_a_group_does_not_wait_for_passes(runs: list[bool]) ->
         (lambda x: tnf.exp(-x * x) * x + 1, [False, True]),
         (lambda x: tnf.exp(x) / tnf.sum(tnf.exp(x), axis=1, keepdims=True), [False, True]),
         (lambda x: tnf.sum(tnf.exp(-x * x) * x + 1, axis=0), [False, True]),
-        # LLVM chooses the order in which the numbers of a row are added.
+        # LLVM's passes choose the order in which a row is added, so they must run before the first result.
         (lambda x: tnf.sum(tnf.exp(-x * x) * x + 1), [True]),
     ):
         program, executor = tnf.compile(f, x), tnf.GraphExecutor("K", compiled=True)
@@ -178,7 +181,8 @@ def test_the_first_call_of_a_group_does_not_wait_for_passes(runs: list[bool]) ->
 @pytest.mark.parametrize(
     ("instructions", "lines", "is_linked"),
     [
-        # Passes take 5 ms, and 0.1 ms for each line; they save 0.08 ns for each instruction.
+        # The estimated times: LLVM's passes take 5 ms plus 0.1 ms per line, and save 0.08 ns per executed
+        # instruction.
         (1, 0, True),
         (62_499_000, 0, True),
         (62_501_000, 0, False),

@@ -1,4 +1,4 @@
-"""Updates run after other readers of their operand, unless these depend on them."""
+"""An update runs after the other readers of its operand, unless a reader depends on the update."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_programs_without_updates_keep_their_order() -> None:
 
 @pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
 def test_the_derivative_of_an_update_copies_nothing() -> None:
-    """The row of the cotangent is read, and then set to zero in place."""
+    """The derivative reads a row of the cotangent, and then sets the row to zero in place."""
     size = 300
 
     def loss(x: Any) -> Any:
@@ -63,7 +63,7 @@ def test_the_derivative_of_an_update_copies_nothing() -> None:
 
 
 def drawn(seed: int) -> Any:
-    """Return a random function of updates, and of readers between them."""
+    """Return a random function that updates arrays and reads them between the updates."""
     random = np.random.default_rng(seed)
 
     def fn(x: Any) -> Any:

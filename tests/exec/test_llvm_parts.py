@@ -1,4 +1,4 @@
-"""Nested loops that run several times: the interpreter's values, errors with lines, and the same bits in each run."""
+"""Nested loops that run several times have the interpreter's values, errors with lines, and the same bits each time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TABLE = RNG.standard_normal((5, 40))
 
 
 def mixed(x: Any, rounds: int = 5) -> Any:
-    """Return the result of a loop of many instructions with a large constant."""
+    """Run a loop whose body has many instructions and a large constant."""
 
     def iteration(i: Any, carry: Any) -> Any:
         a, b = carry
@@ -34,7 +34,7 @@ def mixed(x: Any, rounds: int = 5) -> Any:
 
 
 def whiles(x: Any) -> Any:
-    """Return the result of a while loop around such a loop."""
+    """Run a while loop whose body contains the loop of `mixed`."""
     return tnf.while_loop(lambda c: tnf.sum(c * c) < 50.0, lambda c: c + abs(mixed(c, 3)) + 1.0, x)
 
 

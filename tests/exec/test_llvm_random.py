@@ -1,4 +1,4 @@
-"""Random numbers in compiled loops: the interpreter's bits, without calls to Python."""
+"""Random numbers in compiled loops have the interpreter's bits, and need no calls to Python."""
 
 from __future__ import annotations
 

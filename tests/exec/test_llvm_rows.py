@@ -1,4 +1,4 @@
-"""Rows of compiled ops: materialised operands and refusals."""
+"""The compilers' declarations for each op: which operands are stored first, and what is refused."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ READ_OFTEN = {
     "ArgMax": True, "ArgMin": True, "Sort": (0,), "TopK": (0,), "DotGeneral": True,
     "Gather": True, "Scatter": (1,),
 }  # fmt: skip
-"""Operands that are stored in memory before the op reads them: True for all, else their positions."""
+"""Operands that are stored in memory before the op reads them: True for all operands, else their indices."""
 
 
 def named(fact: Any) -> set[str]:
-    """Return the names of ops whose rows satisfy a predicate."""
+    """Return the names of the ops whose entry in the table of compiled ops satisfies a predicate."""
     return {op.__name__ for op, row in COMPILED.items() if fact(row)}
 
 

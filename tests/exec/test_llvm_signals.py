@@ -1,4 +1,4 @@
-"""Signals during a compiled loop: handlers run between chunks, and their exceptions end the loop."""
+"""Signals during a compiled loop: handlers run between chunks of iterations, and their exceptions end the loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECONDS = 0.1
 
 
 class Interrupted(Exception):
-    """Exception of a handler."""
+    """Exception that a signal handler raises."""
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def repeated(body: Callable[[Any], Any], iterations: int = FOREVER) -> Callable[
 
 
 def halved(x: Any) -> Any:
-    """Return the result of a short loop."""
+    """Run a short while loop."""
     return tnf.while_loop(lambda y: y[0] > 0.1, lambda y: y * 0.5, x) + 1.0
 
 
@@ -73,11 +73,12 @@ def test_the_exception_of_a_handler_ends_a_loop(name: str) -> None:
         raised.append(time.perf_counter())
         raise Interrupted
 
-    for _ in range(2):  # the first of which compiles it
-        # Try again, because Python drops exceptions that are raised inside a finaliser.
+    for _ in range(2):  # the first run also compiles
+        # Repeat the signal: Python drops an exception that a handler raises inside a finaliser.
         with timer(interrupt, interval=50 * SECONDS), pytest.raises(Interrupted):
             executor.run(program, X)
-        # Bound the rest of the run after the handler, not the time until it is called.
+        # Measure the time from the handler's exception to the end of the run, not the time until the handler is
+        # called.
         assert time.perf_counter() - raised[-1] < 10
 
 

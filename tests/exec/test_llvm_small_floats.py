@@ -1,4 +1,4 @@
-"""Compiled loops on every float16 and bfloat16: the interpreter's bits, and functions rounded once."""
+"""Compiled loops on every float16 and bfloat16 number have the interpreter's bits; functions round once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BITS = np.arange(1 << 16, dtype=np.uint16)
 
 @pytest.fixture(autouse=True, params=["by its instructions", "by integers"])
 def conversions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Select the conversion of float16: by the processor, or by integer arithmetic."""
+    """Select how float16 is converted: by the processor's instructions, or by integer arithmetic."""
     own = link.processor()
     if request.param == "by integers":
         own = replace(own, converts_halves=False)
@@ -33,12 +33,12 @@ def conversions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 def every(dtype: DType) -> np.ndarray:
-    """Return all numbers of a dtype, in rows."""
+    """Return all numbers of a 16-bit dtype, in an array of four rows."""
     return BITS.view(dtype.dtype).reshape(4, -1)
 
 
 def require_equal(y: Any, z: Any) -> None:
-    """Require equal bits, except for NaN."""
+    """Require equal dtypes and bits; NaN may have other bits."""
     assert y.dtype == z.dtype
     is_nan = np.isnan(z)
     np.testing.assert_array_equal(np.isnan(y), is_nan)
@@ -47,7 +47,10 @@ def require_equal(y: Any, z: Any) -> None:
 
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_arithmetic(dtype: DType) -> None:
-    """Check results rounded once from float32, which is exact: float32 has more than twice the digits."""
+    """Arithmetic equals that of float32, rounded once.
+
+    This is exact, because float32 has more than twice the digits.
+    """
     x = every(dtype)
     y = np.random.default_rng(0).permutation(x.reshape(-1)).reshape(x.shape)
     a, b = x.astype(np.float32), y.astype(np.float32)
@@ -62,7 +65,7 @@ def test_arithmetic(dtype: DType) -> None:
 
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_each_step_is_rounded(dtype: DType) -> None:
-    """Check that intermediate values are rounded to the dtype."""
+    """Each intermediate value is rounded to the 16-bit dtype, not only the final one."""
     x = every(dtype)
     y = np.random.default_rng(1).permutation(x.reshape(-1)).reshape(x.shape)
     values = in_a_loop(lambda x, y: [x + y - y, x * y + x, x / y * y, tnf.sqrt(x) * x], x, y)
@@ -84,7 +87,7 @@ def test_each_step_is_rounded(dtype: DType) -> None:
 
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_conversions(dtype: DType) -> None:
-    """Check that ties are rounded to even, and their neighbours to nearest."""
+    """Ties are rounded to even, and the floats next to a tie to the nearest number."""
     x = every(dtype)
     with np.errstate(all="ignore"):
         middle = (x.astype(np.float64) + np.nextafter(x, np.inf).astype(np.float64)) / 2
@@ -102,7 +105,7 @@ def test_conversions(dtype: DType) -> None:
     for array in (doubles, singles, integers):
         (y,) = in_a_loop(lambda x: [tnf.astype(x, dtype)], array)
         with np.errstate(all="ignore"):
-            # XLA and the interpreter round to bfloat16 via float32.
+            # The interpreter and XLA convert float64 to bfloat16 by way of float32.
             narrower = array.astype(np.float32) if dtype is DType.BF16 else array
             require_equal(y, narrower.astype(dtype.dtype))
     back = in_a_loop(lambda x: [tnf.astype(x, np.float32), tnf.astype(x, np.float64)], x)
@@ -131,7 +134,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Any]] = {
 
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_functions(dtype: DType) -> None:
-    """Check that functions are within 0.501 units of their value in float64."""
+    """Functions are within 0.501 units in the last place of their value in float64."""
     x = every(dtype)
     values = in_a_loop(lambda x: [ours(x) for ours, _ in FUNCTIONS.values()], x)
     for name, y in zip(FUNCTIONS, values, strict=True):
@@ -140,7 +143,8 @@ def test_functions(dtype: DType) -> None:
             nearest = exact.astype(np.float32).astype(dtype.dtype)
         is_other = ~((y == nearest) | (np.isnan(y) & np.isnan(nearest)))
         value, right = y[is_other].astype(np.float64), nearest[is_other].astype(np.float64)
-        # Two neighbours, and the value between them.
+        # If y is not the nearest number, it is the neighbour, and the exact value must be close to the middle of the
+        # two.
         between = (value + right) / 2
         spacing = np.abs(value - right)
         assert (np.abs(between - exact[is_other]) <= 0.001 * spacing).all(), name
@@ -148,7 +152,7 @@ def test_functions(dtype: DType) -> None:
 
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_sums_and_products_of_matrices(dtype: DType) -> None:
-    """Check that sums are accumulated in float32 and rounded once."""
+    """Sums and matrix products are accumulated in float32, and rounded once."""
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal(shape).astype(dtype.dtype) for shape in ((3, 20, 30), (3, 30, 17)))
     values = in_a_loop(
@@ -172,7 +176,7 @@ def test_sums_and_products_of_matrices(dtype: DType) -> None:
 
 
 def test_float32_rounded_to_float16() -> None:
-    """Convert every float16 number, the midpoints, their float32 neighbours, and random float32 numbers."""
+    """Every float16 number, the midpoints, their float32 neighbours, and random float32 numbers are rounded right."""
     halves = BITS.view(np.float16).astype(np.float32)
     with np.errstate(invalid="ignore", over="ignore"):
         between = halves + np.spacing(halves.astype(np.float16)).astype(np.float32) / 2

@@ -1,4 +1,7 @@
-"""Strip-mined scans of independent indices have the interpreter's bits; other scans are not strip-mined."""
+"""Scans whose elements are independent are strip-mined (run in strips of elements), with the interpreter's bits.
+
+Other scans are not strip-mined.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from tests.samples.each import each_card
 
 pytest.importorskip("llvmlite")
 RNG = np.random.default_rng(11)
-N = 20_011  # a prime: the last strip overlaps the one before
+N = 20_011  # a prime: the last two strips overlap
 X, Y = RNG.standard_normal(N), RNG.standard_normal(N)
 ROWS = RNG.standard_normal((5003, 4))
 NUMBERS = RNG.standard_normal(7)
@@ -47,7 +50,7 @@ def stacked(x: Any, series: Any) -> Any:
 
 
 def counted(x: Any, y: Any) -> Any:
-    """Carry a scalar that each strip computes and stacks."""
+    """Scan with a scalar carry, which every strip computes and stacks."""
 
     def iteration(carry: Any, _: Any) -> Any:
         n, x = carry
@@ -57,7 +60,7 @@ def counted(x: Any, y: Any) -> Any:
 
 
 def rotations(rows: Any) -> Any:
-    """Slice, concatenate and sum columns."""
+    """Scan with a body that slices, concatenates and sums columns of a narrow matrix."""
 
     def iteration(c: Any, _: Any) -> Any:
         a, b = c[:, :2], c[:, 2:]
@@ -68,7 +71,7 @@ def rotations(rows: Any) -> Any:
 
 
 def orbits(c: Any) -> Any:
-    """Iterate z^2 + c, and count iterations until divergence."""
+    """Iterate z^2 + c for many numbers c, and count the iterations until each diverges."""
 
     def iteration(_: Any, carry: Any) -> Any:
         z, count = carry
@@ -142,7 +145,7 @@ ACROSS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 
 CUT = (Add, Exp)
-"""Ops for which at least one sample must be strip-mined."""
+"""Ops of which at least one sample must be strip-mined."""
 
 
 def remarks(executor: Any, program: Any) -> list[str]:
@@ -168,7 +171,8 @@ def test_same_bits(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> 
     assert set(remarks(whole, program)) == {"compiled"}
     expected = [tnf.tree.leaves(whole.run(program, *arrays))]
     if name not in ("functions", "gradient", "powers complex", "stacked complex", "orbits"):
-        # Compiled functions are polynomials that differ from NumPy's, and NumPy contracts complex products.
+        # Compare with the interpreter, too, except where compiled functions or complex products are rounded
+        # differently.
         expected.append(
             tnf.tree.leaves(tnf.GraphExecutor("K", compiled=False).run(program, *arrays))
         )
@@ -180,7 +184,7 @@ def test_same_bits(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 @each_card
 def test_samples_in_narrow_strips(card: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Apply each op to the carry, with any strip-mined axis, and compare bits with the original loop."""
+    """Each op, applied to the carry of a scan, has the same bits with and without strips, along any axis."""
     samples = [
         sample
         for sample in SAMPLES[card]
@@ -209,7 +213,7 @@ def test_samples_in_narrow_strips(card: Any, monkeypatch: pytest.MonkeyPatch) ->
             results.append(tnf.tree.leaves(executor.run(program, x, *others)))
         for one, other in zip(*results, strict=True):
             assert (one.shape, one.dtype) == (other.shape, other.dtype)
-            if one.dtype == "bfloat16":  # the NaN have other bits than NumPy's
+            if one.dtype == "bfloat16":  # NaN have other bits than NumPy's
                 one, other = one.astype("f4"), other.astype("f4")
             np.testing.assert_array_equal(one, other)
     assert number_in_strips or card not in CUT
@@ -250,7 +254,7 @@ def test_arrays_in_any_order() -> None:
 
 
 def test_an_interrupt_ends_all_strips() -> None:
-    """Strips in other threads end, too, soon after the signal."""
+    """An exception of a signal handler also ends the strips that run in other threads."""
 
     class Interrupt(Exception):
         pass
@@ -308,22 +312,22 @@ HALVED = lambda x, iterations=9: tnf.scan(lambda c, _: (c * 0.5, None), x, None,
 @pytest.mark.parametrize(
     ("fn", "shapes", "remark"),
     [
-        # A strip of the carry, or of the carry and a constant, takes 16384 bytes.
+        # The carry's elements in a strip, together with those of a constant, occupy 16384 bytes.
         (HALVED, [(N,)], "in 10 strips of 2048"),
         (powers, [(N,), (7,)], "in 20 strips of 1024"),
-        # At least 64 kB and at least four iterations.
+        # A scan is strip-mined from 64 kB and four iterations on.
         (HALVED, [(8192,)], "in 4 strips of 2048"),
         (HALVED, [(8191,)], ""),
         (lambda x: HALVED(x, 4), [(8192,)], "in 4 strips of 2048"),
         (lambda x: HALVED(x, 3), [(8192,)], ""),
-        # The width of a strip is a multiple of 64 contiguous elements.
+        # The number of contiguous elements in a strip is a multiple of 64.
         (HALVED, [(7001, 3)], "in 11 strips of 672"),
         (HALVED, [(7001, 8)], "in 28 strips of 256"),
         (HALVED, [(8, 1024)], "in 4 strips of 2"),
         (HALVED, [(9, 1024)], "in 5 strips of 2"),
         (HALVED, [(4, 3000)], "in 6 strips of 512"),
         (lambda x, y: tnf.scan(lambda c, _: (c * x + y, None), x, None, length=9)[0], [(N,), (N,)], "in 32 strips of 640"),
-        # Slices and scalars are not counted.
+        # Slices of a scanned array and scalars do not count for the size of a strip.
         (lambda x, s: stacked(x, s)[0], [(N,), (7, N)], "in 10 strips of 2048"),
         (lambda x, n: tnf.scan(lambda c, _: (c * n, None), x, None, length=9)[0], [(N,), ()], "in 10 strips of 2048"),
     ],
@@ -384,9 +388,9 @@ def test_types_of_strips() -> None:
     [
         (np.full(N, 2.0), True),
         (np.full(N, np.nan), True),
-        (np.full((3, N), 2.0), False),  # indices along another axis
+        (np.full((3, N), 2.0), False),  # a constant with another axis
         (np.arange(float(N)), False),
-        (np.where(np.arange(N) < N - 1, 0.0, -0.0), False),  # constants that differ in one bit
+        (np.where(np.arange(N) < N - 1, 0.0, -0.0), False),  # 0.0 and -0.0
     ],
 )
 def test_strips_of_constants(array: Any, is_cut: bool) -> None:

@@ -1,4 +1,4 @@
-"""Compiled loops on values of every dtype: conversions, constants and views, bit for bit."""
+"""Compiled loops on values of every dtype: conversions, constants and views have the interpreter's bits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ each = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
 
 def values(dtype: DType, *shape: int) -> Any:
-    """Return values of each sign and of many magnitudes."""
+    """Return random numbers of a dtype, of both signs where it has both."""
     if dtype.is_bool:
         return RNG.integers(0, 2, shape).astype(bool)
     if dtype.is_integer:
@@ -53,7 +53,7 @@ def require_same_bits(fn: Any, *arrays: Any) -> None:
 def test_conversions(dtype: DType) -> None:
     x = values(dtype, 6, 9)
     targets = [to for to in DTYPES if to.is_complex or not dtype.is_complex]
-    if dtype.is_float:  # because conversions of values beyond every integer have no defined result
+    if dtype.is_float:  # out-of-range conversions are undefined
         targets = [to for to in targets if not to.is_integer or to in (DType.I64, DType.I32)]
 
     def iteration(carry: Any, row: Any) -> Any:
@@ -82,7 +82,7 @@ def test_constants(dtype: DType) -> None:
 
 @each
 def test_sources_in_a_body(dtype: DType) -> None:
-    """Constants and iota in a body."""
+    """Constants and iota are right in the body of a compiled loop."""
     several = [values(dtype, *shape) for shape in ((7,), (3, 7), (1,), (20, 30), ())]
     counters = [] if dtype.is_bool else [Iota((2, 40), axis, dtype) for axis in range(2)]
 
@@ -137,9 +137,9 @@ FLOATS = [dtype for dtype in REAL if dtype.is_float]
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("length", [1, 63, 64, 127, 128, 129, 200, 1024, 2048 + 70])
 def test_extremes_of_rows(length: int, dtype: DType) -> None:
-    """Put the extremum into each vector lane.
+    """The largest and smallest element of a row are found in every vector lane.
 
-    Include NaN at any position, and 0 and -0 in either order; 0 is the larger one.
+    Rows contain NaN at any position, and 0.0 and -0.0 in either order, of which 0.0 is the larger.
     """
     places = sorted({0, length // 2, length - 1, *range(0, length, 37)})
     rows = np.full((4 * len(places), length), -0.0)

@@ -1,4 +1,4 @@
-"""Algorithms of matrix products: views that BLAS accepts, and blocks for threads."""
+"""Algorithms of matrix products: which views BLAS can read, and how a product is split among threads."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ needs_llvmlite = pytest.mark.skipif(not is_installed(), reason="llvmlite is not 
 
 @pytest.fixture(autouse=True)
 def many_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Allow as many blocks as on a large machine."""
+    """Allow as many blocks as a machine with many cores has."""
     monkeypatch.setattr(matrix_product, "MAX_BLOCKS", 16)
 
 
 @pytest.mark.parametrize(
     ("steps", "shape", "expected"),
     [
-        # rows, columns, with gaps between them
+        # Row-major and column-major matrices, with and without gaps.
         ((40, 8), (3, 5), True), ((8, 24), (3, 5), True), ((48, 8), (3, 5), True), ((8, 32), (3, 5), True),
-        # which overlap, are reversed, or have no contiguous axis
+        # Rows or columns that overlap, are reversed, or are not contiguous.
         ((32, 8), (3, 5), False), ((8, 16), (3, 5), False), ((-40, 8), (3, 5), False), ((8, -24), (3, 5), False),
         ((80, 16), (3, 5), False), ((16, 48), (3, 5), False), ((0, 8), (3, 5), False),
-        # one row, one column, one element
+        # Matrices of one row, one column, or one element.
         ((0, 8), (1, 5), True), ((0, 16), (1, 5), True), ((0, 0), (1, 5), False), ((0, -8), (1, 5), False),
         ((8, 0), (3, 1), True), ((16, 0), (3, 1), True), ((0, 0), (3, 1), False), ((-8, 0), (3, 1), False),
         ((0, 0), (1, 1), True), ((-8, -8), (1, 1), True),
@@ -165,7 +165,7 @@ def test_small_copies_have_memory_of_their_own() -> None:
 
 
 def blocks(m: int, k: int, n: int, is_column_major: bool = False, batch: int = 0) -> Product:
-    """Plan a product of matrices in blocks."""
+    """Plan a matrix product that is split into blocks; return the plan."""
     each = (batch,) if batch else ()
     lhs, rhs = np.empty((*each, m, k)), np.empty((*each, k, n))
     at = len(each)
@@ -177,17 +177,17 @@ def blocks(m: int, k: int, n: int, is_column_major: bool = False, batch: int = 0
 @pytest.mark.parametrize(
     ("m", "k", "n", "is_column_major", "expected"),
     [
-        # Long sums with a small result.
+        # Split the summed terms if the sums are long and the result is small.
         (128, 256, 128, False, ("terms", 2)), (128, 255, 128, False, ("", 1)), (1, 2048, 1, False, ("terms", 16)),
         (2, MAX_PARTIAL_ELEMENTS // 2 + 1, MAX_PARTIAL_ELEMENTS // 2, False, ("terms", 16)),
         (2, MAX_PARTIAL_ELEMENTS // 2, MAX_PARTIAL_ELEMENTS // 2, False, ("columns", 16)),
         (2, MAX_PARTIAL_ELEMENTS // 2 + 2, MAX_PARTIAL_ELEMENTS // 2 + 1, False, ("columns", 16)),
-        # Split the rows if there are as many as columns, in any order of memory.
+        # Split the rows if there are as many as columns, in any layout of the result.
         (256, 9, 256, False, ("rows", 2)), (255, 9, 255, False, ("", 1)),
         (384, 9, 512, False, ("columns", 4)), (512, 9, 384, False, ("rows", 4)),
         (4096, 9, 4096, False, ("rows", 16)), (4095, 9, 4096, False, ("columns", 16)),
         (256, 9, 256, True, ("rows", 2)), (384, 9, 512, True, ("columns", 4)), (512, 9, 384, True, ("rows", 4)),
-        # Vectors.
+        # Split the only long axis of a matrix-vector product.
         (400, 9, 1, False, ("rows", 3)), (400, 9, 1, True, ("rows", 3)),
         (1, 9, 400, False, ("columns", 3)), (1, 9, 400, True, ("columns", 3)),
     ],
@@ -218,7 +218,7 @@ def test_products_that_are_worth_pieces(monkeypatch: pytest.MonkeyPatch) -> None
 def test_rooms_of_pieces(
     rows: Any, terms: Any, is_copied: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Copying needs scratch for one block of the split operand, and for the whole other operand."""
+    """Operands that are copied need scratch memory: one block of the split operand, and the whole other operand."""
     monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 1)
     lhs = np.empty((300, 5, 4))
     k = lhs.shape[terms[0]]
@@ -235,7 +235,7 @@ def test_rooms_of_pieces(
 
 
 AXES: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any]] = {
-    # lhs, rhs, contracting axes of both, batch axes of both
+    # Shapes of lhs and rhs, then their contracting axes and their batch axes.
     "rows of two axes": ((3, 128, 16, 40), (40, 64), (((3,), (0,)), ((), ()))),
     "rows after one of extent 1": ((1, 256, 40), (40, 64), (((2,), (0,)), ((), ()))),
     "terms first": ((40, 256, 3), (64, 40), (((0,), (1,)), ((), ()))),
@@ -258,7 +258,7 @@ def test_pieces_of_column_major_results_of_any_axes(
     lhs, rhs, axes = AXES[name]
     rng = np.random.default_rng(0)
     x = np.asarray(rng.standard_normal(lhs), order=layout[0])  # type: ignore[call-overload]
-    if layout[0] == "K":  # with its first axis behind all others but the last
+    if layout[0] == "K":  # its first axis is stored second to last
         x = np.moveaxis(np.moveaxis(x, 0, -2).copy(), -2, 0)
     y = np.asarray(rng.standard_normal(rhs), order=layout[-1])  # type: ignore[call-overload]
     program = tnf.compile(lambda x, y: tnf.lax.dot_general(x, y, axes), x, y)

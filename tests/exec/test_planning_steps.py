@@ -1,4 +1,4 @@
-"""An additional planning step: x * x as a square, in plain programs, loops, fused groups and compiled blocks."""
+"""A planning step that replaces x * x by a square works in programs, loops, fused groups and compiled blocks."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ CALLS: list[str] = []
 
 
 def square(x: Any, out: Any = None) -> Any:
-    """Return x^2, and count the call."""
+    """Return x^2, and record the call in CALLS."""
     CALLS.append("square")
     return np.square(x, out=out)
 
 
 def write_square(code: Any, op: Any, dtype: Any, xs: Any) -> Any:
-    """Write x x, and count the calls."""
+    """Write LLVM code for x * x, and record the call in CALLS."""
     CALLS.append("text")
     return multiply(code, op, dtype, [xs[0], xs[0]])
 
 
 class Square(SameType):
-    """Square: y = x^2."""
+    """Square: y = x^2, an op that only this test defines."""
 
     __slots__ = ()
     accepts: ClassVar[frozenset[tnf.DType]] = NUMERIC
@@ -48,7 +48,7 @@ class Square(SameType):
 
 
 def squares(schedule: ExecProgram) -> ExecProgram:
-    """Replace each product of a value with itself by a square."""
+    """Replace each product of a value with itself by a square, in a schedule."""
     return replace(
         schedule,
         instructions=tuple([
@@ -100,7 +100,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def ops_in(schedule: ExecProgram) -> Iterator[Any]:
-    """Yield the ops of a schedule and of its bodies."""
+    """Yield the ops of a schedule and of its loop bodies."""
     for step in schedule.instructions:
         yield step.op
         for body in step.bodies:

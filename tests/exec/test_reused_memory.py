@@ -1,4 +1,4 @@
-"""Results do not change when programs run again, even while a caller holds them."""
+"""Results that a caller holds in any way do not change when the program runs again."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ from xla_peer.fuzz.program import random_case
 
 
 def capsule(y: Any) -> Callable[[], bytes]:
-    """Hold the array by DLPack, in jax."""
+    """Hold the array in JAX, by DLPack."""
     try:
         held = jax.dlpack.from_dlpack(y)
-    except (jax.errors.JaxRuntimeError, BufferError):  # jax accepts compact strides only
+    except (jax.errors.JaxRuntimeError, BufferError):  # JAX accepts compact strides only
         return by_view(y)
     return lambda: np.asarray(held).tobytes()
 
 
 def by_ctypes(y: Any) -> Callable[[], bytes]:
-    """Hold the array by a pointer that keeps it."""
+    """Hold the array by a ctypes pointer, which keeps the array alive."""
     pointer = np.ascontiguousarray(y).ctypes
     size = y.nbytes
     return lambda: ctypes.string_at(pointer.data, size)
 
 
 def by_memoryview(y: Any) -> Callable[[], bytes]:
-    """Hold the array by Python's buffer protocol."""
+    """Hold the array by a memoryview (Python's buffer protocol)."""
     view = memoryview(y)
     return lambda: np.asarray(view).tobytes()
 
 
 def by_view(y: Any) -> Callable[[], bytes]:
-    """Hold the array through a view of a view."""
+    """Hold the array by a view of a view."""
     view = y[...].T.T
     return lambda: view.tobytes()
 
 
 def by_item(y: Any) -> Callable[[], bytes]:
-    """Hold the array through an array over its bytes."""
+    """Hold the array by a second array over its bytes."""
     view = np.frombuffer(y.data, y.dtype) if y.flags.c_contiguous else y
     return lambda: view.tobytes()
 
@@ -70,7 +70,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def held(y: Any, pick: random.Random) -> Callable[[], bytes]:
-    """Hold a result in one of these ways, and return a function that reads it."""
+    """Hold a result in a randomly chosen way, and return a function that reads its bytes."""
     kinds = (
         HOLDERS if y.dtype.kind in "fiu" and y.dtype.itemsize in (4, 8) and y.size else [by_view]
     )

@@ -1,4 +1,7 @@
-"""Sums over any axes, in any layout and length, with infinities and NaN; rows do not affect each other."""
+"""Sums are right over any axes, in any layout, of any length, with infinities and NaN.
+
+Rows do not affect each other.
+"""
 
 import itertools
 import math
@@ -23,7 +26,7 @@ AXES = [
 
 
 def laid_out(x: Any) -> list[Any]:
-    """Yield the same numbers in row-major and column-major order, with gaps, and reversed."""
+    """Return arrays with the elements of x that are row-major, column-major, with gaps, padded, and reversed."""
     gaps = np.empty((*x.shape[:-1], 2 * x.shape[-1]), x.dtype)[..., ::2]
     gaps[...] = x
     padded = np.empty((*x.shape[:-1], x.shape[-1] + 3), x.dtype)[..., : x.shape[-1]]
@@ -39,7 +42,7 @@ def sum_of(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def by_definition(x: Any, axes: tuple[int, ...]) -> Any:
-    """Return sums that are rounded once."""
+    """Return exact sums, rounded once."""
     kept = [axis for axis in range(x.ndim) if axis not in axes]
     result = np.zeros([x.shape[axis] for axis in kept], np.float64)
     for index in np.ndindex(result.shape):
@@ -147,6 +150,6 @@ def test_sums_of_equal_numbers_are_as_accurate_as_numpys(dtype: Any) -> None:
             exact = length * Fraction(float(x[0, 0]))
             for whose, y in (("ours", sum_of(x, (1,))), ("NumPy's", np.sum(x, axis=1))):
                 errors[whose].append(float(abs(Fraction(float(y[0])) / exact - 1)))
-    # NumPy rounds differently: the mean errors are compared, whatever the vector width.
+    # NumPy rounds differently for each vector width, so the mean errors are compared.
     assert np.mean(errors["ours"]) <= 1.25 * np.mean(errors["NumPy's"])
     assert max(errors["ours"]) <= 1.5 * max(errors["NumPy's"])

@@ -1,4 +1,4 @@
-"""A program gives the same bits interpreted and printed, in every run, on any number of threads, in any layout."""
+"""A program has the same bits interpreted and printed, in every run, with any number of threads, in any layout."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 needs_llvmlite = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
 COMPILED = ["loops", pytest.param("jit", marks=needs_llvmlite)]
-"""Executors without compiled blocks, which must give the interpreter's bits, and with compiled blocks."""
+"""Executors that must have the interpreter's bits: without compiled blocks ("loops"), and with them ("jit")."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _machine_code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Share compiled loops: executors have the same text for them."""
+    """Share a cache of machine code: the executors compile the same loops."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TENFERRO_CACHE_DIR", str(tmp_path_factory.mktemp("machine_code")))
         yield
@@ -54,17 +54,17 @@ def require_same_bits(
 
 
 def in_scan(program: GraphProgram) -> Callable[..., Any]:
-    """Run the program in every iteration of a loop."""
+    """Return a function that runs the program in every iteration of a scan."""
     return lambda *xs: tnf.scan(lambda n, _: (n + 1, program.run(*xs)), 0, None, length=3)
 
 
 def in_choice(program: GraphProgram) -> Callable[..., Any]:
-    """Run the program in one of two branches."""
+    """Return a function that runs the program in one of two branches."""
     return lambda *xs: tnf.cond(tnf.sum(tnf.ones(3)) > 2.0, program.run, program.run, *xs)
 
 
 def in_while(program: GraphProgram) -> Callable[..., Any]:
-    """Run the program once, and in every iteration of a while loop."""
+    """Return a function that runs the program once, and then in every iteration of a while loop."""
 
     def fn(*xs: Any) -> Any:
         ys = program.run(*xs)
@@ -101,16 +101,16 @@ MATRICES: list[Callable[[Any], Any]] = [
     lambda x: tnf.fori_loop(0, 3, lambda _, c: tnf.linalg.solve(regular(c), c) * 0.5 + x, x),
     lambda x: tnf.cond(tnf.sum(x) > 0.0, lambda x: tnf.linalg.inv(regular(x)), lambda x: x.T, x),
 ]
-"""Functions from a square matrix to another."""
+"""Functions from a square matrix to a square matrix."""
 
 
 def regular(x: Any) -> Any:
-    """Return a matrix whose diagonal dominates."""
+    """Return a well-conditioned matrix: its diagonal dominates."""
     return x / (1.0 + tnf.max(tnf.abs(x))) + x.shape[0] * tnf.eye(x.shape[0])
 
 
 def random_matrices(number: int) -> tuple[GraphProgram, Any]:
-    """Return a random program of functions in `MATRICES`, with results scaled to at most 1, and its argument."""
+    """Return a random chain of functions in `MATRICES`, scaled so that no element exceeds 1, and its argument."""
     rng = np.random.default_rng([number, 5])
     size = int(rng.integers(1, 9)) if number % 8 else int(rng.integers(30, 70))
     steps = [MATRICES[k] for k in rng.integers(0, len(MATRICES), rng.integers(2, 7))]
@@ -163,7 +163,7 @@ def many(x: Any) -> Any:
 
 
 def recurrent(w: Any, h: Any, b: Any) -> Any:
-    """Unroll ten steps."""
+    """Apply ten steps of a recurrent network, unrolled."""
     for _ in range(10):
         h = tnf.tanh(h @ w + b)
     return tnf.sum(h * h)

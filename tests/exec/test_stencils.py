@@ -1,4 +1,4 @@
-"""Sums of padded arrays as one compiled step, with the interpreter's bits in every region."""
+"""Sums of padded arrays are compiled as one step, with the interpreter's bits inside and at the borders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Case = tuple[Callable[..., Any], tuple[int, ...], str]
 
 
 def differences(axes: tuple[int, ...], power: int = 2) -> Callable[..., Any]:
-    """Compute the gradient of a sum of powers of differences along some axes."""
+    """Return the gradient of a sum of powers of differences between neighbours along some axes."""
 
     def loss(x: Any) -> Any:
         return sum([tnf.sum(tnf.diff(x, axis=axis) ** power) for axis in axes])
@@ -59,7 +59,7 @@ CASES: dict[str, Case] = {
 
 
 def array(shape: tuple[int, ...], dtype: str) -> Any:
-    """Return numbers, for floats including negative zeros and numbers that are not finite."""
+    """Return random numbers; floats include -0.0, infinities, NaN, and a very small number."""
     x = (np.random.default_rng(sum(shape)).standard_normal(shape) * 100).astype(dtype)
     if dtype[0] == "f":
         x.flat[:: x.size // 7] = [-0.0, np.inf, -np.inf, np.nan, 0.0, -0.0, 1e-310, 3.0][

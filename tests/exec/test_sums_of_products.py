@@ -1,4 +1,4 @@
-"""Compiled convolutions against their definition: border tiles, strides, negative padding, both operands."""
+"""Compiled convolutions equal their definition: at borders of tiles, with strides, negative padding, and any operands."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ pytestmark = [
 
 
 def narrow() -> Processor:
-    """Limit the vectors of this processor to 256 bits."""
+    """Return this processor with vectors of at most 256 bits."""
     here = processor()
     return Processor(here.name, here.features, True, here.converts_halves, min(here.lanes, 4))
 
 
 def compiled(how: Processor) -> CompiledSums:
-    """Return a compiler for a processor that compiles everything."""
+    """Return a compiler for a processor that compiles even the smallest convolutions."""
     linker = Linker()
     linker.processor = how
     return CompiledSums(linker, always=True)
 
 
 def standard(random: Random, x: Any, w: Any) -> Convolution:
-    """Return a convolution of [n, c, h, w] and kernels [o, c, h, w]."""
+    """Return a random convolution of images [n, c, h, w] with kernels [o, c, h, w]."""
     strides, dilation = ((random.choice([1, 1, 2]), random.choice([1, 1, 3])) for _ in range(2))
     padding = [(random.choice([0, 1, 2, -1]), random.choice([0, 1, 2, -1])) for _ in range(2)]
     return Convolution(
@@ -65,14 +65,14 @@ def standard(random: Random, x: Any, w: Any) -> Convolution:
 
 
 def image(random: Random, rng: Any) -> tuple[Any, Any]:
-    """Return an image with channels last and kernels of any layout."""
+    """Return a random image with channels last, and kernels in a random layout."""
     x = rng.standard_normal((random.choice([1, 2]), random.choice([2, 5]), random.choice([5, 12]), random.choice([7, 9, 16])))  # fmt: skip
     w = rng.standard_normal((random.choice([16, 48, 64]), x.shape[1], random.choice([1, 2, 3]), random.choice([1, 2, 3])))  # fmt: skip
     return channels_last(x), random.choice([np.asarray, np.asfortranarray])(w)
 
 
 def contiguous(random: Random, rng: Any) -> tuple[Any, Any]:
-    """Return images and kernels with contiguous rows, as JAX users write them; some images have one channel."""
+    """Return images and kernels whose rows are contiguous, as JAX users write them; some images have one channel."""
     x, w = image(random, rng)
     channels = random.choice([1, x.shape[1]])
     return np.ascontiguousarray(x[:, :channels]), np.ascontiguousarray(w[:, :channels])
@@ -83,7 +83,7 @@ def contiguous(random: Random, rng: Any) -> tuple[Any, Any]:
 def test_random_sums(
     make: Callable[..., Any], how: Callable[[], Processor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bits are the same on one thread and on two, and in memory that was written before."""
+    """Results have the same bits with one thread and with two, and in memory that held other values before."""
     random, rng = Random(7), np.random.default_rng(7)
     machine, memory, used = compiled(how()), Pool(1 << 24), list[bool]()
     write = DirectSums.write
@@ -127,7 +127,7 @@ AXES_THAT_LIE_NOWHERE = {
 def test_axes_without_strides(
     image: Callable[[Any], Any], padding: Any, holes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Check axes of one element or of stride 0, whose strides are meaningless, with padding."""
+    """An axis of one element or of stride 0 may have any stride; padding and dilation of such an axis are right."""
     random, rng, used = Random(1), np.random.default_rng(1), list[bool]()
     write = DirectSums.write
     monkeypatch.setattr(DirectSums, "write", lambda *args: used.append(write(*args)) or used[-1])
@@ -169,11 +169,12 @@ def vectors_of(lanes: int, has_fma: bool = True) -> Processor:
         (8, 31, 40, (31, 1, 8)),
         (8, 3, 40, (3, 1, 8)),
         (8, 1, 64, (1, 4, 8)),
-        # Tiles with the fewest loads: two of 4 instead of 7 and 1; among equals, the largest.
+        # Among tiles of at most that size, those with the fewest loads are chosen: two of 4 rather than one of 7 and
+        # one of 1. Of equally good tiles, the largest is chosen.
         (8, 8, 64, (4, 4, 8)),
         (8, 40, 40, (20, 1, 8)),
         (8, 64, 64, (7, 4, 8)),
-        # 16 registers without vectors of 512 bits, one of which holds an element of a.
+        # Without vectors of 512 bits there are 16 registers, one of which holds an element of a.
         (4, 14, 8, (5, 2, 4)),
         (4, 12, 16, (6, 2, 4)),
         (4, 15, 12, (8, 1, 4)),
@@ -184,13 +185,13 @@ def vectors_of(lanes: int, has_fma: bool = True) -> Processor:
     ],
 )
 def test_tiles(lanes: int, places: int, outputs: int, expected: tuple[int, int, int]) -> None:
-    """Check positions, vectors per position and elements per vector."""
+    """A tile has the expected numbers of positions, of vectors per position, and of elements per vector."""
     how = vectors_of(lanes)
     assert tile_of(sums(places, outputs), how.code()) == expected
     height, columns, elements = expected
     of_singles = tile_of(sums(places, 2 * outputs, DType.F32), how.code())
     assert of_singles == (height, columns, 2 * elements)
-    # The last tile begins earlier if it would end out of bounds.
+    # The last tile overlaps the tile before it if it would otherwise end out of bounds.
     assert ("@llvm.smin.i64(" in module_of(sums(places, outputs), how).text) == (
         places % height > 0
     )
@@ -218,14 +219,14 @@ def test_the_fewest_vectors_of_outputs(
 
 
 class Called:
-    """Linker that records its requests."""
+    """Linker that records the modules it is asked for, and compiles nothing."""
 
     def __init__(self) -> None:
         self.processor, self.log = vectors_of(4), CompileLog()
         self.asked: list[Any] = []
 
     def baseline(self, *_: Any) -> None:
-        """Return no function, as for a module that was requested before."""
+        """Return no unoptimised function, as the linker does for a module that it has seen before."""
 
     def function(self, kind: str, module: Any) -> Any:
         self.asked.append(module)
@@ -269,7 +270,7 @@ def test_pointwise_kernels_are_read_without_a_copy(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("dilation", "expected"),
     [
-        ((1, 1), ((3, 45, 160), (10, 1, 16))),  # the kernel's row axis and channel axis are merged
+        ((1, 1), ((3, 45, 160), (10, 1, 16))),  # the kernel's rows and channels are merged
         ((2, 1), ((3, 90, 160), (10, 1, 16))),
         ((1, 2), ((3, 45, 160), (2, 10, 80), (5, 1, 16))),
     ],

@@ -1,4 +1,4 @@
-"""The verifier of schedules: it accepts a schedule of each kind, and rejects a violation of each rule."""
+"""The verifier of schedules accepts valid schedules of each kind, and rejects a violation of each rule."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Change = Callable[[ExecProgram], ExecProgram]
 
 
 def plain() -> ExecProgram:
-    """Return a schedule with the slots 0 for the input, 1 = sin(0), 2 = exp(1), 3 = 1 * 2."""
+    """Return a schedule in which slot 0 is the input x, slot 1 sin(x), slot 2 its exponential, and slot 3 the product."""
 
     def fn(x: Any) -> Any:
         y = tnf.sin(x)
@@ -34,7 +34,7 @@ def plain() -> ExecProgram:
 
 
 def step(number: int, **changes: Any) -> Change:
-    """Return the change of one step."""
+    """Return a function that replaces fields of one step of a schedule."""
 
     def changed(program: ExecProgram) -> ExecProgram:
         steps = list(program.instructions)

@@ -1,4 +1,4 @@
-"""Sums over windows: blocks of rows, and positions without products."""
+"""Sums of products over windows: how rows are split into blocks, and results without any products."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tenferro.exec.runtime.resources import SERIAL_RESOURCES
 
 
 def plain(rank: int, edge: int = 0) -> Window:
-    """Return a window of stride 1."""
+    """Return a window of stride 1 without dilation, with padding of `edge` at both ends of each axis."""
     ones = (1,) * rank
     return Window(ones, ((edge, edge),) * rank, ones, ones)
 

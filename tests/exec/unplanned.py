@@ -1,4 +1,4 @@
-"""Programs that run one instruction after another, by their kernels alone."""
+"""Runs of programs one instruction after another, by the kernels alone, without planning."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["run_unplanned"]
 
 
 def run_unplanned(program: tnf.GraphProgram, *arrays: Any, order: Any = "F") -> Any:
-    """Run the kernels without folding, grouping or planning memory."""
+    """Run the kernels of a program without folding constants, grouping, or planning memory."""
     executor = tnf.GraphExecutor()
     leaves = program.check_arguments(arrays)
     static = program.specialize(program.bind([np.shape(x) for x in leaves]))

@@ -1,4 +1,4 @@
-"""Einstein summation against loops over every index, with concrete and symbolic shapes."""
+"""Einstein summation equals loops over every index, with numbers and with symbols for the extents."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ CASES: dict[str, tuple[tuple[int, ...], ...]] = {
 
 
 def summed(subscripts: str, *operands: Any) -> Any:
-    """Call `einsum`, or apply the op directly if a label is repeated in the output, which `einsum` rejects."""
+    """Call `einsum`, or the op itself if the output repeats a label, which the public `einsum` rejects."""
     left, _, output = subscripts.partition("->")
     if len(set(output)) == len(output):
         return tnf.einsum(subscripts, *operands)
@@ -57,7 +57,7 @@ def summed(subscripts: str, *operands: Any) -> Any:
 
 
 def by_definition(subscripts: str, operands: Any) -> Any:
-    """Loop over the values of all labels."""
+    """Compute the sum by a loop over the values of all labels."""
     left, _, output = subscripts.partition("->")
     terms = left.split(",")
     extents = {
@@ -81,7 +81,7 @@ def operands_of(subscripts: str, dtype: Any) -> list[Any]:
     for shape in CASES[subscripts]:
         x = generator.integers(-4, 5, shape) + 0.5
         if np.dtype(dtype).kind in "fc":
-            x = x / 3  # no narrower float represents it
+            x = x / 3  # rounded in every dtype
         operands.append(np.asarray(x * (1 - 0.5j) if np.dtype(dtype).kind == "c" else x, dtype))
     return operands
 
@@ -170,7 +170,7 @@ def test_any_path_gives_the_same(optimize: Any) -> None:
 
 
 def dense_network(count: int) -> tuple[str, list[Any]]:
-    """Return operands in which each pair shares a label."""
+    """Return an equation in which each pair of `count` operands shares a label, and the operands."""
     labels: list[str] = [""] * count
     for number, (i, j) in enumerate(itertools.combinations(range(count), 2)):
         labels[i] += oe.get_symbol(number)
@@ -187,7 +187,7 @@ def test_optimisers_that_would_not_end_are_refused(
     name: str, count: int, limit: int | None
 ) -> None:
     subscripts, operands = dense_network(min(count, 14))
-    if count > 14:  # too many elements for the definition
+    if count > 14:  # the dense network has too many elements
         subscripts, operands = ",".join(["ab"] * count) + "->", [np.ones((2, 2))] * count
     optimize: Any = name if limit is None else (name, limit)
     for call in (tnf.einsum, tnf.einsum_path):
@@ -211,7 +211,7 @@ def test_optimisers_that_end_soon_are_not_refused() -> None:
 
 
 def test_derivatives_of_the_largest_network_of_an_optimiser() -> None:
-    """If a label occurs in only one operand and is summed, the derivative has one operand more."""
+    """If a label occurs in one operand only and is summed, the derivative has an additional operand of ones."""
     x = np.arange(4.0).reshape(2, 2)
     labels = ["az", *[oe.get_symbol(30 + i) for i in range(7)]]
     operands = [np.full(2, 1.0 + i) for i in range(7)]
@@ -225,7 +225,7 @@ def test_derivatives_of_the_largest_network_of_an_optimiser() -> None:
 
 
 def test_derivatives_of_a_chain_with_open_legs() -> None:
-    """In the derivative, the cotangent shares a label with every other operand."""
+    """The derivative of a chain contracts the cotangent, which shares a label with every other operand."""
     count = 13
     bonds, legs = oe.get_symbol, [oe.get_symbol(100 + i) for i in range(count)]
     labels = [bonds(i) + legs[i] + bonds(i + 1) for i in range(count)]
@@ -288,7 +288,7 @@ def test_any_character_is_a_label() -> None:
     assert tnf.einsum("×a", x[:2]).shape == (
         3,
         2,
-    )  # output labels are ordered by code point, as NumPy orders letters
+    )  # the output has its labels in the order of code points, as in NumPy
 
 
 def test_more_operands_than_letters() -> None:

@@ -1,4 +1,4 @@
-"""Matrices without elements and batches without matrices: values and derivatives to second order."""
+"""Linear algebra of matrices without elements and of batches without matrices has right values and derivatives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LAPACK's representations by their definitions, such as products of reflections, on both peers, and derivatives."""
+"""LAPACK's packed representations satisfy their definitions, such as products of reflections, on both peers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def near(found: Any, wanted: Any) -> None:
 
 
 def on_both(op: Any, *arrays: Any) -> tuple[Any, ...]:
-    """Return the native results, after checking that the other peer, which calls LAPACK too, gives them."""
+    """Run an op natively and through PJRT, require equal results (both call LAPACK), and return the native results."""
     program = tnf.compile(lambda *xs: apply(op, *xs), *arrays)
     native, other = (
         y if isinstance(y, tuple) else (y,)
@@ -38,7 +38,7 @@ def on_both(op: Any, *arrays: Any) -> tuple[Any, ...]:
 
 
 def reflections(packed: Any, factors: Any) -> Any:
-    """Return H_1 H_2 .. with H_i = 1 - tau v v^H."""
+    """Return the product H_1 H_2 .. of the reflections H_i = 1 - tau_i v_i v_i^H, from LAPACK's packed form."""
     m = packed.shape[0]
     q = np.eye(m)
     for i, factor in enumerate(factors):
@@ -139,7 +139,7 @@ def test_simpler_similar_matrices(dtype: str) -> None:
 
 
 def spread(n: int, dtype: Any) -> Any:
-    """Return a matrix with real, well separated eigenvalues, whose vectors have no free phase to first order."""
+    """Return a matrix with real, well separated eigenvalues; to first order its eigenvectors have no free phase."""
     return np.diag(3.0 * np.arange(n)).astype(dtype) + 0.1 * general(n, n)
 
 
@@ -254,7 +254,7 @@ def test_zeros_are_finite_and_infinities_are_not(dtype: str) -> None:
 @pytest.mark.parametrize("op", [fam.Geev(), fam.Gees()], ids=str)
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
 def test_what_is_not_finite_spoils_its_own_matrix(op: Any, dtype: str, bad: float) -> None:
-    """LAPACK reports no error for such a matrix, and some of its results would be finite."""
+    """A matrix with NaN or an infinity has NaN results and an error flag; LAPACK itself would return finite numbers."""
     a = general(3, 3, 3, dtype=dtype)
     a[1, 1, 0] = bad
     for y in on_both(op, a):

@@ -1,4 +1,4 @@
-"""Linear algebra: by definition, its derivatives to second order, and through PJRT."""
+"""Linear algebra satisfies its definitions, has right derivatives to second order, and runs through PJRT."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def symmetric(x: Any) -> Any:
 
 
 def function_of(x: Any) -> Any:
-    """Return a matrix function by eigenvalues, which does not depend on the phases of vectors."""
+    """Return sin of a symmetric matrix, by its eigenvalues; the result does not depend on the eigenvectors' phases."""
     w, v = la.eigh(symmetric(x))
     return v @ (tnf.reshape(tnf.sin(w), (x.shape[-1], 1)) * adjoint(v))
 
@@ -270,7 +270,7 @@ def test_derivatives_that_others_give_as_nan() -> None:
     zero = np.zeros(3)
     np.testing.assert_array_equal(tnf.grad(la.vector_norm)(zero), zero)
     np.testing.assert_array_equal(tnf.grad(la.norm)(np.zeros((2, 2))), np.zeros((2, 2)))
-    # These functions are smooth even where singular values or eigenvalues are equal.
+    # These sums over all singular values or eigenvalues are smooth, even where some of the values are equal.
     eye = np.eye(3)
     np.testing.assert_allclose(tnf.grad(lambda x: tnf.sum(la.svdvals(x)))(eye), eye)
     np.testing.assert_allclose(
@@ -356,7 +356,7 @@ def test_pseudoinverse_along_matrices_of_one_rank(shape: tuple[int, int], dtype:
 
 
 def test_derivatives_of_pinv_at_an_ill_conditioned_matrix() -> None:
-    """For an invertible matrix the derivatives are those of the inverse P along V: -P V P and 2 P V P V P."""
+    """For an invertible matrix with the inverse P, the derivatives along V are -P V P and 2 P V P V P."""
     rng = np.random.default_rng(7)
     q, _ = np.linalg.qr(rng.standard_normal((4, 4)))
     a, v = q @ np.diag([10.0, 4.0, 1.0, 2e-3]) @ q.T, rng.standard_normal((4, 4))
@@ -368,7 +368,8 @@ def test_derivatives_of_pinv_at_an_ill_conditioned_matrix() -> None:
     np.testing.assert_allclose(first(a), slope, rtol=0, atol=1e-11 * np.abs(slope).max())
     second = tnf.jvp(first, (a,), (v,))[1]
     np.testing.assert_allclose(second, curvature, rtol=0, atol=1e-11 * np.abs(curvature).max())
-    # Check reverse mode, too: its inner product with v is the weighted sum of second derivatives.
+    # Reverse mode is checked, too: the gradient of sum(w * first(x)), multiplied by v, is the weighted second
+    # derivative.
     w = rng.standard_normal((4, 4))
     pulled = tnf.vjp(lambda x: tnf.sum(w * first(x)), a)[1](1.0)[0]
     np.testing.assert_allclose(np.sum(pulled * v), np.sum(w * curvature), rtol=1e-9)
@@ -381,7 +382,7 @@ def repeated(dtype: str, values: Any = (3.0, 3.0, 3.0, -1.0, -1.0)) -> Any:
 
 @both_kinds
 def test_observables_that_are_smooth_where_values_repeat(dtype: str) -> None:
-    """Rounding makes equal eigenvalues differ slightly, and the derivative must not divide by that difference."""
+    """Rounding makes equal eigenvalues differ a little; the derivative must not divide by this difference."""
     x = repeated(dtype)
     direction = symmetric(random(5, 5, dtype=dtype, seed=4))
 
@@ -447,7 +448,7 @@ def test_qr_of_large_matrices(mode: str, shape: tuple[int, ...], dtype: str) -> 
         inner = np.swapaxes(q.conj(), -1, -2) @ q
         np.testing.assert_allclose(inner, np.broadcast_to(np.eye(q.shape[-1]), inner.shape), **near)
         np.testing.assert_array_equal(r, np.triu(r))
-        # Both are computed by the same reflections, so that the signs of R agree.
+        # Both results come from the same reflections, so even the signs of R agree.
         np.testing.assert_allclose(r, expected_r, atol=near["atol"] * 20, rtol=0)
 
 
@@ -475,7 +476,7 @@ SPECTRAL: dict[str, Fn] = {
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
 def test_spectra_of_what_is_not_finite_are_nan(name: str, n: int, bad: float, dtype: str) -> None:
-    """LAPACK's iteration for singular vectors does not end for some matrices with infinities."""
+    """A matrix with NaN or infinity has a NaN result without a call of LAPACK, which for some of them does not return."""
     a = random(3, n, n, dtype=dtype)
     a[1, n // 2, n // 2 - 1] = bad
     function = SPECTRAL[name]
@@ -568,7 +569,7 @@ OVERWRITING: dict[str, Callable[[Any], Any]] = {
 def test_large_matrices_in_any_order_in_memory(
     name: str, dtype: str, shape: tuple[int, ...]
 ) -> None:
-    """LAPACK overwrites column-major copies; the matrices do not change, and their layout does not affect results."""
+    """LAPACK overwrites column-major copies only: arguments do not change, and their layout does not affect results."""
     x = random(*shape, dtype=dtype)
     matrix = x @ np.conj(np.swapaxes(x, -1, -2)) + shape[-1] * np.eye(shape[-1], dtype=dtype)
     program = tnf.compile(OVERWRITING[name], matrix)
@@ -604,7 +605,7 @@ def test_triangles_of_few_and_of_many_right_hand_sides(
         for y, before in zip(arrays, (a, b), strict=True):
             np.testing.assert_array_equal(y, before)
         results.append(x)
-    # The layout of the right-hand sides makes no difference.
+    # Arguments in other layouts have the same results.
     several = len(IN_MEMORY)
     for number, x in enumerate(results):
         np.testing.assert_array_equal(x, results[number - number % several])
@@ -614,7 +615,7 @@ def test_triangles_of_few_and_of_many_right_hand_sides(
 def test_large_matrices_on_which_lapack_fails_are_nan(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The failure is simulated: no finite matrix is known to cause it."""
+    """If LAPACK fails, results are NaN. The failure is simulated, because no finite matrix is known to cause one."""
     from scipy.linalg import lapack
 
     original = lapack.get_lapack_funcs
@@ -663,7 +664,7 @@ ON_ONE: dict[str, Fn] = {
 @pytest.mark.parametrize("n", [3, 70])
 @pytest.mark.parametrize("name", ON_ONE)
 def test_a_batch_of_one_gives_what_its_matrix_does(name: str, n: int) -> None:
-    """A batch of one gives the bits of its matrix, because large matrices are processed one at a time."""
+    """A batch of one matrix has the same bits as the matrix alone: large matrices are processed one at a time."""
     x = random(n, n) + n**0.5 * np.eye(n)
     alone, batch = (tnf.types.flatten(ON_ONE[name](each))[0] for each in (x, x[None]))
     for y, one in zip(alone, batch, strict=True):

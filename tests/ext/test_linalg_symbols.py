@@ -1,4 +1,4 @@
-"""Linear algebra on symbolic and bounded extents: equal to concrete extents, with guards for square matrices."""
+"""Linear algebra with symbolic and bounded extents equals that with numbers; guards check that matrices are square."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def loss(fn: Function) -> Function:
 
 
 def gradients(fn: Function, spec: TensorSpec, *arrays: Any) -> None:
-    """Compare gradients with symbols to gradients with numbers, which other tests compare with differences."""
+    """Require that gradients with symbols equal those with numbers, which other tests compare with differences."""
     symbolic = tnf.compile(tnf.grad(loss(fn)), spec)
     for a in arrays:
         static = tnf.grad(loss(fn))(a)
@@ -98,7 +98,7 @@ def test_gradients_on_squares(name: str) -> None:
 
 
 def kept(a: Any) -> tuple[Any, Any]:
-    """Return the truncated left vectors and values."""
+    """Return the left singular vectors and the singular values that truncation keeps."""
     u, s, *_ = la.truncated_svd(a, max_rank=3, rtol=0.1)
     return u, s
 
@@ -155,7 +155,7 @@ def by_parts(u: Any, s: Any, vh: Any) -> Any:
 
 
 def gram(s: Any, vh: Any) -> Any:
-    """Return the Gram matrix of the rows of diag(s) V^H: eigenvalues s^2."""
+    """Return the Gram matrix of the rows of diag(s) V^H, whose eigenvalues are s^2."""
     rows = s[:, None] * vh
     return rows @ rows.T
 
@@ -163,7 +163,7 @@ def gram(s: Any, vh: Any) -> Any:
 @pytest.mark.parametrize("name", CHAINS)
 @pytest.mark.parametrize("shape", [(4, 3), (3, 4)], ids=str)
 def test_gradients_of_functions_of_truncated_factors(name: str, shape: tuple[int, int]) -> None:
-    """Compare with differences, and with factors truncated by hand to the rank of two."""
+    """Gradients through truncated factors equal differences, and gradients through factors cut to rank 2 by hand."""
     function, a = CHAINS[name], of_rank_two(*shape)
 
     def by_data(a: Any) -> Any:

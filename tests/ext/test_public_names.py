@@ -1,4 +1,4 @@
-"""Extension packages, including tenferro's own, import only public modules and names."""
+"""Extension packages, even tenferro's own, import only public modules and names."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ PUBLIC = (
     "tenferro.types",
 )
 FOR_BACKENDS = ("tenferro.exec.backend", "tenferro.ops")
-"""Modules that tables of kernels import as well: the interface of backends, and the ops of each family."""
+"""Modules that backends may import, too: the interface of backends, and the ops."""
 FOR_DEVICES = ("tenferro.ad", "tenferro.program")
-"""Modules that simulated devices import as well: a program of several devices is a batch of one device's."""
+"""Modules that simulated devices may import, too: several devices run as a batch of one device's program."""
 FILES = sorted([*(ROOT / "tenferro/ext").rglob("*.py"), *(ROOT / "examples").rglob("*.py")])
 FILES = [
     path for path in FILES if "torch_backend/tests" not in str(path)
-]  # those tests observe NumPy's kernels
+]  # they observe NumPy's kernels
 
 
 def imported(path: Path) -> list[tuple[str, str]]:
-    """Yield module and name of each import from tenferro."""
+    """Return the module and the name of each import from tenferro in a file."""
     found: list[tuple[str, str]] = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""`with_sharding_constraint` without devices: an identity, and the annotations of derivatives, batches and loops.
+"""Without devices, `with_sharding_constraint` is an identity, which derivatives, batches and loops keep.
 
 Programs of several devices are in `tests/xla_peer/sharded.py`.
 """
@@ -23,7 +23,7 @@ MESH = (("x", 4), ("y", 2))
 
 
 def text_of(function: Callable[..., Any], *arrays: Any) -> str:
-    """Return the module of a function on a mesh; inputs and outputs are whole."""
+    """Lower a function on a mesh of devices, with unsharded inputs and outputs, and return the text of the module."""
     program = tnf.compile(function, *arrays)
     whole = [(P(),) * len(specs) for specs in (program.input_specs, program.output_specs)]
     module = lowering.lower_to_stablehlo(program, partitioning=Partitioning(MESH, *whole))
@@ -32,13 +32,13 @@ def text_of(function: Callable[..., Any], *arrays: Any) -> str:
 
 
 def constraints_of(function: Callable[..., Any], *arrays: Any) -> list[str]:
-    """Return the entries of each constraint in the module of a function."""
+    """Return the axis entries of each sharding constraint in the lowered module of a function."""
     text = text_of(function, *arrays)
     return re.findall(r"sdy\.sharding_constraint %\S+ <@mesh, \[(.*)\]> :", text)
 
 
 def cube(x: Any) -> Any:
-    """Compute x^3 with a constraint on x^2."""
+    """Compute x^3, with a sharding constraint on x^2."""
     return with_sharding_constraint(x * x, P("x", P.UNCONSTRAINED)) * x
 
 
@@ -103,7 +103,7 @@ def test_constraints_are_read_from_a_module() -> None:
     ],
 )  # fmt: skip
 def test_other_constraints_are_read_as_identities(sharding: str) -> None:
-    """Read constraints that no `PartitionSpec` describes."""
+    """Constraints that no `PartitionSpec` can describe are imported as identities."""
     text = f"""module {{
   sdy.mesh @m = <["x"=4]>
   sdy.mesh @none = <[]>

@@ -1,4 +1,4 @@
-"""`check_extension` accepts valid operations, and shows a minimal example for invalid ones."""
+"""`check_extension` accepts valid operations, and shows a minimal counterexample for invalid ones."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_our_own_families_pass(op: Any, inputs: Any) -> None:
     )
     failed = [check for check in report.checks if check.ok is False]
     symbols = [check for check in failed if "symbols" in check.law]
-    # A transform's lengths are part of its payload, so it cannot be checked with symbols.
+    # The lengths of a Fourier transform are numbers in its payload, so it cannot be checked with symbolic extents.
     assert failed == (symbols if isinstance(op, fft.families.Fft) else []), str(report)
 
 

@@ -1,4 +1,4 @@
-"""The extension contract, and one row for each of its failure modes."""
+"""The contract of extensions, with a test for each way in which an extension may break it."""
 
 from __future__ import annotations
 
@@ -426,7 +426,7 @@ def test_a_loop_is_compiled_where_the_runtime_has_its_expansion_compiled(compile
             x = apply(Scale(factor), x)
         return x
 
-    # Compiling a loop that mostly calls kernels is not worthwhile.
+    # A loop whose body is mostly kernel calls is not compiled, because compilation would save little.
     executor = tnf.GraphExecutor(runtimes=[Runtime(ID)])
     y = executor.run(tnf.compile(lambda x: tnf.fori_loop(0, 500, alone, x), X), X)
     np.testing.assert_array_equal(y, X)
@@ -462,7 +462,7 @@ def test_composites_keep_identity_and_payload() -> None:
 
 
 def test_12_another_backend_names_the_family() -> None:
-    """Errors name the family if a backend lacks a kernel for extensions, rejects a dtype, or raises."""
+    """Errors of another backend name the family: it lacks a kernel for extensions, rejects a dtype, or raises."""
 
     def failing(op: Any, *arrays: Any) -> Any:
         raise ValueError("no room")

@@ -1,4 +1,4 @@
-"""Families that come with tenferro are loaded at their first lookup."""
+"""Families of tenferro itself are loaded when one of them is first looked up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A package registers each family once, and users apply its ops without passing rules or runtimes."""
+"""A package registers each family once; its users then apply the ops without passing rules or runtimes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ X = np.array([0.5, -1.0, 2.0])
 
 
 class SquareRule(ExtensionAdRule):
-    """dy = 2 x dx."""
+    """y_dot = 2 x x_dot."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         return 2.0 * primals[0] * tangents[0]
@@ -53,7 +53,7 @@ class OfOneType(ExtensionOp):
 )
 @dataclass(frozen=True)
 class Square(OfOneType):
-    """y = x^2, with the family as an attribute of the class."""
+    """y = x^2; the family is defined by attributes of the class."""
 
     def eager_execute(self, inputs: Any) -> Any:
         return [inputs[0] ** 2]
@@ -65,7 +65,7 @@ class Square(OfOneType):
 @extension_family("tenferro-tests", "expanded", version=1)
 @dataclass(frozen=True)
 class Wave(ExtensionOp):
-    """y = sin(x) e^(-w x), defined by its expansion alone."""
+    """y = sin(x) e^(-w x). The expansion alone defines values and derivatives."""
 
     from_expansion = True
     input_count = 2
@@ -89,7 +89,7 @@ def wave(x: Any) -> Any:
 
 
 def wave_slope(x: Any) -> Any:
-    """Return d/dx sin(x) e^(-x^2 / 2)."""
+    """Return the derivative of sin(x) e^(-x^2 / 2)."""
     return (np.cos(x) - x * np.sin(x)) * np.exp(-(x**2) / 2)
 
 
@@ -172,7 +172,7 @@ def test_one_active_operand_of_an_expansion() -> None:
 @extension_family("tenferro-tests", "linear_map", version=1)
 @dataclass(frozen=True)
 class Differences(ExtensionOp):
-    """y_i = x_(i+1) - x_i, with a linear rule, and the transpose derived from the expansion."""
+    """y_i = x_(i+1) - x_i, with a linear rule; the transpose is derived from the expansion."""
 
     from_expansion = True
 
@@ -221,7 +221,7 @@ def test_an_explicit_context_and_executor_come_first() -> None:
 
     context = tnf.AdContext(ExtensionRuleSet([Doubled()]))
     np.testing.assert_allclose(tnf.grad(lambda x: tnf.sum(square(x)), context=context)(X), 4.0 * X)
-    # The context overrides the batch rule; everything else comes from the family.
+    # The context replaces only the derivative rule; everything else comes from the family.
     executor = tnf.GraphExecutor(runtimes=[Ten()])
     np.testing.assert_array_equal(executor.run(tnf.compile(square, X), X), 10.0 * X)
 
@@ -323,7 +323,7 @@ def test_packages_are_searched_once_for_an_id_that_nobody_knows(monkeypatch: Any
 
 @pytest.mark.parametrize("form", ["instance", "class", "registered", "expansion", "none"])
 def test_runtimes_that_a_family_has(form: str) -> None:
-    """A runtime is one object for all executors, a class with an object per executor, or an expansion."""
+    """A family's runtime is an object for all executors, a class with an object per executor, or the expansion."""
 
     class Doubling(ExtensionRuntime):
         calls = 0

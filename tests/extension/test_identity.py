@@ -1,4 +1,4 @@
-"""Equality of payloads: by type, sign and value at any depth, in this process and in others."""
+"""Payloads are equal if they have equal types, signs and values at any depth, in this process and in others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tenferro.extension import (
 
 X = np.array([1.0, 2.0, 3.0])
 NAN = float("nan")
-Pair = namedtuple("Pair", ["left", "right"])  # because the test is about such classes
+Pair = namedtuple("Pair", ["left", "right"])  # the test needs a namedtuple
 
 
 class Kind(Enum):
@@ -45,7 +45,7 @@ class Config:
 @extension_family("tenferro-tests", "signed", version=1)
 @dataclass(frozen=True)
 class Signed(ExtensionOp):
-    """y = |x| with the sign of the first number in the payload."""
+    """y = |x|, with the sign of the first number in the payload."""
 
     k: Any
 
@@ -121,7 +121,7 @@ def test_payloads_without_a_hash_are_refused(payload: Any) -> None:
 
 
 class Plain(ExtensionOp):
-    """A class that is not a dataclass."""
+    """An op whose class is not a dataclass."""
 
     family_id = "tenferro-tests.plain.v1"
 
@@ -169,7 +169,7 @@ class Slotted(Plain):
 
 
 class Widened(Signed):
-    """A subclass of a dataclass that is not a dataclass."""
+    """An op whose class derives from a dataclass but is not one."""
 
     def __init__(self, k: Any, more: int) -> None:
         super().__init__(k)
@@ -243,7 +243,7 @@ def test_fingerprints_go_by_identity() -> None:
     assert fingerprint(Hidden(2.0)) != fingerprint(Hidden(3.0))
     assert fingerprint(Hidden(2.0)) == fingerprint(Hidden(2.0))
     assert fingerprint(Written(2.0)) == fingerprint(Written(2.0)) != fingerprint(Written(3.0))
-    # A payload that two processes cannot serialise alike is equal to nothing.
+    # If a payload cannot be serialised alike in two processes, no other payload equals it.
     assert fingerprint(OwnIdentity(2.0)) != fingerprint(OwnIdentity(2.0))
     assert fingerprint(Signed(object())) != fingerprint(Signed(object()))
     local = lambda: None

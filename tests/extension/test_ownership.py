@@ -1,4 +1,4 @@
-"""Ownership: inputs are borrowed and outputs belong to the executor, on every path."""
+"""A runtime borrows its inputs, and its outputs belong to the executor, however the op is called."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ X = np.array([1.0, 2.0, 3.0])
 @extension_family("tenferro-tests", "owned", version=1)
 @dataclass(frozen=True)
 class Owned(ExtensionOp):
-    """Op whose outputs have the input's type and are computed by the runtime's function."""
+    """Op whose runtime calls a function of the test; each output has the input's type."""
 
-    output_count: int = 1  # pyright: ignore[reportIncompatibleVariableOverride]  # because tests choose it
+    output_count: int = 1  # pyright: ignore[reportIncompatibleVariableOverride]  # tests choose it
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         return [(input_dtypes[0], input_shapes[0])] * self.output_count
@@ -208,7 +208,7 @@ def test_what_is_no_result_is_refused() -> None:
 
 
 class Planning(ExtensionRuntime):
-    """Product with a factor that the runtime's plan holds."""
+    """Runtime that multiplies by a factor, which its cached plan contains."""
 
     family_id = Owned.family_id
 
@@ -239,9 +239,9 @@ def test_a_runtime_that_is_replaced_is_not_used_again() -> None:
 @extension_family("tenferro-tests", "in_place", version=1)
 @dataclass(frozen=True)
 class InPlace(Owned):
-    """Variant of `Owned` with one output that may share the input's memory."""
+    """Like `Owned`, but the only output may use the input's memory."""
 
-    aliases = {0: 0}  # noqa: RUF012  # because nobody writes to it
+    aliases = {0: 0}  # noqa: RUF012  # nobody writes to it
 
 
 class CallingInPlace(Calling):
@@ -285,7 +285,7 @@ def test_an_alias_leaves_other_uses_of_its_input_alone() -> None:
 
 def test_aliases_of_what_is_not_there_are_refused() -> None:
     class Beyond(InPlace):
-        aliases = {0: 1}  # noqa: RUF012  # because nobody writes to it
+        aliases = {0: 1}  # noqa: RUF012  # nobody writes to it
 
     run = by_graph(CallingInPlace(lambda x: x), lambda x: apply(Beyond(), x))
     with pytest.raises(errors.InvalidConfigError, match=r"in_place.*inputs below 1, got \{0: 1\}"):

@@ -1,6 +1,6 @@
-"""Typical faults of authors, each planted in an otherwise valid op.
+"""Typical faults of extension authors, each in an op that is otherwise valid.
 
-`check_extension` must name the violated law.
+`check_extension` must name the law that the fault violates.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Product(ExtensionOp):
 
 
 class Runtime(ExtensionRuntime):
-    """Runtime that calls a function of the inputs."""
+    """Runtime that calls a function of the test with the inputs."""
 
     family_id = Product.family_id
 
@@ -146,7 +146,7 @@ class CountIsAFunction(Product):
 
 
 class AliasOfNothing(Product):
-    aliases = {0: 2}  # noqa: RUF012  # because nobody writes to it
+    aliases = {0: 2}  # noqa: RUF012  # nobody writes to it
 
 
 class AnotherShape(Product):
@@ -241,7 +241,7 @@ def set_environment() -> None:
 
 @dataclass(frozen=True)
 class Same(Product):
-    """y = x, twice: outputs that need no computation."""
+    """Two outputs that both equal x; nothing needs to be computed."""
 
     output_count = 2
 
@@ -259,7 +259,7 @@ def once_given_twice(x: Any, w: Any) -> Any:
 
 @dataclass(frozen=True)
 class TwoProducts(Product):
-    """Op with the outputs factor x w and x + w; `smaller` selects its replacement if the second is unused."""
+    """Op with the outputs factor x w and x + w. `smaller` selects the op that replaces it if the second is not used."""
 
     smaller: str = "right"
 
@@ -472,7 +472,7 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_each_fault_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TENFERRO_PLANTED", "")  # because the fault changes it permanently
+    monkeypatch.setenv("TENFERRO_PLANTED", "")  # one fault changes it for good
     fault = FAULTS[name]
     rules = None if fault.rule is None else ExtensionRuleSet([fault.rule])
     report = check_extension(fault.op, [X.copy(), W.copy()], rules=rules, runtime=fault.runtime)
@@ -503,7 +503,7 @@ def test_declared_effects_and_aliases_are_no_faults() -> None:
 
     @dataclass(frozen=True)
     class InPlace(Product):
-        aliases = {0: 1}  # noqa: RUF012  # because nobody writes to it
+        aliases = {0: 1}  # noqa: RUF012  # nobody writes to it
 
     def in_place(x: Any, w: Any) -> Any:
         w *= x

@@ -1,4 +1,4 @@
-"""Shape rules with requirements on extents, decided at once or, for symbols, when the program runs."""
+"""Shape rules may require relations between extents: numbers are checked at once, symbols when the program runs."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ RELATIONS = {
     ">=": ((4, 3), (3, 4), "n >= m"),
     "divisible by": ((4, 2), (4, 3), "n divisible by m"),
 }
-"""For each relation: extents (n, m) that satisfy it, extents that violate it, and its guard on symbols n and m."""
+"""For each relation: extents (n, m) that satisfy it, extents that violate it, and the guard that symbols n, m yield."""
 
 
 @extension_family("tenferro-tests", "related", version=1)
 @dataclass(frozen=True)
 class Related(ExtensionOp):
-    """Sum of a matrix with related extents."""
+    """The sum of a matrix whose extents must satisfy a relation."""
 
     relation: str
     from_expansion = True
@@ -58,7 +58,7 @@ register_extension(Family(Related))
 @extension_family("tenferro-tests", "quarters", version=1)
 @dataclass(frozen=True)
 class Quarters(ExtensionOp):
-    """Vector reshaped to rows of four."""
+    """A vector reshaped to rows of four; its length must be divisible by four."""
 
     from_expansion = True
 
@@ -77,7 +77,7 @@ class Quarters(ExtensionOp):
 @extension_family("tenferro-tests", "repeated", version=1, runtime=HostReferenceRuntime)
 @dataclass(frozen=True)
 class Repeated(ExtensionOp):
-    """The positive elements of x, repeated `times` times; the length of the result depends on data."""
+    """The positive elements of x, repeated `times` times; the length of the result depends on the data."""
 
     times: int
 

@@ -1,4 +1,4 @@
-"""Derivative rules of extensions: checked against the declared types, and written with `Value`."""
+"""Derivative rules of extensions: results are checked against the declared types, and rules compute with `Value`."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_batch_of_another_type_is_refused(change: Any, kind: Any, words: str) 
 def test_extents_that_cannot_be_compared_yet_become_guards() -> None:
     @dataclass(frozen=True)
     class Beside(Ruled):
-        input_count: int = 2  # pyright: ignore[reportIncompatibleVariableOverride]  # because it is another op
+        input_count: int = 2  # pyright: ignore[reportIncompatibleVariableOverride]  # this op has two
 
     def linearize(self: Any, op: Any, b: Any, xs: Any, ys: Any, dots: Any) -> Any:
         return dots[1]
@@ -134,7 +134,7 @@ EXECUTOR = tnf.GraphExecutor(runtimes=[HostReferenceRuntime(Ruled.family_id)])
         (lambda x: x < 0.0, X < 0),
         (lambda x: x <= 0, X <= 0),
         (lambda x: x > 0, X > 0),
-        (lambda x: 0 >= x, X <= 0),  # noqa: SIM300  # because it is the reflected one
+        (lambda x: 0 >= x, X <= 0),  # noqa: SIM300  # tests the reflected comparison
         (lambda x: x == x, X == X),
         (lambda x: np.float64(0) < x, X > 0),
     ],
@@ -174,7 +174,7 @@ def test_what_a_value_is_not(misuse: Any, kind: Any, words: str) -> None:
 
 def test_a_value_is_not_none() -> None:
     def linearize(self: Any, op: Any, b: Any, xs: Any, ys: Any, dots: Any) -> Any:
-        assert (dots[0] == None) is False  # noqa: E711  # because rules write so
+        assert (dots[0] == None) is False  # noqa: E711  # rules may be written so
         assert None not in dots
         return dots[0]
 

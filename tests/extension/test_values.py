@@ -1,4 +1,4 @@
-"""Tenferro's functions on the values of rules and expansions."""
+"""Rules and expansions of extensions may call tenferro's functions on their values."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class SoftThreshold(ExtensionOp):
 
 
 class SoftThresholdRule(ExtensionAdRule):
-    """Rule of `SoftThreshold`: the slope is 1 where |x| > 1, and 0 elsewhere."""
+    """Rule of `SoftThreshold`: its derivative is 1 where |x| > 1, and 0 elsewhere."""
 
     family_id = SoftThreshold.family_id
 

@@ -1,7 +1,7 @@
-"""Calls with the same meaning in `tenferro.lax` and in jax.lax: one table for values, derivatives and the peer.
+"""Table of calls that mean the same in `tenferro.lax` and in jax.lax, for tests of values, derivatives and PJRT.
 
-Each call is a function of the module and of arrays. Functions that consist of a single op have no derivatives here:
-the samples of the op test them.
+Each call is a function of the module, tenferro.lax or jax.lax, and of arrays. Calls that consist of a single op are
+not differentiated here: the samples of the op test its derivatives.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ RNG = np.random.default_rng(7)
 
 
 class Call(NamedTuple):
-    """A call, and whether its first result is differentiable with respect to every argument."""
+    """A call, its arguments, and whether its first result is differentiable with respect to every argument."""
 
     call: Callable[..., Any]
     arrays: tuple[np.ndarray, ...]

@@ -1,4 +1,4 @@
-"""`tenferro.lax` against jax.lax: values, derivatives, the peer, signatures, and errors."""
+"""`tenferro.lax` equals jax.lax in values, derivatives and signatures, natively and through PJRT; and errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CALLS = [
 
 
 TO_SECOND_ORDER = ("windows", "gathers")
-"""Tables whose second derivatives are tested here, because the functions consist of several ops."""
+"""Tables with second derivatives: their functions consist of several ops, so the samples of ops do not cover them."""
 
 
 def arrays_of(table: str) -> list[Any]:
@@ -31,7 +31,7 @@ def arrays_of(table: str) -> list[Any]:
 
 
 def results_of(module: Any, table: str, arrays: Any) -> list[Any]:
-    """Return the first result of every call of a table."""
+    """Make every call of a table in a module, and return its first result."""
     return [call.call(module, *xs) for call, xs in zip(TABLES[table].values(), arrays, strict=True)]
 
 
@@ -40,7 +40,7 @@ def weights(y: Any) -> np.ndarray:
 
 
 def gradients_of(module: Any, grad: Any, total: Any, table: str, arrays: Any) -> list[Any]:
-    """Return gradients of a weighted sum of every smooth call, and of the sum of their sines."""
+    """Return two gradients of every smooth call: of a weighted sum, and of the sum of the sines of the first gradient."""
 
     def loss(call: Call, xs: Any) -> Any:
         y = call.call(module, *xs)
@@ -64,7 +64,7 @@ def grad_of_all(grad: Any) -> Any:
 
 @functools.cache
 def by_jax(table: str) -> tuple[list[Any], list[Any]]:
-    """Compute values and gradients by jax, in one compilation."""
+    """Compute the values and gradients of a table by JAX, in one compilation."""
 
     def both(arrays: Any) -> Any:
         gradients = gradients_of(jax.lax, grad_of_all(jax.grad), jax.numpy.sum, table, arrays)
@@ -115,7 +115,7 @@ def test_eager_tensors(table: str) -> None:
     runtime = tnf.EagerRuntime()
     for name, call in TABLES[table].items():
         if name == "integer_pow-0":
-            continue  # because the result does not depend on x
+            continue  # x^0 does not depend on x
         variables = [runtime.variable(x) if call.is_smooth else x for x in call.arrays]
         y = call.call(lax, *variables)
         assert_close(jax.tree.map(np.asarray, y), call.call(lax, *call.arrays))
@@ -291,15 +291,15 @@ LEFT_OUT = {
     "use_magma": "machines choose their algorithms",
     "to": "there are no types of varying tensors",
 }
-"""Parameters of jax.lax that are missing here."""
+"""Parameters of jax.lax that tenferro lacks, with the reason."""
 ADDED = {
     "map": {"context"},
     "scan": {"parallel"},
     "fori_loop": {"max_steps"},
     "while_loop": {"max_steps"},
-    "top_k": {"is_stable"},  # new in jax.lax 0.11
+    "top_k": {"is_stable"},  # jax.lax has it since 0.11
 }
-"""Parameters that jax.lax lacks, in all versions or in some."""
+"""Parameters that tenferro has, but not all versions of jax.lax."""
 
 
 def parameters_of(function: Any) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""Record of the tests, as a file from which docs/coverage.md is written.
+"""Record of the checks that tests passed (the ledger), in a file from which docs/coverage.md is written.
 
-A test that checks samples requests the fixture `ledger`, and reports each passed sample to it:
+A test that checks samples requests the fixture `ledger`, and reports each sample that passed:
 
     def test_kernel(sample, ledger):
         ...
         ledger.passed("native", sample)
 
-The reports count if the whole test passes. `pytest --ledger FILE` runs only such tests and writes the file; `make
-coverage` does so with the sweep.
+The reports count only if the whole test passes. `pytest --ledger FILE` runs the tests with this fixture and writes the
+file; `make coverage` also includes the sweep.
 """

@@ -1,7 +1,7 @@
-"""The ledger: checks that the tests ran, by op and dtype.
+"""The ledger: which checks the tests ran for each op and dtype.
 
-The ledger is a file written by a run of the tests, `make coverage`. Nothing in it is declared: a number is the count
-of passed samples, an empty entry a check without meaning, and a zero a gap.
+`make coverage` runs the tests and writes the ledger. Nothing in it is written by hand. A number counts the samples
+that passed, an empty entry means that the check does not apply, and a zero is a gap.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COLUMNS = {
     "import": "the StableHLO text, imported again, gives the same values",
     "export": "MLIR parses and verifies the StableHLO text",
 }
-"""Descriptions of the checks."""
+"""Description of each check."""
 
 LEDGER = Path(__file__).with_name("ledger.json")
 GAP = "GAP"
@@ -33,11 +33,11 @@ GAP = "GAP"
 
 @dataclass(frozen=True)
 class Row:
-    """Checks of one op in one dtype.
+    """The checks of one op in one dtype.
 
     Attributes:
-        family: the file that holds the op in every folder, or the extension's package.
-        counts: the number of passed samples per column; None if the check has no meaning.
+        family: the name of the file that defines the op; for an extension, the name of its package.
+        counts: the number of passed samples of each check; None if the check does not apply.
     """
 
     op: str
@@ -47,12 +47,12 @@ class Row:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Show each column: `x`, `-` or a gap."""
+        """Show each check as `x` if a sample passed, `-` if it does not apply, else as a gap."""
         return tuple("-" if count is None else "x" if count else GAP for count in self.counts)
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Show the number of passed samples in each column, if there are any."""
+        """Show the number of samples that passed each check, or the mark if there are none."""
         return tuple(
             str(count) if count else mark
             for count, mark in zip(self.counts, self.marks, strict=True)
@@ -61,7 +61,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Note:
-    """Reason why some samples of an op are not counted in some columns."""
+    """The reason why some samples of an op are exempt from some checks."""
 
     op: str
     columns: tuple[str, ...]
@@ -75,7 +75,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Line:
-    """An op, with a group of its dtypes that have equal marks."""
+    """An op and those of its dtypes that have equal marks; they share a row of the page."""
 
     op: str
     family: str
@@ -85,12 +85,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Ledger:
-    """All checks that the tests ran.
+    """All checks that the tests passed.
 
     Attributes:
-        samples: a digest of all samples of the run.
-        ops: rows of the vocabulary, in its order.
-        extensions: rows of the families that come with the package.
+        samples: a digest of all samples, by which an outdated ledger is recognised.
+        ops: the rows of tenferro's ops, in the order of their definition.
+        extensions: the rows of tenferro's own extension families.
     """
 
     samples: str
@@ -100,12 +100,12 @@ class Ledger:
 
     @classmethod
     def load(cls, path: Path = LEDGER) -> Ledger:
-        """Load the ledger that was last written."""
+        """Read the ledger from its file."""
         return cls.of(json.loads(path.read_text()))
 
     @classmethod
     def of(cls, document: Any) -> Ledger:
-        """Return the ledger of a document."""
+        """Convert the JSON document of a ledger."""
         sections = [document["ops"], document["extensions"]]
         ops, extensions = (tuple(_rows(section)) for section in sections)
         notes = tuple(note for section in sections for note in _notes(section))
@@ -113,13 +113,13 @@ class Ledger:
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """Return the rows of both sections."""
+        """The rows of ops, followed by those of extensions."""
         return self.ops + self.extensions
 
     def only(
         self, ops: Sequence[str] = (), dtypes: Sequence[str] = (), gaps: bool = False
     ) -> Ledger:
-        """Return the part with these ops and dtypes, on request only rows with gaps.
+        """Return a ledger with only these ops and dtypes (all if none are given), or only rows with gaps.
 
         >>> Ledger.load().only(["Sin"], ["f32"]).rows[0].op
         'Sin'
@@ -139,7 +139,7 @@ class Ledger:
         )
 
     def to_markdown(self) -> str:
-        """Return tables of both sections, and the notes."""
+        """Return the tables of ops and extensions in Markdown, and the notes."""
         titled = [("Operations", self.ops), ("Extension families", self.extensions)]
         parts = [f"## {title}\n\n{_table(rows)}" for title, rows in titled if rows]
         if self.notes:
@@ -148,7 +148,7 @@ class Ledger:
 
 
 def lines_of(rows: Iterable[Row]) -> list[Line]:
-    """Return one line per op and per set of marks of its dtypes."""
+    """Merge the rows of an op whose marks are equal."""
     grouped: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for row in rows:
         grouped.setdefault((row.op, row.family, row.marks), []).append(row.dtype)
@@ -158,7 +158,7 @@ def lines_of(rows: Iterable[Row]) -> list[Line]:
 
 
 def shortened(dtypes: Iterable[str]) -> str:
-    """Shorten a list of dtypes: consecutive ones become first and last.
+    """Write a list of dtypes as text; consecutive ones are written as the first and the last.
 
     >>> shortened(["bool", "i8", "i16", "i32", "i64", "f16", "f32", "c64", "c128"])
     'bool i8..i64 f16 f32 c64 c128'

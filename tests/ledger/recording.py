@@ -1,4 +1,4 @@
-"""Recording of passed checks by a test."""
+"""The object in which a test records the checks that it passed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ PROPERTY = "ledger"
 
 
 class Passes:
-    """Checks that one test passed, stored in the properties of its report; without a ledger they are dropped."""
+    """Passed checks of one test, stored in the properties of its report; they are dropped if no ledger is written."""
 
     def __init__(self, properties: list[tuple[str, object]] | None) -> None:
         self.properties = properties
 
     def passed(self, column: str, sample: Any) -> None:
-        """Record that the sample passed the check of a column."""
+        """Record that `sample` passed the check `column`."""
         assert column in COLUMNS, column
         if self.properties is not None:
             from tests.ledger.writing import NUMBERS

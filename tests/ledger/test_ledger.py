@@ -1,4 +1,4 @@
-"""The ledger contains exactly the passed checks."""
+"""The ledger contains the passed checks, and no others."""
 
 from __future__ import annotations
 

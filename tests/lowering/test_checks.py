@@ -1,4 +1,4 @@
-"""Checks, probes and other operations of StableHLO's own tests, read without MLIR."""
+"""Checks, probes and other operations of StableHLO's own tests are read without MLIR."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_total_order_of_narrow_floats() -> None:
 def test_operations_that_broadcast(
     lhs: tuple[int, ...], rhs: tuple[int, ...], dimensions: tuple[int, ...] | None
 ) -> None:
-    """Compare with NumPy's broadcasting; `dimensions` maps the axis of the operand of lower rank."""
+    """CHLO's broadcasting equals NumPy's; `dimensions` maps the axes of the operand of lower rank."""
     x, y = (np.random.default_rng(i).normal(size=s).astype("f4") for i, s in enumerate((lhs, rhs)))
     a, b = x, y
     if dimensions is not None:
@@ -145,7 +145,7 @@ def test_operations_that_broadcast(
 
 
 def test_probes_and_checks_in_loops() -> None:
-    """A probe in a loop writes a file per iteration, with its number in `iter`, like the reference interpreter."""
+    """A probe in a loop writes a file per iteration, with the iteration's number, like the reference interpreter."""
     text = """func.func @main(%x: tensor<i64>) -> tensor<i64> {
       %zero = stablehlo.constant dense<0> : tensor<i64>
       %one = stablehlo.constant dense<1> : tensor<i64>

@@ -1,4 +1,4 @@
-"""Modules of unknown origin: input that would end the reading process is an error at every entry point."""
+"""Modules of unknown origin: input that crashes the reading process raises an error at every entry point."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ FATAL = """func.func @main(%x: tensor<4x16xf32>) -> tensor<16x4xf32> {
     replica_groups = dense<> : tensor<0x0xi64>} : (tensor<4x16xf32>) -> tensor<16x4xf32>
   return %0 : tensor<16x4xf32>
 }"""
-"""Module that ends the process of older jaxlibs: the verifier divides by the group size, which is zero."""
+"""Module that crashes older jaxlibs: their verifier divides by the size of a group, which is zero."""
 LAST_WORDS = "SIGFPE|group size of replica_groups"
 X = np.arange(3.0, dtype="f4")
 
 
 def bomb(levels: int) -> str:
-    """Return a module with an attribute of 2 ** levels elements."""
+    """Return a module of a few lines with an attribute of 2 ** `levels` elements."""
     aliases = [f"#a{n + 1} = [#a{n}, #a{n}]" for n in range(levels)]
     return "\n".join(
         ["#a0 = [0, 0]", *aliases, f"module attributes {{t.a = #a{levels}}} {{", GOOD, "}"]
@@ -51,7 +51,7 @@ def bomb(levels: int) -> str:
 
 
 def foreign(text: str) -> StableHloModule:
-    """Return a module as another tool may have written it."""
+    """Return a module that counts as written by another tool, so that it is read in a separate process."""
     ours = lower_to_stablehlo(tnf.compile(lambda x: x + x, X))
     return replace(ours, text=text, plain_text=text, trusted=False)
 
@@ -66,7 +66,7 @@ def saved(tmp_path: Path, text: str) -> Path:
 
 
 def artifact_of(tmp_path: Path, text: str) -> Path:
-    """Return an artifact of tenferro to which the text's function was added as a private one."""
+    """Return an artifact of tenferro to which the function of `text` was added, as a private function."""
     path = tmp_path / "artifact.mlir"
     xla_peer.export(lambda x: x + x, X, path=path)
     beside = text.replace("@main", "private @beside")
@@ -108,7 +108,7 @@ OVERFLOWING = """func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
   %1 = stablehlo.slice %0 [1:4] : (tensor<5xf32>) -> tensor<3xf32>
   return %1 : tensor<3xf32>
 }"""
-"""StableHLO's verifier adds the padding beyond 64 bits; then a check in XLA's simplifier fails."""
+"""Module whose padding overflows 64 bits: StableHLO's verifier accepts it, and XLA's simplifier aborts the process."""
 
 
 def test_text_that_ends_the_compiler(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_programs_of_unknown_origin_are_tried_first(
         )
     with pytest.raises(errors.TenferroError, match="SIGABRT"):
         USES[use](programs[False])
-    if use != "export":  # other bytes than the ones replaced above
+    if use != "export":  # the exported bytes differ
         USES[use](programs[True])
     assert len(asked) == 1
 
@@ -296,7 +296,7 @@ def test_a_command_tries_a_program_first(command: str, monkeypatch: Any, tmp_pat
 
 
 def test_values_that_64_bits_do_not_count_are_refused() -> None:
-    """Sizes beyond 64 bits are rejected, because XLA's compiler aborts the process on them."""
+    """An extent beyond 64 bits raises an error before XLA's compiler sees it, which would abort the process."""
     program = tnf.compile(lambda x: tnf.pad(x, 1 << 31)[:1, :1], np.ones((1, 1)))
     with pytest.raises(
         errors.UnsupportedError, match=r"Pad: f64\[\d+,\d+\] takes.*\n.*test_guarded"
@@ -376,7 +376,7 @@ def test_flipped_bits_are_errors_or_artifacts(count: int, tmp_path: Path) -> Non
     )
     assert "survived" in done.stdout, (done.returncode, done.stderr[-2000:])
     assert "'refused'" in done.stdout
-    assert "'SIG'" in done.stdout  # some modules abort their process
+    assert "'SIG'" in done.stdout  # some modules crash the process
 
 
 # ---- limits --------------------------------------------------------------------------------------
@@ -401,7 +401,7 @@ def test_limits(change: dict[str, Any], levels: int, match: str) -> None:
 
 @pytest.mark.parametrize(("size", "kind"), [(200 << 20, "MemoryError"), (1 << 20, "")])
 def test_a_system_error_after_the_memory_is_used(size: int, kind: str) -> None:
-    """If memory ran out, the bindings may return NULL without an exception, which Python reports as SystemError."""
+    """If memory runs out, the bindings may return NULL without an exception, for which Python raises SystemError."""
     code = f"""
 import json
 from lowering import reading_process
@@ -420,7 +420,7 @@ print(json.loads(reply[16 : 16 + int.from_bytes(reply[:8], "little")])["kind"])
 
 
 def test_calls_that_double() -> None:
-    """A module of 3 kB has 2 ** 40 operations."""
+    """A module of 3 kB whose calls expand to 2 ** 40 operations raises an error in a short time."""
     kind = "(tensor<3xf32>) -> tensor<3xf32>"
     functions = [
         f"func.func private @f{n}(%0: tensor<3xf32>) -> tensor<3xf32> {{\n"
@@ -516,7 +516,7 @@ def test_a_forked_process_has_one_of_its_own_and_both_end(tmp_path: Path) -> Non
     place = str(Path(guarded.__file__).parents[1])
     done = subprocess.run(
         [sys.executable, "-P", "-W", "error", "-c", FORK, GOOD],
-        cwd=tmp_path,  # no module may be imported from this folder
+        cwd=tmp_path,  # nothing may be imported from it
         env={**os.environ, "PYTHONPATH": place},
         capture_output=True,
         text=True,
@@ -553,7 +553,7 @@ module @named attributes {t.text = "a", t.flag, t.many = [1, [2.5, "b"], {c = tr
 
 
 def plain(value: Any) -> Any:
-    """Convert to a comparable value, with arrays by their bits."""
+    """Convert a decoded value to one that == can compare; arrays become their dtype, shape and bytes."""
     if isinstance(value, np.ndarray):
         return str(value.dtype), value.shape, value.tobytes()
     if isinstance(value, dict):
@@ -610,7 +610,7 @@ def test_damaged_trees_are_errors_or_trees() -> None:
     assert refused > 100
     with pytest.raises(errors.InvalidConfigError, match="tree"):
         decoded_tree(b"")
-    looped = whole.replace(b"[1, 2], ", b"[0, 0], ")  # a region that contains itself
+    looped = whole.replace(b"[1, 2], ", b"[0, 0], ")  # the region contains itself
     assert looped != whole
     with pytest.raises(errors.InvalidConfigError, match="itself"):
         decoded_tree(looped)

@@ -1,4 +1,4 @@
-"""Import of StableHLO: round trips, JAX's values for JAX's modules, and errors that never end the process."""
+"""Import of StableHLO: lowering and importing round trips, modules of JAX have JAX's values, and errors never crash."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def flat(result: Any) -> list[Any]:
 
 # ---- round trips ---------------------------------------------------------------------------------
 
-# Ops that lowering may write as several operations, for example a dot that widens, or an integer division.
+# Ops that lowering may write as several operations, such as a dot product in a wider dtype, or an integer division.
+# Only for other ops must the text be equal after a round trip.
 COMPOUND = {
     "Constant", "Convolution", "Divide", "DotGeneral", "Polygamma", "Power", "ReducePrecision", "Remainder",
     "Sort",
@@ -51,7 +52,7 @@ def test_what_we_write_comes_back(sample: OpSample) -> None:
     assert again.output_specs == program.output_specs
     wanted, found = flat(program.run(*sample.inputs)), flat(again.run(*sample.inputs))
     for y, z in zip(found, wanted, strict=True):
-        if sample.op.name == "Polygamma":  # lowered to finite sums
+        if sample.op.name == "Polygamma":  # lowered to sums of few terms
             np.testing.assert_allclose(y.astype(float), z.astype(float), rtol=0.01)
         else:
             assert y.tobytes() == z.tobytes()
@@ -59,7 +60,7 @@ def test_what_we_write_comes_back(sample: OpSample) -> None:
 
 
 def statements(text: str) -> set[str]:
-    """Return the operations in a text, except transposes, which reshapes add."""
+    """Return the kinds of operations in a text, without transposes, which the import of a reshape adds."""
     return set(re.findall(r"stablehlo\.\w+", text)) - {"stablehlo.transpose"}
 
 
@@ -191,13 +192,13 @@ for harness in harnesses.all_harnesses[start::step]:
     case = (harness.fullname, harness.group_name, lowered.as_text(), given, list(map(np.asarray, wanted)))
     pickle.dump(case, sys.stdout.buffer)
 """
-# Elements that compare equal may be in any order.
+# Cases with an unstable sort are skipped: elements that compare equal may be in any order.
 UNSTABLE = ("isstable_False", "top_k_sort_inf_nan")
 KNOWN: tuple[str, ...] = ()
 
 
 def harness_failures(start: int, step: int) -> tuple[int, list[str]]:
-    """Run JAX's own cases: return their number, and the cases that failed for an unknown reason."""
+    """Run JAX's own test cases of exported modules; return their number, and the cases that failed unexpectedly."""
     import pickle
 
     child = subprocess.Popen(
@@ -211,7 +212,7 @@ def harness_failures(start: int, step: int) -> tuple[int, list[str]]:
         try:
             name, group, text, given, wanted = pickle.load(
                 child.stdout
-            )  # because this process wrote it just now
+            )  # the child wrote it just now
         except EOFError:
             break
         count += 1
@@ -230,14 +231,14 @@ def harness_failures(start: int, step: int) -> tuple[int, list[str]]:
 
 
 def near_columns(found: Any, wanted: Any) -> bool:
-    """Return whether unit vectors, stored as columns, are equal up to a phase each."""
+    """Tell whether two matrices have the same unit vectors as columns, each up to a phase."""
     tolerance = 2e-3 if found.dtype.itemsize <= 8 and found.dtype != np.float64 else 1e-7
     along = np.abs(np.sum(found.conj() * wanted, axis=-2))
     return found.shape == wanted.shape and bool((np.abs(along - 1) < tolerance).all())
 
 
 def near_spans(found: Any, wanted: Any, k: int) -> bool:
-    """Compare the first k columns up to a phase each, and the space that the others span."""
+    """Tell whether the first k columns agree, each up to a phase, and the other columns span the same space."""
 
     def projector(x: Any) -> Any:
         return x[..., k:] @ np.swapaxes(x[..., k:].conj(), -1, -2)
@@ -248,7 +249,7 @@ def near_spans(found: Any, wanted: Any, k: int) -> bool:
 
 
 def near_svd(found: list[Any], wanted: list[Any]) -> bool:
-    """Compare singular values, then left vectors if there are any, and right vectors as rows."""
+    """Compare singular values, then left singular vectors (columns) if there are any, and right ones (rows)."""
     k = wanted[0].shape[-1]
     turned = [(x if place == 0 else np.swapaxes(x, -1, -2)) for place, x in enumerate(found[1:])]
     others = [(x if place == 0 else np.swapaxes(x, -1, -2)) for place, x in enumerate(wanted[1:])]
@@ -258,7 +259,7 @@ def near_svd(found: list[Any], wanted: list[Any]) -> bool:
 
 
 def near_eigen(found: list[Any], wanted: list[Any]) -> bool:
-    """Compare eigenvalues and eigenvectors; eigenvalues have fewer axes."""
+    """Compare eigenvalues and eigenvectors; the arrays with fewer axes are the eigenvalues."""
     least = min(x.ndim for x in wanted)
     return all(
         near(x, y) if y.ndim == least else near_columns(x, y)
@@ -267,7 +268,7 @@ def near_eigen(found: list[Any], wanted: list[Any]) -> bool:
 
 
 UP_TO_PHASE = {"svd": near_svd, "eigh": near_eigen, "eig": near_eigen}
-"""Groups of cases that return vectors, whose phases depend on the build of LAPACK."""
+"""Comparison of groups of cases that return vectors, whose phases depend on how LAPACK was built."""
 
 
 def near(found: Any, wanted: Any) -> bool:
@@ -418,7 +419,7 @@ def test_mutated_modules_are_errors_or_programs(rounds: str) -> None:
 
 
 def recurrent(w: Any, h: Any, xs: Any) -> Any:
-    """Return JAX's text of a reverse scan inside a counting loop, with a conditional inside."""
+    """Return the text that JAX lowers from a reverse scan inside a counting loop, with a conditional in the scan."""
 
     def turn(h: Any, x: Any) -> Any:
         after = jax.lax.cond(x[0] > 0, lambda v: jnp.tanh(w @ v), lambda v: v - x, h)
@@ -499,7 +500,7 @@ def test_every_way_of_counting(first: int, bound: int, step: int) -> None:
         ) and turns < 20:
             i, turns = i + moved, turns + 1
         if turns == 20:
-            continue  # because the counter overflows int32 before it ends
+            continue  # the counter would overflow int32
         sides = "%n, %i" if flipped else "%i, %n"
         text = COUNTING.format(
             first=first, bound=bound, direction=direction, sides=sides, step=step, op=op
@@ -581,7 +582,10 @@ COMPARED = {"LT": operator.lt, "LE": operator.le, "GT": operator.gt, "GE": opera
 
 @pytest.mark.parametrize("direction", COMPARED)
 def test_indices_that_are_chosen_are_known_where_the_choice_is(direction: str) -> None:
-    """Read x[i] if `i direction m` holds, else x[4 - i]; if all iterations choose alike, the scan slices x."""
+    """The loop reads x[i] where `i direction m` holds, and x[4 - i] elsewhere.
+
+    If the comparison has the same value in all iterations, the imported scan reads slices of x.
+    """
     chosen = "stablehlo.subtract %k, %i : tensor<i32>\n    %w = stablehlo.compare {}, %i, %m : {}"
     chosen += "\n    %j = stablehlo.select %w, %i, %v : tensor<i1>, tensor<i32>"
     x = np.array([1, 3, 9, 27, 81], np.float32)
@@ -711,7 +715,7 @@ def test_what_is_handed_on_whole_is_neither_cut_nor_stacked(
 
 
 def called_in_a_row(count: int) -> str:
-    """Return a chain of `count` functions, each calling the next; `main` calls the last one, then the first."""
+    """Return functions f1 .. f`count`, each of which calls the next; `main` calls the last function, then the first."""
     head = "func.func private @f{}(%x: tensor<3xf32>) -> tensor<3xf32> {{ "
     call = "%0 = func.call @f{}(%x) : (tensor<3xf32>) -> tensor<3xf32> "
     calls = [f"{head.format(i)}{call.format(i + 1)}return %0 : tensor<3xf32> }}" for i in range(1, count)]  # fmt: skip
@@ -732,7 +736,7 @@ def test_calls_are_nested_128_deep_and_no_deeper() -> None:
 
 
 def test_as_many_operations_as_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Operations in regions and in called functions count, terminators do not."""
+    """The limit counts operations in regions and in called functions, but not terminators."""
     body = (
         "%a = func.call @f(%x) : (tensor<3xf32>) -> tensor<3xf32> "
         "%b = func.call @f(%a) : (tensor<3xf32>) -> tensor<3xf32> %0 = stablehlo.sine %b : tensor<3xf32>"
@@ -814,7 +818,7 @@ def test_places_that_locations_name(location: str, source: Any, place: str) -> N
     text = HEAD + f"%0 = stablehlo.sine %x : tensor<3xf32> {location}" + TAIL
     (step,) = import_stablehlo(text).instructions
     assert step.source is not None
-    if source is None:  # then the line is that of the import
+    if source is None:  # without a location, the import's line
         assert step.source.file == __file__
     else:
         shown = (step.source.file, step.source.line, step.source.function)
@@ -844,7 +848,10 @@ def test_places_that_locations_name(location: str, source: Any, place: str) -> N
     ],
 )  # fmt: skip
 def test_reshapes_turn_only_what_is_no_row(before: Any, after: Any, ops: str) -> None:
-    """Reshapes are column-major here and row-major in StableHLO; both agree if at most one extent differs from 1."""
+    """A reshape here is column-major, StableHLO's row-major; they agree if at most one extent is not 1.
+
+    Otherwise the import adds transposes.
+    """
     kinds = ["x".join([*map(str, shape), "f32"]) for shape in (before, after)]
     program = import_stablehlo(
         f"func.func @main(%x: tensor<{kinds[0]}>) -> tensor<{kinds[1]}> {{\n"
@@ -892,7 +899,10 @@ def test_operations_that_change_nothing_are_no_ops(name: str) -> None:
 
 @pytest.mark.parametrize("count", [1024, 1025])
 def test_constants_of_many_equal_elements_are_spread(count: int) -> None:
-    """Up to 1024 elements stay a constant, also inside regions; more are a broadcast scalar."""
+    """A constant of up to 1024 equal elements remains one, even in a region.
+
+    A larger one becomes a broadcast scalar.
+    """
     kind = f"tensor<{count}xf32>"
     constants = (
         f"%c = stablehlo.constant dense<2.5> : {kind} "

@@ -1,4 +1,4 @@
-"""Accuracy requirements: read, compared with the tables, kept and written."""
+"""Accuracy requirements of operations are read, compared with the declared errors, kept and written."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_demand_is_compared_with_native_errors(
 
 
 def test_the_errors_are_those_of_the_page() -> None:
-    """Declared errors equal docs/accuracy.md: the larger of the errors of interpreted and compiled code."""
+    """The declared errors equal docs/accuracy.md: the larger one of interpreted and compiled code."""
     page = (Path(__file__).parents[2] / "docs" / "accuracy.md").read_text().splitlines()
     cells = [[cell.strip() for cell in line.split("|")] for line in page]
     rows = {row[1]: row for row in cells if len(row) == 15}

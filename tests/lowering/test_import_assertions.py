@@ -1,4 +1,4 @@
-"""Assertions of a module are checked on import, and are an error if they cannot be."""
+"""Assertions of a module about its extents are checked on import; one that cannot be checked raises an error."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_what_depends_on_elements_is_refused() -> None:
 
 
 def test_assertions_of_functions_whose_extents_are_handed_through() -> None:
-    """In modules that jax exports with symbols, extents are arguments of calls and must satisfy the constraints."""
+    """Constraints of symbols in modules that JAX exports hold for extents that are arguments of calls, too."""
     n = jax.export.symbolic_shape("n", constraints=["n >= 4"])
     exported = jax.export.export(jax.jit(lambda x: x + x))(jax.ShapeDtypeStruct(n, "float32"))
     body = exported.mlir_module()
@@ -79,7 +79,7 @@ HOLDS = {
 
 
 def related(direction: str) -> str:
-    """Return a function of two lengths that requires an order between them."""
+    """Return a function of two vectors that asserts an order of their lengths."""
     return f"""func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {{
   %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
   %m = stablehlo.get_dimension_size %y, dim = 0 : (tensor<?xf32>) -> tensor<i32>

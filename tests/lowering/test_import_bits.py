@@ -1,4 +1,4 @@
-"""Floats built from the bits of other floats, in modules without derivative rules: differentiation warns."""
+"""Differentiation warns if a module without derivative rules builds floats from the bits of other floats."""
 
 from __future__ import annotations
 

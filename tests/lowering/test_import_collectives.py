@@ -1,4 +1,4 @@
-"""Programs of several devices on one: each collective against its definition, and JAX's on eight devices."""
+"""Programs of several devices, run on one: each collective equals its definition, and programs equal JAX's."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ import xla_peer
 from tenferro import errors
 
 REPLICAS, PARTITIONS = 2, 2
-X = np.arange(4 * 4 * 3, dtype="f4").reshape(4, 4, 3) ** 2  # devices, rows, columns
+X = np.arange(4 * 4 * 3, dtype="f4").reshape(4, 4, 3) ** 2  # axes: device, row, column
 
-# The number of a process is replica * 2 + partition; the specification's "Parallel execution" defines the groups.
+# A process has the number replica * 2 + partition. The groups are those of "Parallel execution" in the specification.
 ACROSS: dict[str, tuple[str, str, list[list[int]]]] = {
     "replicas": ("[[0, 1]]", "", [[0, 2], [1, 3]]),
     "replicas in the other order": ("[[1, 0]]", "", [[2, 0], [3, 1]]),
@@ -47,7 +47,7 @@ BY_PARTITION: dict[str, tuple[str, str, list[list[int]]]] = {
 
 @pytest.fixture(params=[True, False], ids=["MLIR", "our reader"])
 def read(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Call `import_stablehlo` with each of the two readers."""
+    """Return `import_stablehlo`, once with MLIR's reader and once with tenferro's own."""
     monkeypatch.setattr("lowering.importing.is_jaxlib_installed", lambda: request.param)
     return lowering.import_stablehlo
 
@@ -55,7 +55,7 @@ def read(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any
 def program_of(
     read: Any, operation: str, result: str = "tensor<4x3xf32>", **options: Any
 ) -> tnf.GraphProgram:
-    """Return a function of one device's shard, for two replicas of two partitions."""
+    """Import a function of one device's shard, for two replicas of two partitions."""
     text = (
         f"func.func @main(%x: tensor<4x3xf32>) -> {result} {{ {operation} return %y : {result} }}"
     )
@@ -76,7 +76,7 @@ def region(name: str, element: str = "f32") -> str:
 
 
 def by_groups(function: Any, groups: list[list[int]]) -> Any:
-    """Compute each device's result by `function(values of its group, its position)`."""
+    """Compute each device's result by `function(values of its group, its position in the group)`."""
     results: dict[int, Any] = {}
     for group in groups:
         for place, device in enumerate(group):
@@ -89,7 +89,7 @@ def by_groups(function: Any, groups: list[list[int]]) -> Any:
     ("name", "reduce"), [("add", np.add.reduce), ("maximum", np.maximum.reduce), ("subtract", None)]
 )
 def test_all_reduce(read: Any, across: str, name: str, reduce: Any) -> None:
-    """A region that is not associative is applied to neighbours first, in the order of the group."""
+    """A region that is not associative is applied to neighbours first, in the order of the devices in the group."""
     ids, channel, groups = ACROSS[across]
     operation = (
         f'%y = "stablehlo.all_reduce"(%x) <{{{channel} {groups_attribute(ids)}}}> {region(name)} '
@@ -107,7 +107,7 @@ def test_all_reduce(read: Any, across: str, name: str, reduce: Any) -> None:
 
 @pytest.mark.parametrize("ids", ["[[0, 1]]", "[[0], [1]]"])
 def test_cross_replica_sum(read: Any, ids: str) -> None:
-    """The operation without a region, which `all_reduce` of replicas replaced."""
+    """The older operation `cross-replica-sum`, which `all_reduce` replaced, is read, too; it has no region."""
     types = "(tensor<4x3xf32>) -> tensor<4x3xf32>"
     operation = f'%y = "stablehlo.cross-replica-sum"(%x) <{{{groups_attribute(ids)}}}> : {types}'
     replicas = X.reshape(REPLICAS, PARTITIONS, 4, 3)
@@ -162,7 +162,7 @@ def test_all_to_all(read: Any, across: str) -> None:
 @pytest.mark.parametrize(
     ("channel", "source"),
     [
-        # Replica 1 receives from replica 0; partition 1 from partition 0. The others receive zeros.
+        # Replica 1 receives from replica 0, or partition 1 from partition 0. The other devices receive zeros.
         ("", [None, None, 0, 1]),
         ("channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,", [None, 0, None, 2]),
     ],
@@ -178,7 +178,7 @@ def test_collective_permute(read: Any, channel: str, source: list[int | None]) -
 
 
 def test_what_is_sent_is_received(read: Any) -> None:
-    """Device 3 has no source and receives zeros."""
+    """A device receives what its source has sent; device 3 has no source and receives zeros."""
     channel = (
         "channel_handle = #stablehlo.channel_handle<handle = 5, type = 1>, is_host_transfer = false"
     )
@@ -249,7 +249,7 @@ def test_a_collective_of_what_all_devices_share(read: Any) -> None:
 
 
 def test_a_collective_in_a_loop_and_in_a_branch(read: Any) -> None:
-    """A collective in a nested region refers to the device of the enclosing program."""
+    """A collective in a loop or branch acts on the devices of the enclosing program."""
     permute = (
         '"stablehlo.collective_permute"({}) <{{source_target_pairs = dense<[[0, 1], [1, 2], [2, 3], [3, 0]]> : '
         "tensor<4x2xi64>}}> : (tensor<4x3xf32>) -> tensor<4x3xf32>"
@@ -270,7 +270,7 @@ def test_a_collective_in_a_loop_and_in_a_branch(read: Any) -> None:
 
 
 def test_derivatives_reach_the_devices_that_were_asked(read: Any) -> None:
-    """If y_d is a sum over d's group, the cotangent of x_d is the sum of the group's cotangents."""
+    """If y_d is the sum of x over d's group, the cotangent of each x_d is the sum of the group's cotangents."""
     ids, channel, groups = ACROSS["flattened ids"]
     operation = (
         f'%y = "stablehlo.all_reduce"(%x) <{{{channel} {groups_attribute(ids)}}}> {region("add")} '
@@ -325,7 +325,7 @@ def test_devices_that_the_module_does_not_have() -> None:
 
 
 def test_parts_of_a_mesh_with_its_own_order(read: Any) -> None:
-    """Device 2 is at position 1 of the mesh, and has the second shard."""
+    """A mesh may list its devices in another order: device 2 is at position 1, and has the second shard."""
     text = """module {
   sdy.mesh @m = <["x"=2, "y"=2], device_ids=[0, 2, 1, 3]>
   func.func @main(%x: tensor<4xui32>) -> tensor<4xui32> {
@@ -407,7 +407,7 @@ for name, (f, arrays) in cases.items():
 
 @pytest.fixture(scope="module")
 def partitioned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return modules that JAX lowers for eight devices, and their results."""
+    """Return the folder with modules that JAX lowers for eight devices, and their results."""
     folder = tmp_path_factory.mktemp("partitioned")
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
     subprocess.run([sys.executable, "-c", JAX, str(folder)], check=True, env=os.environ | flags)
@@ -415,7 +415,7 @@ def partitioned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_collective_that_is_wrong(partitioned: Path) -> None:
-    """Give one collective wrong groups, or a wrong reduction: the report names the collective."""
+    """If one collective has wrong groups or a wrong reduction, the report names this collective."""
     text = (partitioned / "layer.mlir").read_text()
     with np.load(partitioned / "layer.npz") as saved:
         w, x = saved["x0"], saved["x1"]
@@ -461,7 +461,7 @@ def test_jax_on_eight_devices(read: Any, partitioned: Path, name: str) -> None:
 
 
 def test_groups_may_differ_in_size(read: Any) -> None:
-    """Values are negative, so that a missing member read as zero would be the maximum."""
+    """Groups may have different sizes. The values are negative, so that zeros read for missing members would show."""
     x = -1 - X[:3]
     operation = (
         f'%y = "stablehlo.all_reduce"(%x) <{{{groups_attribute("[[0, 2], [1, -1]]")}}}> {region("maximum")} '
@@ -471,7 +471,7 @@ def test_groups_may_differ_in_size(read: Any) -> None:
     np.testing.assert_array_equal(y, [x[[0, 2]].max(0), x[1], x[[0, 2]].max(0)])
     gathered = operation.replace("all_reduce", "all_gather").replace(region("maximum"), "")
     gathered = gathered.replace("<{", "<{all_gather_dim = 0 : i64, ")
-    # MLIR's verifier has another message.
+    # The error of MLIR's verifier has another message.
     with pytest.raises(errors.TenferroError, match=r"groups of different sizes|Invalid replica id"):
         program_of(read, gathered, devices={"replicas": 3})
 
@@ -487,7 +487,7 @@ def test_the_first_of_a_group_has_the_reduction() -> None:
 
 
 def test_roots_are_data() -> None:
-    """Broadcast each of two results from its own root, which is data; device 4 is in no group."""
+    """A broadcast has a root for each of its two results, given by data; device 4 is in no group and receives zeros."""
     x, roots = np.concatenate([X, X[:1] + 9]), np.array([[1, 0]] * 2 + [[0, 1]] * 3, "i4")
     kinds = (
         "(tensor<4x3xf32>, tensor<4x3xf32>, tensor<2xi32>) -> (tensor<4x3xf32>, tensor<4x3xf32>)"
@@ -539,7 +539,7 @@ def test_groups_along_axes_of_a_mesh(axes: str, groups: list[list[int]]) -> None
 
 @pytest.mark.parametrize("is_right", [True, False])
 def test_processes_of_the_reference_interpreter(is_right: bool) -> None:
-    """Run two replicas of two partitions, with two arguments and results each."""
+    """A module may run two replicas of two partitions, with two arguments and two results each."""
     results = [(3, 1), (2, 0), (1, 3), (0, 2 if is_right else 7)]
     checks = "\n".join(
         f"check.expect_eq_const %r#{2 * process + number}, dense<{value}> : tensor<1xi64>"
@@ -607,7 +607,7 @@ HEARD = "check.expect_eq_const %r#0, dense<[3, 4]> : tensor<2xi32> check.expect_
 
 
 def test_processes_of_different_functions() -> None:
-    """#send, #recv: messages are received in the order of sending, whichever process comes first in the grid."""
+    """#send, #recv: messages arrive in the order in which they were sent, whichever process comes first in the grid."""
     kinds = "(!stablehlo.token, tensor<2xi32>, !stablehlo.token) -> (tensor<2xi32>, tensor<2xi32>, !stablehlo.token)"
     text = processes(TALK, "programs = [[@listen], [@tell]]", "%t, %x, %t", kinds, HEARD)
     lowering.import_stablehlo(text)
@@ -641,7 +641,7 @@ TOGETHER = f"""
 
 
 def test_collectives_of_processes_of_different_functions(read: Any) -> None:
-    """Both processes run the collectives in order: first a sum; then device 1 adds its number, and both exchange."""
+    """Processes of different functions run the collectives in order: a sum, then an exchange of numbers."""
     kinds = "(tensor<2xi32>, tensor<2xi32>) -> (tensor<2xi32>, tensor<2xi32>)"
     sums = "check.expect_eq_const %r#0, dense<[10, 13]> : tensor<2xi32> check.expect_eq_const %r#1, dense<[9, 12]> : tensor<2xi32>"
     text = processes(TOGETHER, "programs = [[@first], [@second]]", "%x, %x", kinds, sums)
@@ -673,7 +673,7 @@ def test_grids_of_functions_that_are_none(programs: str, match: str) -> None:
 
 
 def test_infeed_and_outfeed_of_a_process() -> None:
-    """#infeed, #outfeed: each infeed reads the results of the next function."""
+    """#infeed, #outfeed: each infeed returns the results of the next function in the list."""
     functions = """
       func.func @first() -> tensor<2xi32> { %0 = stablehlo.constant dense<[3, 4]> : tensor<2xi32> return %0 : tensor<2xi32> }
       func.func @second() -> tensor<2xi32> { %0 = stablehlo.constant dense<[6, 8]> : tensor<2xi32> return %0 : tensor<2xi32> }

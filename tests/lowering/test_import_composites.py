@@ -1,4 +1,4 @@
-"""Composites and calls that name a family are imported as its operations; unknown ones are listed together."""
+"""Composites and calls that name an extension family are imported as its ops; unknown names are listed together."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_our_families_come_back(op: Any, count: int) -> None:
 @extension_family("tenferro-tests", "every_payload", version=2)
 @dataclass(frozen=True)
 class EveryPayload(ExtensionOp):
-    """x, for any payload."""
+    """y = x, with a payload that has a field of every supported type."""
 
     truth: bool = True
     count: int = -3
@@ -128,7 +128,7 @@ def test_what_makes_no_op_that_fits_is_its_decomposition(attributes: str) -> Non
 @extension_family("tenferro-tests", "particular", version=1)
 @dataclass(frozen=True)
 class Particular(ExtensionOp):
-    """x, with specific requirements on its arguments."""
+    """y = x; creating the op or inferring its type raises the error that the test chooses."""
 
     where: str
     error: str
@@ -216,7 +216,7 @@ func.func @main(%x: tensor<3x3xf64>) -> tensor<3x3xf64> {
   return %0 : tensor<3x3xf64>
 }"""
     assert families(import_stablehlo(text)) == [Cholesky()]
-    # JAX's foreign calls have attributes of another dialect.
+    # JAX's foreign-function calls write their attributes in the MHLO dialect.
     by_jax = text.replace(
         "api_version = 4 : i32, backend_config =", 'backend_config = "", mhlo.backend_config ='
     )

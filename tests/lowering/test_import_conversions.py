@@ -1,4 +1,4 @@
-"""`stablehlo.convert` among all dtypes, by the specification."""
+"""`stablehlo.convert` between all dtypes follows the specification."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def samples(dtype: DType) -> Any:
 
 
 def converted(x: Any, to: DType) -> Any:
-    """Convert element by element, by Python's numbers."""
+    """Convert an array element by element, with Python's numbers."""
     return np.array([converted_element(value, to) for value in x], to.dtype)
 
 
@@ -63,7 +63,7 @@ def converted_element(value: Any, to: DType) -> Any:
 
 @pytest.mark.parametrize("source", DTYPES, ids=str)
 def test_every_pair(source: DType) -> None:
-    """Complex numbers become their real part. As on XLA, overflow saturates, NaN becomes 0, and integers wrap around."""
+    """Complex numbers convert to their real part. As on XLA, overflow saturates, NaN becomes 0, and integers wrap."""
     x = samples(source)
     given = f"tensor<{len(x)}x{element_type(source)}>"
     types = [f"tensor<{len(x)}x{element_type(to)}>" for to in DTYPES]
@@ -77,6 +77,6 @@ def test_every_pair(source: DType) -> None:
     for to, found in zip(DTYPES, import_stablehlo(text).run(x), strict=True):
         assert found.dtype == to.dtype
         wanted = converted(x, to)
-        if to is DType.BF16:  # NumPy's comparison treats NaN as unequal
+        if to is DType.BF16:  # NumPy calls NaN of bfloat16 unequal
             found, wanted = found.astype("f4"), wanted.astype("f4")
         np.testing.assert_array_equal(found, wanted, f"{source} to {to}")

@@ -1,4 +1,4 @@
-"""Derivatives of programs that were lowered to StableHLO and imported again."""
+"""Programs that were lowered to StableHLO and imported again have the derivatives of the original programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CASES = [
 
 
 def read_again(program: tnf.GraphProgram) -> Any:
-    """Return the function of the program's text, imported again."""
+    """Lower a program, import its text, and return the imported program as a function."""
     program = import_stablehlo(lower_to_stablehlo(program).text, trusted=True)
     return lambda *xs: tuple(tnf.tree.leaves(program(*xs)))
 
@@ -54,7 +54,7 @@ def test_a_diagonal_keeps_its_derivatives(name: str) -> None:
 
 
 def test_zeros_of_the_cotangent_have_slopes() -> None:
-    """Check polygamma(2, x) at -1/2, where the cotangent in its reflection is 0, and at positive poles."""
+    """A cotangent that is zero has a derivative, too: polygamma(2, x) at -1/2, and at positive integers."""
     x = np.array([-0.5, -1.5, 1.0, 2.0])
     fn = lambda x: tnf.polygamma(2, x)
     read = read_again(tnf.compile(fn, x))

@@ -1,4 +1,4 @@
-"""CHLO operations that MLIR's passes expand, read without these passes."""
+"""CHLO operations that MLIR expands by passes are read without these passes, too."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ RNG = np.random.default_rng(0)
 
 
 def test_groups_of_rows() -> None:
-    """Rows beyond the last group give zeros, and an infinity in one group's matrix does not affect other groups."""
+    """Rows beyond the last group are zero, and an infinity in one group's matrix does not affect other groups."""
     a, b = RNG.normal(size=(2, 9, 4)), RNG.normal(size=(2, 4, 3, 5))
     b[0, 0, 1, 0] = np.inf
     text = ragged(
@@ -84,7 +84,7 @@ def test_groups_of_rows() -> None:
 
 def test_groups_of_summands_and_of_batches() -> None:
     a, b = RNG.normal(size=(9, 4)), RNG.normal(size=(9, 5))
-    b[8] = np.nan  # in no group
+    b[8] = np.nan  # row 8 is in no group
     text = ragged(
         "9x4xf64", "9x5xf64", "3xi32", "3x4x5xf64",
         lhs_contracting=[0], rhs_contracting=[0], lhs_ragged=[0],
@@ -108,7 +108,7 @@ def parts(sizes: np.ndarray) -> list[slice]:
 
 
 def test_group_sizes_of_each_batch_and_of_outer_axes() -> None:
-    """CHLO, "ragged_dot": group_sizes has the shape [b.., x.., g], where x are the axes before the ragged one."""
+    """CHLO, "ragged_dot": group_sizes has the shape [b.., x.., g]; x are the axes before the ragged axis."""
     a, b = RNG.normal(size=(2, 9, 4)), RNG.normal(size=(2, 3, 4, 5))
     text = ragged(
         "2x9x4xf64", "2x3x4x5xf64", "2x3xi32", "2x9x5xf64", lhs_batching=[0], rhs_batching=[0],
@@ -169,7 +169,7 @@ def test_group_sizes_of_other_axes_are_refused(sizes: str) -> None:
 
 @pytest.mark.parametrize("kind", DTYPES)
 def test_polygamma_of_orders_that_are_arguments(kind: str) -> None:
-    """psi_n(x) = (-1)^(n+1) n! zeta(n + 1, x), and NaN where n is not a natural number."""
+    """psi_n(x) = (-1)^(n+1) n! zeta(n + 1, x). The result is NaN where n is not a natural number."""
     n = np.array([0, 1, 2, 3, 5, 1.5, -1]).astype(DTYPES[kind])
     x = np.array([3, 2, 3, 4, 6, 1, 0.5]).astype(DTYPES[kind])
     y = import_stablehlo(function("polygamma", kind, 2)).run(n, x).astype("f8")
@@ -180,7 +180,7 @@ def test_polygamma_of_orders_that_are_arguments(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["i4", "ui4", "i8", "ui8", "i32", "i64", "ui64"])
 def test_upper_halves_of_products(kind: str) -> None:
-    """Check all pairs of 8 bits, and for wider integers extremes and random numbers, by Python's integers."""
+    """High halves of products equal Python's: for all pairs up to 8 bits, and for extremes of wider integers."""
     bits = int(kind.lstrip("ui"))
     dtype = DType.of(("uint" if kind[0] == "u" else "int") + str(bits)).dtype
     info = ml_dtypes.iinfo(dtype)

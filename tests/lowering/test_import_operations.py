@@ -1,4 +1,4 @@
-"""Operations that JAX does not write, each against its definition in NumPy; errors say what to do."""
+"""Operations that JAX does not write equal their definitions in NumPy; unsupported forms raise helpful errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def padded(x: Any, low: int, high: int, interior: int) -> Any:
     return np.concatenate([np.full(low, 7, x.dtype), wide, np.full(high, 7, x.dtype)])
 
 
-# name: operands, types of arguments and result, statements, definition; X and Y are 3x4, V has 6 elements.
+# By name: operands, types of arguments and of the result, statements, and definition. X and Y have the shape 3x4, V
+# has 6 elements.
 CASES: dict[str, tuple[tuple[Any, ...], str, str, Any]] = {
     "einsum": (
         (X, Y), "3x3xf32",
@@ -211,7 +212,7 @@ Z = np.array([1, -8, 1j, -1j, 2 - 3j, -0.5 + 1e-8j, 0])
 
 @pytest.mark.parametrize(("dtype", "element"), [("c8", "f32"), ("c16", "f64")])
 def test_functions_of_complex_numbers(dtype: str, element: str) -> None:
-    """Follow StableHLO's interpreter: the principal cube root, and the logarithm of the direction."""
+    """Complex functions follow StableHLO's interpreter: cbrt is the principal root, atan2 the direction's logarithm."""
     kind = f"tensor<7xcomplex<{element}>>"
     text = f"""func.func @main(%y: {kind}, %x: {kind}) -> ({kind}, {kind}) {{
   %0 = stablehlo.cbrt %y : {kind}
@@ -309,7 +310,7 @@ def test_every_operation_of_the_dialect_has_a_reader_or_a_reason() -> None:
     assert names - READERS.keys() - CANONICALIZED - REWRITTEN.keys() == set()
 
 
-# Operations that CHLO has beyond StableHLO: the op for them, arguments, and a definition.
+# For each operation of CHLO that StableHLO lacks: the op that it becomes, arguments, and a definition.
 CHLO: dict[str, tuple[str, tuple[float, ...], Any]] = {
     "acos": ("Acos", (-0.5, 0.25), mpmath.acos),
     "acosh": ("Acosh", (1.5, 3.0), mpmath.acosh),
@@ -431,7 +432,10 @@ func.func @main(%a: tensor<2xf64>) -> tensor<2xf64> {
 @pytest.mark.parametrize("stride", [1, 3])
 @pytest.mark.parametrize("size", [9, 11, 12, 16, 21])
 def test_long_windows_have_each_element_once(size: int, stride: int, dilation: int) -> None:
-    """Elements are powers of two modulo 2^31 - 1, so that sums of different elements differ."""
+    """A window sum contains each element once.
+
+    Elements are powers modulo 2^31 - 1, so that any error changes the sum.
+    """
     x = np.array([pow(2, 7 * i, 2**31 - 1) for i in range(60)], "i4")
     reach = (size - 1) * dilation + 1
     starts = range(0, len(x) - reach + 1, stride)
@@ -452,7 +456,7 @@ def test_long_windows_have_each_element_once(size: int, stride: int, dilation: i
 def test_convolutions_accumulate_in_the_dtype_of_their_result(
     narrow: tuple[str, str], wide: tuple[str, str]
 ) -> None:
-    """100 * 100 does not fit int8, and products of float32 need more digits than float32 has."""
+    """The result type may be wider: 100 * 100 does not fit into int8, and products of float32 need more digits."""
     x, w = np.array([100, 99, -100, 7], narrow[1]), np.array([100, 3], narrow[1])
     if narrow[0] == "f32":
         x, w = x + np.float32(2**-16), w + np.float32(2**-16)
@@ -484,7 +488,7 @@ def test_a_body_that_differs_in_one_number_or_direction_is_no_expansion(name: st
 
 
 def renumbered(block: Block, first: int) -> Block:
-    """Renumber the values of a block."""
+    """Add `first` to the numbers of all values in a block."""
     operations = [
         replace(
             operation,
@@ -527,7 +531,7 @@ def test_a_slice_of_a_computed_number_is_that_number() -> None:
 
 @pytest.mark.parametrize("count", range(8))
 def test_regions_that_are_no_reduction_of_ours_take_every_element(count: int) -> None:
-    """Combine any number of elements by (1 + x) (1 + y) - 1."""
+    """A region that is no supported reduction, (1 + x) (1 + y) - 1, is applied to any number of elements."""
     x = np.arange(1, 3 * count + 1, dtype="i4").reshape(3, count)
     body = (
         "%z = stablehlo.constant dense<0> : tensor<i32> "
@@ -553,7 +557,7 @@ def test_checks_of_the_reference_interpreter_compute_nothing(name: str) -> None:
 
 @pytest.mark.parametrize(("kind", "one"), [("f16", 2.0**-11), ("bf16", 2.0**-8)])
 def test_windows_of_narrow_floats_are_added_in_wider_ones(kind: str, one: float) -> None:
-    """The sum of 1 and two half ulps exceeds 1, but is 1 if each sum is rounded."""
+    """The sum of 1 and two half ulps must exceed 1, which it would not if each partial sum were rounded."""
     dtype = {"f16": "float16", "bf16": "bfloat16"}[kind]
     x = np.asarray(tnf.asarray([1.0, one, one, 0.0], dtype=dtype))
     body = (
@@ -567,7 +571,7 @@ def test_windows_of_narrow_floats_are_added_in_wider_ones(kind: str, one: float)
 
 
 def test_places_that_a_broadcast_counts() -> None:
-    """Recognise an arg reduction whose indices are an iota, broadcast along the rows."""
+    """An arg reduction is recognised if its indices are an iota that is broadcast along the rows."""
     x = np.array([[3, 9, 2, 9], [5, 1, 7, 0], [4, 4, 4, 4]], "f4")
     body = (
         "%i = stablehlo.iota dim = 0 : tensor<4xi32> "
@@ -594,7 +598,7 @@ def test_places_that_a_broadcast_counts() -> None:
 
 
 def windows_of(x: Any, start: int, sizes: Any, strides: Any, base: Any, dilations: Any, padding: Any) -> list[Any]:  # fmt: skip
-    """Return each window's elements as a nested list."""
+    """Return the elements of each window, as nested lists with the shape of the result."""
     wide = np.full([(n - 1) * b + 1 for n, b in zip(x.shape, base, strict=True)], start, x.dtype)
     wide[tuple([slice(None, None, b) for b in base])] = x
     wide = np.pad(wide, padding, constant_values=start)
@@ -628,7 +632,7 @@ def windows_of(x: Any, start: int, sizes: Any, strides: Any, base: Any, dilation
 def test_windows_of_a_matrix(
     sizes: Any, strides: Any, base: Any, dilations: Any, padding: Any, is_sum: bool
 ) -> None:
-    """Check sums and (1 + x) (1 + y) - 1, also for a matrix smaller than the window."""
+    """Window reductions by sums and by (1 + x) (1 + y) - 1 are right, even if the window exceeds the matrix."""
     x = np.arange(1, 21, dtype="i4").reshape(4, 5)
     windows = windows_of(x, 0, sizes, strides, base, dilations, padding)
     reduce = np.sum if is_sum else lambda w: np.prod(w + 1) - 1
@@ -721,7 +725,7 @@ def test_cholesky_reads_one_triangle(lower: str | None, is_complex: bool) -> Non
 def test_triangular_solves_by_their_definition(
     left: bool, lower: bool, unit: bool, turned: str
 ) -> None:
-    """Neither the other triangle, nor the diagonal of a unit triangular matrix, affects the solution."""
+    """Elements in the other triangle, and the diagonal of a unit triangular matrix, are not read."""
     a = RNG.normal(size=(2, 3, 3, 2)) @ [1, 1j] + 3 * np.eye(3)
     b = RNG.normal(size=(2, 3, 2, 2)) @ [1, 1j]
     b = b if left else b.swapaxes(1, 2).copy()
@@ -761,7 +765,7 @@ def test_transforms(name: str, lengths: list[int]) -> None:
 
 @pytest.mark.parametrize(("kind", "barriers"), [("i32", 0), ("f32", 1)])
 def test_the_barrier_before_a_convolution_of_integers_is_ours(kind: str, barriers: int) -> None:
-    """Import drops the barrier that lowering writes before integer convolutions, and preserves one before floats."""
+    """Import removes the barrier that lowering puts before integer convolutions, but keeps barriers before floats."""
     text = f"""func.func @main(%x: tensor<1x1x4x{kind}>, %w: tensor<1x1x2x{kind}>) -> tensor<1x1x3x{kind}> {{
   %y = stablehlo.optimization_barrier %x : tensor<1x1x4x{kind}>
   %0 = "stablehlo.convolution"(%y, %w) <{{batch_group_count = 1 : i64, feature_group_count = 1 : i64,
@@ -787,7 +791,7 @@ def test_the_barrier_before_a_convolution_of_integers_is_ours(kind: str, barrier
 @pytest.mark.parametrize("direction", ["LT", "LE", "GT", "GE", "EQ", "NE"])
 @pytest.mark.parametrize("kind", ["f16", "bf16", "f32", "f64"])
 def test_comparisons_in_the_total_order(kind: str, direction: str) -> None:
-    """-NaN < -inf < .. < -0 < 0 < .. < inf < NaN, in the order of the list."""
+    """The numbers are listed in their total order, -NaN < -inf < .. < -0 < 0 < .. < inf < NaN."""
     dtype = {"bf16": ml_dtypes.bfloat16}.get(kind, f"f{kind[1:].replace('16', '2').replace('32', '4').replace('64', '8')}")  # fmt: skip
     numbers = np.array([-np.nan, -np.inf, -2, -1, -0.0, 0.0, 1, 2, np.inf, np.nan]).astype(dtype)
     numbers[0] = np.copysign(numbers[-1], np.array(-1).astype(dtype))
@@ -839,7 +843,7 @@ def test_the_imaginary_part_of_real_numbers_is_zero() -> None:
     ],
 )  # fmt: skip
 def test_the_order_of_a_polygamma(order: str, orders: list[int] | None) -> None:
-    """Orders are natural numbers; for all others the result is NaN, as by StableHLO's formula."""
+    """An order that is not a natural number has the result NaN, as by StableHLO's formula."""
     x = np.array([1.25, 3.5])
     body = (
         f"%n = stablehlo.constant dense<{order}> : tensor<2xf64> "
@@ -996,7 +1000,7 @@ STARTS: dict[str, dict[str, list[str]]] = {
     ("kind", "name"), [(kind, name) for kind, starts in STARTS.items() for name in starts]
 )
 def test_reductions_from_their_identity_and_from_another_number(kind: str, name: str) -> None:
-    """An initial value that is the identity adds no op; sums and products of booleans are logical ops."""
+    """An initial value that is the identity adds no op; sums and products of booleans become logical ops."""
     x = np.array([[3, 1, 7, 2], [5, 5, 0, 4], [6, 1, 1, 3]]).astype(WORDS[kind])
     x = x > 2 if kind == "i1" else x
     logic = ON_BOOLS.get(name, name) if kind == "i1" else name
@@ -1036,7 +1040,7 @@ def windowed(kind: str, n: int, made: int, region: str, start: str, numbers: str
 }}"""
 
 
-# Expected number of combining ops by window size: small windows combine element by element, larger ones by doubling.
+# Number of combining ops for each window size: small windows combine elements one by one, larger ones by doubling.
 STEPS = {1: 0, 2: 1, 3: 2, 4: 3, 5: 4, 6: 5, 7: 4, 8: 7, 9: 4, 10: 4, 11: 5, 12: 4, 15: 6, 16: 4, 21: 6}  # fmt: skip
 
 
@@ -1059,7 +1063,7 @@ SCANS = {"add": "CumSum", "multiply": "CumProd", "maximum": "CumMax", "minimum":
     ("kind", "name"), [(kind, name) for kind, starts in STARTS.items() for name in starts]
 )
 def test_windows_of_all_up_to_an_element_are_scans(kind: str, name: str, reverse: bool) -> None:
-    """A window is a scan if it starts from the identity and all padding is on one side."""
+    """A window reduction is a scan if it starts from the identity and all its padding is at one end."""
     x = np.array([3, 1, 7, 0, 2, 5]).astype(WORDS[kind])
     x = x > 2 if kind == "i1" else x
     logic = ON_BOOLS.get(name, name) if kind == "i1" else name
@@ -1105,7 +1109,7 @@ ADDED: dict[str, tuple[str, Any]] = {
 def test_elements_that_windows_select(
     sizes: Any, strides: Any, padding: Any, direction: str, name: str
 ) -> None:
-    """Check element by element; padding is never selected."""
+    """Select-and-scatter equals a loop over windows; padding is never selected."""
     region, combine = ADDED[name]
     x = np.array([[1, 4, 4, 2], [3, 3, 0, 5], [4, 1, 5, 5], [2, 2, 2, 2]], float)
     counts = [

@@ -1,4 +1,4 @@
-"""Custom calls that a registered Python function computes."""
+"""Custom calls may be computed by a registered Python function."""
 
 from __future__ import annotations
 

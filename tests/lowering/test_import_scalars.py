@@ -1,4 +1,4 @@
-"""Scalar and index operations of `arith` and `tensor`, as in modules with dynamic shapes."""
+"""Operations of `arith` and `tensor` on scalars and indices, as in modules with dynamic shapes, are read."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_shapes_are_made_of_scalars(read: Any, form: str) -> None:
 
 
 def test_scalars_are_tensors_without_axes(read: Any) -> None:
-    """Elements are in row-major order; booleans and floats are scalars, too."""
+    """Scalars are tensors without axes, booleans and floats included; `from_elements` is in row-major order."""
     text = """func.func @main(%p: f32, %n: index) -> (tensor<2x2xf32>, tensor<i1>, tensor<0xi32>, index) {
   %a = arith.constant 1.5 : f32
   %t = arith.constant true
@@ -98,7 +98,7 @@ def test_the_axis_of_an_extent_is_a_constant(read: Any) -> None:
 
 
 def test_shapes_and_elements() -> None:
-    """`shape.shape_of` is a vector of extents, and `tensor.extract` reads an element of it or of another tensor."""
+    """`shape.shape_of` returns a vector of extents, and `tensor.extract` an element of any tensor."""
     text = """
       func.func @main(%x: tensor<2x?xf32>, %p: tensor<3xi64>, %k: index) -> (tensor<?x2xf32>, tensor<i64>, tensor<i64>) {
         %s = shape.shape_of %x : tensor<2x?xf32> -> tensor<2xindex>

@@ -1,4 +1,4 @@
-"""Scatters with any region, compared with one window at a time; complex numbers in order."""
+"""Scatters with any region equal a loop over windows; scatters of complex numbers combine in order."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def text(
 
 
 def test_windows_that_meet_take_turns() -> None:
-    """The combiner y = b - a / 2 is neither commutative nor associative."""
+    """Windows that overlap are combined in order: y = b - a / 2 is neither commutative nor associative."""
     program = import_stablehlo(
         text(
             "5",
@@ -184,7 +184,7 @@ def test_clamped_complex_numbers() -> None:
 
 @pytest.mark.parametrize("name", ["add", "multiply"])
 def test_truth_values_in_windows(name: str) -> None:
-    """Sums and products of booleans are disjunctions and conjunctions, also in `select_and_scatter`."""
+    """Sums and products of booleans are logical or and logical and, in `select_and_scatter`, too."""
     start = "false" if name == "add" else "true"
     program = import_stablehlo(
         f"""func.func @main(%x: tensor<4xi32>, %s: tensor<2xi1>) -> tensor<4xi1> {{
@@ -208,7 +208,7 @@ def test_truth_values_in_windows(name: str) -> None:
 
 
 def scattered(x: Any, indices: Any, u: Any, numbers: dict[str, Any]) -> Any:
-    """Scatter by the specification, one window at a time, with y = b - a / 2 of the element and the update."""
+    """Scatter as specified, one window at a time; an element a and an update b are combined to b - a / 2."""
     y = x.copy()
     at = numbers["index_vector_dim"]
     window_dims, inserted = numbers["update_window_dims"], numbers["inserted_window_dims"]
@@ -233,7 +233,8 @@ def scattered(x: Any, indices: Any, u: Any, numbers: dict[str, Any]) -> Any:
     return y
 
 
-# shapes of x and of the updates, indices, dimension numbers, and whether constant indices make windows run in order
+# By name: shapes of x and of the updates, indices, dimension numbers, and whether windows overlap, so that they must
+# be combined in order.
 PLACED: dict[str, tuple[Any, Any, Any, dict[str, Any], bool]] = {
     "all differ": ((5,), (3,), [[1], [4], [0]], {"inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}, False),
     "two are the same": ((5,), (3,), [[1], [4], [1]], {"inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}, True),
@@ -317,7 +318,7 @@ def test_windows_take_turns_where_they_may_meet(name: str, is_constant: bool) ->
 
 @pytest.mark.parametrize("unique", ["true", "false"])
 def test_two_operands_are_scattered_by_one_region(unique: str) -> None:
-    """Each result depends on both operands, which have different dtypes."""
+    """One region may scatter two operands of different dtypes; each result depends on both."""
     program = import_stablehlo(
         f"""func.func @main(%x: tensor<5xf64>, %y: tensor<5xf32>, %i: tensor<3x1xi32>, %u: tensor<3xf64>, %v: tensor<3xf32>) -> (tensor<5xf64>, tensor<5xf32>) {{
   %0:2 = "stablehlo.scatter"(%x, %y, %i, %u, %v) <{{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = {unique}}}> ({{

@@ -1,4 +1,4 @@
-"""Modules with dynamic extents, as jax exports them, are imported as programs with symbols."""
+"""Modules with dynamic extents, as JAX exports them, become programs with symbols."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ UNKNOWN = (
     ": (tensor<?xf32>, tensor<f32>) -> tensor<f32> "
     "%u = stablehlo.convert %s : (tensor<f32>) -> tensor<i32>"
 )
-"""Text that defines a length m, and an integer u that depends on elements."""
+"""Text that defines a length %m, and an integer %u that depends on elements and is therefore not an extent."""
 LENGTHS: dict[str, tuple[str, Any]] = {
     "minimum": ("%r = stablehlo.minimum %n, %three : tensor<i32>", lambda n: min(n, 3)),
     "maximum": ("%r = stablehlo.maximum %n, %three : tensor<i32>", lambda n: max(n, 3)),
@@ -361,7 +361,7 @@ def test_an_extent_that_the_module_declares_is_checked_when_it_runs(operations: 
 
 
 def of_length(text: str) -> str:
-    """Write a module that returns %r ones, where %n is a length and %m = %n + 3."""
+    """Return a module that returns %r ones; %n is the length of the argument, and %m is %n + 3."""
     return f"""func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {{
   %three = stablehlo.constant dense<3> : tensor<i32>
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -376,7 +376,7 @@ def of_length(text: str) -> str:
 
 
 COMPARE = "%{} = stablehlo.compare {}, %{}, %{}, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1> "
-# Expected results of comparing n and m = n + 3 with each other and with themselves.
+# Results of comparing the lengths n and m = n + 3, which do not depend on n.
 DECIDED = {
     ("m", "n"): {"LT": False, "LE": False, "GT": True, "GE": True, "EQ": False, "NE": True},
     ("n", "m"): {"LT": True, "LE": True, "GT": False, "GE": False, "EQ": False, "NE": True},
@@ -419,11 +419,11 @@ NEGATIVE = "%k = stablehlo.negate %three : tensor<i32> "
 
 
 def cut_quotient(lhs: int, rhs: int) -> int:
-    """Return the quotient rounded towards zero, as the specification of `divide` requires for integers."""
+    """Return the quotient rounded towards zero, as #divide requires for integers."""
     return abs(lhs) // abs(rhs) * (1 if (lhs < 0) == (rhs < 0) else -1)
 
 
-# Results of the specification's integer arithmetic for n >= 1 and m = n + 3.
+# Results of integer operations by the specification, for n >= 1 and m = n + 3.
 COMPUTED: dict[str, tuple[str, Any]] = {
     "quotient of lengths": (
         "%r = stablehlo.divide %m, %n : tensor<i32>",
@@ -590,7 +590,7 @@ def test_what_an_assertion_says_of_a_length_decides_comparisons_with_less(
 
 
 def test_what_is_declared_of_a_length_decides_comparisons() -> None:
-    """The assertion n >= 2 implies that n - 2 is not negative."""
+    """An assertion n >= 2 in the module implies that n - 2 is not negative, which the division then uses."""
     text = (
         COMPARE.format("p", "GE", "n", "two")
         + 'stablehlo.custom_call @shape_assertion(%p) {api_version = 2 : i32, error_message = "two at least", '

@@ -1,4 +1,4 @@
-"""Sorts in the total order of floats, -NaN < -inf < .. < -0 < 0 < .. < inf < NaN, are one sort op."""
+"""A sort in the total order of floats, -NaN < -inf < .. < -0 < 0 < .. < inf < NaN, is read as one op."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LETTERS = "abcdef"
 
 
 def rank(x: Any) -> list[tuple[bool, int]]:
-    """Return the key of the total order: the sign, and the magnitude as bits."""
+    """Return for each float a key that sorts in the total order: the sign, and the magnitude as an integer."""
     x = np.asarray(x)
     words = x.view(f"u{x.itemsize}")
     top = 8 * x.itemsize - 1
@@ -30,7 +30,7 @@ def rank(x: Any) -> list[tuple[bool, int]]:
 
 
 def order_of(x: Any, descending: bool) -> Any:
-    """Return the order of a stable sort, also when reversed."""
+    """Return the indices in sorted order; equal elements keep their order, in a descending sort, too."""
     ranks = rank(x)
     return np.array(sorted(range(len(x)), key=ranks.__getitem__, reverse=descending))
 
@@ -43,7 +43,7 @@ def top_k_of(form: str, k: int, n: int) -> str:
 
 
 def sort_of(kinds: list[str], body: str, n: int = len(X)) -> str:
-    """Write a sort of operands %x0, %x1, ..; the comparator's arguments are %a, %b, then %c, %d, .."""
+    """Return a module that sorts %x0, %x1, ..; the comparator's arguments are %a, %b for %x0, then %c, %d, .."""
     tensors = [f"tensor<{n}x{kind}>" for kind in kinds]
     takes = ", ".join(f"%x{i}: {t}" for i, t in enumerate(tensors))
     scalars = [f"%{LETTERS[i]}: tensor<{kinds[i // 2]}>" for i in range(2 * len(kinds))]
@@ -135,7 +135,7 @@ def test_several_operands(direction: str) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("direction", ["LT", "GT"])
 def test_lowered_again_it_is_the_sort_that_it_was(direction: str, form: str) -> None:
-    """Import and lowering reproduce the sort: no integer keys are added, unless an op reads them."""
+    """Lowering an imported sort writes the original sort, without the integer keys that the op may use."""
     given = sort_of([form, "i32"], compared(direction, form) + RETURNED)
     program = import_stablehlo(given)
     text = lower_to_stablehlo(program).text
@@ -179,7 +179,7 @@ def test_integers_in_the_total_order_that_are_read() -> None:
 
 
 def test_two_keys() -> None:
-    """The first key is ascending, and the second one, for ties, descending."""
+    """A comparator may have two keys: the first one ascending, and for equal first keys the second one descending."""
     body = (
         f"{compared('LT', names='ab', result='s')} {compared('EQ', names='ab', result='e')} "
         f"{compared('GT', names='cd', result='t')} %u = stablehlo.and %e, %t : tensor<i1> "
@@ -198,7 +198,7 @@ def test_two_keys() -> None:
 
 
 def test_descending_with_places_is_the_top() -> None:
-    """StableHLO expands chlo.top_k in this way, and only the first results are used."""
+    """The first elements of a descending sort with indices are read as TopK: StableHLO so expands chlo.top_k."""
     text = """func.func @main(%x: tensor<2x12xf32>) -> (tensor<2x5xf32>, tensor<2x5xi32>) {
   %i = stablehlo.iota dim = 1 : tensor<2x12xi32>
   %0:2 = "stablehlo.sort"(%x, %i) <{dimension = 1 : i64, is_stable = true}> ({
@@ -232,7 +232,7 @@ def test_gradients_reach_the_values() -> None:
 
 
 def test_text_does_not_grow_with_the_extent() -> None:
-    """The sort is one op; as a network of comparisons it would need 457 MB of index tables."""
+    """The text does not contain a network of comparisons, whose index tables would need 457 MB."""
     program = import_stablehlo(sort_of(["f32"], f"{compared('LT')} {RETURNED}", 100_000))
     assert len(lower_to_stablehlo(program).text) < 5_000
     x = np.random.default_rng(0).standard_normal(100_000).astype("f4")
@@ -240,7 +240,10 @@ def test_text_does_not_grow_with_the_extent() -> None:
 
 
 def test_zeros_alone_told_apart_is_another_order() -> None:
-    """Equal NaNs with distinct zeros are neither NumPy's order nor the total order: the comparator is interpreted."""
+    """A comparator that calls NaN equal but zeros different has neither NumPy's order nor the total order.
+
+    It is therefore interpreted.
+    """
     body = (
         "%n = stablehlo.constant dense<0x7FC00000> : tensor<f32> "
         "%e = stablehlo.compare NE, %a, %a, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1> "
@@ -273,7 +276,7 @@ def one_compared(direction: str, pair: str, kind: str, result: str) -> str:
 def test_numbers_between_two_constants_go_first(
     kind: str, low: float, high: float, between: float, is_outside: bool
 ) -> None:
-    """Numbers between two constants sort first, wherever the constants are defined, and however close they are."""
+    """A comparator may read constants: here numbers between two constants come first, however close these are."""
     constants = (
         f"%low = stablehlo.constant dense<{low}> : tensor<{kind}> "
         f"%high = stablehlo.constant dense<{high}> : tensor<{kind}> "
@@ -335,7 +338,7 @@ def test_comparators_and_the_ops_that_they_are(name: str) -> None:
 @pytest.mark.parametrize("stable", ["true", "false"])
 @pytest.mark.parametrize("n", [*range(1, 10), 16, 17])
 def test_a_network_sorts_any_number_of_pairs(n: int, stable: str) -> None:
-    """Sort by the last digit; equal keys stay in order if the sort is stable."""
+    """Numbers are sorted by their last digit; if the sort is stable, equal keys keep their order."""
     digit = "".join(f"%m{v} = stablehlo.remainder %{v}, %ten : tensor<i32> " for v in "ab")
     body = (
         f"%ten = stablehlo.constant dense<10> : tensor<i32> {digit} "
@@ -354,5 +357,5 @@ def test_a_network_sorts_any_number_of_pairs(n: int, stable: str) -> None:
     depth = (n - 1).bit_length()
     rounds = depth * (depth + 1) // 2
     moves = [i.op for i in program.instructions if isinstance(i.op, Concatenate)]
-    # Each round permutes both operands; for stable sorts, all rounds but the last permute the indices, too.
+    # Each round permutes both operands. In a stable sort, each round except the last also permutes the indices.
     assert len(moves) == 2 * rounds + (max(0, rounds - 1) if stable == "true" else 0)

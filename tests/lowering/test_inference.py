@@ -1,4 +1,4 @@
-"""Types of emitted operations, inferred or stated by the emitter, are the types that the op's rule infers."""
+"""The types of emitted operations, whether inferred or stated by the emitter, equal those of the op's rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules in large files: the large constants are decoded from the file, and equal those of the whole text."""
+"""Large constants are decoded from a module's file itself, and equal those of a reader of the whole text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tenferro import errors
 from tenferro.program import GraphProgram
 
 SIZE = 70_000
-"""Number of elements of a constant that is large in every type of at least a byte."""
+"""Number of elements of a constant, which makes it large for every type of at least a byte."""
 RANDOM = np.random.default_rng(0)
 CONSTANTS: dict[str, Any] = {
     "f32": RANDOM.normal(size=SIZE).astype("f4"),
@@ -30,7 +30,7 @@ TYPES = [f"tensor<{'x'.join(map(str, x.shape))}x{element}>" for element, x in CO
 
 
 def module(form: str) -> str:
-    """Write the module that returns the constants, each written in this form, with a small constant and a splat."""
+    """Return a module that returns the constants, written in this form, and a small constant and a splat."""
     values = [
         (x.tobytes().hex().upper(), kind) for x, kind in zip(CONSTANTS.values(), TYPES, strict=True)
     ]
@@ -58,13 +58,13 @@ def module(form: str) -> str:
 
 @pytest.fixture(autouse=True)
 def all_files_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read every file in pieces, so that literals span several."""
+    """Read every file in small pieces, so that the text of a constant extends over several pieces."""
     monkeypatch.setattr(large_files, "LARGE_FILE", 0)
     monkeypatch.setattr(large_files, "PIECE", 1 << 16)
 
 
 def require_constants(program: GraphProgram) -> None:
-    """Require that the program returns the constants of the module."""
+    """Run the program, and require that it returns the constants of the module."""
     *found, small, splat = program.run()
     for result, wanted in zip(found, CONSTANTS.values(), strict=True):
         assert result.dtype == wanted.dtype
@@ -85,7 +85,7 @@ def test_text(form: str, with_mlir: bool, tmp_path: Path, monkeypatch: pytest.Mo
     assert len(contents) < 4000
     require_constants(import_stablehlo(path))
     require_constants(import_stablehlo(str(path), trusted=True))
-    require_constants(import_stablehlo(path, trusted=True))  # MLIR checked the names before
+    require_constants(import_stablehlo(path, trusted=True))  # without MLIR's check
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_text(form: str, with_mlir: bool, tmp_path: Path, monkeypatch: pytest.Mo
 def test_bytecode(form: str, write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "module.mlirbc"
     path.write_bytes(write(module(form)))
-    monkeypatch.setattr(importing, "perform", None)  # MLIR is not used
+    monkeypatch.setattr(importing, "perform", None)  # an error if MLIR is used
     require_constants(import_stablehlo(path))
     monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: False)
     require_constants(import_stablehlo(path))

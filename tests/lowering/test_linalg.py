@@ -1,4 +1,4 @@
-"""Linear algebra on every platform: plain StableHLO by its residuals, library calls against JAX's."""
+"""Linear algebra on every platform: plain StableHLO has small residuals, and library calls equal JAX's."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ SQUARE = [(4, 4), (2, 3, 5, 5), (1, 1), (2, 2), (37, 37), (0, 0)]
 
 @pytest.fixture(scope="module", params=LEVELS, autouse=True)
 def level(request: pytest.FixtureRequest) -> None:
-    """Set the executor of this file, once for each optimisation level."""
+    """Set the executor that this file's tests use, once for each optimisation level."""
     global INLINE
     INLINE = XlaExecutor("cpu", linalg="inline", optimization_level=request.param)
 
 
 def combined(shapes: list[Any]) -> list[Any]:
-    """Pair shapes and dtypes, so that each shape runs with one dtype; the sweep runs all pairs."""
+    """Return parameters in which each shape has one of the dtypes; the sweep has all pairs of shape and dtype."""
     return [
         pytest.param(
             shape,
@@ -210,7 +210,7 @@ def test_inline_gradients() -> None:
 
 # ---- library calls -------------------------------------------------------------------------------------
 
-PLAIN = ll.SvdAlgorithm.QR  # gesvd on a GPU, as for large matrices in jax
+PLAIN = ll.SvdAlgorithm.QR  # gesvd on a GPU, as JAX uses for large matrices
 
 PAIRS: dict[str, tuple[Any, Any, tuple[int, ...]]] = {
     "qr": (fam.Qr(), lambda a: ll.qr(a, full_matrices=False), (2, 6, 4)),
@@ -244,7 +244,7 @@ PAIRS: dict[str, tuple[Any, Any, tuple[int, ...]]] = {
 
 
 def calls(text: str) -> list[tuple[str, ...]]:
-    """Return name, flags, layouts and types of each call."""
+    """Return the name, flags, layouts and types of each custom call in a text."""
     found = []
     for line in text.splitlines():
         if "custom_call" not in line or "Sharding" in line:
@@ -349,11 +349,11 @@ EMPTY: dict[str, Any] = {
 @pytest.mark.parametrize("linalg", ["library", "inline"])
 @pytest.mark.parametrize("shape", [(0, 3, 3), (2, 0, 0), (0, 130, 130), (2, 0, 3, 3)], ids=str)
 def test_no_matrices_and_matrices_of_nothing(shape: tuple[int, ...], linalg: str) -> None:
-    """Empty shapes occur for a last shard or a filtered batch; results are NumPy's."""
+    """Empty matrices and batches, as in the last shard of an array, have NumPy's results."""
     a = np.zeros(shape)
     executor = XlaExecutor("cpu", linalg=linalg)
     names = set(EMPTY) - ({"eig"} if linalg == "inline" else set())
-    names -= {"expm", "pinv"} if 0 in shape[-2:] else set()  # empty matrices are errors
+    names -= {"expm", "pinv"} if 0 in shape[-2:] else set()  # of empty matrices: errors
     program = tnf.compile(lambda a: {name: EMPTY[name][0](a) for name in sorted(names)}, a)
     for name, found in executor.run(program, a).items():
         wanted = EMPTY[name][1](a)

@@ -1,4 +1,4 @@
-"""Forms of a module, and the determinism and purity of its text."""
+"""The forms of a lowered module; its text is deterministic and contains nothing machine-dependent."""
 
 from __future__ import annotations
 
@@ -100,9 +100,9 @@ def test_malformed_bytes_are_an_error(content: bytes) -> None:
 
 
 NEWER = {"digamma": (0, 11, 2), "asin": (0, 12)}
-"""The first jaxlib whose StableHLO expands the op differently. The meaning is the same except for digamma.
+"""The first jaxlib whose StableHLO expands the op in another way, with the same meaning except for digamma.
 
-StableHLO's digamma is minus infinity at zero; tenferro's is NaN, natively and lowered.
+At zero, StableHLO's newer digamma is minus infinity, and tenferro's is NaN, natively and lowered.
 """
 
 
@@ -183,7 +183,7 @@ def test_complex_convolutions_for_gpus_are_four_real_ones() -> None:
 
 
 def test_narrow_integers_are_converted_before_they_are_multiplied() -> None:
-    """XLA doubles the int32 product of int8 operands on CUDA; on TPU int8 is multiplied directly."""
+    """On CUDA, XLA computes twice the int32 product of int8 operands, so they are converted first; not so on TPU."""
     op = contraction.DotGeneral((1,), (0,), accumulate_dtype=DType.I32)
     program = tnf.compile(lambda a, b: apply(op, a, b), *[tnf.TensorSpec((3, 3), "int8")] * 2)
     for platform in ("cpu", "cuda", "rocm", "tpu"):
@@ -197,7 +197,7 @@ def test_narrow_integers_are_converted_before_they_are_multiplied() -> None:
 
 
 def statements(fn: Any, *specs: Any) -> list[str]:
-    """Return the names of StableHLO operations in the order of the text, without terminators."""
+    """Return the names of the StableHLO operations of a function, in the order of the text, without terminators."""
     names = re.findall(r"stablehlo\.(\w+)(?![\w<>.])", str(module_of(fn, *specs)))
     return [name for name in names if name != "return"]
 

@@ -1,4 +1,4 @@
-"""Narrow dtypes in StableHLO: constants in text, bytecode and artifacts, by both readers, and on XLA for CPU."""
+"""Narrow dtypes in StableHLO: constants in text, bytecode and artifacts, read by both readers, and run by XLA."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def every_value(dtype: DType) -> Any:
 
 
 def constants() -> list[Any]:
-    """Return a list, a splat, a scalar, and all values, which are written as bytes."""
+    """Return constants of each narrow dtype: a list, a splat, a scalar, and all values, which are written as bytes."""
     arrays: list[Any] = []
     for dtype in NARROW:
         values = every_value(dtype)

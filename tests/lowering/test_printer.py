@@ -1,4 +1,4 @@
-"""Operations with regions, their names and attributes, as text that MLIR reads."""
+"""Operations with regions, names and attributes are printed as text that MLIR reads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def lowered(rule: Callable[..., Any], *shape: int) -> str:
 
 
 def doubled_sum(op: Any, w: Any, x: Any) -> Any:
-    """Return x plus twice its sum, by a region that captures a value without other uses."""
+    """Return a reduction of x whose region reads a value `two` that nothing else uses."""
     two = w.op("add", w.scalar(1, x.dtype), w.scalar(1, x.dtype))
 
     def combine(inner: Any, a: Any, b: Any) -> Any:
@@ -54,13 +54,13 @@ def test_a_region_uses_values_of_its_surroundings() -> None:
     text = lowered(doubled_sum, 1)
     (two,) = re.findall(r"(%\d+) = stablehlo.add %0, %0", text)
     assert re.search(rf"stablehlo.multiply %b, {two} : tensor<f64>", text)
-    # Combining the initial value 0 with x gives x + 2 * 0 or 0 + 2 * x, depending on the order.
+    # The reduction combines 0 and x to x + 2 * 0 or to 0 + 2 * x, depending on XLA's order.
     (y,) = XlaExecutor("cpu").run(program_of(doubled_sum, 1), np.array([3.0]))
     assert y in (6.0, 9.0)
 
 
 def test_regions_stand_in_regions() -> None:
-    """One branch returns a captured value, and the other defines a name that exists outside, too."""
+    """Regions may be nested: one branch returns a value from outside, the other reuses a name from outside."""
 
     def rule(op: Any, w: Any, x: Any) -> Any:
         two = w.op("add", w.scalar(1, x.dtype), w.scalar(1, x.dtype))
@@ -117,7 +117,7 @@ def test_names_that_are_given_twice_are_made_unique() -> None:
 
 
 def test_one_operation_that_combines_its_operands_in_turn_is_no_short_form() -> None:
-    """The short form `applies` means exactly `op %a, %b`."""
+    """The short form `applies` means exactly `op %a, %b`, so a region that computes `op %b, %b` must not use it."""
 
     def rule(op: Any, w: Any, x: Any) -> Any:
         body = w.region({"a": SCALAR, "b": SCALAR}, lambda inner, a, b: inner.op("add", b, b))

@@ -1,4 +1,4 @@
-"""Quantised types: the specification's formulas in NumPy and in exact fractions, for all forms of operations."""
+"""Quantised types follow the specification's formulas, in NumPy and in exact fractions, in all forms of operations."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_every_number_is_dequantised_and_quantised() -> None:
     ],
 )
 def test_equal_types_have_several_texts(spelling: str, other: str) -> None:
-    """Convert there and back, with the same type in two texts, of which the second is a result's."""
+    """One type may be written in several ways: a value of the first text is accepted where the second is declared."""
     x = np.array([1.0, -2.5], "f4") if "u8" not in spelling else np.array([1.0, 2.5], "f4")
     x = np.array([1.0, 1e-5], "f4") if "{" in spelling else x
     first, second = (f"tensor<2x!quant.uniform<{text}>>" for text in (spelling, other))
@@ -109,7 +109,7 @@ def test_requantisation_changes_scale_and_storage() -> None:
     ],
 )
 def test_arithmetic_of_every_pair(name: str, ufunc: Any) -> None:
-    """Use operands and results of three types, and all 65,536 pairs."""
+    """Operands and results of three different quantised types are right for all pairs of 8-bit codes."""
     a, b = (
         np.ascontiguousarray(v)
         for v in np.broadcast_arrays(EVERY_I8[:, None], np.arange(201, dtype=np.uint8)[None])
@@ -167,7 +167,7 @@ def test_dot_general_per_axis_with_a_wide_result() -> None:
 
 
 def test_hybrid_products_stay_floats() -> None:
-    """With a float and a quantised operand, the second one is dequantised."""
+    """If one operand is a float and the other quantised, the quantised operand is dequantised first."""
     x, w = np.array([[1.5, -2.0]], "f4"), np.array([[3], [-5]], np.int8)
     kind = f"tensor<2x1x{I8}>"
     run = program(

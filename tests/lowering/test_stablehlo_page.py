@@ -1,4 +1,4 @@
-"""The page of supported operations agrees with the readers' tables and with their behaviour."""
+"""The page of supported operations agrees with the readers' tables, and with what the readers do."""
 
 from __future__ import annotations
 

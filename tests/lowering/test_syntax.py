@@ -1,4 +1,4 @@
-"""Readers of text and bytecode, compared with MLIR's: equal trees, and errors for the same modules."""
+"""The readers of text and bytecode build the same trees as MLIR, and reject the same modules."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ VERSIONS = ("0.9.0", "0.14.0", "1.0.0", "1.4.0", "1.8.0", "current")
 
 
 def shape_of(tree: ModuleTree, with_locations: bool = True) -> list[Any]:
-    """Return a tree as nested lists, with its values numbered in the order in which they occur."""
+    """Return a tree as nested lists that == can compare, with values numbered by their first occurrence."""
 
     def attribute(value: Any) -> Any:
         if isinstance(value, dict):
-            # 1 is the default, which is not printed.
+            # MLIR does not print api_version = 1, which is the default.
             kept = {k: attribute(v) for k, v in value.items() if (k, v) != ("api_version", 1)}
             return sorted(kept.items(), key=lambda item: item[0])
         if isinstance(value, np.ndarray):
@@ -76,7 +76,7 @@ def shape_of(tree: ModuleTree, with_locations: bool = True) -> list[Any]:
 
 
 def forms_of(text: str) -> Iterator[str]:
-    """Return a module as it is, and as MLIR prints it."""
+    """Yield a module in several texts: as it is, and as MLIR prints it with various options."""
     operation = parsed(text).operation
     yield text
     yield str(operation)
@@ -105,7 +105,7 @@ FOREIGN = {
     "fused locations": "func.func @main(%x: tensor<f32>) -> tensor<f32> { %y = stablehlo.abs %x : tensor<f32> "
     'loc(fused["a", unknown, callsite("b" at fused["c"]), "a"]) return %y : tensor<f32> loc(fused[]) }',
 }
-"""Modules with attributes and forms of other tools, where MAIN is a function."""
+"""Modules with attributes and syntax of other tools; MAIN stands for a function."""
 
 
 @pytest.mark.parametrize("name", FOREIGN)
@@ -127,7 +127,7 @@ def test_every_operation_in_bytecode_and_artifacts() -> None:
         for version in VERSIONS:
             try:
                 data = portable_artifact(text, version)
-            except TenferroError:  # because older versions lack the operation, or all of CHLO
+            except TenferroError:  # because older versions lack the operation
                 continue
             artifacts += 1
             wanted = shape_of(module_tree(text_of(data)), with_locations=False)
@@ -408,7 +408,7 @@ def test_versions_of_operations_that_do_not_exist_are_refused() -> None:
 
 
 def test_locations_of_arguments_and_ends_of_strings_are_read_as_mlir_reads_them() -> None:
-    """Like MLIR, decode every location, and accept any byte as the terminator of a string."""
+    """Like MLIR, the reader decodes every location, and accepts any byte as the end of a string."""
     arguments, body = (
         "func.func @main(%x: tensor<2xf32>",
         ") -> tensor<2xf32> { return %x : tensor<2xf32> }",
@@ -416,7 +416,8 @@ def test_locations_of_arguments_and_ends_of_strings_are_read_as_mlir_reads_them(
     original, renamed = (bytecode(f'{arguments} loc("{name}":2:3){body}') for name in ("ab", "cd"))
     assert len(original) == len(renamed)
     assert read_outcome(original) == read_outcome(original.replace(b"ab\0", b"ab!")) == "accepted"
-    # Code 23 is a file location: file, line and column. Each number n is stored as 2 n + 1; the file is string n.
+    # Code 23 is a location in a file, followed by file, line and column. A number n is stored as 2 n + 1, and the
+    # file is a string's index.
     entries = [
         at
         for at in range(len(original))
@@ -450,7 +451,7 @@ def test_cut_and_damaged_bytecode_is_refused_or_read() -> None:
 
 
 def mutants(count: int, seed: int) -> Iterator[str]:
-    """Yield modules with a token or a character removed, repeated or replaced."""
+    """Yield random modules in which a token or a character was removed, repeated or replaced."""
     token = re.compile(r'"[^"\n]*"|tensor<[^<>]*>|[%@#!^]?[\w.$]+|->|\S')
     rng = random.Random(seed)
     words = sorted({word for text in OPERATIONS for word in token.findall(text)})
@@ -494,7 +495,8 @@ def check_mutants(count: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> Non
         if ours[:8] != theirs[:8] and "chlo." not in text:
             differences.append((ours, theirs, text))
     assert outcomes == {"accepted", "refused:"}
-    # Our reader skips annotations without a meaning, and MLIR ignores words after an enumeration's value.
+    # A few differences are allowed: our reader skips meaningless annotations, and MLIR skips words after an
+    # enumeration's value.
     assert len(differences) <= 1 + count // 200, differences
 
 
@@ -543,7 +545,7 @@ def test_exports_run_where_jaxlib_is_missing(tmp_path: Path) -> None:
         b"flat"
         + len(exported.mlir_module_serialized).to_bytes(4, "little")
         + exported.mlir_module_serialized
-    )  # as in a serialised export
+    )  # a serialised export begins so
     paths = [str(tmp_path / name) for name in ("x.npy", "a.mlirbc", "b.mlir", "c.mlirbc", "d.jax")]
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_JAXLIB, *paths], capture_output=True, text=True, check=False
@@ -605,4 +607,5 @@ def test_five_thousand_operations_take_no_longer_than_through_mlir() -> None:
             started = time.process_time()
             read(text)
             times[name].append(time.process_time() - started)
-    assert min(times["ours"]) < 1.5 * min(times["mlir"])  # 0.6 to 0.8 of it on an idle machine
+    # On an idle machine the ratio is 0.6 to 0.8.
+    assert min(times["ours"]) < 1.5 * min(times["mlir"])

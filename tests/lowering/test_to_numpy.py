@@ -1,4 +1,4 @@
-"""Programs as Python files that need NumPy alone: each op against its definition, whole programs in another process."""
+"""Programs exported as Python files that need only NumPy: each op equals its definition, and whole programs run."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def alone(sample: OpSample) -> GraphProgram:
 
 
 def function_of(source: Any) -> Callable[..., Any]:
-    """Return the function of a file, with its arrays passed directly instead of read from a file."""
+    """Execute the text of an exported file, with its constants from memory, and return its function."""
     text = re.sub(r"^CONSTANTS = .*$", "", source.text, flags=re.MULTILINE)
     names: dict[str, Any] = {"CONSTANTS": source.constants, "__name__": "module"}
     exec(compile(text, "<numpy source>", "exec"), names)
@@ -71,7 +71,7 @@ def gives_the_definition(sample: OpSample) -> None:
     scales = sample.scale or (None,) * len(sample.expected)
     for y, expected, scale in zip(results, sample.expected, scales, strict=True):
         y = np.asarray(y)
-        if y.dtype.kind == "f":  # because NumPy chooses the sign of a maximum of zeros
+        if y.dtype.kind == "f":  # NumPy chooses the sign of max(0.0, -0.0)
             y = np.where((y == 0) & (expected == 0), expected, y)
         assert_close(y, expected, sample.ulps, scale)
 
@@ -112,7 +112,7 @@ def solver(a: Any, b: Any) -> Any:
 
 
 def triangles(a: Any, b: Any) -> Any:
-    """Apply all factorisations that are written as calls of plain functions."""
+    """Compute all factorisations for which an exported file includes a function of its own."""
     upper = tnf.triu(a) + 2.0 * np.eye(4)
     x = tnf.lax.linalg.triangular_solve(upper, b, left_side=True, transpose_a=True)
     factors = tnf.linalg.qr(a), tnf.linalg.qr(a[:, :3], "complete"), tnf.linalg.qr(a[:2], "r")
@@ -146,7 +146,7 @@ def factorised(a: Any, b: Any) -> Any:
 
 
 def reduced(a: Any, c: Any, lines: Any) -> Any:
-    """Hold LAPACK's other forms, which plain functions compute in the same way."""
+    """Compute forms of LAPACK for which an exported file includes a function of its own."""
     h = c + tnf.conj(tnf.matrix_transpose(c))
     solved = apply(lapack.Gtsv(), *lines, a[:, :, :2])
     forms = [apply(lapack.Sytrd(lower), h) for lower in (True, False)]
@@ -307,7 +307,7 @@ def test_a_wrong_result_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 @pytest.mark.parametrize("n", [0, 1, 2, 6])
 def test_eigenvectors_and_schur_forms_by_definition(n: int, dtype: str) -> None:
-    """Check three matrices, of which a Jordan block has no basis of eigenvectors, but a Schur form."""
+    """Eigenvectors and Schur forms satisfy their definitions; a Jordan block has a Schur form only."""
     a = RNG.normal(size=(3, n, n)) + (1j * RNG.normal(size=(3, n, n)) if dtype[0] == "c" else 0)
     a[2] = np.eye(n) + np.eye(n, k=1)
     a = a.astype(dtype)
@@ -367,7 +367,7 @@ def test_files_are_traced_again_with_equal_values(name: str) -> None:
             [4 if not isinstance(n, int) else n for n in spec.shape], spec.dtype
         ),
         specs,
-    )  # because a mean divides by a concrete number
+    )  # a mean divides by a number
     again = tnf.compile(function_of(to_numpy(program)), *specs)
     arguments = [np.full((), 5, "uint32")] if name == "random" else None
     if arguments is None:
@@ -414,7 +414,7 @@ def _spread(name: str) -> tuple[Any, ...]:
 
 
 def test_results_are_found_by_the_tree_of_results(tmp_path: Path) -> None:
-    """Results are unpacked by the program's output tree, here a tuple, as in modules that JAX exported."""
+    """The results are unpacked by the program's own output tree, which is a tuple in modules that JAX exported."""
     program = tnf.compile(
         lambda p: {"y": p["w"] * 2.0, "z": [p["w"]]}, {"w": TensorSpec((2,), F64)}
     )
@@ -473,7 +473,7 @@ def test_the_text_reads_like_the_source(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_repeated_broadcast_is_left_to_numpy() -> None:
-    """Only the operand is assigned, so that no array of the full shape is made for it."""
+    """Only the operand of a broadcast is assigned to a name, so that no array of the full shape is made."""
 
     def shifted(x: Any, v: Any) -> Any:
         row = tnf.broadcast_to(tnf.exp(v), (3, 4))
@@ -490,7 +490,7 @@ def test_a_repeated_broadcast_is_left_to_numpy() -> None:
 
 
 def test_a_sum_over_labels_is_one_call_of_einsum() -> None:
-    """Its path depends on extents that only the caller knows."""
+    """A sum over labels remains one call of einsum: the best path depends on extents that only the caller knows."""
     spec = TensorSpec(("i", "j"), F64), TensorSpec(("j", "k"), F64), TensorSpec(("k", "l"), F64)
     text = to_numpy(tnf.compile(lambda *xs: tnf.einsum("ij,jk,kl->li", *xs), *spec)).text
     assert text.count("np.einsum(") == 1
@@ -498,7 +498,7 @@ def test_a_sum_over_labels_is_one_call_of_einsum() -> None:
 
 
 def test_files_are_short() -> None:
-    """A file has at most one and a half statements per instruction, not counting constants and broadcasts."""
+    """A file has at most 1.5 statements for each instruction other than constants and broadcasts."""
     for function, specs in PROGRAMS.values():
         program = tnf.compile(function, *specs)
         inner = [part for i in program.instructions for part in i.op.parts]
@@ -594,7 +594,7 @@ def test_refusals_name_what_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("to", [*COMPLEX, DType.F32, DType.F64, DType.of("bool")], ids=str)
 @pytest.mark.parametrize("dtype", COMPLEX, ids=str)
 def test_complex_numbers_are_converted(dtype: DType, to: DType) -> None:
-    """Complex to float takes the real part, and complex to bool compares with zero."""
+    """Conversion from complex to float keeps the real part; conversion from complex to bool compares with zero."""
     x = np.array([0.0, 1.5 - 2.0j, 3.0j, -0.25]).astype(dtype.dtype)
     graph = Graph()
     program = GraphProgram.from_graph(

@@ -1,4 +1,4 @@
-"""Convolutions and pooling: definitions in NumPy, layouts, and gradients, which are transposed convolutions."""
+"""Convolutions and pooling equal definitions in NumPy, in all layouts; gradients are transposed convolutions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RNG = np.random.default_rng(11)
 
 
 def windows_of(x: np.ndarray, sizes: Any, strides: Any, dilation: Any) -> np.ndarray:
-    """Return [batch, features, positions.., window..] for x [batch, features, space..]."""
+    """Return all windows of x, [batch, features, space..], as an array [batch, features, positions.., window..]."""
     reach = [(size - 1) * step + 1 for size, step in zip(sizes, dilation, strict=True)]
     axes = tuple(range(2, 2 + len(reach)))
     view = np.lib.stride_tricks.sliding_window_view(x, reach, axes)
@@ -25,7 +25,10 @@ def windows_of(x: np.ndarray, sizes: Any, strides: Any, dilation: Any) -> np.nda
 
 
 def defined(x: Any, w: Any, strides: Any, pads: Any, dilation: Any, groups: int) -> np.ndarray:
-    """Sum over windows and features, group by group; x is [n, c, space..] and w [o, c / groups, space..]."""
+    """Compute a convolution by its definition: sums over windows and features, for each group.
+
+    x has the shape [n, c, space..], and w the shape [o, c / groups, space..].
+    """
     x = np.pad(x, [(0, 0), (0, 0), *pads])
     windows = windows_of(x, w.shape[2:], strides, dilation)
     count = len(strides)
@@ -88,7 +91,7 @@ def test_transposed_convolutions_are_gradients(name: str) -> None:
     y, pull = tnf.vjp(forward, np.zeros(y_shape))
     cotangent = RNG.standard_normal(y.shape)
     found = nn.conv_transpose(cotangent, w, data_format="NCHW", **options)
-    # Elements at the end that strided windows do not reach are missing.
+    # Elements at the end that no strided window reaches are missing in the transposed convolution.
     wanted = pull(cotangent)[0][tuple(slice(n) for n in found.shape)]
     np.testing.assert_allclose(found, wanted, atol=1e-13)
 
@@ -149,7 +152,7 @@ def test_means_of_low_precision_do_not_overflow() -> None:
 
 
 def network(x: Any, w: Any, v: Any) -> Any:
-    """Apply every function: convolution, pools, and a transposed convolution."""
+    """Apply every function of the module: a convolution, pooling, and a transposed convolution."""
     y = nn.conv(x, w, strides=2, padding="SAME", groups=2)
     y = nn.max_pool(y, 2, 1) + nn.avg_pool(y, 2, 1) - nn.min_pool(y, 2, 1)
     return nn.conv_transpose(tnf.tanh(y), v, strides=2, padding="SAME")

@@ -1,4 +1,4 @@
-"""`tenferro.nn` against jax.nn, definitions and the peer; signatures and errors."""
+"""`tenferro.nn` equals jax.nn and definitions, natively and through PJRT; signatures and errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def weights(y: Any) -> np.ndarray:
 
 
 def gradients_of(module: Any, grad: Any, total: Any, arrays: Any, calls: Any = EVERY) -> list[Any]:
-    """Return gradients of a weighted sum of every smooth call."""
+    """Return the gradients of a weighted sum of each smooth call's result."""
 
     def loss(call: Call, xs: Any) -> Any:
         y = call.call(module, *xs)
@@ -57,7 +57,7 @@ def gradients_of(module: Any, grad: Any, total: Any, arrays: Any, calls: Any = E
 
 @functools.cache
 def by_jax() -> tuple[list[Any], list[Any]]:
-    """Compute values by jax, in one compilation."""
+    """Compute the values and gradients of all calls by JAX, in one compilation."""
 
     def both(arrays: Any) -> Any:
         return results_of(jax.nn, arrays), gradients_of(jax.nn, jax.grad, jax.numpy.sum, arrays)
@@ -79,7 +79,7 @@ def assert_close(found: Any, expected: Any, rtol: float, atol: float = 1e-12) ->
 @pytest.mark.parametrize("name", CALLS)
 def test_values_are_jaxs(name: str) -> None:
     call, expected = CALLS[name], by_jax()[0][list(CALLS).index(name)]
-    # jax always computes the softmax of attention in float32.
+    # JAX always computes the softmax of attention in float32.
     rtol = 1e-5 if name.startswith("attention") else 1e-11
     assert_close(call.call(nn, *call.arrays), expected, rtol)
     assert_close(tnf.jit(lambda *xs: call.call(nn, *xs))(*call.arrays), expected, rtol)
@@ -136,7 +136,7 @@ def activation(name: str) -> Any:
 
 
 def slopes(name: str, x: np.ndarray) -> tuple[Any, Any, Any]:
-    """Return values, derivatives and second derivatives, natively."""
+    """Return the values, derivatives and second derivatives of an activation, computed natively."""
     f = activation(name)
     first = tnf.grad(lambda x: tnf.sum(f(x)))
     second = tnf.grad(lambda x: tnf.sum(first(x)))
@@ -150,7 +150,8 @@ def test_far_out_values_and_derivatives_are_the_definitions(name: str) -> None:
     for place, x in enumerate(POINTS):
         for order, found in enumerate((y, first, second)):
             wanted = float(mp.diff(definition, mp.mpf(x), order, h=mp.mpf(10) ** -80))
-            # Far from zero, a derivative is a difference of terms; the absolute tolerance is relative to these terms.
+            # Far from zero, a derivative is a difference of terms of size 1, so the absolute tolerance is relative to
+            # 1.
             np.testing.assert_allclose(found[place], wanted, rtol=1e-11, atol=1e-15)
 
 
@@ -373,7 +374,7 @@ LEFT_OUT = {
     "return_residual": "logsumexp of the logits is what it gives",
     "out_sharding": "sharding is said by `xla_peer.partition`",
 }
-"""Parameters of jax.nn that are missing here."""
+"""Parameters of jax.nn that tenferro lacks, with the reason."""
 OURS = {
     "avg_pool",
     "batch_norm",
@@ -384,7 +385,7 @@ OURS = {
     "max_pool",
     "min_pool",
 }
-"""Names that jax.nn lacks."""
+"""Names of `tenferro.nn` that jax.nn lacks."""
 
 
 @pytest.mark.parametrize("module", ["nn", "initializers"])

@@ -1,4 +1,4 @@
-"""Facts of ops, checked on samples, whose results are by definition."""
+"""Declared facts about ops hold for the samples, whose results come from definitions."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def each(facts: Fact) -> Any:
 
 
 def values(x: Any) -> np.ndarray:
-    """Return the elements as float64, complex128 or objects, which compare as Python's numbers."""
+    """Convert elements to float64 or complex128, or to Python's integers, so that == compares exactly."""
     if x.dtype.kind in "biu":
         return x.astype(object)
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
 def same(x: Any, y: Any) -> Any:
-    """Return whether elements are equal, with NaN equal to NaN."""
+    """Tell element by element whether x equals y, where NaN equals NaN."""
     x, y = values(x), values(y)
     return (x == y) | ((x != x) & (y != y))
 
 
 def real_samples(card: type[StdTensorOp]) -> Iterator[tuple[list[np.ndarray], list[np.ndarray]]]:
-    """Return float operands and results of the samples that have both."""
+    """Yield the float operands and the float results of each sample of real numbers that has both."""
     for sample in SAMPLES[card]:
         results = [y for y in sample.expected if y.dtype.kind not in "biuc"]
         operands = [x for x in sample.inputs if x.dtype.kind not in "biuc"]
@@ -108,7 +108,7 @@ def test_signs_of_results(card: type[StdTensorOp]) -> None:
 
 @each(SIGNS)
 def test_signs_of_results_of_operands_of_one_sign(card: type[StdTensorOp]) -> None:
-    """Check the declared signs on samples whose float operands are replaced by |x|, and by -|x|."""
+    """The declared signs of results hold if the float operands of a sample are replaced by |x|, and by -|x|."""
     facts = FACTS[card]
     signs = [-1, 1] if facts & (Fact.KEEPS_SIGN | Fact.NONNEGATIVE) else [1]
     for sample in SAMPLES[card]:
@@ -133,7 +133,7 @@ def test_results_are_whole_numbers(card: type[StdTensorOp]) -> None:
 
 
 def test_holomorphic_ops_take_complex_numbers() -> None:
-    """Conj, |z| and comparisons accept complex numbers, too, but are not holomorphic."""
+    """Holomorphic ops accept complex numbers. Some ops that accept them, such as Conj and Abs, are not holomorphic."""
     for card in ops_with(Fact.HOLOMORPHIC):
         assert DType.C64 in card.accepts, card.__name__
     for card in (el.Conj, el.Real, el.Imag, el.Abs, el.Sign, el.Compare, el.BitcastConvert):

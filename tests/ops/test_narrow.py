@@ -1,4 +1,4 @@
-"""Narrow dtypes: all values, all pairs of values, and numbers near every tie, by tables and exact sums."""
+"""Narrow dtypes are right for all values, all pairs of values, and numbers near every tie, by tables and exact sums."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ FLOATS = {
     "float4_e2m1fn": (2, 1, 1, "finite"),
     "float8_e8m0fnu": (8, 0, 127, "powers"),
 }
-"""Bits of exponent and mantissa, bias, and which codes are not numbers. Source: IEEE 754, and the papers that StableHLO
-names for each type.
+"""For each format: bits of exponent and mantissa, bias, and which codes are not numbers.
+
+Source: IEEE 754, and the papers that StableHLO names for each type.
 """
 INTEGERS = {"int2": (-2, 1), "int4": (-8, 7), "uint2": (0, 3), "uint4": (0, 15)}
 
 
 def value(code: int, name: str) -> float:
-    """Return the number of a code, by the definition of the format."""
+    """Return the number that a code (its bits as an integer) stands for, by the definition of the format."""
     e, m, bias, special = FLOATS[name]
     mantissa, exponent, sign = code & ((1 << m) - 1), (code >> m) & ((1 << e) - 1), code >> (e + m)
     if special == "powers":
@@ -53,7 +54,7 @@ def value(code: int, name: str) -> float:
 
 
 def table(name: str) -> Any:
-    """Return the values of all codes."""
+    """Return the numbers of all codes of a format, in the order of the codes."""
     e, m, _, special = FLOATS[name]
     return np.array([value(code, name) for code in range(1 << (e + m + (special != "powers")))])
 
@@ -63,10 +64,11 @@ def codes(name: str) -> Any:
 
 
 def rounded(x: Any, name: str, is_above: Any = None) -> Any:
-    """Round float64 numbers to the nearest value of the format, ties to even codes, by comparing with midpoints.
+    """Round float64 numbers to the nearest number of a format, ties to even codes, by comparison with midpoints.
 
     Args:
-        is_above: returns for a midpoint whether |x| is above it, and whether |x| is equal; by default x is compared.
+        is_above: a function that tells for a midpoint whether |x| is above it and whether |x| equals it. By default x
+            itself is compared; the function is needed where float64 cannot represent the exact result.
     """
     e, m, _, special = FLOATS[name]
     positive = table(name)[: 1 << (e + m)]
@@ -134,11 +136,12 @@ def test_numbers_beside_every_tie_are_rounded_once(name: str) -> None:
 
 @pytest.mark.parametrize("name", FLOATS)
 def test_every_pair_of_floats(name: str) -> None:
-    step = 3 if name == "float8_e8m0fnu" else 1  # without a mantissa
+    step = 3 if name == "float8_e8m0fnu" else 1  # fewer operands
     x, y = codes(name)[::step, None], codes(name)[None, :]
     a, b = np.broadcast_arrays(table(name)[::step, None], table(name)[None, :])
     with np.errstate(all="ignore"):
-        # Sums, differences and products are exact in float64, except for sums of powers of two that are far apart.
+        # float64 computes sums, differences and products exactly, except for sums of powers of two that are far
+        # apart.
         same(tnf.add(x, y), rounded(a + b, name))
         same(tnf.subtract(x, y), rounded(a - b, name))
         same(tnf.multiply(x, y), rounded(a * b, name))
@@ -259,7 +262,7 @@ def test_products_accumulate_wide() -> None:
 
 
 def test_elements_move_with_their_bits() -> None:
-    """NaN keeps its payload, and -0 its sign."""
+    """Moving elements keeps all their bits: NaN keeps its payload, and -0 its sign."""
     for name in FLOATS:
         x = codes(name).reshape(4, -1)
         moved = tnf.concatenate([tnf.flip(tnf.permute_dims(x, (1, 0)), axis=0), x.T], axis=0)

@@ -1,8 +1,7 @@
-"""Every sample through StableHLO, PJRT and the reference interpreter, against the native result.
+"""Every sample has the native result when lowered to StableHLO and run by PJRT or the reference interpreter.
 
-Through PJRT they are run twice: as parameters and as constants.
-
-All samples of an op share one module, because each compilation costs tens of milliseconds.
+PJRT runs each sample twice: with its operands as parameters and as constants. All samples of an op are in one module,
+because each compilation takes tens of milliseconds.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ BATCH = 60
 
 
 def is_compiled(sample: OpSample) -> bool:
-    """Return whether XLA can compile the sample for this processor, which may lack float16."""
+    """Tell whether XLA can compile the sample for this processor, which may lack float16 conversions."""
     return HAS_FLOAT16 or not any(x.dtype == np.float16 for x in (*sample.inputs, *sample.expected))
 
 
@@ -51,7 +50,7 @@ ROWS = {
     for card, samples in SAMPLES.items()
 }
 MOST = {False: 40, True: 12}
-"""Maximum number of samples of an op that are compiled, also as constants for folding; the sweep has all."""
+"""Maximum number of samples of an op, by whether the operands are constants; the sweep runs all samples."""
 BATCHES = [
     pytest.param(rows[:: -(-len(rows) // most)], constants, id=f"{kind}-{card.__name__}-some")
     for constants, most in MOST.items()
@@ -77,7 +76,7 @@ def executor(request: pytest.FixtureRequest) -> XlaExecutor:
 
 
 def program_of(samples: list[OpSample], constants: bool) -> GraphProgram:
-    """Return one program with all outputs of all samples."""
+    """Return one program whose outputs are the outputs of all samples."""
     builder = GraphBuilder()
     outputs: list[int] = []
     for sample in samples:
@@ -96,7 +95,7 @@ def native(op: StdTensorOp, inputs: tuple[Any, ...]) -> list[Any]:
 
 
 def flushed(result: Any, expected: Any) -> Any:
-    """Find the elements for which XLA flushes a subnormal number to zero."""
+    """Return a mask of the elements for which XLA has flushed a subnormal number to zero."""
     if expected.dtype.kind in "biu":
         return np.zeros(expected.shape, bool)
     if expected.dtype.kind == "c":
@@ -128,19 +127,19 @@ def test_xla_agrees_with_native(
 
 
 def runs_on(sample: OpSample, platform: str) -> bool:
-    """Return whether the sample can be lowered for the platform, and has a deterministic result there."""
+    """Tell whether the sample can be lowered for the platform, and has a unique result there."""
     operands = sample.inputs or sample.expected
     if any(refusal(type(sample.op), DType.of(x.dtype), platform) for x in operands):
         return False
-    # A GPU applies several updates of one element in any order.
+    # If several updates set one element, a GPU applies them in any order, so the result is not unique.
     is_open = isinstance(sample.op, Scatter) and sample.op.combiner == "set"
     return not (platform in GPUS and is_open and sample.label.startswith("no axis"))
 
 
 def parted(samples: list[OpSample], results: list[Any], platform: str = "cpu") -> Iterator[str]:
-    """Yield the samples whose results differ from the native ones by more than their `xla_ulps`.
+    """Yield each sample whose result differs from the native one by more than the sample's `xla_ulps`.
 
-    On platforms other than the CPU, the parity check's rounding for the platform counts too.
+    On other platforms than the CPU, the rounding that the parity check assumes for the platform is allowed, too.
     """
     rest = iter(results)
     for sample in samples:
@@ -163,7 +162,7 @@ def parted(samples: list[OpSample], results: list[Any], platform: str = "cpu") -
 def rounded_differently(
     samples: list[OpSample], results: list[Any], platform: str
 ) -> Iterator[str]:
-    """Yield the samples with different bits although the parity check finds no op that rounds."""
+    """Yield each sample whose bits differ from the native result although the parity check knows no op that rounds."""
     rest = iter(results)
     for sample in samples:
         alone = program_of([sample], False)
@@ -198,7 +197,7 @@ INTERPRETED = {
 }
 ONE_EACH = [samples[0] for samples in INTERPRETED.values() if samples]
 A_PROCESS = 30
-"""Number of samples per process when one sample of each op runs: a process takes a second to start."""
+"""Number of samples per process of the interpreter, which takes a second to start, if one sample of each op runs."""
 
 
 @pytest.mark.parametrize("start", range(0, len(ONE_EACH), A_PROCESS))
@@ -217,7 +216,7 @@ def test_the_reference_interpreter_on_every_sample(card: Any, ledger: Passes) ->
 
 
 def agree_with_the_interpreter(samples: list[OpSample]) -> None:
-    """Fail if the interpreter's results differ from the native ones, or are missing."""
+    """Fail if the interpreter returns no results for the samples, or results that differ from the native ones."""
     results = interpreted(program_of(samples, False), [x for s in samples for x in s.inputs])
     assert not isinstance(results, str), results
     assert not (failures := list(parted(samples, results))), "\n".join(failures)

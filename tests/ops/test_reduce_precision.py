@@ -1,4 +1,4 @@
-"""ReducePrecision: every 16-bit number in every format, by rounding multiples of a power of two."""
+"""ReducePrecision is right for every 16-bit number and every format, by exact multiples of a power of two."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ FORMATS = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64"
 
 
 def reduced(x: Any, name: str, e: int, m: int) -> Any:
-    """Round to m bits after the leading one, ties to even; then check the exponent.
+    """Round to m bits after the leading one, ties to even; then apply the range of an exponent of e bits.
 
-    Subnormal numbers are rounded with the smallest normal exponent.
+    Subnormal numbers are rounded like numbers with the smallest normal exponent.
     """
     exponent_bits, mantissa_bits = FORMATS[name]
     bias = (1 << (exponent_bits - 1)) - 1
@@ -28,7 +28,7 @@ def reduced(x: Any, name: str, e: int, m: int) -> Any:
         exponent = np.maximum(np.frexp(np.abs(x))[1] - 1, 1 - bias)
         quantum = np.ldexp(1.0, exponent - min(m, mantissa_bits))
         multiple = np.abs(x) / quantum
-        # Without mantissa bits, ties to even refers to the last bit of the exponent.
+        # With m = 0, a tie is rounded to the number whose exponent is even.
         down = (m == 0) & (multiple == 1.5) & ((exponent + bias) % 2 == 0)
         y = np.where(down, 1, np.rint(multiple)) * quantum
         reach = (1 << (e - 1)) - 1
@@ -41,7 +41,7 @@ def reduced(x: Any, name: str, e: int, m: int) -> Any:
 
 
 def as_float64(x: Any) -> Any:
-    with np.errstate(invalid="ignore"):  # because bfloat16 has signalling NaN
+    with np.errstate(invalid="ignore"):  # bfloat16 has signalling NaN
         return x.astype(np.float64)
 
 

@@ -1,4 +1,4 @@
-"""Every sample: inferred types, and native values compared with the definition."""
+"""Every sample has the inferred types, and native values equal to its definition."""
 
 from __future__ import annotations
 

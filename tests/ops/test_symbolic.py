@@ -1,6 +1,6 @@
-"""Type inference with symbols: every sample again, with a symbol for each extent.
+"""Type inference with symbols is right for every sample whose extents are replaced by symbols.
 
-Inferred types must be right once the symbols have values, and all guards must hold for them.
+When the symbols get the sample's extents, the inferred types must be those of the sample, and all guards must hold.
 """
 
 from __future__ import annotations

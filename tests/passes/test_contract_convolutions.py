@@ -1,4 +1,4 @@
-"""Convolutions are rewritten as matrix products exactly where this needs no copy, with the same results."""
+"""Convolutions are rewritten as matrix products exactly where this needs no copy, with equal results."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_extents_of_zero() -> None:
 
 
 def test_random_layouts() -> None:
-    """Compare with XLA, on the program before native passes."""
+    """The rewritten program equals XLA's results of the original program, in random layouts."""
     contracted = 0
     for seed in range(60):
         random = Random(seed)

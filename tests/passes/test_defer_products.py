@@ -1,4 +1,4 @@
-"""Products that a scan accumulates become one product after it, if the sums are large and have no other use."""
+"""Products that a scan accumulates become one product after the scan, if the sum is large and has no other use."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def scans_of(program: GraphProgram) -> list[Scan]:
 
 
 def products_inside(program: GraphProgram) -> int:
-    """Count products in the loop; 0 if the loop is gone."""
+    """Return the number of matrix products in the bodies of scans; 0 if there is no scan."""
     steps = [step for scan in scans_of(program) for step in scan.body.program.instructions]
     return sum([isinstance(step.op, DotGeneral) for step in steps])
 
@@ -181,7 +181,7 @@ def test_sums_are_the_same(name: str) -> None:
 def test_sizes_of_deferred_sums(
     rows: int, columns: int, terms: int, length: int, is_deferred: bool
 ) -> None:
-    """Defer a sum of at least 4096 elements, twice as many as its operands have, and an eighth of the stacks'."""
+    """A sum is deferred if it has 4096 elements, twice those of its operands, and an eighth of those of the stacks."""
 
     def body(c: Any, i: Any) -> Any:
         u, v = tnf.full((terms, rows), i), tnf.full((terms, columns), i)

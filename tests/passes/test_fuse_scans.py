@@ -1,4 +1,4 @@
-"""Two scans with the same iterations are merged: the same bits, without stacks in between."""
+"""Two scans over the same iterations are merged, with the same bits and without the stacks between them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def total(x: Any, xs: Any) -> Any:
 def two(
     second: Callable[..., Any], length: int = 7, reverse: bool = False
 ) -> Callable[[Any, Any], Any]:
-    """Run a scan, and another one over the values that `second` computes from its results."""
+    """Return a function with two scans; the second scans over what `second` computes from the first one's results."""
 
     def fn(x: Any, xs: Any) -> Any:
         last, (states, _) = two_scans(x, xs)
@@ -58,7 +58,8 @@ def require_same_bits(program: Any, fused: Any, *arrays: Any) -> None:
         (lambda x, xs: tnf.jvp(tnf.grad(total), (x, xs), (x, xs)), 4, 2),
         (two(lambda last, states, x, xs: (x, states)), 2, 1),
         (two(lambda last, states, x, xs: (x * 2, states)), 2, 1),
-        # An op between the scans is computed before the merged scan, unless it reads a result of the first one.
+        # An op between the scans moves before the merged scan; if it reads a result of the first scan, they are not
+        # merged.
         (two(lambda last, states, x, xs: (tnf.sum(xs) + x, states)), 2, 1),
         (two(lambda last, states, x, xs: (last, states)), 2, 2),
         (two(lambda last, states, x, xs: (x, states * 2)), 2, 2),
@@ -113,5 +114,5 @@ def test_three_in_a_row_are_one() -> None:
 
 
 def test_bounded_loops_end_early_first() -> None:
-    """Fusing runs after `stop_early`, because a merged loop with two conditionals would run all iterations."""
+    """`stop_early` must run before `fuse_scans`: a merged loop with two conditionals would run all iterations."""
     assert NATIVE_PASSES.index(fuse_scans) > NATIVE_PASSES.index(stop_early)

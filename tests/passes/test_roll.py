@@ -1,4 +1,4 @@
-"""Unrolled loops become scans, with the same values bit for bit."""
+"""Unrolled loops are rolled into scans, with the same bits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ T = 12
 
 
 def recurrent(x: Any, rows: Any, w: Any) -> Any:
-    """Use a new row and a new number in each iteration, and a constant number; one of the numbers has another use."""
+    """Each iteration reads a row, a number that changes, and a number that is constant.
+
+    The same constants have a use outside of the iterations.
+    """
     for t in range(T):
         x = tnf.tanh(x @ w + rows[t]) + 0.5 * np.float64(t + 1)
         x = x - tnf.sum(x * x) * 1e-2
@@ -33,7 +36,7 @@ def layers(weights: list[Any], x: Any) -> Any:
 
 
 def verlet(x: Any, v: Any) -> Any:
-    """Integrate by Verlet's method: each iteration reads the two latest states; return every position."""
+    """Integrate by Verlet's method, whose iterations read the two preceding states; return all positions."""
     before, trajectory = x - v * 0.1, []
     for _ in range(T):
         before, x = x, 2.0 * x - before - 0.01 * tnf.sin(x)
@@ -50,7 +53,7 @@ def alternating(x: Any, y: Any) -> Any:
 
 
 def training(w: Any, batch: Any) -> Any:
-    """Run momentum descent, whose steps differentiate."""
+    """Run gradient descent with momentum; each step computes a gradient."""
     velocity = tnf.zeros_like(w)
     for _ in range(T):
         gradient = tnf.grad(lambda w: tnf.mean(tnf.tanh(batch @ w) ** 2))(w)
@@ -75,7 +78,7 @@ def twice(x: Any, rows: Any) -> Any:
 
 
 def blocks(x: Any, rows: Any, matrix: Any) -> Any:
-    """Read two rows per iteration, and three columns, from the end of the matrix to its second column."""
+    """In each iteration, read two rows, and three columns of `matrix` from the right."""
     for t in range(T):
         last = 3 * (T - t) + 1
         x = tnf.tanh(x + rows[2 * t : 2 * t + 2]) * matrix[:, last - 3 : last] + 0.5 * x
@@ -83,7 +86,7 @@ def blocks(x: Any, rows: Any, matrix: Any) -> Any:
 
 
 def windows(x: Any, rows: Any) -> Any:
-    """Read overlapping windows of rows: the next iteration reads the second row again."""
+    """Read overlapping windows of two rows: consecutive iterations share a row."""
     for t in range(T):
         x = tnf.tanh(x + rows[t : t + 2]) * tnf.sin(x) - rows[t : t + 2]
     return tnf.sum(x)
@@ -143,7 +146,7 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], int]] = {
     "training": (training, (RNG.normal(size=3), RNG.normal(size=(5, 3))), 42),
     "bits": (bits, (RNG.integers(0, 2**63, 4).astype(np.uint64),), 1),
 }
-"""A function, its arguments, and the maximum number of instructions after rolling."""
+"""Each entry: a function, its arguments, and the largest allowed number of instructions after rolling."""
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -153,7 +156,7 @@ def test_values_are_those_of_the_written_out_program(name: str) -> None:
     program = tnf.compile(function, *arguments, roll=True)
     assert any(isinstance(step.op, Scan) for step in program.instructions)
     assert len(program.instructions) <= most
-    # Ops run one after another; fused or compiled code may add in another order.
+    # Run the ops one after the other, because fused or compiled code may add numbers in another order.
     executor = tnf.GraphExecutor(compiled=False, segmented=False, passes=())
     expected = flatten(executor.run(written_out, *arguments))[0]
     for y, z in zip(flatten(executor.run(program, *arguments))[0], expected, strict=True):
@@ -164,7 +167,7 @@ def test_values_are_those_of_the_written_out_program(name: str) -> None:
 
 
 def drawn_function(seed: int) -> Any:
-    """Return a loop of random integer arithmetic on several histories, with irregular steps and rows."""
+    """Return a random loop of integer arithmetic, whose iterations read several earlier states and rows."""
     rng = np.random.default_rng(seed)
     names, lags = int(rng.integers(1, 4)), int(rng.integers(1, 4))
     steps = [
@@ -247,7 +250,7 @@ def test_derivatives_effects_and_symbols() -> None:
 
 def test_what_does_not_repeat_stays_and_costs_linear_time() -> None:
     def reading_the_middle(x: Any) -> Any:
-        """Return pairs of earlier values whose distances never repeat."""
+        """Multiply each value by an earlier one at a random distance, so that no period exists."""
         values = [x]
         for _ in range(60):
             values.append(values[-1] * values[RNG.integers(len(values))])
@@ -259,7 +262,7 @@ def test_what_does_not_repeat_stays_and_costs_linear_time() -> None:
         tnf.compile(lambda x, count=count: _chained(x, count), np.ones(3)) for count in (250, 1000)
     ]
     work = [calls(lambda program=program: roll(program)).total() for program in programs]
-    assert work[1] < 5 * work[0]  # 4 times the ops
+    assert work[1] < 5 * work[0]  # for 4 times the ops
 
 
 def _chained(x: Any, count: int) -> Any:
@@ -283,6 +286,6 @@ def test_small_constants_are_written_into_the_body(size: int) -> None:
 
 
 def test_a_long_period_of_two_kinds_is_found() -> None:
-    """Each kind of step occurs many times within a period, so only longer sequences of steps reveal the period."""
+    """A period of thirty steps is found, although it contains only two kinds of steps, each many times."""
     period = np.random.default_rng(0).integers(0, 2, 30)
     assert 30 in _periods(np.tile(period, 5))

@@ -1,4 +1,4 @@
-"""A while loop whose computation another loop repeats is removed: the same bits, with one loop fewer."""
+"""A while loop that another loop computes as well is removed, with the same bits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def value(x: Any) -> Any:
 
 
 def beside(larger: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
-    """Run the loop, and another one that `larger` builds from x and the result."""
+    """Return a function with two loops: `value`, and the one that `larger` builds from x and the first loop's result."""
     return lambda x: (y := value(x), larger(x, y))
 
 
@@ -39,7 +39,7 @@ def counted(x: Any, _: Any) -> Any:
 
 
 def summed(x: Any, _: Any) -> Any:
-    """Add more carries, which read the shared one."""
+    """Add carries that read the carries of the shared loop."""
     step = body(x)
     return tnf.while_loop(goes_on, lambda c: (*step(c), c[2] + c[1] * x), (0.0, x, 0 * x))
 
@@ -69,7 +69,7 @@ def another_constant(x: Any, _: Any) -> Any:
 
 
 def mixed(x: Any, _: Any) -> Any:
-    """Update the shared carry by the other carries."""
+    """Update a carry of the shared loop from another carry, so that it is not the same loop."""
     step = body(x)
 
     def both(c: Any) -> Any:
@@ -80,7 +80,7 @@ def mixed(x: Any, _: Any) -> Any:
 
 
 def ends_otherwise(x: Any, _: Any) -> Any:
-    """Let the condition depend on another carry."""
+    """Let the condition read an additional carry, so that the loop may end earlier."""
     step = body(x)
     return tnf.while_loop(
         lambda c: (c[0] < 5.0) & (c[2] < 2), lambda c: (*step(c), c[2] + 1), (0.0, x, 0)

@@ -20,13 +20,13 @@ PLAIN = tnf.GraphExecutor(passes=(clean_up, sink_constants), compiled=False)
 
 
 def loop_of(program: GraphProgram) -> Any:
-    """Return the only loop of a program."""
+    """Return the op of the only loop of a program."""
     (op,) = [step.op for step in program.instructions if isinstance(step.op, Scan | While)]
     return op
 
 
 def program_of(loop: Any, constants: Sequence[Any], carry: Any, to: str) -> GraphProgram:
-    """Return a program with a loop whose constants are converted outside, as JAX writes them."""
+    """Return a program whose loop reads constants that are converted before the loop, as in JAX's text."""
     graph = Graph()
     values = [
         graph.add(Convert(tnf.DType.of(to)), graph.add(Constant.of(np.asarray(x)), ()))[0]
@@ -46,7 +46,7 @@ def require_same_bits(program: GraphProgram, x: Any) -> None:
 
 
 def test_a_converted_scalar_goes_into_the_loop_and_a_table_does_not() -> None:
-    """Sink the divisor of a binary search, which JAX writes as an operand of the loop, but not a table."""
+    """A scalar divisor, as in a binary search that JAX has lowered, moves into the loop; a table does not."""
     bounds = np.array([1, 7, 2**31, 2**32 - 1, 0], np.uint32)
     body = part(lambda two, table, c: c // two + table, np.uint32(2), bounds, bounds)
     loop = Scan(body, 3, 2, 1, False)
@@ -58,7 +58,7 @@ def test_a_converted_scalar_goes_into_the_loop_and_a_table_does_not() -> None:
 
 
 def test_loops_inside_of_loops_and_conditions() -> None:
-    """Sink a constant bound into the condition of an inner loop; the operand beside it stays in order."""
+    """A constant bound moves into the condition of an inner loop; the other operand of the loop stays."""
     i = np.int64(3)
     inner = While(
         part(lambda limit, step, c: c < limit, i, i, i),

@@ -1,4 +1,4 @@
-"""Bounded loops stop once their condition fails: the same bits, in as many iterations as the while loop."""
+"""Bounded loops stop when their condition fails, with the same bits and as many iterations as a while loop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNTOUCHED = tnf.GraphExecutor(passes=(), compiled=False)
 
 
 def root(steps: int) -> Any:
-    """Return Newton's square root of each element, with the trip count."""
+    """Return a function that computes square roots by Newton's method, and counts its iterations."""
 
     def more(state: Any) -> Any:
         x, _, a = state

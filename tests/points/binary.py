@@ -1,4 +1,4 @@
-"""Functions of two numbers: all first and second partial derivatives, and pairs of exceptional points."""
+"""Functions of two numbers, with all first and second partial derivatives and their exceptional points."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def constant(*values: float) -> Callable[[Any, Any], tuple[Any, ...]]:
 
 
 def extremum(sign: int) -> Callable[[Any, Any], tuple[Any, ...]]:
-    """Return the partials of an extremum: 1 for the selected argument, and one half for each at a tie."""
+    """Return a function for the partials of a maximum or minimum: 1 for the selected argument, half for each at a tie."""
 
     def partials(x: Any, y: Any) -> tuple[Any, ...]:
         share = 0.5 if x == y else float(sign * x > sign * y)
@@ -68,7 +68,7 @@ def shares(x: Any, y: Any) -> tuple[Any, ...]:
 
 
 def remainder(rounded: Callable[[Any], Any]) -> Callable[[Any, Any], tuple[Any, ...]]:
-    """Return the partials of x - y q for constant q, also at a zero remainder."""
+    """Return a function for the partials of x - y q, where q is constant, even where the remainder is zero."""
     return lambda x, y: (1, -rounded(x / y), 0, 0, 0)
 
 

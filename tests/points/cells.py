@@ -1,4 +1,4 @@
-"""Compute and judge the cells of the table; a cell is a function in a dtype on a peer."""
+"""Measurement of the table of exceptional points: each cell is one derivative at one point, in a dtype, on a peer."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ CASES: tuple[tuple[str, str], ...] = (
     ],
     *[(name, dtype) for name in BINARY for dtype in ("float32", "float64")],
 )
-"""Function and dtype."""
+"""All pairs of a function and a dtype in the table."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One derivative of one function at one point."""
+    """One derivative of one function at one point, with the computed value (`got`)."""
 
     function: str
     dtype: str
@@ -58,14 +58,14 @@ class Cell:
 
 
 def derivatives(name: str) -> Callable[..., tuple[Any, ...]]:
-    """Return a function that computes all derivatives of a function."""
+    """Return a function that computes all derivatives of the function with this name."""
     if name in UNARY:
         return four_derivatives(UNARY[name].function)
     return partial_derivatives(BINARY[name].function)
 
 
 def arguments(name: str, dtype: str) -> tuple[list[str], tuple[Any, ...]]:
-    """Return the points of a function in a dtype, by name and as arrays."""
+    """Return the points at which a function is tested in a dtype: their names, and the arrays of arguments."""
     if name in BINARY:
         pairs = binary_points(BINARY[name])
         columns = tuple(np.array(column, dtype) for column in zip(*pairs, strict=True))
@@ -77,20 +77,21 @@ def arguments(name: str, dtype: str) -> tuple[list[str], tuple[Any, ...]]:
 
 
 def cells(name: str, dtype: str, executor: Any = None) -> Iterator[Cell]:
-    """Return all cells, from one run of one program."""
+    """Yield all cells of a function in a dtype, from one run of one program."""
     names, args = arguments(name, dtype)
     results = tnf.jit(derivatives(name), executor=executor)(*args)
     rows = PARTIAL_CELLS if name in BINARY else tuple(zip(KINDS, (0, 0, 1, 1), strict=True))
     labels = PARTIALS if name in BINARY else ("f'", "f''")
     for (kind, index), row in zip(rows, results, strict=True):
-        # Cotangents of complex arguments are conjugated, by the convention of the inner product.
+        # The gradient of a holomorphic function is the conjugate of its derivative, so it is conjugated before the
+        # comparison.
         plain = np.conj(row) if dtype == "complex128" and kind != "JVP" else row
         for point, got in zip(names, plain, strict=True):
             yield Cell(name, dtype, point, kind, labels[index], got, index)
 
 
 def is_as_expected(cell: Cell, peer: str) -> bool:
-    """Return whether a cell is right. PJRT may flush a subnormal point to a zero of either sign."""
+    """Tell whether a cell has the expected value; PJRT may flush a subnormal argument to a zero of either sign."""
     candidates = [cell.entry]
     if peer == "PJRT" and cell.function in UNARY and is_subnormal(cell):
         zeros = ("0.0", "-0.0") if cell.dtype != "complex128" else ("0j", "-0j")
@@ -113,6 +114,6 @@ def is_entry(cell: Cell, entry: Entry, peer: str) -> bool:
 
 
 def excuse(cell: Cell, peer: str) -> str:
-    """Return why the cell may be wrong; "" if it must be right."""
+    """Return the reason why a cell may have another value than expected; "" if it may not."""
     reasons = [e.reason for e in EXCUSED if e.covers(cell.function, peer, cell.dtype, cell.point)]
     return reasons[0] if reasons else ""

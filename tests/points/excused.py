@@ -1,4 +1,4 @@
-"""Cells with other values than expected, and the reasons."""
+"""Functions and points at which other values than the expected ones are allowed, with reasons."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["EXCUSED", "Excuse"]
 
 @dataclass(frozen=True)
 class Excuse:
-    """Reason why a function is not right at some points; an empty tuple means all points."""
+    """Reason why a function has other values than expected at some points; an empty tuple means all points."""
 
     function: str
     points: tuple[str, ...]

@@ -1,7 +1,8 @@
-"""Derivatives at a point as limits of their exact formulas, with 500 digits.
+"""Derivatives at exceptional points, as limits of their exact formulas, with 500 digits.
 
-If a formula has no value at a point, it is approached. An end of the domain is approached from inside, a signed zero
-from the side of its sign, other points from both sides. If both sides differ, or values oscillate, the limit is NaN.
+If a formula has no value at a point, values near the point are used. An end of the domain is approached from inside, a
+signed zero from the side of its sign, and any other point from both sides. The limit is NaN if the two sides differ,
+or if the values oscillate.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Formula = Callable[..., Any]
 
 
 def as_float(x: Any) -> float:
-    """Return the nearest float64; infinity if |x| exceeds all of them."""
+    """Return the nearest float64; infinity if |x| is larger than all floats."""
     if mpmath.isnan(x):
         return math.nan
     try:
@@ -32,7 +33,7 @@ def as_float(x: Any) -> float:
 
 
 def limit(formula: Formula, x: float, domain: tuple[float, float]) -> Any:
-    """Return the limit of a real formula at x."""
+    """Return the limit of a real formula at x, which may be an infinity or NaN."""
     with mpmath.workdps(DIGITS):
         if math.isnan(x):
             return of_nan(formula)
@@ -52,13 +53,13 @@ def limit(formula: Formula, x: float, domain: tuple[float, float]) -> Any:
 
 
 def of_nan(formula: Formula) -> Any:
-    """Evaluate a formula at NaN: NaN, unless it is constant."""
+    """Return the value of a formula at NaN: its constant value, or NaN if it is not constant."""
     values = {formula(mpmath.mpf(x) / 8) for x in (-3, 3, 5)}
     return values.pop() if len(values) == 1 else mpmath.nan
 
 
 def of_sequence(values: Sequence[Any]) -> Any:
-    """Return the limit of a sequence: a number, zero, an infinity, or NaN."""
+    """Return the limit of a sequence of values: a number, zero, an infinity, or NaN."""
     before, last = values[-2:]
     if abs(last - before) <= abs(last) * mpmath.mpf(10) ** -30:
         return mpmath.mpf(last)
@@ -71,7 +72,10 @@ def of_sequence(values: Sequence[Any]) -> Any:
 
 
 def complex_limit(formula: Formula, z: complex) -> Any:
-    """Return the limit at z, from the side that the signs of its zeros select; complex infinity is inf + 0i."""
+    """Return the limit of a complex formula at z, approached from the sides that the signs of zeros select.
+
+    An infinite limit is returned as inf + 0i.
+    """
     with mpmath.workdps(DIGITS):
         if math.isnan(z.real):
             return mpmath.mpc(of_nan(formula))
@@ -85,7 +89,7 @@ def complex_limit(formula: Formula, z: complex) -> Any:
 
 
 def beside(z: complex, h: Any) -> Any:
-    """Return z with its zeros moved by h towards their sign, and its infinities replaced by 1/h."""
+    """Return a point near z: zeros are moved by h in the direction of their sign, infinities are replaced by 1/h."""
     return mpmath.mpc(*[aside(part, h) for part in (z.real, z.imag)])
 
 
@@ -96,7 +100,7 @@ def aside(part: float, h: Any) -> Any:
 
 
 def slack(formula: Formula, x: Any) -> float:
-    """Return |x f'(x)|, the change of the formula per relative change of x."""
+    """Return |x f'(x)|, the change of f for a relative change of x by one."""
     if not mpmath.isfinite(x) or x == 0:
         return 0.0
     with mpmath.workdps(DIGITS):

@@ -1,4 +1,4 @@
-"""Derivatives by the public API, and the comparison with expected values."""
+"""Derivatives by the public functions, and their comparison with expected values."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ ULPS = {"native": 16, "PJRT": 64}
 
 
 def pulled(function: Callable[[Any], Any], x: Any) -> Any:
-    """Return the cotangent of x for a cotangent of ones."""
+    """Return the derivative of an elementwise function at x, by reverse mode."""
     y, pull = tnf.vjp(function, x)
     return pull(tnf.ones_like(y))[0]
 
 
 def four_derivatives(function: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return both first and both second derivatives of an elementwise function."""
+    """Return a function that computes first and second derivatives, each by two modes, of an elementwise function."""
 
     def derivatives(x: Any) -> tuple[Any, ...]:
         ones = tnf.ones_like(x)
@@ -38,7 +38,7 @@ def four_derivatives(function: Callable[[Any], Any]) -> Callable[[Any], tuple[An
 
 
 def partial_derivatives(function: Callable[[Any, Any], Any]) -> Callable[..., tuple[Any, ...]]:
-    """Return JVP, VJP and both second orders of an elementwise function of two, in the order of `PARTIAL_CELLS`."""
+    """Return a function that computes all partials of a function of x and y, in the order of `PARTIAL_CELLS`."""
 
     def derivatives(x: Any, y: Any) -> tuple[Any, ...]:
         ones = tnf.ones_like(x)
@@ -62,14 +62,14 @@ PARTIAL_CELLS = tuple(
     for kind, indices in zip(KINDS, ((0, 1), (0, 1), (2, 3, 3, 4), (2, 3, 3, 4)), strict=True)
     for index in indices
 )
-"""Kind of each result of `partial_derivatives`, and its index in `PARTIALS`."""
+"""For each result of `partial_derivatives`: the modes by which it is computed, and its index in `PARTIALS`."""
 
 
 def is_right(got: Any, want: Any, slack: float, peer: str) -> bool:
-    """Return whether a value is within some ulps, plus the effect of the argument's last bit.
+    """Tell whether a value is within a few ulps plus the effect of the argument's last bit.
 
-    NaN and infinities must match. PJRT may flush subnormal numbers to zero. A complex number that is not finite
-    counts as infinite, also with a NaN part.
+    NaN and infinities must be equal. PJRT may flush subnormal numbers to zero. A complex number with an infinite part
+    counts as infinite, even if its other part is NaN.
     """
     info = np.finfo(got.dtype)
     tiny = 4 * float(info.smallest_subnormal) if peer == "native" else 4 * float(info.tiny)

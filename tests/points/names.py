@@ -1,4 +1,4 @@
-"""Public names that are not rows of the table, with reasons."""
+"""Public names that the table of exceptional points does not contain, with reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of the table of exceptional points."""
+"""Records of functions in the table of exceptional points."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ class Unary:
 
     Args:
         function: the tested function.
-        definition: the function in mpmath; for an op, its row in `tenferro.definitions`.
-        first, second: its first and second derivative, derived by hand.
+        definition: the function in mpmath; for an op, its definition in `tenferro.definitions`.
+        first, second: formulas of its first and second derivative, derived by hand.
         domain: the interval on which the function is real.
-        own: points that are exceptional for this function.
-        is_complex: whether it takes complex128.
-        terms: the size of the largest term, where the derivative is a sum of terms that cancel; a number, or a function of x.
-        is_native: whether it is in the table for native runs alone, because it has no expansion for other peers, or one with
-            a larger bound.
-        conventions: the two derivatives at points without derivatives, and the name of the convention.
+        own: exceptional points of this function, in addition to those of all functions.
+        is_complex: whether the function is tested in complex128, too.
+        terms: the size of the largest of the terms that cancel in the derivative; a number, or a function of x.
+        is_native: whether only native runs are tested, because the function has no expansion for other peers, or a
+            less accurate one.
+        conventions: for points without derivatives, the two values that tenferro returns, and the name of the
+            convention.
         jax, torch: dotted names of the function in these libraries; empty if a library lacks it.
     """
 
@@ -52,11 +53,11 @@ class Binary:
     Args:
         function: the tested function.
         definition: the function in mpmath.
-        partials: f_x, f_y, f_xx, f_xy and f_yy, derived by hand, for points where the function is smooth.
+        partials: formulas of f_x, f_y, f_xx, f_xy and f_yy, derived by hand, for points where the function is smooth.
         points: pairs of arguments.
-        conventions: the five derivatives at points without derivatives, or where the formulas have no value, with the
-            name of the convention, or "limit" for limits.
-        terms: the size of the largest term, where a derivative is a sum of terms that cancel.
+        conventions: for points without derivatives, or where the formulas have no value: the five values that tenferro
+            returns, and the name of the convention, or "limit" for limits.
+        terms: the size of the largest of the terms that cancel in a derivative.
         is_native: as in `Unary`.
         jax, torch: names of the function in these libraries; empty if a library lacks it.
     """

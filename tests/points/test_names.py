@@ -1,4 +1,4 @@
-"""Every public name and every op is in the table, or has a reason."""
+"""The table of exceptional points contains every public function and every op, or there is a reason."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ UNDER_NO_NAME = {
 
 
 def op_names() -> set[str]:
-    """Return the ops in the programs of every row, for values and derivatives."""
+    """Return the names of the ops in the programs of all records, for values and for derivatives."""
     programs: list[GraphProgram] = []
     x = np.ones(3)
     for record in UNARY.values():

@@ -1,4 +1,4 @@
-"""Every derivative at every exceptional point, against the limits of exact formulas."""
+"""Every derivative at every exceptional point equals the limit of its exact formula."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xla_peer import XlaExecutor
 
 
 def a_tenth(values: Any) -> list[Any]:
-    """Return all cases; nine tenths of them run in the sweep only."""
+    """Mark nine tenths of the values to run in the sweep only; return all values."""
     return [
         value
         if zlib.crc32(repr(value).encode()) % 10 == 0

@@ -1,4 +1,4 @@
-"""Jacobians and Hessians of functions of arrays at exceptional points, in both modes and to both orders."""
+"""Jacobians and Hessians of functions of arrays are right at exceptional points, in all modes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PEERS = [
 
 
 def derivatives(function: Any) -> Any:
-    """Compute both Jacobians, and Hessians in forward- and reverse-over-reverse mode."""
+    """Return a function that computes the Jacobian in both modes, and the Hessian forward and reverse over reverse."""
     reverse = tnf.jacrev(function)
     return lambda x: (
         tnf.jacfwd(function)(x),

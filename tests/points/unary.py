@@ -1,4 +1,4 @@
-"""Functions of one number: first and second derivatives as formulas, and exceptional points."""
+"""Functions of one number, with formulas of their first and second derivatives and their exceptional points."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ EXTREME: Mapping[str, tuple[float, ...]] = {
 
 
 def points(record: Unary, dtype: str) -> list[str]:
-    """Return NaN and the points inside the closed domain: common ones, the dtype's extremes, the function's own."""
+    """Return, as text, NaN and the points inside the closed domain of a function.
+
+    They are the points of all functions, the extremes of the dtype, and the function's own points.
+    """
     low, high = record.domain
     sizes = (*COMMON, *EXTREME[dtype], INF)
     candidates = (*sizes, *[-x for x in sizes], *record.own)
@@ -65,19 +68,19 @@ def is_complex(x: Any) -> bool:
 
 
 def circle(x: Any) -> Any:
-    """Return sqrt(1 - x^2) on the principal branch."""
+    """Return sqrt(1 - x^2) with the branch cuts of sqrt(1 - x) sqrt(1 + x)."""
     return mpmath.sqrt(1 - x) * mpmath.sqrt(1 + x)
 
 
 def hyperbola(x: Any) -> Any:
-    """Return sqrt(1 + x^2) on the principal branch."""
+    """Return sqrt(1 + x^2) with the branch cuts of sqrt(1 - ix) sqrt(1 + ix)."""
     if is_complex(x):
         return mpmath.sqrt(1 - 1j * x) * mpmath.sqrt(1 + 1j * x)
     return mpmath.sqrt(1 + x * x)
 
 
 def cosh_root(x: Any) -> Any:
-    """Return sqrt(x - 1) sqrt(x + 1)."""
+    """Return sqrt(x - 1) sqrt(x + 1), whose branch cut is that of acosh."""
     return mpmath.sqrt(x - 1) * mpmath.sqrt(x + 1)
 
 
@@ -122,7 +125,7 @@ def zero(x: Any) -> Any:
 
 
 def analytic(name: str, definition: Any, first: Any, second: Any, **others: Any) -> Unary:
-    """Return the row of a function with the same name in all libraries."""
+    """Return the record of a function that has the same name in all libraries."""
     return Unary(
         getattr(tnf, name),
         definition,
@@ -133,7 +136,7 @@ def analytic(name: str, definition: Any, first: Any, second: Any, **others: Any)
 
 
 def step(name: str) -> Unary:
-    """Return the row of a piecewise constant function."""
+    """Return the record of a piecewise constant function, such as floor."""
     own = (0.5, 1.5, -0.5, -1.5, 2.5)
     return analytic(name, getattr(mpmath, name, mpmath.nint), zero, zero, is_complex=False, own=own)
 
@@ -142,7 +145,7 @@ SIDES = "NaN: the sides of a pole differ"
 
 
 def at_zero(first: float, second: float) -> Mapping[str, tuple[float, float, str]]:
-    """Return the convention for a pole at zero, for both signs of zero: the one-sided limits differ."""
+    """Return the convention for a pole at zero whose one-sided limits differ, for zeros of both signs."""
     return dict.fromkeys(("0.0", "-0.0"), (first, second, SIDES))
 
 

@@ -1,4 +1,4 @@
-"""Functions of a vector: Jacobian and Hessian by definition, at ties, zeros, infinities and NaN."""
+"""Functions of a vector, with their Jacobian and Hessian by definition, at ties, zeros, infinities and NaN."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Point = tuple[float, ...]
 
 @dataclass(frozen=True)
 class Reduction:
-    """A function of a vector.
+    """A function of a vector to a number or a vector.
 
     Args:
-        jacobian, hessian: at points where the function is smooth, with an axis per derivative; a Hessian of None is
-            zero.
-        conventions: the Jacobian at points where it does not exist or is a limit; the Hessian is zero there.
+        jacobian, hessian: functions for points where `function` is smooth; each derivative adds an axis. None means
+            that the Hessian is zero.
+        conventions: the Jacobian at points where it does not exist or is a limit; the Hessian is zero at these points.
     """
 
     function: Callable[[Any], Any]
@@ -36,7 +36,7 @@ class Reduction:
 
 @dataclass(frozen=True)
 class Linear:
-    """A linear function of an array; its Jacobian is NumPy's result on the unit arrays, at every point."""
+    """A linear function of an array, whose Jacobian is NumPy's result for each unit array."""
 
     function: Callable[[Any], Any]
     definition: Callable[[Any], Any]
@@ -52,7 +52,7 @@ def winners(best: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def products_but(x: Any, *left_out: int) -> Any:
-    """Return the product of all elements of x but some, without dividing by these, which may be zero."""
+    """Return the product of all elements except those at some indices, without a division, because they may be zero."""
     return float(np.prod(np.delete(x, left_out)))
 
 
@@ -70,7 +70,7 @@ def padded(matrix: Any, n: int) -> Any:
 
 
 def running(derivative: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return the derivatives of f(x[:1]), f(x[:2]), .., with zeros for the later elements."""
+    """Return the derivatives of f(x[:1]), f(x[:2]), .., padded with zeros for the later elements."""
     return lambda x: np.stack([padded(derivative(x[: k + 1]), len(x)) for k in range(len(x))])
 
 

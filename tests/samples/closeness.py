@@ -1,4 +1,4 @@
-"""Distance between arrays, in units in the last place."""
+"""Distance between arrays, in units in the last place (ulps)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ Array = np.ndarray[Any, Any]
 
 
 def ulps_apart(actual: Array, expected: Array, scale: Array | None = None) -> Array:
-    """Return |actual - expected| divided by the spacing of `scale` (by default `expected`), element by element.
+    """Return |actual - expected| divided by the spacing of floats at `scale`, by default at `expected`.
 
-    Infinite where one is NaN, infinite, or a zero of the other sign and the other is not. Complex
-    numbers are measured against the modulus. Equal integers and bools are 0 apart, others infinite.
+    The distance is infinite if exactly one of the elements is NaN or infinite, or if they are zeros of different
+    signs. Complex numbers are compared relative to the modulus. Integers and bools are 0 apart if equal, else
+    infinitely far.
     """
     assert actual.shape == expected.shape, (actual.shape, expected.shape)
     assert actual.dtype == expected.dtype, (actual.dtype, expected.dtype)
@@ -47,7 +48,7 @@ def ulps_apart(actual: Array, expected: Array, scale: Array | None = None) -> Ar
 
 
 def assert_close(actual: Any, expected: Array, ulps: float, scale: Array | None = None) -> None:
-    """Fail unless all elements are within `ulps`, and name the worst one."""
+    """Fail unless all elements are within `ulps`; the message names the worst element."""
     actual = np.asarray(actual)
     apart = ulps_apart(actual, expected, scale)
     if apart.size and np.max(apart) > ulps:

@@ -1,4 +1,4 @@
-"""Samples of the contraction family, by loops over every index."""
+"""Samples of matrix products and convolutions, computed by loops over every index."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROUNDS = "sums of products round in another order"
 
 
 def accumulate(pairs: list[tuple[Any, Any]], dtype: DType) -> tuple[Any, float]:
-    """Return the sum of products, exact for integers, and the sum of magnitudes."""
+    """Return the sum of products, which wraps for integers, and the sum of their absolute values."""
     total = sum((a * b for a, b in pairs), start=0)
     weight = float(sum(abs(a * b) for a, b in pairs))
     return (wrap(total, dtype) if dtype.is_integer else total + 0.0), weight
@@ -39,7 +39,7 @@ def finished(
     dtype: DType,
     label: str,
 ) -> OpSample:
-    """Return the sample whose expected values are a table: index to (sum, sum of magnitudes)."""
+    """Return the sample whose results are in a table from indices to pairs: the sum, and the sum of absolute values."""
     y = np.zeros(shape, dtype.dtype)
     scale = np.zeros(shape, dtype.real.dtype)
     for index, (total, weight) in values.items():
@@ -128,7 +128,10 @@ def dots() -> list[OpSample]:
 
 
 def convolve(op: Any, x: Array, kernel: Array, dtype: DType, label: str) -> OpSample:
-    """Convolve by definition: for each output and kernel position, read the input if it exists."""
+    """Return a sample of a convolution, computed by definition.
+
+    Each output is a sum over kernel positions; positions outside of the input count as zero.
+    """
     (out,) = op.infer(*(TensorSpec(a.shape, a.dtype) for a in (x, kernel)))
     groups, batch_groups = op.feature_group_count, op.batch_group_count
     per_group = kernel.shape[op.kernel_input_feature]
@@ -159,7 +162,7 @@ def convolve(op: Any, x: Array, kernel: Array, dtype: DType, label: str) -> OpSa
 
 
 def _source(op: Any, x: Array, place: list[int], k: tuple[int, ...]) -> list[int] | None:
-    """Return the spatial position in x for a kernel and an output position, or None."""
+    """Return the position in x that an output position reads for a kernel position; None for padding and holes."""
     source = []
     for d, (p, j) in enumerate(zip(place, k, strict=True)):
         offset = j * op.rhs_dilation[d]
@@ -173,7 +176,7 @@ def _source(op: Any, x: Array, place: list[int], k: tuple[int, ...]) -> list[int
 
 
 def window(**changes: Any) -> Any:
-    """Return a 1-D convolution, by default in the order batch, feature, space."""
+    """Return a 1-D convolution; by default, axes are in the order batch, feature, space."""
     plain: dict[str, Any] = {
         "window_strides": (1,),
         "padding": ((0, 0),),
@@ -239,7 +242,10 @@ def convolutions() -> list[OpSample]:
 
 
 def other_dots() -> list[OpSample]:
-    """Return dots of three pairs of axes in every order, of which the last are batch axes; each side has a free axis."""
+    """Return dot products of two arrays that share three pairs of axes, in every order.
+
+    In each sample, the last pairs are batch axes, and each array has a further axis of its own.
+    """
     samples = []
     lhs, rhs = (ordinary_values(shape, DType.F64, 3) for shape in ((2, 5, 3, 4), (4, 2, 3, 2)))
     pairs = ((0, 1), (2, 2), (3, 0))
@@ -254,7 +260,7 @@ def other_dots() -> list[OpSample]:
 
 
 def plane(**changes: Any) -> Any:
-    """Return a 2-D convolution in which no two axes are equal."""
+    """Return a 2-D convolution whose two spatial axes have different settings."""
     unlike: dict[str, Any] = {
         "window_strides": (2, 1),
         "padding": ((1, 2), (0, -1)),
@@ -288,7 +294,7 @@ PLANES: list[tuple[str, tuple[int, ...], tuple[int, ...], Any]] = [
 
 
 def other_convolutions() -> list[OpSample]:
-    """Return convolutions with two spatial axes."""
+    """Return samples of convolutions with two spatial axes, with unusual orders of axes."""
     return [
         convolve(
             op, ordinary_values(x, DType.F64, 1), ordinary_values(w, DType.F64, 2), DType.F64, label
@@ -298,5 +304,5 @@ def other_convolutions() -> list[OpSample]:
 
 
 OTHER_DOTS, OTHER_CONVOLUTIONS = other_dots(), other_convolutions()
-"""Samples with unusual orders of axes, for passes that rewrite an op; one dtype is enough."""
+"""Samples with unusual orders of axes, for tests of passes that rewrite these ops, in one dtype."""
 ROWS: SampleRows = {ops.DotGeneral: dots(), ops.Convolution: convolutions()}

@@ -1,6 +1,6 @@
-"""Samples of the control family: small bodies, and the same loops in Python.
+"""Samples of loops and conditionals with small bodies, computed by the same loops in Python.
 
-Numbers are small integers, so that every dtype computes them exactly.
+The numbers are small integers, so that every dtype represents them exactly.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Write = Callable[..., Sequence[int]]
 
 
 def part(write: Write, *arrays: Array) -> Subprogram:
-    """Return the sub-program that `write` builds for inputs like these."""
+    """Build a sub-program with `write`, for inputs with the types of these arrays."""
     builder = GraphBuilder()
     inputs = [builder.input(x.shape, x.dtype) for x in arrays]
     return Subprogram.of(builder.graph, inputs, write(builder, *inputs))
 
 
 def small(shape: tuple[int, ...], dtype: DType, seed: int) -> Array:
-    """Return integers from 0 to 2, for complex dtypes with an imaginary part, or bools."""
+    """Return random integers from 0 to 2, with an imaginary part in complex dtypes, or random bools."""
     generator = np.random.default_rng([seed, *shape])
     values = generator.integers(0, 3, shape)
     if dtype.is_bool:
@@ -59,7 +59,7 @@ def multiplied(a: Array, b: Array) -> Array:
 
 
 def recurrence(dtype: DType) -> Write:
-    """Scan h' = h + c x, with outputs h x."""
+    """Return the body of a scan with h' = h + c x, which also outputs h x."""
 
     def write(b: GraphBuilder, c: int, h: int, x: int) -> Sequence[int]:
         after = b.apply_one(plus(dtype), h, b.apply_one(times(dtype), c, x))
@@ -81,7 +81,7 @@ def scanned(dtype: DType, length: int, reverse: bool, shape: tuple[int, ...]) ->
 
 
 def powers(dtype: DType) -> OpSample:
-    """Scan h' = c h without xs and ys."""
+    """Return a sample of a scan with h' = c h, without scanned inputs and stacked outputs."""
     c, h = small((3,), dtype, 4), small((3,), dtype, 5)
 
     def write(b: GraphBuilder, c: int, h: int) -> Sequence[int]:
@@ -95,7 +95,7 @@ def powers(dtype: DType) -> OpSample:
 
 
 def mapped(dtype: DType) -> OpSample:
-    """Scan without a carry: y = x x, and the slice itself."""
+    """Return a sample of a scan without a carry, which stacks x x and x."""
     xs = small((4, 2), dtype, 6)
 
     def write(b: GraphBuilder, x: int) -> Sequence[int]:
@@ -118,7 +118,7 @@ def scans() -> list[OpSample]:
 
 
 def counted(dtype: DType, turns: int) -> OpSample:
-    """Iterate x' = x + c while i < turns."""
+    """Return a sample of a while loop: x' = x + c while i < turns."""
     c, x, i = small((2, 3), dtype, 7), small((2, 3), dtype, 8), np.zeros((), np.int32)
 
     def goes_on(b: GraphBuilder, c: int, x: int, i: int) -> Sequence[int]:
@@ -177,7 +177,7 @@ def chosen(dtype: DType, index: Any) -> OpSample:
 
 
 def negated(flag: bool) -> OpSample:
-    """Return a conditional on scalars of rank 0."""
+    """Return a sample of a conditional on scalars of rank 0."""
     x = np.asarray(True)
 
     def yes(b: GraphBuilder, x: int) -> Sequence[int]:
@@ -198,7 +198,7 @@ def conds() -> list[OpSample]:
 
 
 def added_up(dtype: DType) -> OpSample:
-    """Add three rows to `start`, by a scan or by sums of all rows at once: the alternatives of one op."""
+    """Return a sample of an op with two alternatives: add three rows to `start` by a scan, or all at once."""
     x = small((3, 2), dtype, 6)
     row = x[0]
 

@@ -1,4 +1,4 @@
-"""Samples of the dynamic family."""
+"""Samples of the ops with data-dependent extents."""
 
 from __future__ import annotations
 

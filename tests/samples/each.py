@@ -1,4 +1,4 @@
-"""One test per op for all of its samples, because scheduling thousands of tests of a millisecond takes minutes."""
+"""Tests of all samples of an op as one test: scheduling thousands of tests of a millisecond would take minutes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ each_card = pytest.mark.parametrize("card", SAMPLES, ids=lambda card: card.__nam
 
 
 def each_sample(check: Check) -> Any:
-    """Return the check as a test of an op that names failing samples."""
+    """Turn a check of a sample into a test of each op, which names the failing samples."""
 
     @each_card
     def test(card: Any) -> None:
@@ -28,7 +28,9 @@ def each_sample(check: Check) -> Any:
 
 
 def each_sample_of(column: str, every: int = 1) -> Callable[[Check], Any]:
-    """Parametrize a test by the samples that are not exempt from a column of the ledger, and record passes there.
+    """Return a decorator that turns a check of a sample into a test of each op, and records passes in the ledger.
+
+    The samples that are exempt from the ledger's check `column` are skipped.
 
     Without a ledger, only one in `every` samples is checked.
     """
@@ -49,7 +51,7 @@ def each_sample_of(column: str, every: int = 1) -> Callable[[Check], Any]:
 
 
 def all_pass(check: Check, samples: Sequence[OpSample]) -> None:
-    """Fail and name the samples for which the check fails."""
+    """Run a check on all samples, and fail with the names of the samples for which it fails."""
     failures: list[str] = []
     for sample in samples:
         try:

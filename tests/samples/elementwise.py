@@ -1,4 +1,4 @@
-"""Samples of the elementwise family. Oracles are Python's numbers: exact integers, floats rounded once."""
+"""Samples of the elementwise ops, computed with Python's numbers: exact integers, and floats rounded once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROUNDED_WHEN_COMPLEX = (ops.Multiply, ops.Divide, ops.Abs, ops.Sign)
 
 
 def binary(op: Any, define: Callable[[DType], Definition], **options: Any) -> list[OpSample]:
-    """Return ordinary values, and every pair of special ones, in every dtype."""
+    """Return samples of an op of two operands: ordinary values, and every pair of special values, in every dtype."""
     samples: list[OpSample] = []
     for dtype in dtypes_of(type(op)):
         result = options.get("result", lambda d: d)(dtype)
@@ -52,7 +52,10 @@ def binary(op: Any, define: Callable[[DType], Definition], **options: Any) -> li
 
 
 def unary(op: Any, define: Callable[[DType], Definition], **options: Any) -> list[OpSample]:
-    """Return ordinary and special values in every dtype, and rank 0 and extent 0 in one dtype."""
+    """Return samples of an op of one operand: ordinary and special values in every dtype.
+
+    Rank 0 and extent 0 in one.
+    """
     samples: list[OpSample] = []
     result = options.pop("result", lambda d: d)
     for dtype in dtypes_of(type(op)):
@@ -75,14 +78,14 @@ def unary(op: Any, define: Callable[[DType], Definition], **options: Any) -> lis
 
 
 def integer(function: Callable[[int, int], int]) -> Callable[[DType], Definition]:
-    """Apply the definition to Python ints, and wrap around to the dtype."""
+    """Return a definition that applies `function` to Python integers, and wraps the result to the dtype's range."""
     return lambda dtype: lambda *args: wrap(function(*args), dtype)
 
 
 def by_kind(
     boolean: Definition | None, whole: Definition, real: Definition
 ) -> Callable[[DType], Definition]:
-    """Return definitions for bool, integers (wrapped), and floats or complex numbers."""
+    """Return a definition that depends on the kind of dtype: bool, integers (which wrap), floats or complex numbers."""
 
     def define(dtype: DType) -> Definition:
         if dtype.is_bool:
@@ -345,7 +348,7 @@ ROUNDING: dict[Any, list[OpSample]] = {
 
 
 def converted(value: Any, source: DType, to: DType) -> Any:
-    """Convert one Python number by the op's rule, rounding to nearest even at each stated step."""
+    """Convert one Python number as the op specifies, rounding to nearest even at each step."""
     if to.is_bool:
         return value != 0
     if source.is_complex and not to.is_complex:
@@ -418,7 +421,7 @@ def complex_samples() -> list[OpSample]:
 
 
 def reduced(value: float, exponent_bits: int, mantissa_bits: int) -> float:
-    """Round a float to the format by its definition: scale, round to even, check the range."""
+    """Round a float to a format with fewer bits by definition: scale, round to even, and check the range."""
     if value != value or math.isinf(value) or value == 0:
         return value
     mantissa, exponent = math.frexp(abs(value))

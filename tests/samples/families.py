@@ -1,7 +1,7 @@
-"""Samples of the extension families that come with tenferro.
+"""Samples of tenferro's own extension families.
 
-Factorisations are not unique, so a unique function of the outputs is compared. Inputs are made from the answer: for
-example, a Cholesky factor gives its matrix.
+Factorisations are not unique, so a unique function of the outputs is compared. Inputs are computed from the expected
+output: for example, a matrix is the product of its Cholesky factor and the factor's adjoint.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ FAMILIES: list[type[Any]] = [
         family.op.__module__.split(".")
     )
 ]
-"""Families with public functions.
+"""Families whose samples are in this table.
 
-Forms that only LAPACK's calls have are tested in tests/ext/test_lapack.py, and functions of numbers in tests/special.
-Calls of Python are tested in tests/api/test_printing.py and tests/test_host_calls.py, demands on accuracy in
-tests/lowering/test_import_accuracy.py, and shardings in tests/ext/test_sharding.py.
+Other tests check the rest. LAPACK's packed forms are in tests/ext/test_lapack.py, functions of numbers in
+tests/special, and calls of Python in tests/api/test_printing.py and tests/test_host_calls.py. Accuracy requirements
+are in tests/lowering/test_import_accuracy.py, and shardings in tests/ext/test_sharding.py.
 """
 WIDE = (DType.F64, DType.C64)
 EXACT_ENOUGH = 100
-"""Allowed difference between factorisations of small matrices, in ulps of the largest element."""
+"""Allowed difference of results of small matrices, in multiples of the dtype's spacing at 1."""
 
 
 NOT_INTERPRETED = "the reference interpreter does not have the operation"
 
 
 def as_they_are(*outputs: Any) -> tuple[Any, ...]:
-    """Return the outputs themselves: the `shown` function of ops whose outputs are unique."""
+    """Return the outputs unchanged, for ops whose outputs are unique."""
     return outputs
 
 
 @dataclass(frozen=True)
 class FamilySample:
-    """One extension op on given inputs.
+    """One extension op with given inputs and expected results.
 
     Attributes:
-        op: the payload filled in.
+        op: the op, with its payload.
         inputs: NumPy arrays.
         expected: the value of `shown` by definition.
-        shown: a function of the outputs with a unique value.
-        exempt: columns of the ledger without a meaning here, with reasons.
-        given: the op's operands, as a function of the inputs.
+        shown: a function of the op's outputs whose value is unique.
+        exempt: checks of the ledger that do not apply to this sample, with reasons.
+        given: a function that computes the op's operands from the inputs.
     """
 
     op: Any
@@ -79,16 +79,16 @@ class FamilySample:
 
     @property
     def is_differentiable(self) -> bool:
-        """Whether its inputs are of float or complex numbers."""
+        """Whether the first input is of a float or complex dtype, so that derivatives are tested."""
         return self.dtype.is_inexact
 
     def fn(self, *inputs: Any) -> tuple[Any, ...]:
-        """Apply the op, and return functions of its outputs that are unique, as the outputs may not be."""
+        """Apply the op to the inputs, and return the unique function `shown` of its outputs."""
         outputs = apply(self.op, *self.given(*inputs))
         return self.shown(*(outputs if isinstance(outputs, tuple) else (outputs,)))
 
     def assert_right(self, found: Any, expected: Any) -> None:
-        """Fail unless all elements are within rounding."""
+        """Fail unless all elements are equal within rounding."""
         for y, wanted in zip(found, expected, strict=True):
             assert (y.dtype, y.shape) == (wanted.dtype, wanted.shape)
             dtype = DType.of(wanted.dtype)
@@ -107,12 +107,12 @@ class FamilySample:
 
 
 def adjoint(x: Any) -> Any:
-    """Return the conjugate transpose."""
+    """Return the conjugate transpose of x."""
     return tnf.conj(tnf.matrix_transpose(x))
 
 
 def reflection(order: int, dtype: DType) -> Array:
-    """Return a unitary matrix: I - 2 v v^H / v^H v."""
+    """Return a unitary matrix, the reflection I - 2 v v^H / v^H v of a random vector v."""
     v = wide(ordinary_values((order, 1), dtype, 5))
     return np.eye(order) - 2 * v @ v.conj().T / np.sum(np.abs(v) ** 2)
 
@@ -123,12 +123,12 @@ def wide(x: Array) -> Array:
 
 
 def in_dtype(dtype: DType, *arrays: Array) -> tuple[Array, ...]:
-    """Convert each array to the dtype, or to its real dtype if the array is real."""
+    """Convert each array to the dtype, or to the dtype of its real part if the array is real."""
     return tuple(x.astype((dtype if x.dtype.kind == "c" else dtype.real).dtype) for x in arrays)
 
 
 def lower(order: int, dtype: DType) -> Array:
-    """Return a lower triangle with a diagonal of one and a half, and small numbers below."""
+    """Return a lower triangular matrix with 1.5 on the diagonal and small numbers below."""
     return np.tril(wide(ordinary_values((order, order), dtype, 3)) / 4, -1) + 1.5 * np.eye(order)
 
 
@@ -230,7 +230,7 @@ def triangular_solve(dtype: DType) -> Iterator[FamilySample]:
         for is_lower in (True, False):
             for unit in (True, False):
                 triangle = lower(3, dtype) - 0.5 * unit * np.eye(3)
-                # The other triangle is not read.
+                # Fill the other triangle, which must not be read.
                 a = triangle + other if is_lower else (triangle + other).T
                 triangle = triangle if is_lower else triangle.T
                 yield FamilySample(
@@ -261,12 +261,12 @@ def einsum(dtype: DType) -> Iterator[FamilySample]:
 
 
 def small(x: Array) -> Array:
-    """Return x, with integers so small that no product overflows."""
+    """Return x; integers are reduced modulo 3, so that no product overflows."""
     return x % 3 if x.dtype.kind in "iu" else x
 
 
 def summed(op: Einsum, inputs: list[Array]) -> Array:
-    """Loop over the values of all labels."""
+    """Compute an einsum by a loop over the values of all labels."""
     extents = {
         label: extent
         for labels, x in zip(op.inputs, inputs, strict=True)
@@ -286,7 +286,7 @@ def summed(op: Einsum, inputs: list[Array]) -> Array:
 
 
 def fourier(dtype: DType) -> Iterator[FamilySample]:
-    """Return each kind of transform for this input dtype, along one axis and along two."""
+    """Yield samples of each kind of Fourier transform for a dtype, along one axis and along two."""
     for lengths in ((5,), (3, 4)):
         x = wide(ordinary_values((2, *lengths), dtype.real, 1))
         half = lengths[-1] // 2 + 1
@@ -303,12 +303,12 @@ def fourier(dtype: DType) -> Iterator[FamilySample]:
 
 
 def transform(kind: str, lengths: tuple[int, ...], x: Any, y: Any) -> FamilySample:
-    """Return a sample that the interpreter does not support."""
+    """Return a sample of a transform, which the reference interpreter does not support."""
     return FamilySample(Fft(kind, lengths), x, y, exempt={"interpreter": NOT_INTERPRETED})
 
 
 def transformed(x: Array, axes: int) -> Array:
-    """Return y[k] = sum_j x[j] exp(-2 pi i jk / n) along each of the last axes."""
+    """Return the Fourier transform along the last axes: y[k] is the sum over j of x[j] exp(-2 pi i j k / n)."""
     for axis in range(x.ndim - axes, x.ndim):
         n = x.shape[axis]
         matrix = np.exp(-2j * np.pi * np.outer(np.arange(n), np.arange(n)) / n)
@@ -321,7 +321,7 @@ PUBLISHED = [
     ((0xFFFFFFFF,) * 2, (0xFFFFFFFF,) * 2, (0x1CB996FC, 0xBB002BE7)),
     ((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3), (0xC4923A9C, 0x483DF7A0)),
 ]
-"""Random123's known answers for Threefry-2x32 with 20 rounds: key, words, result."""
+"""Known answers that Random123 publishes for Threefry-2x32 with 20 rounds: key, words, result."""
 
 
 def threefry() -> Iterator[FamilySample]:
@@ -333,7 +333,7 @@ def threefry() -> Iterator[FamilySample]:
 
 
 def in_each(make: Callable[[DType], Iterator[FamilySample]], dtypes: Any) -> list[FamilySample]:
-    """Return the samples in each of the dtypes."""
+    """Make samples for each of the dtypes, and return all of them."""
     return [sample for dtype in dtypes for sample in make(dtype)]
 
 

@@ -1,4 +1,4 @@
-"""Samples of the indexing family, by StableHLO's index arithmetic written out."""
+"""Samples of gathers, scatters and slices, computed by StableHLO's index arithmetic."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.samples.sample import (
 
 
 def start_at(index_array: Array, vector_axis: int, batch: tuple[int, ...]) -> list[int]:
-    """Return the index vector at a batch position."""
+    """Return the index vector at a position of the batch."""
     if vector_axis == index_array.ndim:
         return [int(index_array[batch])]
     return [

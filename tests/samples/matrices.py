@@ -1,4 +1,4 @@
-"""Matrices for the tests of linear algebra."""
+"""Matrices that several tests of linear algebra use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DTYPES = ["float32", "float64", "complex64", "complex128"]
 
 
 def general(*shape: int, dtype: Any = "float64") -> Any:
-    """Return normal numbers, the same for every call with this shape."""
+    """Return normally distributed numbers, which depend only on the shape."""
     rng = np.random.default_rng(shape)
     x = rng.normal(size=shape)
     if np.dtype(dtype).kind == "c":

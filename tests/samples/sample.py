@@ -1,8 +1,9 @@
-"""A sample: one op, its inputs, and the result by definition.
+"""A sample: one op with operands, and the results by definition.
 
-A sample written once is inferred, executed, lowered, parsed, compared with XLA as parameters and as
-constants, and later differentiated. The oracle is a definition: loops over indices in Python,
-exact integers, mpmath. It never calls the code under test.
+All tests use the same samples: they infer types, run natively, lower and parse the op, compare with XLA (operands as
+parameters and as constants), and differentiate.
+
+A definition is a loop over indices in Python, exact integer arithmetic, or mpmath. It never calls the tested code.
 """
 
 from __future__ import annotations
@@ -26,20 +27,20 @@ COMMON = tuple([dtype for dtype in DType if not dtype.is_narrow])
 
 @dataclass(frozen=True)
 class OpSample:
-    """One op with given inputs.
+    """One op with given operands and expected results.
 
     Attributes:
-        op: the card, payload filled in.
+        op: the op, with its payload.
         inputs: NumPy arrays.
-        expected: the outputs by definition, one array per output.
-        ulps: the largest error of native results, in units in the last place of the output dtype.
-        xla_ulps: the largest difference between XLA's and native results, in the same units.
-        scale: the magnitudes to which errors are relative, one per output, such as the sum of absolute values for a
-            sum; None for the result itself.
-        because: the reason for any ulps above 0.
+        expected: the results by definition, one array per output.
+        ulps: the largest allowed error of native results, in units in the last place of the output's dtype.
+        xla_ulps: the largest allowed difference between XLA's and native results, in the same units.
+        scale: for each output, the magnitude to which errors are relative, such as the sum of absolute values for a
+            sum; None stands for the result itself.
+        because: the reason, if `ulps` or `xla_ulps` is not 0.
         label: the purpose of the sample, if it is not obvious from the op and the types.
-        xla: False where the op's result on XLA is not defined by StableHLO; `because` says why.
-        exempt: other columns of the ledger without a meaning here, with reasons.
+        xla: False if StableHLO does not define the result on XLA; `because` says why.
+        exempt: checks of the ledger that do not apply to this sample, with reasons.
     """
 
     op: StdTensorOp
@@ -60,7 +61,7 @@ class OpSample:
 
     @property
     def dtype(self) -> DType:
-        """Dtype for which the sample counts: that of the input that determines the op's semantics, or of the output."""
+        """Dtype for which the sample counts: that of the operand that determines the semantics, else of the result."""
         deciding = self.inputs or self.expected
         return DType.of(deciding[1 if self.op.name == "Select" else 0].dtype)
 
@@ -73,14 +74,14 @@ SampleRows = Mapping[type[StdTensorOp], Sequence[OpSample]]
 
 
 def indices(shape: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Yield every index of a shape, the last axis fastest."""
+    """Yield every index of a shape in row-major order."""
     return itertools.product(*map(range, shape))
 
 
 def by_index(
     shape: Sequence[int], dtype: DType, element: Callable[[tuple[int, ...]], Any]
 ) -> Array:
-    """Return the array whose element at each index is given by the definition."""
+    """Return an array whose element at each index is `element(index)`."""
     result = np.zeros(shape, dtype.dtype)
     for index in indices(shape):
         value = element(index)
@@ -91,33 +92,33 @@ def by_index(
 
 
 def _exact(value: int, dtype: DType) -> Any:
-    """Convert a Python int to a dtype other than an integer, because bfloat16 accepts none."""
+    """Convert a Python integer to a bool, float or complex number, because bfloat16 arrays do not accept integers."""
     return bool(value) if dtype.is_bool else float(value) if dtype.is_float else complex(value)
 
 
 def each(dtype: DType, function: Callable[..., Any], *arrays: Array) -> Array:
-    """Apply the definition element by element: `function` takes and returns Python numbers."""
+    """Apply `function`, which maps Python numbers to a Python number, to each index of the arrays."""
     return by_index(
         arrays[0].shape, dtype, lambda i: function(*(python_number(array[i]) for array in arrays))
     )
 
 
 def python_number(element: Any) -> Any:
-    """Convert a NumPy scalar to a Python int, bool, float or complex, exactly, also for bfloat16."""
+    """Convert a NumPy scalar, or one of bfloat16, to the equal Python number."""
     if isinstance(element, ml_dtypes.bfloat16):
         return float(element)
     return element.item()
 
 
 def wrap(value: int, dtype: DType) -> int:
-    """Wrap an integer around to the range of the dtype, as hardware does."""
+    """Wrap an integer to the range of the dtype, as processors do."""
     bits = dtype.bits
     value &= (1 << bits) - 1
     return value - (1 << bits) if dtype.kind == "i" and value >> (bits - 1) else value
 
 
 def special_values(dtype: DType) -> Array:
-    """Return values for which implementations differ: zeros of both signs, extremes, infinities, NaN."""
+    """Return the values for which implementations may differ: zeros of both signs, extremes, infinities, NaN."""
     if dtype.is_bool:
         return np.array([False, True])
     if dtype.is_integer:
@@ -132,7 +133,7 @@ def special_values(dtype: DType) -> Array:
 
 
 def ordinary_values(shape: Sequence[int], dtype: DType, seed: int = 0) -> Array:
-    """Return reproducible values of moderate size, for any shape."""
+    """Return random values of moderate size, equal in every run."""
     generator = np.random.default_rng([seed, *shape])
     if dtype.is_bool:
         return generator.integers(0, 2, shape).astype(bool)
@@ -146,18 +147,18 @@ def ordinary_values(shape: Sequence[int], dtype: DType, seed: int = 0) -> Array:
 
 
 def pairs(values: Array) -> tuple[Array, Array]:
-    """Return every ordered pair of values, as two arrays."""
+    """Return every ordered pair of values, as two arrays of first and second elements."""
     count = len(values)
     return np.repeat(values, count), np.tile(values, count)
 
 
 def dtypes_of(card: type[StdTensorOp]) -> list[DType]:
-    """Return the dtypes that an op supports, in the order of the enum."""
+    """Return the dtypes with samples that an op supports."""
     return [dtype for dtype in COMMON if dtype in card.accepts]
 
 
 def merge(*families: SampleRows) -> dict[type[StdTensorOp], Sequence[OpSample]]:
-    """Merge the rows of several families into one table."""
+    """Merge the tables of several families."""
     merged: dict[type[StdTensorOp], Sequence[OpSample]] = {}
     for family in families:
         merged |= family

@@ -1,4 +1,4 @@
-"""Samples of the source family."""
+"""Samples of constants and iota."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.samples.sample import (
 
 
 def constants() -> list[OpSample]:
-    """Return short lists, hexadecimal data, splats, empty and rank-0 constants of every dtype."""
+    """Return samples of constants of every dtype: short lists, long ones, one repeated number, empty, and of rank 0."""
     samples: list[OpSample] = []
     for dtype in COMMON:
         arrays = [

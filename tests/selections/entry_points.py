@@ -1,10 +1,12 @@
 """Detection of tests that depend on the processor: BLAS, LAPACK, compiled loops, fused groups and blocks.
 
-This is a plugin of pytest, which tests/conftest.py registers. It watches the entry points of such code. A test that
-calls one has the marker `processor`, by processor.txt, and also `compiled`, by compiled.txt, if LLVM compiled the
-code. A run names tests that call one without its markers, and fails if no test of their file has them. The first test
-of a file that calls one may depend on the order of the tests, because executors cache compiled code. A child process
-that a test starts is not watched.
+It is a pytest plugin that tests/conftest.py registers, and watches the functions through which such code is called. A
+test that calls such a function must have the marker `processor` (listed in processor.txt). If LLVM compiled the code,
+it must also have the marker `compiled` (listed in compiled.txt).
+
+A run names the tests without their markers. It fails if no test of their file has the marker. Otherwise it does not
+fail, because executors cache compiled code, so that the first caller in a file depends on the order of the tests.
+Child processes of a test are not watched.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ COMPILED = (
     "tenferro.exec.llvm.link:Linker.function",
     "tenferro.exec.llvm.block:CompiledBlock.__call__",
 )
-"""Functions that call machine code made by LLVM."""
+"""Functions that call machine code compiled by LLVM."""
 ENTRY_POINTS = (
     *COMPILED,
     "tenferro.exec.llvm.group:CompiledGroup.__call__",
@@ -39,17 +41,17 @@ MARKERS = {
     marker: frozenset({name.rpartition(":")[2] for name in names})
     for marker, names in (("processor", ENTRY_POINTS), ("compiled", COMPILED))
 }
-"""For each marker, the functions that a test must call to get it."""
+"""For each marker, the functions of which a marked test must call one."""
 SHARE = 0.5
-"""Share of a test function's cases that must call an entry point for all its cases to be marked."""
+"""A test function is marked as a whole if at least this fraction of its cases calls such a function."""
 PROPERTY = "entry points"
 
 
 class EntryPoints:
-    """Recorder of the entry points that each test calls, which compares them with the markers at the end.
+    """Plugin that records the watched functions that each test calls, and compares them with the markers at the end.
 
     Args:
-        writes: whether the file is written, for the files of tests that ran.
+        writes: whether the lists of markers are rewritten, for the test files of this run.
     """
 
     def __init__(self, writes: bool) -> None:
@@ -68,7 +70,7 @@ class EntryPoints:
 
         @functools.wraps(function)
         def watched(*args: Any, **options: Any) -> Any:
-            # Threads may compile ahead during a later test, so their calls are not counted.
+            # Calls in tenferro's threads do not count: they may compile code ahead for another test.
             if not threading.current_thread().name.startswith("tenferro_"):
                 self.calls.add(name)
             return function(*args, **options)
@@ -84,7 +86,7 @@ class EntryPoints:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Generator[None, Any, Any]:
-        """Attribute the calls of a shared fixture to all tests that use it, whichever runs first."""
+        """Attribute the calls in a shared fixture to all tests that use it, whichever test runs first."""
         if fixturedef.scope == "function":
             return (yield)
         before, self.calls = self.calls, set()
@@ -134,7 +136,7 @@ class EntryPoints:
             terminalreporter.line(f"run `{COMMAND} TESTS='{files}'`, and commit the files")
 
     def unmarked(self) -> dict[tuple[str, str], list[str]]:
-        """Return the tests that call an entry point without its marker, with the entry points."""
+        """Return the tests that lack a marker, with the watched functions that they called."""
         return {
             (test, marker): calls
             for marker, names in MARKERS.items()
@@ -143,12 +145,12 @@ class EntryPoints:
         }
 
     def _has_marked(self, test: str, marker: str) -> bool:
-        """Return whether a test of the same file has the marker."""
+        """Tell whether some test of the same file has the marker."""
         file = selection.file_of(test)
         return any(selection.file_of(other) == file for other in self.marked[marker])
 
     def selected(self, marker: str) -> frozenset[str]:
-        """Return the tests to be marked: unchanged for files without a test that ran."""
+        """Return the tests to be marked; files of which no test ran keep their marked tests."""
         files = {selection.file_of(test) for test in self.ran}
         kept = {test for test in self.marked[marker] if selection.file_of(test) not in files}
         calling = {test for test, calls in self.ran.items() if MARKERS[marker] & {*calls}}
@@ -156,5 +158,5 @@ class EntryPoints:
 
 
 def is_long(item: pytest.Item) -> bool:
-    """Return whether a separate command runs the test."""
+    """Tell whether the test has a marker of long tests, which separate commands run."""
     return any(item.get_closest_marker(name) for name in ("sweep", "platforms"))

@@ -1,6 +1,6 @@
-"""Selections of tests with a marker, stored as a text file: files, functions, and some parameters.
+"""Selections of tests that have a marker, stored as text files: test files, functions, and single cases.
 
-A file without functions below it is selected as a whole, and so is a function without parameters below it:
+A file without functions below it in the text is selected as a whole, and so is a function without cases below it:
 
     tests/exec/test_llvm_order.py
     tests/exec/test_signs.py
@@ -21,18 +21,18 @@ FOLDER = Path(__file__).parent
 
 
 def file_of(test: str) -> str:
-    """Return the path of the file that contains a test, from pytest's name."""
+    """Return the path of the test file in a pytest name such as `tests/a.py::f[x]`."""
     return test.partition("::")[0]
 
 
 def function_of(test: str) -> str:
-    """Return the name of a test without its parameters."""
+    """Return the pytest name of a test without its parameters, such as `tests/a.py::f`."""
     file, _, name = test.partition("::")
     return f"{file}::{name.partition('[')[0]}"
 
 
 def read(marker: str) -> frozenset[str]:
-    """Read the selection of a marker: names of files, of functions, and of tests."""
+    """Read the selection of a marker; its elements are names of files, of functions, or of single tests."""
     path = FOLDER / f"{marker}.txt"
     selected: set[str] = set()
     file = function = ""
@@ -51,16 +51,17 @@ def read(marker: str) -> frozenset[str]:
 
 
 def has(selection: Collection[str], test: str) -> bool:
-    """Return whether a test is selected, by its own name, its function's or its file's."""
+    """Tell whether a test is selected, by itself, by its function or by its file."""
     return any(name in selection for name in (test, function_of(test), file_of(test)))
 
 
 def named(tests: Collection[str], others: Iterable[str], share: float) -> frozenset[str]:
-    """Return the shortest selection of `tests`.
+    """Return the shortest selection that contains `tests`.
 
     Args:
         others: all tests, selected or not.
-        share: a function is selected as a whole if at least this share of its tests is; a file, if all functions are.
+        share: a function is selected as a whole if at least this fraction of its tests is in `tests`. A file is
+            selected as a whole if all its functions are.
     """
     counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
     for test in others:
@@ -77,7 +78,7 @@ def named(tests: Collection[str], others: Iterable[str], share: float) -> frozen
 
 
 def text_of(selection: Iterable[str], command: str) -> str:
-    """Return the file's text, which names the command that writes it."""
+    """Write a selection as text, with the command that writes it in the first line."""
     lines, file, function = [f"# Written by `{command}`."], "", ""
     for test in sorted(selection, key=lambda test: (file_of(test), function_of(test), test)):
         if file_of(test) != file:

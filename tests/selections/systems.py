@@ -1,4 +1,4 @@
-"""Tests that need Linux or a POSIX system, with the reasons: tests/selections/systems.toml."""
+"""Tests that need Linux or a POSIX system; tests/selections/systems.toml has the reasons."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ FILE = Path(__file__).with_name("systems.toml")
 
 
 def needs() -> dict[str, dict[str, str]]:
-    """Return the need of each test, by the kind of system."""
+    """Return, for each kind of system, the tests that need it, with reasons."""
     return tomllib.loads(FILE.read_text(encoding="utf-8"))
 
 
 def missing(
     test: str, requirements: Mapping[str, Mapping[str, str]], platform: str = sys.platform
 ) -> str | None:
-    """Return why a test is skipped on a platform, or None.
+    """Return why a test is skipped on a platform; None if it is not skipped.
 
     >>> requirements = {"linux": {"tests/test_a.py": "it reads /proc"}, "posix": {"tests/test_b.py::f": "it forks"}}
     >>> missing("tests/test_a.py::f", requirements, "darwin")

@@ -1,4 +1,4 @@
-"""The core of the suite, which `make test` runs."""
+"""The core selection of tests, which `make test` runs, is complete and consistent."""
 
 from __future__ import annotations
 

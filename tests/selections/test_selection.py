@@ -1,4 +1,4 @@
-"""Files of selected tests, and the plugin that compares a selection with the calls of tests."""
+"""Files of selected tests are read and written right, and the plugin compares them with the calls of tests."""
 
 from __future__ import annotations
 

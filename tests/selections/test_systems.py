@@ -15,16 +15,14 @@ SYSTEM_CALLS = re.compile(
     r"/proc/|sched_[gs]etaffinity|RLIMIT_|os\.(?:fork\(|mkfifo|umask|kill\(|geteuid|getuid|symlink)"
     r"|symlink_to|\.chmod\(|setitimer|signal\.SIG(?:KILL|ALRM|SEGV|ABRT)"
 )
-"""Features that other systems lack; a test may check for them by `hasattr` in a `skipif`."""
+"""Names of functions that other systems lack; a test may instead check for them by `hasattr` in a `skipif`."""
 
 
 def undeclared(path: str, source: str, requirements: dict[str, dict[str, str]]) -> list[str]:
-    """Return the undeclared tests of a file that use such features, directly or through a local function."""
+    """Return the tests of a file that use such a function, directly or by a local function, and are not declared."""
     tree = ast.parse(source)
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    lines = (
-        source.splitlines()
-    )  # once per file; ast.get_source_segment would do it once per function
+    lines = source.splitlines()  # split once: ast.get_source_segment splits for each function
     text = {node.name: "\n".join(lines[node.lineno - 1 : node.end_lineno]) for node in functions}
     helpers = {n for n, body in text.items() if SYSTEM_CALLS.search(body) and n[:5] != "test_"}
     return [

@@ -1,6 +1,6 @@
-"""autograd's names for tenferro's functions, to run autograd's test suite on tenferro.
+"""Module named autograd with tenferro's functions, to run autograd's test suite on tenferro.
 
-Names that tenferro lacks are missing here, too: the suite's tests of these names fail and say so.
+A name that tenferro lacks is a `Missing` object here, so the suite's tests of the name fail and say so.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import tenferro as tnf
 __all__ = ["install"]
 
 TOLERANCE = 1e-6
-"""Relative error that autograd's own check accepts."""
+"""Relative error that autograd's own gradient check accepts."""
 
 
 class Missing:
-    """Placeholder for a name that tenferro lacks: the suite's files can import it, and its tests fail."""
+    """Object for a name that tenferro lacks: the suite can import it, but tests that use it fail."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -36,7 +36,7 @@ class Missing:
 
 
 class Names(ModuleType):
-    """Module that looks names up in other modules, one after another."""
+    """Module that looks a name up in several modules, one after the other."""
 
     def __init__(self, name: str, *sources: Any, **own: Any) -> None:
         super().__init__(name)
@@ -54,7 +54,7 @@ class Names(ModuleType):
 
 
 def _floats(x: Any) -> Any:
-    """Convert numbers to arrays of floats; autograd differentiates with respect to integers as if they were floats."""
+    """Convert integers and bools to floats, because autograd differentiates with respect to them, too."""
 
     def of_leaf(leaf: Any) -> Any:
         if isinstance(leaf, tnf.TracedTensor):
@@ -66,7 +66,7 @@ def _floats(x: Any) -> Any:
 
 
 def _of_one(transform: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """Turn a transform of functions of one argument into one with `argnum`."""
+    """Give a transform of functions of one argument autograd's parameter `argnum`."""
 
     def of_function(function: Any, argnum: Any = 0) -> Any:
         def transformed(*args: Any, **options: Any) -> Any:
@@ -94,7 +94,7 @@ def _pulled_ones(function: Any, x: Any) -> Any:
 
 
 def _of_one_element(function: Any) -> Callable[[Any], Any]:
-    """Return the function with its single element as a number, which autograd accepts."""
+    """Return a version of `function` whose result of one element has no axes, which autograd's `grad` accepts."""
 
     def of_number(x: Any) -> Any:
         y = function(x)
@@ -104,12 +104,12 @@ def _of_one_element(function: Any) -> Callable[[Any], Any]:
 
 
 def _holomorphic_grad(function: Any, x: Any) -> Any:
-    """Return the complex derivative, the conjugate of our gradient."""
+    """Return the complex derivative of a holomorphic function, which is the conjugate of tenferro's gradient."""
     return np.conj(tnf.grad(function, holomorphic=True)(np.asarray(x, complex)))
 
 
 def _where(condition: Any, *branches: Any, **named: Any) -> Any:
-    """Call `where` with autograd's names of the branches; without arrays return a number or a list."""
+    """Call `where` with autograd's names of the arguments; without array arguments, return a number or a list."""
     operands: Any = (condition, *branches, *named.values())
     result = tnf.where(*operands)
     arrays = (np.ndarray, np.generic, tnf.TracedTensor)
@@ -119,30 +119,30 @@ def _where(condition: Any, *branches: Any, **named: Any) -> Any:
 
 
 def _make_diagonal(x: Any, offset: int = 0, axis1: int = -1, axis2: int = -2) -> Any:
-    """Return matrices with the vectors along the last axis of x on their diagonals."""
+    """Return matrices whose diagonals are the vectors along the last axis of x."""
     if (offset, axis1, axis2) != (0, -1, -2):
         raise NotImplementedError(f"make_diagonal of offset {offset}, axes {axis1} and {axis2}")
     return tnf.multiply(x[..., None], np.eye(x.shape[-1]))
 
 
 class _Int64(np.int64):
-    """NumPy's class that also converts traced tensors."""
+    """NumPy's int64, extended to convert traced tensors."""
 
     def __new__(cls, x: Any = 0) -> Any:
         return x.astype(np.int64) if isinstance(x, tnf.TracedTensor) else np.int64(x)
 
 
 def _real_if_close(x: Any) -> Any:
-    """Return a traced tensor itself: the suite's complex arguments are far from real numbers."""
+    """Return a traced tensor unchanged: the complex arguments in the suite are far from real numbers."""
     return x if isinstance(x, tnf.TracedTensor) else tnf.real_if_close(x)
 
 
 def _convolve(
     a: Any, b: Any, axes: Any = None, dot_axes: Any = ((), ()), mode: str = "full"
 ) -> Any:
-    """Convolve along pairs of axes, sum products along others, and combine all pairs along the remaining ones.
+    """Convolve along pairs of axes, sum products along other pairs, and combine the remaining axes of both operands.
 
-    The result has the axes left of a, those of b, and the convolved ones.
+    The result has the remaining axes of `a`, those of `b`, and then the convolved axes.
     """
     if axes is None:
         return tnf.signal.convolve(a, b, mode)
@@ -161,7 +161,7 @@ def _convolve(
 
 
 def _odeint(function: Any, y0: Any, t: Any, func_args: Any = (), **options: Any) -> Any:
-    """Integrate with SciPy's signature, in which the additional arguments are a tuple."""
+    """Integrate by `tnf.odeint` with SciPy's signature, in which the additional arguments are a tuple."""
     return tnf.odeint(function, y0, t, *func_args, derivative="discrete", **options)
 
 
@@ -183,7 +183,10 @@ def _product_with_hessian(function: Any, x: Any) -> Any:
 
 
 def _product_with_jacobian(function: Any, x: Any) -> Any:
-    """Return the product with a tensor on the left, which may have fewer axes than the result."""
+    """Return a function that multiplies a tensor v, on the left, by the Jacobian.
+
+    V may have fewer axes than the result.
+    """
 
     def of_tensor(v: Any) -> Any:
         jacobian = tnf.jacrev(function)(x)
@@ -197,7 +200,7 @@ def _half_square(y: Any) -> Any:
 
 
 def _make_ggnvp(function: Any, g: Any = _half_square) -> Callable[[Any], Any]:
-    """Return products with the generalised Gauss-Newton matrix J^T H J, where H is the Hessian of `g`."""
+    """Return a function that returns products with the Gauss-Newton matrix J^T H J, where H is the Hessian of `g`."""
 
     def at(x: Any) -> Callable[[Any], Any]:
         y, push = tnf.linearize(function, x)
@@ -208,16 +211,16 @@ def _make_ggnvp(function: Any, g: Any = _half_square) -> Callable[[Any], Any]:
 
 
 def _with_operand(product: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
-    """Return the product with a derivative at x, as a function of x and the operand."""
+    """Turn `product(function, x)(v)` into autograd's form, a function of x and v."""
     return lambda function: lambda x, v: product(function, x)(v)
 
 
 def _check_grads(
     function: Any, argnum: Any = 0, modes: Any = ("fwd", "rev"), order: int = 2
 ) -> Callable[..., None]:
-    """Run tenferro's check instead of autograd's: complex steps and adjoints, in both modes.
+    """Check derivatives by tenferro's `check_grads`: complex steps and adjoints, in both modes.
 
-    Its tolerances are for rounding at well-conditioned points; at other points autograd's tolerance is used.
+    Tenferro's tolerances are for well-conditioned points. At other points autograd's tolerance is used.
     """
 
     def check(*args: Any, **options: Any) -> None:
@@ -239,7 +242,7 @@ def _check_grads(
 
 
 def _combo_check(function: Any, *checked: Any, **how: Any) -> Callable[..., None]:
-    """Check every combination of the given arguments and options."""
+    """Check derivatives for every combination of the listed arguments and options."""
     from itertools import product
 
     def check(*args: Any, **options: Any) -> None:
@@ -260,7 +263,7 @@ def _check_equivalent(x: Any, y: Any) -> None:
 
 
 class _DTypesAndConstants:
-    """NumPy's classes, constants, version and errors, which both libraries re-export."""
+    """NumPy's classes, constants, version and errors, under autograd's names."""
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(np, name)
@@ -320,12 +323,12 @@ def _modules() -> Mapping[str, ModuleType]:
         name: Names(f"autograd.scipy.{name}", *_own(tnf, name))
         for name in ("integrate", "linalg", "signal", "special", "stats")
     }
-    # SciPy's aliases of functions of integer order, for which autograd has names.
+    # SciPy's aliases for functions of integer order, which autograd has, too.
     scipy["special"].__dict__.update(jn=tnf.special.jv, yn=tnf.special.yv)
     scipy["signal"].__dict__.update(convolve=_convolve)
     scipy["integrate"].__dict__.update(odeint=_odeint)
     stats = _own(tnf, "stats")
-    # The test of the Dirichlet distribution draws a sample at import.
+    # autograd's test of the Dirichlet distribution draws a sample when it is imported.
     dirichlet = Names(
         "autograd.scipy.stats.dirichlet", *_own(*stats, "dirichlet"), rvs=scipy_dirichlet.rvs
     )
@@ -348,7 +351,7 @@ def _modules() -> Mapping[str, ModuleType]:
 
 
 def _own(*parent_and_name: Any) -> tuple[Any, ...]:
-    """Return the nested namespace as a tuple of one, or an empty tuple if tenferro lacks it."""
+    """Return the namespace of a parent with this name in a tuple; an empty tuple if tenferro lacks it."""
     if len(parent_and_name) < 2:
         return ()
     parent, name = parent_and_name
@@ -356,5 +359,5 @@ def _own(*parent_and_name: Any) -> tuple[Any, ...]:
 
 
 def install() -> None:
-    """Make `import autograd` return these names, in this process."""
+    """Make `import autograd` import this module's names, in this process."""
     sys.modules.update(_modules())

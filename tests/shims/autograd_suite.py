@@ -1,10 +1,10 @@
-"""Run autograd's test-suite on tenferro: `make autograd-suite`.
+"""Run autograd's test suite on tenferro: `make autograd-suite`.
 
-python -m tests.shims.autograd_suite TESTS            prints the passed and the failed tests, and compares them with the stored list
-python -m tests.shims.autograd_suite TESTS --write    stores the tests that fail now
+python -m tests.shims.autograd_suite TESTS            counts the outcomes, and compares them with the stored list
+python -m tests.shims.autograd_suite TESTS --write    stores the list of tests that fail
 
-TESTS is the folder `tests` of autograd's source distribution, which is not copied here. The list has the reason of
-each failure: a name that tenferro lacks, or an entry of `REASONS`.
+TESTS is the folder `tests` of autograd's source distribution, which is not copied here. The list has a reason for each
+failing test: a name that tenferro lacks, or an entry of `REASONS`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ INTERNAL = (
     "test_builtins", "test_core", "test_dict", "test_list", "test_logic", "test_misc", "test_performance", "test_tests",
     "test_tuple", "test_vspaces", "test_graphs",
 )  # fmt: skip
-"""Files about autograd's internal boxes, graphs, containers and vector spaces."""
+"""Test files that are skipped: they test autograd's internal boxes, graphs, containers and vector spaces."""
 
 OWN = "about autograd's own types and wrappers"
 REASONS = {
@@ -40,18 +40,18 @@ REASONS = {
         OWN,
     ),
 }  # fmt: skip
-"""Reasons of failures other than missing names."""
+"""Reasons of failures that are not due to missing names."""
 
 
 class Outcomes:
-    """Outcomes of a run of pytest: tests that passed, and why others failed."""
+    """Pytest plugin that records which tests passed, and why other tests failed."""
 
     def __init__(self) -> None:
         self.passed: set[str] = set()
         self.failed: dict[str, str] = {}
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Note the outcome of a phase of a test."""
+        """Record the outcome of a phase (setup, call or teardown) of a test."""
         name = report.nodeid.split("/")[-1]
         if report.failed:
             self.failed[name] = _reason(report)
@@ -59,7 +59,7 @@ class Outcomes:
             self.passed.add(name)
 
     def pytest_collectreport(self, report: Any) -> None:
-        """Note a file that cannot be imported."""
+        """Record a test file that could not be imported."""
         if report.failed:
             self.failed[report.nodeid.split("/")[-1]] = _reason(report)
 
@@ -71,7 +71,7 @@ def _reason(report: Any) -> str:
 
 
 def run(tests: Path) -> Outcomes:
-    """Run the suite in a folder and return the outcomes."""
+    """Run the test suite in a folder, and return the outcomes."""
     autograd_names.install()
     files = sorted(path for path in tests.glob("test_*.py") if path.stem not in INTERNAL)
     if not files:
@@ -96,7 +96,7 @@ def run(tests: Path) -> Outcomes:
 
 
 def _told(failed: dict[str, str]) -> dict[str, str]:
-    """Return the reason of each failure.
+    """Return the reason for each failed test.
 
     Raises:
         SystemExit: a failure that is not a missing name has no entry in `REASONS`.
@@ -109,14 +109,14 @@ def _told(failed: dict[str, str]) -> dict[str, str]:
 
 
 def kept() -> dict[str, str]:
-    """Return the tests that are known to fail, with reasons."""
+    """Return the stored list of failing tests, with their reasons."""
     lines = [line for line in KEPT.read_text().splitlines() if line and not line.startswith("#")]
     return dict(line.split("  ", 1) for line in lines)
 
 
 def main() -> int:
-    """Return 1 if the outcome of a test differs from the list."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # pyright: ignore[reportOptionalMemberAccess]  # because there is one
+    """Run the suite; return 1 if the outcome of a test differs from the stored list."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # pyright: ignore[reportOptionalMemberAccess]  # there is one
     parser.add_argument("tests", type=Path)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Special functions: definitions, points, and error bounds."""
+"""Special functions: their definitions in mpmath, the points at which they are tested, and error bounds."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ RNG = np.random.default_rng(5)
 
 
 def spread(low: float, high: float, count: int) -> np.ndarray:
-    """Return positive numbers of every magnitude between two powers of ten."""
+    """Return random positive numbers whose logarithms are uniform between two powers of ten."""
     return 10.0 ** RNG.uniform(low, high, count)
 
 
 class Definition(NamedTuple):
-    """A function of mpmath numbers, its points, and its bound in ulps, a number or a function.
+    """A function of mpmath numbers, the points at which it is tested, and the allowed error in ulps.
 
     Args:
-        smooth: the number of leading points at which mpmath can compute two derivatives.
+        smooth: the number of leading points at which mpmath can compute two derivatives of the definition.
     """
 
     definition: Callable[..., Any]
@@ -99,7 +99,7 @@ def owens_t(h: Any, a: Any) -> Any:
 
 
 def spherical(of: Any) -> Definition:
-    """Return the definition of sqrt(pi / (2 z)) f_(n + 1/2)(z)."""
+    """Return the definition of a spherical Bessel function, sqrt(pi / (2 z)) f_(n + 1/2)(z), for a Bessel function f."""
     orders = np.array([0.0, 1, 2, 3, 5, 0, 1, 2, 7])
     points = (orders, np.append(CURVED, [1e-9, 40.0]))
     return Definition(
@@ -143,7 +143,7 @@ OF_SCIPY = {
     "k0e": Definition(lambda x: mp.exp(x) * mp.besselk(0, x), (CURVED,), 64, 1),
     "k1e": Definition(lambda x: mp.exp(x) * mp.besselk(1, x), (CURVED,), 64, 1),
 }  # fmt: skip
-"""The functions in the table of `tenferro.special.functions`."""
+"""Definitions of the functions in the table of `tenferro.special.functions`."""
 
 CALLS = {
     "gamma": Definition(mp.gamma, (np.concatenate([POSITIVE, -POSITIVE[:20] + 0.01, WHOLE]),), 8),
@@ -222,7 +222,7 @@ AT_ENDS = {
     "spence": ([0.0, 1.0, INF, -1.0, NAN], [np.pi**2 / 6, 0, -INF, NAN, NAN]),
     "lambertw": ([0.0, -0.0, INF, -1.0, NAN], [0, -0.0, INF, NAN, NAN]),
 }
-"""SciPy's values at the ends of domains, entered by hand."""
+"""SciPy's values at the ends of domains, entered by hand: arguments, then values."""
 
 SLOPES_AT_ENDS = {
     "i0": ([0.0, INF], [0, INF]),

@@ -1,4 +1,7 @@
-"""`tenferro.special` against definitions with 50 digits and JAX's signatures, at ends of domains, on both peers."""
+"""`tenferro.special` equals definitions with 50 digits, at ends of domains, too, natively and through PJRT.
+
+Signatures are those of JAX.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ def exact(sample: Definition, points: tuple[Any, ...]) -> Any:
 
 
 def distance_in_ulps(y: Any, wanted: Any, dtype: Any) -> float:
-    """Return the error of y in ulps of the right value; 0 for an infinity if the value overflows the dtype."""
+    """Return the error of y in ulps of the exact value; 0 for an infinity if the exact value overflows the dtype."""
     info = np.finfo(dtype)
     if abs(wanted) > float(info.max):
         return 0.0 if np.isinf(y) else math.inf
@@ -129,7 +132,7 @@ def test_the_normal_distribution_keeps_its_digits_on_the_peer(dtype: Any) -> Non
         result = xla_peer.XlaExecutor().run(tnf.compile(getattr(special, name), x), x)
         for point, y in zip(x.tolist(), np.asarray(result), strict=True):
             wanted = exact(sample, (point,))
-            if abs(wanted) > np.finfo(dtype).tiny:  # because XLA flushes smaller numbers to zero
+            if abs(wanted) > np.finfo(dtype).tiny:  # XLA flushes smaller numbers
                 assert distance_in_ulps(y, wanted, dtype) <= 16, (name, point)
 
 
@@ -254,7 +257,7 @@ def test_signatures_are_jaxs(name: str) -> None:
 
 
 def test_the_peer_agrees() -> None:
-    # All other functions are compositions of these, or a single op.
+    # All other functions are composed of these functions, or are a single op.
     names = ["gamma", "betaln", "zeta", "i0", "i1e", "log_ndtr", "ndtri", "logit", "rel_entr"]
     arrays = [[x[:12] for x in CALLS[name].points] for name in names]
 
@@ -324,7 +327,7 @@ ENDS = {
     "erfcx": ([0.0, np.inf, -np.inf, np.nan, -30, 1e300],),
     "kve": ([0.5, 0.5, 1, 0.5, np.nan], [0.0, np.inf, -1, np.nan, 1]),
 }
-"""Arguments at the ends of domains; there an expansion must equal the native kernel."""
+"""Arguments at the ends of domains, at which the expansion must equal the native kernel."""
 
 
 @pytest.mark.parametrize("name", ENDS)
@@ -376,7 +379,10 @@ def test_tails_do_not_underflow() -> None:
 
 
 def test_slopes_where_expansions_change() -> None:
-    """Check points where expansions change: the start of Stirling's series, and x = a, 1, or the mean a / (a + b)."""
+    """Derivatives are right where an expansion changes its formula: at the start of Stirling's series, and at x = a.
+
+    Other such points are x = 1, and the mean a / (a + b).
+    """
     for a, x in ((10.0, 7.0), (10.0, 10.0), (1.0, 1.0), (3.0, 3.0), (0.5, 1.0)):
         wanted = digits.diff(lambda a, x=x: digits.gammainc(a, 0, x, regularized=True), a)
         slope = tnf.grad(special.gammainc)(a, x)
@@ -408,7 +414,7 @@ def test_what_has_no_derivative_or_no_expansion_says_so() -> None:
 
 
 def test_examples_of_functions_of_the_table_are_right() -> None:
-    """pytest finds examples only in functions that a module defines by `def`."""
+    """Examples in the docstrings of generated functions are right; pytest finds only those of functions with `def`."""
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     names = {name: getattr(special, name) for name in special.__all__} | {"np": np}
     for name in TABLE.keys() & names.keys():
@@ -419,7 +425,7 @@ def test_examples_of_functions_of_the_table_are_right() -> None:
 
 
 def test_parameter_derivatives_of_kummers_function_for_large_arguments() -> None:
-    """An integer parameter makes one of the two series finite, and a = b or a = 0 makes one of them vanish."""
+    """The derivatives are right if one of the two series is finite (integer parameters) or vanishes (a = b or a = 0)."""
     a = np.array([0.7, 5.5, -3.2, -2.0, 0.0, 1.5, 2.0, 0.5])
     b = np.array([2.5, 1.2, 4.4, 1.5, 2.0, 1.5, 1.0, 1.5])
     x = np.array([150.0, -120.0, 300.0, 200.0, -300.0, -150.0, -150.0, -1e5])
@@ -436,12 +442,12 @@ def test_parameter_derivatives_of_kummers_function_for_large_arguments() -> None
 
 
 def test_parameter_derivatives_without_a_series_are_nan() -> None:
-    """Without a series, derivatives must be NaN: selecting a constant NaN would give a derivative of zero."""
+    """If no series converges, derivatives are NaN; selecting a constant NaN would make the next derivative zero."""
     call = lambda a: special.hyp1f1(a, 0.2, -110.0)
     assert np.isnan(tnf.grad(call)(29.0))
     assert np.isnan(tnf.jvp(call, (29.0,), (1.0,))[1])
     assert np.isfinite(tnf.grad(special.hyp1f1)(29.0, 0.2, -3.0))
-    # A NaN in one element does not affect others: a third derivative, and x > 1, where F is not real.
+    # NaN in one element does not affect others. The NaN are a third derivative, and x > 1, where F is not real.
     third = tnf.grad(tnf.grad(tnf.grad(special.hyp2f1)))
     for function, x in ((third, 0.95), (tnf.grad(special.hyp2f1), 1.5)):
         mapped = tnf.vmap(function, in_axes=(None, None, None, 0))
@@ -453,7 +459,7 @@ GAUSS_POINTS = (
     (2.0, 1.0, 3.0, -1e8), (-4.2, 5.1, 0.3, 0.97), (-4.5, -4.1, 4.7, 0.999), (0.3, -0.9, 2.0, -500.0), (-2.0, 1.5, 2.5, 0.99),
     (0.0, 1.0, 2.0, 0.95), (1.0, 2.0, 3.0, 0.0), (0.5, 0.5, -0.5, 0.3), (1.5, 2.5, 2.5, -3.0), (1.0, 2.0, 2.0, 0.6),
 )  # fmt: skip
-"""Points (a, b, c, x), including x near 1, integer c - a - b or a - b, and transformed series that are finite."""
+"""Points (a, b, c, x): among them x near 1, integer c - a - b or a - b, and transformed series that are finite."""
 
 
 def test_parameter_derivatives_of_gauss_function() -> None:
@@ -464,7 +470,7 @@ def test_parameter_derivatives_of_gauss_function() -> None:
             function = tnf.grad(function, argnums="abcx".index(name))
             orders["abcx".index(name)] += 1
         result = np.asarray(tnf.vmap(function)(*operands))
-        # mpmath takes long for second derivatives.
+        # Check only every third point of second derivatives, because mpmath is slow.
         checked = slice(None, None, 1 if len(names) == 1 else 3)
         for y, point in zip(result.tolist()[checked], GAUSS_POINTS[checked], strict=True):
             numbers = tuple(map(digits.mpf, point))
@@ -498,7 +504,7 @@ def test_derivatives_of_gauss_function_agree_on_the_peer() -> None:
     program = tnf.compile(tnf.vmap(tnf.grad(tnf.grad(special.hyp2f1), argnums=1)), *operands)
     peer = xla_peer.XlaExecutor().run(program, *operands)
     np.testing.assert_allclose(peer, program.run(*operands), rtol=1e-11)
-    # Natively the third derivative is that of the expansion.
+    # The native third derivative is that of the expansion.
     numbers = [
         tuple(map(digits.mpf, point))
         for point in zip(*map(np.ndarray.tolist, operands), strict=True)
@@ -535,7 +541,7 @@ def test_complex_error_functions_at_infinity_and_their_derivatives() -> None:
 
 
 def scaled_bessel(name: str) -> Any:
-    """Return the definition of a Bessel function, scaled as its name says."""
+    """Return the definition of a Bessel function, with the scaling that its name implies."""
     of = getattr(digits, "bessel" + name[0])
     scale = {"ive": -1, "kve": 1}.get(name, 0)
     return lambda v, x: of(v, x) * digits.exp(scale * x)
@@ -560,17 +566,20 @@ PEER_POINTS = np.array([1e-30, 1e-3, 0.1, 2.9, 9.0, 16.3, 49.9, 61.0, 300.0, 1e3
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ["jv", "yv", "iv", "ive"])
 def test_bessel_functions_on_the_peer(name: str, dtype: Any) -> None:
-    """Both sides of the bounds at which the series, the integral, the fraction and the asymptotic series begin."""
+    """Values are right on both sides of each bound at which the algorithm changes.
+
+    The algorithms are a series, an integral, a continued fraction, and an asymptotic series.
+    """
     v, x = (each.ravel().astype(dtype) for each in np.meshgrid(PEER_ORDERS, PEER_POINTS))
     program = tnf.compile(getattr(special, name), v, x)
     result = np.asarray(xla_peer.XlaExecutor().run(program, v, x))
     assert result.dtype == dtype
     of, info = scaled_bessel(name), np.finfo(dtype)
     for y, a, b in zip(result.tolist(), v.tolist(), x.tolist(), strict=True):
-        with digits.extradps(40):  # because I of a negative order is a small difference
+        with digits.extradps(40):  # for differences at negative orders
             wanted = digits.re(of(digits.mpf(a), digits.mpf(b)))
         size = abs(wanted)
-        if name in ("jv", "yv"):  # relative to the amplitude
+        if name in ("jv", "yv"):  # errors are relative to the amplitude
             size = max(size, digits.sqrt(2 / (digits.pi * b)) if b > abs(a) else 0)
         if info.tiny * 1e3 < size < info.max / 1e3 and abs(wanted) < info.max:
             assert abs(digits.mpf(y) - wanted) <= (2e-13 if dtype is np.float64 else 1e-4) * size, (a, b, y)  # fmt: skip
@@ -615,7 +624,10 @@ def test_hankel_functions_are_complex_with_derivatives() -> None:
 @pytest.mark.parametrize("every", [17, pytest.param(1, marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("name", BESSEL)
 def test_derivatives_of_bessel_functions_in_their_order(name: str, every: int) -> None:
-    """Whole and half orders, orders close to 0, negative ones, tiny arguments, and where algorithms change."""
+    """Derivatives in the order are right for whole, half and negative orders, orders near 0, and tiny arguments.
+
+    They are also right where the algorithm changes.
+    """
     function = getattr(special, name)
     v, x = (each.ravel()[::every] for each in np.meshgrid(ORDERS, AT_ORDERS[name]))
     first = tnf.grad(lambda v, x: tnf.sum(function(v, x)))
@@ -632,7 +644,8 @@ def test_derivatives_of_bessel_functions_in_their_order(name: str, every: int) -
                 )
             if not 1e-290 < abs(wanted) < 1e300:
                 continue
-            # The result is a difference of two products of this size, so the tolerance is relative to them.
+            # The result is the difference of two products of the size `envelope`, so the tolerance is relative to
+            # this size.
             envelope = abs(of(*numbers)) / max(b, 1) ** order if name[0] == "i" else 0
             if name[0] in "jy" and b > abs(a):
                 envelope = digits.sqrt(2 / (digits.pi * b))
@@ -656,9 +669,9 @@ def test_bessel_functions_have_all_derivatives_by_every_transform(name: str) -> 
 
 
 def test_derivatives_in_the_order_at_the_ends_of_domains() -> None:
-    """At x = 0, the derivative of (x / 2)^v is 0 for v > 0, and log(x / 2) at v = 0.
+    """At x = 0, the derivative of (x / 2)^v with respect to v is 0 for v > 0, and log(x / 2) at v = 0.
 
-    For x < 0 the functions are real at integer v only.
+    For x < 0 the functions are real only if v is an integer.
     """
     v, x = (
         np.array([1.5, 0.0, -0.5, 1.0, np.nan, 1.0, 1e9, 2.0]),
@@ -685,7 +698,7 @@ def test_the_order_derivative_of_macdonalds_function_agrees_on_the_peer() -> Non
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_macdonalds_function_of_tiny_arguments_on_the_peer(dtype: Any) -> None:
-    """For tiny x the integrand is flat up to log(2 / x), so the quadrature needs nodes up to there."""
+    """For tiny x the integrand of K is flat up to log(2 / x), so the quadrature needs nodes up to this point."""
     v = np.array([0.0, 0.1, 0.49, 0.7, 1.0], dtype)
     x = np.array([1e-30, 1e-25, 1e-12, 1e-30, 2e-10], dtype)
     for function, order in ((special.kv, 0), (tnf.vmap(tnf.grad(special.kv)), 1)):

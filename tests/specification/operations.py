@@ -1,4 +1,4 @@
-"""Extension operations for the chapters."""
+"""Extension operations that several chapters of the specification use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["PEERS", "Scale", "X", "compiled", "operation", "runs_without"]
 
 X = np.array([1.0, 2.0, 3.0])
 PEERS = {"jax", "jaxlib", "lowering", "xla_peer"}
-"""Packages that only the XLA peer needs."""
+"""Packages that only the XLA peer may import."""
 
 
 @extension_family("specification", "scale", version=1, runtime=HostReferenceRuntime)
@@ -34,9 +34,9 @@ class Scale(ExtensionOp):
 
 
 def operation(name: str, **members: Any) -> Any:
-    """Return an operation without payload of the family `specification.<name>.v1`, with these members.
+    """Return an operation of the family `specification.<name>.v1`, whose class has these members, without payload.
 
-    The default shape rule is the identity, and the default runtime calls `eager_execute`.
+    By default the result has the type of the input, and the runtime calls `eager_execute`.
     """
     parts = {"runtime": members.pop("runtime", HostReferenceRuntime)}
     parts.update({key: members.pop(key) for key in ("rules", "batch") if key in members})
@@ -46,11 +46,11 @@ def operation(name: str, **members: Any) -> Any:
 
 
 def runs_without(modules: set[str], code: str) -> None:
-    """Run code in a new process, which must not import any of these modules."""
+    """Run code in a new process, and require that it imports none of these modules."""
     check = f"\nimport sys\nassert not {modules!r} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code + check], check=True)
 
 
 def compiled(op: Any, *arrays: Any) -> tnf.GraphProgram:
-    """Compile a program of one call."""
+    """Compile a program that applies an operation once."""
     return tnf.compile(lambda *xs: apply(op, *xs), *(arrays or (X,)))

@@ -1,6 +1,6 @@
-"""Statements of the contract, each beside the test that shows it; `make specification` writes them as pages.
+"""Statements of the extension contract, each next to the test that checks it; `make specification` writes their pages.
 
-Statements are numbered within a chapter. The number of a statement never changes and is never reused.
+Statements are numbered within a chapter. The number of a statement never changes, and is never used again.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ CHAPTERS = (
     "primitives",
     "surface",
 )
-"""Modules of this package, in the order of the pages: `test_<name>.py` has a `chapter`."""
+"""Names of the chapters, in the order of the pages; the module `test_<name>.py` has the variable `chapter`."""
 WORKS, DIFFERS = "works", "differs on purpose"
 Test = TypeVar("Test", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement of the contract, with its verdict.
+    """One statement of the contract, and whether the implementation satisfies it.
 
     Attributes:
         because: the reason, if the implementation differs on purpose.
-        test: the test function that shows it.
+        test: the name of the test function that checks the statement.
     """
 
     number: int
@@ -50,7 +50,7 @@ class Statement:
 
 
 class Row:
-    """Statement in a table of statements, with the arguments of the test."""
+    """A statement that shares a test with other statements, with the values of the test's parameters."""
 
     def __init__(self, text: str, *values: Any, because: str = "") -> None:
         self.text, self.values, self.because = text, values, because
@@ -64,15 +64,18 @@ class Chapter:
         self.statements: dict[int, Statement] = {}
 
     def works(self, number: int, text: str) -> Callable[[Test], Test]:
-        """Register a test which shows that the statement holds."""
+        """Return a decorator that registers a test, which checks that the statement holds."""
         return self._of_function(number, text, WORKS, "")
 
     def differs(self, number: int, text: str, because: str) -> Callable[[Test], Test]:
-        """Register a test of a statement that differs from the design documents, with the reason."""
+        """Return a decorator that registers a test of a statement which the implementation violates, with the reason."""
         return self._of_function(number, text, DIFFERS, because)
 
     def table(self, names: str, rows: Mapping[int, Row]) -> Callable[[Test], Test]:
-        """Register one test for several statements; it receives the values of each row."""
+        """Return a decorator that registers one test for several statements.
+
+        The test receives the values of each row.
+        """
 
         def decorate(test: Test) -> Test:
             for number, row in rows.items():

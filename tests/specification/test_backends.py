@@ -26,7 +26,7 @@ chapter = Chapter(
 
 
 class Boxed:
-    """An array of another library."""
+    """Array of another library."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -184,7 +184,7 @@ def test_no_reclaiming() -> None:
 
 
 class Counting:
-    """Executor that has only `run(program, *arrays)`."""
+    """Executor that has only the method `run(program, *arrays)`."""
 
     def __init__(self) -> None:
         self.runs = 0
@@ -245,7 +245,7 @@ def test_lowering_view() -> None:
     view = SQUARED.lowering_view()
     assert [i.op.name for i in view.instructions] == ["Multiply", "Add"]
     with pytest.raises(dataclasses.FrozenInstanceError):
-        view.instructions = ()  # type: ignore[misc]  # because the test is about it
+        view.instructions = ()  # type: ignore[misc]  # must raise
 
 
 @chapter.works(24, "A device that does not exist is an error that names it.")

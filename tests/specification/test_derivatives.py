@@ -31,7 +31,7 @@ V = np.array([3.0, -1.0, 0.5])
 
 
 class Rule(ExtensionAdRule):
-    """Derivative rule and batch rule of y = x^2."""
+    """Derivative rule and batch rule of the operation y = x^2."""
 
     family_id = "specification.ruled.v1"
 
@@ -43,7 +43,7 @@ class Rule(ExtensionAdRule):
 
 
 class Linear(ExtensionAdRule):
-    """Rule of y = 2 x."""
+    """Linear rule and transpose rule of the operation y = 2 x."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         return builder.apply(op, tangents[0])
@@ -53,23 +53,23 @@ class Linear(ExtensionAdRule):
 
 
 def ruled(rules: Any = Rule, **members: Any) -> Any:
-    """Return an operation y = x^2 of a family with these rules."""
+    """Return an operation y = x^2, whose family has these rules."""
     members.setdefault("eager_execute", lambda self, inputs: [inputs[0] ** 2])
     return operation("ruled", rules=rules, **members)
 
 
 def with_rule(base: Any, **roles: Any) -> Any:
-    """Return a rule with these functions as its roles."""
+    """Return a class derived from a rule, in which these functions replace the methods."""
     return type("Changed", (base,), {key: staticmethod(role) for key, role in roles.items()})
 
 
 def linear(rules: Any = Linear, **members: Any) -> Any:
-    """Return an operation y = 2 x of a family with these rules."""
+    """Return an operation y = 2 x, whose family has these rules."""
     return ruled(rules, eager_execute=lambda self, inputs: [2.0 * inputs[0]], **members)
 
 
 def energy(x: Any) -> Any:
-    """Return the sum of x^4, with the derivatives 4 x^3 and 12 x^2."""
+    """Return the sum of x^4 by two operations; its derivatives are 4 x^3 and 12 x^2."""
     op = ruled()
     return tnf.sum(apply(op, apply(op, x)))
 
@@ -338,7 +338,7 @@ C = tnf.AdContext(ExtensionRuleSet([Rule()]))
 
 
 def bare(x: Any) -> Any:
-    """Return x^2, by an operation whose rule only a context has."""
+    """Return x^2, by an operation without a rule in its family; only a context has one."""
     return apply(ruled(rules=None), x)
 
 

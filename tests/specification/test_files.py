@@ -49,7 +49,7 @@ class Saved(Scale):
 
 @pytest.fixture(autouse=True)
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Register `Saved`, and remove the registrations of a test after it."""
+    """Register `Saved` for a test, and remove the test's registrations afterwards."""
     monkeypatch.setattr(families, "_REGISTERED", dict(families._known()))
     register_extension(Saved.family)
 

@@ -40,7 +40,7 @@ NAN = float("nan")
 @extension_family("specification", "other_scale", version=1)
 @dataclass(frozen=True)
 class OtherScale(Scale):
-    """Op with the same payload in another family."""
+    """Operation that has the payload of `Scale` in another family."""
 
 
 class Kind(Enum):
@@ -308,7 +308,7 @@ def test_payload_fields() -> None:
             vars(self)["k"] = k
 
         def payload_fields(self) -> dict[str, Any]:
-            return {"k": self.k}  # type: ignore[attr-defined]  # because it is set above
+            return {"k": self.k}  # type: ignore[attr-defined]  # set above
 
     assert Extension(Times(1.0)) == Extension(Times(1.0))
     assert Extension(Times(0.0)) != Extension(Times(-0.0))

@@ -1,4 +1,4 @@
-"""Primitives: the standard ops, each against its definition."""
+"""Chapter about the standard ops; each op is compared with its definition."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ ROWS = {
 
 @functools.cache
 def through_pjrt() -> dict[int, Any]:
-    """Return the results of all rows, from one program through PJRT."""
+    """Run the ops of all statements as one program through PJRT, and return the results by number."""
     cases = {number: row.values for number, row in ROWS.items()}
 
     def everything(inputs: Any) -> Any:

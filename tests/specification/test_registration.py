@@ -40,14 +40,14 @@ chapter = Chapter(
 
 
 def family_class(name: str, version: int = 1, **members: Any) -> Any:
-    """Return a dataclass op of the family `specification.<name>.v<version>`, without registering it."""
+    """Return a dataclass for an op of the family `specification.<name>.v<version>`, which is not registered yet."""
     cls = dataclass(frozen=True)(type(name, (Scale,), {"family": None, **members}))
     return extension_family("specification", name, version=version)(cls)
 
 
 @pytest.fixture(autouse=True)
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remove the registrations of a test after it."""
+    """Remove a test's registrations after the test."""
     monkeypatch.setattr(families, "_REGISTERED", dict(families._known()))
 
 

@@ -168,7 +168,7 @@ def test_printing() -> None:
 def test_frozen() -> None:
     program = tnf.compile(tnf.exp, X)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        program.instructions = ()  # type: ignore[misc]  # because the test is about it
+        program.instructions = ()  # type: ignore[misc]  # must raise
     assert isinstance(program.instructions, tuple)
 
 

@@ -1,4 +1,4 @@
-"""Surface functions: the ops in their traces."""
+"""Chapter about public functions: which ops their traces contain."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ V = np.array([1.0, -2.0, 3.0])
 
 
 def written(function: Any, *arrays: Any) -> list[str]:
-    """Return the ops of a traced function, without constants and broadcasts of constants."""
+    """Return the names of the ops in a function's trace, without constants and broadcasts of constants."""
     program = tnf.compile(function, *arrays)
     return [
         i.op.name for i in program.instructions if i.op.name not in ("Constant", "BroadcastInDim")
@@ -201,7 +201,7 @@ def test_symbolic_lengths() -> None:
 @chapter.works(34, "If NumPy has a name that tenferro lacks, the error gives the counterpart.")
 def test_missing_names() -> None:
     with pytest.raises(AttributeError, match="exp"):
-        tnf.expp  # noqa: B018  # because reading it is the test
+        tnf.expp  # noqa: B018  # reading it must raise
 
 
 @chapter.works(

@@ -34,7 +34,7 @@ N, M = tnf.SymDim("n"), tnf.SymDim("m")
 
 
 def shaped(rule: Any, **members: Any) -> Any:
-    """Return an operation with the shape rule `rule(dtypes, shapes)`."""
+    """Return an operation whose shape rule is the function `rule(dtypes, shapes)`."""
     return operation("shaped", infer_output_meta=lambda self, d, s: rule(d, s), **members)
 
 
@@ -75,7 +75,7 @@ def test_arity_in_the_payload() -> None:
     @dataclass(frozen=True)
     class Total(ExtensionOp):
         count: int
-        input_count = property(lambda self: self.count)  # type: ignore[assignment]  # because the payload says it
+        input_count = property(lambda self: self.count)  # type: ignore[assignment]  # from the payload
 
         def infer_output_meta(self, dtypes: Any, shapes: Any) -> Any:
             return [(dtypes[0], shapes[0])]
@@ -217,7 +217,7 @@ def test_known_extents_are_integers() -> None:
     assert seen == [3, N]
     assert type(seen[0]) is int
     with pytest.raises(errors.TenferroError, match="3"):
-        tnf.SymDim(3)  # type: ignore[arg-type]  # because the test is about it
+        tnf.SymDim(3)  # type: ignore[arg-type]  # must raise
 
 
 @chapter.table(

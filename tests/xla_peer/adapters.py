@@ -1,4 +1,4 @@
-"""Adapters for tests: they give right or wrong results, are slow, or end their process."""
+"""Adapters of compilers for tests: their results are right or wrong, or they are slow or crash."""
 
 from __future__ import annotations
 

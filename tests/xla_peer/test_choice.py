@@ -1,4 +1,4 @@
-"""`native(f, choose=True)`: the chosen side and the reason."""
+"""`native(f, choose=True)` chooses native or `jax.jit` by their times, and states the reason."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ X = np.linspace(0.1, 2.0, 7, dtype="float32")
 
 @pytest.fixture(autouse=True)
 def narrow_numbers() -> Iterator[None]:
-    """Set JAX's default dtypes, whatever other tests of the process have set."""
+    """Disable JAX's 64-bit dtypes, which is the default, whatever other tests have set."""
     before = jax.config.read("jax_enable_x64")
     jax.config.update("jax_enable_x64", False)
     yield
@@ -33,12 +33,12 @@ def narrow_numbers() -> Iterator[None]:
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start the comparison at the first call."""
+    """Start the comparison of times at the first call."""
     monkeypatch.setattr(choice, "FIRST_RESULT", 0.0)
 
 
 def choice_of(fn: Any, run: Any, jitted: Any = None) -> Choice:
-    """Return a choice between `jax.jit(fn)` and the native executor, or their substitutes."""
+    """Return a choice between the native `run` and `jax.jit(fn)`, or a substitute for the latter."""
     function = FlatFunction(fn, [jax.ShapeDtypeStruct(X.shape, X.dtype)], "f")
     program = function.program
     function.fn = jitted or function.fn
@@ -99,7 +99,7 @@ def test_the_faster_side_stays() -> None:
     assert chosen.reason.startswith("native ")
     (y,) = chosen([X])
     np.testing.assert_array_equal(y, np.asarray(jax.jit(jnp.sin)(X)))
-    y[0] = 0  # because callers may write to results
+    y[0] = 0  # results must be writeable
 
 
 def test_jit_that_is_slower_does_not_stay() -> None:
@@ -117,7 +117,7 @@ def test_wrong_results_are_named_and_not_used() -> None:
     with pytest.warns(DisagreementWarning, match=r"jax\.jit runs from now on"):
         chosen([X])
     assert chosen.side == "jax.jit"
-    # Replace jax.jit's result by another function's, as if XLA had miscompiled it.
+    # Let jax.jit return another function's result, as if XLA had miscompiled `sines`.
     chosen = choice_of(sines, slow, jax.jit(lambda x: [jnp.cos(x)]))
     with pytest.warns(DisagreementWarning, match="native runs from now on"):
         chosen([X])

@@ -1,4 +1,4 @@
-"""The command line, in this process and in another."""
+"""The command line, called in this process and as a separate process."""
 
 from __future__ import annotations
 
@@ -341,7 +341,7 @@ def test_an_interruption_leaves_nothing_behind(folder: Path) -> None:
                 return x
         """)
     )
-    # A shell's background jobs ignore interrupts, and so would their children.
+    # Background jobs of a shell ignore interrupts, and their children inherit this, so restore the default.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         process = subprocess.Popen(
@@ -375,7 +375,7 @@ def real(x):
 
 
 def strict(text: str) -> Any:
-    """Parse JSON strictly, without NaN and infinities as numbers."""
+    """Parse JSON strictly: NaN and infinities are errors."""
 
     def refuse(word: str) -> None:
         raise AssertionError(word)
@@ -427,7 +427,7 @@ def test_json_of_what_is_no_number(folder: Path) -> None:
 
 
 def test_json_of_a_disagreement(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """NaN, a value on one path only, and an infinite error are valid in the document."""
+    """The JSON of a disagreement is valid, with NaN, with an output of one path only, and with an infinite error."""
 
     def poisoned(self: Any, program: Any, *arrays: Any) -> Any:
         leaves, tree = flatten(tnf.GraphExecutor().run(program, *arrays))

@@ -1,4 +1,4 @@
-"""The number of runs of an estimate: the promised confidence, checked by sampling."""
+"""The number of runs of a rounding estimate has the promised confidence, which sampling checks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TRIALS = 100_000
 def test_the_largest_movement_of_that_many_runs_bounds_other_implementations(
     confidence: float,
 ) -> None:
-    """Of N normal deviations, `SAFETY` times the largest bounds differences of two others, with this confidence."""
+    """The bound, `SAFETY` times the largest of N normal deviations, holds for new differences with this confidence."""
     rng = np.random.default_rng(3)
     count = rounding_runs(confidence)
     bound = SAFETY * np.abs(rng.standard_normal((TRIALS, count))).max(axis=1)

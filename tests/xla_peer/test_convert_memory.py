@@ -1,4 +1,4 @@
-"""`tenferro convert` holds the arrays of a model only once: allocations by tracemalloc."""
+"""`tenferro convert` holds the arrays of a model only once; tracemalloc measures the allocations."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ from xla_peer.command_line.writing import write_program
 from xla_peer.onnx import exporting
 
 ROWS = 200
-"""Rows of 1,024 float64 in each of eight arrays: 12.5 MiB in all, much more than one array or one written piece."""
+"""Number of rows of 1,024 float64 numbers in each of eight arrays.
+
+The arrays have 12.5 MiB in all, much more than one array or one written piece.
+"""
 HAS_ONNX = importlib.util.find_spec("onnx") is not None
 
 
 def model(folder: Path) -> tuple[Path, int]:
-    """Write a model, and return its path and the bytes of its arrays."""
+    """Write a model to a folder; return its path, and the number of bytes of its arrays."""
     rows = [np.random.default_rng(n).normal(size=(ROWS, 1024)) for n in range(8)]
 
     def total(x: Any) -> Any:
@@ -34,7 +37,7 @@ def model(folder: Path) -> tuple[Path, int]:
 
 
 def peak_of_conversion(source: Path, output: Path, weights: str = "") -> int:
-    """Return the largest growth of memory, in bytes, from opening the source to the end of writing."""
+    """Convert a model, and return the largest growth of memory in bytes, from reading the source to writing."""
     tracemalloc.start()
     try:
         target = find_target(str(source))
@@ -46,7 +49,7 @@ def peak_of_conversion(source: Path, output: Path, weights: str = "") -> int:
 
 
 def large_constants(program: GraphProgram) -> set[bytes]:
-    """Return the digests of constants."""
+    """Return the digests of a program's large constants."""
     operations = [instruction.op for instruction in program.instructions]
     return {op.digest for op in operations if isinstance(op, Constant) and op.array.nbytes > 1e6}
 
@@ -61,7 +64,7 @@ def test_the_arrays_of_a_model_are_held_once(
     source, size = model(tmp_path)
     there, back = tmp_path / f"there{suffix}", tmp_path / "back.tnf"
     weights = "" if suffix == ".tnf" else "w.safetensors"
-    write_program(tnf.load(source), (), str(there))  # so that modules are imported
+    write_program(tnf.load(source), (), str(there))  # imports all modules
     assert peak_of_conversion(source, there) < 1.2 * size + PIECES
     assert peak_of_conversion(source, there, weights) < 1.2 * size + PIECES
     assert peak_of_conversion(there, back) < 1.2 * size + PIECES
@@ -69,4 +72,4 @@ def test_the_arrays_of_a_model_are_held_once(
 
 
 PIECES = 6 << 20
-"""Allowance in bytes for what does not grow with the model: buffers for writing, texts, and traces."""
+"""Bytes allowed for what does not grow with the model: buffers for writing, texts, and traces."""

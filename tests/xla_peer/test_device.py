@@ -1,4 +1,4 @@
-"""Properties of every platform, GPUs included: `pytest --tenferro-platform cuda` runs these tests there."""
+"""Properties of every platform, GPUs included: `pytest --tenferro-platform cuda` tests them on a GPU."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_random_numbers_are_the_same_everywhere(xla: XlaExecutor) -> None:
 
 
 def test_products_are_as_exact_as_their_precision_says(xla: XlaExecutor) -> None:
-    """float32 products have full precision: a GPU uses shorter floats only on request."""
+    """float32 products have full precision; a GPU uses shorter floats only if the user asks for them."""
     a, b = (RNG.normal(size=(128, 128)).astype("f4") for _ in range(2))
     program = tnf.compile(lambda a, b: a @ b, a, b)
     exact = a.astype("f8") @ b.astype("f8")

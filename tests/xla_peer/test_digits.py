@@ -1,4 +1,4 @@
-"""Lost digits by source line: the first link names the line of a planted cancellation, in 20 to 2,000 ops."""
+"""Reports of lost digits: the first link names the line of a planted cancellation, among 20 to 2,000 ops."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ RNG = np.random.default_rng(5)
 
 
 def planted(folder: Path, ops: int, seed: int, in_loop: bool) -> tuple[Any, int]:
-    """Return a function of about `ops` harmless ops, one per line, with a cancellation on one of them."""
+    """Write a function of about `ops` harmless ops, one per line, of which one line cancels.
+
+    Return it and that line.
+    """
     rng = np.random.default_rng([seed, ops])
     harmless = [
         "y = tnf.tanh(y) * 0.9 + 0.3", "y = y / (1.0 + y * y)", "y = tnf.exp(-y) + 0.5",
@@ -47,7 +50,7 @@ def planted(folder: Path, ops: int, seed: int, in_loop: bool) -> tuple[Any, int]
 
 
 def function_of(path: Path, lines: list[str]) -> Any:
-    """Return `f` of a module with these lines."""
+    """Write a module with these lines, and return its function `f`."""
     path.write_text("\n".join(lines) + "\n")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
@@ -86,7 +89,7 @@ def test_what_is_lost_and_left() -> None:
     assert report.culprit.lost == pytest.approx(math.log10(1e8 / 0.2), abs=1)
     assert report.left[0] == pytest.approx(16 - math.log10(1e8 / 0.2), abs=1.5)
     assert "return y - 1e8" in str(report)
-    assert report.to_html().count("<h3>") == 1  # because both lines are in one file
+    assert report.to_html().count("<h3>") == 1  # both lines are in one file
 
 
 def test_a_small_element_beside_a_large_one_loses_digits_of_its_own() -> None:

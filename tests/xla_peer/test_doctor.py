@@ -1,4 +1,4 @@
-"""The doctor distinguishes working, missing, and process-ending installations."""
+"""The doctor tells working installations from missing ones and from those that crash."""
 
 from __future__ import annotations
 

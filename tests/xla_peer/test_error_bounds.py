@@ -1,6 +1,7 @@
-"""Proven error bounds: right results are never outside, and the bounds are tight enough to be useful.
+"""Proven error bounds: right results are never outside of them, and they are tight enough to be useful.
 
-Right results come from definitions, sums of fractions, mpmath, the same operations in another order, or XLA.
+Right results come from definitions, from sums of fractions, from mpmath, from operations in another order, or from
+XLA.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ START = RNG.bit_generator.state
 
 @pytest.fixture(autouse=True)
 def _same_numbers() -> None:
-    """Draw the same numbers in each test, whichever tests ran before."""
+    """Reset the random generator, so that each test draws the same numbers whichever tests ran before."""
     RNG.bit_generator.state = START
 
 
@@ -62,7 +63,7 @@ def wide(x: Any) -> Any:
 
 @np.errstate(all="ignore")
 def outside(bound: ErrorBound, others: Any, half_ulps: bool = False) -> list[int]:
-    """Count the elements of each output that differ by more than the radius and the oracle's own rounding."""
+    """Count the elements of each output that are outside of the bound; a definition's own rounding is allowed."""
     counts: list[int] = []
     balls = zip(flatten(bound.values)[0], flatten(bound.radii)[0], strict=True)
     for (value, radius), other in zip(balls, others, strict=True):
@@ -77,7 +78,7 @@ def outside(bound: ErrorBound, others: Any, half_ulps: bool = False) -> list[int
 
 
 def holds(fn: Callable[..., Any], *arrays: Any) -> ErrorBound:
-    """Return the bound of a function after checking that XLA's results are inside."""
+    """Compute the bound of a function, require that XLA's results are inside, and return the bound."""
     program = tnf.compile(fn, *arrays)
     bound = error_bound(program, *arrays)
     results = flatten(xla_peer.XlaExecutor().run(program, *arrays))[0]
@@ -95,7 +96,7 @@ def test_the_tables_are_total() -> None:
 
 @pytest.mark.parametrize("card", SAMPLES, ids=lambda card: card.__name__)
 def test_no_definition_is_outside(card: Any) -> None:
-    """Expected values of all samples, exact and rounded once, are within the bounds."""
+    """The expected values of all samples, which are exact or rounded once, are within the bounds."""
     samples = SAMPLES[card]
     program = program_of(list(samples), False)
     bound = error_bound(program, *[x for sample in samples for x in sample.inputs])
@@ -104,7 +105,7 @@ def test_no_definition_is_outside(card: Any) -> None:
 
 
 def test_few_elements_of_samples_are_without_a_bound() -> None:
-    """Most elements have a finite bound, although samples have many infinities, zero divisors, and overflows."""
+    """Most elements have a finite bound, although samples contain many infinities, zero divisors and overflows."""
     radii: list[Any] = []
     for samples in SAMPLES.values():
         chosen = samples[:: max(1, len(samples) // 20)]
@@ -127,7 +128,7 @@ FUNCTIONS = {
 def test_a_function_of_a_rounded_argument_holds_the_function_of_the_exact_one(
     name: str, dtype: str
 ) -> None:
-    """In f(x y + z), the argument cancels to a thousandth: its rounding error grows by a factor of a thousand."""
+    """In f(x y + z) the argument cancels to a thousandth, which magnifies its rounding error a thousandfold."""
     where = 1.5 if name == "acosh" else 0.5
     x = RNG.uniform(999, 1001, 40).astype(dtype)
     z = np.array(
@@ -168,7 +169,7 @@ def test_every_order_of_a_sum_is_inside(dtype: str) -> None:
 
 
 def test_a_wrong_term_is_outside() -> None:
-    """Wrong results are outside the bound: an infinite bound would pass every other test."""
+    """Wrong results are outside of the bound: infinite bounds would pass all other tests."""
     x = RNG.standard_normal(300)
     bound = error_bound(lambda x: tnf.sum(x), x)
     assert outside(bound, [x.sum() + 1e-10]) == [1]
@@ -180,7 +181,7 @@ def test_a_wrong_term_is_outside() -> None:
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_few_terms_have_a_rounding_for_each_addition(count: int) -> None:
-    """Higham, (4.4): the radius is n - 1 roundings of positive sums, plus at most the native sum's own error."""
+    """The radius is that of n - 1 roundings of positive sums (Higham, 4.4), plus at most the native sum's error."""
     x = RNG.uniform(1, 2, count)
     rounding = np.finfo(x.dtype).eps / 2 * float(x.sum())
     radius = float(error_bound(lambda x: tnf.sum(x), x).radii)
@@ -188,7 +189,7 @@ def test_few_terms_have_a_rounding_for_each_addition(count: int) -> None:
 
 
 def test_a_contraction_to_one_operation_is_inside() -> None:
-    """With a fused multiply-add, a b - round(a b) is the product's rounding error instead of 0."""
+    """Results with a fused multiply-add are inside: a b - round(a b) is then the rounding error instead of 0."""
     a, b = RNG.standard_normal(50), RNG.standard_normal(50)
     bound = error_bound(lambda a, b: a * b - a * b, a, b)
     fused = [float(Fraction(x) * Fraction(y) - Fraction(x * y)) for x, y in zip(a, b, strict=True)]
@@ -204,7 +205,7 @@ def test_what_is_exact_has_no_radius() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_whole_numbers_that_an_order_rounds_have_a_radius(dtype: str) -> None:
-    """In this order 2^p + 1 + 1 is 2^p, and 1 + 1 + 2^p is 2^p + 2, where p is the precision in bits."""
+    """A sum has a radius if it depends on the order: with p bits, 2^p + 1 + 1 is 2^p, but 1 + 1 + 2^p is 2^p + 2."""
     x = np.array([float(2 << np.finfo(dtype).nmant), 1.0, 1.0], dtype)
     forward, backward = (np.add.accumulate(order)[-1] for order in (x, x[::-1]))
     assert backward - forward == 2
@@ -216,7 +217,7 @@ def test_whole_numbers_that_an_order_rounds_have_a_radius(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", ["cosh", "sinh"])
 def test_the_argument_of_a_hyperbolic_function_is_rounded_on_the_way(name: str, dtype: str) -> None:
-    """XLA computes e^(x + log(1/2)), whose error is the rounding of the sum times the result."""
+    """XLA computes e^(x + log(1/2)); the rounding of the sum is magnified by its size, which the bound includes."""
     x = np.linspace(0.9, 0.99, 40, dtype=dtype) * np.log(np.finfo(dtype).max)
     by_sum = np.exp(
         (x + np.log(x.dtype.type(0.5))).astype(float) if dtype == "float32" else x + np.log(0.5)
@@ -231,7 +232,7 @@ def test_the_argument_of_a_hyperbolic_function_is_rounded_on_the_way(name: str, 
 
 
 def test_reciprocals_of_negative_zeros_have_no_sign() -> None:
-    """1 / -0 is negative although -0 is not less than 0: no sign is assumed, nor for an empty maximum."""
+    """1 / -0 is negative although -0 is not less than 0, so no sign is assumed; nor for an empty maximum."""
     zeros = np.array([-0.0, 0.0, 4.0])
     for fn in (lambda x: 1 / x, tnf.rsqrt):
         bound = error_bound(lambda x, fn=fn: tnf.exp(-fn(tnf.abs(x) * x)), zeros)
@@ -263,7 +264,10 @@ def test_a_subnormal_number_that_is_chosen_may_be_flushed() -> None:
 
 
 def test_a_complex_logarithm_of_nearly_nothing_has_no_bound() -> None:
-    """The bound is infinite, because XLA returns -inf: its square of the imaginary part underflows."""
+    """XLA returns -inf, because its square of the imaginary part underflows.
+
+    The bound must be infinite to include it.
+    """
     x = np.array([complex(-1.0, 1.1754944e-38)], np.complex64)
     assert np.isinf(np.asarray(holds(lambda x: tnf.log1p(x), x).radii)).all()
 
@@ -278,7 +282,7 @@ def test_a_subnormal_part_and_a_subnormal_divisor_may_be_flushed() -> None:
 
 
 def test_values_on_the_way_to_nearly_zero_may_be_flushed() -> None:
-    """XLA's erf of the smallest normal number is 0, which the bound includes."""
+    """XLA flushes its erf of the smallest normal number to 0, and the bound includes 0."""
     bound = error_bound(lambda x: tnf.special.erf(x), np.array([1.1754944e-38, 0.5], np.float32))
     assert not outside(bound, [np.array([0.0, bound.values[1]], np.float32)])[0]
 
@@ -294,7 +298,7 @@ def test_a_complex_product_that_is_not_finite_has_no_bound() -> None:
 
 
 def near_tie() -> Any:
-    """0.1 + 0.2, which is one rounding above 0.3."""
+    """Return the arrays 0.1, 0.2 and 0.3, for which 0.1 + 0.2 is one rounding above 0.3."""
     return np.array([0.1]), np.array([0.2]), np.array([0.3])
 
 
@@ -361,7 +365,7 @@ def test_a_loop_whose_condition_stays_open_has_no_bound_and_ends() -> None:
 
 
 def test_a_maximum_is_one_of_its_elements() -> None:
-    """The derivative of a maximum divides by the number of equal elements, which is at least 1."""
+    """The gradient of a maximum has a finite bound: its divisor, the number of equal elements, is at least 1."""
     x, w = RNG.standard_normal((4, 5)), RNG.standard_normal((5, 6))
     bound = error_bound(tnf.grad(lambda w: tnf.sum(tnf.max(x @ w, axis=1))), w)
     assert bound.is_finite
@@ -372,7 +376,7 @@ def test_a_maximum_is_one_of_its_elements() -> None:
 
 
 def test_the_root_of_a_square_is_a_number() -> None:
-    x = np.array([0.3, 1.0])  # 7 x is rounded to 2.1
+    x = np.array([0.3, 1.0])  # 7 x[0] is 2.1 up to rounding
     bound = error_bound(lambda x: tnf.sqrt((x * 7 - 2.1) ** 2 + (x * 7 - 2.1) * (x * 7 - 2.1)), x)
     assert bound.is_finite
     assert float(bound.radii[0]) < 1e-7
@@ -436,7 +440,7 @@ def test_native_errors_of_sums_and_products_hold_those_of_fractions_and_little_m
 
 
 def test_an_error_that_cancels_is_not_counted_twice() -> None:
-    """h - h is exactly 0 with radius 0; the difference of two values has the errors of both."""
+    """The bound of h - h is exactly 0. The difference of two separate values includes the errors of both values."""
     x = RNG.uniform(5, 6, 40)
 
     def difference(x: Any, y: Any) -> Any:
@@ -449,7 +453,7 @@ def test_an_error_that_cancels_is_not_counted_twice() -> None:
 
 
 def test_a_value_that_is_computed_again_may_be_contracted_for_one_use_alone() -> None:
-    """A compiler may contract only one of two equal subexpressions: 2 (a b + c) - 2 (a b + c) need not be 0."""
+    """A compiler may contract only one of two equal subexpressions. So 2 (a b + c) - 2 (a b + c) need not be 0."""
     a, b, c = (RNG.standard_normal(50) for _ in range(3))
     bound = error_bound(lambda a, b, c: (a * b + c) * 2.0 - (a * b + c) * 2.0, a, b, c)
     terms = list(zip(a, b, c, strict=True))
@@ -475,7 +479,10 @@ def test_a_carry_is_narrowed_once_it_has_grown_by_thousands_of_roundings() -> No
 
 
 def test_a_rotation_in_a_loop_grows_by_a_rounding_each_turn() -> None:
-    """Intervals around both coordinates would grow by |cos| + |sin| per iteration, to 10^8 times this bound."""
+    """The bound grows by one rounding per iteration.
+
+    Separate intervals of both coordinates would grow to 10^8 times it.
+    """
     cos, sin, turns = 0.8, 0.6, 60
 
     def turned(point: Any) -> Any:
@@ -491,7 +498,7 @@ def test_a_rotation_in_a_loop_grows_by_a_rounding_each_turn() -> None:
 
 
 def test_what_a_branch_leaves_open_moves_as_a_whole() -> None:
-    """If the predicate of a select is undecided, the error is the difference of both values."""
+    """If rounding decides the predicate of `where`, the error includes the difference of both branches."""
     a, b, c = near_tie()
     fn = lambda a, b, c: tnf.where(a + b > c, 10.0 * a, -a) * 3.0 + tnf.maximum(a + b, c)
     bound = error_bound(fn, a, b, c)
@@ -527,7 +534,7 @@ def test_a_scan_and_its_gradient_hold_what_xla_gives() -> None:
 
 @pytest.fixture(scope="module")
 def loops() -> list[Subject]:
-    """Yield small loops of the benchmark suite, and their gradients."""
+    """Return small loops of the benchmark suite, and gradients of such loops."""
     small = [
         subject
         for subject in subjects()
@@ -541,7 +548,7 @@ def loops() -> list[Subject]:
     "part", [*range(2), *[pytest.param(part, marks=pytest.mark.sweep) for part in range(2, 8)]]
 )
 def test_rewrites_of_loops_are_inside(part: int, loops: list[Subject]) -> None:
-    """Apply one rewrite of each kind to every eighth loop: commuted, reassociated, reversed."""
+    """Results stay inside the bound if operands are commuted, sums reassociated, or the order of a loop reversed."""
     for subject in loops[part::8]:
         bound = error_bound(import_stablehlo(subject.text, trusted=True), *subject.leaves)
         edits = {edit.kind: edit for edit in rewrites(subject.text)}
@@ -552,7 +559,7 @@ def test_rewrites_of_loops_are_inside(part: int, loops: list[Subject]) -> None:
 
 
 def test_a_fault_in_a_loop_is_outside(loops: list[Subject]) -> None:
-    """A difference replaces a sum in the body."""
+    """If a difference replaces a sum in the loop's body, the result is outside of the bound."""
     (subject,) = [subject for subject in loops if subject.name == "jacobi-1d"]
     bound = error_bound(import_stablehlo(subject.text, trusted=True), *subject.leaves)
     line = next(
@@ -574,7 +581,7 @@ def truth(matrix: Any) -> Any:
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_solutions_and_factors_hold_the_exact_ones(dtype: str) -> None:
-    """The matrices are rounded products, and mpmath computes with the rounded elements."""
+    """Exact results are inside the bound. They are computed by mpmath, with 40 digits, from the rounded elements."""
     a, b = positive(5).astype(dtype), RNG.standard_normal((5, 2)).astype(dtype)
     scale = RNG.uniform(0.9, 1.1, (5, 5))
     scale = ((scale + scale.T) / 2).astype(dtype)
@@ -651,7 +658,7 @@ def test_an_op_of_another_package_has_no_bound_and_is_named() -> None:
 
 
 class Changed:
-    """An executor that changes XLA's results."""
+    """Executor that runs XLA and then applies `change` to the results."""
 
     platform = "cpu"
 
@@ -734,7 +741,7 @@ def test_alternatives_hold_both_programs() -> None:
 
 
 def test_the_summary_of_values_that_cancel() -> None:
-    """If values cancel to 0, the radius in ulps is finite, although it may exceed the largest float."""
+    """If values cancel to 0, their radius in ulps is reported as finite, although it may exceed the largest float."""
     x = np.linspace(0.1, 2.0, 40).reshape(20, 2)
     for pair in x:
         bound = error_bound(lambda x: (x * 1.1 + x) - (x * 1.1 + x) * 1.0, pair)

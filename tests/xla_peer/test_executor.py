@@ -25,7 +25,7 @@ def test_what_goes_in_comes_out(dtype: Any, order: str, shape: Any, xla: XlaExec
     size = int(np.prod(shape))
     x = np.asarray(np.arange(size).reshape(shape).astype(dtype.dtype), order=order)
     program = tnf.compile(lambda x: (x, tnf.flip(x)), x)
-    for _ in range(3):  # because the second call takes a faster path
+    for _ in range(3):  # later calls take a faster path
         same, flipped = xla.run(program, x)
         assert same.dtype == flipped.dtype == x.dtype
         assert same.tobytes() == x.tobytes()
@@ -67,7 +67,7 @@ def test_compiled_once_per_program_and_shapes() -> None:
     ("arrays", "error", "words"),
     [
         ((np.ones(3, "f4"),), errors.DTypeError, "astype"),
-        ((np.ones(6, "f4"),), errors.DTypeError, "float32"),  # although the size in bytes fits
+        ((np.ones(6, "f4"),), errors.DTypeError, "float32"),  # equal size in bytes
         ((np.ones((3, 1)),), errors.ShapeError, "expected f64"),
         ((np.ones(4),), errors.ShapeError, "axis 0 must have extent 3, got 4"),
         ((), errors.ArityError, "takes 1 arrays"),
@@ -152,7 +152,10 @@ def test_gpu_is_the_one_that_jax_finds() -> None:
 
 
 def test_the_gradient_of_a_written_out_loop_of_7000_ops(xla: XlaExecutor) -> None:
-    """`roll=True` makes this possible; without it XLA takes minutes. Compare with reverse mode in NumPy."""
+    """With `roll=True` XLA compiles the unrolled loop quickly, not in minutes.
+
+    NumPy's reverse mode is the reference.
+    """
 
     def iterated(x: Any, w: Any) -> Any:
         for _ in range(1000):

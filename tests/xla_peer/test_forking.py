@@ -1,4 +1,4 @@
-"""`os.fork` with PJRT running: an error in the child instead of a hang."""
+"""After `os.fork` while PJRT is running, the child raises an error instead of hanging."""
 
 from __future__ import annotations
 

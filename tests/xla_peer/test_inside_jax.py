@@ -1,4 +1,4 @@
-"""Programs inside jax: jit, jvp, grad, vmap and their compositions agree with jax's own."""
+"""Programs called inside JAX: results of jit, jvp, grad, vmap and their compositions equal those of JAX functions."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_vmap() -> None:
 
 
 class Unbatched(tnf.ExtensionAdRule):
-    """A family whose batch rule raises."""
+    """Derivative rules of QR, with a batch rule that raises."""
 
     family_id = families.Qr.family_id
 
@@ -140,7 +140,7 @@ def test_linear_algebra() -> None:
         return lambda a, b: b @ lib.linalg.solve(a, b) + lib.sum(lib.linalg.cholesky(a))
 
     ours = xla_peer.to_jax(tnf.compile(quadratic(tnf), a, b))
-    symmetric = lambda g: g + np.swapaxes(g, -1, -2)  # because it is a formula
+    symmetric = lambda g: g + np.swapaxes(g, -1, -2)  # only the symmetric part is determined
     found, expected = (jax.jit(jax.grad(fn, (0, 1)))(a, b) for fn in (ours, quadratic(jnp)))
     close(symmetric(found[0]), symmetric(expected[0]), 1e-10)
     close(found[1], expected[1], 1e-10)

@@ -1,4 +1,4 @@
-"""XLA in a child process: a crash, a hang or exhausted memory is a verdict, and this process continues."""
+"""XLA runs in a child process: after a crash, a hang or exhausted memory, the parent reports it and continues."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ server.Server._compile, server.Server._run = compile_, run_
 """
     + SERVE
 )
-"""Code of a child that aborts on tanh, crashes on sine, hangs on cosine, and needs 2 GiB for a cube root."""
+"""Code of a child process: it aborts on tanh, crashes on sine, hangs on cosine, and needs 2 GiB for a cube root."""
 SERVE_SLOWLY = """
 import sys, time
 sys.path[:] = {path!r}
@@ -70,7 +70,7 @@ def say_(answers, message):
     time.sleep(0.5 * ("ended" in message))
 server._say = say_
 """
-"""Code of a child that reports a worker's end late, and resumes late."""
+"""Code of a child process that reports the end of its worker late, and continues late."""
 OVERFLOWING = """func.func @main(%x: tensor<3xf32>) -> tensor<5xf32> {
   %c = stablehlo.constant dense<0.0> : tensor<f32>
   %0 = stablehlo.pad %x, %c, low = [-9223372036854775807], high = [-9223372036854775807], interior = [0]
@@ -128,7 +128,7 @@ def test_trees_constants_and_empty_arrays() -> None:
     np.testing.assert_array_equal(result["sum"], x + large)
     assert result["empty"].shape == (0, 3)
     assert result["one"][0] == 100_000
-    result["sum"][0] = 5.0  # because results are new arrays
+    result["sum"][0] = 5.0  # raises if the array is read-only
 
 
 def test_a_program_is_compiled_once_and_memory_shrinks(process: PeerProcess) -> None:
@@ -172,7 +172,8 @@ def test_an_executor_is_mirrored() -> None:
 
 
 def test_the_environment_decides_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert isinstance(isolated_peer(None, None), xla_peer.XlaExecutor)  # as in tests/conftest.py
+    # tests/conftest.py disables isolation.
+    assert isinstance(isolated_peer(None, None), xla_peer.XlaExecutor)
     monkeypatch.delenv("TENFERRO_ISOLATED")
     assert isinstance(isolated_peer(None, None), IsolatedExecutor)
     before = SHARED_PROCESS.starts
@@ -207,13 +208,13 @@ def test_a_crash_while_running_is_a_verdict_with_the_op_and_the_module(
     assert (ended.how, ended.stage) == ("SIGSEGV", "running")
     assert ended.op.startswith("Sin")
     assert "test_isolated.py" in ended.line
-    assert ended.module.count("stablehlo.") == 1  # shrunk to the sine
+    assert ended.module.count("stablehlo.") == 1  # the module is shrunk to the sine
     assert "ENDED: SIGSEGV" in str(report)
     assert "no result" in str(report)
     assert json.loads(report.to_json())["ended"]["how"] == "SIGSEGV"
     assert "stablehlo.sine" in (ended.save(tmp_path) / "module.mlir").read_text()
     assert report.reproduction is ended
-    # The next program uses a new child.
+    # The next program runs in a new child process.
     assert xla_peer.check_parity(lambda x: x * 2, X, executor=faulty).ok
 
 
@@ -305,14 +306,14 @@ def test_a_child_that_is_killed_in_the_middle(process: PeerProcess) -> None:
     starts = process.starts
     np.testing.assert_array_equal(executor.run(tnf.compile(lambda x: x + x, X), X), X + X)
     assert process.starts == starts + 1
-    # A child that is killed between two requests is not a finding.
+    # A child killed between two requests is restarted, and no crash is reported.
     worker = process.worker
     os.kill(worker, signal.SIGKILL)
     while _is_alive(worker):
         time.sleep(0.01)
     np.testing.assert_array_equal(executor.run(tnf.compile(lambda x: x - 1, X), X), X - 1)
     assert process.starts == starts + 2
-    # Killing the process that forks the children is not a finding either.
+    # If the process that forks the children is killed, it is restarted, and no crash is reported.
     assert process._process is not None
     os.kill(process._process.pid, signal.SIGKILL)
     process._process.wait()
@@ -320,7 +321,7 @@ def test_a_child_that_is_killed_in_the_middle(process: PeerProcess) -> None:
 
 
 def test_a_request_that_is_repeated_before_the_next_worker_is_not_lost() -> None:
-    # The worker's end is reported only after the next request is in its pipe, and the next message is late, too.
+    # The child reports its worker's end only after the next request is in the pipe, and continues late.
     process = PeerProcess(SERVE_SLOWLY + SERVE)
     executor = IsolatedExecutor(process=process, timeout=30)
     try:
@@ -387,7 +388,7 @@ executor.run(program, np.ones(2))
 assert SHARED_PROCESS.worker == first
 print("input", sys.stdin.read(), flush=True)
 """
-"""Code of a process that forks itself and has a child killed."""
+"""Code of a process that starts a child, forks, and kills a child."""
 
 
 def test_no_child_is_left_and_the_streams_are_untouched() -> None:
@@ -413,7 +414,7 @@ def test_no_child_is_left_and_the_streams_are_untouched() -> None:
 
 
 def _is_alive(pid: int) -> bool:
-    """Return whether a process runs; a zombie does not."""
+    """Return whether the process is running; a zombie process is not."""
     try:
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     except FileNotFoundError:

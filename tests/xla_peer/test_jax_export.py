@@ -1,4 +1,4 @@
-"""Files of `export_for_jax` run with their gradients where jax is installed and tenferro is not."""
+"""Files written by `export_for_jax` run, with their gradients, where JAX is installed but tenferro is not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ assert "tenferro" not in sys.modules
 """
 
 
-def layer(p, x):  # because users write it this way
+def layer(p, x):  # without annotations, as users write it
     y = tnf.tanh(x @ tnf.linalg.inv(p["w"]))
     return {"y": y, "loss": tnf.sum(y * y)}
 

@@ -1,4 +1,4 @@
-"""JAX functions as arguments of tenferro: traced by JAX, or an error that names the function to call."""
+"""JAX functions as arguments of tenferro: JAX traces them, or an error names the function to call."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_other_errors_have_no_such_note() -> None:
 
 
 def test_lines_are_the_users() -> None:
-    """A report, a printed program and an error name the line of the JAX function, not of JAX's text."""
+    """Reports, printed programs and errors name the user's line in the JAX function, not a line of JAX itself."""
 
     def f(x: Any) -> Any:
         y = jax.nn.relu(x)

@@ -1,4 +1,4 @@
-"""Libraries of JAX users through `xla_peer.native`, against `jax.jit`; missing libraries are skipped."""
+"""Functions from libraries for JAX run natively and agree with `jax.jit`; libraries not installed are skipped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from xla_peer import native
 
 KEY = jax.random.key(0)
 Case = tuple[Callable[..., Any], tuple[Any, ...], float]
-"""A function, its arguments, and the largest allowed difference, relative to the largest element or 1."""
+"""A function, its arguments, and the tolerance, relative to the largest element, or to 1 if all elements are smaller.
+"""
 
 
 def equinox_cases() -> Iterator[tuple[str, Case]]:

@@ -1,4 +1,4 @@
-"""Custom derivatives of JAX functions in imported programs, against JAX's own derivatives."""
+"""Imported programs use the custom derivatives of JAX functions, so derivatives equal JAX's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def wide() -> Iterator[None]:
 
 @jax.custom_vjp
 def clipped(x: Any) -> Any:
-    """Return x, with a cotangent that is clipped and then scaled."""
+    """Return x; the custom derivative clips the cotangent to [-1, 1] and multiplies it by x."""
     return x * 1.0
 
 
@@ -34,7 +34,7 @@ clipped.defvjp(lambda x: (clipped(x), x), lambda x, bar: (jnp.clip(bar, -1, 1) *
 
 @jax.custom_jvp
 def odd(x: Any, y: Any) -> Any:
-    """Return x y, with a custom tangent that differs from the product rule."""
+    """Return x y; the custom tangent differs from the product rule, so tests notice if it is ignored."""
     return x * y
 
 
@@ -109,7 +109,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Any]] = {
     "logaddexp": (lambda x: jnp.logaddexp(x, x), -np.inf),
     "sample of gamma": (lambda a: jax.random.gamma(jax.random.key(0), a), 1.5),
 }
-"""Functions with rules that forward mode supports, too."""
+"""Functions with custom derivatives, and arguments; forward mode supports all of them."""
 
 PULLBACKS: dict[str, tuple[Callable[..., Any], Any]] = {
     "custom_vjp": (lambda x: jnp.sum(5 * clipped(x) ** 2), np.array([0.05, 2.0])),
@@ -167,7 +167,7 @@ def test_second_derivatives_in_a_scan_are_those_of_its_steps() -> None:
 
     f, x = FUNCTIONS["custom_jvp in a scan"]
     program = from_jax(f, x)
-    # Compare with the unrolled loop, because the gradient of JAX's scan ignores the rule in its forward pass.
+    # JAX's gradient of a scan ignores the custom rule in its forward pass, so the unrolled loop is the reference.
     expected = jax.grad(lambda x: jnp.sum(jax.grad(unrolled)(x)))(x)
     alike(tnf.grad(lambda x: tnf.sum(tnf.grad(program.run)(x)))(x), expected)
 

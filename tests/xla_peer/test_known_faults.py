@@ -1,4 +1,4 @@
-"""Versions of jaxlib that compute wrong results are excluded, and a report made with one names its fault."""
+"""Versions of jaxlib that compute wrong results are excluded, and reports made with such a version name its fault."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ X = np.ones(2)
 
 @pytest.fixture
 def faulty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mark the installed version as faulty, without a warning so far."""
+    """List the installed version of jaxlib as faulty; no warning was printed so far."""
     monkeypatch.setattr(known_faults, "KNOWN_FAULTS", {VERSION: "some sums are wrong"})
     monkeypatch.setattr(notices, "_notified", set())
     monkeypatch.delenv(notices.NOTICES_VARIABLE, raising=False)
@@ -37,7 +37,7 @@ def faulty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def faultless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mark another version as faulty."""
+    """List only another version of jaxlib as faulty, not the installed one."""
     monkeypatch.setattr(known_faults, "KNOWN_FAULTS", {VERSION + "1": "some sums are wrong"})
 
 
@@ -102,7 +102,7 @@ def test_an_executor_says_nothing_of_other_versions(capsys: pytest.CaptureFixtur
 
 
 def reports() -> dict[str, xla_peer.ParityReport]:
-    """Return a report of each kind."""
+    """Return one report of each kind, by the name of the kind."""
     double = tnf.compile(lambda x: x + x, X)
     with IsolatedExecutor() as child:
         return {

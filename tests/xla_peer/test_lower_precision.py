@@ -1,4 +1,4 @@
-"""Products with fewer bits, if the module allows it: `lower precision`, with the algorithm and the bits."""
+"""Less precise products: the verdict is `lower precision`, with algorithm and bits, if the module permits them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def bfloat16(x: Any) -> Any:
 
 
 def tf32(x: Any) -> Any:
-    """Round x to 11 significant bits."""
+    """Round float32 numbers to 11 significant bits, as TF32 does."""
     bits = x.view(np.uint32)
     last = (bits >> np.uint32(13)) & np.uint32(1)
     return ((bits + np.uint32(0xFFF) + last) & np.uint32(0xFFFFE000)).view("f4")
 
 
 def cut(x: Any) -> Any:
-    """Truncate x to 11 significant bits."""
+    """Truncate float32 numbers to 11 significant bits."""
     return (x.view(np.uint32) & np.uint32(0xFFFFE000)).view("f4")
 
 
@@ -87,7 +87,7 @@ def test_what_it_does_not_grant_is_wrong(precision: str, way: str) -> None:
 
 def test_a_fault_is_no_precision() -> None:
     product = X @ W
-    product[3, 4] *= 1.001  # one element alone
+    product[3, 4] *= 1.001  # a fault in one element only
     assert verdict("", product) == (False, "wrong: b")
     assert verdict("", 1.1 * (X @ W)) == (False, "wrong: b")
     assert verdict("", X @ W) == (True, "equal")
@@ -96,7 +96,7 @@ def test_a_fault_is_no_precision() -> None:
 
 
 class Accelerator:
-    """An executor whose products have the precision of TF32."""
+    """Executor that multiplies matrices in the precision of TF32."""
 
     platform = "abacus"
 

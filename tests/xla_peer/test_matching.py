@@ -1,4 +1,4 @@
-"""Programs with a planted fault: the comparison names the first op that differs."""
+"""If a program has a planted fault, a comparison with the right program names the first op that differs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ X = np.array([[0.3, -1.2, 3e38, 0.7], [1.5, 2.5, -0.4, -2.0]])
 
 
 def chosen(x: Any, fault: bool) -> Any:
-    """Select the wrong operand, although the faulty program computes the right one, too."""
+    """The faulty program selects the wrong operand of a `where`, although it computes the right operand, too."""
     y = tnf.sin(x) * 2.0
     nothing = x * 0.0 + 3.25
     here = tnf.abs(x) < 1.0
@@ -25,57 +25,57 @@ def chosen(x: Any, fault: bool) -> Any:
 
 
 def counted(x: Any, fault: bool) -> Any:
-    """Use argmin for argmax: the right index is 0 everywhere, and so are other values of the program."""
+    """The faulty program uses argmin for argmax. All right indices are 0, as are other values of the program."""
     zeros = tnf.astype(x * 0.0, "int64")
     y = tnf.cos(x) + np.array([[3.0], [0.0]])
     return (tnf.argmin(y, axis=0) if fault else tnf.argmax(y, axis=0)) + zeros[0]
 
 
 def huge(x: Any, fault: bool) -> Any:
-    """Use one element that is much larger than all others."""
+    """The faulty program subtracts for adds; one element of its values is much larger than all others."""
     y = tnf.cbrt(x) * x
     return y - tnf.floor(x) if fault else y + tnf.floor(x)
 
 
 def dropped(x: Any, fault: bool) -> Any:
-    """Leave out a term with all ops that compute it."""
+    """The faulty program leaves out a term, with all ops that compute it."""
     term = tnf.tanh(tnf.sin(x) + 0.5) * 3.0
     return tnf.exp(tnf.cos(x) if fault else tnf.cos(x) + term)
 
 
 def in_a_chain(x: Any, fault: bool) -> Any:
-    """Leave out a term in a chain of sums."""
+    """The faulty program leaves out one term of a chain of sums."""
     y = tnf.sin(x) + tnf.cos(x)
     return (y if fault else y + tnf.floor(x)) + tnf.tanh(x)
 
 
 def swapped(x: Any, fault: bool) -> Any:
-    """Exchange operands."""
+    """The faulty program exchanges the operands of a division."""
     y, z = tnf.sin(x), tnf.cos(x) + 2.0
     return tnf.exp(z / y if fault else y / z)
 
 
 def compared(x: Any, fault: bool) -> Any:
-    """Use the opposite comparison; another comparison of the program has the value of the right one."""
+    """The faulty program uses the opposite comparison; another value of the program equals the right comparison."""
     y = tnf.sin(x)
     both = tnf.logical_and(x < 100.0, x > 0.0)
     return tnf.where(both, y, 0.0) + tnf.where(y <= 0.5 if fault else y > 0.5, 1.0, 2.0)
 
 
 def rounded(x: Any, fault: bool) -> Any:
-    """Add a rounding of a value; other ops read the value before the rounding."""
-    y = tnf.sin(x) @ tnf.cos(x).T  # rounded with the fault else exact
+    """The faulty program rounds a value before one of its uses; another use reads the unrounded value."""
+    y = tnf.sin(x) @ tnf.cos(x).T  # the fault rounds this value
     z = tnf.lax.reduce_precision(y, exponent_bits=5, mantissa_bits=5) if fault else y
     return tnf.exp(z) + y
 
 
 def constant(x: Any, fault: bool) -> Any:
-    """Change a factor slightly."""
+    """The faulty program uses a slightly different factor."""
     return tnf.exp(tnf.sin(x) * (0.7507 if fault else 0.75)) + 1.0
 
 
 def reordered(x: Any, fault: bool) -> Any:
-    """Apply the wrong function to a sum that is reordered, too, which is no fault."""
+    """The faulty program takes the wrong root of a sum. It also reorders the sum's terms, which is no fault."""
     terms = [tnf.sin(x), tnf.cos(x), tnf.tanh(x)]
     y = sum(terms[::-1] if fault else terms, 2.0)  # reordering is no fault
     return tnf.cbrt(tnf.abs(y)) if fault else tnf.sqrt(tnf.abs(y))

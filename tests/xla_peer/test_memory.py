@@ -1,4 +1,4 @@
-"""Memory stays flat over many calls, and over many compiles with a bounded cache."""
+"""Memory stays constant over many calls. It also does over many compilations with a bounded cache."""
 
 from __future__ import annotations
 

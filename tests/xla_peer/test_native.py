@@ -1,4 +1,4 @@
-"""`xla_peer.native`: JAX functions on the native executor, against `jax.jit` and JAX's own transformations."""
+"""`xla_peer.native` runs JAX functions on the native executor; results and derivatives agree with JAX's."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from xla_peer import native
 
 @pytest.fixture(autouse=True)
 def narrow_numbers() -> Iterator[None]:
-    """Set JAX's default dtypes, whatever other tests of the process have set."""
+    """Disable JAX's 64-bit dtypes, whatever other tests of this process have set."""
     before = jax.config.read("jax_enable_x64")
-    jax.config.update("jax_enable_x64", False)  # in all threads
+    jax.config.update("jax_enable_x64", False)  # sets it for all threads
     yield
     jax.config.update("jax_enable_x64", before)
 
@@ -57,7 +57,7 @@ class Layer:
 
 @jax.tree_util.register_pytree_node_class
 class Stack:
-    """A tree with static data, as in modules of equinox and flax."""
+    """JAX pytree with arrays as leaves and static data, as modules of equinox and flax are."""
 
     def __init__(self, layers: Any, name: str) -> None:
         self.layers = layers
@@ -76,7 +76,7 @@ def array(*shape: int, dtype: str = "float32", seed: int = 0) -> np.ndarray:
 
 
 def alike(actual: Any, expected: Any, rtol: float = 2e-5) -> None:
-    """Compare trees, dtypes and shapes, and values within rounding."""
+    """Require equal trees, dtypes and shapes, and values that are equal within `rtol`."""
     actual_leaves, actual_tree = jax.tree.flatten(actual)
     leaves, tree = jax.tree.flatten(expected)
     assert actual_tree == tree
@@ -166,7 +166,7 @@ def test_64_bits_are_as_jax_has_set_them(is_wide: bool) -> None:
     with jax.enable_x64(is_wide):
         for _ in range(2):
             alike(function(*arguments), jax.jit(f)(*arguments))
-    with jax.enable_x64(not is_wide):  # another program
+    with jax.enable_x64(not is_wide):  # traced again, with other dtypes
         assert function(*arguments)[0].dtype == ("float32" if is_wide else "float64")
 
 
@@ -316,7 +316,7 @@ def test_gradients_under_jit_run_natively() -> None:
     function = native(lambda x: jnp.sum(x**3))
     gradient = jax.jit(jax.grad(function))
     alike(gradient(np.ones(2, "float32")), np.full(2, 3, "float32"))
-    assert function.report().derived.entries == 2  # the tangent, and its transpose
+    assert function.report().derived.entries == 2  # tangent program and its transpose
     text = gradient.lower(np.ones(2, "float32")).as_text()
     assert "callback" in text
     assert "multiply" not in text
@@ -473,7 +473,7 @@ def test_machine_code_is_kept_in_a_folder(tmp_path: Any) -> None:
 
 
 def doubled(x: Any, calls: list[float]) -> Any:
-    """Return 2 x by a callback that records x."""
+    """Return 2 x, computed by a callback that appends x to `calls`."""
 
     def call(x: Any) -> Any:
         calls.append(float(x))
@@ -526,7 +526,7 @@ def test_effects_come_in_order(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_callback_that_raises() -> None:
-    """An exception in a callback, such as a runtime check of equinox, is raised only if its branch runs."""
+    """A callback's exception, as of a runtime check of equinox, is raised only if the branch with the callback runs."""
 
     def refuse(x: Any) -> Any:
         raise ValueError(f"{x} is negative")

@@ -1,4 +1,4 @@
-"""Programs as ONNX models: each op, run by the onnx package's reference implementation, against its definition."""
+"""Programs exported as ONNX models: the onnx package's reference evaluator runs each op as defined."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from xla_peer.sampling import random_arrays
 
 F64 = "float64"
 MISSING = {"Complex", "ReducePrecision"}
-"""Ops without a counterpart in ONNX."""
+"""Names of the ops that have no counterpart in ONNX."""
 WIDER = {"Erf": 64, "Cbrt": 8}
-"""Larger tolerances in ulps, because engines are less accurate: the reference computes Erf in float32."""
+"""Larger tolerances in ulps by op name; ONNX engines are less accurate: the reference computes Erf in float32."""
 HAS_RUNTIME = importlib.util.find_spec("onnxruntime") is not None
 needs_onnx = pytest.mark.skipif(
     importlib.util.find_spec("onnx") is None, reason="the package onnx is not installed"
@@ -120,7 +120,7 @@ def test_solves_with_given_factors(transpose: str) -> None:
 
 @needs_onnx
 def test_loops_stack_matrices() -> None:
-    """onnx.reference concatenates the matrices that a loop stacks, so the exporter flattens them to vectors."""
+    """If a loop stacks matrices, onnx.reference concatenates them. So the exporter flattens each matrix to a vector."""
 
     def function(x: Any) -> Any:
         return tnf.scan(lambda c, _: (c * 2.0, tnf.stack([c, -c])), x, None, length=3)[1][2]
@@ -229,7 +229,7 @@ def test_at_least_ninety_ops_have_nodes() -> None:
 @needs_onnx
 @pytest.mark.sweep
 def test_a_module_of_jax_travels_with_its_gradient(tmp_path: Path) -> None:
-    """jax.export writes a solve as getrf, a loop over pivots, and triangular solves."""
+    """A solve that `jax.export` writes as getrf, a pivot loop and triangular solves is exported with its gradient."""
     jax = pytest.importorskip("jax")
     rng = np.random.default_rng(4)
     a, b = rng.normal(size=(3, 3)).astype("f4"), rng.normal(size=(3, 2)).astype("f4")
@@ -403,7 +403,7 @@ def test_operators_that_are_not_read_are_told_at_once(tmp_path: Path) -> None:
 
 
 OURS = {*range(1, 27)} - {8}
-"""Numbers of the element types, without strings and floats of six bits."""
+"""Numbers of the ONNX element types, without strings (8) and floats of six bits."""
 
 
 def is_ours(model: Any) -> bool:
@@ -456,7 +456,7 @@ def node_case_agrees(case: Any) -> None:
 
 
 def node_cases_that_agree(every: int) -> tuple[int, int]:
-    """Return the number of the onnx package's cases that agree, and of all cases."""
+    """Return how many of every `every`-th test case of the onnx package agree, and how many such cases there are."""
     from onnx.backend.test.loader import load_model_tests
 
     cases = [
@@ -475,7 +475,7 @@ def node_cases_that_agree(every: int) -> tuple[int, int]:
 
 
 def of_node(op: str, y: Any, *operands: Any, opset: int = 25, **attributes: Any) -> Any:
-    """Return the result of one ONNX operator, and require the dtype and the shape of `y`."""
+    """Return the result of one ONNX operator, and require it to have the dtype and shape of `y`."""
     import onnx
 
     arrays = [np.asarray(x) for x in operands]
@@ -508,7 +508,7 @@ OPERATORS: dict[str, tuple[str, Any, tuple[Any, ...], dict[str, Any]]] = {
     "blocks before channels": (
         "SpaceToDepth", np.array([0.0, 4, 1, 5, 2, 6, 3, 7]).reshape(1, 8, 1, 1), (np.arange(8.0).reshape(1, 2, 2, 2),),
         {"blocksize": 2}),
-    # full: x * [1, 2, 3] with stride 2 is [1, 2, 5, 4, 6]
+    # The full result, x * [1, 2, 3] with stride 2, is [1, 2, 5, 4, 6]; `output_shape` appends two zeros.
     "zeros beyond a transposed convolution": (
         "ConvTranspose", np.array([[[1.0, 2, 5, 4, 6, 0, 0]]]), (np.array([[[1.0, 2]]]), np.array([[[1.0, 2, 3]]])),
         {"strides": [2], "output_shape": [7]}),
@@ -518,19 +518,19 @@ OPERATORS: dict[str, tuple[str, Any, tuple[Any, ...], dict[str, Any]]] = {
     "odd element at the end": (
         "ConvTranspose", np.array([[[1.0, 2, 5, 4]]]), (np.array([[[1.0, 2]]]), np.array([[[1.0, 2, 3]]])),
         {"strides": [2], "output_shape": [4], "auto_pad": "SAME_UPPER"}),
-    # round(2.5) = 2
+    # The third element is round(2.5) = 2, because halves are rounded to even.
     "narrow integers": (
         "QuantizeLinear", np.array([0, 255, 3], "u1"), (np.array([-9, 999, 2.5], "f4"), np.array(1, "f4"), np.array(1, "u1")), {}),
     "numbers of narrow integers": (
         "DequantizeLinear", np.array([[0.5, 8], [-1, 0]], "f4"),
         (np.array([[3, 2], [0, 0]], "i1"), np.array([0.5, 4], "f4"), np.array([2, 0], "i1")), {}),
-    # [-1, 2] @ [[1], [3]]
+    # The zero point 2 is subtracted from [1, 4], so the product is [-1, 2] @ [[1], [3]] = 5.
     "products of narrow integers": (
         "MatMulInteger", np.array([[5]], "i4"), (np.array([[1, 4]], "u1"), np.array([[1], [3]], "i1"), np.array(2, "u1")), {}),
     "the beginning in reverse": (
         "ReverseSequence", np.array([[2.0, 1, 3], [6, 5, 4]]),
         (np.array([[1.0, 2, 3], [4, 5, 6]]), np.array([2, 3])), {"time_axis": 1, "batch_axis": 0}),
-    # One window over [0, 1, 2, 0] at 0; the next would start at 3, which is padding.
+    # One window covers the padded [0, 1, 2]. The next window would start at index 3, which is padding.
     "last window in the padding": (
         "AveragePool", np.array([[[1.0]]]), (np.array([[[1.0, 2]]]),),
         {"kernel_shape": [3], "strides": [3], "pads": [1, 1], "ceil_mode": 1, "count_include_pad": 1}),
@@ -586,7 +586,7 @@ def test_an_operator_of_a_model(name: str) -> None:
         ({}, [1.0, 1, 2, 2]),
         ({"mode": "linear"}, [1.0, 1.25, 1.75, 2]),
         ({"mode": "linear", "coordinate_transformation_mode": "asymmetric"}, [1.0, 1.5, 2, 2]),
-        # Keys' kernel of -1/2 interpolates a line exactly.
+        # Keys' kernel with coefficient -1/2 interpolates linear functions exactly.
         ({"mode": "cubic", "cubic_coeff_a": -0.5, "exclude_outside": 1}, None),
     ],
 )
@@ -639,7 +639,7 @@ REFERRED: dict[str, tuple[str, int, tuple[Any, ...], dict[str, Any]]] = {
 @pytest.mark.parametrize("name", REFERRED)
 @pytest.mark.parametrize("is_traced", [True, False])
 def test_an_operator_by_the_reference(name: str, is_traced: bool) -> None:
-    """Compare with onnx.reference, for traced operands and for constants."""
+    """Results of an operator equal those of onnx.reference, both for traced operands and for constants."""
     import onnx
     from onnx.reference import ReferenceEvaluator
 

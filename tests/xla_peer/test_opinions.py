@@ -1,4 +1,4 @@
-"""Adapters: each call in a new process, with this interpreter or another."""
+"""Adapters for other compilers: each call runs in a new process, with this Python interpreter or another one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def executor(function: Any, **options: Any) -> AdapterExecutor:
 
 @pytest.mark.parametrize("name", ["IREE", "onnxruntime", "torch", "tvm"])
 def test_compilers_that_are_there_by_name(name: str) -> None:
-    """A compiler that is not installed is an error with the name of its package."""
+    """If a compiler is requested but not installed, the error names the package to install."""
     (adapter,) = registered([name])
     assert adapter not in registered()
     package = name.lower()

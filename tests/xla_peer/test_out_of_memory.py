@@ -1,4 +1,4 @@
-"""A program that exceeds memory is an error, and the process continues."""
+"""A program that needs more memory than allowed raises an error, and the process continues."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Bounds of the parity check: every difference that rounding can cause, and no other.
+"""Bounds of the parity check include every difference that rounding can cause, and exclude larger differences.
 
-The other path is XLA if XLA shows the case, and otherwise an executor with the test's results.
+Native results are compared with XLA's if XLA shows the difference. Otherwise, an executor returns chosen results.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FLOATS = ["float64", "float32", "float16", "bfloat16"]
 
 
 class Told:
-    """An executor that changes XLA's results."""
+    """Executor that runs XLA and then applies `change` to the results."""
 
     platform = "cpu"
 
@@ -67,14 +67,17 @@ def of(dtype: str, x: Any) -> Any:
 def test_terms_that_follow_a_pattern_may_be_summed_in_lanes(
     pattern: list[float], width: int
 ) -> None:
-    """Added in sequence, terms of alternating sign cancel and round little; in vector lanes, each lane grows."""
+    """Terms of alternating sign cancel if added in sequence.
+
+    In vector lanes, each lane grows, so rounding errors do, too.
+    """
     x = np.resize(np.float32(pattern), 1 << 14)
-    x[-1] = 2000.0  # makes the result large compared with its bound
+    x[-1] = 2000.0  # the result is large relative to its bound
     lanes = x.reshape(-1, width).cumsum(axis=0, dtype=np.float32)[-1].cumsum(dtype=np.float32)[-1]
     chain = x.cumsum(dtype=np.float32)[-1]
     assert agrees(tnf.sum, x, change=lambda y: 0 * y + lanes)
     assert agrees(lambda x, y: x @ y, x, np.ones_like(x), change=lambda y: 0 * y + lanes)
-    beyond = chain + np.abs(x).sum() * 2.0**-9  # half precision
+    beyond = chain + np.abs(x).sum() * 2.0**-9  # as wrong as half precision
     assert not agrees(tnf.sum, x, change=lambda y: 0 * y + beyond)
 
 
@@ -95,7 +98,7 @@ def test_an_infinite_limit_allows_nothing() -> None:
 
 
 def test_an_overflow_on_one_path_is_told() -> None:
-    """XLA replaces log(x^y) by y log x."""
+    """XLA replaces log(x^y) by y log x, so natively infinite results are finite: the check reports the difference."""
     report = check_parity(lambda x: tnf.log(tnf.power(x, 2.5)), of("float32", [1e20]))
     assert not report.ok
     assert report.outputs[0].inf == 1
@@ -116,7 +119,7 @@ def test_a_number_beside_the_largest_may_overflow_and_is_nothing_else() -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_quotients_by_what_is_broadcast_are_products_by_its_reciprocal(dtype: str) -> None:
-    """XLA computes 1 / b once, and a quarter of the quotients are one ulp off."""
+    """If a divisor b is broadcast, XLA multiplies by the rounded 1 / b: a quarter of the results are one ulp off."""
     generator = np.random.default_rng(0)
     a, b = of(dtype, generator.normal(size=(300, 40))), of(dtype, 1 + generator.random(300))
     for fn in (
@@ -127,7 +130,7 @@ def test_quotients_by_what_is_broadcast_are_products_by_its_reciprocal(dtype: st
     ):
         report = check_parity(fn, a, b)
         assert report.ok, str(report)
-    # A quotient by a different divisor per element is rounded correctly everywhere.
+    # Quotients by different divisors are rounded correctly on every platform, so one ulp is a difference.
     up = Told(lambda y: (y + np.spacing(np.abs(y))).astype(y.dtype))
     for fn, arrays, is_fine in (
         (lambda x, y: x / y, (a[0], a[1]), False),
@@ -140,7 +143,7 @@ def test_quotients_by_what_is_broadcast_are_products_by_its_reciprocal(dtype: st
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 def test_a_zero_that_moves_a_little_is_no_decision(dtype: str) -> None:
-    """log Gamma is 0 at 1 and 2, where XLA gives up to 4.8e-7 in float32; sorting such values is not a decision."""
+    """XLA returns up to 4.8e-7 for lgamma(1) and lgamma(2), which are 0; sorting such values is not a decision."""
     x = of(dtype, [1.0, 2.0, 0.5, 3.0])
     for fn in (lambda x: tnf.sort(tnf.lgamma(x)), lambda x: tnf.flip(tnf.lgamma(x))):
         assert agrees(fn, x)
@@ -150,7 +153,7 @@ def test_a_zero_that_moves_a_little_is_no_decision(dtype: str) -> None:
     allowed = explained(moved[0], moved, 4.0, 3)
     assert compare("", moved[0], of("float32", [4.8e-7, 0.7]), *allowed).ok
     assert not compare("", moved[0], of("float32", [1e-3, 0.7]), *allowed).ok
-    # A jump from 0 to 1 is a decision: only both values are accepted, none in between.
+    # A jump from 0 to 1 is a decision: only 0 and 1 are accepted, no value between them.
     steps = [of(dtype, y) for y in ([0, 1], [1, 1], [0, 1], [1, 1], [0, 1])]
     allowed = explained(steps[0], steps, 4.0, 3)
     assert compare("", steps[0], of(dtype, [1, 1]), *allowed).ok
@@ -158,7 +161,7 @@ def test_a_zero_that_moves_a_little_is_no_decision(dtype: str) -> None:
 
 
 def test_what_cancels_to_almost_nothing_moves_by_the_terms() -> None:
-    """The derivative of a saturated softmax row is exactly 0 or about 1e-16, depending on rounding."""
+    """Some derivatives of a saturated softmax row are 0 or about 1e-16, depending on rounding: both are accepted."""
     generator = np.random.default_rng(2)
     x, w1, w2 = (generator.normal(size=s) for s in ((32, 64), (64, 128), (128, 64)))
 
@@ -172,7 +175,7 @@ def test_what_cancels_to_almost_nothing_moves_by_the_terms() -> None:
 
 
 def test_what_may_be_infinite_may_be_a_large_number_and_no_small_one() -> None:
-    """1 / sqrt(|log Gamma(1)|) is infinite, or large if the zero is rounded; small values are outside the bound."""
+    """1 / sqrt(|lgamma(1)|) is infinite, or large if XLA's zero is rounded. Small values are outside of the bound."""
     x = of("float32", [1.0])
 
     def fn(x: Any) -> Any:
@@ -191,7 +194,7 @@ def test_an_index_may_be_of_any_candidate_as_good_and_of_no_other(choose: Any, s
 
     for index, ok in ((299, True), (77, True), (77777, False), (-1, False)):
         assert agrees(fn, keys, change=lambda y, index=index: np.array([[index], [3]])) is ok
-    # One key is smaller than the others by 1/2, so rounding cannot make it the maximum.
+    # One key is smaller than the other keys by 1/2, so rounding cannot make it the maximum.
     assert not agrees(fn, keys, change=lambda y: np.array([[1], [3]]))
     assert not agrees(fn, np.full((2, 3), np.nan), change=lambda y: y + 1)
 
@@ -225,7 +228,7 @@ def test_no_tolerance_is_without_end() -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "complex128"])
 def test_results_of_rank_0(dtype: str) -> None:
-    """NumPy returns scalars instead of arrays of rank 0, and kernels cannot write into a scalar."""
+    """NumPy returns scalars for arrays of rank 0, and kernels cannot write into a scalar. Results still agree."""
     x = of(dtype, 0.5)
 
     def fn(x: Any) -> Any:
@@ -306,7 +309,7 @@ def test_a_scatter_that_adds_up_is_bounded_by_its_updates(combiner: str) -> None
 
 
 def fused(a: Any, b: Any, c: Any) -> Any:
-    """Compute a b + c rounded once, by exact rationals."""
+    """Return a b + c of each element, computed with exact fractions and rounded once."""
     exact = [
         float(Fraction(float(p)) * Fraction(float(q)) + Fraction(float(r)))
         for p, q, r in zip(a, b, c, strict=True)
@@ -316,7 +319,7 @@ def fused(a: Any, b: Any, c: Any) -> Any:
 
 @pytest.mark.parametrize("close", [False, True])
 def test_a_product_and_a_sum_may_be_rounded_once(close: bool) -> None:
-    """The bound includes the product's rounding, also if the sum cancels, but never a hundred times it."""
+    """The bound includes the rounding of the product, also if the sum cancels, but not a hundred times that rounding."""
     a, b, c = RNG.uniform(0.5, 2, (3, 400))
     c = -(a * b) * (1 + 1e-9 * c) if close else c
     program = tnf.compile(lambda a, b, c: a * b + c, a, b, c)
@@ -331,7 +334,7 @@ def test_a_product_and_a_sum_may_be_rounded_once(close: bool) -> None:
 
 
 def test_constants_are_gathered() -> None:
-    """XLA replaces (x + 1e4) - 1e4 by x, and x / 3 by x times a third."""
+    """XLA replaces (x + 1e4) - 1e4 by x, and x / 3 by x times the rounded 1/3; the bounds include both."""
     x = RNG.standard_normal(64)
     for fn in (lambda x: (x + 1e4) - 1e4, lambda x: x / 3.0, lambda x: (x * 3.3) * 5.1):
         assert agrees(fn, x)
@@ -355,7 +358,7 @@ WIDER = ["int8", "int32", "int64", "float16", "float32", "float64"]
 
 @pytest.mark.parametrize("narrow", WIDER)
 def test_conversions_are_exact_where_every_number_comes_back(narrow: str) -> None:
-    """A conversion is exact if numbers with the most digits survive it; conversions to integers truncate."""
+    """Conversions are exact to dtypes in which all digits of every number fit. Conversions to integers truncate."""
     dtype = np.dtype(narrow)
     info: Any = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
     ends = [info.max, info.max - 1, info.min] + ([1 + info.eps] if dtype.kind == "f" else [])
@@ -376,7 +379,7 @@ def _finite(x: Any) -> list[Any]:
 
 
 def test_a_last_bit_of_a_narrow_float_may_differ_in_a_wide_one() -> None:
-    """One ulp of bfloat16 is 65,536 ulps of float32."""
+    """A bfloat16 result may differ by one ulp. After a conversion to float32, this difference is 65,536 ulps."""
     x = of("bfloat16", RNG.uniform(0.6, 1, 64))
 
     def wide(x: Any) -> Any:
@@ -424,7 +427,7 @@ SUMS: dict[str, Any] = {
 }
 
 NARROW_FIRST = ["float32", pytest.param("float64", marks=pytest.mark.sweep)]
-"""Dtypes of long sums. Both have the same formula for the bound, so the slower float64 runs in the sweep only."""
+"""Dtypes of long sums. Both dtypes use the same formula for the bound, so the slower float64 runs in sweeps only."""
 
 
 @pytest.mark.parametrize("dtype", NARROW_FIRST)
@@ -440,7 +443,7 @@ def test_sums_of_equal_terms_round_one_way(value: float, dtype: str) -> None:
 
 
 def sequential(terms: Any) -> Any:
-    """Add one element after another, as a loop does."""
+    """Return the sums over the last axis, computed by adding one element after another."""
     return np.add.accumulate(terms, axis=-1)[..., -1]
 
 
@@ -482,7 +485,7 @@ def test_a_scatter_may_add_its_updates_in_any_order(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float64", "float32", "complex64"])
 @pytest.mark.parametrize("compare", [tnf.equal, tnf.not_equal])
 def test_numbers_that_are_as_good_as_equal_may_be_equal(dtype: str, compare: Any) -> None:
-    """Numbers within rounding of each other may compare either way, even if the random runs never show it."""
+    """If operands are equal within rounding, a comparison may return either value, even if no random run shows both."""
     x = of(dtype, RNG.uniform(-2, 2, (3, 4)))
     y = np.exp(x)
     beside, apart = y * (1 + np.finfo(dtype).eps), y * (1 + 1000 * np.finfo(dtype).eps)
@@ -491,7 +494,7 @@ def test_numbers_that_are_as_good_as_equal_may_be_equal(dtype: str, compare: Any
     assert not agrees(lambda x, y: compare(tnf.exp(x), y), x, of(dtype, apart), change=turned)
     infinite = of(dtype, np.full_like(y, 1e4))
     assert not agrees(lambda x, y: compare(tnf.exp(x), y), infinite, y, change=turned)
-    # Comparisons of values that are computed exactly have no tolerance: any difference is wrong.
+    # Exact values are compared without tolerance, so any changed result is wrong.
     assert not agrees(
         lambda x, y: compare(tnf.negative(x), y), -y, of(dtype, beside), change=turned
     )
@@ -499,7 +502,7 @@ def test_numbers_that_are_as_good_as_equal_may_be_equal(dtype: str, compare: Any
 
 
 def test_the_sign_of_what_is_as_good_as_zero_may_be_either() -> None:
-    """The sign of a value within rounding of zero may be either, even if the random runs rarely show one of them."""
+    """A value within rounding of zero may have either sign, even if the random runs rarely show both signs."""
     x = of("bfloat16", [[1, 1, 7], [2, 1, 7], [1, 2, 7], [2, 2, 7]])
     fn = lambda x: tnf.sign(tnf.sort(tnf.lgamma(x)))
     for value in (-1, 0, 1):
@@ -509,7 +512,7 @@ def test_the_sign_of_what_is_as_good_as_zero_may_be_either() -> None:
 
 
 def test_directions_of_complex_numbers_do_not_tip() -> None:
-    """A complex sign function is no decision, because its value changes continuously; a real one is."""
+    """A real sign function may jump by rounding; the complex sign function changes continuously around the circle."""
     for dtype, tips in (("complex64", False), ("float32", True)):
         program = tnf.compile(lambda x: tnf.sign(x) / x - 1, of(dtype, RNG.uniform(1, 2, 3)))
         assert may_tip(program) is tips
@@ -614,9 +617,9 @@ def test_the_modulus_of_huge_complex_numbers_is_bounded() -> None:
 
 
 def test_a_pole_that_rounding_reaches_or_misses() -> None:
-    # lgamma(1) is 0 natively and about 1e-7 on XLA, and digamma has a pole at 0.
+    # XLA returns about 1e-7 for lgamma(1), which is 0, and digamma has a pole at 0.
     assert agrees(lambda x: tnf.digamma(tnf.lgamma(x)), np.ones((2, 3), "float32"))
-    # sinh(asinh(-1)) is -1 or one ulp beside it, so log1p of it is infinite, NaN, or finite.
+    # sinh(asinh(-1)) is -1 or one ulp off, so log1p of it is infinite, NaN, or finite.
     for value in (-np.inf, np.nan, -36.04, -34.9):
         assert agrees(
             lambda x: tnf.log1p(tnf.sinh(tnf.asinh(x))),
@@ -633,7 +636,7 @@ def test_a_pole_that_rounding_reaches_or_misses() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_sum_whose_largest_terms_cancel(dtype: Any) -> None:
-    """XLA's tree of sums may lose terms: (1 + 1) + ((1 + m) - m) is 2, and ((1 + 1) + 1) + (m - m) is 3."""
+    """In XLA's order, (1 + 1) + ((1 + m) - m) is 2; sequentially, ((1 + 1) + 1) + (m - m) is 3. Both are accepted."""
     m = np.finfo(dtype).max
     x = np.array([[1, 1, 1, m, -m], [1, 1, 1, 1, 1]], dtype)
     report = check_parity(lambda x: tnf.lax.cumsum(x, axis=1, reverse=True), x)

@@ -1,4 +1,4 @@
-"""Bounds of special functions near zeros, poles and overflow, where XLA's expansions lose digits."""
+"""Bounds of special functions include XLA's errors near zeros, poles and overflow, where its expansions lose digits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xla_peer.parity.comparison import explained
 
 
 class Point(NamedTuple):
-    """An op at a point where an expansion is inaccurate, its exact function, and a relative error that is a fault."""
+    """An op, its exact function, arguments where XLA's expansion is inaccurate, and a relative error that is too large."""
 
     op: Any
     exact: Any
@@ -72,7 +72,10 @@ def test_expansions_are_within_the_proven_bound(name: str) -> None:
 
 
 def test_a_run_that_leaves_an_element_alone_is_no_side_of_a_decision() -> None:
-    """No decision flipped if four runs move an element slightly, and a run that perturbs other ops does not."""
+    """An element that all random runs move is no decision, even if a further run leaves it alone.
+
+    An element that jumps in one of four random runs is a decision.
+    """
     native = np.array([1e-6])
     drawn = [native + away for away in (1e-11, -1e-11, 2e-11, -1.5e-11)]
     limit = explained(native, [native, *drawn, native], drawn=4).limit
@@ -90,14 +93,14 @@ def test_a_decision_that_tips_in_every_random_run_is_one_where_there_are_any() -
 
 
 def test_beside_zeros_alone_no_movement_says_that_a_decision_tipped() -> None:
-    """Values near a zero that every random run moves show no flipped decision, as for lgamma(2)."""
+    """If a value near zero is moved by every random run, no decision has flipped; lgamma(2) is such a value."""
     native = np.zeros(1)
     runs = [native, *[native + away for away in (3e-16, -2e-16, 4e-16, -1e-16)], native]
     assert explained(native, runs, drawn=4).limit[0] >= 4e-16
 
 
 def test_a_term_left_out_behind_a_tie_is_wrong() -> None:
-    """A missing term is found although rounding may flip ties: each point is assigned to its nearest centre."""
+    """Each point is assigned to its nearest centre. Rounding may flip ties, but a missing term is still found."""
     rng = np.random.default_rng(0)
     points, centres = rng.standard_normal((20, 2)), rng.standard_normal((3, 2))
 
@@ -116,7 +119,7 @@ def test_a_term_left_out_behind_a_tie_is_wrong() -> None:
 
 
 def test_nothing_is_left_of_what_a_whole_number_was_rounded_from() -> None:
-    """After a `round`, earlier errors have no effect: atanh(1) is exactly infinite."""
+    """A `round` removes earlier rounding errors, so atanh(1) after it must be exactly infinite."""
     x = np.array([0.97, 0.3])
 
     def fn(x: Any) -> Any:
@@ -128,7 +131,10 @@ def test_nothing_is_left_of_what_a_whole_number_was_rounded_from() -> None:
 
 
 def test_bits_of_an_integer_are_not_flushed() -> None:
-    """The bits of the integers 1 and 0 are a subnormal float64 and zero; no implementation flushes bits."""
+    """The bits of the integer 1 form a subnormal float64.
+
+    A bitcast must keep them; only arithmetic may flush to zero.
+    """
     n = np.array([1, 0, 3], np.int64)
 
     def fn(n: Any) -> Any:

@@ -1,4 +1,4 @@
-"""check_parity against functions of PyTorch, and memory exchanged with its tensors."""
+"""`check_parity` against functions of PyTorch, and arrays that share memory with PyTorch's tensors."""
 
 from __future__ import annotations
 

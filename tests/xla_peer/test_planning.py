@@ -1,4 +1,4 @@
-"""Memory and collectives of a program on absent devices, compared with sizes computed from the sharding."""
+"""Planned memory and collectives of a program on absent devices equal sizes computed from the sharding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDTH, HIDDEN, BATCH = 32, 64, 128
 
 def test_a_layer_cut_over_data_and_model() -> None:
     def gradients(w: Any, v: Any, x: Any) -> Any:
-        """Compute gradients of a layer with sharded features: the forward pass sums over `model`, each gradient over `data`."""
+        """Compute gradients of a sharded layer: the forward pass sums over `model`, and each gradient over `data`."""
         return tnf.grad(lambda w, v: tnf.sum(tnf.tanh(x @ w) @ v), argnums=(0, 1))(w, v)
 
     spec = tnf.TensorSpec
@@ -39,7 +39,7 @@ def test_a_layer_cut_over_data_and_model() -> None:
     reductions = found.collectives
     assert {each.kind for each in reductions} == {"all-reduce"}
     sent = {axis: sum(each.moved for each in reductions if each.axes == (axis,)) for axis in mesh}
-    # Twice three quarters of the rows over 4 devices, and twice a half of the gradients over 2.
+    # An all-reduce over n devices moves 2 (n - 1) / n of the data: n is 4 for the rows, and 2 for the gradients.
     assert sent == {"model": rows * 3 // 2, "data": weights}
     assert found.seconds is not None
     np.testing.assert_allclose(found.seconds, sent["model"] / 4e9 + sent["data"] / 1e9)

@@ -1,6 +1,6 @@
-"""Every op, compiled for TPU and CUDA without such a device: `make platforms`, which downloads the compilers.
+"""Every op can be compiled for TPU and CUDA without such a device. `make platforms` downloads the compilers.
 
-Compilers run in a separate process, because they may end it.
+Compilers run in a separate process, because a failed check in a compiler ends its process.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ REFUSED = {
     "tpu": ("BitcastConvert c64", "Convert c64"),
     "cuda": ("Convolution i32", "Convolution bool"),
 }
-"""Ops that tenferro itself rejects, besides complex128 on TPU."""
+"""Ops and dtypes that tenferro itself rejects on a platform, besides complex128 on TPU."""
 SAYS_NO = {"tpu": {"ReducePrecision f64"}, "cuda": set[str]()}
-"""Modules that a compiler may reject with an error; only a process that ends is a failure."""
+"""Ops and dtypes that a platform's compiler may reject with an error; ending the process is still a failure."""
 
 
 def may_refuse(platform: str, name: str) -> bool:
-    """Return whether an error of the compiler is expected."""
+    """Return whether the platform's compiler may reject the module with an error."""
     return name in SAYS_NO[platform] or (platform == "tpu" and "c128" in name)
 
 
 def lowers(sample: Any) -> bool:
-    """Return whether the op can be lowered to StableHLO for the platform."""
+    """Return whether the sample's op can be lowered to StableHLO."""
     try:
         lower_to_stablehlo(program_of([sample], constants=False))
     except errors.TenferroError:
@@ -71,7 +71,7 @@ def dtype_of(sample: Any) -> str:
 
 
 def modules(platform: str) -> dict[str, str]:
-    """Return modules with all samples of each op and dtype, and each linear algebra family in both lowerings."""
+    """Return modules by name: all samples of each op and dtype, and each linear algebra family in both lowerings."""
     texts: dict[str, str] = {}
     refused: list[str] = []
     for card, samples in SAMPLES.items():
@@ -122,7 +122,10 @@ def test_everything_compiles(platform: str) -> None:
 
 
 def compiled(platform: str, texts: dict[str, str]) -> tuple[dict[str, str], str]:
-    """Return each module's error by name, up to the module that ended the compiler, and the process's fatal messages."""
+    """Compile modules in a new process.
+
+    Return errors by module name, until the process ends, and its fatal messages.
+    """
     child = subprocess.run(
         [sys.executable, Path(__file__).parent / "compile_only.py", platform, WHEELS],
         input=json.dumps(texts),

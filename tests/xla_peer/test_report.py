@@ -1,4 +1,4 @@
-"""Parity reports: the element closest to its bound, and text where a bound says nothing."""
+"""Parity reports show the element that is closest to its bound, and a text if a bound is not informative."""
 
 from __future__ import annotations
 

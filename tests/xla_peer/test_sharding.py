@@ -1,4 +1,4 @@
-"""Programs over several devices, each in a new process; see `sharded.py`."""
+"""Sharded programs over several devices; each test runs a part of `sharded.py` in a new process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every op with symbolic extents: exported with symbols and right for its sample, or an error that names it."""
+"""Every op is exported with symbolic extents and right for its sample, or an error names the op."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ CHOSEN = [
     ]
 ]
 REFUSED = {"CumSum", "CumProd", "CumMax", "CumMin"}
-"""Ops that are lowered to windows, and StableHLO has no symbolic window sizes."""
+"""Names of ops that are lowered to windows; StableHLO has no symbolic window sizes."""
 
 
 def symbols(sample: OpSample) -> list[tnf.TensorSpec]:
-    """Replace each extent by a symbol; equal extents share one, because most ops require them to be equal."""
+    """Return the sample's input types with a symbol for each extent.
+
+    Equal extents share a symbol, as most ops require.
+    """
     return [
         tnf.TensorSpec([f"n{extent}" for extent in x.shape], DType.of(x.dtype))
         for x in sample.inputs

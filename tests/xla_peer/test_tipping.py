@@ -1,4 +1,4 @@
-"""Decisions near ties, element by element, and recurrences whose iterations are combined in another order."""
+"""Decisions near ties are judged by element, and recurrences may combine their iterations in another order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WEIGHTS = np.linspace(-1.0, 1.0, 24).reshape(8, 3)
 
 
 def near_ties(dtype: str) -> Any:
-    """Return x such that 40 tanh(x) is an integer plus 1/4, but plus 1/2 at the indices `TIES`."""
+    """Return x for which 40 tanh(x) is an integer plus 1/2 at the indices `TIES`, and an integer plus 1/4 elsewhere."""
     halves = np.full(32, 0.25)
     halves[list(TIES)] = 0.5
     return np.arctanh((np.linspace(-30, 30, 32).round() + halves) / 40).astype(dtype)
@@ -145,7 +145,7 @@ def scanned(a: Any, b: Any) -> Any:
 
 
 def by_halves(a: Any, b: Any) -> tuple[Any, Any]:
-    """Return all prefixes of the recurrence c -> a c + b, combined as an associative scan does."""
+    """Return all composed prefixes of the maps c -> a c + b, combined in the order of an associative scan."""
     if len(a) == 1:
         return a, b
     half = len(a) // 2

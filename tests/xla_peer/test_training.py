@@ -1,4 +1,4 @@
-"""An optimiser of optax takes a step inside a program."""
+"""A program can contain a step of an optax optimizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A module before and after passes: name and line of the first value that differs."""
+"""For a module before and after compiler passes, the check names the first value that differs, and its line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts: comparison with other programs, two sets of outputs of a module, faults of the import, positions in loops."""
+"""Verdicts compare a program with other programs, judge two sets of outputs, and locate faults of the import."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_fault_of_the_native_run_is_its_own(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(
         native, "binder", replace(native.binder, backend=replace(NUMPY, kernels=wrong))
     )
-    native.cache_clear()  # because an equal program may have run before
+    native.cache_clear()  # forgets programs with the right kernel
     by_numpy = lambda x: np.tan(np.asarray(x))
     report = check_parity(lambda x: tnf.tan(x), X, against=by_numpy, locate=False)
     native.cache_clear()
@@ -126,11 +126,14 @@ def test_the_turn_of_a_loop_in_which_two_programs_begin_to_differ() -> None:
     report = check_parity(scanned(5.0), X, against=scanned(1.0))
     assert report.first_divergence is not None
     (turn,) = report.first_divergence.turns
-    assert turn.startswith("iteration 3 of Scan at "), turn  # X[3] is the first one above 1
+    assert turn.startswith("iteration 3 of Scan at "), turn  # X[3] is the first above 1
 
 
 def test_the_turn_of_a_loop_in_which_the_paths_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The peer's cosine is wrong for arguments above 2; the third state is the first that exceeds 2."""
+    """The lowered cosine is wrong above 2.
+
+    The report names the iterations of both loops in which the argument exceeds 2.
+    """
 
     def off(op: Any, w: Any, x: Any) -> Any:
         y = w.op("cosine", x, result=x.spec)
@@ -146,7 +149,7 @@ def test_the_turn_of_a_loop_in_which_the_paths_part(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(lowering.lower, "EMITTERS", {**EMITTERS, Cos: off})
     ok = check_parity(lambda x: fn(x), np.float64(0.1), interpreter=False)
-    assert ok.ok  # zero times a wrong cosine is right
+    assert ok.ok  # the wrong cosine is multiplied by zero
 
     def used(x: Any) -> Any:
         body = lambda c: (
@@ -265,7 +268,7 @@ def test_a_program_keeps_the_text_it_was_read_from() -> None:
     program = lowering.import_stablehlo(LOSS)
     assert program.origin.plain_text == LOSS
     assert tnf.compile(loss, X).origin is None
-    assert program == tnf.compile(loss, X) or program.fingerprint  # the origin is not compared
+    assert program == tnf.compile(loss, X) or program.fingerprint  # `==` ignores the origin
     without = replace(program, origin=None)
     assert without == program
 
@@ -294,7 +297,7 @@ def test_a_judgement_of_each_kind() -> None:
 def test_the_reference_interpreter_decides_between_native_and_pjrt(
     first: str, third: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PJRT computes a cosine for the sine; of the compared outputs, one is native and one is PJRT's."""
+    """PJRT computes a cosine for the sine. Of the two compared outputs, one is native and the other is PJRT's."""
     wrong = {Sin: lambda op, w, x: w.op("cosine", x, result=x.spec)}
     monkeypatch.setattr(lowering.lower, "EMITTERS", {**EMITTERS, **wrong})
     has = {"native": [np.sin(X)], "PJRT": [np.cos(X)]}

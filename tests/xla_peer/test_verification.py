@@ -1,4 +1,4 @@
-"""Artifacts, and the test vectors with which platforms are verified."""
+"""Exported artifacts contain test vectors, with which other platforms are verified."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def layer(x: Any, w: Any) -> Any:
 
 
 class Off(XlaExecutor):
-    """A platform with slightly wrong results."""
+    """Executor for a platform whose results are slightly wrong."""
 
     def compile_module(self, *args: Any, **options: Any) -> Any:
         found = super().compile_module(*args, **options)
@@ -38,7 +38,7 @@ class Off(XlaExecutor):
 
 
 class Choosing(XlaExecutor):
-    """A platform that returns one index for all keys."""
+    """Executor for a platform that returns the index `index` for all keys."""
 
     def __init__(self, index: int) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ def test_an_artifact_is_proved_again_from_its_files(tmp_path: Path, suffix: str)
     assert about["seed"] == 7
     assert {"tenferro", "jaxlib", "numpy"} <= set(about["versions"])
     shapes = {vector.inputs[0].shape for vector in load(path).vectors}
-    assert len(shapes) > 1  # because n is drawn for each vector
+    assert len(shapes) > 1  # each vector has its own n
 
 
 def test_what_differs_is_told() -> None:

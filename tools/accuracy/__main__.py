@@ -1,13 +1,14 @@
 """Measure the accuracy of functions and write docs/accuracy.md.
 
-python -m tools.accuracy                     resumes an interrupted run; records are in build/accuracy
-python -m tools.accuracy --only exp pow      some functions
-python -m tools.accuracy --part compiled     only compiled functions against their bounds; `functions` the other part
-python -m tools.accuracy --singles 1000000   number of arguments in float32; --doubles in float64; --proofs of compiled
-                                             functions in float64, and in float32 of those of two numbers
+python -m tools.accuracy                     measures; skips what an interrupted run left in build/accuracy
+python -m tools.accuracy --only exp pow      measures only these functions
+python -m tools.accuracy --part compiled     only compares compiled functions with their bounds; `functions` skips this
+python -m tools.accuracy --singles 1000000   sets the number of float32 arguments; --doubles sets that of float64
+python -m tools.accuracy --proofs 1000000    sets the number of arguments at which a compiled function is compared with
+                                             its bound: in float64, and for functions of two numbers in float32
 python -m tools.accuracy --page              writes the page from existing records
 
-It fails if a compiled function exceeds its declared bound.
+The command fails if a compiled function exceeds its declared bound.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ PARTS = ("functions", "compiled")
 
 
 def main() -> int:
-    """Measure functions without a record, and write the page; return 1 if a bound does not hold."""
+    """Measure the functions that have no record, and write the page; return 1 if a function exceeds its bound."""
     parser = argparse.ArgumentParser(prog="tools.accuracy")
     parser.add_argument("--only", nargs="*", choices=list(FUNCTIONS), metavar="NAME")
     parser.add_argument("--part", choices=PARTS)
@@ -53,7 +54,7 @@ def main() -> int:
 
 
 def in_every_way(records: Records, name: str, dtype: str, count: int) -> None:
-    """Measure a function with each engine, unless an equal measurement in the same environment exists."""
+    """Measure a function with each engine that has no record of this measurement in the present environment."""
     keys = {engine: Key(name, dtype, engine) for engine in ENGINES}
     missing = [engine for engine in ENGINES if not records.has(keys[engine], count)]
     if missing:
@@ -64,7 +65,7 @@ def in_every_way(records: Records, name: str, dtype: str, count: int) -> None:
 
 
 def against_its_bound(records: Records, name: str, dtype: str, count: int) -> None:
-    """Search for the largest error of a compiled function."""
+    """Search for the largest error of a compiled function, unless a record of this search exists."""
     key = Key(name, dtype, "bound")
     if not records.has(key, count):
         with records.timed([key], count) as put:
@@ -74,7 +75,7 @@ def against_its_bound(records: Records, name: str, dtype: str, count: int) -> No
 
 
 def is_beyond(record: Record) -> bool:
-    """Return whether a compiled function exceeds its bound, and print it."""
+    """Tell whether the record shows a compiled function that exceeds its bound; if so, print the record."""
     cell, name, dtype = record["cell"], record["function"], record["dtype"]
     if record["engine"] != "bound" or cell is None or cell["error"] <= bound_of(name, dtype):
         return False
@@ -83,7 +84,7 @@ def is_beyond(record: Record) -> bool:
 
 
 def shown(key: Key, cell: Cell | None) -> None:
-    """Print a line."""
+    """Print a measurement: the function, dtype and engine, and the largest error with its arguments."""
     text = "no such way" if cell is None else f"{cell.error:.6g} ulps at {cell.arguments}"
     print(f"{key.name:20} {key.dtype:9} {key.engine:9} {text}", flush=True)
 

@@ -1,4 +1,4 @@
-"""Activation functions of `tenferro.nn` whose values are rounded: functions that only select, such as relu, have no row."""
+"""Measured activation functions of `tenferro.nn`. Functions that only select a value, such as relu, round nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def logistic(x: Any) -> Any:
 
 
 def gelu(x: Any) -> Any:
-    """x (1 + tanh(u)) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3), without the cancellation."""
+    """x (1 + tanh(u)) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3), as x / (1 + e^(-2 u)): no cancellation."""
     u = mpmath.sqrt(2 / mpmath.pi) * (x + mpmath.mpf("0.044715") * x**3)
     return x * logistic(2 * u)
 

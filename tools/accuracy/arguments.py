@@ -1,4 +1,8 @@
-"""Arguments: all 16-bit numbers; for wider dtypes structured numbers, and random ones of all magnitudes."""
+"""Arguments of measured functions.
+
+One argument of 16 bits takes all values. For other dtypes there are chosen numbers, such as powers of two, and random
+numbers of all magnitudes.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +20,11 @@ __all__ = ["CHUNK", "all_singles", "chunks", "dtype_of"]
 CHUNK = 1 << 16
 """Number of arguments of one run; programs are compiled for arrays of this size."""
 NEIGHBOURS = 3
-"""Number of neighbours of a point, on either side."""
+"""Number of floats next to a chosen point, on each of its two sides, that are also arguments."""
 
 
 def dtype_of(name: str) -> Any:
-    """Return the NumPy dtype of this name, which may be bfloat16."""
+    """Return the NumPy dtype with this name; ml_dtypes defines bfloat16."""
     return np.dtype(getattr(ml_dtypes, name, name))
 
 
@@ -33,7 +37,7 @@ def all_singles() -> Iterator[list[np.ndarray]]:
 
 
 def chunks(function: Function, name: str, count: int) -> Iterator[list[np.ndarray]]:
-    """Yield arguments in chunks of `CHUNK`: at least the requested number, or all if there are fewer."""
+    """Yield chunks of `CHUNK` arguments: at least `count` in all, or all numbers of a 16-bit dtype."""
     dtype = dtype_of(name)
     if dtype.itemsize == 2 and function.arity == 1:
         every = np.arange(1 << 16, dtype=np.uint16).view(dtype)
@@ -44,15 +48,17 @@ def chunks(function: Function, name: str, count: int) -> Iterator[list[np.ndarra
     yield from _runs([np.array(column, dtype) for column in columns], function, dtype)
     for number in range(-(-count // CHUNK)):
         rng = np.random.Generator(np.random.SFC64([number, function.arity]))
-        # Shift by an eighth, so that arguments of all magnitudes are also paired with arguments near one.
+        # Rotate the random numbers of each operand by an eighth of a chunk. Otherwise the operands of one call would
+        # always come from the same distribution, and large numbers would never be paired with numbers near one.
         yield [
             np.roll(_random(rng, function, dtype), k * CHUNK // 8) for k in range(function.arity)
         ]
 
 
 def structured(function: Function, dtype: Any) -> np.ndarray:
-    """Return ends, powers of two, integers, multiples of pi / 4, the function's own points, and the neighbours of
-    all these.
+    """Return chosen arguments, and the neighbours of each.
+
+    They are the ends of the domain, powers of two, integers, multiples of pi / 4, and the function's own points.
     """
     limits = ml_dtypes.finfo(dtype)
     exponents = np.arange(limits.minexp - limits.nmant, limits.maxexp, dtype=np.float64)
@@ -78,13 +84,13 @@ def structured(function: Function, dtype: Any) -> np.ndarray:
 
 
 def _pairs(grid: np.ndarray) -> list[tuple[Any, Any]]:
-    """Return all pairs of some hundred points."""
+    """Return all pairs of about 256 points, which are spread evenly over the grid."""
     few = grid[:: max(1, len(grid) // 256)]
     return list(itertools.product(few, few))
 
 
 def _runs(columns: list[np.ndarray], function: Function, dtype: Any) -> Iterator[list[np.ndarray]]:
-    """Split into chunks; the last one is padded with an ordinary argument."""
+    """Split the columns into chunks of `CHUNK`; pad the last chunk with an argument inside the domain."""
     for start in range(0, len(columns[0]), CHUNK):
         run = [column[start : start + CHUNK] for column in columns]
         filling = np.full(CHUNK - len(run[0]), _usual(function, dtype), dtype)
@@ -99,7 +105,8 @@ def _usual(function: Function, dtype: Any) -> Any:
 def _random(rng: np.random.Generator, function: Function, dtype: Any) -> np.ndarray:
     """Draw half of the arguments from all magnitudes and signs, a quarter near one, a quarter evenly from the domain.
 
-    Uniform bits give equally many numbers in every binade, uniform within it.
+    Half of the arguments have uniformly random bits. Each binade (from one power of two to the next) then gets equally
+    many.
     """
     low, high = function.domain
     largest = min(max(abs(low), abs(high)), float(ml_dtypes.finfo(dtype).max))
@@ -134,6 +141,6 @@ def _with_bits(
 
 def _inside(x: np.ndarray, function: Function) -> np.ndarray:
     low, high = function.domain
-    with np.errstate(all="ignore"):  # because some bit patterns are NaN
+    with np.errstate(all="ignore"):  # because some of the bit patterns are NaN
         wide = x.astype(np.float64)
     return (wide >= low) & (wide <= high) & np.isfinite(wide)

@@ -27,11 +27,12 @@ from tools.accuracy.worst import Worst
 __all__ = ["TABLE", "bound_of", "largest_error"]
 
 WORST = 10_000
-"""Number of arguments that are judged with many digits."""
+"""Number of arguments, those with the largest estimated errors, whose errors mpmath computes with many digits."""
 ALL_OF = 64
-"""One of this many chunks of float32 numbers is examined completely, to find even errors of half a unit."""
+"""Every 64th chunk of float32 numbers is examined completely, correctly rounded results included."""
 CALLS: dict[str, Callable[..., Any]] = {
-    # The public function scales its arguments and computes a root.
+    # The public `hypot` scales its arguments and computes a root. The compiled function is the absolute value of a
+    # complex number.
     "hypot": lambda x, y: tnf.abs(tnf.lax.complex(x, y))
 }
 REFERENCES: dict[str, Callable[..., Any]] = {
@@ -39,12 +40,12 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "erfc": long_double.erfc,
     "erfinv": long_double.erfinv,
 }
-"""Long double references for float64, for functions without long doubles in SciPy."""
+"""References in long doubles for float64, where SciPy has the function in float64 only."""
 MOST_BITS = np.finfo(np.longdouble).nmant >= 63
 
 
 def bound_of(name: str, dtype: str) -> float:
-    """Return the declared bound; for 16-bit dtypes, the bound of float32 plus one rounding."""
+    """Return the declared bound in ulps; for 16-bit dtypes, the bound of float32 plus half a unit for the rounding."""
     if dtype == "float64":
         return TABLE[name].ulps
     if dtype == "float32":
@@ -75,7 +76,8 @@ def largest_error(name: str, dtype: str, count: int) -> Cell | None:
         y = run(xs)
         exact = exact_values(reference, xs)
         if dtype == "float32" and number % ALL_OF:
-            # Results that differ from the nearest float are few, and have the largest errors.
+            # Keep only results that differ from the nearest float. They are few, and the largest errors are among
+            # them.
             with np.errstate(all="ignore"):
                 rounded = exact.astype(np.float32)
             other = np.flatnonzero(rounded.view(np.uint32) != y.view(np.uint32))

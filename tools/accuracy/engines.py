@@ -21,9 +21,9 @@ ENGINES = ("NumPy", "compiled", "PJRT")
 
 
 def run_of(function: Function, engine: str, dtype: str, size: int = CHUNK) -> Run | None:
-    """Return the function of arrays of `size` elements; None if the engine cannot run it.
+    """Return a function that runs `function` on arrays of `size` elements; None if the engine cannot run it.
 
-    Compiled code is that of a loop of one iteration, over arrays as rows; a function that loops interpret has none.
+    For the engine "compiled", a loop of one iteration around the function is compiled. None if a loop interprets it.
     """
     specs = [tnf.TensorSpec((size,), dtype)] * function.arity
     try:

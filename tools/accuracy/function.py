@@ -19,13 +19,13 @@ class Function:
     Attributes:
         call: the measured tensor function.
         definition: the function in mpmath.
-        reference: a float64 version from another library, with correct infinities and NaN; it selects the arguments
-            that are judged with many digits.
-        domain: the measured domain of each argument.
-        points: arguments at which a formula changes.
-        ulps: declared maximum errors of all engines, in float32 and float64.
-        terms: the size of terms that cancel near zeros of the function; errors near these zeros are relative to it.
-        ranges: a range for each argument, instead of the domain; random arguments are drawn from it.
+        reference: a float64 version from another library, with correct infinities and NaN; it only selects the
+            arguments with large errors, which are then measured with many digits.
+        domain: the smallest and largest measured value of each argument.
+        points: arguments at which an implementation may switch from one formula to another.
+        ulps: the declared maximum error of all engines, in float32 and float64, in units in the last place.
+        terms: returns the size of the terms that cancel near zeros of the function; errors are relative to it.
+        ranges: a pair of bounds for each argument, which replaces `domain` for random arguments.
     """
 
     call: Callable[..., Any]

@@ -22,7 +22,10 @@ __all__ = ["FUNCTIONS", "Function"]
 
 
 def elementary(names: Iterable[str], ulps: float) -> dict[str, Function]:
-    """Return the functions with the same name in NumPy, with definitions from the table of exceptional points."""
+    """Return the records of functions that have the same name in NumPy.
+
+    The definitions and domains are from the table of exceptional points.
+    """
     return {
         name: Function(
             UNARY[name].function,
@@ -43,7 +46,7 @@ def erfinv(x: Any) -> Any:
 
 
 def ndtri(p: Any) -> Any:
-    """Return the inverse of the normal distribution function, with enough digits for an exact 2 p - 1."""
+    """Return the inverse of the normal distribution function. Small p need more digits for an exact 2 p - 1."""
     with mpmath.extradps(max(0, -int(mpmath.log10(p))) if p else 0):
         return mpmath.sqrt(2) * mpmath.erfinv(2 * p - 1)
 
@@ -54,18 +57,21 @@ def relative_entropy(x: Any, y: Any) -> Any:
 
 
 def log_gamma_size(x: float) -> float:
-    """Return the largest term of log |gamma(x)|; for negative x, a term of the reflection formula."""
+    """Return the size of the largest term of log |gamma(x)|; for negative x, that of the reflection formula."""
     return abs(float(sp.gammaln(1.0 - x))) + 1.0 if x < 0 else 0.0
 
 
 def of_special(name: str, definition: Any, **others: Any) -> Function:
-    """Return a function with the same name in SciPy."""
+    """Return the record of the function that has this name in `tenferro.special` and in SciPy."""
     reference = others.pop("reference", getattr(sp, name, None))
     return Function(getattr(tnf.special, name), definition, reference, **others)
 
 
 def at_fixed(name: str, *parameters: float, **others: Any) -> Function:
-    """Return a function of its last argument, at fixed parameters; by default with the definition of that name."""
+    """Return the record of a special function of its last argument, with the other arguments fixed.
+
+    By default the definition is mpmath's function of this name.
+    """
     function, reference = getattr(tnf.special, name), getattr(sp, name)
     definition = others.pop("definition", None) or getattr(mpmath, name)
     return Function(
@@ -77,7 +83,7 @@ def at_fixed(name: str, *parameters: float, **others: Any) -> Function:
 
 
 def inverse_of(name: str, integral: Any) -> Any:
-    """Return the inverse of an integral in its upper end, near SciPy's function."""
+    """Return a function that solves `integral(*parameters, 0, x) = p` for x, starting from SciPy's function `name`."""
 
     def inverse(*operands: Any) -> Any:
         *parameters, p = operands
@@ -105,7 +111,7 @@ FUNCTIONS: dict[str, Function] = {
     "lgamma": Function(
         tnf.lgamma,
         definition_of(an.Lgamma()),
-        lambda x: sp.loggamma(x + 0j).real,  # because gammaln has no correct digits near 1 and 2
+        lambda x: sp.loggamma(x + 0j).real,  # because gammaln is inaccurate near its zeros at 1 and 2
         (-100.0, INF),
         (*HALVES, *ZEROS_OF_GAMMA, 0.9, 1.01, 1.1, 1.9, 2.1),
         16.0,

@@ -1,4 +1,4 @@
-"""Error functions in long doubles, by Taylor series with coefficients from mpmath; SciPy has float64 only."""
+"""Error functions in long doubles, by Taylor series with coefficients from mpmath, because SciPy's are in float64."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import scipy.special as sp
 __all__ = ["erf", "erfc", "erfinv", "long_double"]
 
 LARGEST = 28
-"""Largest tabulated argument of erfc, above which it underflows in float64."""
+"""Largest tabulated argument of erfc; at larger arguments erfc underflows in float64."""
 STEPS = 32
-"""Number of series per unit interval."""
+"""Number of Taylor series per unit interval."""
 TERMS = 20
 NEAR_TERMS = 26
 """Number of terms of the series around 0, which is used up to 1/2."""
@@ -31,7 +31,7 @@ def long_double(value: Any) -> np.longdouble:
 
 @cache
 def _near() -> list[np.longdouble]:
-    """Return the coefficients of erf(x) / x in x^2."""
+    """Return the coefficients of erf(x) / x as a power series in x^2."""
     with mpmath.workdps(40):
         factor = 2 / mpmath.sqrt(mpmath.pi)
         return [
@@ -42,9 +42,9 @@ def _near() -> list[np.longdouble]:
 
 @cache
 def _table() -> np.ndarray:
-    """Return the coefficients of erfc around k / `STEPS`, a row for each power.
+    """Return the Taylor coefficients of erfc around each point k / `STEPS`: a row for each power, a column for each k.
 
-    The derivative is d = -2 / sqrt(pi) e^(-x^2), and its n-th derivative is (-1)^n H_n(x) d, with Hermite's
+    The derivative of erfc is d = -2 / sqrt(pi) e^(-x^2). Its n-th derivative is (-1)^n H_n(x) d, with Hermite's
     polynomials.
     """
     rows = np.zeros((TERMS, LARGEST * STEPS + 1), np.longdouble)
@@ -105,7 +105,7 @@ def erfc(x: np.ndarray) -> np.ndarray:
 
 
 def erfinv(x: np.ndarray) -> np.ndarray:
-    """Return SciPy's value, improved by one Newton step; near 1 the step solves for the complement 1 - |x|."""
+    """Compute SciPy's erfinv and one Newton step in long doubles. Near 1, the step solves erfc(y) = 1 - |x|."""
     x = np.asarray(x, np.longdouble)
     a = np.abs(x)
     y = sp.erfinv(a.astype(np.float64)).astype(np.longdouble)

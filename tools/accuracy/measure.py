@@ -28,22 +28,22 @@ SOURCES = {
     "compiled": ("tenferro/exec/kernels", "tenferro/exec/llvm"),
     "PJRT": ("lowering/emit",),
 }
-"""Folders with the code of each engine, in addition to the code of the public functions."""
+"""Folders with the code of each engine; the code of the public functions is listed in `FOLDERS`."""
 PARTS = ("tenferro/api/normal_integral.py", "tenferro/api/polynomials.py")
 FOLDERS = {"nn": ("tenferro/nn", *PARTS), "special": ("tenferro/special", *PARTS)}
-"""Folders and files with the code of public functions, by the part of their names before the dot."""
+"""Folders and files with the code of public functions, by the module before the dot of a name such as `nn.gelu`."""
 
 WORST = 100
 """Number of arguments with the largest estimated errors that are judged with many digits."""
 ROUNDS = 5
-"""Maximum number of repetitions with more arguments while the reference is less accurate than the result."""
+"""Maximum number of times that more arguments are judged because the reference was less accurate than the result."""
 SAMPLE = 1000
 """Number of random float64 arguments that are judged with many digits, independently of the reference."""
 EACH = 16
-"""Maximum number of judged arguments per run, so that one bad range does not hide others."""
+"""Maximum number of judged arguments per chunk, so that one bad range does not hide others."""
 
 FLUSHED = 2.0**10
-"""Largest result, in units of the smallest normal number, that may be zero because an intermediate value was flushed."""
+"""Largest result, in units of the smallest normal number, that XLA may return as zero: it flushes small intermediates."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def environment(engine: str, name: str = "") -> dict[str, str]:
 
 
 def _code(folders: Iterable[str]) -> str:
-    """Return a hash of the sources in some folders."""
+    """Return a hash of the Python sources in these files and folders."""
     digest = sha256()
     for folder in folders:
         for path in sorted((ROOT / folder).rglob("*.py")) or [ROOT / folder]:
@@ -98,7 +98,7 @@ def _processor() -> str:
 
 @dataclass
 class Way:
-    """An engine, with its results so far."""
+    """An engine under measurement: how to run it, its worst arguments, and its random sample."""
 
     run: Run
     worst: Worst
@@ -108,7 +108,7 @@ class Way:
 def measured(
     function: Function, dtype: str, engines: Sequence[str], count: int
 ) -> dict[str, Cell | None]:
-    """Return a cell for each engine; None if the engine cannot run it."""
+    """Return the measurement of each engine, or None if the engine cannot run the function."""
     runs = {engine: run_of(function, engine, dtype) for engine in engines}
     ways = {
         engine: Way(run, Worst(WORST * ROUNDS, EACH), [])

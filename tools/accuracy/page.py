@@ -51,7 +51,7 @@ DTYPES = ("float16", "bfloat16", "float32", "float64")
 
 
 def written(records: Sequence[Record]) -> str:
-    """Return the page: a table for each dtype, the arguments with the largest errors, and the bounds of compiled functions."""
+    """Return the page: the largest errors of each dtype, their arguments, and the bounds of compiled functions."""
     bounds = {(r["function"], r["dtype"]): r for r in records if r["engine"] == "bound"}
     by_engine = [r for r in records if r["engine"] != "bound" and r["function"] in FUNCTIONS]
     cells = {(r["function"], r["dtype"], r["engine"]): r for r in by_engine}

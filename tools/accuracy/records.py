@@ -37,7 +37,7 @@ class Records:
         return [json.loads(path.read_text()) for path in sorted(self.folder.glob("*.json"))]
 
     def has(self, key: Key, count: int) -> bool:
-        """Return whether an equal measurement in the same environment exists."""
+        """Return whether a record with at least `count` arguments exists that was measured in the same environment."""
         path = self._path(key)
         if not path.exists():
             return False
@@ -48,7 +48,10 @@ class Records:
     def timed(
         self, keys: Sequence[Key], count: int
     ) -> Iterator[Callable[[Key, Cell | None], None]]:
-        """Yield a function that writes one of several records that were measured together and share a time."""
+        """Yield a function that writes the record of a key.
+
+        The keys were measured together, so all records state one time.
+        """
         environments = {key: _environment(key) for key in keys}
         start = time.perf_counter()
 

@@ -1,9 +1,9 @@
-"""All functions of `tenferro.special`: definitions, ranges of arguments and declared bounds, natively.
+"""Measure all functions of `tenferro.special` natively: definitions, ranges of arguments and declared bounds.
 
 python -m tools.accuracy.special             measures, and writes docs/special_functions.md
-python -m tools.accuracy.special --count 50  number of arguments of each function and dtype
+python -m tools.accuracy.special --count 50  sets the number of arguments of each function and dtype
 
-The bounds are stated in the docstrings, and apply within the ranges. The command fails if an error exceeds its bound.
+The bounds are stated in the docstrings, and hold within the ranges. The command fails if an error exceeds its bound.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _slope(name: str, position: int = 0) -> Callable[..., Any]:
 
 
 def _exact_slope(name: str, position: int = 0) -> Callable[..., Any]:
-    """Return the partial derivative of a definition, by differences with twice the digits."""
+    """Return the partial derivative of a definition, by a finite difference with fifty additional digits."""
     definition = CALLS[name].definition
 
     def slope(*xs: Any) -> Any:
@@ -112,7 +112,7 @@ def _in(
     terms: Any = None,
     definition: Callable[..., Any] | None = None,
 ) -> dict[str, Function]:
-    """Return the record of a function's derivative in one parameter."""
+    """Return the record of a function's derivative with respect to one argument, called `parameter` on the page."""
     call, definition = _slope(name, position), definition or _exact_slope(name, position)
     record = _of(name, *ranges, ulps=ulps, call=call, definition=definition, terms=terms)
     return {f"{name}, derivative in {parameter}": record}
@@ -125,14 +125,14 @@ def _root(function: Callable[[Any], Any], guess: Any) -> Any:
 
 
 def _gamma_quantile_slope(a: Any, p: Any) -> Any:
-    """Compute the derivative in a by the implicit function theorem."""
+    """Compute the derivative with respect to `a` of the gamma quantile, by the implicit function theorem."""
     x = _gamma_quantile(a, p)
     density = digits.exp((a - 1) * digits.log(x) - x - digits.loggamma(a))
     return -_exact_slope("gammainc", 0)(a, x) / density
 
 
 def _beta_quantile_slope(position: int) -> Callable[..., Any]:
-    """Return the derivative of the beta quantile x in an argument, from the smaller of x and 1 - x."""
+    """Return the partial derivative of the beta quantile x, computed for whichever of x and 1 - x is smaller."""
 
     def below(position: int, guess: Any, a: Any, b: Any, p: Any) -> Any:
         x = _root(lambda x: digits.betainc(a, b, 0, x, regularized=True) - p, guess)
@@ -152,7 +152,7 @@ def _beta_quantile_slope(position: int) -> Callable[..., Any]:
 
 
 def _owens_integrand(h: Any, a: Any) -> Any:
-    """Return the derivative of Owen's T in its upper limit; differences of its small values would cancel."""
+    """Return the derivative of Owen's T in its upper limit: a finite difference would cancel, because T is small."""
     bend = 1 + a * a
     return digits.exp(-h * h * bend / 2) / (2 * digits.pi * bend)
 
@@ -162,7 +162,7 @@ def _harmonic(theta: Any, phi: Any) -> Any:
 
 
 def _spherical(name: str, ulps: float, terms: Any = None) -> Function:
-    """Return the record of a spherical Bessel function of the order 3."""
+    """Return the record of the spherical Bessel function `name` of order 3."""
     definition = CALLS[name].definition
     call = lambda z: getattr(special, name)(3.0, z)
     return _of(
@@ -274,7 +274,7 @@ SPECIAL: dict[str, Function] = {
     "kl_div": _of("kl_div", POSITIVE, POSITIVE, ulps=4, terms=lambda p, q: p + q),
     "sph_harm_y(3, 2, theta, phi)": _of("sph_harm_y", (0.1, 3.0), (0.1, 6.0), call=lambda theta, phi: special.sph_harm_y(3, 2, theta, phi).real, definition=_harmonic, ulps=16, terms=_one),
 }  # fmt: skip
-"""Functions of numbers, by the measured call."""
+"""Measured functions; each key is the call as the page shows it."""
 
 OTHERS = {
     "bernoulli": "constants, each a correctly rounded fraction",
@@ -283,7 +283,7 @@ OTHERS = {
     "log_softmax": "takes a vector, as `logsumexp` does",
     "softmax": "takes a vector, as `logsumexp` does",
 }
-"""Functions that are not measured, with reasons."""
+"""Functions that are not measured; each value is the reason."""
 
 
 def arguments(name: str, dtype: str, count: int) -> list[np.ndarray]:

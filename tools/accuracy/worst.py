@@ -10,11 +10,11 @@ __all__ = ["Worst"]
 
 
 class Worst:
-    """Entries with the largest estimates: the estimate, the arguments and the value, in float64.
+    """Entries with the largest estimated errors: the estimate, the arguments and the value, in float64.
 
     Args:
         count: the maximum number of entries.
-        each: the largest number per run, so that one bad range does not hide the others.
+        each: the maximum number of entries from one call of `add`, so that one bad range does not hide the others.
     """
 
     def __init__(self, count: int, each: int) -> None:
@@ -30,7 +30,7 @@ class Worst:
         y: np.ndarray,
         left_out: np.ndarray | None = None,
     ) -> None:
-        """Add the arguments whose estimates exceed the smallest entry, unless they are excluded."""
+        """Add the arguments whose estimates exceed the smallest entry, except those that `left_out` marks."""
         chosen = np.flatnonzero(error > self.least)
         if left_out is not None:
             chosen = chosen[~left_out[chosen]]

@@ -1,1 +1,1 @@
-"""Tests that read thousands of damaged files."""
+"""Tests of file readers with thousands of damaged files (mutants)."""

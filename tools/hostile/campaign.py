@@ -1,4 +1,7 @@
-"""Campaign of mutated files: children read them, outcomes are recorded, and failures shrunk and saved as tests."""
+"""Campaign of damaged files (mutants): child processes read them.
+
+Outcomes are recorded, and failures saved as tests.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,11 @@ __all__ = ["FAILURES", "Campaign", "Mutant", "Reader", "mutant_of", "shrunk"]
 
 FAILURES = ("foreign", "signal", "time", "memory")
 SECONDS = 5.0
-"""Maximum processor time for a mutant, in seconds."""
+"""Maximum processor time for reading one mutant, in seconds."""
 PATIENCE = 30.0
-"""Maximum time to wait for a child, in seconds; children share the processor."""
+"""Maximum time to wait for a child process, in seconds; it may wait for the processor while other children run."""
 MOST_READ = 500
-"""Maximum number of mutants per child."""
+"""Maximum number of mutants that one child process reads."""
 TEST = '''"""{kind}, mutant {number} of seed {seed}: {outcome}."""
 
 from pathlib import Path
@@ -44,13 +47,13 @@ def test_it_is_loaded_or_refused() -> None:
 
 
 class Mutant(NamedTuple):
-    """A seed, and edits of its files: (name of a file, number of an edit)."""
+    """A valid seed file, and the edits of its files: for each, the name of the file and the number of the edit."""
 
     seed: Seed
     edits: tuple[tuple[str, int], ...]
 
     def write(self, folder: Path) -> Path:
-        """Write the files into a fresh folder; return the file that is read."""
+        """Write the mutant's files into a new folder; return the path of the main file."""
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         files = dict(self.seed.files)
@@ -62,7 +65,10 @@ class Mutant(NamedTuple):
 
 
 def mutant_of(seeds: Sequence[Seed], seed: int, number: int) -> Mutant:
-    """Return the mutant of this number. Kinds alternate, so that every part of a campaign covers all kinds."""
+    """Return the mutant with this number.
+
+    The kinds of files alternate, so that every range of numbers contains all kinds.
+    """
     random = Random(f"{seed}/{number}")
     kinds = sorted({one.kind for one in seeds})
     chosen = random.choice([one for one in seeds if one.kind == kinds[number % len(kinds)]])
@@ -74,7 +80,7 @@ def mutant_of(seeds: Sequence[Seed], seed: int, number: int) -> Mutant:
 
 
 def shrunk(mutant: Mutant, fails: Callable[[Mutant], bool]) -> Mutant:
-    """Return the mutant with the fewest edits that still fail."""
+    """Remove edits from a failing mutant, as long as it still fails without them."""
     place = 0
     while place < len(mutant.edits) > 1:
         smaller = mutant._replace(edits=mutant.edits[:place] + mutant.edits[place + 1 :])
@@ -86,14 +92,14 @@ def shrunk(mutant: Mutant, fails: Callable[[Mutant], bool]) -> Mutant:
 
 
 class Reader:
-    """A child that reads files, replaced by another child when it ends."""
+    """A child process that reads mutants; when it ends, the next call starts another child."""
 
     def __init__(self) -> None:
         self._child: subprocess.Popen[str] | None = None
         self._count = 0
 
     def read(self, kind: str, path: Path) -> tuple[str, str]:
-        """Return the outcome of reading the file, and its message."""
+        """Let the child read a file; return the outcome of reading, and its message."""
         if self._child is None or self._count >= MOST_READ:
             self.close()
             self._child = self._started()
@@ -129,7 +135,7 @@ class Reader:
         )
 
     def close(self) -> None:
-        """End the child and its descendants."""
+        """End the child and its descendants, by SIGKILL."""
         if self._child is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self._child.pid, signal.SIGKILL)
@@ -138,7 +144,7 @@ class Reader:
 
 
 def _processor_seconds(pid: int) -> float:
-    """Return the processor time of a process and of its children that have ended."""
+    """Return the processor time of a process and of those of its children that have ended, in seconds."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except FileNotFoundError:
@@ -147,10 +153,12 @@ def _processor_seconds(pid: int) -> float:
 
 
 class Campaign:
-    """Outcomes of mutants, one line each in `outcomes.jsonl`; failures are in the same folder.
+    """Outcomes of mutants.
+
+    `outcomes.jsonl` in `folder` has a line for each mutant. The subfolder `failures` has the files of each failure.
 
     Raises:
-        ValueError: the folder has the outcomes of another seed.
+        ValueError: `folder` has the outcomes of a campaign with another seed.
     """
 
     def __init__(self, folder: Path, seeds: Sequence[Seed], seed: int) -> None:
@@ -170,7 +178,7 @@ class Campaign:
     def run(
         self, numbers: Sequence[int], kinds: Sequence[str] | None = None
     ) -> Iterator[dict[str, Any]]:
-        """Yield the outcome of each mutant that has none yet."""
+        """Read each mutant in `numbers` that has no outcome yet, and yield its outcome."""
         reader = Reader()
         try:
             with self._log.open("a") as log:
@@ -197,7 +205,7 @@ class Campaign:
         if outcome in (
             "time",
             "memory",
-        ):  # try again alone, because other children may have used the memory or the time
+        ):  # try again in a new child: earlier files may have used its memory or time
             reader.close()
             outcome, words = read(mutant)
         record = {"seed": self.seed, "number": number, "kind": kind, "outcome": outcome, "words": words,
@@ -208,7 +216,7 @@ class Campaign:
         return record
 
     def _save(self, mutant: Mutant, record: dict[str, Any]) -> None:
-        """Save the files of a failure, and a test of it."""
+        """Save the files of a failing mutant, and a test that reads them."""
         place = self.folder / "failures" / f"{record['kind']}_{record['number']}"
         mutant.write(place / "files")
         text = TEST.format(main=mutant.seed.main, **record)
@@ -216,7 +224,7 @@ class Campaign:
         (place / "case.json").write_text(json.dumps(record | {"edits": mutant.edits}, indent=1))
 
     def table(self) -> str:
-        """Return a table of the outcomes, by kind."""
+        """Return a table that counts the outcomes of each kind of file."""
         counts = Counter((r["kind"], r["outcome"]) for r in self.outcomes.values())
         columns = ("loaded", "ours", *FAILURES)
         rows = [f"{'':14}" + "".join(f"{name:>9}" for name in columns)]

@@ -1,4 +1,4 @@
-"""Readers of each kind of file, as a user calls them, with typical uses of the result."""
+"""Readers of each kind of file, called as a user calls them; each then uses what it has read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from xla_peer.vectors import read_vectors
 __all__ = ["DOORS"]
 
 MOST_ELEMENTS = 100_000
-"""Largest number of elements of all values of a program that is run."""
+"""Maximum number of elements of all values of a program together; larger programs are not run."""
 
 
 def _program(path: Path) -> None:
@@ -42,7 +42,7 @@ def _use(program: Any, path: Path) -> None:
     if not program.is_static or any([isinstance(s.op, ControlOp) for s in program.instructions]):
         return
     extents = [[max(extent, 1) for extent in spec.shape] for spec in program.types]
-    if sum(map(math.prod, extents)) > MOST_ELEMENTS:  # NumPy refuses 0 by 2^62 too
+    if sum(map(math.prod, extents)) > MOST_ELEMENTS:  # NumPy also rejects shape (0, 2^62)
         return
     leaves = [np.ones(spec.shape, spec.dtype.dtype) for spec in program.input_specs]
     arguments = unflatten(program.in_tree, leaves)

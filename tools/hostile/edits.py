@@ -1,7 +1,7 @@
-"""Single edits of a file's content, each decided by a number, so that a mutant is a list of numbers.
+"""Edits that damage a file's content. A number determines each edit, so a mutant is stored as a list of numbers.
 
-An edit damages the fields of a format: JSON's values, an archive's members, an array's header, the
-words of a text, the manifest in a module. Other content is damaged byte by byte.
+An edit damages one element of the file's format. The elements are the values of JSON, the members of an archive, the
+header of an array, the words of a text, and the manifest in a module. In other files an edit changes bytes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Edit = Callable[[bytes, Random], bytes]
 
 
 def edited(name: str, content: bytes, number: int) -> bytes:
-    """Return a file's content with the edit of this number; its name determines the format."""
+    """Apply the edit with this number to a file's content; the file's name determines the format."""
     random = Random(number)
     suffix = name.rpartition(".")[2]
     edits = {"json": _json, "tnf": _archive, "npz": _archive, "npy": _array, "mlir": _module}
@@ -49,7 +49,7 @@ def edited(name: str, content: bytes, number: int) -> bytes:
     try:
         return edits[suffix](content, random)
     except Exception:
-        return _bytes(content, random)  # because an earlier edit made it unreadable
+        return _bytes(content, random)  # because earlier edits may have damaged the format
 
 
 # ---- bytes -----------------------------------------------------------------------------------------
@@ -108,7 +108,10 @@ def _json(content: bytes, random: Random) -> bytes:
 
 
 def _place(root: list[Any], random: Random) -> tuple[Any, Any]:
-    """Choose a field, then one of its occurrences, so that rare fields occur, too; return its container and key."""
+    """Choose a JSON field, then one of its occurrences, and return its container and key.
+
+    Choosing the field first gives rare fields the probability of frequent ones.
+    """
     fields: dict[tuple[str, ...], list[tuple[Any, Any]]] = {}
     remaining: list[tuple[tuple[str, ...], Any]] = [((), root)]
     while remaining:
@@ -122,7 +125,7 @@ def _place(root: list[Any], random: Random) -> tuple[Any, Any]:
 
 
 def _spec(random: Random) -> str:
-    """Return the text of a type with unexpected extents."""
+    """Return the text of a tensor type, such as `f64[n,3]`, with unusual extents."""
     extents = [_extent(random) for _ in range(random.choice((0, 1, 2, 3)))]
     if random.random() < 0.05:
         extents *= 2000
@@ -130,7 +133,7 @@ def _spec(random: Random) -> str:
 
 
 def _extent(random: Random) -> str:
-    """Write an extent: arithmetic on symbols and numbers, or an expression that grows fast."""
+    """Return the text of an extent: arithmetic on symbols and numbers, sometimes with huge powers."""
     text = random.choice(("n", "m", "k", "(n+m+k+l+p+q)", "x0.0", "3", str(random.choice(NUMBERS))))
     for _ in range(random.choice((0, 0, 1, 2, 4, 30))):
         number = random.choice((2, 3, 40, 100, 9999))
@@ -141,7 +144,7 @@ def _extent(random: Random) -> str:
 
 
 def _varied(value: Any, random: Random) -> Any:
-    """Return a value near this one."""
+    """Return a JSON value of the same kind that differs a little from `value`."""
     if isinstance(value, bool) or value is None:
         return not value
     if isinstance(value, int | float):
@@ -188,18 +191,18 @@ def _archive(content: bytes, random: Random) -> bytes:
     buffer = io.BytesIO()
     compression = random.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA))
     if sum([len(data) for _, data in members]) > 1 << 20:
-        compression = zipfile.ZIP_DEFLATED  # because LZMA takes seconds
+        compression = zipfile.ZIP_DEFLATED  # because LZMA takes seconds for so large a file
     with zipfile.ZipFile(buffer, "w", compression) as archive:
         names = set[str]()
         for name, data in members:
-            if name not in names:  # because zipfile warns of duplicates
+            if name not in names:  # because zipfile warns if a name occurs twice
                 archive.writestr(zipfile.ZipInfo(name or "empty"), data, compression)
             names.add(name)
     return buffer.getvalue()
 
 
 def _fields(content: bytes, random: Random) -> bytes:
-    """Return a field of a member's record or of the directory."""
+    """Overwrite one number in the archive's directory, or in the header of a member."""
     signatures = [m.start() for m in re.finditer(rb"PK(\x03\x04|\x01\x02|\x05\x06)", content)]
     data, place = bytearray(content), random.choice(signatures)
     offset, form = random.choice(((4, "<H"), (6, "<H"), (8, "<H"), (10, "<H"), (14, "<I"), (16, "<I"), (18, "<I"),
@@ -264,7 +267,7 @@ def _module(content: bytes, random: Random) -> bytes:
 
 
 def _word(word: str, words: list[str], random: Random) -> str:
-    """Return a replacement for this word: mostly of its own class, because other words are syntax errors."""
+    """Return a replacement for a word of a module's text: usually a word of the same kind, to avoid a syntax error."""
     if random.random() < 0.3:
         return random.choice(
             (random.choice(words), random.choice(TOKENS), str(random.choice(NUMBERS)))

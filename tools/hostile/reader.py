@@ -1,4 +1,4 @@
-"""Child process that reads mutants. A request is a line with a kind and a path, and an answer is a line of JSON."""
+"""Child process that reads mutants. It receives a kind and a path per line, and answers with a line of JSON."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tenferro.errors import TenferroError
 from tools.hostile.doors import DOORS
 
 MEMORY = 1 << 30
-"""Limit of additional address space, in bytes."""
+"""Address space that reading one file may add, in bytes."""
 
 
 def outcome_of(door: Callable[[Path], None], path: Path) -> tuple[str, str]:
     """Return the outcome of reading a file, and its message.
 
-    `loaded`, `ours`, `foreign` for another exception, or `memory`.
+    The outcome is `loaded`; `ours` for an error of tenferro; `memory`; or `foreign` for any other exception.
     """
     try:
         door(path)
@@ -35,9 +35,9 @@ def outcome_of(door: Callable[[Path], None], path: Path) -> tuple[str, str]:
 
 
 def _is_exhausted(error: BaseException | None) -> bool:
-    """Return whether an error was caused by exhausted memory.
+    """Tell whether an error was caused by exhausted memory.
 
-    False if NumPy rejects a size before allocation, or if Python's parser exhausts its stack.
+    False if NumPy rejected a size before it allocated, or if Python's parser exhausted its stack.
     """
     while error is not None:
         if isinstance(error, MemoryError) and "Unable to allocate" not in str(error):
@@ -49,7 +49,7 @@ def _is_exhausted(error: BaseException | None) -> bool:
 
 
 def main() -> None:
-    """Answer requests until the input ends."""
+    """Answer the requests on standard input until it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for line in sys.stdin:
         kind, path = json.loads(line)

@@ -1,4 +1,7 @@
-"""Valid files from which mutants are derived, each in a folder with the files that it needs."""
+"""Valid files (seeds) from which mutants are derived.
+
+Each seed is a folder with the file and the files that it needs.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,12 @@ __all__ = ["Seed", "written_seeds"]
 
 
 class Seed(NamedTuple):
-    """A valid file.
+    """A valid file from which mutants are derived.
 
     Attributes:
-        kind: the kind of entry point that reads it.
+        kind: the name of the function in `tools.hostile.doors` that reads the file.
         main: the name of the file that is read.
-        files: contents by name, of the file itself and of the files that it needs.
+        files: the contents of this file, and of the files that it needs, by name.
     """
 
     kind: str
@@ -32,7 +35,7 @@ class Seed(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A named tuple among results."""
+    """Named tuple that a seed program returns, so that its file stores one."""
 
     left: Any
     right: Any
@@ -72,7 +75,7 @@ EXPORTED = ("plain", "padded", "constants")
 
 
 def written_seeds(folder: Path) -> list[Seed]:
-    """Write all seeds that are missing below a folder, and return all."""
+    """Write the seeds below a folder, unless they exist, and return all of them."""
     if not (folder / "done").exists():
         _write(folder)
         (folder / "done").touch()
@@ -124,7 +127,7 @@ def _export(folder: Path, name: str, program: Any) -> None:
 
 
 def _place(folder: Path, kind: str, name: str, main: str) -> Path:
-    """Return the path of a seed's file; its folder determines which file is read."""
+    """Create the folder of a seed, note there which file is read, and return the path of that file."""
     place = folder / kind / name
     place.mkdir(parents=True, exist_ok=True)
     (place / "main").write_text(main)

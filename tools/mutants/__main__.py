@@ -1,6 +1,6 @@
-"""`make mutants`: edits of one line each, tried against the tests; an interrupted run is resumed.
+"""`make mutants`: run the tests against mutants, edits of one line of the sources; an interrupted run is resumed.
 
-Run `make mutants-map` first: it records which tests run each line.
+Run `make mutants-map` first: it records which tests run each line of the sources.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EQUIVALENTS = Path(__file__).with_name("equivalents.toml")
 
 
 def record(folder: Path, tests: list[str]) -> int:
-    """Write the map of all tests, or of those in the named files and folders."""
+    """Record which lines each test runs: for all tests, or for the tests in the named files and folders."""
     preload()
     tree = folder / "tree_0"
     copy_tree(CHECKOUT, tree)
@@ -34,7 +34,10 @@ def record(folder: Path, tests: list[str]) -> int:
 
 
 def campaign_of(folder: Path, seed: int, worker: int) -> Campaign:
-    """Return the campaign of a worker, in a separate copy; the map was recorded on the first one's copy."""
+    """Return the campaign of one worker, which edits its own copy of the tree.
+
+    The map of tests was recorded in the copy of worker 0.
+    """
     tree = folder / f"tree_{worker}"
     copy_tree(CHECKOUT, tree)
     recorded = Recorded(folder / "tree_0", folder / "map")
@@ -43,7 +46,7 @@ def campaign_of(folder: Path, seed: int, worker: int) -> Campaign:
 
 
 def run(folder: Path, folders: list[str], seed: int, count: int, workers: int) -> int:
-    """Try the mutants with this number of workers; return 1 if one survived."""
+    """Test `count` mutants in `workers` processes; return 1 if a mutant survived."""
     preload()
     children = []
     for worker in range(workers):
@@ -63,7 +66,7 @@ def run(folder: Path, folders: list[str], seed: int, count: int, workers: int) -
 
 
 def main() -> int:
-    """Record, or run."""
+    """Run the subcommand: `map` records the tests of each line, `run` tests mutants."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__)
     parser.add_argument("what", choices=("map", "run"))
     parser.add_argument("--mutants", type=int, default=1000)

@@ -1,4 +1,7 @@
-"""Mutants by number: one edit of one line each, run against the tests of its column and then of its layer."""
+"""Campaign of mutants, each one edit of one line; its tests run in three stages.
+
+The first stage has the tests of the edited folder, the second those of its layer, the third the remaining tests.
+"""
 
 from __future__ import annotations
 
@@ -19,36 +22,36 @@ from tools.mutants.readers import functions_about, readers_elsewhere
 from tools.mutants.trials import Trial, tried
 
 if TYPE_CHECKING:
-    from tools.mutants.tests_of_lines import Recorded  # which needs coverage.py
+    from tools.mutants.tests_of_lines import Recorded  # imports coverage.py
 
 __all__ = ["Campaign", "Mutant", "equivalents", "mutants_of"]
 
 STAGE_SECONDS = 45.0
-"""Maximum recorded time of the tests of a stage, of which the fastest run first."""
+"""Maximum recorded time of the tests of one of the first two stages, in seconds; the fastest tests are chosen."""
 MOST_FILES = 8
-"""Maximum number of test files of the layer, because collecting a file takes as long as many tests."""
+"""Maximum number of test files in the second stage: collecting a file takes as long as many tests."""
 REST_SECONDS = 90.0
-"""Maximum recorded time of all other tests that run the lines, for the few remaining mutants."""
+"""Maximum recorded time of the third stage, in seconds; few mutants survive until then."""
 ALLOWANCE = 30.0
-"""Seconds of processor time that a stage may take in addition to four times its tests' time."""
+"""Processor time in seconds that a stage may use beyond four times its tests' recorded time."""
 
 
 class Mutant(NamedTuple):
-    """An edit of a file of one of the folders."""
+    """An edit of one file of a mutated folder."""
 
     folder: str
     path: str
     edit: Edit
 
     def record(self, source: str) -> dict[str, Any]:
-        """Return the line of the log and the report."""
+        """Return what the log and the report say of this mutant; `source` is the file before the edit."""
         before, after = self.edit.difference(source)
         return {"folder": self.folder, "path": self.path, "line": self.edit.lines[0], "kind": self.edit.kind,
                 "before": before, "after": after}  # fmt: skip
 
 
 def mutants_of(tree: Path, folders: Sequence[str], seed: int) -> Iterator[Mutant]:
-    """Yield one edit of each line that can be edited, in an order decided by the seed."""
+    """Yield one edit of each line that has edits; the seed determines the edits and their order."""
     random = Random(seed)
     lines: list[tuple[str, str, int]] = []
     offered: dict[tuple[str, int], list[Edit]] = {}
@@ -69,7 +72,9 @@ def mutants_of(tree: Path, folders: Sequence[str], seed: int) -> Iterator[Mutant
 
 
 def equivalents(file: Path) -> dict[tuple[str, str, str], str]:
-    """Return the edits without a visible effect, each with its proof, by path, line before and line after.
+    """Return the edits that have no visible effect, each with its proof.
+
+    Keys are the path, the line before and the line after the edit.
 
     Raises:
         ValueError: an edit has no proof.
@@ -83,7 +88,7 @@ def equivalents(file: Path) -> dict[tuple[str, str, str], str]:
 
 
 class Campaign:
-    """Outcomes of mutants, one line each in `seed_N.jsonl`; an interrupted campaign is resumed.
+    """Outcomes of mutants, one per line of the file `log`; an interrupted campaign is resumed.
 
     Args:
         tree:      a copy of the tree, which is edited and restored
@@ -105,7 +110,7 @@ class Campaign:
         }
 
     def run(self, mutants: Sequence[Mutant], numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
-        """Yield the outcome of each of these mutants that has none yet."""
+        """Test each mutant in `numbers` that has no outcome yet, and yield its outcome."""
         for number in numbers:
             if number >= len(mutants):
                 break
@@ -122,14 +127,18 @@ class Campaign:
             yield record
 
     def outcome(self, mutant: Mutant) -> dict[str, Any]:
-        """Return whether the mutant was killed, by which test, in which stage, and the processor time."""
+        """Run the tests of a mutant, stage by stage.
+
+        Return the outcome, the test that decided it, its stage, the number of tests, and the processor time.
+        """
         path = self.tree / mutant.path
         source, stamp = path.read_text(), path.stat().st_mtime
         stages = zip(("column", "floor", "rest"), self.stages(mutant), strict=True)
         used, count = 0.0, 0
         try:
             path.write_text(mutant.edit.applied(source))
-            moment = time.time() + 10  # differs from the time in any cached bytecode
+            # A time after that of any cached bytecode makes Python compile the file again.
+            moment = time.time() + 10
             os.utime(path, (moment, moment))
             for stage, names in stages:
                 if not names:
@@ -150,14 +159,13 @@ class Campaign:
         return tried(self.tree, files, names, seconds=ALLOWANCE + 4 * seconds)
 
     def stages(self, mutant: Mutant) -> tuple[list[str], list[str], list[str]]:
-        """Return the tests of the column, the tests of the layer, and the rest of both, in the order of execution.
+        """Return the tests of the three stages, in the order of execution: folder, layer, and others.
+        Tests that run the lines of the edit come first, the fastest first. If no test runs them, or they run only on
+        import, these tests come first:
 
-        Tests that run the lines of the edit come first, the quickest first. If there are none, or the lines run only
-        on import, the order is as follows:
-
-        - tests that have a class of the line in their names, or run a function that the line names;
-        - tests that run a function that uses the assigned names, in this file and in files beside it;
-        - the tests of the column, and then all other tests.
+        - tests that have the name of a class in these lines in their own names, or run a function that the lines name;
+        - tests that run a function that uses the assigned names, in the same file and then in other files;
+        - the other tests.
         """
         seconds, edit = self.recorded.seconds, mutant.edit
         running = set() if edit.at_import else self.recorded.tests(mutant.path, *edit.lines)
@@ -194,7 +202,7 @@ class Campaign:
         return first, second, self._within(REST_SECONDS, rest)
 
     def _within(self, most: float, names: Sequence[str]) -> list[str]:
-        """Return the first tests that take at most `most` seconds together."""
+        """Return the longest prefix of `names` whose recorded times add up to at most `most` seconds."""
         seconds = self.recorded.seconds
         kept, total = [], 0.0
         for name in names:
@@ -205,12 +213,12 @@ class Campaign:
         return kept
 
     def verdict(self, record: dict[str, Any]) -> str:
-        """Return killed, survived, or equivalent for a survivor with a proof."""
+        """Return the outcome of a mutant; a survivor with a proof is `equivalent`."""
         is_proven = (record["path"], record["before"], record["after"]) in self.proofs
         return "equivalent" if record["outcome"] == "survived" and is_proven else record["outcome"]
 
     def report(self) -> str:
-        """Return the outcomes by folder, and every survivor by its lines before and after."""
+        """Return the number of mutants by folder and outcome, and each survivor's lines before and after the edit."""
         records = [self.outcomes[number] for number in sorted(self.outcomes)]
         counts = Counter((record["folder"], self.verdict(record)) for record in records)
         columns = ("killed", "survived", "equivalent")
@@ -232,7 +240,7 @@ class Campaign:
 
 
 def _of_few_files(names: Sequence[str]) -> list[str]:
-    """Return the tests of the files with the most tests."""
+    """Return the tests of the `MOST_FILES` files that have the most of these tests."""
     counts = Counter(_file_of(name) for name in names)
     files = {file for file, _ in counts.most_common(MOST_FILES)}
     return [name for name in names if _file_of(name) in files]

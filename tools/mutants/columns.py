@@ -1,4 +1,4 @@
-"""The tests of a source file's column, and of its layer."""
+"""Tests of each mutated folder: those of its own test files (its column), and those of its layer."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         )
     ),
 }  # fmt: skip
-"""Mutated folders and the tests of their columns, including the folder's own doctests."""
+"""Mutated folders, each with its test files; the doctests of the folder belong to them, too."""
 ABOVE = {"tenferro": ("tests/lowering", "tests/xla_peer", "lowering", "xla_peer")}
-"""Tests of the layers above a package, which are not run."""
+"""Tests of the packages above a package; mutants of the lower package are not run against them."""
 
 
 def _is_in(test: str, places: tuple[str, ...]) -> bool:
@@ -60,21 +60,21 @@ def _is_in(test: str, places: tuple[str, ...]) -> bool:
 
 
 def is_of_column(test: str, folder: str) -> bool:
-    """Return whether a test belongs to the column of a folder, by its name."""
+    """Tell from a test's name whether it is in the test files of a folder, or a doctest in the folder."""
     return _is_in(test, (*FOLDERS[folder], folder))
 
 
 def is_of_floor(test: str, folder: str) -> bool:
-    """Return whether a test belongs to the layer of a folder, but not to its column."""
+    """Tell whether a test belongs to the layer of a folder, but not to the folder's own tests."""
     package = folder.partition("/")[0]
     return not _is_in(test, ABOVE.get(package, ())) and not is_of_column(test, folder)
 
 
 def units_within(units: Sequence[str], places: Sequence[str]) -> list[str]:
-    """Return the units that are one of these files and folders, or inside one.
+    """Return the units (test files, or folders with doctests) that are in `places`, or inside a folder of `places`.
 
     Raises:
-        ValueError: no unit is within one of them.
+        ValueError: an element of `places` contains no unit.
     """
     for path in places:
         if not any(PurePosixPath(unit).is_relative_to(path) for unit in units):

@@ -9,13 +9,13 @@ from pathlib import Path
 __all__ = ["copy_tree"]
 
 KEPT = {".hypothesis", "__pycache__"}
-"""Folders that runs create in a copy, and that later runs may reuse."""
+"""Folders that test runs create in a copy; `copy_tree` leaves them for later runs."""
 
 
 def copy_tree(checkout: Path, copy: Path) -> None:
-    """Make the copy contain exactly the files of the checkout that git does not ignore.
+    """Make the copy equal to the checkout, except for files that git ignores.
 
-    Equal files are not copied, and keep their cached bytecode.
+    Files that are equal already are not written, so their cached bytecode remains valid.
     """
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=checkout, capture_output=True, check=True).stdout

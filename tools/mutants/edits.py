@@ -41,13 +41,15 @@ COMPARISONS = {
 ORDERED = (ast.Sub, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.MatMult, ast.LShift, ast.RShift)
 """Operators that do not commute."""
 LEFT_ALONE = (ast.Assert, ast.Import, ast.ImportFrom, ast.Raise, ast.JoinedStr)
-"""Nodes without edits: hints for the type checker, texts of errors, and f-strings, whose parts have no positions in
-Python 3.11.
+"""Nodes without edits: assertions for the type checker, texts of errors, and f-strings.
+
+Python 3.11 has no positions for the parts of an f-string.
 """
 
 
 CONVERSIONS = ("frozenset", "iter", "list", "tuple")
-"""Calls that are not removed, because the argument alone would work equally well or be rejected at once."""
+"""Functions whose calls are not replaced by their argument: it would often work equally well, or be rejected at once.
+"""
 SYMMETRIC = (
     "add",
     "broadcast_shapes",
@@ -58,11 +60,11 @@ SYMMETRIC = (
     "multiply",
     "multiply_add",
 )
-"""Functions, by name, whose first two arguments may be exchanged."""
+"""Functions, by name, whose first two arguments are not exchanged: the result would be the same."""
 GENERICS = ("Callable", "Mapping", "Sequence", "dict", "list", "set", "tuple", "type")
-"""Types that take parameters."""
+"""Types that take type parameters."""
 LARGE = 12
-"""Minimum value at which a number at the head of a file counts as a tuning parameter."""
+"""Numbers of at least this size, assigned at module level, count as tuning parameters."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -70,10 +72,11 @@ class Edit(NamedTuple):
     """Replacement of the bytes of one expression.
 
     kind:       operator, comparison, constant, condition, call, operands or row
-    lines:      the first and the last line of the expression
-    start:      the first byte that is replaced
-    stop:       the byte after the last one
-    text:       the replacement at_import:  whether the expression is outside of functions, and runs once
+    lines:      the numbers of the first and the last line of the expression
+    start:      the offset of the first byte that is replaced
+    stop:       the offset after the last byte that is replaced
+    text:       the replacement
+    at_import:  whether the expression is outside of functions, so that it runs once, on import
     """
 
     kind: str
@@ -89,7 +92,7 @@ class Edit(NamedTuple):
         return (content[: self.start] + self.text.encode() + content[self.stop :]).decode()
 
     def difference(self, source: str) -> tuple[str, str]:
-        """Return the changed lines before and after, joined to one line each."""
+        """Return the edited lines before and after the edit, each joined to one line of text."""
         content = source.encode()
         first = content.rfind(b"\n", 0, self.start) + 1
         end = content.find(b"\n", self.stop)
@@ -102,7 +105,7 @@ class Edit(NamedTuple):
 
 
 def is_another_program(source: str, edit: Edit) -> bool:
-    """Return whether the edited file parses to another syntax tree."""
+    """Tell whether the edited file is valid and differs in its syntax tree."""
     try:
         return ast.dump(ast.parse(edit.applied(source))) != ast.dump(ast.parse(source))
     except SyntaxError:
@@ -110,7 +113,7 @@ def is_another_program(source: str, edit: Edit) -> bool:
 
 
 def edits_of(source: str) -> list[Edit]:
-    """Return the possible edits of a file, in the order of their positions; a few do not parse.
+    """Return the possible edits of a file, sorted by position; a few of them are syntax errors.
 
     >>> for edit in edits_of("y = conj(x) - 1\\n"):
     ...     print(edit.kind, "|", edit.applied("y = conj(x) - 1\\n").strip())
@@ -151,7 +154,7 @@ class Places:
         return Edit(kind, (node.lineno, node.end_lineno or node.lineno), start, stop, text)
 
     def edits(self) -> Iterator[Edit]:
-        """Yield all edits of the tree; its statements and expressions are visited without recursion."""
+        """Yield all edits of the tree; visit its nodes with a stack, without recursion."""
         stack: list[tuple[ast.AST, bool]] = [(self._tree, True)]
         while stack:
             node, at_import = stack.pop()
@@ -187,7 +190,7 @@ class Places:
             yield from self._of_rows(node.elts, node.elts)
 
     def _between(self, left: ast.expr, right: ast.expr, old: str, new: str) -> Edit | None:
-        """Yield another operator between two operands."""
+        """Replace the operator between two operands; None if the text between them does not contain `old`."""
         start = self._content.find(old.encode(), self._stop(left), self._start(right))
         if start < 0:
             return None
@@ -221,7 +224,7 @@ class Places:
                     yield edit._replace(kind="comparison")
 
     def _of_condition(self, node: ast.expr) -> Iterator[Edit]:
-        """Yield the negation of a condition without an operator."""
+        """Yield the negation of a condition that has no operator, such as a name or a call."""
         if not isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Constant):
             yield self._edit("condition", node, f"(not ({self._text(node)}))")
 
@@ -233,7 +236,7 @@ class Places:
             others = (value + 1, value - 1) if value > 0 else (value + 1,)
         elif isinstance(value, float | complex):
             others = (value * 2 if value else 1.0,)
-        elif isinstance(value, str) and " " not in value:  # other nodes are texts for readers
+        elif isinstance(value, str) and " " not in value:  # strings with spaces are messages
             others = (f"XX{value}",)
         else:
             others = ()
@@ -249,7 +252,7 @@ class Places:
             yield self._exchanged(positional[0], positional[1])
 
     def _of_rows(self, firsts: Sequence[ast.expr], lasts: Sequence[ast.expr]) -> Iterator[Edit]:
-        """Yield a table without one of its rows."""
+        """Yield edits that each remove one row of a table."""
         for i, (first, last) in enumerate(zip(firsts, lasts, strict=True)):
             if isinstance(first, ast.Starred):
                 continue
@@ -271,12 +274,12 @@ def _name_of(function: ast.expr) -> str:
 
 
 def _is_a_table(node: ast.AST) -> bool:
-    """Return whether a tuple is a table: it has three elements or more and is read."""
+    """Tell whether a tuple is a table: it is read, and has at least three elements."""
     return isinstance(node, ast.Tuple) and isinstance(node.ctx, ast.Load) and len(node.elts) > 2
 
 
 def _is_a_type(value: ast.expr) -> bool:
-    """Return whether a value is a parametrised type, as in annotations."""
+    """Tell whether a value is a parametrised type such as `dict[str, int]`."""
     return (
         isinstance(value, ast.Subscript)
         and isinstance(value.value, ast.Name)
@@ -285,7 +288,7 @@ def _is_a_type(value: ast.expr) -> bool:
 
 
 def _is_a_measure(value: ast.expr) -> bool:
-    """Return whether a value is a measurement: a number with a fraction, or a large one."""
+    """Tell whether a value looks like a tuning parameter: a float, a shifted number, or a large integer."""
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.LShift):
         return isinstance(value.left, ast.Constant) and isinstance(value.right, ast.Constant)
     if not isinstance(value, ast.Constant):
@@ -294,9 +297,9 @@ def _is_a_measure(value: ast.expr) -> bool:
 
 
 def _is_tuning(statement: ast.AST, following: ast.AST | None) -> bool:
-    """Return whether a statement defines a tuning parameter with a docstring.
+    """Tell whether a statement assigns a tuning parameter that has a docstring.
 
-    A slightly different number would serve as well, and a test that detects the change would test only the number.
+    Such constants are not edited: a test that detects a slightly different number would only repeat the number.
     """
     return (
         isinstance(statement, ast.Assign)
@@ -308,7 +311,7 @@ def _is_tuning(statement: ast.AST, following: ast.AST | None) -> bool:
 
 
 def _parts(node: ast.AST) -> Iterator[ast.AST]:
-    """Return the children of a node that may be edited: no annotations, docstrings or texts of errors."""
+    """Yield the children of a node that may be edited: no annotations, decorators, docstrings or texts of errors."""
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list"):
             continue
@@ -324,9 +327,9 @@ def _parts(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_for_readers(node: ast.AST) -> bool:
-    """Return whether a node only informs readers, like an assertion.
+    """Tell whether a node has no effect on results.
 
-    Such nodes are lists of public names, names of types, imports for the type checker, and `strict` of a `zip`.
+    Such nodes are `__all__`, type aliases, imports for the type checker, and the argument `strict` of `zip`.
     """
     if isinstance(node, ast.keyword) and node.arg == "strict":
         return True

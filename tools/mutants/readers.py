@@ -1,4 +1,4 @@
-"""Functions that depend on a module-level line: in its file, and in files that read the names it assigns."""
+"""Functions that depend on a line at module level: in the same file, and in files that read the names it assigns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Spans = list[tuple[int, int]]
 
 
 def functions_about(source: str, first: int, last: int) -> tuple[Spans, Spans]:
-    """Return the bodies of the functions that the lines name, and of functions that use the names assigned there.
+    """Return the bodies of the functions that the lines name, and of the functions that use names assigned in them.
 
     >>> source = "def f(x):\\n    return x\\n\\nROWS = {1: f}\\n\\ndef g(i):\\n    return ROWS[i]\\n"
     >>> functions_about(source, 4, 4)
@@ -34,7 +34,7 @@ def functions_about(source: str, first: int, last: int) -> tuple[Spans, Spans]:
 
 
 def readers_elsewhere(tree: Path, path: str, first: int, last: int) -> Iterator[tuple[str, Spans]]:
-    """Yield the other files of the package with the functions that use names assigned in these lines."""
+    """Yield each other file of the package that uses names assigned in these lines, with the functions that do so."""
     statements = ast.parse((tree / path).read_text()).body
     assigned = {
         node.id

@@ -1,4 +1,7 @@
-"""Record of the tests that run each line: made with coverage.py, one test file at a time, and not in git."""
+"""Record of the tests that run each line.
+
+coverage.py makes the record, one test file at a time. The record is not in git.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +26,14 @@ LEFT_OUT = (
     "tests/test_mutants.py",
     "tests/test_documents.py",
 )
-"""Tests that are not recorded: they start children or compilers for each case, or read the sources.
+"""Tests that are not recorded: they start processes or compilers for each case, or read the sources.
 
-Tests that a column names are recorded nevertheless.
+Tests that belong to a mutated folder are recorded nevertheless.
 """
 
 
 def digest_of_sources(tree: Path) -> str:
-    """Return the digest of all sources that the tests import."""
+    """Return a digest of all sources that the tests import."""
     digest = hashlib.sha256()
     for package in PACKAGES:
         for path in sorted((tree / package).rglob("*.py")):
@@ -39,7 +42,7 @@ def digest_of_sources(tree: Path) -> str:
 
 
 def units_of(tree: Path) -> list[str]:
-    """Return the units that one child runs: a file of tests, or the doctests of a folder."""
+    """Return the units, each of which one child process runs: a test file, or the doctests of a folder."""
     files = [str(path.relative_to(tree)) for path in sorted((tree / "tests").rglob("test_*.py"))]
     columns = {place for places in FOLDERS.values() for place in places}
     recorded = [name for name in files if name in columns or not name.startswith(LEFT_OUT)]
@@ -49,7 +52,7 @@ def units_of(tree: Path) -> list[str]:
 def recorded_units(
     tree: Path, folder: Path, units: Sequence[str]
 ) -> Iterator[tuple[str, int, float]]:
-    """Record each unit that has not been recorded with these sources and these tests: (name, tests, seconds)."""
+    """Record each unit without a record of the present sources and tests; yield its name, test count and seconds."""
     folder.mkdir(parents=True, exist_ok=True)
     sources = digest_of_sources(tree)
     for unit in units:
@@ -73,7 +76,7 @@ def recorded_units(
 
 
 class Recorded:
-    """Record of the tests of a tree, by lines."""
+    """Record of the tests of a tree: which tests run each line, and the seconds of each test."""
 
     def __init__(self, tree: Path, folder: Path) -> None:
         self._tree = tree
@@ -90,16 +93,16 @@ class Recorded:
             self._data.append(data)
 
     def require(self, tree: Path) -> None:
-        """Raise unless the tree is the recorded one.
+        """Raise unless the record was made with the sources of `tree`.
 
         Raises:
-            ValueError: the sources have changed since the recording, or there is none.
+            ValueError: the sources have changed since the recording, or there is no record.
         """
         if self._sources != {digest_of_sources(tree)}:
             raise ValueError(f"the map is not of the sources in {tree}; run `make mutants-map`")
 
     def tests(self, path: str, first: int, last: int) -> set[str]:
-        """Return the names of the tests that run any line of a file from the first to the last, and passed."""
+        """Return the names of the passed tests that run any line of a file from `first` to `last`."""
         if path not in self._tests:
             by_line: dict[int, list[str]] = {}
             for data in self._data:

@@ -1,4 +1,4 @@
-"""Runs of chosen tests in a copy of the tree, each in a child forked from a process that has the libraries loaded."""
+"""Runs of chosen tests in a copy of the tree, each in a child process forked after the libraries were imported."""
 
 from __future__ import annotations
 
@@ -21,18 +21,21 @@ LIBRARIES = (
     "numpy", "scipy.linalg", "scipy.special", "scipy.fft", "ml_dtypes", "optree", "opt_einsum", "mpmath", "jax",
     "jax.numpy", "array_api_strict",
 )  # fmt: skip
-"""Modules that many tests import and no mutant changes, except modules that pytest rewrites or that read the tree."""
+"""Modules that many tests import and no mutant changes.
+
+Modules that pytest rewrites, and modules that read the tree, are not among them.
+"""
 MEMORY = 12 << 30
-"""Additional bytes of address space, beyond those of the libraries."""
+"""Address space that a child process may add to that of the libraries, in bytes."""
 
 
 class Trial(NamedTuple):
-    """Outcome of a run of the tests.
+    """Outcome of running the chosen tests.
 
-    outcome:  passed, failed (which a test is named for), import, time or signal
-    test:     the first test that failed, or a message
-    tests:    the seconds of each test that passed
-    seconds:  seconds of processor time, children included
+    outcome:    passed, failed, import, time or signal
+    test:       the first test that failed; for other outcomes a message
+    tests:      the seconds of each test that passed
+    seconds:    processor time in seconds, child processes included
     """
 
     outcome: str
@@ -42,7 +45,7 @@ class Trial(NamedTuple):
 
 
 class Choice:
-    """A plugin of pytest that runs the chosen tests in order, and records passed tests and the first failure."""
+    """Pytest plugin that runs the chosen tests in order, and records passed tests and the first failure."""
 
     def __init__(self, chosen: Sequence[str] | None, coverage: Any) -> None:
         self.chosen = chosen
@@ -68,7 +71,7 @@ class Choice:
 
 
 def preload() -> None:
-    """Import the modules that every child needs."""
+    """Import the modules that every child process needs."""
     for name in LIBRARIES:
         with suppress(ImportError):
             importlib.import_module(name)
@@ -82,14 +85,15 @@ def tried(
     seconds: float,
     coverage: Any = None,
 ) -> Trial:
-    """Run the chosen tests of some files until one fails, or all tests.
+    """Run the chosen tests in a child process until one fails; without a choice, run all tests of the files.
 
     Args:
-        tree:      the folder that is tested
-        files:     what pytest collects
-        chosen:    names of tests, in the order in which they run; all of the files without it
-        seconds:   of processor time that the child may take; other processes may use the processor four times as
-            long coverage:  a `coverage.Coverage` that records each test as a context
+        tree:       the folder that is tested
+        files:      the files and folders that pytest collects
+        chosen:     names of tests, in the order of execution; if None, all tests of the files run
+        seconds:    maximum processor time; the maximum waiting time is four times as long, because other processes
+            run, too
+        coverage:   a `coverage.Coverage` that records which lines each test runs
     """
     begin = time.monotonic()
     reader, writer = os.pipe()
@@ -110,7 +114,7 @@ def tried(
             with suppress(ProcessLookupError):
                 os.killpg(child, signal.SIGKILL)
     _, status, usage = os.wait4(child, 0)
-    with suppress(ProcessLookupError):  # processes that the tests did not end
+    with suppress(ProcessLookupError):  # kill processes that the tests left running
         os.killpg(child, signal.SIGKILL)
     used = round(usage.ru_utime + usage.ru_stime, 2)
     if not content:
@@ -136,7 +140,7 @@ def _child(
     coverage: Any,
     writer: int,
 ) -> None:
-    """Run the tests in the process that was forked for them; never return."""
+    """Run the tests in the forked child process, write the result to `writer`, and end the process."""
     answer: tuple[int, str, dict[str, float]] = (3, "", {})
     try:
         os.setsid()
@@ -158,14 +162,14 @@ def _child(
         import pytest
 
         stop = ["-x"] if chosen is not None else []
-        # With a mutant, a test may call code that it does not call otherwise.
+        # Some of pytest's plugins are disabled, so that a mutant is tested by the chosen tests alone.
         without = [f"-pno:{plugin}" for plugin in ("xdist", "cacheprovider", "entry-points")]
         code = pytest.main([*files, "-q", *without, *stop], plugins=[choice])
         if coverage is not None:
             coverage.stop()
             coverage.save()
         answer = (int(code), choice.failed, choice.passed)
-    except BaseException:  # because a mutant may raise anything, wherever it is imported
+    except BaseException:  # because a mutant may raise any exception on import
         pass
     with suppress(BaseException):
         content = json.dumps(answer).encode()

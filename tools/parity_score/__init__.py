@@ -1,1 +1,1 @@
-"""Score of the parity check: the faults that it finds and names, and the correct rewrites that it accuses."""
+"""Score of the parity check: how many faults it finds and names, and how many correct rewrites it reports as wrong."""

@@ -1,7 +1,8 @@
-"""`make parity-score`: seeded faults that the parity check must catch, and rewrites that it must not accuse.
+"""`make parity-score`: count the seeded faults that the parity check finds, and the rewrites that it reports as wrong.
 
-Each seed is a part: a sample of all programs and lines. An interrupted run is resumed. Trials run in children,
-because XLA may end its process; such an end is an outcome, too. The page is written from the outcomes.
+The run consists of parts of `PART` trials; each part has its own seed. An interrupted run is resumed. Trials run in
+child processes, because XLA may end its process, which is an outcome, too. The page is written from the recorded
+outcomes.
 """
 
 from __future__ import annotations
@@ -33,28 +34,28 @@ from xla_peer import XlaExecutor
 ROOT = Path(__file__).parents[2]
 PAGE, COUNTS = Path("docs", "verdicts.md"), Path("docs", "verdicts.json")
 PART = 500
-"""Number of trials per seed."""
+"""Number of faults, and of rewrites, in a part: the trials with one seed."""
 BATCH = 50
-"""Number of trials per child: a new child frees XLA's executables."""
+"""Number of trials per child process. A new child frees the executables of XLA in the old one."""
 SILENCE = 600
 """Seconds without an outcome after which a child is killed: XLA may run an endless loop."""
 STARTING = 900
-"""Maximum time until a child's first trial on a busy machine, in seconds."""
+"""Maximum time until a child's first trial, in seconds; a busy machine starts children slowly."""
 READY = "ready"
 """Line that a child prints before its first trial."""
 ENDLESS = 30
-"""Maximum seconds of processor time of a trial: a fault may make a loop endless."""
+"""Maximum processor time of a trial, in seconds: a fault may make a loop endless."""
 
 
 def edits_of(kind: str, subject: Subject) -> list[Edit]:
-    """Return every edit of a kind for a subject."""
+    """Return all faults or all rewrites (the kind) of a subject."""
     if kind == "faults":
         return list(faults(subject.text))
     return [*rewrites(subject.text), *subject.rewrites]
 
 
 def drawn(kind: str, seed: int, count: int, of: str = "") -> list[tuple[int, int, str]]:
-    """Return the trials: subject, number of the edit, and XLA's options."""
+    """Draw the trials of a seed: each has the numbers of its subject and edit, and the name of XLA's options."""
     every = subjects(of)
     sizes = [len(edits_of(kind, subject)) for subject in every]
     rng = np.random.default_rng([seed, kind == "faults"])
@@ -64,14 +65,14 @@ def drawn(kind: str, seed: int, count: int, of: str = "") -> list[tuple[int, int
     for _ in range(count if able else 0):
         subject = int(rng.choice(able))
         options = str(rng.choice(flags))
-        # One in four trials runs the unchanged module with other options.
+        # One in four trials with options runs the unchanged module: the edit number is -1.
         edit = -1 if options and rng.random() < 0.25 else int(rng.integers(sizes[subject]))
         chosen.append((subject, edit, options))
     return chosen
 
 
 def child(kind: str, seed: int, count: int, of: str = "") -> None:
-    """Run the trials whose numbers are read, one per line, and print their outcomes."""
+    """Run the trials whose numbers are read from standard input, one per line, and print their outcomes."""
     every, trials = subjects(of), drawn(kind, seed, count, of)
     peer = XlaExecutor("cpu", notices=False)
     signal.signal(signal.SIGPROF, stop)
@@ -106,19 +107,19 @@ class EndlessError(KeyboardInterrupt):
 
 
 def stop(number: int, frame: Any) -> None:
-    """End a trial."""
+    """Handle the signal of the processor-time alarm: end the trial by an error."""
     raise EndlessError
 
 
 def run(kind: str, seed: int, count: int, path: Path, until: float, of: str = "") -> None:
-    """Run the trials that have no outcome yet."""
+    """Run the trials of a seed that have no outcome in the file `path` yet."""
     trials = drawn(kind, seed, count, of)
     done = {record["number"] for record in outcomes(path)}
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # each thread waits for one child
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # a thread for each child process
         waiting = []
         for options in sorted({options for _, _, options in trials}):
             rest = [n for n in range(len(trials)) if n not in done and trials[n][2] == options]
-            # Trials of one subject are consecutive, because they share the results of its module.
+            # Sort by subject, so that a child imports and runs each subject's module once for several trials.
             rest.sort(key=lambda n: trials[n][0])
             for start in range(0, len(rest), BATCH):
                 batch = rest[start : start + BATCH]
@@ -139,9 +140,9 @@ def _children(
     until: float,
     of: str = "",
 ) -> None:
-    """Run these trials until the time is over.
+    """Run the trials with these numbers in a child process, until the time is over.
 
-    If a child ends early, record the trial that ended it, and continue with another child.
+    If the child ends early, record the trial that ended it, and continue with a new child.
     """
     environment = {**os.environ, "XLA_FLAGS": FLAGS.get(options, "")}
     command = [
@@ -169,7 +170,7 @@ def _children(
             process.kill()
         rest = numbers[done:]
         if rest:
-            # The alarm does not interrupt machine code.
+            # "endless" means a loop in machine code, which the alarm did not interrupt, so that the child was killed.
             outcome = "endless" if is_silent else "ended"
             record = {
                 "number": rest[0],
@@ -182,7 +183,7 @@ def _children(
 
 
 def _noted(process: Any, path: Path) -> tuple[int, bool]:
-    """Write the outcomes of a child as they arrive; return their number, and whether the child became silent."""
+    """Write the outcomes of a child as they arrive; return their number, and whether the child stopped answering."""
     done, patience, pending = 0, STARTING, b""
     while True:
         line, end, rest = pending.partition(b"\n")
@@ -205,7 +206,7 @@ def _noted(process: Any, path: Path) -> tuple[int, bool]:
 
 
 def outcomes(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the recorded outcomes, except for a line that an interrupted run truncated."""
+    """Yield the recorded outcomes; skip a truncated line, which an interrupted run may have left."""
     if path.exists():
         for line in path.read_text().splitlines():
             with contextlib.suppress(json.JSONDecodeError):
@@ -213,7 +214,7 @@ def outcomes(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def main() -> int:
-    """Run trials of both kinds, part by part, and write the counts and the page."""
+    """Run the trials of all parts, and write the counts and the page after each part."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=10_000, help="faults, and as many rewrites")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first part")
@@ -234,7 +235,7 @@ def main() -> int:
         size = min(PART, arguments.count)
         records = _records(seed, size, arguments.folder, until, arguments.of)
         if is_kept and min(map(len, records.values())) < size:
-            break  # an incomplete part is not counted, but its outcomes stay in the folder
+            break  # not counted; the next run completes the part
         parts.append(summary(seed, version("jaxlib"), **records))
         if is_kept:
             (ROOT / COUNTS).write_text(json.dumps(parts, indent=1) + "\n")
@@ -246,7 +247,7 @@ def main() -> int:
 def _records(
     seed: int, count: int, folder: Path, until: float, of: str
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return the outcomes of one part."""
+    """Run the faults and the rewrites of one part, and return their outcomes."""
     folder.mkdir(parents=True, exist_ok=True)
     records: dict[str, list[dict[str, Any]]] = {}
     for kind in ("faults", "rewrites"):

@@ -1,4 +1,4 @@
-"""Semantic faults, each seeded into the text of a module by changing one line."""
+"""Faults that change the meaning of a module; each changes one line of its text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WORDS = {
     "divide": "multiply", "maximum": "minimum", "minimum": "maximum", "floor": "ceil", "ceil": "floor",
     "and": "or", "or": "and", "real": "imag", "imag": "real",
 }  # fmt: skip
-"""Replacement of each function by another one with the same type."""
+"""Function that replaces each function; it has the same type."""
 DIRECTIONS = {"LT": "LE", "LE": "LT", "GT": "GE", "GE": "GT", "EQ": "NE", "NE": "EQ"}
 RESULT = re.compile(r"^(\s*)(%[\w#:]+) = ")
 BINARY = re.compile(
@@ -62,7 +62,7 @@ BRANCH = re.compile(r'("stablehlo\.case"\()(%[\w#]+)(\))')
 
 
 def faults(text: str) -> Iterator[Edit]:
-    """Yield every fault that can be seeded into the module."""
+    """Yield every fault that can be made in the module."""
     lines = text.splitlines()
     for number, line in enumerate(lines):
         if " = " not in line:
@@ -145,14 +145,14 @@ def _other_constant(line: str) -> Iterator[str]:
 
 
 def _dropped_op(line: str) -> Iterator[Callable[[list[str], int], list[str]]]:
-    """Replace a result by its operand, like a missing conjugate or a lost sign."""
+    """Replace a result by its operand, as if a conjugate or a sign had been forgotten."""
     match = UNARY.match(line)
     if match:
         yield lambda lines, number: _replaced(lines, number, match[1], match[2])
 
 
 def _dropped_term(line: str) -> Iterator[Callable[[list[str], int], list[str]]]:
-    """Replace a sum by one of its terms, like a lost cotangent."""
+    """Replace a sum by one of its terms, as if a cotangent had been lost."""
     match = TERM.match(line)
     if match:
         for term in (match[2], match[3]):
@@ -160,7 +160,10 @@ def _dropped_term(line: str) -> Iterator[Callable[[list[str], int], list[str]]]:
 
 
 def _replaced(lines: list[str], number: int, name: str, by: str) -> list[str]:
-    """Replace the uses of a value up to the end of the function; its line remains as dead code."""
+    """Replace the uses of a value up to the end of the function.
+
+    The line that defines the value stays, without effect.
+    """
     word = re.compile(re.escape(name) + r"(?![\w#:])")
     changed = list(lines)
     for later in range(number + 1, len(lines)):
@@ -181,7 +184,7 @@ def _half_precision(line: str) -> Iterator[str]:
 
 
 def _one_quantum(line: str) -> Iterator[str]:
-    """Change one element in the middle of a quantised constant by one step."""
+    """Add or subtract one quantisation step at the middle element of a quantised constant."""
     match = ROUNDED.match(line)
     if match is None or not 1 < (size := math.prod(map(int, match[3].split("x")[:-1]))) <= 256:
         return

@@ -1,4 +1,4 @@
-"""The page `docs/verdicts.md`: tables of the score, summed over parts."""
+"""The page `docs/verdicts.md`: tables of faults and rewrites by outcome, summed over all parts (seeds)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["summary", "write_page"]
 
 Records = Sequence[dict[str, Any]]
 Part = dict[str, Any]
-"""Counts of the trials of one seed, as `docs/verdicts.json` stores them."""
+"""Counts of the trials of one seed, as stored in `docs/verdicts.json`."""
 HEAD = """# Verdicts
 
 This page is for readers who rely on the [parity check](parity.md).
@@ -26,16 +26,16 @@ The numbers below are from {parts} parts with {libraries}.
 """
 WATCH = "\n[The watch](watch.md) runs public reports of miscompilations on releases of compilers.\n"
 SHOWN = 20
-"""Maximum number of trials of each kind that the page lists one by one."""
+"""Maximum number of trials of each outcome that the page lists one by one."""
 
 
 def share(count: int, of: int) -> str:
-    """Return a count, and its share in percent."""
+    """Write a count as `count of total (percentage)`."""
     return f"{count} of {of} ({count / of:.2%})" if of else "none"
 
 
 def summary(seed: int, jaxlib: str, faults: Records, rewrites: Records) -> Part:
-    """Return the counts of one part."""
+    """Count the outcomes of one part."""
     return {
         "seed": seed,
         "jaxlib": jaxlib,

@@ -1,5 +1,7 @@
-"""Lowered modules of typical programs, with arguments: loops, their gradients, networks, quantising programs,
-recurrences, low-precision networks, and random programs.
+"""Subjects of the parity score: lowered modules of typical programs, with arguments.
+
+They are loops, gradients of loops, networks, quantising programs, recurrences, low-precision networks, and random
+programs.
 """
 
 from __future__ import annotations
@@ -28,9 +30,9 @@ __all__ = ["Subject", "subjects"]
 LOOPS = Path(__file__).parents[2] / "benchmarks" / "loops"
 RANDOM_PROGRAMS = 150
 PERTURBED = 3
-"""Number of runs of the original module on perturbed arguments."""
+"""Number of times that the original module runs on perturbed arguments, which shows how much rounding may change."""
 LARGEST = 1 << 16
-"""Maximum number of characters of a module: larger ones take more than a second to compile."""
+"""Maximum number of characters of a module; larger modules take more than a second to compile."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Subject:
 
     Attributes:
         kind: loop, gradient, network, quantising, recurrence, fewer bits or random.
-        rewrites: other modules with the same meaning.
+        rewrites: modules with the same meaning, in addition to those of `tools.parity_score.rewrites`.
     """
 
     name: str
@@ -50,27 +52,27 @@ class Subject:
 
     @cached_property
     def program(self) -> GraphProgram:
-        """Program that the module is imported as."""
+        """Program that results from importing the module."""
         return import_stablehlo(self.text, trusted=True)
 
     @cached_property
     def results(self) -> list[Any]:
-        """Outputs in the module's own dtypes."""
+        """Outputs of the module, computed in its own dtypes."""
         return outputs(self.text, self.leaves)
 
     @cached_property
     def wide_results(self) -> list[Any]:
-        """Outputs in float64."""
+        """Outputs of the module, computed in float64."""
         return wide_outputs(self.text, self.leaves)
 
     @cached_property
     def perturbed_results(self) -> list[list[Any]]:
-        """Outputs in float64 of runs on perturbed arguments."""
+        """Outputs of the module for each set of perturbed arguments, computed in float64."""
         return [wide_outputs(self.text, perturbed(self.leaves, seed)) for seed in range(PERTURBED)]
 
 
 def subjects(of: str = "") -> list[Subject]:
-    """Return the subjects, in the same order in every run; only programs of one kind if it is given."""
+    """Return the subjects of the kind `of`, or all subjects; the order is the same in every run."""
     every = {
         "loop gradient": _loops,
         "network gradient": _networks,
@@ -94,7 +96,7 @@ def _subject(
     try:
         program = tnf.compile(fn, *arguments)
         text = lower_to_stablehlo(program, linalg="inline", precision=precision).plain_text
-    except UnsupportedError:  # because some linear algebra is lowered to library calls
+    except UnsupportedError:  # because some linear algebra needs library calls
         return
     leaves = tuple([np.asarray(x) for x in flatten(arguments)[0]])
     yield Subject(name, kind, text, leaves)
@@ -161,7 +163,7 @@ def _quantising() -> Iterator[Subject]:
     rng = np.random.default_rng(1)
     for dtype in ("float32", "float64"):
         x, w = (rng.standard_normal(shape).astype(dtype) for shape in ((6, 8), (8, 5)))
-        # Some elements of these arguments are within rounding of a tie.
+        # Some elements are one rounding away from a tie, so that two correct programs may quantise them differently.
         tied = np.arctanh((np.arange(-24.0, 24) + 0.5 * (np.arange(48) % 7 == 0)) / 40)
         tied = tied.reshape(6, 8).astype(dtype)
         for name, array in (("", x), (", ties", tied)):
@@ -215,7 +217,7 @@ def _by_loop(step: Callable[..., Any], a: Any, b: Any) -> Any:
 
 
 def _by_halves(combine: Callable[..., Any], a: Any, b: Any) -> tuple[Any, Any]:
-    """Compute all prefixes by recursion on halves, as an associative scan does."""
+    """Compute all prefixes by recursion on the two halves of the arrays, as an associative scan does."""
     if a.shape[0] == 1:
         return a, b
     half = a.shape[0] // 2
@@ -231,7 +233,7 @@ RECURRENCES = (
     ("sums", lambda c, a, b: c + b, lambda a0, b0, a1, b1: (a1, b0 + b1)),
     ("products", lambda c, a, b: c * b, lambda a0, b0, a1, b1: (a1, b0 * b1)),
 )
-"""Steps of recurrences, each with the composition of two steps."""
+"""Recurrences: for each, its name, one step of it, and the composition of two steps."""
 
 
 def _of_fewer_bits() -> Iterator[Subject]:

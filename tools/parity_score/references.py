@@ -1,4 +1,4 @@
-"""Outputs of a module that decide whether an edit of it changed its meaning."""
+"""Outputs of a module in its own precision and in float64, which decide whether an edit changed its meaning."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from tenferro.types import flatten
 __all__ = ["eps_of", "outputs", "perturbed", "wide_outputs"]
 
 BITS = re.compile(r"0x([0-9A-Fa-f]{8})(?=.*: tensor<[\dx]*f32>)")
-"""Pattern of a float32 that is written by its bits, such as NaN and infinities."""
+"""Pattern of a float32 number written as its bits, which is how NaN and infinities are written."""
 
 
 def outputs(text: str, leaves: Sequence[Any]) -> list[Any]:
-    """Return the outputs of a module in its own dtypes."""
+    """Run the module in its own dtypes, and return its outputs."""
     results = import_stablehlo(text, trusted=True).run(*leaves)
     return [np.asarray(y) for y in flatten(results)[0]]
 
 
 def wide_outputs(text: str, leaves: Sequence[Any]) -> list[Any]:
-    """Return the outputs of a module with every float32 widened to float64."""
+    """Run the module with every float32 widened to float64, and return its outputs."""
     wide = [x.astype(np.float64) if x.dtype == np.float32 else x for x in leaves]
     try:
         return outputs(_widened(text), wide)
-    except TenferroError:  # because bits of float32 are not bits of float64
+    except TenferroError:  # because some constants cannot be widened
         return outputs(text, leaves)
 
 
@@ -46,14 +46,14 @@ def perturbed(leaves: Sequence[Any], seed: int) -> list[Any]:
 
 
 def eps_of(dtype: Any) -> float:
-    """Return the spacing of a dtype's floats at one, zero for integers."""
+    """Return the distance from 1 to the next float of a dtype; zero for integers."""
     return (
         0.0 if dtype.kind in "biu" else float(ml_dtypes.finfo(np.zeros((), dtype).real.dtype).eps)
     )
 
 
 def _widened(text: str) -> str:
-    """Return the module in float64, including numbers that are written by their bits."""
+    """Return the module's text in float64; numbers written as float32 bits are converted, too."""
 
     def wide(match: re.Match[str]) -> str:
         number = np.array(int(match[1], 16), np.uint32).view(np.float32).astype(np.float64)

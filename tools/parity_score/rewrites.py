@@ -1,4 +1,4 @@
-"""Rewrites of a module that keep its meaning but round differently, and options of the compiler."""
+"""Rewrites of a module that keep its meaning but round differently, and compiler options that do the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLAGS = {
     "no algebra": "--xla_disable_hlo_passes=algsimp",
     "one thread": "--xla_cpu_multi_thread_eigen=false",
 }
-"""Options of XLA, each used in separate processes."""
+"""Options of XLA, by name; each needs child processes of its own, because XLA reads them at the start."""
 CHAIN = re.compile(
     r"^(\s*)(%\w+) = stablehlo\.(add|multiply) (%[\w#]+), (%[\w#]+) : (tensor<[\dx]*f\d+>)$"
 )
@@ -41,11 +41,14 @@ SHORT = re.compile(
     r"(.* : \((tensor<[\dx]+f32>), (tensor<[\dx]+f32>)\).*)$"
 )
 FEWER_BITS = "fewer bits of a product"
-"""Kind of rewrites that `precision_config` allows and `judge` reports."""
+"""Kind of rewrites that lower the precision of a matrix product, as far as its `precision_config` allows.
+
+The function `judge` decides on these rewrites.
+"""
 
 
 def rewrites(text: str) -> Iterator[Edit]:
-    """Yield every rewrite that applies to a line."""
+    """Yield every rewrite of every line of a module."""
     lines = text.splitlines()
     makers = {}
     for number, line in enumerate(lines):

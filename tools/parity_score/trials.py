@@ -1,4 +1,4 @@
-"""Trials: a module against its edit, in a process that XLA may end."""
+"""Trials: an edited module is checked against the original, in a process that XLA may end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ LINE = re.compile(r"<stablehlo>:(\d+)")
 
 
 def fault_trial(subject: Subject, edit: Edit, peer: XlaExecutor) -> dict[str, Any]:
-    """Return whether a fault is caught and named, or `equal` if a reference sees no effect of it."""
+    """Return the outcome of a fault, such as caught or escaped.
+
+    `equal` if the references show no effect of the fault.
+    """
     start = time.perf_counter()
     program = subject.program
     try:
@@ -53,13 +56,17 @@ def fault_trial(subject: Subject, edit: Edit, peer: XlaExecutor) -> dict[str, An
 
 
 def places_of(text: str, line: int) -> set[int]:
-    """Return the line, and the calls of its function, up to `main`."""
+    """Return the lines that may be named for a fault in `line`.
+
+    They are the line itself, the operation whose region contains it, and all calls that lead from `main` to its
+    function.
+    """
     lines = text.splitlines()
     places = {line, *statement_of(lines, line)}
     waiting = list(places)
     constant = re.match(r"\s*(%\w+) = stablehlo\.constant", lines[line - 1])
     if constant:
-        # A constant is part of its use, such as the trip count of a loop.
+        # For a constant, its uses may be named instead, such as the condition that reads a trip count.
         reads = re.compile(re.escape(constant[1]) + r"(?!\w)")
         rest = enumerate(lines[line:], line + 1)
         here = itertools.takewhile(lambda item: "func.func" not in item[1], rest)
@@ -72,7 +79,8 @@ def places_of(text: str, line: int) -> set[int]:
         name = lines[head].split("@")[1].split("(")[0]
         for call, written in enumerate(lines, 1):
             if f"@{name}(" in written and "func.func" not in written:
-                # A statement of several lines begins at the indentation of its function's body.
+                # The call may be inside an operation of several lines. This operation begins at the indentation of
+                # the function's body.
                 start = next(n for n in range(call, 0, -1) if re.match(r"    [%\"s]", lines[n - 1]))
                 waiting += {start} - places
                 places |= {start, call}
@@ -80,11 +88,11 @@ def places_of(text: str, line: int) -> set[int]:
 
 
 REGION = re.compile(r'"stablehlo\.(?:reduce|sort|scatter|reduce_window|select_and_scatter)"\(')
-"""Operations that are imported, with their region, as one op."""
+"""Pattern of operations that are imported together with their region as one op."""
 
 
 def statement_of(lines: Sequence[str], line: int) -> set[int]:
-    """Return the number of the operation whose region contains the line, if it is imported as one op."""
+    """Return the line of the operation whose region contains `line`, if operation and region are imported as one op."""
     for number in range(line, 0, -1):
         text = lines[number - 1]
         if REGION.search(text):
@@ -96,7 +104,7 @@ def statement_of(lines: Sequence[str], line: int) -> set[int]:
 
 
 def rewrite_trial(subject: Subject, text: str, peer: XlaExecutor, kind: str = "") -> dict[str, Any]:
-    """Return the outcome of a rewrite that keeps the meaning: whether the check accuses it."""
+    """Return the outcome of a rewrite that keeps the meaning: `accepted`, or `accused` if the check reports an error."""
     start = time.perf_counter()
     program = subject.program
     try:
@@ -121,7 +129,7 @@ def rewrite_trial(subject: Subject, text: str, peer: XlaExecutor, kind: str = ""
 def _judged(
     subject: Subject, program: Any, rewritten: Callable[..., Any], peer: XlaExecutor
 ) -> dict[str, Any]:
-    """Judge a rewrite with fewer bits, which the module allows."""
+    """Judge the results of a rewrite that computes a matrix product with fewer bits, as the module allows."""
     start = time.perf_counter()
     pairs = [flatten(run(*subject.leaves))[0] for run in (program.run, rewritten)]
     report = judge(program, subject.leaves, *pairs, executor=peer, locate=False, interpreter=False)
@@ -134,7 +142,7 @@ def _judged(
 
 
 class _AsWritten:
-    """Runner of a module as it is, through PJRT."""
+    """Function that runs a module unchanged through PJRT."""
 
     def __init__(self, program: Any, peer: XlaExecutor) -> None:
         self.program, self.peer = program, peer
@@ -148,7 +156,10 @@ class _AsWritten:
 
 
 def _indistinguishable(subject: Subject, edit: Edit) -> bool:
-    """Return whether both modules are equal on these arguments, according to a reference in float64.
+    """Tell whether the outputs of both modules on these arguments agree within what rounding may change.
+
+    The outputs are computed in float64. They may differ by rounding errors of the module's dtypes, or by a few times
+    the difference that perturbed arguments make in the original's outputs.
 
     Their outputs must be equal to the precision of the dtypes, or differ by no more than the original's outputs on
     arguments that are perturbed in the last place. A sum of values that lie at ties differs by whole numbers there,

@@ -1,4 +1,4 @@
-"""`make torch-samples`: PyTorch's operator samples as definitions; an interrupted run is resumed.
+"""`make torch-samples`: compare tenferro with PyTorch on PyTorch's own operator samples; resumes an interrupted run.
 
 python -m tools.torch_samples [--only NAME] [--samples N] [--peer] [--write]
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def main() -> int:
-    """Run the samples; return 1 if one failed, and 2 if PyTorch is missing."""
+    """Run the samples; return 1 if an outcome is not explained, and 2 if PyTorch is missing."""
     parser = argparse.ArgumentParser(prog="python -m tools.torch_samples", description=__doc__)
     parser.add_argument(
         "--only", action="append", help="this function of tenferro; may be repeated"

@@ -1,4 +1,4 @@
-"""Public functions without a counterpart among PyTorch's samples, with reasons."""
+"""Public functions that PyTorch's samples do not cover, each with the reason."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ _OF_SCIPY = [
     "tanhm",
     "tanm",
 ]
-"""Functions of SciPy's linear algebra."""
+"""Functions that only SciPy's linear algebra has."""
 
 ABSENT: Mapping[str, str] = {
     **dict.fromkeys(

@@ -1,4 +1,4 @@
-"""Functions of tenferro with the signatures of PyTorch's operators, if more than names differ."""
+"""Functions of tenferro with the signatures of PyTorch's operators, where more than the names of arguments differs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Call = Callable[..., Any]
 
 
 class NotMappedError(Exception):
-    """Error of a sample that uses an option without a counterpart; the message names the option."""
+    """Error of a sample that uses an option that tenferro lacks; the message names the option."""
 
 
 def require(condition: Any, option: str) -> None:
-    """Raise for a sample with an unsupported option."""
+    """Raise `NotMappedError` if the condition is false: the sample uses an option that tenferro lacks."""
     if not condition:
         raise NotMappedError(option)
 

@@ -1,4 +1,4 @@
-"""Reading and writing by indices with the signatures of PyTorch's operators."""
+"""Gathers and scatters with the signatures of PyTorch's operators."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ def index_select(x: Any, dim: int, index: Any) -> Any:
 
 
 def rows_of(x: Any, dim: int, index: Any) -> Any:
-    """Return the indices of NumPy for PyTorch's `index` along `dim`, which counts its own axes from zero."""
+    """Convert PyTorch's `index` along `dim` to NumPy's tuple of index arrays, one per axis.
+
+    Along the other axes, PyTorch's element (i, j, ..) uses its own position.
+    """
     if not rank(x):
         return ()
     grids = list(np.indices(np.shape(index)))

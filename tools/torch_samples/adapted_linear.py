@@ -35,7 +35,7 @@ def adjoint(x: Any) -> Any:
 
 
 def hermitian(x: Any) -> Any:
-    """Return the input as PyTorch's own checks of derivatives prepare it."""
+    """Return x + x^H. PyTorch's checks of derivatives apply this function to matrices that must be Hermitian."""
     return x + adjoint(x)
 
 
@@ -47,11 +47,11 @@ def eig(x: Any) -> Any:
     return tnf.linalg.eig(x)
 
 
-def eigh(x: Any, UPLO: str = "L") -> Any:  # noqa: N803  # because that is its name
+def eigh(x: Any, UPLO: str = "L") -> Any:  # noqa: N803  # because NumPy names it so
     return tnf.linalg.eigh(hermitian(x), UPLO)
 
 
-def eigvalsh(x: Any, UPLO: str = "L") -> Any:  # noqa: N803  # because that is its name
+def eigvalsh(x: Any, UPLO: str = "L") -> Any:  # noqa: N803  # because NumPy names it so
     return tnf.linalg.eigvalsh(hermitian(x), UPLO)
 
 

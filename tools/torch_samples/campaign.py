@@ -1,4 +1,4 @@
-"""Run every row on PyTorch's samples, and record the outcomes, one line per row and dtype."""
+"""Campaign: run PyTorch's samples for every row of the table, and record the outcomes, a line per row and dtype."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def name_of(dtype: Any) -> str:
 
 
 def units(only: list[str] | None = None) -> Iterator[Unit]:
-    """Yield each function, row, and dtype of the samples: all inexact dtypes, or one integer dtype."""
+    """Yield the units of work: a function, a row of the table, and a dtype.
+
+    All inexact dtypes that the operator supports are used, and one integer dtype.
+    """
     for function, rows in ROWS.items():
         if only and function not in only:
             continue
@@ -44,13 +47,13 @@ def units(only: list[str] | None = None) -> Iterator[Unit]:
 
 
 def checks_of(trial: Trial) -> tuple[str, ...]:
-    """Return the checks for which PyTorch has a reference."""
+    """Return the checks for which PyTorch computes a reference: value, JVP, VJP, and second derivatives."""
     first = CHECKS[1:3] if trial.has_second else CHECKS[2:3]
     return (CHECKS[0], *first * trial.has_gradient, *CHECKS[3:] * trial.has_second)
 
 
 def refusal(error: Exception) -> str:
-    """Return the outcome of a call that raises."""
+    """Return the outcome of a call that raised `error`, as text."""
     if isinstance(error, NotMappedError):
         return f"not mapped: {error}"
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
@@ -66,7 +69,7 @@ def natively(trial: Trial, checks: tuple[str, ...]) -> Iterator[Any]:
 
 
 def through_pjrt(trial: Trial, checks: tuple[str, ...], executor: Any) -> Iterator[Any]:
-    """Yield the outputs of each check from one program; its error counts for every check."""
+    """Yield the outputs of each check, computed by one program for all; its error is the outcome of every check."""
     try:
         yield from trial.on_peer(executor, checks)
     except Exception as error:
@@ -74,7 +77,7 @@ def through_pjrt(trial: Trial, checks: tuple[str, ...], executor: Any) -> Iterat
 
 
 def judgement(trial: Trial, check: str, outputs: Any) -> str:
-    """Return `agree`, `undecided`, `not mapped: ..`, the difference of an output, or the error."""
+    """Return the outcome of a check: `agree`, `undecided`, `not mapped: ..`, the difference of an output, or an error."""
     if isinstance(outputs, Exception):
         return refusal(outputs)
     try:
@@ -99,7 +102,7 @@ def outcomes_of(unit: Unit, count: int, executor: Any = None) -> Iterator[tuple[
 
 
 def record_of(unit: Unit, count: int, executor: Any = None) -> dict[str, Any]:
-    """Return the counts of a unit, and every unexplained outcome."""
+    """Run a unit, and return its record: the number of samples, the outcomes, and each unexplained outcome."""
     function, row, dtype = unit
     counts: Counter[str] = Counter()
     explained: Counter[str] = Counter()
@@ -135,18 +138,18 @@ def record_of(unit: Unit, count: int, executor: Any = None) -> dict[str, Any]:
 
 
 class Campaign:
-    """Records in a file; recorded samples are not run again."""
+    """Records of units in a file; `run` does not repeat recorded units."""
 
     def __init__(self, file: Path, count: int) -> None:
         self.file, self.count = file, count
 
     def key(self, record: dict[str, Any]) -> tuple[Any, ...]:
-        """Return the unit to which a record belongs."""
+        """Return what identifies the unit of a record."""
         return tuple(record[name] for name in ("function", "torch", "variant", "dtype", "executor", "count"))  # fmt: skip
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """The last record of each unit, without a truncated line."""
+        """The last record of each unit; a line that an interrupted run truncated is skipped."""
         latest: dict[tuple[Any, ...], dict[str, Any]] = {}
         for line in self.file.read_text().splitlines() if self.file.exists() else ():
             with suppress(json.JSONDecodeError):
@@ -155,7 +158,7 @@ class Campaign:
         return list(latest.values())
 
     def run(self, only: list[str] | None, executor: Any = None) -> Iterator[dict[str, Any]]:
-        """Run and record missing samples, or the named ones."""
+        """Run and record the units without a record; if `only` is not None, run all units of the functions it names."""
         done = {self.key(record) for record in self.records}
         name = "native" if executor is None else "PJRT"
         for unit in units(only):

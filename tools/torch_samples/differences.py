@@ -1,7 +1,7 @@
-"""Intended differences from PyTorch: functions, checks, outcomes, and reasons.
+"""Intended differences from PyTorch: the functions, checks and outcomes that they explain, and the reasons.
 
-An outcome is the text of a judgement or of an error. Unused entries and unexplained outcomes are errors when
-the page is written.
+An outcome is the text of a judgement or of an error. When the page is written, every outcome must be explained, and
+every entry must explain an outcome.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ __all__ = ["DIFFERENCES", "Difference", "difference_of"]
 
 @dataclass(frozen=True)
 class Difference:
-    """An expected outcome, as a pattern of its beginning; () stands for all functions, or all checks."""
+    """Expected outcomes: `outcome` is a pattern of their beginning, and `words` the reason.
+
+    An empty tuple of functions, checks or dtypes stands for all of them.
+    """
 
     outcome: str
     words: str
@@ -23,7 +26,7 @@ class Difference:
     dtypes: tuple[str, ...] = ()
 
     def explains(self, function: str, check: str, dtype: str, outcome: str) -> bool:
-        """Return whether the entry explains an outcome."""
+        """Tell whether this entry explains the outcome."""
         return (
             (not self.functions or function in self.functions)
             and (not self.checks or check in self.checks)
@@ -137,6 +140,6 @@ DIFFERENCES: dict[str, Difference] = {
 
 
 def difference_of(function: str, check: str, dtype: str, outcome: str) -> str | None:
-    """Return the name of the entry that explains an outcome."""
+    """Return the name of the first entry that explains the outcome, or None."""
     names = [n for n, d in DIFFERENCES.items() if d.explains(function, check, dtype, outcome)]
     return names[0] if names else None

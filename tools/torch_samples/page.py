@@ -1,4 +1,4 @@
-"""docs/torch_samples.md from the records of a campaign."""
+"""Write docs/torch_samples.md from the records of a campaign."""
 
 from __future__ import annotations
 
@@ -72,7 +72,11 @@ def rows_of(records: list[dict[str, Any]]) -> str:
 
 
 def differences_of(records: list[dict[str, Any]]) -> str:
-    """Return the table of reasons; unused reasons and functions are errors."""
+    """Return the table of intended differences, with their reasons, functions and counts.
+
+    Raises:
+        ValueError: an entry explains no outcome, or names a function without such an outcome.
+    """
     counts: Counter[str] = Counter()
     functions: dict[str, dict[str, None]] = {name: {} for name in DIFFERENCES}
     for record in records:

@@ -1,4 +1,4 @@
-"""Samples of PyTorch as trials: renamed arguments, active tensors, and comparable outputs."""
+"""Convert PyTorch's samples to trials: rename arguments, choose the differentiated tensors, make outputs comparable."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["renamed", "trials_of"]
 
 
 def attribute(path: str) -> Any:
-    """Return a function of tenferro by its name."""
+    """Return the function of tenferro with this dotted name, such as `linalg.qr`."""
     return reduce(getattr, path.split("."), tnf)
 
 
 def renamed(function: Callable[..., Any], parameters: str) -> Callable[..., Any]:
-    """Return the function with PyTorch's names of arguments."""
+    """Return a function that accepts PyTorch's names of arguments and calls `function` with tenferro's."""
     words = parameters.split()
 
     def call(x: Any, *args: Any, **options: Any) -> Any:
@@ -55,12 +55,12 @@ def same_outputs(outputs: Arrays) -> Arrays:
 
 
 def absolute(outputs: Arrays) -> Arrays:
-    """Return absolute values, for vectors that are unique up to a phase."""
+    """Return absolute values, which do not depend on the phase of eigenvectors or other vectors."""
     return [abs(output) for output in outputs]
 
 
 def singular(outputs: Arrays) -> Arrays:
-    """Return the absolute values of singular vectors that belong to singular values."""
+    """Return singular values and absolute singular vectors, without vectors that belong to no singular value."""
     u, s, vh = outputs
     return [abs(u[..., : s.shape[-1]]), s, abs(vh[..., : s.shape[-1], :])]
 
@@ -74,22 +74,22 @@ INVARIANTS: Mapping[str, Callable[[Arrays], Arrays]] = {
 
 
 def flat(outputs: Any) -> Arrays:
-    """Return the arrays of a result, which may be a tuple."""
+    """Return the arrays of a result that may be an array or a tuple."""
     return optree.tree_leaves(outputs)
 
 
 def split_leaves(sample: Any) -> tuple[list[Any], Any]:
-    """Return the leaves of a sample's arguments, and a function that rebuilds the arguments."""
+    """Return the leaves of a sample's arguments, and the tree structure that rebuilds the arguments from leaves."""
     tree = (sample.input, tuple(sample.args), dict(sample.kwargs))
     leaves, treedef = optree.tree_flatten(tree, none_is_leaf=True)
     return leaves, treedef
 
 
 def trial_of(row: Row, name: str, op: Any, sample: Any, seed: int) -> Trial:
-    """Return the trial of a sample."""
+    """Return the trial of a sample: tenferro's and PyTorch's function of the sample's active (differentiated) tensors."""
     leaves, treedef = split_leaves(sample)
     is_active = [isinstance(x, torch.Tensor) and x.requires_grad for x in leaves]
-    if not any(is_active):  # for integers and predicates, the first tensor decides
+    if not any(is_active):  # integers and predicates have no derivative
         is_active = [isinstance(x, torch.Tensor) for x in leaves]
     function = row.ours or renamed(attribute(name), row.parameters)
     invariant = INVARIANTS[row.invariant]
@@ -121,7 +121,7 @@ def trial_of(row: Row, name: str, op: Any, sample: Any, seed: int) -> Trial:
 def trials_of(row: Row, name: str, op: Any, dtype: Any, count: int) -> Iterator[Trial]:
     """Yield at most `count` trials of an operator at a dtype, spread over its samples."""
     torch.manual_seed(0)
-    np.random.seed(0)  # because PyTorch's samples use NumPy's generator
+    np.random.seed(0)  # because PyTorch draws its samples from this generator
     has_gradient = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
     samples = list(op.sample_inputs("cpu", dtype, requires_grad=has_gradient))
     step = max(1, -(-len(samples) // count))

@@ -1,4 +1,4 @@
-"""Table of the PyTorch operators that define tenferro's functions."""
+"""Table that names, for each function of tenferro, the PyTorch operators that define it."""
 
 from __future__ import annotations
 

@@ -1,20 +1,22 @@
 """Trials: a PyTorch sample, computed by tenferro and judged by PyTorch in float64 or complex128.
 
-The checks are value, JVP, VJP, and the second order forward over reverse and reverse over reverse.
-PyTorch's second order is reverse over reverse of Re <w, f(x)>; our forward over reverse equals it,
-because a Hessian is symmetric.
+The checks are value, JVP, VJP, and two second derivatives: forward over reverse, and reverse over reverse. PyTorch's
+second derivative is reverse over reverse of Re <w, f(x)>, where w is the cotangent. Our forward over reverse must
+equal it, because a Hessian is symmetric.
 
-Output y agrees with the reference r if, for all elements,
+An output y agrees with the reference r if, for all elements,
 
     |y - r| <= 64 eps max |r| + 16 d + 16 c eps / eps_single + tiny
 
     d = max |f(x (1 + 4 eps u)) - f(x)| over three draws of u = +-1
     c = max |f_single(z) - f(z)| over three z in single precision, as near x
 
-with eps that of the dtype, f computed by PyTorch in double precision and f_single in single, and tiny
-the smallest normal number where the dtype is single. d is the conditioning, c the cancellation inside.
-A bound above a hundredth of max |r| decides nothing: such a check counts as `undecided`.
-Elements that are not finite must be the same.
+Here eps is the spacing at 1 of the sample's dtype, and eps_single that of single precision. f is computed by PyTorch
+in double precision, and f_single in single precision. z is a random argument near x in single precision. tiny is the
+smallest normal number if the dtype is single precision, and zero otherwise.
+
+d measures the conditioning of f, and c the cancellation in PyTorch's algorithm. A bound above a hundredth of max |r|
+would accept anything: such a check counts as `undecided`. Elements that are not finite must be equal.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ Arrays = list[Any]
 
 
 def as_array(x: Any) -> Any:
-    """Return the tensor of tenferro for a leaf of a sample."""
+    """Convert a leaf of a sample to an argument of tenferro: a tensor to an array, a dtype to its name."""
     if isinstance(x, torch.Tensor):
         return x.detach().resolve_conj().resolve_neg().numpy(force=True).copy()
     if isinstance(x, torch.dtype):
@@ -48,21 +50,21 @@ def as_array(x: Any) -> Any:
 
 
 def as_double(x: Any) -> Any:
-    """Return the tensor of the reference for a leaf of a sample."""
+    """Copy a leaf of a sample for the reference, in double precision if it is a float; a dtype is widened, too."""
     if isinstance(x, torch.Tensor):
         return x.detach().to(DOUBLE.get(x.dtype, x.dtype)).clone()
     return DOUBLE.get(x, x) if isinstance(x, torch.dtype) else x
 
 
 def as_single(x: Any) -> Any:
-    """Return PyTorch's single-precision tensor for a leaf of a sample."""
+    """Copy a leaf of a sample in single precision if it is a float; a dtype is narrowed, too."""
     if isinstance(x, torch.Tensor):
         return x.detach().to(SINGLE.get(x.dtype, x.dtype)).clone()
     return SINGLE.get(x, x) if isinstance(x, torch.dtype) else x
 
 
 def is_double(xs: Any) -> bool:
-    """Return whether one of the tensors is of double precision."""
+    """Tell whether one of the tensors has double precision."""
     return any([x.dtype in SINGLE for x in xs])
 
 
@@ -72,7 +74,7 @@ def is_inexact(x: Any) -> bool:
 
 @dataclass
 class Trial:
-    """A function at one sample: `ours` and `theirs` map the active leaves to outputs."""
+    """One sample of a function: `ours` (tenferro) and `theirs` (PyTorch) map the active tensors to outputs."""
 
     ours: Callable[..., Arrays]
     theirs: Callable[..., Arrays]
@@ -91,7 +93,7 @@ class Trial:
 
     @cached_property
     def typed_value(self) -> Arrays:
-        """PyTorch's results at the sample's dtype, which give shapes and dtypes."""
+        """PyTorch's results at the sample's own dtype, whose shapes and dtypes tenferro's results must have."""
         return self.theirs(*[x.detach() for x in self.tensors], is_typed=True)
 
     @cached_property
@@ -100,11 +102,11 @@ class Trial:
 
     @cached_property
     def inexact(self) -> list[int]:
-        """Indices of the outputs that have a derivative."""
+        """Indices of the outputs that are floating point, and therefore have a derivative."""
         return [i for i, output in enumerate(self.value) if is_inexact(output)]
 
     def drawn(self, like: Arrays, offset: int) -> Arrays:
-        """Return random directions with the dtypes of the arrays."""
+        """Return a random direction for each array of `like`, of the same dtype and shape."""
         generator = np.random.default_rng((self.seed, offset))
         directions = []
         for x in like:
@@ -134,7 +136,7 @@ class Trial:
         return list(tnf.vjp(self.inexact_of, *xs)[1](self.cotangents))
 
     def computed(self, check: str, xs: Any, tangents: Any) -> Arrays:
-        """Return a check's outputs, for arrays or traced tensors."""
+        """Compute a check's outputs by tenferro, from arrays or from traced tensors."""
         if check == "value":
             return self.ours(*xs)
         if check == "jvp":
@@ -146,8 +148,8 @@ class Trial:
         return list(tnf.vjp(self.pulled, *xs)[1](list(tangents)))
 
     def on_peer(self, executor: Any, checks: tuple[str, ...]) -> list[Arrays]:
-        """Return the outputs of all checks through PJRT, from one program."""
-        self.cotangents  # noqa: B018  # because they are numbers, made outside of the trace
+        """Compute the outputs of all checks through PJRT, by one program."""
+        self.cotangents  # noqa: B018  # because the cotangents must be computed before tracing
         every = lambda xs, ts: [self.computed(check, xs, ts) for check in checks]
         program = tnf.compile(every, self.arrays, self.tangents)
         return executor.run(program, self.arrays, self.tangents)
@@ -155,7 +157,7 @@ class Trial:
     # ---- PyTorch -----------------------------------------------------------------------------
 
     def reference(self, check: str, doubles: list[Any]) -> Arrays:
-        """Return a check's outputs in double precision."""
+        """Compute a check's outputs by PyTorch in double precision."""
         if check == "value":
             return [as_array(y) for y in self.theirs(*doubles)]
         tangents = [as_tensor(t, doubles) for t in self.tangents]
@@ -170,7 +172,7 @@ class Trial:
         return [as_array(y) for y in gradient(first, leaves, tangents, False)]
 
     def bounds(self, check: str, reference: Arrays, eps: float) -> list[float]:
-        """Return the largest allowed difference of each output, by the formula above."""
+        """Return the largest allowed difference of each output, by the formula in the module's docstring."""
         generator = np.random.default_rng((self.seed, 2))
         spread, own = [0.0] * len(reference), [0.0] * len(reference)
         for _ in range(3):
@@ -191,7 +193,7 @@ class Trial:
     # ---- the judgement -----------------------------------------------------------------------
 
     def judged(self, check: str, outputs: Arrays) -> str:
-        """Return `agree`, `undecided`, or how an output differs."""
+        """Compare a check's outputs with the reference; return `agree`, `undecided`, or how an output differs."""
         reference = self.reference(check, self.doubles)
         if len(outputs) != len(reference):
             return f"{len(outputs)} outputs for {len(reference)}"
@@ -216,26 +218,26 @@ class Trial:
 
 
 def moved(x: Any, size: float, generator: Any) -> Any:
-    """Return the tensor with each element moved up or down by a relative amount."""
+    """Return a copy of the tensor in which each element is larger or smaller by the relative amount `size`."""
     if x.dtype not in SINGLE:
         return x
     return x * (1 + size * torch.from_numpy(generator.choice([-1.0, 1.0], tuple(x.shape))))
 
 
 def difference(y: Any, r: Any) -> float:
-    """Return the largest finite difference of inexact arrays of one shape; 0 for other arrays."""
+    """Return the largest finite difference between two inexact arrays of one shape; 0 for integers or other shapes."""
     return largest(y - r) if is_inexact(r) and y.shape == r.shape else 0.0
 
 
 def as_tensor(x: Any, like: list[Any]) -> Any:
-    """Return an array as a tensor, in double precision if one of `like` is."""
+    """Convert an array to a tensor, in double precision if one of the tensors `like` has double precision."""
     tensor = torch.from_numpy(np.array(x))
     table = DOUBLE if is_double(like) else SINGLE
     return tensor.to(table.get(tensor.dtype, tensor.dtype))
 
 
 def gradient(outputs: Any, leaves: Any, cotangents: Any, create_graph: bool) -> list[Any]:
-    """Return the gradient of the sum of products of outputs and cotangents; zeros for independent inputs."""
+    """Return the gradient of the sum of all products output * cotangent; zeros for inputs that have no influence."""
     pairs = [(y, w) for y, w in zip(outputs, cotangents, strict=True) if y.requires_grad]
     if not pairs:
         return [torch.zeros_like(x, requires_grad=create_graph) for x in leaves]
@@ -246,7 +248,7 @@ def gradient(outputs: Any, leaves: Any, cotangents: Any, create_graph: bool) -> 
 
 
 def pushed(function: Any, doubles: Any, tangents: Any) -> list[Any]:
-    """Return the JVP as the gradient of the VJP with respect to its cotangents, which works for every operator."""
+    """Compute a JVP as the gradient of the VJP with respect to its cotangents; this works for every operator."""
     leaves = [x.clone().requires_grad_() for x in doubles]
     outputs = function(*leaves)
     dummies = [torch.zeros_like(y, requires_grad=True) for y in outputs]
@@ -255,13 +257,13 @@ def pushed(function: Any, doubles: Any, tangents: Any) -> list[Any]:
 
 
 def largest(x: Any) -> float:
-    """Return the largest finite element, by its absolute value."""
+    """Return the largest absolute value of the finite elements."""
     x = np.abs(np.asarray(x, np.complex128 if np.asarray(x).dtype.kind == "c" else np.float64))
     return float(np.max(x[np.isfinite(x)], initial=0.0))
 
 
 def distance(y: Any, r: Any) -> float:
-    """Return the largest difference of finite elements; infinity if other elements differ."""
+    """Return the largest difference between finite elements; infinity if NaN or infinities differ."""
     y, r = (np.asarray(a).astype(np.complex128) for a in (y, r))
     if y.shape != r.shape:
         return np.inf

@@ -42,4 +42,4 @@ TORCH = Backend(
     allocate,
     refusal,
 )
-"""Kernels on PyTorch's CPU tensors; ops without one, and dtypes that PyTorch lacks, are refused by name."""
+"""Backend with kernels for PyTorch's CPU tensors; ops without a kernel and unsupported dtypes raise errors."""

@@ -1,4 +1,4 @@
-"""Kernels of the analytic family."""
+"""Kernels of the analytic functions, such as exp and digamma."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["ROWS"]
 
 
 def erfinv(x: torch.Tensor) -> torch.Tensor:
-    """Return the inverse error function, which is odd at -0.0 too."""
+    """Return the inverse error function, with the sign of x even if x is -0.0."""
     return torch.copysign(torch.erfinv(x), x)
 
 
 def digamma(x: torch.Tensor) -> torch.Tensor:
-    """Compute digamma, with NaN at 0 as at the other poles, where the one-sided limits differ."""
+    """Return digamma; NaN at its pole 0, as at its other poles, because the one-sided limits differ."""
     return torch.where(x == 0, torch.nan, torch.digamma(x))
 
 

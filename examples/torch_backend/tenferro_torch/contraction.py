@@ -1,4 +1,4 @@
-"""The kernel of DotGeneral: one batch of matrix products."""
+"""The kernel of DotGeneral, by one call of PyTorch's batched matrix product."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ __all__ = ["ROWS"]
 
 
 def dot_general(op: DotGeneral, lhs: torch.Tensor, rhs: torch.Tensor) -> torch.Tensor:
-    """Merge axes into batch, rows, terms and columns, and multiply; sum float16 and bfloat16 in float32."""
+    """Contract two tensors by a batched matrix product; float16 and bfloat16 are summed in float32.
+
+    Axes are merged until each operand has three: the batch, the rows or columns, and the summed terms.
+    """
     result = lhs.dtype if op.accumulate_dtype is None else DTYPES[op.accumulate_dtype]
     work = torch.float32 if result in LOW else result
     rows, columns = op.lhs_free(lhs.ndim), op.rhs_free(rhs.ndim)

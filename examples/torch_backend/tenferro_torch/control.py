@@ -1,4 +1,4 @@
-"""Kernels of the control family: loops and conditionals, whose bodies the executor compiles."""
+"""Kernels of loops and conditionals, whose sub-programs the executor compiles."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ __all__ = ["ROWS", "ControlKernel"]
 
 Tensor = torch.Tensor
 Run = Callable[[Sequence[Tensor]], list[Tensor]]
-"""Compiled sub-program of an op, a function from tensors to tensors."""
+"""Compiled sub-program of an op: a function from tensors to tensors."""
 
 
 class ControlKernel:
-    """Kernel of an op with sub-programs: `bind_programs(runs)` returns the function of tensors."""
+    """Kernel of an op with sub-programs; the executor passes the compiled sub-programs to `bind_programs`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
 
     def bind_programs(self, runs: Sequence[Run]) -> Callable[..., Any]:
-        """Return the kernel for these compiled sub-programs, which are in the op's order."""
+        """Return the kernel with these compiled sub-programs, which have the order of the op's sub-programs."""
         return partial(self.function, runs)
 
 
 def cond(runs: Sequence[Run], op: Cond, index: Tensor, *operands: Tensor) -> Any:
-    """Return the outputs of one branch; of the last branch if the index is out of range."""
+    """Run one branch and return its outputs; an index out of range selects the last branch."""
     number = int(index)
     return outputs(runs[number if 0 <= number < len(runs) else -1](operands))
 
 
 def while_(runs: Sequence[Run], op: While, *tensors: Tensor) -> Any:
-    """Return the first carry for which the condition is false."""
+    """Run the body until the condition is false, and return the last carry."""
     goes_on, body = runs
     consts, carry = tensors[: op.num_consts], tensors[op.num_consts :]
     while goes_on((*consts, *carry))[0]:
@@ -46,7 +46,7 @@ def while_(runs: Sequence[Run], op: While, *tensors: Tensor) -> Any:
 
 
 def scan(runs: Sequence[Run], op: Scan, *tensors: Tensor) -> Any:
-    """Return the last carry, and the stacked results of all steps."""
+    """Run the body for each step, and return the last carry and the stacked results of all steps."""
     (body,) = runs
     n, first, m = op.num_consts, op.first_xs, op.num_carry
     consts, carry, xs = tensors[:n], tensors[n:first], tensors[first:]
@@ -64,7 +64,7 @@ def scan(runs: Sequence[Run], op: Scan, *tensors: Tensor) -> Any:
 
 
 def outputs(tensors: Sequence[Tensor]) -> Any:
-    """Return one tensor, or a tuple of them."""
+    """Return a single output as a tensor, several outputs as a tuple."""
     return tensors[0] if len(tensors) == 1 else tuple(tensors)
 
 

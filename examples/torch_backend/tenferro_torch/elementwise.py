@@ -1,4 +1,4 @@
-"""Kernels of the elementwise family."""
+"""Kernels of the elementwise ops."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Tensor = torch.Tensor
 
 
 def in_float32(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Wrap `function` so that float16 and bfloat16 are computed in float32 and rounded once at the end."""
+    """Return a version of `function` that computes float16 and bfloat16 in float32, and rounds once at the end."""
 
     def computed(*tensors: Tensor) -> Tensor:
         dtype = tensors[0].dtype
@@ -29,19 +29,20 @@ def in_float32(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def of_tensors(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return the kernel of an op without payload."""
+    """Return the kernel of an op that has no payload: it ignores the op."""
     return lambda op, *tensors: function(*tensors)
 
 
 def is_integer(x: Tensor) -> bool:
-    """Return whether a dtype is an integer's: neither float, complex nor bool."""
+    """Return whether the dtype of x is an integer dtype; bool is not one."""
     return not (x.is_floating_point() or x.is_complex() or x.dtype is torch.bool)
 
 
 def divide(x: Tensor, y: Tensor) -> Tensor:
-    """Divide as PyTorch does, but truncate integers, and set all bits if the divisor is 0.
+    """Divide x by y; truncate quotients of integers towards zero, and set all bits of the result if y is 0.
 
-    The processor traps on a divisor of 0, and on -1 if x is the least integer, so these divisors are replaced first.
+    The processor traps if an integer divisor is 0, or if it is -1 and x is the least integer. Both divisors are
+    replaced first.
     """
     if not is_integer(x):
         return torch.div(x, y)
@@ -52,20 +53,20 @@ def divide(x: Tensor, y: Tensor) -> Tensor:
 
 
 def remainder(x: Tensor, y: Tensor) -> Tensor:
-    """Return the remainder of integers, which is x if the divisor is 0."""
+    """Return the remainder of two integers; if y is 0, return x."""
     is_trap = (y == 0) | (y == -1) if x.dtype.is_signed else y == 0
     rest = torch.fmod(x, torch.where(is_trap, 1, y))
     return torch.where(y == 0, x, rest)
 
 
 def maximum(x: Tensor, y: Tensor) -> Tensor:
-    """Return the maximum as PyTorch does, but with 0.0 above -0.0."""
+    """Return the maximum; of 0.0 and -0.0 it is 0.0, which PyTorch does not guarantee."""
     larger = torch.maximum(x, y)
     return torch.where((x == 0) & (y == 0), x + y, larger) if x.is_floating_point() else larger
 
 
 def minimum(x: Tensor, y: Tensor) -> Tensor:
-    """Return the minimum as PyTorch does, but with -0.0 below 0.0."""
+    """Return the minimum; of 0.0 and -0.0 it is -0.0, which PyTorch does not guarantee."""
     smaller = torch.minimum(x, y)
     return (
         torch.where((x == 0) & (y == 0), -(-x + -y), smaller) if x.is_floating_point() else smaller
@@ -73,7 +74,7 @@ def minimum(x: Tensor, y: Tensor) -> Tensor:
 
 
 def sign(x: Tensor) -> Tensor:
-    """Return the sign: zeros and NaN stay themselves, and a complex number is divided by its modulus."""
+    """Return the sign of x; zeros and NaN are returned unchanged, and complex numbers divided by their modulus."""
     if x.is_complex():
         modulus = torch.abs(x)
         return torch.where(modulus == 0, 0, x / torch.where(modulus == 0, 1, modulus)).to(x.dtype)
@@ -83,7 +84,7 @@ def sign(x: Tensor) -> Tensor:
 
 
 def round_away(x: Tensor) -> Tensor:
-    """Truncate, and add one away from zero where at least a half was truncated."""
+    """Round to the nearest integer, and halves away from zero."""
     whole = torch.trunc(x)
     outwards = whole + torch.copysign(torch.ones_like(x), x)
     return torch.where(torch.abs(x - whole) >= 0.5, outwards, whole)
@@ -94,7 +95,10 @@ COMPARISONS = {"EQ": torch.eq, "NE": torch.ne, "LT": torch.lt, "LE": torch.le, "
 
 
 def convert(op: ops.Convert, x: Tensor) -> Tensor:
-    """Cast as PyTorch does, but truncate and saturate floats to integers, and take real parts."""
+    """Convert x to the dtype `op.to`.
+
+    Floats are truncated to integers, out-of-range values saturate, and complex numbers lose their imaginary parts.
+    """
     if op.to.is_bool:
         return x != 0
     if x.is_complex() and not op.to.is_complex:
@@ -105,9 +109,10 @@ def convert(op: ops.Convert, x: Tensor) -> Tensor:
 
 
 def saturate(x: Tensor, dtype: Any) -> Tensor:
-    """Truncate towards zero, clamp to the integer's range, and convert NaN to 0.
+    """Convert floats to an integer dtype: truncate towards zero, clamp to the dtype's range, and convert NaN to 0.
 
-    Limits that float64 cannot represent are rounded up to a power of two, so they are compared by >=.
+    float64 rounds the upper limit of 64-bit integers up to a power of two, so values are compared with the limits by
+    >=.
     """
     info, wide = torch.iinfo(dtype), x.double()
     above, below = wide >= float(info.max), wide <= float(info.min)
@@ -116,12 +121,12 @@ def saturate(x: Tensor, dtype: Any) -> Tensor:
 
 
 def imag(x: Tensor) -> Tensor:
-    """Return the imaginary part, which is zero for a real x."""
+    """Return the imaginary part of x; zeros if x is real."""
     return x.imag if x.is_complex() else torch.zeros_like(x)
 
 
 def complex_(x: Tensor, y: Tensor) -> Tensor:
-    """Return a complex number from parts of at least float32."""
+    """Return complex numbers with the real parts x and the imaginary parts y, converted to float32 or wider."""
     part = DTYPES[DType.of(str(x.dtype).removeprefix("torch.")).complex.real]
     return torch.complex(x.to(part), y.to(part))
 

@@ -1,4 +1,4 @@
-"""Kernels of the indexing family: one index tensor per axis, all broadcast together."""
+"""Kernels of gathers, scatters and dynamic slices, by one index tensor per axis; the index tensors are broadcast."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Tensor = torch.Tensor
 
 
 def gather(op: Any, x: Tensor, indices: Tensor) -> Tensor:
-    """Clamp the starts so that windows fit, then read all windows at once."""
+    """Read all windows by one indexing operation, after clamping their starts so that each window is inside x."""
     sizes = op.resolved("slice_sizes", (x.shape, indices.shape))
     starts, batch = index_vectors(indices, op.index_vector_dim)
     dropped = {*op.collapsed_slice_dims, *op.operand_batching_dims}
@@ -54,14 +54,14 @@ def gather(op: Any, x: Tensor, indices: Tensor) -> Tensor:
 
 
 def index_vectors(indices: Tensor, vector_axis: int) -> tuple[Tensor, tuple[int, ...]]:
-    """Return one tensor of starts per component of the index vectors, and the shape of the batch."""
+    """Split index vectors into one tensor of starts per component; return these tensors and the shape of the batch."""
     indices = indices.to(torch.int64)
     starts = indices[None] if vector_axis == indices.ndim else indices.movedim(vector_axis, 0)
     return starts, tuple(starts.shape[1:])
 
 
 def along(values: Tensor, axes: Sequence[int], rank: int) -> Tensor:
-    """Reshape a tensor so that it varies along these axes of `rank` axes."""
+    """Reshape `values` to `rank` axes: the given axes have its extents, all other axes have extent 1."""
     shape = [1] * rank
     for axis, extent in zip(axes, values.shape, strict=True):
         shape[axis] = extent
@@ -69,7 +69,7 @@ def along(values: Tensor, axes: Sequence[int], rank: int) -> Tensor:
 
 
 def scatter(op: Scatter, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-    """Drop the windows that do not fit, then combine all others in row-major order of the updates."""
+    """Combine all windows that are inside x with the updates, in row-major order, and skip the other windows."""
     starts, _ = index_vectors(indices, op.index_vector_dim)
     rank = updates.ndim
     update_window = sorted(op.update_window_dims)
@@ -107,7 +107,7 @@ REDUCTIONS = {"multiply": "prod", "min": "amin", "max": "amax"}
 
 
 def combined(combiner: str, target: Tensor, places: Tensor, values: Tensor) -> Tensor:
-    """Combine `values` into `target` at their indices, one after another if indices repeat."""
+    """Return `target` with `values` combined into it at `places`; values at equal places are combined one by one."""
     if target.dtype is torch.bool:
         number = {"add": "max", "multiply": "min"}.get(combiner, combiner)
         numbers = target.to(torch.uint8), places, values.to(torch.uint8)
@@ -125,7 +125,7 @@ def combined(combiner: str, target: Tensor, places: Tensor, values: Tensor) -> T
 def window_at(
     starts: Sequence[Tensor], extents: Sequence[int], sizes: Sequence[int]
 ) -> tuple[slice, ...]:
-    """Return the window as slices, clamped into the tensor."""
+    """Return slices that select a window; the starts are clamped so that the window is inside the tensor."""
     firsts = [
         min(max(int(start), 0), extent - size)
         for start, extent, size in zip(starts, extents, sizes, strict=True)
@@ -134,14 +134,14 @@ def window_at(
 
 
 def dynamic_slice(op: DynamicSlice, x: Tensor, *starts: Tensor) -> Tensor:
-    """Return a view of the window."""
+    """Return a view of the window of x at `starts`."""
     return x[window_at(starts, x.shape, op.resolved("sizes", (x.shape,)))]
 
 
 def dynamic_update_slice(
     op: DynamicUpdateSlice, x: Tensor, update: Tensor, *starts: Tensor
 ) -> Tensor:
-    """Return a copy of x with the window overwritten."""
+    """Return a copy of x in which `update` replaces the window at `starts`."""
     updated = x.clone(memory_format=torch.contiguous_format)
     updated[window_at(starts, x.shape, update.shape)] = update
     return updated

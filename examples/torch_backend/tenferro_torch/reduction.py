@@ -1,4 +1,4 @@
-"""Kernels of the reduction family. float16 and bfloat16 accumulate in float32."""
+"""Kernels of reductions, cumulative ops and sorts. float16 and bfloat16 accumulate in float32."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ Binary = Callable[[Tensor, Tensor], Tensor]
 
 
 def reduce_sum(op: ReduceSum, x: Tensor) -> Tensor:
-    """Sum over all axes in one call, in the dtype of x."""
+    """Sum over all axes of the op in one call; the result has the dtype of x."""
     if not op.axes:
         return x
     return in_float32(lambda y: torch.sum(y, op.axes, dtype=y.dtype))(x)
 
 
 def reduce_prod(op: ReduceProd, x: Tensor) -> Tensor:
-    """Multiply axis by axis, from the last to the first, so that the numbers of the remaining axes do not change."""
+    """Multiply over one axis after another, from the last to the first, so that the remaining axes keep their numbers."""
 
     def product(y: Tensor) -> Tensor:
         return reduce(lambda z, axis: torch.prod(z, axis, dtype=z.dtype), falling(op.axes), y)
@@ -49,12 +49,12 @@ def reduce_prod(op: ReduceProd, x: Tensor) -> Tensor:
 
 
 def falling(axes: tuple[int, ...]) -> list[int]:
-    """Return the axes from the last to the first."""
+    """Return the axes in descending order."""
     return sorted(axes, reverse=True)
 
 
 def extreme(dtype: torch.dtype, largest: bool) -> Any:
-    """Return the largest or least value of a dtype, infinities included."""
+    """Return the largest or smallest value of a dtype; for floats, an infinity."""
     if dtype is torch.bool:
         return largest
     if dtype.is_floating_point:
@@ -64,12 +64,15 @@ def extreme(dtype: torch.dtype, largest: bool) -> Any:
 
 
 def all_bits(dtype: torch.dtype) -> Any:
-    """Return the number whose bits are all set."""
+    """Return the integer or bool in which every bit is set."""
     return -1 if dtype.is_signed and dtype is not torch.bool else extreme(dtype, largest=True)
 
 
 def folded(combine: Binary, start: Callable[[torch.dtype], Any]) -> Callable[..., Tensor]:
-    """Return a reduction by a function of two tensors, which halves each axis until one element is left."""
+    """Return a reduction that combines the two halves of an axis until one element is left.
+
+    `start` is the empty result.
+    """
 
     def kernel(op: Any, x: Tensor) -> Tensor:
         for axis in falling(op.axes):
@@ -88,7 +91,10 @@ def folded(combine: Binary, start: Callable[[torch.dtype], Any]) -> Callable[...
 
 
 def cumulative(function: Callable[[Tensor, int], Tensor]) -> Callable[..., Tensor]:
-    """Accumulate along the axis; to accumulate backwards, reverse the tensor before and after."""
+    """Return a kernel that accumulates along an axis.
+
+    For the reverse direction, it reverses x before and the result after.
+    """
 
     def kernel(op: Any, x: Tensor) -> Tensor:
         def accumulated(y: Tensor) -> Tensor:
@@ -102,19 +108,19 @@ def cumulative(function: Callable[[Tensor, int], Tensor]) -> Callable[..., Tenso
 
 
 def comparable(x: Tensor) -> Tensor:
-    """Convert bools to numbers, because PyTorch does not order bools."""
+    """Convert bools to integers, because PyTorch does not sort bools."""
     return x.to(torch.uint8) if x.dtype is torch.bool else x
 
 
 def sort(op: Sort, *operands: Tensor) -> Any:
-    """Sort the key stably, and reorder every operand in the same way."""
+    """Sort the first operand stably, and reorder all operands in the same way."""
     order = torch.sort(comparable(operands[0]), dim=op.axis, stable=True).indices
     taken = tuple([torch.take_along_dim(x, order, op.axis) for x in operands])
     return taken if op.count > 1 else taken[0]
 
 
 def top_k(op: TopK, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Sort in descending order, stably, so that equal elements stay in order of their indices."""
+    """Return the k largest elements and their indices; equal elements have increasing indices."""
     order = torch.sort(comparable(x), dim=-1, descending=True, stable=True).indices[..., : op.k]
     return torch.take_along_dim(x, order, -1), order
 

@@ -1,4 +1,4 @@
-"""Ops that PyTorch's CPU kernels do not compute, with reasons."""
+"""Ops and dtypes that PyTorch's CPU kernels do not compute, with reasons."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNSIGNED = (DType.U16, DType.U32, DType.U64)
 
 
 def refusal(op: type[StdTensorOp], dtype: DType) -> str | None:
-    """Return why an op is not computed on a dtype, or None."""
+    """Return why an op is not computed on a dtype; None if it is computed."""
     if dtype in UNSIGNED:
         return "PyTorch computes no unsigned integers wider than 8 bits; convert to a signed dtype"
     if op is Sort and dtype.is_complex:

@@ -1,4 +1,4 @@
-"""Kernels of the source family."""
+"""Kernels of the ops without operands: constants and iota."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ROWS"]
 
 
 def iota(op: Iota) -> torch.Tensor:
-    """Count along the axis, then broadcast without copying."""
+    """Return the index of each element along the axis; the other axes are broadcast without copying."""
     line = torch.arange(op.shape[op.axis]).to(DTYPES[op.dtype])
     others = [1] * len(op.shape)
     others[op.axis] = -1

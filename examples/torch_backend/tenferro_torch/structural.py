@@ -1,4 +1,4 @@
-"""Kernels of the structural family: views if strides can express the result, otherwise copies."""
+"""Kernels that rearrange elements. Their results are views where strides can express them, otherwise copies."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ Tensor = torch.Tensor
 
 
 def reversed_axes(x: Tensor) -> Tensor:
-    """Return the transpose from column-major to row-major order."""
+    """Return a view of x with its axes in reverse order."""
     return x.permute(tuple(range(x.ndim - 1, -1, -1)))
 
 
 def reshape(op: Reshape, x: Tensor) -> Tensor:
-    """Reshape in column-major order; PyTorch's reshape keeps the row-major one."""
+    """Reshape in column-major order: reverse the axes before and after PyTorch's reshape, which is in row-major order."""
     shape = op.resolved("shape", (x.shape,))
     return reversed_axes(reversed_axes(x).reshape(shape[::-1]))
 
 
 def broadcast_in_dim(op: BroadcastInDim, x: Tensor) -> Tensor:
-    """Put x's axes in output order, with extents of 1 between them, and broadcast by PyTorch."""
+    """Move the axes of x to the order of the output, insert axes of extent 1, and let PyTorch broadcast them."""
     shape = op.resolved("shape", (x.shape,))
     order = sorted(range(x.ndim), key=op.dims.__getitem__)
     aligned = [1] * len(shape)
@@ -48,13 +48,13 @@ def broadcast_in_dim(op: BroadcastInDim, x: Tensor) -> Tensor:
 
 
 def slice_(op: Slice, x: Tensor) -> Tensor:
-    """Return a strided view."""
+    """Return a strided view of x."""
     starts, limits = op.resolved("starts", (x.shape,)), op.resolved("limits", (x.shape,))
     return x[tuple(map(slice, starts, limits, op.strides))]
 
 
 def pad(op: Pad, x: Tensor, value: Tensor) -> Tensor:
-    """Write x into a larger tensor filled with the padding value, then crop negative edges."""
+    """Write x into a larger tensor filled with `value`; negative padding then removes elements at the edges."""
     low, high = op.resolved("low", (x.shape,)), op.resolved("high", (x.shape,))
     spread = [n + max(n - 1, 0) * gap for n, gap in zip(x.shape, op.interior, strict=True)]
     room = [max(a, 0) + n + max(b, 0) for a, n, b in zip(low, spread, high, strict=True)]
@@ -66,18 +66,18 @@ def pad(op: Pad, x: Tensor, value: Tensor) -> Tensor:
 
 
 def window(starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> tuple[slice, ...]:
-    """Return slices of these sizes."""
+    """Return the slices that select `sizes` elements from `starts`, at the distances `steps`."""
     return tuple([slice(a, a + n, step) for a, n, step in zip(starts, sizes, steps, strict=True)])
 
 
 def extract_diag(op: ExtractDiag, x: Tensor) -> Tensor:
-    """Extract the diagonal, which PyTorch puts last, and move it back to axis_a."""
+    """Return the diagonal of two axes, at the position of `axis_a`; PyTorch puts it last."""
     diagonal = torch.diagonal(x, dim1=op.axis_a, dim2=op.axis_b)
     return torch.movedim(diagonal, -1, op.axis_a - (op.axis_b < op.axis_a))
 
 
 def embed_diag(op: EmbedDiag, x: Tensor) -> Tensor:
-    """Write through a view of the diagonal of zeros."""
+    """Return zeros with x on the diagonal, written through a view of the diagonal."""
     shape = list(x.shape)
     shape.insert(op.axis_b, x.shape[op.input_axis])
     embedded = torch.zeros(shape, dtype=x.dtype)
@@ -87,7 +87,7 @@ def embed_diag(op: EmbedDiag, x: Tensor) -> Tensor:
 
 
 def within(k: int, x: Tensor) -> int:
-    """Clamp a diagonal's number to the tensor."""
+    """Clamp the number of a diagonal to the diagonals of the matrices in x and the empty diagonals next to them."""
     reach = x.shape[-2] + x.shape[-1]
     return max(-reach, min(k, reach))
 

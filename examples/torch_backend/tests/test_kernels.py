@@ -1,4 +1,4 @@
-"""Each kernel on all samples of its op, against NumPy's."""
+"""Each kernel computes all samples of its op, with results close to NumPy's."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ OF_OPERANDS = {
 COMPLEX = dict.fromkeys(
     [elementwise.Multiply, elementwise.Divide, elementwise.Abs, elementwise.Sign], 4.0
 )
-"""Maximum difference for complex numbers, which are rounded at every step."""
+"""Maximum difference for complex numbers, in units in the last place: each step of their arithmetic rounds."""
 
 
 def allowed(sample: OpSample) -> float:
     kind = type(sample.op)
     if isinstance(sample.op, Scatter) and sample.op.combiner == "multiply":
-        return 1.0  # because products of float16 and of complex numbers are rounded elsewhere
+        return 1.0  # other roundings in float16 and complex
     return OF_OPERANDS.get(kind, COMPLEX.get(kind, 0.0) if sample.dtype.is_complex else 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Whole programs on PyTorch's tensors, with no NumPy kernel called."""
+"""Whole programs run on PyTorch's tensors, and call no NumPy kernel."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PARAMETERS = (W1, B1, W2, B2)
 
 @contextmanager
 def no_numpy_kernel() -> Iterator[None]:
-    """Make every kernel of NumPy raise, whether it is called, bound or given the parts of a loop."""
+    """Make every NumPy kernel raise if it is called, bound, or given the sub-programs of a loop."""
 
     def forbidden(self: Any, *args: Any) -> Any:
         raise AssertionError("NumPy's kernel is used")
@@ -40,7 +40,7 @@ def no_numpy_kernel() -> Iterator[None]:
 
 
 def run(program: Any, *arguments: Any) -> Any:
-    """Run by PyTorch alone; constants may be computed by any backend while tracing."""
+    """Run a program by PyTorch alone; constants were computed while tracing, by any backend."""
     with no_numpy_kernel():
         return tnf.GraphExecutor("K", backend=TORCH).run(program, *arguments)
 

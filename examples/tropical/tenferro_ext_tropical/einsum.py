@@ -1,4 +1,4 @@
-"""Tropical contractions of tensors, two operands at a time: by a fused matrix product, or by broadcasting."""
+"""Tropical contractions of tensors: two operands at a time, by a fused matrix product or by broadcasting."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["einsum"]
 
 
 def einsum(subscripts: str, *operands: Any, algebra: Algebra = MAX_PLUS) -> Any:
-    """Combine the operands' elements by times, and reduce by plus over all labels that the output lacks.
+    """Contract tensors: combine elements by times, and reduce by plus over all labels that the output does not name.
 
     >>> import numpy as np
     >>> einsum("ij,jk->ik", np.array([[0.0, 5.0]]), np.array([[1.0], [2.0]]))
     array([[7.]])
 
     Raises:
-        InvalidConfigError: there is no arrow, the number of operands is wrong, or the labels do not fit.
+        InvalidConfigError: `subscripts` has no arrow, or does not match the number and ranks of the operands.
     """
     left, arrow, output = subscripts.replace(" ", "").partition("->")
     terms = left.split(",")

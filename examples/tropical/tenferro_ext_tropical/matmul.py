@@ -1,4 +1,4 @@
-"""The fused product of matrices in a tropical algebra: natively, no tensor of all combinations is allocated.
+"""The matrix product in a tropical algebra, as one fused op that never stores all combinations of elements.
 
 Source: seed 000, section 14 (a fused tropical product as an extension).
 """
@@ -37,7 +37,7 @@ __all__ = ["FusedMatmul", "matmul"]
 )
 @dataclass(frozen=True)
 class FusedMatmul(ExtensionOp):
-    """y[.., m, n] = plus over k of x1[.., m, k] times x2[.., k, n], and the first k that attains it.
+    """y[.., m, n] = plus over k of x1[.., m, k] times x2[.., k, n]. The second output is the first k that attains it.
 
     Attributes:
         algebra: "max_plus", "min_plus" or "max_times".
@@ -65,7 +65,7 @@ class FusedMatmul(ExtensionOp):
         return [(dtype, shape), (tnf.DType.I64, shape)]
 
     def eager_execute(self, inputs: Any) -> Any:
-        """Loop over k once, with the best element so far; NaN is best, as in a maximum."""
+        """Loop over k, keeping the best combination so far and its k; NaN counts as best, as in a maximum."""
         x1, x2 = inputs
         combine = np.multiply if self.algebra == "max_times" else np.add
         better = np.less if self.algebra == "min_plus" else np.greater
@@ -84,7 +84,7 @@ class FusedMatmul(ExtensionOp):
     def lower_to_standard_ops(
         self, builder: Any, inputs: Any, input_dtypes: Any, input_shapes: Any
     ) -> Any:
-        """Return all combinations [.., m, k, n], reduced over k."""
+        """Return the op as standard ops: all combinations [.., m, k, n], and their reduction over k."""
         left, right = map(tuple, input_shapes)
         batch = len(left) - 2
         shape = (*left, right[-1])
@@ -96,7 +96,7 @@ class FusedMatmul(ExtensionOp):
 
 
 def matmul(x1: Any, x2: Any, algebra: Algebra = MAX_PLUS) -> Any:
-    """Return the product of matrices on the last two axes; leading axes are equal.
+    """Return the matrix product over the last two axes of x1 and x2; the leading axes must be equal.
 
     >>> matmul(np.array([[0.0, 5.0]]), np.array([[1.0], [2.0]]))
     array([[7.]])

@@ -1,4 +1,4 @@
-"""Shortest paths: powers of a matrix of lengths in the min-plus algebra."""
+"""Shortest paths in a graph, by powers of the matrix of edge lengths in the min-plus algebra."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["shortest_paths"]
 
 
 def shortest_paths(lengths: Any) -> Any:
-    """Return the length of the shortest path between any two nodes; infinity if there is none.
+    """Return the length of the shortest path from any node to any other; infinity if there is no path.
 
-    lengths[i, j] is the length of the edge from i to j, infinity where there is none. Its gradient shows which edges
-    a path takes. The matrix is squared log2(n) times; cycles must not have negative length.
+    `lengths[i, j]` is the length of the edge from i to j, or infinity without an edge. The gradient with respect to
+    `lengths` shows the edges of a path. The matrix is squared log2(n) times. No cycle may have a negative length.
 
     >>> import numpy as np
     >>> shortest_paths(np.array([[0.0, 1.0, 9.0], [9.0, 0.0, 1.0], [9.0, 9.0, 0.0]]))[0]

@@ -1,4 +1,4 @@
-"""Derivatives of the fused product: those of the selected terms.
+"""Derivatives of the fused product, which are the derivatives of the selected terms.
 
 Source: seed 000, section 14.
 """
@@ -25,9 +25,9 @@ __all__ = ["ProductRule", "shared_ties"]
 
 
 class ProductRule(ExtensionAdRule):
-    """y_dot[m, n] = x1_dot[m, k] + x2_dot[k, n] at the selected k, the first if several tie.
+    """y_dot[m, n] = x1_dot[m, k] + x2_dot[k, n], where k is the selected term, the first of several equal terms.
 
-    For max_times, each tangent is multiplied by the other factor.
+    For the algebra max_times, each tangent is multiplied by the other operand's element.
     """
 
     family_id = "tenferro-ext-tropical.fused_matmul.v1"
@@ -54,7 +54,7 @@ class ProductRule(ExtensionAdRule):
 
 
 class SharedRule(ProductRule):
-    """y_dot[m, n] = the mean of x1_dot[m, k] + x2_dot[k, n] over all k that reach y[m, n]."""
+    """y_dot[m, n] = the mean of x1_dot[m, k] + x2_dot[k, n] over all k whose term equals y[m, n]."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (x1, x2), (x1_dot, x2_dot), y = primals, tangents, outputs[0]
@@ -84,5 +84,5 @@ class SharedRule(ProductRule):
 
 
 def shared_ties() -> ExtensionRuleSet:
-    """Return the rules for an `AdContext` in which all tied terms share the derivative, instead of the first one."""
+    """Return rules for an `AdContext` with which all equal terms share the derivative, which otherwise the first gets."""
     return ExtensionRuleSet([SharedRule()])

@@ -1,4 +1,4 @@
-"""Tensors with tropical operators, composed of standard functions; only `@` is fused.
+"""Tensors with tropical operators, made of tenferro's functions; only the matrix product `@` is a fused op.
 
 >>> x = MaxPlus(np.array([1.0, 5.0]))
 >>> (x + MaxPlus(3.0)).value, (x * MaxPlus(3.0)).value
@@ -19,7 +19,7 @@ __all__ = ["MaxPlus", "MaxTimes", "MinPlus"]
 
 
 class Tropical:
-    """A tensor, an array or a number, with the + and * of an algebra."""
+    """A tensor, an array or a number whose operators + and * are those of an algebra."""
 
     algebra: ClassVar[Algebra]
 
@@ -41,7 +41,7 @@ class Tropical:
         return self._with(lambda a, b: matmul(a, b, self.algebra), other)
 
     def __pow__(self, count: int) -> Any:
-        """Return the product of `count` copies: a multiple, or for max_times a power."""
+        """Return x * x * .. with `count` factors, which is a multiple of the number, or for `MaxTimes` its power."""
         scaled = tnf.pow if self.algebra is MAX_TIMES else tnf.multiply
         return type(self)(scaled(self.value, float(count)))
 
@@ -49,7 +49,7 @@ class Tropical:
         return type(self)(self.value[index])
 
     def sum(self, axis: Any = None) -> Any:
-        """Reduce by plus over axes."""
+        """Combine the elements along axes by the algebra's plus."""
         return type(self)(self.algebra.reduce(self.value, axis=axis))
 
     @classmethod
@@ -64,7 +64,7 @@ class Tropical:
 
     @classmethod
     def eye(cls, n: int) -> Any:
-        """Return the unit matrix: ones on the diagonal, zeros elsewhere."""
+        """Return the identity matrix: the one of the algebra on the diagonal, its zero elsewhere."""
         return cls(np.where(np.eye(n, dtype=bool), cls.algebra.one, cls.algebra.zero))
 
     def __repr__(self) -> str:
@@ -72,18 +72,18 @@ class Tropical:
 
 
 class MaxPlus(Tropical):
-    """+ is the maximum, * the sum."""
+    """Tensor for which + is the maximum and * the sum."""
 
     algebra = MAX_PLUS
 
 
 class MinPlus(Tropical):
-    """+ is the minimum, * the sum."""
+    """Tensor for which + is the minimum and * the sum."""
 
     algebra = MIN_PLUS
 
 
 class MaxTimes(Tropical):
-    """+ is the maximum, * the product; of numbers that are not negative."""
+    """Tensor of nonnegative numbers for which + is the maximum and * the product."""
 
     algebra = MAX_TIMES

@@ -1,4 +1,4 @@
-"""Shortest paths against Floyd and Warshall's algorithm, and most likely sequences against all sequences."""
+"""Shortest paths equal those of the Floyd-Warshall algorithm; the most likely sequence is the best of all sequences."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_gradient_is_the_path() -> None:
         assert set(np.unique(taken)) <= {0.0, 1.0}
         assert np.sum(lengths[taken == 1]) == pytest.approx(distance[0, goal])
         at = 0
-        while at != goal:  # each node of the path has one outgoing edge
+        while at != goal:  # `taken` marks one outgoing edge of each node on the path
             (at,) = np.flatnonzero(taken[at])
 
 

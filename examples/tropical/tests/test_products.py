@@ -1,4 +1,4 @@
-"""Tropical products against loops, natively and through PJRT, and by the conformance kit."""
+"""Tropical products equal explicit loops, natively and through PJRT, and pass the conformance checks of extensions."""
 
 from __future__ import annotations
 
