@@ -202,7 +202,7 @@ digamma = _unary("digamma", analytic.Digamma(), "The derivative of log Gamma at 
 
 
 def is_finite(x: ArrayLike) -> Any:
-    """Test whether elements of x, of a float dtype, are neither infinite nor NaN.
+    """Test elementwise whether x, of a float dtype, is neither infinite nor NaN.
 
     Raises:
         DTypeError: x is not a float.
@@ -242,10 +242,10 @@ def imag(x: ArrayLike) -> Any:
 
 
 def complex(x: ArrayLike, y: ArrayLike) -> Any:
-    """x + i y, of float32 or float64 parts.
+    """Return x + i y, for x and y of dtype float32 or float64.
 
     Raises:
-        DTypeError, ShapeError: the parts have other dtypes, or differ in dtype or shape.
+        DTypeError, ShapeError: x and y have another dtype, or differ in dtype or shape.
 
     >>> complex(1.0, 2.0)
     array(1.+2.j)
@@ -268,7 +268,7 @@ def _complex(name: str, x: ArrayLike) -> Any:
 
 
 def square(x: ArrayLike) -> Any:
-    """Return x x.
+    """Return x times x.
 
     Raises:
         DTypeError: x is bool.
@@ -296,10 +296,10 @@ def exp2(x: ArrayLike) -> Any:
 
 
 def pow(x: ArrayLike, y: ArrayLike) -> Any:
-    """Return x^y for a float or complex dtype; a Python integer y is expanded into products.
+    """Return x^y for a float or complex dtype; for a Python integer y, by products.
 
     Raises:
-        DTypeError, ShapeError: the operands have other dtypes, or differ in dtype or shape.
+        DTypeError, ShapeError: the operands have another dtype, or differ in dtype or shape.
 
     >>> pow(3.0, 2), pow(3.0, -1.0)
     (array(9.), array(0.33333333))
@@ -343,7 +343,7 @@ def integer_pow(x: Any, y: int) -> Any:
 
 
 def nextafter(x1: ArrayLike, x2: ArrayLike) -> Any:
-    """Return the next number after x1 towards x2; x2 if they are equal, NaN if either is NaN.
+    """Return the next number after x1 towards x2; x2 if x1 and x2 are equal, NaN if one of them is NaN.
 
     Raises:
         DTypeError, ShapeError: the operands are not floats, or differ in dtype or shape.
@@ -362,7 +362,7 @@ class RoundingMethod(enum.Enum):
 
 
 def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Any:
-    """Round x to the nearest integer; halves away from zero, or to even.
+    """Round x to the nearest integer. Halves are rounded away from zero, or to the even integer.
 
     Args:
         rounding_method: a `RoundingMethod`.
@@ -383,7 +383,8 @@ def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) ->
 
 
 def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any:
-    """Convert the operand to another dtype: floats truncate to integers, complex numbers to their real parts.
+    """Convert the operand to another dtype: a float to an integer is truncated, a complex number to a float loses its
+    imaginary part.
 
     Raises:
         DTypeError: `new_dtype` is not a dtype.
@@ -413,7 +414,7 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
 
     Raises:
         DTypeError: the operand is not a float.
-        InvalidConfigError: no format has these numbers of bits.
+        InvalidConfigError: there is no format with these numbers of bits.
 
     >>> reduce_precision(1.2345, 8, 7)
     array(1.234375)
@@ -422,7 +423,7 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
 
 
 def clamp(min: ArrayLike, x: Any, max: ArrayLike) -> Any:
-    """min(max(x, `min`), `max`), in x's dtype; bounds have rank 0 or x's shape.
+    """Return min(max(x, `min`), `max`) in x's dtype; each bound has rank 0 or x's shape.
 
     The derivative is 1 strictly between the bounds, and 0 at a bound and beyond it.
 
@@ -442,7 +443,8 @@ def clamp(min: ArrayLike, x: Any, max: ArrayLike) -> Any:
 
 
 def select(pred: ArrayLike, on_true: Any, on_false: Any) -> Any:
-    """Return on_true where `pred` holds, else on_false; both have one type, and pred has rank 0 or their shape.
+    """Return `on_true` where `pred` is true, else `on_false`. Both have the same type; `pred` has rank 0 or their
+    shape.
 
     Raises:
         DTypeError, ShapeError: `pred` is not bool or has another shape, or the cases have different types.
@@ -455,10 +457,10 @@ def select(pred: ArrayLike, on_true: Any, on_false: Any) -> Any:
 
 
 def select_n(which: Any, *cases: Any) -> Any:
-    """Select the case with index `which`, element by element: bool for two cases, int32 for any number.
+    """Select, element by element, the case with index `which`: a bool for two cases, int32 for any number of cases.
 
     Args:
-        which: index of rank 0, or of the cases' shape; out of range it is clamped.
+        which: index of rank 0, or of the cases' shape. An index out of range is clamped.
 
     Raises:
         DTypeError, ShapeError: the cases have different types, or `which` has another dtype or shape.
