@@ -1,8 +1,8 @@
 """Rewrite convolutions as matrix products if each window has one element, or there is only one window.
 
-Along each spatial axis, the kernel must have one element and stride 1, as in 1 x 1 layers, or it must have the extent
-of the image, as in gradients of such layers. A convolution is not rewritten if its result would need a transposing
-copy.
+Along each spatial axis, one of two conditions must hold. The kernel has one element and stride 1, as in 1 x 1 layers;
+or the kernel has the extent of the image, as in gradients of such layers. A convolution is not rewritten if its result
+would need a transposing copy.
 
 Law: results are equal up to rounding.
 
