@@ -98,8 +98,8 @@ __all__ = [
 def _named(function: Any, name: str, formula: str, dtypes: str, result: str = "") -> Any:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
-        f"{formula}\n\nDtypes: {dtypes}; the result is {result or 'of the same'}.\n\n"
-        "Raises:\n    DTypeError, ShapeError: other dtypes; operands of several dtypes or shapes.\n"
+        f"{formula}\n\nDtypes: {dtypes}; the dtype of the result is {result or 'that of the operands'}.\n\n"
+        "Raises:\n    DTypeError, ShapeError: a dtype is another one, or operands have different dtypes or shapes.\n"
     )
     return function
 
@@ -124,33 +124,37 @@ def _comparison(name: str, direction: str, formula: str) -> Any:
     def function(x: Any, y: Any) -> Any:
         return apply_one(op, *same_types(name, x, y))
 
-    return _named(function, name, formula, "any, complex ones only for eq and ne", "bool")
+    return _named(function, name, formula, "any, but complex dtypes only for eq and ne", "bool")
 
 
 INTEGERS, BITS, REAL = "integers", "bool and integers", "real"
 
 add = _binary("add", ops.Add(), "x + y.")
 sub = _binary("sub", ops.Subtract(), "x - y.")
-mul = _binary("mul", ops.Multiply(), "x y.")
-div = _binary("div", ops.Divide(), "x / y; of integers rounded towards 0, and -1 where y is 0.")
+mul = _binary("mul", ops.Multiply(), "x times y.")
+div = _binary(
+    "div", ops.Divide(), "x / y; an integer quotient is rounded towards 0, and is -1 where y is 0."
+)
 rem = _binary("rem", ops.Remainder(), "The remainder of x / y, with the sign of x.")
-max = _binary("max", ops.Maximum(), "The larger of x and y; NaN where either is.", REAL)
-min = _binary("min", ops.Minimum(), "The smaller of x and y; NaN where either is.", REAL)
+max = _binary("max", ops.Maximum(), "The larger of x and y; NaN where x or y is NaN.", REAL)
+min = _binary("min", ops.Minimum(), "The smaller of x and y; NaN where x or y is NaN.", REAL)
 atan2 = _binary("atan2", analytic.Atan2(), "The angle of the point (y, x), in radians.", "float")
-bitwise_and = _binary("bitwise_and", ops.And(), "The bits set in both.", BITS)
-bitwise_or = _binary("bitwise_or", ops.Or(), "The bits set in either.", BITS)
-bitwise_xor = _binary("bitwise_xor", ops.Xor(), "The bits set in just one.", BITS)
+bitwise_and = _binary("bitwise_and", ops.And(), "The bits that are set in both x and y.", BITS)
+bitwise_or = _binary("bitwise_or", ops.Or(), "The bits that are set in x or y, or in both.", BITS)
+bitwise_xor = _binary(
+    "bitwise_xor", ops.Xor(), "The bits that are set in only one of x and y.", BITS
+)
 shift_left = _binary("shift_left", ops.ShiftLeft(), "x shifted left by y bits.", INTEGERS)
 shift_right_arithmetic = _binary(
     "shift_right_arithmetic",
     ops.ShiftRightArithmetic(),
-    "x shifted right by y bits; copies of its first bit enter.",
+    "x shifted right by y bits, filled with copies of its highest bit.",
     INTEGERS,
 )
 shift_right_logical = _binary(
     "shift_right_logical",
     ops.ShiftRightLogical(),
-    "x shifted right by y bits; zeros enter.",
+    "x shifted right by y bits, filled with zeros.",
     INTEGERS,
 )
 
@@ -161,16 +165,26 @@ le = _comparison("le", "LE", "x <= y.")
 gt = _comparison("gt", "GT", "x > y.")
 ge = _comparison("ge", "GE", "x >= y.")
 
-abs = _unary("abs", ops.Abs(), "|x|; of complex x its modulus, in the real dtype.", "numeric")
+abs = _unary("abs", ops.Abs(), "|x|; for complex x the modulus, in the real dtype.", "numeric")
 neg = _unary("neg", ops.Negate(), "-x.", "numeric")
-sign = _unary("sign", ops.Sign(), "-1, 0 or 1; x / |x| for complex x; zeros stay.", "numeric")
+sign = _unary(
+    "sign",
+    ops.Sign(),
+    "The sign of x, -1, 0 or 1; x / |x| for complex x; a zero stays itself.",
+    "numeric",
+)
 floor = _unary("floor", ops.Floor(), "The largest integer not above x.", "float")
 ceil = _unary("ceil", ops.Ceil(), "The smallest integer not below x.", "float")
-bitwise_not = _unary("bitwise_not", ops.Not(), "Every bit of x turned over.", BITS)
+bitwise_not = _unary("bitwise_not", ops.Not(), "Every bit of x inverted.", BITS)
 population_count = _unary(
-    "population_count", ops.PopulationCount(), "The number of bits set in x.", INTEGERS
+    "population_count", ops.PopulationCount(), "The number of bits that are set in x.", INTEGERS
 )
-clz = _unary("clz", ops.CountLeadingZeros(), "The number of zeros before x's first one.", INTEGERS)
+clz = _unary(
+    "clz",
+    ops.CountLeadingZeros(),
+    "The number of zero bits above the highest set bit of x.",
+    INTEGERS,
+)
 
 exp = _unary("exp", analytic.Exp(), "e^x.")
 expm1 = _unary("expm1", analytic.Expm1(), "e^x - 1, accurate near 0.")

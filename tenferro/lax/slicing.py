@@ -555,14 +555,14 @@ def _scatter(name: str, combiner: str, formula: str) -> Any:
         )
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""The operand with windows of `updates` {formula} at the positions that `scatter_indices` name.
+    function.__doc__ = f"""The operand with windows of `updates` {formula} at the positions in `scatter_indices`.
 
 Args:
-    indices_are_sorted, unique_indices: promises, which accelerators use.
-    mode: a `GatherScatterMode` or its name; None drops windows that do not lie within the operand.
+    indices_are_sorted, unique_indices: promises about `scatter_indices`, which accelerators use.
+    mode: a `GatherScatterMode` or its name; None ignores windows that are not within the operand.
 
 Raises:
-    ShapeError, AxisError, DTypeError, InvalidConfigError: dimension numbers, shapes or dtypes that do not fit.
+    ShapeError, AxisError, DTypeError, InvalidConfigError: dimension numbers, shapes or dtypes do not fit.
 
 >>> import numpy as np
 >>> rows = ScatterDimensionNumbers((), (0,), (0,))
@@ -583,6 +583,6 @@ EXAMPLES = {
 scatter = _scatter("scatter", "set", "written")
 scatter_add = _scatter("scatter_add", "add", "added")
 scatter_sub = _scatter("scatter_sub", "add", "subtracted")
-scatter_mul = _scatter("scatter_mul", "multiply", "multiplied in")
-scatter_min = _scatter("scatter_min", "min", "taken where they are smaller,")
-scatter_max = _scatter("scatter_max", "max", "taken where they are larger,")
+scatter_mul = _scatter("scatter_mul", "multiply", "multiplied to its elements")
+scatter_min = _scatter("scatter_min", "min", "written where their elements are smaller,")
+scatter_max = _scatter("scatter_max", "max", "written where their elements are larger,")

@@ -293,7 +293,7 @@ def _reduction(name: str, card: Any, formula: str, dtypes: str) -> Any:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
         f"{formula} over axes, in the operand's dtype.\n\nDtypes: {dtypes}.\n\n"
-        "Raises:\n    AxisError, DTypeError: axes outside the rank, or named twice; another dtype.\n"
+        "Raises:\n    AxisError, DTypeError: an axis is outside the rank or named twice, or the dtype is another one.\n"
     )
     return function
 
@@ -303,13 +303,13 @@ reduce_prod = _reduction("reduce_prod", ops.ReduceProd, "The product", "numeric"
 reduce_max = _reduction(
     "reduce_max",
     ops.ReduceMax,
-    "The largest element, the least number of the dtype for none,",
+    "The largest element (over no elements, the least number of the dtype)",
     "real",
 )
 reduce_min = _reduction(
     "reduce_min",
     ops.ReduceMin,
-    "The smallest element, the largest number of the dtype for none,",
+    "The smallest element (over no elements, the largest number of the dtype)",
     "real",
 )
 reduce_and = _reduction("reduce_and", ops.ReduceAnd, "Bitwise and", "bool and integers")
@@ -387,9 +387,9 @@ def _running(name: str, card: Any, formula: str, dtypes: str) -> Any:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
-        f"{formula} of the elements up to each along `axis`, in the operand's dtype.\n\n"
-        f"Args:\n    reverse: from each to the end.\n\nDtypes: {dtypes}.\n\n"
-        "Raises:\n    AxisError, DTypeError: an axis outside the rank; another dtype.\n"
+        f"{formula} of the elements up to and including each element along `axis`, in the operand's dtype.\n\n"
+        f"Args:\n    reverse: use the elements from each element to the end instead.\n\nDtypes: {dtypes}.\n\n"
+        "Raises:\n    AxisError, DTypeError: the axis is outside the rank, or the dtype is another one.\n"
     )
     return function
 

@@ -92,7 +92,7 @@ def _by_order(name: str, letter: str, scale: float, slope: Any, expansion: Any =
     label = f"{name}_by_order"
     partials = (None, lambda y, n, v, x: value_of(label, add(n, 1.0), v, x), slope(label))
     row = Row(label, ("n", "v", "x"), orders.kernel_of(letter, scale), partials, expansion)
-    function(row, f"Return the n-th derivative of `{name}` in v, for whole n.")
+    function(row, f"Return the n-th derivative of `{name}` in v, for nonnegative integers n.")
     return lambda y, v, x: value_of(label, add(zeros_like(v), 1.0), v, x)
 
 
@@ -115,10 +115,10 @@ jv = function(
     ),
     """The Bessel function of the first kind J_v(x); NaN for x < 0 unless v is whole.
 
-    It has derivatives in v and x. Natively it is within 64 ulps of the larger of 1 and the value for |x|, |v| < 50, and its
-    first derivative in v too.
-    On other peers it is within 2e-13 of the value, or of the amplitude where it oscillates, for |v| <= 50 and x of
-    (1e-3, 1e3), and has no derivatives in v; it is NaN for |v| > 2e4.
+    Derivatives in v and x are supported. For |x|, |v| < 50, the native error of the value and of its first derivative
+    in v is at most 64 ulps of the larger of 1 and the value.
+    On other peers, for |v| <= 50 and x in (1e-3, 1e3), the error is at most 2e-13 of the value or, where the function
+    oscillates, of its amplitude. Other peers support no derivatives in v, and return NaN for |v| > 2e4.
 
     >>> jv(0.5, [0.0, 1.0])
     array([0.        , 0.67139671])
@@ -137,10 +137,10 @@ yv = function(
     ),
     """The Bessel function of the second kind Y_v(x); NaN for x < 0.
 
-    It has derivatives in v and x. Natively it is within 256 ulps of the larger of 1 and the value for |x|, |v| < 50, and its
-    first derivative in v too.
-    On other peers it is within 2e-13 of the value, or of the amplitude where it oscillates, for |v| <= 50 and x of
-    (1e-3, 1e3), and has no derivatives in v; it is NaN for |v| > 2e4.
+    Derivatives in v and x are supported. For |x|, |v| < 50, the native error of the value and of its first derivative
+    in v is at most 256 ulps of the larger of 1 and the value.
+    On other peers, for |v| <= 50 and x in (1e-3, 1e3), the error is at most 2e-13 of the value or, where the function
+    oscillates, of its amplitude. Other peers support no derivatives in v, and return NaN for |v| > 2e4.
 
     >>> yv(0.5, 1.0)
     array(-0.43109887)
@@ -159,9 +159,10 @@ iv = function(
     ),
     """The modified Bessel function of the first kind I_v(x); NaN for x < 0 unless v is whole.
 
-    It has derivatives in v and x. Natively it is within 256 ulps for |v| < 50, and its first derivative in v too.
-    On other peers it is within 2e-13 of the value for |v| <= 50 and x of (1e-3, 1e3), and has no derivatives in v; it is
-    NaN for |v| > 2e4.
+    Derivatives in v and x are supported. For |v| < 50, the native error of the value and of its first derivative in v
+    is at most 256 ulps.
+    On other peers, for |v| <= 50 and x in (1e-3, 1e3), the error is at most 2e-13 of the value. Other peers support no
+    derivatives in v, and return NaN for |v| > 2e4.
 
     >>> iv(0.5, [0.0, 1.0])
     array([0.        , 0.93767489])
@@ -198,8 +199,8 @@ kv = function(
     ),
     """The modified Bessel function of the second kind K_v(x); NaN for x < 0.
 
-    It has derivatives in v and x. Natively it is within 32 ulps for |v| < 50. On other
-    peers third derivatives in v are NaN for x < 1e-10.
+    Derivatives in v and x are supported. For |v| < 50, the native error is at most 32 ulps. On other
+    peers, third derivatives in v are NaN for x < 1e-10.
 
     >>> kv(0.5, [1.0, 2.0])
     array([0.4610685 , 0.11993777])
@@ -248,7 +249,9 @@ def _of_order(name: str, of: str, order: float, shown: str) -> Any:
         (by_x,),
         None if expansion is None else expanded,
     )
-    text = f"""{shown}(x): `{of}` of order {order:g}, within 64 ulps natively of the larger of 1 and the value.
+    text = f"""{shown}(x): `{of}` of order {order:g}.
+
+    The native error is at most 64 ulps of the larger of 1 and the value.
 
     Source: scipy.special.{name}.
     """

@@ -226,9 +226,10 @@ hyp1f1 = function(
     Row("hyp1f1", ("a", "b", "x"), kernels.hyp1f1, (EXPANDED, EXPANDED, _hyp1f1_slope), _hyp1f1),
     """Kummer's confluent hypergeometric function M(a, b, x), the sum of (a)_k x^k / ((b)_k k!).
 
-    It has derivatives in a, b and x. Those in a and b are within 1e-10 of themselves where |a|, |b| < 10, and for any
-    x; where the asymptotic series for |x| >= 100 have too few terms, they are NaN, as values are on other peers.
-    Natively it is within 1e-12 of the larger of 1 and itself for a, b of (0, 10) and |x| < 20.
+    Derivatives in a, b and x are supported. For |a|, |b| < 10 and any x, the relative error of the derivatives in a
+    and b is at most 1e-10. Where the asymptotic series for |x| >= 100 have too few terms, these derivatives are NaN;
+    on other peers the values are NaN, too.
+    For a, b in (0, 10) and |x| < 20, the native error is at most 1e-12 of the larger of 1 and the value.
 
     >>> hyp1f1(1.0, 2.0, [0.0, 1.0])
     array([1.        , 1.71828183])
@@ -240,9 +241,10 @@ hyp2f1 = function(
     Row("hyp2f1", ("a", "b", "c", "x"), kernels.hyp2f1, _partials(()), _hyp2f1),
     """Gauss's hypergeometric function F(a, b; c; x), the sum of (a)_k (b)_k x^k / ((c)_k k!), for x < 1.
 
-    It has derivatives in a, b, c and x. Natively it and its first derivatives in the parameters are within 1e-12 of
-    themselves for a, b of (0, 4), c of (0.5, 5) and x of (-1e6, 1). Third derivatives in the parameters, and values on
-    other peers, are NaN outside of -9 < x < 0.9. Those in the parameters are NaN where F or one of them is not real.
+    Derivatives in a, b, c and x are supported. For a, b in (0, 4), c in (0.5, 5) and x in (-1e6, 1), the native
+    relative error of the value and of the first derivatives in the parameters is at most 1e-12. Third derivatives in
+    the parameters, and values on other peers, are NaN outside -9 < x < 0.9. Derivatives in the parameters are NaN where
+    F or one of its derivatives is not real.
 
     >>> hyp2f1(1.0, 1.0, 2.0, [0.0, 0.5])
     array([1.        , 1.38629436])
@@ -265,8 +267,8 @@ poch = function(
     ),
     """Pochhammer's symbol (z)_m = Gamma(z + m) / Gamma(z), the rising factorial.
 
-    It has derivatives in z and m. Natively it is within 16 ulps for z, m of (0, 20). It runs natively
-    only: it has no expansion into standard ops for XLA.
+    Derivatives in z and m are supported. For z, m in (0, 20), the native error is at most 16 ulps. The function runs
+    natively only: it has no expansion into standard ops for XLA.
 
     >>> poch(3.0, [0.0, 2.0])
     array([ 1., 12.])

@@ -98,7 +98,7 @@ gammainc = function(
     ),
     """The regularized lower incomplete gamma function P(a, x), the integral of t^(a-1) e^-t / Gamma(a) from 0 to x.
 
-    It has derivatives in a and x. Natively it is within 12 ulps for 0.01 < a < 100.
+    Derivatives in a and x are supported. For 0.01 < a < 100, the native error is at most 12 ulps.
 
     >>> gammainc(2.0, [0.0, 1.0, 10.0])
     array([0.        , 0.26424112, 0.9995006 ])
@@ -114,9 +114,9 @@ gammaincc = function(
         (EXPANDED, lambda y, a, x: negative(gamma_density(a, x))),
         lambda a, x: incomplete_gamma(a, x, is_upper=True),
     ),
-    """The regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x), also where P is close to 1.
+    """The regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x), accurate also where P is close to 1.
 
-    It has derivatives in a and x. Natively it is within 12 ulps for 0.01 < a < 100.
+    Derivatives in a and x are supported. For 0.01 < a < 100, the native error is at most 12 ulps.
 
     >>> gammaincc(2.0, [0.0, 1.0, 100.0])
     array([1.00000000e+00, 7.35758882e-01, 3.75727674e-42])
@@ -201,7 +201,7 @@ betainc = function(
     ),
     """The regularized incomplete beta function I_x(a, b), the integral of t^(a-1) (1-t)^(b-1) / B(a, b) from 0 to x.
 
-    It has derivatives in a, b and x. Natively it is within 128 ulps for a, b of (0.01, 100).
+    Derivatives in a, b and x are supported. For a, b in (0.01, 100), the native error is at most 128 ulps.
 
     >>> betainc(2.0, 3.0, [0.0, 0.5, 1.0])
     array([0.    , 0.6875, 1.    ])
@@ -217,7 +217,9 @@ betaincc = function(
         (EXPANDED, EXPANDED, lambda y, a, b, x: negative(beta_density(a, b, x))),
         lambda a, b, x: _incomplete_beta(a, b, x, is_upper=True),
     ),
-    """The complement 1 - I_x(a, b) of `betainc`, also where I is close to 1, with the derivatives and bounds of that.
+    """The complement 1 - I_x(a, b) of `betainc`, accurate also where I_x(a, b) is close to 1.
+
+    Derivatives and error bounds are those of `betainc`.
 
     >>> betaincc(2.0, 30.0, 0.9)
     array(2.8e-29)
@@ -241,7 +243,7 @@ gammaincinv = _inverse_of_gamma(
     "gammaincinv", "gammainc", 1.0,
     """The x with P(a, x) = p, the inverse of `gammainc` in its second argument; NaN unless 0 <= p <= 1.
 
-    It has derivatives in a and p. Natively it is within 256 ulps.
+    Derivatives in a and p are supported. The native error is at most 256 ulps.
 
     >>> gammaincinv(2.0, [0.0, 0.5, 1.0])
     array([0.        , 1.67834699,        inf])
@@ -253,7 +255,7 @@ gammainccinv = _inverse_of_gamma(
     "gammainccinv", "gammaincc", -1.0,
     """The x with Q(a, x) = p, the inverse of `gammaincc` in its second argument; NaN unless 0 <= p <= 1.
 
-    It has derivatives in a and p. Natively it is within 256 ulps.
+    Derivatives in a and p are supported. The native error is at most 256 ulps.
 
     >>> gammainccinv(2.0, [0.0, 0.5, 1.0])
     array([       inf, 1.67834699, 0.        ])
@@ -296,7 +298,7 @@ betaincinv = _inverse_of_beta(
     "betaincinv", "betainccinv", 1.0,
     """The x with I_x(a, b) = p, the inverse of `betainc` in its last argument; NaN unless 0 <= p <= 1.
 
-    It has derivatives in a, b and p. Natively it is within 256 ulps.
+    Derivatives in a, b and p are supported. The native error is at most 256 ulps.
 
     >>> betaincinv(2.0, 3.0, [0.0, 0.6875, 1.0])
     array([0. , 0.5, 1. ])
@@ -308,7 +310,7 @@ betainccinv = _inverse_of_beta(
     "betainccinv", "betaincinv", -1.0,
     """The x with 1 - I_x(a, b) = p, the inverse of `betaincc` in its last argument; NaN unless 0 <= p <= 1.
 
-    It has derivatives in a, b and p, and the bounds of `betaincinv`.
+    Derivatives in a, b and p are supported. Error bounds are those of `betaincinv`.
 
     >>> betainccinv(2.0, 3.0, [0.0, 0.3125, 1.0])
     array([1. , 0.5, 0. ])
@@ -353,7 +355,7 @@ stdtr = function(
     ),
     """The distribution function of Student's distribution with df degrees of freedom.
 
-    It has derivatives in df and t. Natively it is within 64 ulps for df < 100.
+    Derivatives in df and t are supported. For df < 100, the native error is at most 64 ulps.
 
     >>> stdtr(1.0, [0.0, 1.0])
     array([0.5 , 0.75])
@@ -375,7 +377,7 @@ stdtrit = function(
     ),
     """The t with stdtr(df, t) = p, the inverse of `stdtr` in its second argument.
 
-    It has derivatives in df and p. Natively it is within 4096 ulps of the larger of 1 and |t|.
+    Derivatives in df and p are supported. The native error is at most 4096 ulps of the larger of 1 and |t|.
 
     >>> stdtrit(1.0, [0.5, 0.75])
     array([0., 1.])
@@ -506,9 +508,10 @@ def _expi(x: Tensor) -> Any:
 
 expn = function(
     Row("expn", ("n", "x"), _expn_kernel, (None, _expn_slope), _expn),
-    """The exponential integral E_n(x), of e^(-x t) / t^n over t > 1, for whole n >= 0 and x >= 0; NaN elsewhere.
+    """The exponential integral E_n(x): the integral of e^(-x t) / t^n over t > 1.
 
-    It has derivatives in x. Natively it is within 64 ulps.
+    n must be a whole number of at least 0, and x >= 0; otherwise the result is NaN. Derivatives in x are supported. The
+    native error is at most 64 ulps.
 
     >>> expn(1, [0.0, 1.0])
     array([       inf, 0.21938393])
@@ -524,9 +527,9 @@ exp1 = function(
         (lambda y, x: value_of("exp_over", negative(x)),),
         lambda x: where(less(x, 0.0), math.nan, _expn(add(zeros_like(x), 1.0), x)),
     ),
-    """The exponential integral E_1(x), of e^-t / t over t > x, for x >= 0; NaN elsewhere.
+    """The exponential integral E_1(x): the integral of e^-t / t over t > x, for x >= 0; NaN for x < 0.
 
-    Natively it is within 64 ulps.
+    The native error is at most 64 ulps.
 
     >>> exp1([0.0, 1.0])
     array([       inf, 0.21938393])
@@ -538,7 +541,7 @@ expi = function(
     Row("expi", ("x",), kernels.expi, (lambda y, x: value_of("exp_over", x),), _expi),
     """The exponential integral Ei(x), the principal value of the integral of e^t / t up to x; -inf at 0.
 
-    Natively it is within 16 ulps of the larger of 1 and |Ei|.
+    The native error is at most 16 ulps of the larger of 1 and |Ei(x)|.
 
     >>> expi([-1.0, 0.0, 1.0])
     array([-0.21938393,        -inf,  1.89511782])

@@ -78,7 +78,7 @@ erfcx = function(
     Row("erfcx", ("x",), "erfcx", (EXPANDED,), _erfcx),
     """The scaled complementary error function e^(x^2) erfc(x), which does not underflow for large x.
 
-    Natively it is within 16 ulps.
+    The native error is at most 16 ulps.
 
     >>> erfcx([0.0, 1000.0])
     array([1.00000000e+00, 5.64189301e-04])
@@ -90,7 +90,8 @@ erfi = function(
     Row("erfi", ("x",), kernels.erfi, (lambda y, x: multiply(ROOT, exp(square(x))),)),
     """The imaginary error function -i erf(i x), 2 / sqrt(pi) times the integral of e^(t^2) from 0 to x.
 
-    Natively it is within 16 ulps. It runs natively only: it has no expansion into standard ops for XLA.
+    The native error is at most 16 ulps. The function runs natively only: it has no expansion into standard ops for
+    XLA.
 
     >>> erfi([0.0, 1.0])
     array([0.        , 1.65042576])
@@ -102,8 +103,9 @@ dawsn = function(
     Row("dawsn", ("x",), kernels.dawsn, (_dawsn_slope,)),
     """Dawson's integral e^(-x^2) times the integral of e^(t^2) from 0 to x.
 
-    Natively it is within 16 ulps; its derivative 1 - 2 x y has an error of 16 ulps of 1 for |x| < 6.5, and of itself
-    beyond. It runs natively only: it has no expansion into standard ops for XLA.
+    The native error is at most 16 ulps. The error of the derivative 1 - 2 x y is at most 16 ulps of 1 for |x| < 6.5,
+    and 16 ulps of the derivative for larger |x|. The function runs natively only: it has no expansion into standard ops
+    for XLA.
 
     >>> dawsn([0.0, 1.0])
     array([0.        , 0.53807951])
@@ -228,7 +230,8 @@ spence = function(
     Row("spence", ("x",), kernels.spence, (lambda y, x: value_of("log_over", x),)),
     """Spence's function, the dilogarithm of 1 - x: the integral of log(t) / (1 - t) from 1 to x, for x >= 0.
 
-    Natively it is within 16 ulps of the larger of 1 and the value. It runs natively only: it has no expansion into standard ops for XLA.
+    The native error is at most 16 ulps of the larger of 1 and the value. The function runs natively only: it has no
+    expansion into standard ops for XLA.
 
     >>> spence([0.0, 1.0])
     array([1.64493407, 0.        ])
@@ -279,7 +282,8 @@ owens_t = function(
     Row("owens_t", ("h", "a"), kernels.owens_t, (_owens_by_h, _owens_by_a)),
     """Owen's T(h, a), the integral of exp(-h^2 (1 + t^2) / 2) / (2 pi (1 + t^2)) from 0 to a.
 
-    It has derivatives in h and a. Natively it is within 64 ulps. It runs natively only: it has no expansion into standard ops for XLA.
+    Derivatives in h and a are supported. The native error is at most 64 ulps. The function runs natively only: it has
+    no expansion into standard ops for XLA.
 
     >>> owens_t([0.0, 1.0], 1.0)
     array([0.125     , 0.06674188])
@@ -308,9 +312,10 @@ def _lambert_slope(y: Any, x: Any) -> Any:
 
 lambertw = function(
     Row("lambertw", ("x",), _lambert_kernel, (_lambert_slope,)),
-    """The principal branch of Lambert's W, the w >= -1 with w e^w = x, for x >= -1/e; NaN below.
+    """The principal branch of Lambert's W, the w >= -1 with w e^w = x, for x >= -1/e; NaN for smaller x.
 
-    Natively it is within 16 ulps, but where it is close to -1. It runs natively only: it has no expansion into standard ops for XLA.
+    The native error is at most 16 ulps, except where W is close to -1. The function runs natively only: it has no
+    expansion into standard ops for XLA.
 
     >>> lambertw([0.0, 2.718281828459045])
     array([0., 1.])

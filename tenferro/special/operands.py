@@ -63,7 +63,7 @@ def with_signature(
 
     head, mark, example = inspect.cleandoc(text).partition("\n>>>")
     public.__doc__ = (
-        f"{head.rstrip()}\n\nRaises:\n    DTypeError: complex operands.\n{mark}{example}"
+        f"{head.rstrip()}\n\nRaises:\n    DTypeError: an operand is complex.\n{mark}{example}"
     )
     public.__name__, public.__module__ = name.rpartition(".")[2], module
     public.__qualname__ = name

@@ -134,10 +134,12 @@ def _spherical(
 
 spherical_jn = _spherical(
     "spherical_jn", 1.0, -1.0, partial(_expanded, hankel.jv, _first, 1.0),
-    """Compute the spherical Bessel function j_n(z) = sqrt(pi / (2 z)) J_(n + 1/2)(z), for whole n >= 0; NaN for other n.
+    """Compute the spherical Bessel function j_n(z) = sqrt(pi / (2 z)) J_(n + 1/2)(z), for whole n >= 0.
 
-    It has derivatives in z. Natively it is within 64 ulps of the larger of 1 and the value, on other peers within the
-    bound of `jv`.
+    The result is NaN for other n.
+
+    Derivatives in z are supported. The native error is at most 64 ulps of the larger of 1 and the value. On other
+    peers, the error bound is that of `jv`.
 
     Args:
         derivative: return the derivative in z.
@@ -150,10 +152,12 @@ spherical_jn = _spherical(
 )  # fmt: skip
 spherical_yn = _spherical(
     "spherical_yn", 1.0, -1.0, partial(_expanded, hankel.yv, lambda n: negative(_infinite(n)), -1.0),
-    """Compute the spherical Bessel function y_n(z) = sqrt(pi / (2 z)) Y_(n + 1/2)(z), for whole n >= 0; NaN for other n.
+    """Compute the spherical Bessel function y_n(z) = sqrt(pi / (2 z)) Y_(n + 1/2)(z), for whole n >= 0.
 
-    It has derivatives in z. Natively it is within 256 ulps of the larger of 1 and the value, on other peers within the
-    bound of `yv`.
+    The result is NaN for other n.
+
+    Derivatives in z are supported. The native error is at most 256 ulps of the larger of 1 and the value. On other
+    peers, the error bound is that of `yv`.
 
     Args:
         derivative: return the derivative in z.
@@ -168,7 +172,8 @@ spherical_in = _spherical(
     "spherical_in", 1.0, 1.0, partial(_expanded, hankel.iv, _first, 1.0),
     """Compute the modified function i_n(z) = sqrt(pi / (2 z)) I_(n + 1/2)(z), for whole n >= 0; NaN for other n.
 
-    It has derivatives in z. Natively it is within 512 ulps for n <= 50, on other peers within the bound of `iv`.
+    Derivatives in z are supported. For n <= 50, the native error is at most 512 ulps. On other peers, the error bound
+    is that of `iv`.
 
     Args:
         derivative: return the derivative in z.
@@ -183,7 +188,8 @@ spherical_kn = _spherical(
     "spherical_kn", -1.0, -1.0, _k,
     """Compute the modified function k_n(z) = sqrt(pi / (2 z)) K_(n + 1/2)(z), for whole n >= 0; NaN for other n.
 
-    It has derivatives in z. Natively it is within 256 ulps, on other peers within 1e-11 for n <= 50.
+    Derivatives in z are supported. The native error is at most 256 ulps. On other peers, for n <= 50, the relative
+    error is at most 1e-11.
 
     Args:
         derivative: return the derivative in z.

@@ -237,7 +237,7 @@ CONTINUOUS: dict[str, Continuous] = {
         cdf=ndtr, logcdf=log_ndtr, ppf=ndtri, is_symmetric=True,
     ),
     "truncnorm": Continuous(
-        ("a", "b"), "the normal distribution on a <= z <= b.",
+        ("a", "b"), "the normal distribution, truncated to a <= z <= b.",
         logpdf=lambda z, a, b: subtract(subtract(multiply(-0.5, square(z)), HALF_LOG_TWO_PI), _log_mass(a, b)),
         cdf=lambda z, a, b: exp(subtract(_log_mass(a, z), _log_mass(a, b))),
         sf=lambda z, a, b: exp(subtract(_log_mass(z, b), _log_mass(a, b))),
@@ -322,7 +322,7 @@ CONTINUOUS: dict[str, Continuous] = {
         support=(0.0, math.inf), is_valid=positive,
     ),
     "chi2": Continuous(
-        ("df",), "the chi-squared distribution with df degrees of freedom: twice a gamma of a = df / 2.",
+        ("df",), "the chi-squared distribution with df degrees of freedom: twice a gamma variable with a = df / 2.",
         logpdf=lambda z, df: subtract(_gamma_logpdf(multiply(z, 0.5), multiply(df, 0.5)), math.log(2)),
         cdf=lambda z, df: gammainc(multiply(df, 0.5), multiply(z, 0.5)),
         sf=lambda z, df: gammaincc(multiply(df, 0.5), multiply(z, 0.5)),

@@ -51,8 +51,8 @@ METHODS: Mapping[str, str] = {
     "logcdf": "Logarithm of the distribution function",
     "sf": "Survival function, the probability of values above x,",
     "logsf": "Logarithm of the survival function",
-    "ppf": "Quantile: the x of which `cdf` is q,",
-    "isf": "Upper quantile: the x of which `sf` is q,",
+    "ppf": "Quantile, the x at which `cdf` is q,",
+    "isf": "Upper quantile, the x at which `sf` is q,",
     "entropy": "Entropy",
 }
 """Beginnings of the docstrings of a distribution's functions, by the name of the function."""
@@ -302,7 +302,7 @@ class Distribution:
 
             text = f"""{METHODS[method]} of {record.text}
 
-            NaN where a parameter has no meaning.
+            The result is NaN where a parameter is invalid.
 
             Source: scipy.stats.{name}.
             """
