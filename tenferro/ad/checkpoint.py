@@ -98,7 +98,7 @@ class Recomputed(Opaque):
         saved: tuple[int, ...],
         saved_values: int,
     ) -> None:
-        refusal = "checkpoint: a tangent linearised for reverse mode was used going forward"
+        refusal = "checkpoint: a tangent linearised for reverse mode was used in forward mode"
         super().__init__(types, len(region.input_slots) + saved_values, refusal)
         self.saved = saved
         self.region = region

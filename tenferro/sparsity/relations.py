@@ -138,7 +138,7 @@ def _require(nonzeros: float) -> None:
     if nonzeros > MAX_NONZEROS:
         raise UnsupportedError(
             f"sparsity: a pattern would have {int(nonzeros)} nonzeros; at most {MAX_NONZEROS} are supported. "
-            "What depends on so much is dense: use jvp, vjp or hvp"
+            "A derivative with so many nonzeros is dense: use jvp, vjp or hvp"
         )
 
 
