@@ -1,4 +1,4 @@
-"""Memory aligned to cache lines, which XLA shares without a copy."""
+"""Memory aligned to cache lines, which XLA uses without a copy."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 __all__ = ["ALIGNMENT", "aligned_bytes", "rounded"]
 
 ALIGNMENT = 64
-"""Bytes: a line of the cache."""
+"""Alignment of arrays in bytes: the size of a cache line."""
 
 
 def rounded(size: int) -> int:
-    """Round up to the next multiple of the alignment.
+    """Round a number of bytes up to a multiple of `ALIGNMENT`.
 
     >>> rounded(1), rounded(64)
     (64, 64)
@@ -22,7 +22,7 @@ def rounded(size: int) -> int:
 
 
 def aligned_bytes(size: int) -> Any:
-    """Allocate uninitialised bytes, aligned."""
+    """Allocate uninitialised bytes at an address that is a multiple of `ALIGNMENT`."""
     raw = np.empty(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size]

@@ -1,4 +1,4 @@
-"""Arrays in zip archives of unknown origin: bounded before they are unpacked, held once, never unpickled."""
+"""Arrays in zip archives of unknown origin: sizes are checked before unpacking, and nothing is ever unpickled."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from tenferro.errors import InvalidConfigError
 __all__ = ["DATE", "SMALL", "Archive", "array_in", "opened_archive", "write_array"]
 
 RATIO = 32
-"""Default limit of unpacked bytes per byte of a file."""
+"""Default limit of a file's unpacked size, relative to its own size."""
 SMALL = 64 << 20
-"""Bytes that every file may unpack to."""
+"""Unpacked size in bytes that is permitted for every file, however small."""
 SMALL_DOCUMENT = 4 << 20
 """Maximum unpacked size of a text member in bytes: parsed text takes far more memory."""
 LOCAL_HEADER = 30
-"""Bytes before the name in the header of a member."""
+"""Bytes before the file name in a zip member's local header."""
 PADDING = 0xD935
-"""Number of the field of a member's header that Android's zipalign fills with zeros."""
+"""Id of the extra field in a member's header that pads it; Android's zipalign uses the same id."""
 PIECE = 1 << 20
-"""Bytes that are read at once."""
+"""Number of bytes that are read at once."""
 MOST_MEMBERS = 1_000_000
 MOST_AXES = 64
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _NO_HEADER = (ValueError, KeyError, TypeError, SyntaxError, MemoryError, RecursionError,
               OverflowError, tokenize.TokenError)  # fmt: skip
-"""Exceptions of NumPy over a malformed header."""
+"""Exceptions that NumPy raises for a malformed header."""
 DATE = (1980, 1, 1, 0, 0, 0)
 """Date of every member, constant so that equal contents give equal files."""
 
@@ -54,7 +54,7 @@ class Header(NamedTuple):
 
 
 class Archive:
-    """The members of a zip file with a checked unpacked size.
+    """The members of a zip file, of which the unpacked size was checked.
 
     Attributes:
         names: the names of the members.
@@ -70,7 +70,8 @@ class Archive:
         """Read the bytes of a text member.
 
         Raises:
-            InvalidConfigError: it unpacks to more than `limit` or, without one, `RATIO` times its size.
+            InvalidConfigError: the member unpacks to more than the archive's `limit` or, without a limit, to more than
+                `RATIO` times its size.
             KeyError: no such member.
         """
         member = self._archive.getinfo(name)
@@ -79,10 +80,12 @@ class Archive:
         return self._archive.read(member)
 
     def mapped_array(self, name: str) -> np.ndarray[Any, Any] | None:
-        """Map the array of a member `<name>.npy` from the file, read-only; None if it is compressed, misaligned or column-major.
+        """Map the array of a member `<name>.npy` from the file, read-only.
+
+        Returns None if the member is compressed, misaligned or column-major.
 
         Raises:
-            InvalidConfigError, KeyError: as `array`.
+            InvalidConfigError, KeyError: the errors of `array`.
         """
         member = self._archive.getinfo(f"{name}.npy")
         if member.compress_type != zipfile.ZIP_STORED:
@@ -105,11 +108,11 @@ class Archive:
         return elements.view(header.dtype).reshape(header.shape)
 
     def array(self, name: str) -> np.ndarray[Any, Any]:
-        """Read the array of a member `<name>.npy`, a fresh one in aligned memory.
+        """Read the array of a member `<name>.npy` into new, aligned memory.
 
         Raises:
-            InvalidConfigError: not an array, an array of Python objects, or a wrong length.
-            KeyError: no such member.
+            InvalidConfigError: the member is not an array, contains Python objects, or has a wrong length.
+            KeyError: the archive has no member of this name.
         """
         member = self._archive.getinfo(f"{name}.npy")
         with self._archive.open(member) as file:
@@ -118,15 +121,15 @@ class Archive:
 
 @contextmanager
 def opened_archive(file: BinaryIO, what: str, limit: int | None = None) -> Generator[Archive]:
-    """Open a zip file, with its unpacked size checked.
+    """Open a zip file, and check its unpacked size.
 
     Args:
         what: the kind of file, for messages.
-        limit: bytes that it may unpack to; by default `RATIO` times the file's own, and at least `SMALL`.
+        limit: maximum unpacked size in bytes; by default `RATIO` times the file's size, and at least `SMALL`.
 
     Raises:
-        InvalidConfigError: beyond the limit; members that overlap, are encrypted, or are compressed
-            differently than NumPy does.
+        InvalidConfigError: the members unpack to more than `limit`, overlap, are encrypted, or use a compression that
+            NumPy does not write.
         zipfile.BadZipFile: the file is not a zip file.
     """
     size = file.seek(0, os.SEEK_END)
@@ -152,22 +155,24 @@ def opened_archive(file: BinaryIO, what: str, limit: int | None = None) -> Gener
 
 
 def array_in(file: Any, size: int, what: str) -> np.ndarray[Any, Any]:
-    """Read the array of an open `.npy` file of `size` bytes, a fresh one in aligned memory.
+    """Read the array of an open `.npy` file of `size` bytes into new, aligned memory.
 
     Raises:
-        InvalidConfigError: not an array, an array of Python objects, or a wrong length.
+        InvalidConfigError: the file is not an array, contains Python objects, or has a wrong length.
     """
     header = _header(file, size, what)
     return _elements(file, header, what)
 
 
 def write_array(archive: zipfile.ZipFile, name: str, array: np.ndarray[Any, Any]) -> None:
-    """Add a member `<name>.npy`, in pieces and not compressed, so that reading is copying.
+    """Add a member `<name>.npy` to an archive, uncompressed, so that reading is only copying.
 
-    Its elements are aligned in the file, so that they can be mapped.
+    The array is written in pieces. Its elements are aligned in the file, so that they can be mapped into memory.
     """
     member = zipfile.ZipInfo(f"{name}.npy", DATE)
-    member.file_size = array.nbytes + (1 << 16)  # because zipfile asks whether 32 bits suffice
+    member.file_size = array.nbytes + (
+        1 << 16
+    )  # an upper bound: from it zipfile decides whether sizes need 64 bits
     position = 0 if archive.fp is None else archive.fp.tell()
     is_long = member.file_size * 1.05 > zipfile.ZIP64_LIMIT
     position += LOCAL_HEADER + len(member.filename.encode()) + 4 + (20 if is_long else 0)
@@ -182,7 +187,7 @@ def write_array(archive: zipfile.ZipFile, name: str, array: np.ndarray[Any, Any]
 def _header(file: Any, size: int, what: str) -> Header:
     try:
         version = np.lib.format.read_magic(file)
-        if version != (1, 0):  # later ones have headers of up to 4 GiB, for structured dtypes
+        if version != (1, 0):  # later formats have headers of up to 4 GiB, for structured dtypes
             raise ValueError(f"its format is {version[0]}.{version[1]}, expected 1.0")
         shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(file)
     except _NO_HEADER as error:
@@ -212,7 +217,7 @@ def _elements(file: Any, header: Header, what: str) -> np.ndarray[Any, Any]:
 
 
 def _require_end(file: Any, what: str, is_whole: bool) -> None:
-    """Require that a member ends; reading once more checks its sum in the zip file."""
+    """Require that a member ends here; reading at its end makes zipfile check its checksum."""
     if not is_whole or file.read(1):
         raise InvalidConfigError(f"{what} has another length than it says")
 

@@ -1,8 +1,8 @@
 """Number of BLAS threads: one where more threads slow programs down, several for large matrices in loops.
 
-NumPy and SciPy each bring their own OpenBLAS, with threads that spin until the next call. For matrices of some
-hundred rows threads cost more than they save. The threads of one library also occupy cores that the other library
-and the executor need.
+NumPy and SciPy each include a separate OpenBLAS, with threads that spin until the next call. For matrices of a few
+hundred rows threads cost more time than they save. While the threads of one library spin, the other library and the
+executor lack these cores.
 """
 
 from __future__ import annotations
@@ -26,15 +26,17 @@ __all__ = ["NUMPYS", "SCIPYS", "BlasThreads", "extension_spec", "one_blas_thread
 
 _IS_LEFT_ALONE = os.environ.get("TENFERRO_BLAS_THREADS") == "leave"
 PTHREADS = 1
-"""The value of `openblas_get_parallel` for threads that all callers share."""
+"""Value that `openblas_get_parallel` returns for pthreads: all threads of the process share one number of BLAS threads.
+"""
 
 
 class BlasThreads:
-    """A context in which the BLAS that a module is linked with has one thread; its number of threads is restored
-    afterwards. Inside `several` it has more threads, unless another thread is inside `single`.
+    """A context in which one BLAS library, that of `module`, has one thread; its number of threads is restored
+    afterwards. Inside `several` the library has more threads, unless a thread is inside the plain context meanwhile.
 
-    Both are reentrant, from any number of threads. The setting is the process's: other callers of that BLAS have
-    the same number of threads meanwhile. With `TENFERRO_BLAS_THREADS=leave` in the environment they do nothing.
+    Both contexts are reentrant, from any number of threads. The setting belongs to the process: other callers of the
+    library get the same number of threads meanwhile. With `TENFERRO_BLAS_THREADS=leave` in the environment, contexts do
+    nothing.
     """
 
     def __init__(self, module: str) -> None:
@@ -94,7 +96,8 @@ class BlasThreads:
         spec = extension_spec(self.module)
         symbols = ctypes.CDLL(spec.origin if spec else import_module(self.module).__file__)
         for name in OpenBLASController.check_symbols:
-            # Call OpenBLAS's functions: the controller's take five times as long, and work from one thread only.
+            # Call OpenBLAS's functions directly: those of threadpoolctl take five times as long, and work from one
+            # thread only.
             if (
                 hasattr(symbols, name)
                 and symbols[name.replace("num_threads", "parallel")]() == PTHREADS
@@ -117,7 +120,7 @@ def extension_spec(module: str) -> ModuleSpec | None:
 
 
 def _none(*_: int) -> int:
-    """Return the number of threads of a library without threads, or of an unknown one."""
+    """Return 1, the number of threads that is assumed for a library other than OpenBLAS."""
     return 1
 
 

@@ -1,8 +1,8 @@
 """Running compilations, for which forks and the exit of the process wait.
 
-A child that is forked during an import or a compilation has a partial module, or a lock that is never released. Up
-to Python 3.13 a daemon thread that requests the interpreter's lock after the main thread's end is unwound
-immediately. In C++ code, as in LLVM or optree, that ends the process by SIGABRT.
+A child process that is forked during an import or a compilation inherits a partial module, or a lock that is never
+released. Up to Python 3.13, a daemon thread that requests the interpreter's lock after the main thread ended is unwound
+immediately. If the thread is in C++ code, such as LLVM or optree, this aborts the process (SIGABRT).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["hold_over_forks", "stop_at_exit", "until_compiled", "watch_exit"]
 MAX_WAIT_SECONDS = 10.0
 """Maximum wait of a fork or of the exit of the process, in seconds."""
 CALL_SECONDS = 0.02
-"""Time that threads get to leave a running C++ call, or to enter a compilation, in seconds."""
+"""Time in seconds in which threads may finish a running C++ call, or enter a compilation, before the exit waits."""
 
 
 class _Threads(threading.local):
@@ -40,12 +40,15 @@ _is_exiting = False
 
 @contextmanager
 def until_compiled() -> Generator[None]:
-    """Let forks and the exit of the process wait for the body; stop a daemon thread that begins it after the exit."""
+    """Return a context for a compilation: forks and the exit of the process wait until it ends.
+
+    A daemon thread that enters the context after the exit began is blocked.
+    """
     me = threading.get_ident()
     if _threads.depth == 0:
         stop_at_exit()
         _compiling.add(me)
-        while not _may_begin.is_set():  # because a fork that did not see this thread is running
+        while not _may_begin.is_set():  # a fork is running that did not see this thread
             _compiling.discard(me)
             _may_begin.wait(MAX_WAIT_SECONDS)
             _compiling.add(me)
@@ -69,15 +72,16 @@ def _wait_for_others() -> None:
 
 @cache
 def watch_exit() -> None:
-    """Let the exit of the process wait for daemon threads.
+    """Let the exit of the process wait for daemon threads that compile.
 
-    Exit functions run in reverse order. Import optree first, because its exit function clears its registry.
+    Exit functions run in reverse order. Import optree before this call: its exit function clears its registry, and
+    must run last.
     """
     atexit.register(_wait_at_exit)
 
 
 def stop_at_exit() -> None:
-    """Block a daemon thread for ever once the process exits, unless the thread is compiling."""
+    """Block this thread for ever if it is a daemon, the process exits, and the thread is not compiling."""
     if _is_exiting and _threads.depth == 0 and threading.current_thread().daemon:
         threading.Event().wait()
 
@@ -94,7 +98,7 @@ def _wait_at_exit() -> None:
 
 
 def hold_over_forks(lock: Any) -> None:
-    """Let forks acquire a lock, after compilations have ended, and release it in both processes."""
+    """Let each fork acquire `lock` after compilations have ended, and release it in parent and child."""
     _locks.append(lock)
 
 

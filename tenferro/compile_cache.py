@@ -1,8 +1,8 @@
 """A cache of executables on disk, so that a second process need not compile again.
 
-An entry is native code: only the user owns the folder and its files, and no file is read that another user could have
-written. Entries are written atomically. A truncated, foreign, renamed or outdated entry is compiled again. Failures
-to read, write or remove are counted, and never fatal.
+An entry is native code. Therefore only the user owns the folder and its files, and no file is read that another user
+could have written. Entries are written atomically. An entry that is truncated, foreign, renamed or outdated is
+compiled again. Failures to read, write or remove are counted, and are never errors.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ SUFFIX = ".xla"
 
 @dataclass(frozen=True)
 class CompileCacheStats:
-    """Counts of a cache in this process.
+    """Counts of the events of a cache in this process.
 
     Attributes:
-        rejected: entries that could not be read or used, and were compiled again.
-        failed_writes: entries that could not be written, as on a full or read-only disk.
-        failed_removals: entries that could not be removed.
+        rejected: number of entries that could not be read or used, and were compiled again.
+        failed_writes: number of entries that could not be written, for example on a full or read-only disk.
+        failed_removals: number of entries that could not be removed.
     """
 
     hits: int
@@ -52,8 +52,8 @@ class CompileCache:
     """A folder of executables, bounded in bytes; the least recently used is evicted first.
 
     Raises:
-        InvalidConfigError: a folder that cannot be made or read, that is a link, or that another user owns or
-            can write to or replace; a bound below 1.
+        InvalidConfigError: the folder cannot be made or read, is a link, or another user owns it or can write to or
+            replace it; or the bound is below 1.
     """
 
     def __init__(self, folder: str | os.PathLike[str], max_bytes: int = 1 << 30) -> None:
@@ -74,12 +74,12 @@ class CompileCache:
 
     @cached_property
     def problem(self) -> str:
-        """The reason why the folder cannot be used; empty where it can."""
+        """The reason why the folder cannot be used, or ""."""
         return ""
 
     @staticmethod
     def key(parts: Sequence[bytes]) -> str:
-        """Return the digest of everything that an executable depends on."""
+        """Return the name of an entry: the digest of `parts`, everything that the executable depends on."""
         digest = hashlib.sha256()
         for part in parts:
             digest.update(len(part).to_bytes(8, "little"))
@@ -87,7 +87,7 @@ class CompileCache:
         return digest.hexdigest()
 
     def load(self, key: str) -> bytes | None:
-        """Return the executable of a key; None if it is missing, damaged, or owned by another user."""
+        """Return the executable stored under `key`; None if its file is missing, damaged, or owned by another user."""
         head = len(MAGIC) + 32
         try:
             content = read_private_file(self.folder, f"{key}{SUFFIX}", self.max_bytes + head)
@@ -110,7 +110,7 @@ class CompileCache:
         self._remove(self._path(key))
 
     def store(self, key: str, executable: bytes) -> None:
-        """Store an executable; a failed write is counted."""
+        """Store an executable under `key`; a failure is only counted."""
         try:
             with replacing(self._path(key), mode=0o600) as file:
                 file.write(MAGIC + _digest(key, executable) + executable)
@@ -182,14 +182,15 @@ class CompileCache:
 def cache_in(
     cache_dir: str | os.PathLike[str] | None, max_bytes: int = 1 << 30
 ) -> CompileCache | None:
-    """Return the cache for an executor's `cache_dir`; None if that is empty.
+    """Return the cache for an executor's argument `cache_dir`; None if `cache_dir` is "".
 
     Args:
-        cache_dir: a folder, which is checked now; None takes the one that TENFERRO_CACHE_DIR names. That is checked
-            at its first use: if it cannot be used, the process warns once, and nothing is cached.
+        cache_dir: a folder, which is checked now. If None, the environment variable TENFERRO_CACHE_DIR names the
+            folder, which is checked at its first use: if it cannot be used, the process warns once, and nothing is
+            cached.
 
     Raises:
-        InvalidConfigError, UnsupportedError: as `CompileCache`, for a folder that is given.
+        InvalidConfigError, UnsupportedError: the errors of `CompileCache`, if `cache_dir` names a folder.
 
     >>> cache_in("") is None
     True
@@ -201,7 +202,7 @@ def cache_in(
 
 
 class _CacheOfEnvironment(CompileCache):
-    """The cache in the folder of the environment variable, which is checked at its first use."""
+    """The cache in the folder that TENFERRO_CACHE_DIR names; the folder is checked at its first use."""
 
     def load(self, key: str) -> bytes | None:
         if self._is_usable():
@@ -239,5 +240,5 @@ class _CacheOfEnvironment(CompileCache):
 
 
 def _digest(key: str, body: bytes) -> bytes:
-    """Return the digest of an executable and its key, so that an entry under another name is rejected."""
+    """Return the digest of an entry's key and executable; with the key in it, a renamed file is rejected."""
     return hashlib.sha256(key.encode() + b"\n" + body).digest()

@@ -1,8 +1,8 @@
-"""Costs of native execution: estimates that planning and passes compare to decide.
+"""Estimated costs of native execution, which planning and passes compare.
 
 The unit is a call: the time of a step that calls `np.add` on small arrays, 0.17 to 0.4 microseconds depending on the
-processor. The docstring of a measured constant has the command that measures it; thresholds are computed from these
-constants. `python benchmarks/costs.py` prints all constants beside measured values.
+processor. The docstring of a measured constant ends with the command that measures it; thresholds are computed from
+these constants. `python benchmarks/costs.py` prints all constants beside measured values.
 
 The last bits of results may depend on what is fused or compiled. Therefore no constant is measured at run time: the
 same program must give the same bits in each run.
@@ -34,26 +34,31 @@ Types: TypeAlias = Sequence[TensorSpec]
 # ---- rates: work that takes as long as one call --------------------------------------------------------
 
 ELEMENTS = 1000.0
-"""Elements of arrays beyond the second-level cache that NumPy adds. `python benchmarks/costs.py ELEMENTS`."""
+"""Elements that NumPy adds in the time of a call, if the arrays exceed the second-level cache.
+`python benchmarks/costs.py ELEMENTS`."""
 FUNCTION_ELEMENTS = 60.0
-"""Elements of an analytic function, as a geometric mean over all. `python benchmarks/costs.py FUNCTION_ELEMENTS`."""
+"""Elements of an analytic function that NumPy computes in the time of a call, the geometric mean over all functions.
+`python benchmarks/costs.py FUNCTION_ELEMENTS`."""
 MULTIPLICATIONS = 3000.0
-"""Multiplications of a product of matrices on one thread. `python benchmarks/costs.py MULTIPLICATIONS`."""
+"""Multiplications that a matrix product does in the time of a call, on one thread.
+`python benchmarks/costs.py MULTIPLICATIONS`."""
 
 # ---- times in calls -------------------------------------------------------------------------------
 
 WAKE = 120.0
-"""Time to wake a thread and to wait for it. `python benchmarks/costs.py WAKE`."""
+"""Time to wake a thread and to wait for its result. `python benchmarks/costs.py WAKE`."""
 BLOCK_CALL, BLOCK_RESULT = 4.0, 1.0
-"""Time of a call of a compiled block, and for each result. `python benchmarks/costs.py BLOCK_CALL BLOCK_RESULT`."""
+"""Time of a call of a compiled block without results, and time for each result.
+`python benchmarks/costs.py BLOCK_CALL BLOCK_RESULT`."""
 LOOP_COMPILATION = 40_000.0
 """Time to compile a small loop, without waiting for LLVM's passes. `python benchmarks/costs.py LOOP_COMPILATION`."""
 BLOCK_COMPILATION = 20_000.0
-"""Time to compile a small block, without its passes. `python benchmarks/costs.py BLOCK_COMPILATION`."""
+"""Time to compile a small block, without LLVM's passes. `python benchmarks/costs.py BLOCK_COMPILATION`."""
 GROUP_COMPILATION = 40_000.0
 """Time to compile a fused group. `python benchmarks/costs.py GROUP_COMPILATION`."""
 COMPILED = 0.25
-"""Time of a compiled fused group, relative to NumPy's. `python benchmarks/costs.py COMPILED`."""
+"""Time of a compiled fused group, relative to the time of the same ops in NumPy.
+`python benchmarks/costs.py COMPILED`."""
 
 # ---- memory ---------------------------------------------------------------------------------------
 
@@ -62,10 +67,11 @@ CACHE_LINE = 64
 CACHE = 1 << 19
 """Bytes of the smallest usual second-level cache. `getconf LEVEL2_CACHE_SIZE` prints this machine's."""
 FRESH = 1 << 17
-"""Size in bytes from which the allocator maps new pages, M_MMAP_THRESHOLD of `man mallopt`."""
+"""Size in bytes of an allocation from which malloc maps new pages, M_MMAP_THRESHOLD of `man mallopt`."""
 
 SERIAL_BLAS = 1 << 18, 9216
-"""Multiplications up to which OpenBLAS wakes no thread, by its sources: of matrices, and of a matrix and a vector."""
+"""Number of multiplications up to which OpenBLAS wakes no thread, according to its sources: for a product of two
+matrices, and for a product of a matrix and a vector."""
 
 # ---- assumptions ----------------------------------------------------------------------------------
 
@@ -83,22 +89,24 @@ MIN_PARALLEL_COST = 4 * WAKE
 MIN_COMPILED_COST = GROUP_COMPILATION / (RUNS * (1 - COMPILED))
 """Minimum time of a fused group that is compiled, in calls."""
 MIN_COMPILED_LOOP_COST = LOOP_COMPILATION / RUNS
-"""Minimum time of a loop that is compiled, in calls; compiled iterations take hardly any."""
+"""Minimum time of a loop that is compiled, in calls; the time of the compiled iterations is neglected."""
 MIN_BLOCK_GAIN, MIN_JIT_BLOCK_GAIN = BLOCK_COMPILATION / RUNS, BLOCK_COMPILATION / JIT_RUNS
-"""Minimum time that a compiled block saves in each run, in calls: elsewhere, and in a jitted function."""
+"""Minimum time that a compiled block must save in each run, in calls: of an ordinary program, and of a jitted function.
+"""
 SMALL = CACHE // 8
-"""Number of float64 that the second-level cache holds; a value of at most as many elements is small."""
+"""Number of float64 elements that fit into the second-level cache; a value with at most this number is small."""
 
 
 class Cost(NamedTuple):
-    """Time of an op in the interpreter.
+    """Time of an op that the interpreter runs step by step.
 
     Attributes:
-        calls: fixed time, in calls; per iteration for a loop, per matrix for an extension.
-        elements: elements that take as long as a call.
-        tiled: size from which tiles of a single reduction on threads are faster than NumPy, in units of
+        calls: fixed time, in calls; for a loop per iteration, for an extension per matrix.
+        elements: number of elements that the op processes in the time of a call.
+        tiled: size from which a single reduction is faster in tiles on threads than in NumPy, in units of
             `plan.group.MIN_REDUCED_BYTES`.
-        multiplications: number of multiplications of an op for the types of its operands and results.
+        multiplications: function of the op and the types of its operands and results; it returns the number of
+            multiplications.
     """
 
     calls: float = 1.0
@@ -166,7 +174,7 @@ COSTS: Column[Cost] = Column(
 def estimated_cost(op: Any, operands: Types, results: Types) -> float:
     """Return the estimated time of an op in the interpreter on one thread, in calls.
 
-    Its elements are those of its largest operand or result. A loop takes the time of its iterations.
+    The number of elements is that of the largest operand or result. The time of a loop is that of all its iterations.
     """
     cost = 0.0
     for each, times, types in _steps(op, operands, results):
@@ -177,7 +185,7 @@ def estimated_cost(op: Any, operands: Types, results: Types) -> float:
 
 
 def estimated_calls(op: Any, operands: Types, results: Types) -> float:
-    """Return the part of the estimated time that does not depend on elements: what a compiled block saves."""
+    """Return the part of `estimated_cost` that does not depend on the number of elements: a compiled block saves it."""
     return sum(
         [times * COSTS.cell(each, STEP).calls for each, times, _ in _steps(op, operands, results)]
     )
@@ -192,9 +200,9 @@ def multiplications(op: Any, operands: Types, results: Types) -> int:
 def _steps(
     op: Any, operands: Types, results: Types
 ) -> Iterator[tuple[Any, float, Sequence[TensorSpec]]]:
-    """Yield an op and the ops in its bodies, each with the number of its runs and the types of operands and results.
+    """Yield an op and the ops in its bodies, each with its number of runs and the types of its operands and results.
 
-    One of the branches of a conditional runs, and the first of several alternatives.
+    The runs of a conditional are divided equally among its branches. Of several alternatives the first runs.
     """
     left: list[tuple[Any, Sequence[TensorSpec], Sequence[TensorSpec], float]]
     left = [(op, operands, results, 1.0)]

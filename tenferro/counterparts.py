@@ -1,6 +1,6 @@
-"""Names of NumPy, JAX, PyTorch and TensorFlow with their counterparts here, for messages about missing names.
+"""Names of NumPy, JAX, PyTorch and TensorFlow with their counterparts in tenferro, for errors about missing names.
 
-A counterpart is an expression, or advice; a name in it that begins with `tnf.`, `lowering.` or `xla_peer.` exists.
+A counterpart is an expression, or advice. Each name in it that begins with `tnf.`, `lowering.` or `xla_peer.` exists.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ COUNTERPARTS: dict[str, dict[str, str]] = {
         "zero_grad": "x.clear_grad() of eager variables",
     },
 }  # fmt: skip
-"""Counterparts by namespace and by the requested name; `x` is a tensor."""
+"""Counterparts in tenferro, by namespace and by the missing name; `x` is the namespace of a tensor's methods."""
 
 _REASONS: dict[str, dict[str, str]] = {
     "tnf": {
@@ -275,9 +275,9 @@ ABSENT: dict[str, dict[str, str]] = {
     }
     for shown, reasons in _REASONS.items()
 }
-"""Names of NumPy, SciPy and JAX that have no meaning for tensors, with the reason, by the namespace that is asked.
+"""Names of NumPy, SciPy and JAX that have no meaning for tensors, with the reason, by the namespace that lacks them.
 
-A name that begins with `*` is an ending.
+A name that begins with `*` stands for all names with that ending.
 """
 
 
@@ -298,10 +298,11 @@ def open_namespace(
     shown: str,
     load: Callable[[str], Any] | None = None,
 ) -> None:
-    """Make a module a public namespace: its functions are `public`, `dir` shows these names and no others,
-    and a missing name is an error that names its counterpart.
+    """Make a module a public namespace: its functions are `public`, `dir` shows only `names`,
+    and the error for a missing name tells its counterpart.
 
     Args:
+        namespace: the module's `globals()`.
         shown: the module's name in messages.
         load: returns the object of a name that is loaded on first use, or raises KeyError.
     """
@@ -327,7 +328,7 @@ def open_namespace(
 
 
 def missing_name(shown: str, name: str) -> str:
-    """Return the hint for a missing `name` in a namespace, or "".
+    """Return the hint for a missing `name` in the namespace `shown`, or "".
 
     >>> missing_name("tnf", "sigmoid"), missing_name("tnf", "cholesky")
     ('it is tnf.nn.sigmoid here', 'it is tnf.linalg.cholesky here')
@@ -375,15 +376,15 @@ class MissingMember:
 
 
 def is_missing(cls: type, name: str) -> bool:
-    """Return whether `name` is only a `MissingMember` placeholder in the class: its error says what to use instead."""
+    """Return whether `name` is no real member of the class, but a `MissingMember`, which raises when it is read."""
     return isinstance(inspect.getattr_static(cls, name, None), MissingMember)
 
 
 def tell_missing_members(cls: type, names: Iterable[str], refused: Mapping[str, str]) -> None:
-    """Put a `MissingMember` in a class for each of the names that the class does not have.
+    """Set a `MissingMember` on a class for each of `names` that the class lacks.
 
     Args:
-        refused: names that the class does not have on purpose, with the reason.
+        refused: names that the class lacks on purpose, each with the reason.
     """
     for name in (*refused, *names):
         if inspect.getattr_static(cls, name, None) is None:
@@ -406,12 +407,12 @@ def _said(counterpart: str) -> str:
 
 
 def _package() -> Any:
-    """Return the package, which contains this module and is imported at the first lookup."""
+    """Return the package `tenferro`; it imports this module, so it is imported only at the first lookup."""
     return importlib.import_module("tenferro")
 
 
 def _namespaces() -> dict[str, list[str]]:
-    """Return the names in each public namespace, the package first; peers only if they are imported."""
+    """Return the names in each public namespace, `tnf` first; `lowering` and `xla_peer` only if they are imported."""
     package = _package()
     members = {name: getattr(package, name) for name in package.__all__}
     modules = {name: value for name, value in members.items() if isinstance(value, ModuleType)}

@@ -1,6 +1,6 @@
-"""Definitions of elementary and special functions in mpmath, to any number of digits.
+"""Definitions of elementary and special functions in mpmath, which computes them to any number of digits.
 
-Samples of the tests, tables of accuracy and the parity check read this one table.
+Tests, accuracy tables and the parity check take expected values from this table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tenferro.ops.column import Column
 __all__ = ["DEFINITIONS", "Definition", "definition_of"]
 
 Definition = Callable[..., Any]
-"""Function of the module mpmath, the op, and the operands as mpmath's numbers."""
+"""Function of the module `mpmath`, the op, and the operands as mpmath numbers; it returns the exact result."""
 
 
 def _named(name: str) -> Definition:
@@ -60,15 +60,16 @@ DEFINITIONS: Column[Definition] = Column(
         el.Power: _named("power"),
     },
 )
-"""Definitions at finite operands inside of the domain. At a pole they raise or are infinite, as mpmath's functions."""
+"""Definition of each op at finite operands inside its domain. At a pole a definition raises, or returns infinity,
+like mpmath's functions."""
 
 
 def definition_of(op: StdTensorOp) -> Callable[..., Any]:
-    """Return the function that an op computes, of mpmath's numbers.
+    """Return the function that an op computes, as a function of mpmath numbers.
 
     Raises:
         ImportError: mpmath is not installed.
-        KeyError: the op is not a function of numbers that needs digits.
+        KeyError: the table has no definition of the op.
 
     >>> import mpmath
     >>> with mpmath.workdps(25):

@@ -1,9 +1,9 @@
-"""Every error tenferro raises: one tree, and each kind is also the builtin a caller would expect.
+"""Every error that tenferro raises, in one class hierarchy; each error is also a builtin error that fits.
 
     >>> issubclass(ShapeError, ValueError) and issubclass(ShapeError, TenferroError)
     True
 
-Scenarios and required texts: docs/specification/failures.md.
+The situations that raise an error and the required texts are in docs/specification/failures.md.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = [
 
 
 class TenferroError(Exception):
-    """Root of the tree; `source` is the user's line once the error has passed through a graph.
+    """Base class of all errors. `source` is the line of the user's code, if the error concerns an op of a graph.
 
     >>> error = ShapeError("Add: x0 and x1 must have the same type")
     >>> print(error.at("model.py:12 in loss"))
@@ -60,13 +60,15 @@ class TenferroError(Exception):
     source: str | None = None
 
     def at(self, source: object) -> TenferroError:
-        """Attach the user's line; the first one stays, because it is the nearest to the fault."""
+        """Attach a line of the user's code. A line that is already attached stays, because it is nearer to the
+        fault.
+        """
         if self.source is None and source:
             self.source = str(source)
         return self
 
     def text(self) -> str:
-        """Return the message without the line."""
+        """Return the message without the source line."""
         return super().__str__()
 
     def __str__(self) -> str:
@@ -79,15 +81,15 @@ class ShapeError(TenferroError, ValueError):
 
 
 class AxisError(ShapeError, IndexError):
-    """An axis is outside the rank, or named twice."""
+    """The number of an axis is not smaller than the rank, or an axis is named twice."""
 
 
 class OutOfBoundsError(TenferroError, IndexError):
-    """A static index is outside the extent it indexes."""
+    """A static index is outside the extent of the axis that it indexes."""
 
 
 class NonStaticShapeError(ShapeError):
-    """An exact extent was needed where the program only has a bound or a symbol."""
+    """A number is required as an extent, but the program has only a bound or a symbol."""
 
 
 class InvalidScheduleError(TenferroError, ValueError):
@@ -99,23 +101,23 @@ class GuardError(ShapeError):
 
 
 class DTypeError(TenferroError, TypeError):
-    """A dtype the op does not take, operands of different dtypes, or an array of the wrong dtype."""
+    """The op does not accept a dtype, operands have different dtypes, or an array has a wrong dtype."""
 
 
 class ConcretizationError(TenferroError, TypeError):
-    """A value of a traced tensor was requested; it has none until the program runs."""
+    """The value of a traced tensor was requested, but the tensor has no value until the program runs."""
 
 
 class InvalidConfigError(TenferroError, ValueError):
-    """A payload or an option that cannot mean anything."""
+    """An op's parameter, an argument or an option has an invalid value."""
 
 
 class ArityError(InvalidConfigError, TypeError):
-    """The wrong number of operands, arguments, or results."""
+    """The number of operands, arguments, or results is wrong."""
 
 
 class UnsupportedError(TenferroError, NotImplementedError):
-    """Well-formed, but without a rule here; the message names an alternative."""
+    """A valid request that tenferro does not support; the message names an alternative."""
 
 
 class DataDependentShapeError(UnsupportedError, ConcretizationError):
@@ -138,11 +140,11 @@ class PeerEndedError(BackendFailureError):
     """The process that compiles and runs modules for a peer ended, took too long, or ran out of memory.
 
     Attributes:
-        ending: `SIGSEGV` or another signal, `exit status 7`, `timeout` or `out of memory`.
-        stage: `starting`, `compiling` or `running`.
+        ending: how the process ended: `SIGSEGV` or another signal, `exit status 7`, `timeout` or `out of memory`.
+        stage: what the process was doing: `starting`, `compiling` or `running`.
         said: the last line that the process wrote to its error stream; it may be empty.
-        module: the StableHLO text that it had at that time; it may be empty.
-        peer: the compiler.
+        module: the StableHLO text of the module at that time; it may be empty.
+        peer: the name of the compiler.
 
     >>> print(PeerEndedError("SIGSEGV", "running"))
     XLA ended its process while running a module: SIGSEGV
@@ -158,11 +160,11 @@ class PeerEndedError(BackendFailureError):
 
 
 class DegenerateSpectrumError(BackendFailureError, ArithmeticError):
-    """Error: singular vectors or eigenvectors have no derivative, because singular values or eigenvalues coincide."""
+    """Singular vectors or eigenvectors have no derivative, because singular values or eigenvalues coincide."""
 
 
 class CompileWarning(RuntimeWarning):
-    """Something could not be compiled, and is interpreted, which is slower."""
+    """A part of a program could not be compiled; it is interpreted, which is slower."""
 
 
 class NonFiniteError(BackendFailureError, ArithmeticError):
@@ -206,16 +208,17 @@ class UnusableCacheWarning(RuntimeWarning):
 
 
 class MissingCellError(TenferroError, ImportError):
-    """A column lacks a row of the vocabulary, or has one twice; raised while importing."""
+    """A table of implementations lacks an op, or has an op twice; raised while importing."""
 
 
 class MissingNameError(TenferroError, AttributeError):
-    """A name that does not exist.
+    """A namespace or a class has no such name.
 
     Args:
-        owner: the namespace, or the class of the object, that was asked.
-        hint: returns the hint for owner and name; called when the message is read, because most look-ups of a
-            missing name only ask whether it exists.
+        owner: the namespace or the class that lacks the name.
+        name: the missing name.
+        hint: function of `owner` and `name` that returns the hint. It is called when the message is read, because
+            most look-ups of a missing name only ask whether the name exists.
 
     >>> print(MissingNameError("tnf", "sigmoid", lambda owner, name: "it is tnf.logistic here"))
     tnf has no 'sigmoid'; it is tnf.logistic here
@@ -226,23 +229,24 @@ class MissingNameError(TenferroError, AttributeError):
         self.name = name
 
     def text(self) -> str:
-        """Return the message without the line."""
+        """Return the message, with the hint, without the source line."""
         owner, name, hint = self.args
         advice = hint(owner, name)
         return f"{owner} has no {name!r}" + (f"; {advice}" if advice else "")
 
 
 class _Tracebacks:
-    """Whether tracebacks hold the frames of tenferro."""
+    """The setting whether tracebacks contain the frames of tenferro."""
 
     are_full: bool = os.environ.get("TENFERRO_TRACEBACK") == "full"
 
 
 def show_internal_frames(show: bool = True) -> None:
-    """Keep the frames of tenferro in tracebacks, or drop them as at the beginning.
+    """Keep the frames of tenferro in tracebacks, or drop them, which is the default.
 
-    A traceback ends at your line: frames of tenferro are dropped where an exception leaves it; frames of your
-    functions remain. With the environment variable `TENFERRO_TRACEBACK=full` all are kept from the start.
+    By default a traceback ends at the line of your code: frames of tenferro are dropped when an exception leaves
+        tenferro,
+    and frames of your functions remain. With the environment variable `TENFERRO_TRACEBACK=full`, all frames are kept.
 
     >>> show_internal_frames()
     >>> shows_internal_frames()
@@ -253,7 +257,7 @@ def show_internal_frames(show: bool = True) -> None:
 
 
 def shows_internal_frames() -> bool:
-    """Return whether tracebacks hold the frames of tenferro.
+    """Return whether tracebacks contain the frames of tenferro.
 
     >>> shows_internal_frames()
     False

@@ -1,6 +1,6 @@
-"""Facts of ops: properties of ops that hold for every executor, one row per op.
+"""Facts of ops: properties of ops that hold for every executor, in a table with one entry per op.
 
-Passes, derivatives, gradient checks and the parity check use this table instead of lists of ops.
+Passes, derivatives, gradient checks and the parity check look properties up here, and contain no lists of ops.
 """
 
 from __future__ import annotations
@@ -23,27 +23,28 @@ __all__ = ["FACTS", "Fact", "facts_of", "ops_with"]
 
 
 class Fact(Flag):
-    """A fact of an op.
+    """Facts of an op, combined by `|`.
 
     Attributes:
-        MOVES: elements of the result are elements of the operand, chosen by the payload.
-        CARRIES: every element of an operand is in the result; of one operand.
-        COPIES: elements of the result are elements of the operands, or zeros, which the kernel does not compute with.
-        CHOOSES: each element of the result is the element of an operand at the same position.
-        KEEPS_SIGN: operands without negative elements give no negative finite element; likewise for positive ones.
-        KEEPS_NONNEGATIVE: operands without negative elements give no negative finite element.
+        MOVES: each element of the result is an element of the only operand; parameters of the op decide which.
+        CARRIES: as MOVES, and every element of the operand is in the result.
+        COPIES: each element of the result is a copy of an element of an operand, or zero; the kernel computes nothing.
+        CHOOSES: each element of the result is the element of some operand at the same position.
+        KEEPS_SIGN: if no operand has negative elements, no finite element of the result is negative. If no operand has
+            positive elements, no finite element of the result is positive.
+        KEEPS_NONNEGATIVE: if no operand has negative elements, no finite element of the result is negative.
         NONNEGATIVE: no finite element of the result is negative.
         COMMUTES: the two operands may be exchanged.
-        WHOLE: the result consists of integers, which do not carry on the rounding of a real operand.
-        JUMPS: the result may jump where an operand moves a little.
-        HIDES_JUMPS: so it may at a branch cut, between bit patterns, or in a body.
-        DISTINGUISHES_ZEROS: 0 and -0 may give results that are not both zeros.
-        EITHER_ZERO: the sign of a zero depends on the order of the terms.
+        WHOLE: the result consists of integers, so a small rounding error of a real operand does not reach the result.
+        JUMPS: a small change of an operand may change the result by a jump.
+        HIDES_JUMPS: the result may jump, too, but only at a branch cut, between bit patterns, or in a body.
+        DISTINGUISHES_ZEROS: for operands 0 and -0, the results may differ by more than the sign of a zero.
+        EITHER_ZERO: the sign of a zero in the result may differ between implementations, as by the order of terms.
         HOLOMORPHIC: the result is a holomorphic function of complex operands.
-        REDUCES: the result combines all elements along the axes of the payload, and is without these axes.
-        ITERATES: its programs run any number of times.
-        EXTERNAL: an extension's runtime computes it, which may keep its operands and call tenferro.
-        CHEAP: computing the result costs no more than writing and reading it, and the op may be moved.
+        REDUCES: the result combines all elements along the axes of the op, and lacks these axes.
+        ITERATES: the bodies of the op run any number of times.
+        EXTERNAL: an extension's runtime computes the result. It may keep references to its operands, and call tenferro.
+        CHEAP: computing the result takes no longer than writing and reading it, so the op may be computed twice.
     """
 
     NONE = 0
@@ -193,7 +194,7 @@ FACTS: Column[Fact] = Column(
 
 
 def facts_of(op: StdTensorOp) -> Fact:
-    """Return the facts of an op; empty for an op that planning introduced."""
+    """Return the facts of an op; none for an op that planning introduced."""
     return FACTS.cells.get(type(op), NONE)
 
 

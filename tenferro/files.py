@@ -1,4 +1,4 @@
-"""Files: only regular ones are read and replaced, and writing is atomic."""
+"""Reading and writing of files: only regular files are read and replaced, and writing is atomic."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ STALE_SECONDS = 3600
 
 @contextmanager
 def reading(path: Any) -> Generator[BinaryIO]:
-    """Open a regular file to read from; a pipe or a device, which might never end, is not waited for.
+    """Open a regular file for reading. A pipe or a device, which might never end, is an error at once.
 
     Raises:
-        InvalidConfigError: a value that does not name a file; a folder, a pipe, a device, a socket; a name that is too long,
-            links in a circle.
+        InvalidConfigError: `path` does not name a file; or it is a folder, a pipe, a device or a socket; or its name is
+            too long; or it is a circle of links.
         OSError: the file does not exist, or may not be read.
 
     >>> with reading(__file__) as file:
@@ -41,7 +41,7 @@ def reading(path: Any) -> Generator[BinaryIO]:
         )
     except (FileNotFoundError, PermissionError):
         raise
-    except (TypeError, ValueError) as error:  # no name, or a zero byte in it
+    except (TypeError, ValueError) as error:  # `path` is no name, or contains a zero byte
         raise InvalidConfigError(f"{path!r:.80} is not read: {error}") from None
     except OSError as error:
         raise InvalidConfigError(f"{path} is not read: {error.strerror}") from None
@@ -55,21 +55,21 @@ def reading(path: Any) -> Generator[BinaryIO]:
 
 
 def content_of(path: Any) -> bytes:
-    """Read everything in a regular file.
+    """Return the whole content of a regular file.
 
     Raises:
-        InvalidConfigError, OSError: as `reading`.
+        InvalidConfigError, OSError: the errors of `reading`.
     """
     with reading(path) as file:
         return file.read()
 
 
 def target_of(path: Any) -> Path:
-    """Return the file that writing to `path` replaces or makes: the target of a symbolic link, else `path` itself.
+    """Return the file that writing to `path` replaces or creates: the target of a symbolic link, else `path` itself.
 
     Raises:
-        InvalidConfigError: a value that does not name a file; a folder, a pipe, a device, a socket; a name that is too long,
-            links in a circle.
+        InvalidConfigError: `path` does not name a file; or it is a folder, a pipe, a device or a socket; or its name is
+            too long; or it is a circle of links.
         PermissionError: the folder may not be read.
 
     >>> target_of("notes").name
@@ -82,10 +82,10 @@ def target_of(path: Any) -> Path:
     if not name:
         raise InvalidConfigError("'' is not written: it names no file")
     try:
-        # Status of the link, because links of /proc to pipes are not paths.
+        # os.stat follows links. The link itself is not resolved first: a link in /proc to a pipe has no path.
         _require_regular(name, os.stat(name).st_mode)
     except FileNotFoundError:
-        pass  # a new file, or a link to one
+        pass  # a new file, or a link to a new file
     except (PermissionError, InvalidConfigError):
         raise
     except ValueError as error:  # a zero byte in the name
@@ -97,15 +97,15 @@ def target_of(path: Any) -> Path:
 
 @contextmanager
 def replacing(path: Any, mode: int = 0o666) -> Generator[BinaryIO]:
-    """Open a file to write to; it replaces `path` when the block ends, and is removed if the block fails.
+    """Open a file for writing. It replaces `path` when the block ends, and is removed if the block fails.
 
-    A new file has `mode` without the umask's bits; one that replaces a file has that file's mode. A symbolic
-    link stays, and the file that it names is replaced. Where the system has unnamed files, a process that is killed
-    leaves nothing; elsewhere it leaves a file with the suffix .part, which is removed when the same target is
-    written an hour later.
+    A new file has the mode `mode` without the umask's bits; a file that replaces another file has the mode of that
+    file. A symbolic link stays, and the file that it names is replaced. Where the system supports files without a name,
+    a process that is killed leaves no file. Elsewhere it leaves a file with the suffix .part; writing the same target
+    an hour later removes this file.
 
     Raises:
-        InvalidConfigError: as `target_of`.
+        InvalidConfigError: the errors of `target_of`.
         OSError: the folder does not exist, the disk is full, or there is no permission to write.
 
     >>> import tempfile
@@ -117,7 +117,9 @@ def replacing(path: Any, mode: int = 0o666) -> Generator[BinaryIO]:
     """
     target = target_of(path)
     for unfinished in unfinished_files(target.parent, target.name):
-        with suppress(OSError):  # because another process may be first, or the folder forbid it
+        with suppress(
+            OSError
+        ):  # another process may have removed the file, or the folder may forbid it
             unfinished.unlink()
     handle = _unnamed_file(target.parent, mode)
     with _named(target, mode) if handle is None else _unnamed(handle, target, mode) as file:
@@ -125,10 +127,12 @@ def replacing(path: Any, mode: int = 0o666) -> Generator[BinaryIO]:
 
 
 def unfinished_files(folder: Path, name: str | None = None) -> list[Path]:
-    """Return the files of this user that ended processes have left in a folder, an hour ago or before.
+    """Return unfinished files of this user in a folder that are more than an hour old.
+
+    Processes that ended before they had written a file leave such files.
 
     Args:
-        name: name of the target that they should replace; None means all targets.
+        name: the name of the target that the files should have replaced; None for all targets.
 
     >>> unfinished_files(Path(), "notes")
     []
@@ -137,10 +141,13 @@ def unfinished_files(folder: Path, name: str | None = None) -> list[Path]:
     pattern = re.compile(rf"{stem}\.[0-9a-f]{{16}}\.part", re.DOTALL)
     user = os.geteuid() if hasattr(os, "geteuid") else 0
     unfinished: list[Path] = []
-    with suppress(OSError), os.scandir(folder) as entries:  # because it may not exist, or be read
+    with (
+        suppress(OSError),
+        os.scandir(folder) as entries,
+    ):  # the folder may not exist, or may not be readable
         for entry in entries:
             if pattern.fullmatch(entry.name):
-                with suppress(OSError):  # because another process may be first
+                with suppress(OSError):  # another process may have removed the file
                     about = entry.stat(follow_symlinks=False)
                     is_old = time.time() - about.st_mtime > STALE_SECONDS
                     if stat.S_ISREG(about.st_mode) and about.st_uid == user and is_old:
@@ -149,18 +156,20 @@ def unfinished_files(folder: Path, name: str | None = None) -> list[Path]:
 
 
 def _stem(name: str) -> str:
-    """Return the first characters of a target's name, so that an unfinished file's name is not too long."""
+    """Return the first characters of a target's name, so that the longer name of the unfinished file is not too
+    long.
+    """
     return name[:40]
 
 
 def _path_beside(target: Path) -> Path:
-    """Return a path that no other process uses, in the target's folder."""
+    """Return the path of an unfinished file in the target's folder, with a random part that no other process uses."""
     return target.with_name(f"{_stem(target.name)}.{secrets.token_hex(8)}.part")
 
 
 @contextmanager
 def _named(target: Path, mode: int) -> Generator[BinaryIO]:
-    """Open a file that replaces the target when it is complete."""
+    """Open an unfinished file beside the target; it replaces the target when the block ends."""
     beside = _path_beside(target)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     handle = os.open(beside, flags, mode)
@@ -181,13 +190,13 @@ def _unnamed_file(folder: Path, mode: int) -> int | None:
         return None
     try:
         return os.open(folder, os.O_RDWR | os.O_TMPFILE, mode)
-    except OSError:  # Old kernels and some file systems do not support this; a named file raises other errors again.
+    except OSError:  # Old kernels and some file systems lack O_TMPFILE; other errors occur again for a named file.
         return None
 
 
 @contextmanager
 def _unnamed(handle: int, target: Path, mode: int) -> Generator[BinaryIO]:
-    """Open the file of `handle`, which gets the target's name."""
+    """Open the unnamed file `handle` for writing; it gets the target's name when the block ends."""
     try:
         with os.fdopen(os.dup(handle), "wb") as file:
             with suppress(FileNotFoundError):
@@ -195,7 +204,9 @@ def _unnamed(handle: int, target: Path, mode: int) -> Generator[BinaryIO]:
             yield file
         try:
             _name(handle, target)
-        except OSError:  # because a sandbox may forbid links, or hide /proc
+        except (
+            OSError
+        ):  # a sandbox may forbid links or hide /proc; then the content is copied to a named file
             os.lseek(handle, 0, os.SEEK_SET)
             with _named(target, mode) as copy, os.fdopen(os.dup(handle), "rb") as file:
                 shutil.copyfileobj(file, copy)
@@ -204,7 +215,10 @@ def _unnamed(handle: int, target: Path, mode: int) -> Generator[BinaryIO]:
 
 
 def _name(handle: int, target: Path) -> None:
-    """Give an unnamed file the target's name; a link replaces nothing, and renaming does."""
+    """Give an unnamed file the name of the target.
+
+    A link cannot replace an existing target. Then the file is linked under another name, and renamed.
+    """
     try:
         _link(handle, target)
     except FileExistsError:
@@ -218,7 +232,7 @@ def _name(handle: int, target: Path) -> None:
 
 
 def _link(handle: int, path: Path) -> None:
-    # With src_dir_fd, which an absolute path ignores, the symbolic link of /proc is followed.
+    # os.link follows the symbolic link in /proc only if src_dir_fd is passed; the absolute path ignores its value.
     os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle, follow_symlinks=True)
 
 

@@ -1,4 +1,4 @@
-"""Functions to call in forked children, for example to replace locks that the parent's threads held.
+"""Functions that are called in forked child processes, for example to replace locks that threads of the parent held.
 
 >>> class Counter:
 ...     def __init__(self):
@@ -28,7 +28,9 @@ _methods: set[weakref.WeakMethod[Callable[[], Any]]] = set()
 
 
 def call_in_child(function: Callable[[], Any]) -> None:
-    """Register a function to be called in each forked child; a bound method as long as its object lives."""
+    """Register a function to call in each forked child process; a bound method is called only while its object
+    exists.
+    """
     if isinstance(function, MethodType):
         _methods.add(weakref.WeakMethod(function, _methods.discard))
     else:
@@ -42,7 +44,7 @@ def _call_functions() -> None:
 
 
 def _renew_locks_of_properties() -> None:
-    """Give each `cached_property` a new lock; in Python 3.11 all instances of a class share one."""
+    """Give each `cached_property` a new lock; in Python 3.11 it has one lock for all instances of the class."""
     for cached in _cached_properties():
         cached.lock = threading.RLock()
 

@@ -1,7 +1,7 @@
-"""Exceptions raised by signal handlers: they are the caller's, and no kernel's failure.
+"""Exceptions raised by signal handlers; they concern the caller, and are no failure of a kernel.
 
-Python runs handlers between two bytecodes of the main thread, so that an exception of one (a time limit, a
-request to stop) comes out of any computation under way.
+Python runs signal handlers between two bytecodes of the main thread. The exception of a handler (a time limit, a
+request to stop) can therefore be raised out of any computation that is running.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ __all__ = ["is_interruption"]
 def is_interruption(error: BaseException) -> bool:
     """Return whether a signal handler raised the exception, which then passed through the interrupted code.
 
-    A frame of the traceback counts as a handler's if its function was called with the frame that it interrupts, or
-    is a handler that is installed now.
+    A frame of the traceback counts as a handler's in two cases: an argument of its function is the frame that called
+    it, which Python passes to handlers; or its function is a handler that is installed now.
 
     >>> is_interruption(ValueError("of a kernel"))
     False
@@ -38,20 +38,20 @@ def is_interruption(error: BaseException) -> bool:
 
 
 def _is_given_its_caller(frame: FrameType) -> bool:
-    """Return whether an argument is the frame that the function was called from."""
+    """Return whether an argument of the function is the frame that called it."""
     caller = frame.f_back
     if caller is None:
         return False
     code = frame.f_code
     count = (
         code.co_argcount + code.co_kwonlyargcount + 2
-    )  # and *args and **kwargs, where there are any
+    )  # plus *args and **kwargs, if the function has them
     values = [frame.f_locals.get(name) for name in code.co_varnames[:count]]
     return any([x is caller or (type(x) is tuple and any(y is caller for y in x)) for x in values])
 
 
 def _code_of(handler: Any) -> CodeType | None:
-    """Return the code of a handler that is written in Python."""
+    """Return the code object of a signal handler; None if it is not written in Python."""
     while isinstance(handler, functools.partial):
         handler = handler.func
     handler = getattr(handler, "__func__", handler)

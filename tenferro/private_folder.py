@@ -1,4 +1,4 @@
-"""Folders and files that only this user, or root, can have written."""
+"""Folders and files that only this user, or root, could have written."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = ["make_private_folder", "read_private_file"]
 
 
 def make_private_folder(path: str | os.PathLike[str]) -> Path:
-    """Create the folder where it does not exist; returns its path with links above it resolved.
+    """Create a folder unless it exists; return its path, in which links among the parent folders are resolved.
 
-    Folders above it may be writable by a group. A replacement by another user is detected by the owner, which is
-    checked whenever a file is read.
+    A parent folder may be writable by a group, so another user could replace the folder. The replacement has another
+    owner, and the owner is checked whenever a file is read.
 
     Raises:
-        InvalidConfigError: it cannot be created; it is a link or no folder; another user owns it, or one
-            above it; other users can write to it, or to a parent folder without the sticky bit.
-        UnsupportedError: a system without owners of files.
+        InvalidConfigError: the folder cannot be created, is a link or is no folder; or another user owns the folder or
+            a parent folder; or other users can write to the folder, or to a parent folder without the sticky bit.
+        UnsupportedError: the system has no owners of files.
     """
     if not hasattr(os, "geteuid"):
         raise UnsupportedError("cache_dir: this system does not say who owns a file")
@@ -69,18 +69,18 @@ def _require_safe_parent(folder: Path, parent: Path) -> None:
 
 
 def read_private_file(folder: Path, name: str, largest: int) -> bytes:
-    """Read the content of a file, which now counts as used; no link is followed, and a pipe is not waited for.
+    """Return the content of a file, and set its time of use. A link is not followed, and a pipe is not waited for.
 
     Raises:
-        FileNotFoundError: there is no such file, or folder.
-        InvalidConfigError: the folder or the file belongs to another user or is writable by others; the file is not
+        FileNotFoundError: the file or the folder does not exist.
+        InvalidConfigError: the folder or the file belongs to another user or is writable by others; or the file is not
             regular, or is larger than `largest` bytes.
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         _require_private(folder, os.fstat(directory))
-        # NONBLOCK because opening a named pipe waits for its writer.
+        # O_NONBLOCK: without it, opening a named pipe would wait for a writer.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         handle = os.open(name, flags, dir_fd=directory)
     finally:
@@ -97,8 +97,8 @@ def read_private_file(folder: Path, name: str, largest: int) -> bytes:
             )
         with suppress(
             OSError
-        ):  # because only the order of eviction suffers, as on a read-only disk
+        ):  # it may fail, as on a read-only disk; only the order of eviction suffers
             os.utime(handle)
         return file.read(
             about.st_size
-        )  # not `largest`, for which memory is taken before it is read
+        )  # not `largest`: read() allocates memory for the whole number first

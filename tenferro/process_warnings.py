@@ -1,4 +1,4 @@
-"""Warnings that a process gives once."""
+"""Warnings that are shown at most once per process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _warned: set[type[Warning]] = set()
 
 
 def warn_once(message: str, category: type[Warning]) -> None:
-    """Warn once per process and category."""
+    """Warn, unless the process has already shown a warning of this category by this function."""
     if category not in _warned:
         _warned.add(category)
         warnings.warn(message, category, stacklevel=2)

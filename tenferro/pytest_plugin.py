@@ -7,9 +7,9 @@
     def test_entropy(assert_extension):
         assert_extension(Entropy(), [p], rules=rules, runtime=runtime)
 
-`--tenferro-platform cuda` runs the same tests on another platform, and a summary line has the number of
-checks and the largest share of a bound. `--tenferro-cache FOLDER` leaves out checks that agreed before and did not
-change, and `--tenferro-watch` writes a table of tests by verdict and version of jaxlib.
+`--tenferro-platform cuda` runs the same tests on another platform. A summary line shows the number of checks and the
+largest difference relative to its bound. `--tenferro-cache FOLDER` omits checks that agreed before and did not
+change. `--tenferro-watch` writes a table of tests by verdict and version of jaxlib.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ __all__ = ["assert_extension", "assert_parity", "check_grads", "tenferro_executo
 
 @dataclass
 class Tally:
-    """Counts of the fixtures' checks in this run.
+    """Counts of the checks that the fixtures made in this run.
 
     Attributes:
-        parity, grads, extensions: numbers of checks.
-        platform: platform of parity checks.
-        worst: the largest difference, as a share of its bound, and its location.
-        cached: number of checks that agreed before and did not change.
+        platform: the platform of parity checks.
+        parity, grads, extensions: numbers of checks of each kind.
+        worst: the largest difference, relative to its bound, and its location.
+        cached: number of checks that were omitted, because they agreed before and did not change.
     """
 
     platform: str
@@ -47,7 +47,7 @@ class Tally:
     cached: int = 0
 
     def line(self) -> str:
-        """Write the summary line; empty if nothing was checked."""
+        """Return the summary line; "" if nothing was checked."""
         counts = {"parity": self.parity, "gradient": self.grads, "extension": self.extensions}
         said = ", ".join(
             f"{count} {what} check{'s' if count > 1 else ''}"
@@ -67,7 +67,7 @@ class Tally:
 TALLY = pytest.StashKey[Tally]()
 CACHE = pytest.StashKey[Any]()
 PROPERTY = "tenferro verdicts"
-"""Name of the property with a test's verdicts, which pytest-xdist passes to the controlling process."""
+"""Name of the test property that holds a test's verdicts; pytest-xdist passes it to the controlling process."""
 WATCH_FILE = "tenferro-watch.md"
 NEEDS_JAXLIB = "parity needs jaxlib: pip install '.[xla]' in tenferro's checkout"
 
@@ -120,14 +120,14 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 def tenferro_executor(pytestconfig: pytest.Config) -> Any:
     """Return the `XlaExecutor` of `--tenferro-platform`; tests that use it are skipped if jaxlib is missing."""
     pytest.importorskip("jaxlib", reason=NEEDS_JAXLIB)
-    # By name, because the package of the peer is above this one, and optional.
+    # Imported by name, because `xla_peer` is optional, and a layer above this package.
     peer = importlib.import_module("xla_peer")
     return peer.XlaExecutor(pytestconfig.stash[TALLY].platform, notices=False)
 
 
 @pytest.fixture(scope="session")
 def tenferro_peer(request: pytest.FixtureRequest) -> Any:
-    """Return the executor of `assert_parity`: in a process of its own unless TENFERRO_ISOLATED is `off`."""
+    """Return the executor of `assert_parity`, which runs in a separate process unless TENFERRO_ISOLATED is `off`."""
     pytest.importorskip("jaxlib", reason=NEEDS_JAXLIB)
     isolated = importlib.import_module("xla_peer.isolated")
     if not isolated.isolated_by_default():
@@ -137,12 +137,12 @@ def tenferro_peer(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture
 def assert_parity(request: pytest.FixtureRequest, tenferro_peer: Any) -> Callable[..., None]:
-    """Return a function that fails, with a short report, unless both paths agree.
+    """Return a function that fails, with a short report, unless native execution and XLA agree.
 
-    Its parameters are those of `xla_peer.check_parity`; on failure a reproduction, shrunk, and the whole report are written
-    to `tmp_path`. Functions of JAX are imported. XLA runs in a process of its own, so that a crash fails the test and no
-    other; `isolated=False` runs it in this one. With `--tenferro-cache` a check that agreed before is left out where the
-    program's text, the arguments, the options and the versions of all packages are the same.
+    Its parameters are those of `xla_peer.check_parity`. On failure, a shrunk reproduction and the whole report are
+    written to `tmp_path`. Functions of JAX are imported. XLA runs in a separate process, so that a crash fails only
+    this test; `isolated=False` runs XLA in this process. With `--tenferro-cache`, a check that agreed before is omitted
+    if the program's text, the arguments, the options and the versions of all packages are unchanged.
     """
     peer, tally = importlib.import_module("xla_peer"), request.config.stash[TALLY]
     caching = importlib.import_module("xla_peer.parity.verdict_cache")
@@ -191,7 +191,7 @@ def assert_parity(request: pytest.FixtureRequest, tenferro_peer: Any) -> Callabl
 
 
 def _verdicts(stats: dict[str, list[Any]]) -> dict[str, str]:
-    """Return the verdicts of the outputs of each test that checked parity, each once."""
+    """Return, for each test that checked parity, the verdicts of its outputs, without duplicates."""
     words: dict[str, list[str]] = {}
     for reports in stats.values():
         for report in reports:
@@ -202,11 +202,11 @@ def _verdicts(stats: dict[str, list[Any]]) -> dict[str, str]:
 
 
 def write_watch(path: Path, verdicts: dict[str, str]) -> None:
-    """Write the table of tests by version of jaxlib to a file, with the columns of other versions that it had.
+    """Write the table of tests by version of jaxlib to a file, keeping its columns for other versions.
 
     Args:
-        path: path of the Markdown page; a JSON file beside it has the same content, and is read again.
-        verdicts: of this run, by the test's name.
+        path: path of the Markdown page. A JSON file beside it has the same content, and is read by the next call.
+        verdicts: the verdicts of this run, by the name of the test.
     """
     from tenferro.files import replacing  # because few runs need the module
 
@@ -240,9 +240,9 @@ def write_watch(path: Path, verdicts: dict[str, str]) -> None:
 
 @pytest.fixture
 def check_grads(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Return a function that fails unless derivatives are right, with the parameters of `tenferro.check_grads`.
+    """Return a function that fails unless derivatives are right; its parameters are those of `tenferro.check_grads`.
 
-    With another `--tenferro-platform` than cpu, the derivatives are run there too.
+    If `--tenferro-platform` is not cpu, the derivatives are also computed on that platform.
     """
     import tenferro as tnf  # because few runs need the module
 
@@ -260,7 +260,7 @@ def check_grads(request: pytest.FixtureRequest) -> Callable[..., None]:
 
 @pytest.fixture
 def assert_extension(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Return a function that fails, with the report, unless an op keeps the contract of extensions.
+    """Return a function that fails, with the report, unless an op obeys the rules for extensions.
 
     Its parameters are those of `tenferro.extension.check_extension`.
     """

@@ -1,4 +1,4 @@
-"""Rows of text as columns."""
+"""Layout of rows of text in aligned columns, and of lists in lines."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["aligned", "first_of", "wrapped"]
 
 
 def aligned(rows: Sequence[Sequence[str]], right: int = 0) -> list[str]:
-    """Align rows, one line each, with each column as wide as its widest cell.
+    """Return one line per row, in which columns are aligned; each column is as wide as its widest cell.
 
     Args:
-        right: the number of columns, from the first, that are aligned right.
+        right: the number of leading columns that are aligned to the right.
 
     >>> aligned([("op", "ops"), ("multiply", "2")])
     ['op        ops', 'multiply  2']
@@ -29,7 +29,7 @@ def aligned(rows: Sequence[Sequence[str]], right: int = 0) -> list[str]:
 
 
 def first_of(items: Sequence[object], most: int = 4) -> str:
-    """Show a list in one short line.
+    """Return a short line with the first `most` items of a list, and the number of further items.
 
     >>> first_of(range(3)), first_of(range(20), 2)
     ('0, 1, 2', '0, 1, .. 18 more')
@@ -39,7 +39,7 @@ def first_of(items: Sequence[object], most: int = 4) -> str:
 
 
 def wrapped(items: Sequence[str], first: str, last: str, width: int = 96) -> list[str]:
-    """Write a list between two texts: in one line if it fits, else in as few as hold whole items.
+    """Return a list between two texts as lines: one line if it fits into `width`, else as few lines as possible.
 
     >>> wrapped(["x: f64", "y: f64"], "f(", ")")
     ['f(x: f64, y: f64)']

@@ -1,7 +1,7 @@
-"""Tracebacks that end at the user's line: frames of tenferro are dropped where an exception leaves it.
+"""Tracebacks that end at the user's line: frames of tenferro are removed when an exception leaves tenferro.
 
-`public` decorates the functions that users call. A traceback keeps the frames of the user's functions, and drops
-the frames of tenferro and its libraries. `errors.show_internal_frames` and `TENFERRO_TRACEBACK=full` keep all.
+`public` decorates the functions that users call. A traceback contains the frames of the user's functions, but no
+frames of tenferro and its libraries. `errors.show_internal_frames` and `TENFERRO_TRACEBACK=full` keep all frames.
 
 Source: JAX's filtered tracebacks.
 """
@@ -55,19 +55,20 @@ _LIBRARIES = (
         for name in ("numpy", "scipy", "optree", "opt_einsum", "ml_dtypes", "jax", "jaxlib")
     ],
 )
-"""Files whose frames are internal if tenferro called them, and the user's if the user did."""
+"""Files of libraries. Their frames are internal if tenferro called them, and belong to the user if the user did."""
 
 _HIDDEN = "raised inside tenferro; TENFERRO_TRACEBACK=full shows where"
 
 
 def end_at_the_caller(error: BaseException, called: str = "") -> None:
-    """Drop internal frames from the traceback of an exception, its causes and contexts, in place.
+    """Remove internal frames from the tracebacks of an exception, its causes and contexts, in place.
 
     Args:
-        error:   the exception
-        called:  the function that the user called, for messages about axes; without it, messages do not change
+        error: the exception.
+        called: the function that the user called, which begins messages about axes; if empty, messages do not change.
 
-    An exception other than a `TenferroError` that was raised inside gets a note about showing all frames.
+    If an exception that is no `TenferroError` was raised inside tenferro, a note is added that tells how to show all
+    frames.
     """
     _advise(error)
     if called and isinstance(error, AxisError):
@@ -88,7 +89,7 @@ def end_at_the_caller(error: BaseException, called: str = "") -> None:
 
 
 def _advise(error: BaseException) -> None:
-    """Add a note to the error for `.at` on NumPy's arrays, which do not have it."""
+    """Add a note to the AttributeError for `.at` on a NumPy array: it names `tenferro.at`."""
     if (
         isinstance(error, AttributeError)
         and error.name == "at"
@@ -107,7 +108,7 @@ _OF_JAX = (
 
 
 def is_refusal_of_jax(error: BaseException) -> bool:
-    """Return whether JAX was called on tensors of a trace, and refused them.
+    """Return whether the error is JAX's, because a function of JAX was called on tensors of a trace.
 
     >>> is_refusal_of_jax(TypeError("unsupported operand"))
     False
@@ -127,10 +128,10 @@ def is_refusal_of_jax(error: BaseException) -> bool:
 
 
 def _name_the_called(error: AxisError, called: str) -> None:
-    """Begin the message with the function that the user called, if an inner function has the axis.
+    """Begin the message of an AxisError with the function that the user called, not with an inner function.
 
-    A user's function in between, such as one that is traced, has called the inner function itself. Ops keep their
-    names, which are in the graph.
+    The message does not change if a function of the user, such as a traced function, called the inner function itself.
+    Nor does it change if it begins with the name of an op, because users see ops in the graph.
     """
     function, colon, fault = str(error.args[0]).partition(": ")
     if colon and function.islower() and _user_frames(error.__traceback__) is None:
@@ -138,7 +139,9 @@ def _name_the_called(error: AxisError, called: str) -> None:
 
 
 def line_number(traceback: TracebackType) -> int:
-    """Return the line of a traceback's entry; the function's first if a signal's handler raised on the way into it."""
+    """Return the line of a traceback entry; the function's first line if a signal handler raised as the function
+    began.
+    """
     number: Any = traceback.tb_lineno
     return traceback.tb_frame.f_code.co_firstlineno if number is None else number
 
@@ -151,7 +154,7 @@ def _is_internal(code: CodeType, caller_is_internal: bool) -> bool:
 
 
 def _user_frames(traceback: TracebackType | None) -> TracebackType | None:
-    """Return the frames that are not internal."""
+    """Return the traceback with only the frames that are not internal."""
     user_frames: list[TracebackType] = []
     is_internal = False
     while traceback is not None:
@@ -168,7 +171,7 @@ def _user_frames(traceback: TracebackType | None) -> TracebackType | None:
 def _ends_inside(traceback: TracebackType | None) -> bool:
     """Return whether the traceback ends in a function of tenferro.
 
-    Arguments that do not fit are refused in `public` itself, before there is a frame: that is the caller's error.
+    If arguments do not fit a function, the traceback ends in the wrapper of `public`: this is an error of the caller.
     """
     is_internal = is_boundary = False
     while traceback is not None:
@@ -182,7 +185,7 @@ def public(function: Function, name: str = "") -> Function:
     """Wrap `function` so that tracebacks of exceptions end at the line of the call.
 
     Args:
-        name: public name in messages about axes; without it they stay as they are
+        name: the public name of the function in messages about axes; if empty, messages do not change.
 
     >>> @public
     ... def halve(x):
@@ -203,7 +206,9 @@ def public(function: Function, name: str = "") -> Function:
 
 
 def _public_operator(function: Function) -> Function:
-    """Wrap a method with one argument like `public`, in half the time: operators are called often."""
+    """Wrap a method with one argument like `public`; the wrapper takes half the time, because operators are called
+    often.
+    """
     end = end_at_the_caller
 
     def call(self: Any, operand: Any) -> Any:
@@ -224,7 +229,7 @@ def _in_place_of(function: Function, call: FunctionType) -> Function:
 
 
 def _nothing(*_: Any) -> None:
-    """Do nothing; the function is wrapped only to compare the wrapper's code."""
+    """Do nothing; the function is wrapped only to obtain the code objects of the wrappers."""
 
 
 _BOUNDARIES = tuple(
@@ -233,7 +238,7 @@ _BOUNDARIES = tuple(
 
 
 def public_methods(cls: Class) -> Class:
-    """Make the methods that users call, operators among them, `public`: a class decorator.
+    """Wrap the methods of a class that users call, including operators, in `public`; used as a class decorator.
 
     Names with a leading underscore or `__tenferro_`, the constructor, and often called hooks of Python's object
     protocol are not wrapped.
@@ -259,11 +264,11 @@ _HOOKS = frozenset(
 
 
 _NAMED_WITH_MODULE = ("lax", "nn")
-"""Modules with names that have another meaning in `tenferro` itself: `lax.sort`, `nn.logsumexp`."""
+"""Modules of which some names have another meaning in `tenferro` itself, such as `lax.sort` and `nn.logsumexp`."""
 
 
 def publish(namespace: dict[str, Any], names: Iterable[str]) -> None:
-    """Wrap the functions with these names in `public`, and report the module itself as the one that defines them."""
+    """Wrap the functions of a module with these names in `public`, and set their `__module__` to the module."""
     module = namespace["__name__"].rpartition(".")[2]
     prefix = f"{module}." if module in _NAMED_WITH_MODULE else ""
     for name in names:

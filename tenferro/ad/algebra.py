@@ -1,6 +1,6 @@
-"""The algebra of derivative rules: functions of a `Value`, in addition to its operators.
+"""Functions that derivative rules apply to a `Value`, in addition to its operators.
 
-There is no broadcasting or promotion, except that a Python number takes the shape and dtype of the other operand.
+Operands are not broadcast or promoted. Only a Python number takes the shape and dtype of the other operand.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def zeros(like: Value, dtype: DType | None = None) -> Value:
 
 
 def iota(like: Value, axis: int, dtype: DType = DType.I64) -> Value:
-    """Return the index along `axis`, in the shape of `like`."""
+    """Return each element's index along `axis`, as a tensor of the shape of `like`."""
     if all(map(is_exact, like.shape)):
         return iota_along(like, like.shape, axis, dtype)
     index = iota_along(like, (bound_of(like.shape[axis]),), 0, dtype)
@@ -91,7 +91,7 @@ def iota(like: Value, axis: int, dtype: DType = DType.I64) -> Value:
 
 
 def iota_along(like: Value, shape: Sequence[Any], axis: int, dtype: DType = DType.I64) -> Value:
-    """Return the index along `axis`, with the shape of the indexed tensor."""
+    """Return a tensor of `shape` in which each element is its index along `axis`."""
     return apply_one(Iota(tuple(shape), axis, dtype), like=like)
 
 
@@ -104,13 +104,13 @@ def lead(x: Value, size: Any) -> Value:
 
 
 def lead_all(inputs: Sequence[Value], batched: Sequence[bool]) -> list[Value]:
-    """Return the inputs; if one of them has the leading axis, add it to the others."""
+    """Return the inputs; those that `batched` does not flag are broadcast along a new leading axis."""
     size = inputs[batched.index(True)].shape[0]
     return [x if has else lead(x, size) for x, has in zip(inputs, batched, strict=True)]
 
 
 def reshape(x: Value, shape: Sequence[Any]) -> Value:
-    """Give the elements a new shape, in column-major order."""
+    """Reshape x in column-major order."""
     return x if x.shape == tuple(shape) else apply_one(Reshape(tuple(shape)), x)
 
 
@@ -120,17 +120,17 @@ def transpose(x: Value, perm: Sequence[int]) -> Value:
 
 
 def reduce_sum(x: Value, axes: Sequence[int]) -> Value:
-    """Return the sum over axes."""
+    """Sum x over `axes`."""
     return apply_one(ReduceSum(tuple(axes)), x) if axes else x
 
 
 def reverse(x: Value, axes: Sequence[int]) -> Value:
-    """Reverse the order along axes."""
+    """Reverse x along `axes`."""
     return apply_one(Reverse(tuple(axes)), x) if axes else x
 
 
 def slice_along(x: Value, axis: int, start: Any, limit: Any, stride: int = 1) -> Value:
-    """Return the elements start, start + stride, .. below limit along one axis."""
+    """Return the elements `start`, `start + stride`, .. below `limit` along one axis."""
     shape = x.shape
     starts: list[Any] = [0] * len(shape)
     limits: list[Any] = list(shape)
@@ -160,18 +160,18 @@ def is_zero(x: Value) -> Value:
 
 
 def select(pred: Value, on_true: Any, on_false: Any) -> Value:
-    """Return `on_true` where pred, else `on_false`; one of them may be a number."""
+    """Return `on_true` where pred, else `on_false`; `on_true` or `on_false` may be a Python number."""
     like = on_true if isinstance(on_true, Value) else on_false
     return apply_one(el.Select(), pred, beside(on_true, like), beside(on_false, like))
 
 
 def logical_and(x: Value, y: Value) -> Value:
-    """Return x and y, element by element."""
+    """Return the elementwise logical and of x and y."""
     return apply_one(el.And(), x, y)
 
 
 def logical_or(x: Value, y: Value) -> Value:
-    """Return x or y, element by element."""
+    """Return the elementwise logical or of x and y."""
     return apply_one(el.Or(), x, y)
 
 
@@ -196,12 +196,12 @@ def imag(x: Value) -> Value:
 
 
 def complex_(re: Value, im: Value) -> Value:
-    """re + i im."""
+    """Return the complex number re + i im."""
     return apply_one(el.Complex(), re, im)
 
 
 def maximum(x: Value, y: Value) -> Value:
-    """Return the larger."""
+    """Return the elementwise maximum of x and y."""
     return apply_one(el.Maximum(), x, y)
 
 
@@ -221,7 +221,7 @@ def abs_(x: Value) -> Value:
 
 
 def sign(x: Value) -> Value:
-    """Return the sign, or x / |x|."""
+    """Return the sign of a real x, or x / |x| for a complex x."""
     return apply_one(el.Sign(), x)
 
 
@@ -261,5 +261,5 @@ def rsqrt(x: Value) -> Value:
 
 
 def constant_like(like: Value, array: Any) -> Value:
-    """Return an array as a constant beside `like`."""
+    """Return a constant with the elements of `array`, in the graph of `like`."""
     return like.lift(array)

@@ -1,7 +1,7 @@
 """Batch a function along a leading axis.
 
-Law: slice i of each result is the function of slice i. The batch of a pushforward or pullback, applied to all unit
-tensors, is its matrix.
+Law: slice i of each result is the function applied to slice i of the inputs. A pushforward or pullback that is batched
+and applied to all unit tensors returns the Jacobian matrix.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ __all__ = ["batch", "batch_all", "batch_program", "batch_some", "marked"]
 def batch(
     emitter: GraphEmitter, start: int, inputs: Mapping[int, int], outputs: Sequence[int | None]
 ) -> list[int | None]:
-    """Return the outputs with a leading axis, given values with a leading axis for `inputs`.
+    """Return `outputs` with a leading axis, for the values with a leading axis that replace batched inputs.
 
     The result is None for an output that is None, or that depends on no batched input.
 
     Args:
         start: the number of nodes when the inputs were created.
+        inputs: the value with a leading axis, for each batched value.
 
     Raises:
         ADRuleUnsupportedError: an op has no batch rule.
@@ -51,7 +52,7 @@ def batch_all(
     outputs: Sequence[int],
     size: object,
 ) -> list[int]:
-    """Batch as `batch` does; an output that depends on no input is repeated `size` times."""
+    """Batch as `batch` does; an output that depends on no batched input is repeated `size` times."""
     many, one = _sweep(emitter, start, inputs, outputs)
     return [
         many[value] if value in many else lead(Value(emitter, one.get(value, value)), size).handle
@@ -67,9 +68,9 @@ def batch_some(
     size: object,
     wanted: Sequence[bool],
 ) -> tuple[list[int], list[bool]]:
-    """Batch as `batch_all` does, but repeat only the `wanted` outputs.
+    """Batch as `batch_all` does, but repeat an unbatched output only if it is `wanted`.
 
-    Also return which outputs have the leading axis.
+    Also return, for each output, whether it has the leading axis.
     """
     many, one = _sweep(emitter, start, inputs, outputs)
     results: list[int] = []
@@ -86,12 +87,15 @@ def batch_some(
 def _sweep(
     emitter: GraphEmitter, start: int, inputs: Mapping[int, int], outputs: Sequence[int]
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """Return the batched values that outputs need, and the values that are recomputed without a leading axis."""
+    """Return two maps: from values to batched values, and from values to copies without a leading axis.
+
+    Both maps contain only values that `outputs` need.
+    """
     graph = emitter.graph
     batched: dict[int, int] = dict(inputs)  # maps values to values with the leading axis
     again: dict[
         int, int
-    ] = {}  # maps values to copies without the barrier that made them depend on an input
+    ] = {}  # maps values that no batched input reaches, except through a barrier, to their copies
     for index in needed(graph.instructions, outputs, start=start):
         node = graph.instructions[index]
         mask = tuple([value in batched for value in node.inputs])
@@ -155,7 +159,10 @@ def marked(
 
 
 class _Slices:
-    """Placeholders for one slice of a batch, on which a rule for single slices acts, and the results for all slices."""
+    """Adapter of a rule for a single slice to batched values.
+
+    The rule acts on placeholders for one slice, which `of` returns. `together` batches the rule's results.
+    """
 
     def __init__(self, emitter: GraphEmitter) -> None:
         self._emitter = emitter
@@ -182,7 +189,7 @@ class _Slices:
         return slices
 
     def together(self, values: Sequence[Value | None], size: object) -> list[Value | None]:
-        """Return the values of all slices, with the leading axis."""
+        """Batch values that a rule computed from placeholders: return them with the leading axis."""
         emitter = self._emitter
         outputs = [x.handle for x in values if x is not None]
         stacked = iter(batch_all(emitter, self._start, self._given, outputs, size))
@@ -191,7 +198,7 @@ class _Slices:
 
 
 class _BatchedMark(Mark):
-    """A mark on every slice of a batch: the original mark gives the tangents of a slice."""
+    """Mark of a batch: the rule of the original mark computes the tangents of one slice, and is then batched."""
 
     __slots__ = ("mark", "mask")
 
@@ -217,12 +224,12 @@ class _BatchedMark(Mark):
 
     @property
     def key(self) -> Any:
-        """The mark, and the operands with the leading axis."""
+        """The key of the original mark, with the mask of operands that have the leading axis; None without a key."""
         key = self.mark.key
         return None if key is None else (_BatchedMark, key, self.mask)
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return the inputs of the mark, whose tangents are needed."""
+        """Return the positions of the inputs whose tangents the original mark needs."""
         return self.mark.differentiates(mode)
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
@@ -239,7 +246,7 @@ class _BatchedMark(Mark):
 
 
 class _BatchedOpaque(Opaque):
-    """Linear map of every slice, which has only a transpose for one slice."""
+    """Linear map of a batch. The original map defines only its transpose, for one slice."""
 
     __slots__ = ("map", "mask")
 
@@ -262,7 +269,10 @@ def _transposed_slices(
     linear: Sequence[bool],
     y_bars: Sequence[Value | None],
 ) -> Any:
-    """Return the cotangents of a batch, from the transpose of one slice; those of a shared operand are added."""
+    """Return the cotangents of a batch, from the transpose for one slice.
+
+    The cotangents of an operand without the leading axis are summed over the slices.
+    """
     slices = _Slices(emitter)
     xs = slices.of(inputs, mask)
     size = next(y_bar.shape[0] for y_bar in y_bars if y_bar is not None)

@@ -1,6 +1,6 @@
 """Checkpoints: regions whose values the backward pass recomputes.
 
-A policy names ops whose results are saved nevertheless. The recomputation uses these saved values.
+A policy selects ops whose results are saved nevertheless; the recomputation reads these saved results.
 
 A checkpoint has no effect in forward mode. In reverse mode its tangent is a linear map that saves only the region's
 inputs. Its transpose emits the region a second time, after an optimization barrier, and differentiates that copy.
@@ -39,7 +39,9 @@ POLICIES: Mapping[str, Callable[[Any], bool]] = {
 
 
 class Checkpoint(Mark):
-    """Mark of a region. Its inputs are the region's inputs, its outputs, and saved values; it returns the outputs.
+    """Mark of a checkpointed region.
+
+    The operands of the mark are the region's inputs, its outputs, and the saved values. The mark returns the outputs.
 
     Args:
         saved: the positions of instructions of the region whose results are saved.
@@ -81,9 +83,9 @@ class Checkpoint(Mark):
 
 
 class Recomputed(Opaque):
-    """Linear map of a region's tangents.
+    """Linear map from tangents of a region's inputs to tangents of its outputs; its transpose recomputes the region.
 
-    Its operands are the inputs, the saved values, and tangents of active inputs.
+    Its operands are the region's inputs, the saved values, and the tangents of active inputs.
     """
 
     __slots__ = ("active", "region", "saved")
@@ -96,7 +98,7 @@ class Recomputed(Opaque):
         saved: tuple[int, ...],
         saved_values: int,
     ) -> None:
-        refusal = "checkpoint: a tangent linearised for reverse mode was used going forward"
+        refusal = "checkpoint: a tangent linearised for reverse mode was used in forward mode"
         super().__init__(types, len(region.input_slots) + saved_values, refusal)
         self.saved = saved
         self.region = region
@@ -144,7 +146,10 @@ class Recomputed(Opaque):
 
 
 class Saved(Mark):
-    """Mark of saved results of an op. Its inputs are the op's inputs, then the results, which it returns."""
+    """Mark of results of an op that a checkpoint saves.
+
+    Its operands are the op's inputs, then the op's results. It returns the results.
+    """
 
     __slots__ = ("count", "op")
 
@@ -159,7 +164,7 @@ class Saved(Mark):
         return (Saved, self.op)
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return the positions of the op's inputs; the saved results behind them need no tangents."""
+        """Return the positions of the op's inputs; the saved results, which follow, need no tangents."""
         return tuple(range(self.count))
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:

@@ -34,7 +34,7 @@ class AdContext:
         DuplicateFamilyError: a family has two rules.
 
     Attributes:
-        extension_rules: the given rules, by family.
+        extension_rules: the rules of `rule_sets`, by family.
         extension_caches: the plans that extensions create while a function is traced for a transform.
 
     >>> import numpy as np, tenferro as tnf
@@ -67,7 +67,10 @@ class AdContext:
         return AD_RULES.cells
 
     def program(self, key: Any, make: Any) -> Any:
-        """Return the cached program of a key, or create it with `make`; without a key it is not cached."""
+        """Return the cached program for `key`, or create and cache it with `make`.
+
+        If `key` is None, the program is created and not cached.
+        """
         return make() if key is None else self._programs.get(key, make)
 
     def cache_stats(self) -> CacheStats:
@@ -81,6 +84,6 @@ class AdContext:
 
 
 def _bytes_of(entry: Any) -> int:
-    """Return the size of a program, or of the program of a function."""
+    """Estimate the size in bytes of a cache entry: a program, or an object with an attribute `program`."""
     program = getattr(entry, "program", entry)
     return program.constant_bytes + INSTRUCTION_BYTES * len(program.instructions)

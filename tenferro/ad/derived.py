@@ -1,7 +1,7 @@
 """Derivatives and batches of an extension op that follow from its expansion into standard ops.
 
-The laws of `linearize`, `transpose` and `batch` hold for the op as its expansion computes it. Only standard ops
-are emitted.
+The derivatives are those of the expansion, so they satisfy the laws of `linearize`, `transpose` and `batch`. Only
+standard ops are emitted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ Tangents = Sequence[Value | None]
 
 
 def expansion(op: Extension, inputs: Values, batched: Sequence[bool] | None = None) -> Subprogram:
-    """Return the op's expansion into standard ops, for inputs of these types, or for slices of batched inputs.
+    """Return the op's expansion into standard ops, for inputs of these types.
+
+    If `batched` flags inputs with a leading axis, the expansion is for one slice of them.
 
     Raises:
         UnsupportedError, ExtensionLoweringError: the errors of `expand_extensions`.
@@ -35,14 +37,14 @@ def expansion(op: Extension, inputs: Values, batched: Sequence[bool] | None = No
 
 
 def written(part: Subprogram, like: Value, operands: Values) -> list[Value]:
-    """Emit a sub-program applied to these values, and return its outputs."""
+    """Emit the sub-program `part`, applied to `operands`, and return its outputs."""
     emitter = like.emitter
     handles = part.emit(emitter.graph, [x.handle for x in operands], emitter.source)
     return [Value(emitter, handle) for handle in handles]
 
 
 def tangents(op: Extension, inputs: Values, x_dots: Tangents) -> Tangents:
-    """Return the tangents of the outputs; None if they depend on no active input."""
+    """Return the tangents of the outputs; None for an output that depends on no active input."""
     active = [x_dot is not None for x_dot in x_dots]
     inner = linearized(expansion(op, inputs), active, inputs[0].emitter)
     dots = [dot for dot in inner.dots if dot is not None]
@@ -68,7 +70,7 @@ def cotangents(op: Extension, inputs: Values, linear: Sequence[bool], y_bars: Ta
 
 
 def batches(op: Extension, inputs: Values, mask: Sequence[bool]) -> tuple[Value, ...]:
-    """Return the outputs with a leading axis."""
+    """Batch the op: return its outputs with a leading axis, for inputs that have one where `mask` is true."""
     size = inputs[mask.index(True)].shape[0]
     part = expansion(op, inputs, mask)
     whole = batched(part, mask, size, [True] * op.output_count, inputs[0].emitter)

@@ -29,7 +29,7 @@ class RuleBuilder:
         self.emitter = emitter
 
     def apply(self, op: Any, *inputs: Value) -> Any:
-        """Return the output of a standard or extension op; a tuple if it has several outputs."""
+        """Apply a standard or extension op, and return its output, or a tuple if it has several outputs."""
         outputs = apply(op if isinstance(op, StdTensorOp) else Extension(op), *inputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
@@ -42,7 +42,7 @@ class ExtensionAdRule:
     have the shape and dtype of the primal value.
 
     Attributes:
-        family_id: the id of the family, for rules in a set; not needed for a rule in a `Family`.
+        family_id: the id of the family; required in an `ExtensionRuleSet`, not for the rule of a `Family`.
     """
 
     family_id: str
@@ -80,7 +80,7 @@ class ExtensionAdRule:
 
 
 def has_role(rule: ExtensionAdRule, role: str) -> bool:
-    """Return whether a rule defines the method of that name.
+    """Return whether a rule overrides the method named `role`.
 
     >>> has_role(ExtensionAdRule(), "linearize")
     False
@@ -89,7 +89,7 @@ def has_role(rule: ExtensionAdRule, role: str) -> bool:
 
 
 class ExtensionRuleSet(Mapping[str, ExtensionAdRule]):
-    """Rules by family; sets are combined with `+`.
+    """Mapping from family ids to derivative rules; two sets are combined with `+`.
 
     Raises:
         DuplicateFamilyError: a family has two rules.

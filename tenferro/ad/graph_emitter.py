@@ -20,7 +20,7 @@ __all__ = ["GraphEmitter"]
 
 
 class GraphEmitter(GraphBuilder):
-    """Emitter that appends to a graph; handles are its values.
+    """Emitter that appends ops to a graph; its handles are the numbers of values of the graph.
 
     Attributes:
         rules: the derivative rules of ops.
@@ -63,7 +63,7 @@ class GraphEmitter(GraphBuilder):
         self._ones: set[int] = set()
 
     def derive(self, index: int) -> None:
-        """Attribute the following ops to the derivative of an instruction, with its line."""
+        """Attribute the ops that are emitted next to the derivative of an instruction, and to its source line."""
         self.index = index
         instruction = self.graph.instructions[index]
         source = instruction.source
@@ -83,9 +83,9 @@ class GraphEmitter(GraphBuilder):
         return self.graph.extend(self.index, op)
 
     def apply(self, op: StdTensorOp, *inputs: int) -> tuple[int, ...]:
-        """Return the outputs of `op` on these values; for real x, x times one is x.
+        """Apply `op` and return its outputs; the real product of x and one is x, without a multiplication.
 
-        Such products are frequent, because the initial cotangent of a result is one.
+        Products with one are frequent, because the initial cotangent of a result is one.
         """
         ones = self._ones
         has_one = not ones.isdisjoint(inputs)
@@ -101,7 +101,7 @@ class GraphEmitter(GraphBuilder):
         """Return a rank-0 constant.
 
         Raises:
-            DTypeError: the value is not a number, or the dtype cannot represent it.
+            DTypeError: `number` is not a number, or `dtype` cannot represent it.
         """
         key = (repr(number), dtype)
         value = self._scalars.get(key)
@@ -114,12 +114,12 @@ class GraphEmitter(GraphBuilder):
         return value
 
     def zeros(self, spec: TensorSpec) -> int:
-        """Return the zeros of a type."""
+        """Return zeros of the shape and dtype of `spec`."""
         zero = self.scalar(0, spec.dtype)
         return self.apply(BroadcastInDim(spec.shape, ()), zero)[0] if spec.rank else zero
 
     def witness(self, value: int) -> int:
-        """Return the primal value of a tangent, or any other value itself."""
+        """Return the primal value of a tangent, or `value` itself if it is no tangent."""
         instructions = self.graph.instructions
         for index in range(max(self.first, self._indexed), len(instructions)):
             self._makers.update(dict.fromkeys(instructions[index].outputs, index))

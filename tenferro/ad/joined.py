@@ -1,7 +1,7 @@
 """Merge the pads and sums that transposing slices has produced, so that cotangents need fewer copies.
 
-The rules transpose one op at a time, so the gradient of a stencil is a sum of pads, one per neighbour. The
-native passes would merge these too, but XLA would not.
+The transpose rules handle one op at a time, so the gradient of a stencil is a sum of pads, one per neighbour. The
+passes of native programs would merge these pads, too, but XLA would not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ PIECES = (Pad, DynamicUpdateSlice, Scatter)
 
 
 def joined(graph: Graph, start: int, cotangents: Sequence[int | None]) -> list[int | None]:
-    """Merge the pads that compute the cotangents, and return the new cotangents, which have the same bits.
+    """Merge the pads that compute the cotangents, and return the new cotangents.
+
+    The merge does not change the bits of a result.
 
     Args:
         start: the number of nodes before the first of the cotangents.

@@ -4,8 +4,8 @@
     transpose(op, inputs, linear, y_bars) -> x_bars     in a linear region; only nonlinear operands have values
     batch(op, inputs, batched) -> outputs               in a linear region, with a leading axis
 
-The first two give every derivative, forward and reverse, of every order. The third computes the matrix of a linear
-function. An op that never occurs in a linear region has no transpose.
+The jvp and transpose rules determine every derivative, forward and reverse, of every order. The batch rule computes
+the matrix of a linear function. An op that never occurs in a linear region has no transpose.
 
 Complex convention: the inner product is <a, b> = Re(conj(a) b). A JVP rule never conjugates; transposing
 multiplication by c multiplies by conj(c).
@@ -48,8 +48,8 @@ BatchRule = Callable[[Any, Values, tuple[bool, ...]], Values]
 class AdRule:
     """Derivative and batch rules of an op.
 
-    `reason` says why a derivative does not exist. `is_linear` returns whether the op is jointly linear in the
-    operands of a mask; it is None if `transpose` accepts any mask.
+    `reason` says why a derivative does not exist. `is_linear` returns whether the op is jointly linear in those
+    operands that a mask flags; it is None if `transpose` accepts any mask.
     """
 
     jvp: Jvp | None
@@ -60,7 +60,7 @@ class AdRule:
 
 
 AdRows = Mapping[type[StdTensorOp], AdRule]
-"""Rules of the ops of a family."""
+"""Derivative rules, by op class."""
 
 
 def inactive(reason: str) -> AdRule:
@@ -100,7 +100,7 @@ def partials(*derivatives: Callable[..., Value] | None) -> AdRule:
 
 
 def elementwise_batch(op: StdTensorOp, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Apply the op to operands that all have the leading axis."""
+    """Apply an elementwise op to operands with the leading axis, broadcasting those without it."""
     example = inputs[batched.index(True)]
     dims = range(1, example.rank)
     return apply(

@@ -1,6 +1,6 @@
 """Linearize, transpose and batch sub-programs, for the rules of control flow.
 
-A sub-program is linearized into two: one computes its outputs and the residuals, and the other is linear and
+A linearized sub-program is split in two. The first computes the outputs and the residuals; the second is linear and
 reads the residuals.
 """
 
@@ -38,7 +38,8 @@ def residuals(
     """Return the residuals: the values outside a linear part that it reads, in order of their first use.
 
     Args:
-        computed: the values that vary; residuals that depend on none of them, such as constants, are recomputed.
+        computed: the values that vary between iterations. Residuals that depend on none of them, such as constants,
+            are recomputed instead of saved.
         linear: the inputs of the linear part.
         results: the outputs of the linear part.
     """
@@ -55,15 +56,14 @@ REMATERIALIZED_OPS = ops_with(Fact.CHEAP)
 def cheapest_residuals(
     graph: Graph, saved: Sequence[int], varying: Iterable[int], free: Iterable[int]
 ) -> list[int]:
-    """Return values from which the residuals can be recomputed, and which take fewer bytes.
+    """Return values from which the residuals can be recomputed, and which take fewer bytes in total.
 
-    From the last to the first, a residual is replaced by the operands of its op, if the op is one of
-    `REMATERIALIZED_OPS` and the operands take fewer bytes. So a mask computed from a counter, or a broadcast
-    row, is not saved.
+    From the last instruction to the first, a residual is replaced by the operands of its op, if the op is one of
+    `REMATERIALIZED_OPS` and the operands take fewer bytes. For example, a mask computed from a counter is not saved.
 
     Args:
-        varying: the values that vary, like `computed` of `residuals`.
-        free: the values that are stored anyway.
+        varying: the values that vary between iterations, like `computed` of `residuals`.
+        free: values that are stored for another purpose, and cost nothing.
     """
     varies = dependents(graph.instructions, varying)
     at_hand = set(free)
@@ -108,13 +108,13 @@ class Linearized:
         return self.emitter.graph
 
     def filled(self, index: int) -> int:
-        """Return the tangent of an output, or zeros."""
+        """Return the tangent of the output at `index`, as zeros if it is None."""
         y_dot = self.y_dots[index]
         return zeros(Value(self.emitter, self.outputs[index])).handle if y_dot is None else y_dot
 
 
 def linearized(part: Subprogram, active: Sequence[bool], surroundings: GraphEmitter) -> Linearized:
-    """Return the sub-program with the tangents of its outputs, for tangents of the active inputs.
+    """Emit the sub-program, and the tangents of its outputs for tangents of the active inputs.
 
     Raises:
         ADRuleUnsupportedError: an active op has no rule.
@@ -140,11 +140,11 @@ def transposed(
     Returns the emitter, the nonlinear inputs, the given cotangents, and the cotangents of the linear inputs.
 
     Args:
-        linear: mask of the inputs in which it is linear.
+        linear: mask of the inputs in which the sub-program is linear.
         asked: mask of the outputs that have a cotangent.
 
     Raises:
-        ADRuleUnsupportedError: an op in it has no transpose.
+        ADRuleUnsupportedError: an op of the sub-program has no transpose.
     """
     graph = Graph()
     emitter = surroundings.inner(graph)
@@ -169,13 +169,14 @@ class TransposedBody:
     """The transposed body of a linear loop.
 
     Attributes:
-        moving: the positions of carries with a cotangent in some iteration: the asked carries, and those on
-            which they depend. Other carries have no cotangents, because zeros would give NaN with an infinite
-            slope.
+        moving: the positions of carries with a cotangent in some iteration: the carries in `asked`, and those that
+            they depend on. Other carries have no cotangents at all: zeros times an infinite slope would be NaN.
         summed: the positions of the constants with a cotangent.
-        nonlinear, bars, sums: the nonlinear inputs; the cotangents of the moving carries and of other asked
-            outputs; and the sums of the constants' cotangents so far.
-        carry, totals: the cotangents of the moving carries before the iteration, and the sums after it.
+        nonlinear: the nonlinear inputs.
+        bars: the cotangents of the moving carries, and of other outputs in `asked`.
+        sums: the sums of the constants' cotangents before the iteration.
+        carry: the cotangents of the moving carries that the body returns.
+        totals: the sums of the constants' cotangents that the body returns.
         x_bars: the cotangents of inputs, by position.
     """
 
@@ -198,10 +199,10 @@ def transposed_body(
     asked: Sequence[bool],
     surroundings: GraphEmitter,
 ) -> TransposedBody:
-    """Transpose the body for the asked outputs; find the moving carries by iterating to a fixed point.
+    """Transpose the body for the outputs in `asked`; find the carries with cotangents by iterating to a fixed point.
 
     Raises:
-        ADRuleUnsupportedError: an op in it has no transpose.
+        ADRuleUnsupportedError: an op of the body has no transpose.
     """
     n, m, specs = num_consts, num_carry, body.input_specs
     has_bar = tuple(asked)
@@ -242,7 +243,7 @@ def batched(
     """Batch a sub-program over `size` slices; `mask` selects the inputs that have a leading axis.
 
     Args:
-        wanted: the outputs that must have the leading axis.
+        wanted: mask of the outputs that must have the leading axis.
 
     Raises:
         ADRuleUnsupportedError, UnsupportedError: an op has no batch rule for these operands.

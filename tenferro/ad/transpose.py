@@ -1,7 +1,7 @@
-"""Transpose: compute the cotangents of linear inputs from those of linear outputs, in one backward sweep.
+"""Transpose: compute the cotangents of linear inputs from the cotangents of linear outputs, in one backward sweep.
 
-Law: <y_bar, A x_dot> = <A^H y_bar, x_dot> with <a, b> = Re(conj(a) b). Nodes have larger numbers than their
-    inputs, so a descending loop visits each value after all of its uses.
+Law: <y_bar, A x_dot> = <A^H y_bar, x_dot> for a linear map A, with <a, b> = Re(conj(a) b). Nodes have larger numbers
+    than their inputs, so a loop in descending order visits each value after all of its uses.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["require_linear", "transpose"]
 def transpose(
     emitter: GraphEmitter, start: int, inputs: Sequence[int], cotangents: Iterable[tuple[int, int]]
 ) -> list[int | None]:
-    """Return the cotangents of the linear `inputs`; None if zero.
+    """Return the cotangent of each linear input in `inputs`; None if it is zero.
 
     Args:
         start: the number of nodes when the linear inputs were created.
@@ -81,10 +81,10 @@ def transpose(
 def require_linear(
     emitter: GraphEmitter, start: int, inputs: Iterable[int], outputs: Iterable[int]
 ) -> None:
-    """Raise an error if an op is not linear in `inputs`; the graph does not change.
+    """Check that every op between `inputs` and `outputs` is linear; the graph does not change.
 
     Raises:
-        ADRuleUnsupportedError: the errors of `transpose`.
+        ADRuleUnsupportedError: an op is not linear in its operands, or has no transpose.
     """
     instructions = emitter.graph.instructions
     reached = set(inputs)
@@ -108,7 +108,7 @@ def require_linear(
 
 
 def _transpose_of(op: StdTensorOp, rule: AdRule, mask: tuple[bool, ...]) -> TransposeRule:
-    """Return the transpose of an op that is linear in these operands."""
+    """Return the transpose rule of an op, after checking that it is linear in the operands in `mask`."""
     if rule.transpose is None:
         raise missing_rule(op, "transpose")
     if rule.is_linear is not None and not rule.is_linear(mask):

@@ -1,10 +1,10 @@
 """Reverse mode of loops with a dynamic trip count: states are recomputed from a bounded number of checkpoints.
 
 A first loop counts the iterations. A second loop stores `rows` states at a constant stride in a buffer of fixed
-extent. The backward pass recomputes the states of each segment between them into a second buffer, again with a
-stride if they do not fit. For up to rows^2 iterations, each iteration's body runs three times, and its
-transpose once. For k rows^2 iterations the body runs about k / 2 more times. Memory does not grow with the trip
-count.
+extent. The backward pass recomputes the states of each segment between two stored states into a second buffer. If the
+segment has more than `rows` states, these are stored at a stride, too. For up to rows^2 iterations, the body runs three
+times per iteration, and its transpose once. For k rows^2 iterations the body runs about k / 2 more times. Memory does
+not grow with the trip count.
 
 Source: Griewank and Walther, "Evaluating Derivatives", 2008, section 12.2 (multilevel checkpointing).
 """
@@ -39,7 +39,7 @@ BUFFER_BYTES = 1 << 25
 def transposed_while(
     op: While, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Transpose a while loop: carry the cotangents of the carry backward, and sum those of the constants.
+    """Transpose a while loop: carry the carry's cotangents backward, and sum the constants' cotangents.
 
     Raises:
         ADRuleUnsupportedError: the condition depends on linear operands.
@@ -67,7 +67,7 @@ def transposed_while(
 
 
 def _linear_inputs(op: While, linear: Sequence[bool]) -> list[bool]:
-    """Return which inputs of the body are linear, found by iterating over the carry to a fixed point."""
+    """Return the mask of the body's linear inputs; the carry's part is found by iterating to a fixed point."""
     mask, n = list(linear), op.num_consts
     while True:
         depends = dependents(op.body.instructions, compress(op.body.input_slots, mask))
@@ -84,12 +84,12 @@ class _Loop:
     """A loop split into a nonlinear and a linear part.
 
     Attributes:
-        condition: the loop's condition, on nonlinear constants and state.
-        body: the next state, of nonlinear constants and state.
-        pull: the transposed body. Its inputs are constants, state, cotangents of the moving carries, and sums of the
-            linear constants' cotangents. It returns the cotangents before the iteration, and the sums after it.
-        moving: the inputs of the linear carry that have a cotangent in some iteration.
-        summed: the linear constants that have a cotangent.
+        condition: the loop's condition; its inputs are the nonlinear constants and state.
+        body: the program of the next state; its inputs are the nonlinear constants and state.
+        pull: the transposed body. Its inputs are constants, state, cotangents of the moving carries, and sums of
+            constants' cotangents. It returns the carries' cotangents before the iteration, and the sums after it.
+        moving: the positions of linear carries that have a cotangent in some iteration.
+        summed: the positions of linear constants that have a cotangent.
         rows: the number of states in a buffer.
     """
 
@@ -104,7 +104,7 @@ class _Loop:
     def of(
         cls, op: While, mask: Sequence[bool], asked: Sequence[bool], surroundings: GraphEmitter
     ) -> _Loop:
-        """Split a loop that is linear in the inputs of `mask`, for the cotangents of the asked outputs."""
+        """Split a loop that is linear in the inputs `mask`, for cotangents of the outputs `asked`; both are masks."""
         n, m = op.num_consts, len(asked)
         back = transposed_body(op.body, n, m, mask, asked, surroundings)
         pull = Subprogram.of(
@@ -128,7 +128,7 @@ class _Loop:
         bars: Sequence[Value],
         sums: Sequence[Value],
     ) -> Values:
-        """Emit the cotangents of the first carry, and the sums."""
+        """Emit the cotangents of the initial carry, and the sums of the constants' cotangents."""
         trip_count = self._trip_count(consts, start)
         stride = _stride(trip_count, self.rows)
         states = self._states(consts, start, trip_count, stride)
@@ -165,7 +165,7 @@ class _Loop:
         length: Value,
         cotangents: Sequence[Value],
     ) -> list[Value]:
-        """Emit the transpose of a segment; the last result is the index of the iteration before it."""
+        """Emit the transpose of a segment; the last result is the index of the iteration before the segment."""
         n = len(consts)
 
         def body(fixed: Values, carry: Values) -> list[Value]:
@@ -195,7 +195,7 @@ class _Loop:
         )[0]
 
     def _advance(self, consts: Sequence[Value], state: Sequence[Value], count: Value) -> Values:
-        """Emit the state `count` iterations later."""
+        """Emit the state that `state` becomes after `count` iterations."""
         return _while(
             consts,
             [count, *state],
@@ -206,7 +206,7 @@ class _Loop:
     def _states(
         self, consts: Sequence[Value], start: Sequence[Value], trip_count: Value, stride: Value
     ) -> list[Value]:
-        """Emit buffers of every stride-th state of `trip_count` iterations, beginning with the first."""
+        """Emit buffers that contain every `stride`-th of the `trip_count` states, beginning with the first."""
         m = len(start)
 
         def body(fixed: Values, carry: Values) -> list[Value]:
@@ -226,7 +226,7 @@ class _Loop:
 
 
 def _nonlinear_part(part: Subprogram, mask: Sequence[bool], outputs: Sequence[int]) -> Subprogram:
-    """Return outputs that depend on no linear input, as a program of the nonlinear inputs."""
+    """Return a program of the nonlinear inputs for `outputs`, which depend on no linear input."""
     graph = Graph()
     inputs = [
         graph.add_stand_in(spec) if is_linear else graph.add_input(spec)
@@ -238,7 +238,7 @@ def _nonlinear_part(part: Subprogram, mask: Sequence[bool], outputs: Sequence[in
 
 
 def _buffer_rows(specs: Sequence[TensorSpec]) -> int:
-    """Return the number of states in a buffer."""
+    """Return the number of states that a buffer may hold, from the size of a state."""
     if not all([spec.is_static for spec in specs]):
         return MIN_ROWS
     size = max(sum([spec.nbytes for spec in specs]), 1)
@@ -283,19 +283,19 @@ def _ceil_divide(x: Value, y: Any) -> Value:
 
 
 def _stride(trip_count: Value, rows: int) -> Value:
-    """Emit the smallest stride, at least 1, with which the states fit into the rows."""
+    """Emit the smallest stride, at least 1, with which the states of `trip_count` iterations fit into `rows`."""
     stride = _ceil_divide(trip_count, rows)
     return select(compare(stride, "LT", 1), full(stride, 1), stride)
 
 
 def _set_row(buffer: Value, x: Value, row: Value) -> Value:
-    """Emit the buffer with x in a row."""
+    """Emit the buffer after x was written to the row with number `row`."""
     op = Scatter(tuple(range(x.rank)), (0,), (), (), (0,), 0, "set", unique_indices=True)
     return apply_one(op, buffer, row, x)
 
 
 def _rows_at(buffers: Sequence[Value], row: Value) -> list[Value]:
-    """Emit a row of each buffer."""
+    """Emit the row with number `row` of each buffer."""
     return [
         apply_one(
             Gather(tuple(range(b.rank - 1)), (0,), (), (), (0,), 0, (1, *b.shape[1:])), b, row

@@ -14,7 +14,7 @@ __all__ = ["DimExpr", "resolve_shape"]
 class DimExpr(Polynomial):
     """An extent that an op computes from its inputs' shapes, such as `DimExpr.input_axis(0, 1) * 2`.
 
-    An op with such an expression in its payload applies to inputs of any extents.
+    An op whose payload contains a `DimExpr` applies to inputs of any extents.
 
     >>> rows = DimExpr.input_axis(0, 0)
     >>> (rows * 2 + 1).resolve([(3, 4)])
@@ -29,7 +29,7 @@ class DimExpr(Polynomial):
         return cls._leaf(InputAxis(index, axis))
 
     def resolve(self, input_shapes: Sequence[Sequence[Any]]) -> Any:
-        """Evaluate this extent for inputs of the given shapes; entries may be numbers, symbols or bounds."""
+        """Evaluate this extent for inputs of these shapes, whose entries may be numbers, symbols or bounds."""
         return self.substitute(lambda leaf: input_shapes[leaf.input][leaf.axis])
 
 

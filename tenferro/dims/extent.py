@@ -1,8 +1,8 @@
 """Kinds of extents: exact, bounded from above, or unknown.
 
 In a shape, an exact extent is written as the number or `SymDim` itself; `UpperBound` and `UNKNOWN` stand for
-data-dependent extents. Arithmetic keeps bounds where possible, so that shape rules are total. No function converts
-one of the three kinds into another.
+data-dependent extents. Arithmetic keeps an upper bound where possible and otherwise returns `UNKNOWN`, so that every
+shape rule has a result. No function converts one of the three kinds into another.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """The extent is `dim`."""
+    """An extent that equals `dim`."""
 
     dim: Dim
 
@@ -88,7 +88,7 @@ class UpperBound:
 
 
 class Unknown:
-    """An unknown extent; the only value is `UNKNOWN`, and it absorbs arithmetic."""
+    """An unknown extent. Its only instance is `UNKNOWN`; arithmetic with `UNKNOWN` returns `UNKNOWN`."""
 
     __slots__ = ()
 
@@ -127,7 +127,7 @@ def extent_of(entry: Extent) -> ShapeExtent:
 
 
 def is_exact(entry: object) -> bool:
-    """Return whether the entry is exact, and may be a shape parameter of an op."""
+    """Return whether an entry of a shape is exact; only exact extents may be shape parameters of an op."""
     return isinstance(entry, int | Polynomial)
 
 

@@ -1,4 +1,4 @@
-"""Conditions on extents that could not be decided while tracing: recorded, and checked at run time."""
+"""Conditions on extents that cannot be decided while tracing. They are recorded, and checked at run time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RELATIONS: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The condition `lhs relation rhs`; `reason` names the op that requires it, and the axis.
+    """The condition `lhs relation rhs`; `reason` names the op and the axis that require it.
 
     >>> from tenferro.dims import SymDim, Symbol
     >>> Guard(SymDim("n"), "==", 3, "Add: axis 0").check({Symbol("n"): 4})
@@ -68,7 +68,7 @@ def load_guards(saved: Sequence[Any]) -> tuple[Guard, ...]:
     """Load the guards that `save_guards` saved.
 
     Raises:
-        InvalidConfigError: a relation is unknown, a side is not an extent, or there are too many guards.
+        InvalidConfigError: a relation is unknown, `lhs` or `rhs` is not an extent, or there are too many guards.
 
     >>> load_guards([["n", "==", "m*2", "Add: axis 0", None]])
     (Guard(lhs=n, relation='==', rhs=m*2, reason='Add: axis 0', source=None),)
@@ -92,7 +92,7 @@ class GuardLog:
     """Log of the guards that shape inference requires; equal guards are recorded once.
 
     Data-dependent entries (`UpperBound`, `UNKNOWN`) cannot be guarded before the run:
-    their kernel compares the arrays themselves.
+    the kernel of the op compares the arrays' actual extents instead.
     """
 
     guards: dict[Guard, Guard] = field(default_factory=dict[Guard, Guard], init=False)
@@ -104,7 +104,9 @@ class GuardLog:
             self.guards.setdefault(guard, guard)
 
     def carry(self, guard: Guard, bindings: Mapping[Any, Any]) -> None:
-        """Add a guard of a program whose symbols are bound to extents of this trace, or check it now if possible.
+        """Add a guard of an inner program to this trace, with its symbols replaced by `bindings`.
+
+        The guard is checked now if both extents are numbers.
 
         Raises:
             GuardError: the guard does not hold.
@@ -120,7 +122,7 @@ class GuardLog:
             self.guards.setdefault(carried, carried)
 
     def meet(self, lhs: Extent, rhs: Extent, reason: str) -> Extent | None:
-        """Return the common extent if both can be equal, with a guard if necessary, else None.
+        """Return the common extent of `lhs` and `rhs`, with a guard if necessary; None if they cannot be equal.
 
         >>> log = GuardLog()
         >>> log.meet(3, 3, ""), log.meet(3, 4, "")

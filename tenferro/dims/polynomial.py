@@ -2,10 +2,10 @@
 
 A value is a sum of products of atoms with integer coefficients. An atom is a leaf (defined by
 `SymDim` and `DimExpr`) or one of the operations that polynomials cannot express: `//`, `%`, `min`,
-`max`. Equal polynomials have equal normal forms, so `n + n == n*2` is decided by comparing tuples,
-and a value that folds to a number is an `int`, never a constant polynomial.
+`max`. Equal polynomials have equal normal forms, so `n + n == n*2` is decided by comparing tuples.
+A value that reduces to a number is an `int`, never a constant polynomial.
 
-The only assumption about a leaf is that it is at least zero.
+A leaf is assumed to be at least zero; nothing else is assumed about its value.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Monomial = tuple[tuple[Hashable, int], ...]
 MOST_PARTS = 4096
 """Maximum number of terms, leaves and operations of an extent."""
 MOST_WORK = 1 << 16
-"""Maximum number of parts that one operation may read; see `cost`."""
+"""Maximum number of parts (terms, leaves and operations) that one arithmetic operation may read; see `cost`."""
 HIGHEST_DEGREE = 256
 LARGEST_BITS = 4096
 """Maximum number of bits of a coefficient: more than the number of elements of any tensor of 64 axes needs."""
@@ -47,7 +47,7 @@ DEEPEST = 40
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`lhs kind rhs` for the operations that are not polynomial: `//`, `%`, `min`, `max`."""
+    """An operation `lhs kind rhs` that is not polynomial; `kind` is `//`, `%`, `min` or `max`."""
 
     kind: str
     lhs: int | Polynomial
@@ -55,12 +55,12 @@ class Operation:
 
     @property
     def parts(self) -> int:
-        """The number of parts of both sides, and the operation itself."""
+        """The number of parts of `lhs` and `rhs`, plus one for the operation itself."""
         return 1 + _parts(self.lhs) + _parts(self.rhs)
 
     @property
     def depth(self) -> int:
-        """The nesting of operations."""
+        """The nesting depth of operations, counting this one."""
         return 1 + max(_depth(self.lhs), _depth(self.rhs))
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ APPLY: Mapping[str, Callable[[Any, Any], Any]] = {
 class Polynomial:
     """Shared arithmetic of `SymDim` and `DimExpr`; immutable, hashable, structurally equal.
 
-    Its size is bounded, because a short program, or a short file, could otherwise compute without end.
+    The size of a result is bounded, because a short program or file could otherwise compute for an unlimited time.
 
     Raises:
         InvalidConfigError: the result exceeds `MOST_PARTS`, `HIGHEST_DEGREE`, `LARGEST_BITS` or `DEEPEST`.
@@ -93,9 +93,9 @@ class Polynomial:
 
     _hash: int
     parts: int
-    """The number of its terms, leaves and operations."""
+    """Number of terms, leaves and operations of this polynomial."""
     depth: int
-    """The nesting of its operations."""
+    """Nesting depth of the operations of this polynomial."""
     terms: tuple[tuple[Monomial, int], ...]
     """((monomial, coefficient), ...) in printing order; the empty monomial is the constant."""
     operations: tuple[Operation, ...]
@@ -104,7 +104,7 @@ class Polynomial:
 
     @classmethod
     def _from_terms(cls, terms: Mapping[Monomial, int]) -> Self | int:
-        """Build the normal form of these terms, which is an `int` if they have no atoms."""
+        """Build the normal form of a sum of terms; it is an `int` if no term has an atom."""
         nonzero = {monomial: value for monomial, value in terms.items() if value}
         if not nonzero:
             return 0
@@ -220,7 +220,7 @@ class Polynomial:
 
     @property
     def sides(self) -> tuple[Self | int, Self | int]:
-        """The sums of the added and of the subtracted terms; the extent is their difference.
+        """The pair (a, b) of the sum of positive terms and the sum of negated negative terms; the extent is a - b.
 
         >>> from tenferro.dims import SymDim
         >>> (SymDim("n") * 2 - SymDim("m") - 3).sides
@@ -233,10 +233,10 @@ class Polynomial:
     # ---- meaning ---------------------------------------------------------------------------
 
     def substitute(self, value_of: Callable[[Any], Any]) -> Any:
-        """Replace each leaf of this polynomial by `value_of(leaf)`; the result is an int if all values are.
+        """Replace each leaf of this polynomial by `value_of(leaf)`; the result is an int if all replacements are ints.
 
         Raises:
-            InvalidConfigError: an extent that is zero is a divisor.
+            InvalidConfigError: a divisor is zero.
         """
         values: dict[Hashable, Any] = {}
 
@@ -321,7 +321,7 @@ class Polynomial:
 
 
 def cost(lhs: Any, rhs: Any) -> int:
-    """Count the parts that an operation on these two extents reads."""
+    """Count the parts that a multiplication of these two extents reads, as an estimate of its work."""
     terms = [1 if isinstance(side, int) else len(side.terms) for side in (lhs, rhs)]
     return terms[0] * _parts(rhs) + terms[1] * _parts(lhs)
 
@@ -359,12 +359,12 @@ def product(dims: Any) -> Any:
 
 
 def at_least(lhs: Any, rhs: Any) -> bool | None:
-    """Return whether lhs >= rhs for all extents >= 0; None if that depends on their values."""
+    """Return whether lhs >= rhs for all extents >= 0; None if the answer depends on their values."""
     difference = lhs - rhs
     if isinstance(difference, int):
         return difference >= 0
     if not isinstance(difference, Polynomial):
-        return None  # because the extent depends on data
+        return None  # a bounded or unknown extent, which depends on data
     constant = dict(difference.terms).get((), 0)
     others = [value for monomial, value in difference.terms if monomial]
     bounded = all([
@@ -378,7 +378,7 @@ def at_least(lhs: Any, rhs: Any) -> bool | None:
 
 
 def dim_max(lhs: Any, rhs: Any) -> Any:
-    """max(lhs, rhs), decided where possible.
+    """max(lhs, rhs); one of the operands if it is the larger for all values of the symbols.
 
     >>> from tenferro.dims import SymDim
     >>> n = SymDim("n")
@@ -389,7 +389,7 @@ def dim_max(lhs: Any, rhs: Any) -> Any:
 
 
 def dim_min(lhs: Any, rhs: Any) -> Any:
-    """min(lhs, rhs), decided where possible."""
+    """min(lhs, rhs); one of the operands if it is the smaller for all values of the symbols."""
     return _extremum("min", lhs, rhs)
 
 
@@ -409,7 +409,7 @@ def _extremum(kind: str, lhs: Any, rhs: Any) -> Any:
 
 
 def _not_negative(atom: Hashable) -> bool:
-    """Return whether an atom cannot be negative: a leaf, or an operation on nonnegative sides."""
+    """Return whether an atom is certainly nonnegative: a leaf, or an operation whose operands imply it."""
     if not isinstance(atom, Operation):
         return True
     sides = [at_least(side, 0) is True for side in (atom.lhs, atom.rhs)]
@@ -419,7 +419,7 @@ def _not_negative(atom: Hashable) -> bool:
 
 
 def _exact_quotient(lhs: Any, rhs: Any) -> Any:
-    """Return lhs / rhs where rhs is a single term that divides every term of lhs; else None."""
+    """Return lhs / rhs if rhs is a single term that divides every term of lhs, else None."""
     if isinstance(rhs, int) or isinstance(lhs, int) or len(rhs.terms) != 1:
         return None
     ((divisor, factor),) = rhs.terms
@@ -443,7 +443,7 @@ def _depth(side: Any) -> int:
 
 
 def _measured(terms: Mapping[Monomial, int]) -> tuple[int, int]:
-    """Measure the parts and the depth of a sum.
+    """Return the number of parts and the nesting depth of a sum of terms.
 
     Raises:
         InvalidConfigError: the sum exceeds the limits.
@@ -498,7 +498,7 @@ def _operations_below(terms: tuple[tuple[Monomial, int], ...]) -> tuple[Operatio
 
 
 def _printing_order(term: tuple[Monomial, int]) -> tuple[Any, ...]:
-    """Return the key of terms in printing order: highest degree first, then by name; the constant last."""
+    """Return the sort key that puts terms in printing order: by falling degree, then by name, the constant last."""
     monomial, _ = term
     return (-sum(power for _, power in monomial), tuple(str(atom) for atom, _ in monomial))
 

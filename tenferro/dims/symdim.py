@@ -1,4 +1,4 @@
-"""Graph-global extents: named symbols and axes of the program's inputs."""
+"""Symbolic extents of a program: named symbols and axes of the program's inputs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class InputAxis:
-    """The extent of one axis of one input: of the program in a `SymDim`, of the op in a `DimExpr`.
+    """The extent of axis `axis` of input `input`: an input of the program in a `SymDim`, of the op in a `DimExpr`.
 
     Raises:
-        InvalidConfigError: a number is not an int, or is negative.
+        InvalidConfigError: `input` or `axis` is not an int, or is negative.
     """
 
     input: int
@@ -45,7 +45,7 @@ class InputAxis:
 
 
 class SymDim(Polynomial):
-    """An extent that is known when the program runs; arithmetic folds and normalises.
+    """A symbolic extent, which has a value when the program runs. Arithmetic returns a normal form.
 
     >>> n, m = SymDim("n"), SymDim("m")
     >>> n * 2 + 1, n + n == 2 * n, (n + m) - m, (4 * n) // 2, n - n
@@ -54,7 +54,7 @@ class SymDim(Polynomial):
     x0.1
 
     Raises:
-        InvalidConfigError: the name is not a string that is an identifier; static extents are ints.
+        InvalidConfigError: the name is not a string that is a Python identifier. Use an int for a static extent.
     """
 
     __slots__ = ()
@@ -83,7 +83,7 @@ class SymDim(Polynomial):
         )
 
     def as_leaf(self) -> Symbol | InputAxis | None:
-        """Return the leaf that this extent consists of, if it is a single one; else None."""
+        """Return the symbol or input axis that this extent consists of; None for any other expression."""
         if len(self.terms) == 1 and self.terms[0][1] == 1 and len(self.terms[0][0]) == 1:
             ((atom, power),) = self.terms[0][0]
             if power == 1 and isinstance(atom, Symbol | InputAxis):

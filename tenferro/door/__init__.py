@@ -1,4 +1,4 @@
-"""Application of ops: `apply` applies an op to tensors or arrays of any class."""
+"""Dispatch of ops: `apply` applies an op to tensors or arrays of any class."""
 
 from tenferro.door.application import apply, apply_one
 from tenferro.door.operands import (

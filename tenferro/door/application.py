@@ -1,8 +1,8 @@
-"""`apply`: an op on operands. Tensors of a trace append the op to a graph; tensors of a runtime, and arrays, run it.
+"""`apply`: applies an op to operands. Tensors of a trace append the op to a graph; other tensors and arrays run it.
 
-A tensor class intercepts ops by `__tenferro_apply__(op, operands, like)`, a static method that returns the outputs.
-`like` is the first operand of the class, or for an op without operands a tensor of the same trace or runtime. The
-native executor runs ops on arrays.
+A tensor class intercepts ops by a static method `__tenferro_apply__(op, operands, like)`, which returns the outputs.
+`like` is the first operand of that class or, if the op has no operands, a tensor of the same trace or runtime. If no
+operand has such a method, the native executor runs the op on arrays.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def apply(op: StdTensorOp, *operands: Any, like: Any = None) -> tuple[Any, ...]:
         like: for an op without operands, a tensor of its trace or runtime; None for arrays.
 
     Raises:
-        ArityError, ShapeError, DTypeError: operands refused by the op's card.
-        BackendFailureError: a kernel failed, such as for a result that memory does not hold.
+        ArityError, ShapeError, DTypeError: the op does not accept these operands.
+        BackendFailureError: a kernel failed, for example because memory does not suffice for the result.
 
     >>> from tenferro.ops.reduction import TopK
     >>> apply(TopK(1), np.array([1.0, 3.0, 2.0]))

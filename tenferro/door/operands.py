@@ -1,7 +1,7 @@
-"""Operands of the surface: arrays, Python numbers, and tensors of a trace or of a runtime.
+"""Operands of public functions: arrays, Python numbers, and tensors of a trace or of a runtime.
 
-A tensor class has `spec`, its shape and dtype, and methods with names that begin with `__tenferro_`. Any other
-operand is an array, or is converted to an array.
+A tensor class has an attribute `spec`, its shape and dtype, and methods with names that begin with `__tenferro_`. Any
+other operand is an array, or is converted to an array.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ __all__ = [
 
 PYTHON_SCALARS = (bool, int, float, complex)
 MOST_AXES = 64
-"""The most axes of NumPy's arrays."""
+"""Maximum number of axes of a NumPy array."""
 
 
 def beside(x: Any, value: Any) -> Any:
-    """Convert an array to a constant of x's trace or runtime, or of x if it is a runtime; a tensor is unchanged."""
+    """Convert an array to a constant in the trace or runtime of x, or in x if x is a runtime; a tensor is unchanged."""
     lift = getattr(x, "lift", None)
     return value if lift is None or is_traced(value) else lift(value)
 
@@ -50,9 +50,9 @@ def is_traced(operand: Any) -> bool:
 
 
 def is_weak(operand: Any) -> bool:
-    """Return whether an operand is a Python number, or a tensor that stands for one in a trace.
+    """Return whether an operand is weak: a Python number, or a tensor that stands for a Python number in a trace.
 
-    Combined with a tensor, it takes the tensor's dtype.
+    Combined with a tensor, a weak operand takes the tensor's dtype.
     """
     return type(operand) in PYTHON_SCALARS or hasattr(type(operand), "__tenferro_strong__")
 
@@ -65,13 +65,13 @@ def strong(operand: Any) -> Any:
 
 
 def as_operand(value: ArrayLike) -> Tensor:
-    """Convert sequences with tensors to one tensor, and anything else to a NumPy array; a tensor is unchanged.
+    """Convert a sequence that contains tensors to one tensor, and anything else to an array; a tensor is unchanged.
 
     Raises:
-        DTypeError: not an array, or an array of a dtype that tenferro lacks.
-        NonStaticShapeError: an extent outside of traces.
-        BackendFailureError: an array on another device than the host.
-        InvalidConfigError: a tensor of torch that requires grad.
+        DTypeError: `value` is not an array, or its dtype is none of tenferro's.
+        NonStaticShapeError: `value` is an extent, and no trace is active.
+        BackendFailureError: `value` is an array on a device other than the host.
+        InvalidConfigError: `value` is a PyTorch tensor that requires grad.
     """
     if is_traced(value) or type(value) is np.ndarray:
         return cast("Tensor", value)
@@ -95,8 +95,8 @@ def as_operand(value: ArrayLike) -> Tensor:
 
 def _in_trace(extent: SymDim) -> Any:
     """Return an extent as an int64 scalar of the current trace."""
-    # The value is read as the length of a broadcast axis, which cannot be negative: positive and negative terms are
-    # measured on two axes, and subtracted.
+    # The extent is read as the length of a broadcast axis, which cannot be negative. Therefore the positive and the
+    # negative terms are measured on two axes, and subtracted.
     added, subtracted = extent.sides
     if subtracted == 0:
         return _counted(added)
@@ -104,7 +104,7 @@ def _in_trace(extent: SymDim) -> Any:
 
 
 def _counted(extent: Dim) -> Any:
-    """Count the extent, as that of a broadcast axis of this extent, which takes no memory."""
+    """Emit the value of an extent: the length of an axis that a broadcast creates, without using memory."""
     if isinstance(extent, int):
         return np.array(extent, np.int64)
     wide = apply_in_trace(BroadcastInDim((extent,), ()), [np.zeros((), bool)])
@@ -114,7 +114,9 @@ def _counted(extent: Dim) -> Any:
 
 
 def _what_is_no_number(array: np.ndarray[Any, Any]) -> str:
-    if array.size and all([isinstance(x, int) for x in array.flat]):  # because the rest are numbers
+    if array.size and all(
+        [isinstance(x, int) for x in array.flat]
+    ):  # other numbers would have a dtype
         return "an integer is beyond int64 and uint64, and fits no dtype; make it a float"
     if any([isinstance(x, SymDim) for x in array.flat]):
         return "extents that are known when the program runs are joined by tenferro.stack"
@@ -144,17 +146,17 @@ def first_tensor(entries: Any) -> Any:
 
 
 def elements(operand: Any, asked: str, hint: str) -> Any:
-    """Return the elements: an array itself, or an eager tensor's array.
+    """Return the elements of an operand: an array is returned unchanged, an eager tensor's array is returned.
 
     Raises:
-        DataDependentShapeError: a tensor of a trace, which has no elements yet; the message has the request and the
-            advice.
+        DataDependentShapeError: the operand is a tensor of a trace, which has no elements yet. The message contains
+            `asked`, what was requested, and `hint`, the advice.
     """
     return operand.__tenferro_elements__(asked, hint) if is_traced(operand) else operand
 
 
 def spec_of(operand: Any) -> TensorSpec:
-    """Shape and dtype of an array or a tensor."""
+    """Return the shape and dtype of an array or a tensor."""
     spec = getattr(operand, "spec", None)
     return spec if spec is not None else TensorSpec.of(operand.shape, DType.of(operand.dtype))
 
@@ -165,5 +167,5 @@ def copied(x: Any) -> Any:
 
 
 def stop_gradient(x: Any) -> Any:
-    """Return x as a constant to differentiation."""
+    """Return x such that derivatives treat it as a constant."""
     return x.__tenferro_stop__() if is_traced(x) else x

@@ -1,4 +1,4 @@
-"""`applied`: the loop that applies instructions to tensors or arrays in order, without a schedule."""
+"""`applied`: apply instructions to tensors or arrays in order, without a schedule."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Application(NamedTuple):
 def applied(
     instructions: Iterable[Instruction], values: MutableMapping[int, Any], like: Any = None
 ) -> Iterator[Application]:
-    """Apply each instruction, and yield it before the next is applied.
+    """Apply each instruction, and yield it with its operands and results before the next instruction is applied.
 
     Args:
-        values: the value of each slot; results are added.
-        like: as of `apply`, for instructions without operands.
+        values: maps the number of each slot to its value; results are added to the map.
+        like: for instructions without operands, a tensor of the trace or runtime, as in `apply`.
 
     Raises:
-        TenferroError: from `apply`, with the instruction's line.
+        TenferroError: the errors of `apply`, with the instruction's source line.
     """
     for instruction in instructions:
         op, inputs, outputs, _, source = instruction

@@ -1,5 +1,5 @@
-"""The current trace: a transform called inside a traced function writes into the function's graph.  An op without
-traced operands does the same.
+"""The current trace: a transform or an op without traced operands, called inside a traced function, is written into
+the graph of that function.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["apply_in_trace", "current_builder", "nested_call", "under_way"]
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A builder, and a function that appends an op to its graph and returns the outputs as tensors."""
+    """A graph builder, and a function that appends an op to the builder's graph and returns the outputs as tensors."""
 
     builder: GraphBuilder
     append: Callable[[GraphBuilder, StdTensorOp, Sequence[Any]], tuple[Any, ...]]
@@ -31,7 +31,7 @@ _DEPTH: ContextVar[int] = ContextVar("tenferro_depth", default=0)
 
 @contextmanager
 def nested_call() -> Generator[None]:
-    """Count the body as a nested call of a user's function.
+    """Return a context that counts as a nested call of a user's function.
 
     Raises:
         UnsupportedError: traces are nested too deeply.
@@ -50,10 +50,10 @@ def under_way(
     builder: GraphBuilder,
     append: Callable[[GraphBuilder, StdTensorOp, Sequence[Any]], tuple[Any, ...]],
 ) -> Generator[None]:
-    """Make this builder the `current_builder()` while the body runs.
+    """Return a context in which `builder` is the `current_builder()`.
 
     Raises:
-        UnsupportedError: too many traces and calls are inside each other.
+        UnsupportedError: traces and calls are nested too deeply.
     """
     with nested_call():
         token = _CURRENT.set(Trace(builder, append))

@@ -1,1 +1,1 @@
-"""Extension families of the package, built on the public extension API."""
+"""Extension families that are part of tenferro; they use the public extension API."""

@@ -1,8 +1,8 @@
-"""Operations from other packages: the interface for their authors, which tenferro's own families use, too.
+"""Interface for operations from other packages; tenferro's own families use it, too.
 
-`ExtensionOp` declares an op, and `apply` puts it into a program. Its `Family` has a runtime that executes it, an
-`ExtensionAdRule` that differentiates it, and a lowering for other peers; `lower_to_standard_ops` can replace all
-three.
+`ExtensionOp` declares an op, and `apply` adds it to a program. The op's `Family` has a runtime for native execution,
+an `ExtensionAdRule` for derivatives, and a lowering for other peers. An op's method `lower_to_standard_ops` can
+replace all three.
 
 Source: seeds 000, 001, 003; docs/specification.
 """
@@ -67,7 +67,7 @@ __all__ = [
 ]
 
 
-# The test kit and the modules that load the executor are imported at the first use.
+# `check_extension`, and names whose modules load the executor, are imported at the first use.
 _LATER = {
     "Dense": "tenferro.exec.kernels.copying",
     "ExpansionRuntime": "tenferro.exec.expansion_runtime",

@@ -1,6 +1,7 @@
-"""Functions on values, in which authors of extensions write derivative rules.
+"""Functions on values, with which authors of extensions write derivative rules.
 
-Values have operators; a Python number takes the shape and dtype of the other operand; nothing broadcasts.
+Values also have Python's operators. A Python number takes the shape and dtype of the other operand; there is no other
+broadcasting.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ __all__ = [
 
 
 def matmul(x: Value, y: Value) -> Value:
-    """Multiply matrices on the last two axes; leading axes are batch axes, equal on both sides."""
+    """Multiply matrices on the last two axes; leading axes are batch axes, equal for both operands."""
     rank = x.rank
     batch = tuple(range(rank - 2))
     return apply_one(DotGeneral((rank - 1,), (rank - 2,), batch, batch), x, y)

@@ -14,10 +14,11 @@ __all__ = ["apply"]
 
 
 def apply(op: ExtensionOp, *inputs: Any, like: Any = None) -> Any:
-    """Apply `op`, and return its output; a tuple if it has several. It is traced on traced tensors, and runs on arrays.
+    """Apply `op`, and return its output, or a tuple if it has several outputs.
 
-    On arrays, the family's runtime on the default executor runs the op; a missing runtime is an error. In a traced
-    function, an op without inputs, or with effects, is traced, so that it runs in every run of the program.
+    Applied to traced tensors, the op is added to the trace. Applied to arrays, it is run by the family's runtime on the
+    default executor. In a traced function, an op without inputs, or with effects, is always added to the trace, so that
+    it runs whenever the program runs.
 
     Args:
         like: for an op without inputs, a tensor of the trace or runtime to which the op belongs.
@@ -39,5 +40,5 @@ def apply(op: ExtensionOp, *inputs: Any, like: Any = None) -> Any:
 
 
 def _is_a_call(op: Extension) -> bool:
-    """Return whether the op must not run while tracing: its outputs do not follow from arrays."""
+    """Return whether the op must not run while tracing, because it has effects or no inputs."""
     return op.has_effects or not op.input_count

@@ -1,8 +1,8 @@
-"""`check_extension`: checks that an operation keeps the contract.
+"""`check_extension`: check that an operation obeys the rules for extensions.
 
-Everything is compared with the op's own execution, or with a definition. The checks cover identity laws,
-metadata on numbers and on symbols, the expansion, and derivatives, by differences and the adjoint identity. They
-also cover closure of the rules, saving and loading, and another executor's results.
+Results are compared with those of the op's own execution, or with a definition. The checks cover equality and hash,
+shape inference for numbers and for symbols, the expansion, and derivatives, by differences and the adjoint identity.
+They also cover whether rules emit only supported ops, saving and loading, and the results of another executor.
 """
 
 from __future__ import annotations
@@ -55,10 +55,12 @@ STEP = 1e-6
 
 @dataclass(frozen=True)
 class ExtensionCheck:
-    """One law and its result; `ok` is None if it does not apply.
+    """One law and the result of its check; `ok` is None if the law does not apply.
 
     Attributes:
-        example: the smallest part of the sample on which the law fails, too.
+        law: the statement that is checked.
+        found: how the law fails, or why it does not apply.
+        example: the smallest part of the sample inputs on which the law fails, too.
     """
 
     law: str
@@ -78,7 +80,7 @@ class ExtensionReport:
     """All checks of one op; `print(report)` shows them.
 
     Attributes:
-        derived: the roles that the expansion provides, because the family lacks them.
+        derived: what the op's expansion provides, because the family lacks it: for example "tangents".
     """
 
     family_id: str
@@ -114,15 +116,15 @@ def check_extension(
     """Check one op on sample inputs; the report names each failed law, with the smallest example.
 
     Args:
-        sample_inputs: arrays, of float64 or complex128 for inputs whose derivatives are checked.
+        sample_inputs: arrays. Inputs whose derivatives are checked must be float64 or complex128.
         rules: the derivative rules to check, in place of those of the op's family.
-        runtime: executes the op, in place of its family's runtime; if the family has none, the default is
+        runtime: executes the op, in place of its family's runtime; if the family has no runtime, the default is
             `HostReferenceRuntime`.
-        executor: another peer that must agree, such as an `XlaExecutor`, or several;
+        executor: another executor whose results must agree, such as an `XlaExecutor`, or a list of executors.
             `XlaExecutor(extensions="composite")` runs a composite and its decomposition.
-        tolerance: the largest relative difference of values.
+        tolerance: the largest relative difference between values that counts as equal.
         analytic: whether the op accepts complex numbers and is holomorphic. Then tangents are also compared with the
-            complex step, to 13 digits.
+            complex step, which is accurate to 13 digits.
 
     >>> from tenferro.ext.linalg import families
     >>> a = np.array([[4.0, 1.0], [1.0, 3.0]])
@@ -183,13 +185,13 @@ LAWS: dict[str, str] = {
     "a file brings it back": "file",
     "the other executor agrees": "peers",
 }
-"""Each law, and the method that checks it, which returns an empty text if the law holds."""
+"""Name of the method that checks each law; the method returns an empty text if the law holds."""
 ESSENTIAL = (FORMAT, ARITY, METADATA, EXECUTION)
 ABOUT_THE_OP = (FORMAT, IDENTITY, ARITY)
 
 
 class _Bench:
-    """The op with inputs, rules, runtime and executors for its checks."""
+    """The op under test, with the inputs, rules, runtime and executors for its checks."""
 
     def __init__(
         self,
@@ -214,7 +216,7 @@ class _Bench:
         self.at_start = _process_state()
 
     def tried(self, law: str) -> str:
-        """Return the finding of a law; an exception is a finding, too."""
+        """Check a law, and return its finding, which is empty if the law holds; an exception is a finding, too."""
         try:
             return getattr(self, LAWS[law])()
         except Exception as error:
@@ -223,7 +225,7 @@ class _Bench:
             return f"{type(error).__name__}: {error}"
 
     def smallest(self, law: str) -> str:
-        """Find the smallest part of the sample on which `law` fails, though the essential laws hold."""
+        """Describe the smallest part of the sample inputs on which `law` fails while the other essential laws hold."""
         bench = self
         for extent in sorted({n for x in self.inputs for n in x.shape}, reverse=True):
             for fewer in (1, 2, extent // 2):
@@ -238,7 +240,7 @@ class _Bench:
         return shown
 
     def cut(self, extent: int, fewer: int) -> _Bench:
-        """Return the bench of the same op on the first elements along every axis of this extent."""
+        """Return a bench for fewer inputs: of each axis of extent `extent`, only the first `fewer` elements."""
         inputs = [
             x[tuple(slice(fewer if n == extent else n) for n in x.shape)] for x in self.inputs
         ]
@@ -272,13 +274,13 @@ class _Bench:
             try:
                 is_equal = self.op.payload_eq(other)
             except (AttributeError, TypeError, ValueError):
-                continue  # because payload_eq reads attributes that this value lacks
+                continue  # payload_eq reads attributes that this object lacks
             if is_equal:
                 return f"payload_eq takes an op with another {name} for equal"
         return ""
 
     def payload_names(self) -> list[str]:
-        """Return the fields of a dataclass that distinguish its ops."""
+        """Return the names of the dataclass fields that distinguish ops of the family."""
         op: Any = self.op
         if not is_dataclass(op) or not hasattr(op, "__dict__"):
             return []
@@ -303,7 +305,7 @@ class _Bench:
     # ---- values ------------------------------------------------------------------------------
 
     def native(self) -> GraphExecutor:
-        """Create an executor that has the family."""
+        """Create an executor with a runtime of the op's family."""
         executor = GraphExecutor()
         if self.runtime is not None:
             executor.register_runtime(self.runtime)
@@ -318,7 +320,7 @@ class _Bench:
         )
 
     def derived(self) -> list[str]:
-        """Return the roles that the expansion provides."""
+        """Return what the op's expansion provides, because the family lacks it."""
         if not getattr(self.op, "from_expansion", False):
             return []
         family = self.family or Family(type(self.op))
@@ -334,7 +336,7 @@ class _Bench:
         return lacking
 
     def called(self, executor: GraphExecutor, arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Call the runtime, and return its inputs for these arrays, and its outputs, uncopied."""
+        """Call the runtime; return the inputs that it received for these arrays, and its outputs without copies."""
         runtime = executor.extensions.runtime_of(self.carrier)
         inputs = borrowed(runtime, self.op, arrays)
         with np.errstate():
@@ -342,7 +344,7 @@ class _Bench:
         return inputs, outputs_of(self.op.family_id, result, self.op.output_count)
 
     def program(self, used: Sequence[bool] | None = None) -> GraphProgram:
-        """Build the program of the op alone, with all its outputs or the used ones."""
+        """Build a program that consists of the op, with all its outputs or those that `used` flags."""
         graph = Graph()
         values = tuple(graph.add_input(spec) for spec in self.specs)
         outputs = graph.add(self.carrier, values)
@@ -351,7 +353,7 @@ class _Bench:
         )
 
     def execution(self) -> str:
-        # Column-major, because such arrays are passed to the runtime without a copy.
+        # Runtimes receive column-major arrays without a copy, so a runtime that writes to its inputs is detected.
         inputs = [np.array(x, order="F") for x in self.inputs]
         executor, program = self.native(), self.program()
         first, second = executor.run(program, *inputs), executor.run(program, *inputs)
@@ -386,7 +388,10 @@ class _Bench:
         return self.held(executor)
 
     def held(self, executor: GraphExecutor) -> str:
-        """Find the first output that is referenced by more than local variables."""
+        """Find the first output that the runtime still refers to after the call.
+
+        Taking ownership of an output copies it if there are other references to it, and its address changes.
+        """
         _, outputs = self.called(executor, self.inputs)
         addresses = [y.ctypes.data if _is_owned(y) else None for y in list(outputs)]
         take_ownership(outputs)
@@ -413,7 +418,11 @@ class _Bench:
         return ""
 
     def history(self) -> str:
-        """Check that reused memory with other contents gives the results of new memory."""
+        """Check that results depend only on the contents of arrays, not on their addresses.
+
+        A runtime that caches by address fails: the arrays of the second run have the addresses of the first, and other
+            values.
+        """
         if self.carrier.has_effects:
             return _NotApplicable("effects are declared")
         executor, program = self.native(), self.program()
@@ -423,7 +432,7 @@ class _Bench:
             if x.dtype.kind in "fcV":
                 x[...] = np.multiply(x, 0.75, dtype=x.dtype)
         again = executor.run(program, *reused)
-        # Keep several results, because one may get the memory of an array of an earlier call.
+        # Compare with several copies: one copy may get the memory of an array from an earlier call.
         copies = [[x.copy(order="F") for x in reused] for _ in range(COPIES)]
         for fresh in copies:
             for index, (a, b) in enumerate(zip(again, executor.run(program, *fresh), strict=True)):
@@ -437,7 +446,8 @@ class _Bench:
         registry = self.native().extensions
         runtime, caches = registry.runtime_of(self.carrier), registry.caches
         inputs = borrowed(runtime, self.op, self.inputs)
-        # Undo changes; an existing warning filter moves to the front.
+        # The contexts undo changes of these settings. A warning filter that exists already would only move to the
+        # front.
         with np.errstate(), warnings.catch_warnings():
             warnings.simplefilter("default", category=_OfThisCheck)
             before = _process_state()
@@ -473,7 +483,9 @@ class _Bench:
         return ""
 
     def refusals(self) -> str:
-        """Check that each input is accepted or rejected if it has rank 0, or is bool."""
+        """Check that each input is accepted or rejected, without other errors, if its rank is 0 or its dtype is
+        bool.
+        """
         for position, spec in enumerate(self.specs):
             for replacement in (TensorSpec((), spec.dtype), TensorSpec(spec.shape, "bool")):
                 specs = [*self.specs[:position], replacement, *self.specs[position + 1 :]]
@@ -497,7 +509,7 @@ class _Bench:
         return self.compare(self.native().run(expanded, *self.inputs), "expansion")
 
     def pruning(self) -> str:
-        """Check that a smaller form of the op gives the same outputs, here and in the expansion."""
+        """Check that `prune_outputs` returns an op with the same outputs, in native execution and in the expansion."""
         prune = getattr(self.op, "prune_outputs", None)
         if prune is None or self.carrier.has_effects:
             return _NotApplicable("the op has no smaller form")
@@ -520,7 +532,7 @@ class _Bench:
     def compare(
         self, results: Sequence[Any], what: str, expected: Sequence[Any] | None = None
     ) -> str:
-        """Find the first output that differs from execution's."""
+        """Describe the first result that differs from `expected`, by default from the outputs of native execution."""
         values = self.native().run(self.program(), *self.inputs) if expected is None else expected
         for index, (a, b) in enumerate(zip(results, values, strict=True)):
             difference = _apart(np.asarray(a), b)
@@ -541,16 +553,17 @@ class _Bench:
         return None
 
     def context(self) -> AdContext:
-        """Return the context with the rules that are checked."""
+        """Return an `AdContext` with the rules under test."""
         return AdContext() if self.rules is None else AdContext(self.rules)
 
     def derivative(
         self, places: Sequence[int], second: bool = False
     ) -> tuple[GraphProgram, GraphProgram]:
-        """Build programs of (inputs, directions) -> tangents, and of (inputs, cotangents) -> cotangents.
+        """Build two programs: (inputs, directions) -> tangents, and (inputs, cotangents) -> cotangents of the inputs.
 
         Args:
-            places: the inputs that have a direction.
+            places: the positions of the inputs that have a direction.
+            second: whether to differentiate the results once more, to check that their rules exist.
         """
         context = self.context()
         graph = Graph()
@@ -575,12 +588,12 @@ class _Bench:
         return forward, backward
 
     def directions(self, seed: int, like: Sequence[Any]) -> list[Any]:
-        """Draw random tensors of those types."""
+        """Draw random directions of the shapes and dtypes of `like`."""
         generator = direction_generator(seed)
         return [random_direction(generator, x) for x in like]
 
     def active(self) -> list[int]:
-        """Return the inputs with derivatives."""
+        """Return the positions of the inputs that have derivatives."""
         return [i for i, spec in enumerate(self.specs) if spec.dtype.is_inexact]
 
     def tangents(self) -> str:
@@ -606,12 +619,12 @@ class _Bench:
         return ""
 
     def pushed(self, places: Sequence[int], v: Sequence[Any]) -> Any:
-        """Compute the tangents of the outputs."""
+        """Compute the tangents of the outputs for directions `v` of the inputs at `places`."""
         forward, _ = self.derivative(places)
         return self.native().run(forward, *self.inputs, *v)
 
     def off_differences(self, places: Sequence[int], v: Sequence[Any], y_dots: Any) -> str:
-        """Find the first tangent that differs from the difference quotient."""
+        """Describe the first tangent in `y_dots` that differs from the difference quotient."""
         executor, program = self.native(), self.program()
         sides: list[list[Any]] = []
         for sign in (1, -1):
@@ -627,7 +640,7 @@ class _Bench:
         return ""
 
     def complex_step(self, tangents: Sequence[Any], v: Sequence[Any]) -> str:
-        """Compare tangents with Im f(x + i h v) / h, which has no cancellation."""
+        """Compare tangents with Im f(x + i h v) / h, the complex step; no digits cancel in it."""
         moved: list[Any] = list(self.inputs)
         for i, d in zip(self.active(), v, strict=True):
             if np.iscomplexobj(moved[i]):
@@ -664,7 +677,7 @@ class _Bench:
         return ""
 
     def batches(self) -> str:
-        """Check batched inputs: all with a batch axis, and each alone."""
+        """Check batches in which all inputs have a batch axis, and batches in which only one input has it."""
         count = len(self.inputs)
         masks = [(True,) * count, *[tuple(i == j for j in range(count)) for i in range(count)]]
         for mask in dict.fromkeys(masks):
@@ -714,7 +727,7 @@ class _Bench:
 
 
 def _is_owned(array: Any) -> bool:
-    """Return whether an array's memory is NumPy's, not another library's."""
+    """Return whether NumPy allocated an array's memory, not another library."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array.base is None and bool(array.flags.owndata)
@@ -722,11 +735,11 @@ def _is_owned(array: Any) -> bool:
 
 COPIES = 16
 BATCH_SCALES = (1.0, 0.75, 0.5)
-"""Factors of the inexact inputs, one for each slice of a batch."""
+"""Factors by which floating-point inputs are multiplied, one factor for each slice of a batch."""
 
 
 def _choices(count: int) -> list[tuple[bool, ...]]:
-    """Return selections of some outputs; if there are many outputs, of one and of all but one."""
+    """Return masks of outputs: all proper subsets; for many outputs, only one output and all but one."""
     every = range(1, (1 << count) - 1) if count <= 4 else ()
     choices = [tuple([bool(bits >> i & 1) for i in range(count)]) for bits in every]
     if not choices:
@@ -736,7 +749,7 @@ def _choices(count: int) -> list[tuple[bool, ...]]:
 
 
 def _spread(x: Any) -> Any:
-    """Return a view with the same elements, in reversed order in memory with a gap after each."""
+    """Return a strided view with the elements of x: reversed in memory, with a gap after each element."""
     wide = np.zeros(tuple(2 * n for n in x.shape), x.dtype)
     view = wide[tuple(slice(None, None, -2) for _ in x.shape)]
     view[...] = x
@@ -744,7 +757,7 @@ def _spread(x: Any) -> Any:
 
 
 class _OfThisCheck(UserWarning):
-    """Category of warnings without other filters."""
+    """Category of warnings for which no other code sets a filter."""
 
 
 LEFT_ALONE_BY_IMPORTS = ("NumPy's print options", "the working directory", "the collector")

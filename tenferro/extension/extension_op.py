@@ -24,14 +24,14 @@ Class = TypeVar("Class", bound=type)
 def extension_family(
     namespace: str, name: str, version: int, **parts: Any
 ) -> Callable[[Class], Class]:
-    """Return a class decorator that sets `family_id` and `FAMILY_ID` from their parts.
+    """Return a class decorator that sets `family_id` and `FAMILY_ID` to `<namespace>.<name>.v<version>`.
 
     Args:
         parts: the parts of the `Family` besides the op, such as `runtime` and `rules`. The class then has the family
             as its attribute `family`.
 
     Raises:
-        MalformedFamilyIdError: the parts of the id do not form an id.
+        MalformedFamilyIdError: `namespace`, `name` and `version` do not form a family id.
         RegistrationError: a part of the family is invalid.
 
     >>> @extension_family("my-package", "fft", version=1)
@@ -53,23 +53,25 @@ def extension_family(
 
 
 class ExtensionOp:
-    """An operation that other packages define: identity, arity, shape rule, and further declarations.
+    """Base class of operations that other packages define: identity, arity, shape rule, and further declarations.
 
-    Derive a frozen dataclass whose fields are the parameters that change the meaning; it then has
+    Derive a frozen dataclass whose fields are the parameters of the operation; the dataclass then has
     `payload_fields`, `payload_hash` and `payload_eq`. Tensors are inputs, not fields.
 
     Attributes:
         family_id: `<package>.<name>.v<major>`; see `extension_family`.
-        family: the parts of its `Family` that the class carries, so that nothing needs to be registered.
-        from_expansion: True if native execution, derivative and batch rule use `lower_to_standard_ops` where the
-            family lacks them.
-        annotates: True if the op returns its operand, and has a meaning for other peers only. Native plans drop it.
-        input_count, output_count: constant for any given op.
-        aliases: outputs that a runtime may compute in the memory of an input, as {output: input}. The runtime gets a
-            writable copy of that input, because the caller's array must not change. The output may be this copy, or a
-            view of it, and is not copied again.
-        effects: True if a call has side effects: it draws, counts, or writes to a file. Equal calls are then not
-            merged, run in the order of the trace, and run even if their results are unused; they have no expansion.
+        family: the `Family` that the class carries, so that nothing needs to be registered.
+        from_expansion: True if native execution, derivatives and the batch rule use `lower_to_standard_ops` where the
+            family has no runtime or rule.
+        annotates: True if the op returns its operand, and has a meaning for other peers only. Native plans omit it.
+        input_count, output_count: number of inputs and outputs; constant for any given op.
+        aliases: outputs that a runtime may compute in the memory of an input, as {output: input}. The runtime receives
+            a writable copy of that input, because the caller's array must not change. If the output is this copy, or a
+            view of it, it is not copied again.
+        effects: True if a call has side effects: it draws, counts, or writes to a file. Calls of the op are then not
+            merged, run in the order of the trace, and run even if their results are unused. Such an op has no
+            expansion. merged, run in the order of the trace, and run even if their results are unused; they have no
+            expansion.
 
     >>> from dataclasses import dataclass
     >>> import numpy as np, tenferro as tnf
@@ -93,7 +95,7 @@ class ExtensionOp:
     annotates: ClassVar[bool] = False
     effects: ClassVar[bool] = False
     aliases: ClassVar[Mapping[int, int]] = MappingProxyType({})
-    # The normal form of the payload of a frozen dataclass, after the first request; names in slots.
+    # `_normal` caches the normal form of the payload of a frozen dataclass. `_slots` has the names of all slots.
     _normal: Any = None
     _slots: tuple[str, ...] = ()
     _has_default_payload: bool = True
@@ -107,9 +109,9 @@ class ExtensionOp:
     def payload_fields(self) -> dict[str, Any]:
         """Return the parameters that distinguish ops of the family, by name.
 
-        They decide equality, hash and fingerprint, and are stored in files and in a composite's attributes; a factory
-        creates the op from them. For a dataclass they are the compared fields of its constructor; override the method
-        for other classes.
+        The parameters decide equality, hash and fingerprint, and are stored in files and in a composite's attributes. A
+        factory creates the op from them. For a dataclass they are the constructor's fields that take part in
+        comparison; override the method for other classes.
 
         Raises:
             UnsupportedError: the op has attributes that are not fields of a dataclass.
@@ -137,14 +139,15 @@ class ExtensionOp:
         return hash(self._normal_payload())
 
     def payload_eq(self, other: Any) -> bool:
-        """Return whether the payloads mean the same; called for ops of one family."""
+        """Return whether two ops of the family have equal payloads."""
         return type(self) is type(other) and self._normal_payload() == other._normal_payload()
 
     def payload_text(self) -> str:
         """Write the payload as text, for fingerprints: equal texts, in any process, mean equal payloads.
 
-        If `payload_eq` is overridden and `payload_fields` is not, or the payload holds objects that other processes
-        cannot name, no text can promise this; the text is then unique to this op.
+        Some payloads have no such text: `payload_eq` may be overridden without `payload_fields`, or the payload may
+            hold
+        objects that other processes cannot name. Then the text is random, and differs from that of every other op.
         """
         cls = type(self)
         if cls.payload_eq is ExtensionOp.payload_eq or not cls._has_default_payload:
@@ -154,14 +157,14 @@ class ExtensionOp:
                 ]
                 return f"{cls.__module__}.{cls.__qualname__}({', '.join(entries)})"
             except NotWritableError:
-                pass  # because its text is known
+                pass  # then the text below is random
         return f"{cls.__qualname__}, {os.urandom(16).hex()}"
 
     def _normal_payload(self) -> Any:
-        """Return the payload in the form that equality and hash compare.
+        """Return the normal form of the payload, which equality and hash use.
 
         Raises:
-            InvalidConfigError: a value has no hash.
+            InvalidConfigError: a value in the payload has no hash.
         """
         if self._normal is not None:
             return self._normal
@@ -184,8 +187,8 @@ class ExtensionOp:
     def infer_output_meta(self, input_dtypes: Sequence[Any], input_shapes: Sequence[Any]) -> Any:
         """Infer one (dtype, shape) per output.
 
-        Extents are ints, `SymDim`s, or bounds on data-dependent extents; all have arithmetic, and the rule must
-        accept all of them. State conditions by `require`, because symbols cannot be compared in Python.
+        Extents are ints, `SymDim`s, or bounds on data-dependent extents. All of them have arithmetic, and the rule must
+        accept all of them. Symbols cannot be compared in Python, so state conditions on extents by `require`.
         """
         raise NotImplementedError(f"{type(self).__name__}.infer_output_meta")
 
@@ -196,8 +199,8 @@ class ExtensionOp:
     def prune_outputs(self, used: Sequence[bool]) -> ExtensionOp | None:
         """Return an op of the family that computes only the used outputs from the same inputs; by default None.
 
-        It replaces this op when a program runs or is lowered, if the other outputs are unused. Derivatives and
-        files contain the original op.
+        The returned op replaces this op when a program runs or is lowered, if the other outputs are unused. Derivatives
+        and files contain the original op.
         """
         return None
 
@@ -219,7 +222,8 @@ class ExtensionOp:
         input_dtypes: Sequence[Any],
         input_shapes: Sequence[Any],
     ) -> Any:
-        """Write the op as standard ops, through `builder.apply_one(op, *inputs)`; None if it cannot be.
+        """Write the op as standard ops by `builder.apply_one(op, *inputs)`, and return the outputs; None without
+        expansion.
 
         Raises:
             ExtensionLoweringError: the payload or the metadata are invalid.
@@ -228,12 +232,12 @@ class ExtensionOp:
 
 
 def _undeclared(op: ExtensionOp) -> list[str]:
-    """Return the names of an op's attributes, except class attributes and dataclass fields."""
+    """Return the names of an op's attributes that are neither class attributes nor dataclass fields."""
     cls = type(op)
     if "__dataclass_params__" in vars(cls):
         return []
     declared = {field.name for field in fields(op)} if is_dataclass(op) else set[str]()
-    # An attribute of the class with that name, such as a cached property, is computed from the fields.
+    # If the class has an attribute of the same name, such as a cached property, the value is computed from the fields.
     slots = cls._slots  # pyright: ignore[reportPrivateUsage]  # because this module's
     held = [name for name in vars(op) if name not in declared and not hasattr(cls, name)]
     return [*held, *[name for name in slots if hasattr(op, name) and name not in declared]]

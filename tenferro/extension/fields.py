@@ -1,6 +1,6 @@
 """Checks of payload fields, which reject wrong values when an op is created, loaded, or changed.
 
-Each function has the arguments op name, field name and value, and returns the value in its normal form.
+The arguments of each function are op name, field name and value. It returns the value in its normal form.
 """
 
 from tenferro.rules.payload import as_bool, as_choice, as_dim, as_dims, as_int, as_ints, as_tuple

@@ -1,4 +1,4 @@
-"""Payloads as plain data: an op's fields in a file or in a module's attributes, and back.
+"""Conversion of payloads, the fields of an op, to plain data for files and module attributes, and back.
 
 Source: docs/specification/files.md.
 """
@@ -27,15 +27,15 @@ CARDS = {card.__name__: card for card in STD_OPS}
 NO_CLASSES: Mapping[str, type[Any]] = MappingProxyType({})
 
 Inside = Callable[[Any], Any]
-"""Conversion of a sub-program to plain form, or back; the file handles constants."""
+"""Function that converts a sub-program to plain data, or back; the file format defines how constants are stored."""
 
 
 def payload_of(op: Any, inside: Inside | None = None) -> dict[str, Any]:
-    """Return the payload of an op by name, each value in the form of `saved_value`.
+    """Return the payload of an op: the value of each field by name, in the form of `saved_value`.
 
     Raises:
-        UnsupportedError: a value has no plain form, or an extension op has no declared payload, or cannot be created
-            from it.
+        UnsupportedError: a value cannot be written as plain data, an extension op declares no payload, or the op
+            cannot be created from its payload.
     """
     if isinstance(op, StdTensorOp):
         values = {field.name: getattr(op, field.name) for field in fields(op)}
@@ -50,8 +50,8 @@ def payload_of(op: Any, inside: Inside | None = None) -> dict[str, Any]:
 def payload_classes(owner: Any) -> dict[str, type[Any]]:
     """Return the enums and dataclasses that payloads may hold, by name.
 
-    They are the classes in the annotations of an op's class, at any depth, and in its `payload_classes`, which a
-    factory may have too. A file names classes, and only the classes listed here are created from a file.
+    They are the classes in the annotations of the op's class, at any depth, and in `payload_classes` of the op's class
+    or of a factory. A file names classes, and only the classes returned here are created from a file.
     """
     classes: dict[str, type[Any]] = {}
     remaining: list[Any] = [owner, *getattr(owner, "payload_classes", ())]
@@ -68,7 +68,9 @@ def payload_classes(owner: Any) -> dict[str, type[Any]]:
 
 
 def _hints(cls: type[Any]) -> dict[str, Any]:
-    """Return the types in the annotations of a class; no types if an annotation names a local of a function."""
+    """Return the types in the annotations of a class; an empty dict if an annotation names a class that is local to a
+    function.
+    """
     try:
         return get_type_hints(cls)
     except NameError:
@@ -76,10 +78,10 @@ def _hints(cls: type[Any]) -> dict[str, Any]:
 
 
 def _require_nothing_lost(where: str, record: Any) -> None:
-    """Raise for a dataclass that could not be created from its payload.
+    """Check that a dataclass can be created from its payload.
 
     Raises:
-        UnsupportedError: a field would be lost; the message names it.
+        UnsupportedError: the constructor needs a field that the payload lacks; the message names the field.
     """
     if lost := [field.name for field in fields(record) if _is_lost(field)]:
         raise UnsupportedError(
@@ -89,7 +91,7 @@ def _require_nothing_lost(where: str, record: Any) -> None:
 
 
 def _is_lost(entry: Field[Any]) -> bool:
-    """Return whether a field is one that the constructor needs and the payload lacks."""
+    """Return whether the constructor needs a field that the payload lacks, because the field is not compared."""
     has_default = entry.default is not MISSING or entry.default_factory is not MISSING
     return entry.init and not entry.compare and not has_default
 
@@ -103,7 +105,7 @@ def saved_value(
         classes: the enums and dataclasses that can be loaded again, by name; see `payload_classes`.
 
     Raises:
-        UnsupportedError: a value's type has no plain form.
+        UnsupportedError: a value's type cannot be written as JSON.
 
     >>> saved_value((1, None, 0.5), "Example")
     [1, None, {'float': '0x1.0000000000000p-1'}]
@@ -156,7 +158,7 @@ def _saved_record(
     """Save a member of an enum, or a dataclass by its fields.
 
     Raises:
-        UnsupportedError: a file could not look up the class by its name.
+        UnsupportedError: the class is not in `classes`, so it could not be found when the file is read.
     """
     cls = type(value)
     if classes.get(cls.__qualname__) is not cls:
@@ -165,7 +167,7 @@ def _saved_record(
             f"could not be restored from a file; annotate the field, or list it: payload_classes = ({cls.__name__},)"
         )
     if isinstance(value, Enum):
-        # Combined flags are not members, and have only a number.
+        # A combination of flags is no member of the enum: it has no name, only a number.
         content = value.name if value.name in cls.__members__ else value.value
         if not isinstance(content, str | int):
             raise UnsupportedError(f"save: {op} has a payload without a name: {value!r:.60}")
@@ -179,7 +181,7 @@ def _saved_record(
 def loaded_value(
     value: Any, inside: Inside | None = None, classes: Mapping[str, type[Any]] = NO_CLASSES
 ) -> Any:
-    """Load the value that `saved_value` saved; sequences are tuples.
+    """Load the value that `saved_value` saved; sequences are loaded as tuples.
 
     Args:
         classes: the enums and dataclasses that may be created, by name; see `payload_classes`.

@@ -1,8 +1,8 @@
 """`save` and `load`: a program as one file.
 
-The file is a zip of `program.json` and `constants/<n>.npy`, which are not compressed. Nothing in it is executed on
-reading. Ops are looked up by name in the vocabulary, and extension ops by family id among the registered factories;
-every op infers its types again. The file is written to a temporary file and renamed.
+The file is a zip archive of `program.json` and `constants/<n>.npy`, which are not compressed. Reading executes nothing
+in it. Standard ops are looked up by name, and extension ops by family id among the registered factories. Each op
+infers the types of its results again. The file is written to a temporary file, which is then renamed.
 
 Source: docs/specification/files.md.
 """
@@ -48,9 +48,9 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class MissingExtension(ExtensionOp):
-    """Op that replaces an op of an unregistered family with `skip_missing_extensions=True`.
+    """Op that `load(.., skip_missing_extensions=True)` puts in the place of an op of an unregistered family.
 
-    It has the declared types of the saved op. Executing, expanding or lowering it is an error.
+    Its results have the types with which the op was saved. Executing, expanding or lowering it is an error.
     """
 
     family_id: str
@@ -64,13 +64,13 @@ class MissingExtension(ExtensionOp):
         return list(self.types)
 
     def eager_execute(self, inputs: Any) -> Any:
-        """Refuse to run."""
+        """Raise an error, because the family is not registered."""
         raise UnsupportedError(f"extension: {self.family_id}: not registered")
 
     def lower_to_standard_ops(
         self, builder: Any, inputs: Any, input_dtypes: Any, input_shapes: Any
     ) -> Any:
-        """Refuse to lower."""
+        """Raise an error, because the family is not registered."""
         raise UnsupportedError(f"extension: {self.family_id}: not registered")
 
 
@@ -81,11 +81,11 @@ def save(program: GraphProgram, path: Any, *, attributes: Mapping[str, Any] | No
     """Write a program to a file; `load` reads it with the same fingerprint.
 
     Args:
-        attributes: values for JSON by name, which are stored beside the program; see `load_attributes`.
+        attributes: values that JSON can represent, by name. They are stored beside the program; see `load_attributes`.
 
     Raises:
         UnsupportedError: JSON cannot represent a payload or a tree; the message names the op.
-        InvalidConfigError: the object is not a program, or the path names a folder, a pipe or a device.
+        InvalidConfigError: `program` is not a program, or `path` names a folder, a pipe or a device.
         OSError: the folder is missing, the disk is full, or there is no permission to write.
 
     >>> import numpy as np, os, tempfile, tenferro as tnf
@@ -168,25 +168,25 @@ def load(
 ) -> GraphProgram:
     """Load the program in a file that `save` wrote.
 
-    The program takes named tuples of any class with the saved name and fields, and returns named tuples of new
-    classes.
+    The program accepts named tuples of any class with the saved name and fields. Named tuples that it returns are of
+    new classes.
 
     Args:
         path: the file.
         skip_missing_extensions: replace ops of unregistered families by ops whose execution is an error.
-        limit: the maximum unpacked size in bytes; by default 32 times the file's size, and at least 64 MiB. Files of
-            `save` are not compressed, so they never exceed it.
-        trusted: whether XLA compiles the program in this process, which it may end. Otherwise a separate process
-            compiles it first, within limits of time and memory.
-        mapped: map constants of 64 KiB or more from the file, so that all processes that load it share their memory.
-            The file may be replaced, as `save` does, but must not be overwritten.
+        limit: the maximum unpacked size in bytes; by default 32 times the file's size, and at least 64 MiB. A file that
+            `save` wrote never exceeds the default, because it is not compressed.
+        trusted: whether XLA may compile the program in this process, which a malicious program could crash. Otherwise a
+            separate process compiles it first, within limits of time and memory.
+        mapped: map constants of 64 KiB or more from the file into memory, which processes that load the same file
+            share. The file may be replaced, as `save` does, but must not be overwritten in place.
 
     Raises:
         FileNotFoundError, PermissionError: the file does not exist, or may not be read.
         InvalidConfigError: the file is not from `save`, is malformed or exceeds the limits, or the path is a folder
             or a pipe.
         MalformedFamilyIdError: a family id is not `<package>.<name>.v<major>`.
-        UnsupportedError: a family is not registered, or only in another major version.
+        UnsupportedError: a family is not registered, or is registered only in another major version.
     """
     with _opened(path, limit) as archive:
         constants = _Constants(archive, mapped)
@@ -197,7 +197,7 @@ def load_attributes(path: Any, *, limit: int | None = None) -> dict[str, Any]:
     """Return the values that were stored beside a program, by name.
 
     Raises:
-        FileNotFoundError, PermissionError, InvalidConfigError: as `load`.
+        FileNotFoundError, PermissionError, InvalidConfigError: the errors of `load`.
     """
     with _opened(path, limit) as archive:
         attributes = _document(archive).get("attributes", {})
@@ -206,7 +206,7 @@ def load_attributes(path: Any, *, limit: int | None = None) -> dict[str, Any]:
 
 @contextmanager
 def _opened(path: Any, limit: int | None) -> Generator[Archive]:
-    """Open the archive of a saved program; whatever is wrong with its content is one error that names the file."""
+    """Open the archive of a saved program. Any other error while it is read becomes one error that names the file."""
     try:
         with reading(path) as file, opened_archive(file, "load: the file", limit) as archive:
             yield archive
@@ -233,7 +233,7 @@ def _document(archive: Archive) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Constants:
-    """Arrays of an archive; large ones are mapped."""
+    """Constants in an archive; large arrays are mapped into memory if `are_mapped`."""
 
     archive: Archive
     are_mapped: bool
@@ -295,10 +295,10 @@ def _loaded_steps(
 
 
 def _require_types(op: Extension, types: Sequence[TensorSpec], saved: Sequence[str]) -> None:
-    """Require that an op has the types that were saved with its payload.
+    """Check that the results of an op have the types that were saved with it.
 
     Raises:
-        UnsupportedError: its types differ.
+        UnsupportedError: the types differ.
     """
     if list(types) != [TensorSpec.parse(text) for text in saved]:
         raise UnsupportedError(
@@ -343,7 +343,7 @@ def _loaded_constant(entry: Mapping[str, Any], constants: _Constants) -> Constan
         raise InvalidConfigError(f"load: constant {number} is {stored.dtype}, expected {dtype}")
     if dtype is DType.Bool and stored.view(np.uint8).max(initial=0) > 1:
         raise InvalidConfigError(f"load: constant {number} has booleans that are neither 0 nor 1")
-    # NumPy's files may be column-major, but `save` writes only row-major ones.
+    # A .npy file may be column-major, although `save` writes row-major arrays only.
     return Constant.adopting(np.asarray(stored, order="C").view(dtype.dtype))
 
 

@@ -1,4 +1,4 @@
-"""The graph: traces, derivatives and batches are written into it; programs are made from it."""
+"""The graph to which traces, derivatives and batches append instructions; programs are made from it."""
 
 from tenferro.graph.builder import ArgumentBuilder, BodyBuilder, GraphBuilder
 from tenferro.graph.graph import Graph

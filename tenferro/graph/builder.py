@@ -21,8 +21,8 @@ class GraphBuilder:
     """Builder that appends ops to a graph; values are opaque handles.
 
     Attributes:
-        source: the user's line, recorded with emitted ops.
-        caches: stores for the plans that extensions create while tracing. They belong to the compiler or context that
+        source: the line of the user's code that is recorded with emitted ops.
+        caches: caches for the plans that extensions create while tracing. They belong to the compiler or context that
             traces; None if there are none yet.
 
     >>> from tenferro.ops.elementwise import Multiply
@@ -48,7 +48,7 @@ class GraphBuilder:
         return self.graph.add_input(TensorSpec(shape, dtype))
 
     def apply(self, op: StdTensorOp, *inputs: int) -> tuple[int, ...]:
-        """Return every output of `op` on these values.
+        """Append `op`, applied to these values, and return every output.
 
         Raises:
             InvalidConfigError: a value does not belong to this graph.
@@ -60,7 +60,7 @@ class GraphBuilder:
         return self.graph.add(op, inputs, self.source)
 
     def apply_one(self, op: StdTensorOp, *inputs: int) -> int:
-        """Return the single output of `op` on these values.
+        """Append `op`, applied to these values, and return its only output.
 
         Raises:
             ArityError: the op has several outputs; `apply` returns them all.
@@ -74,7 +74,7 @@ class GraphBuilder:
     """Former names, which expansions of existing packages use."""
 
     def value(self, value: int) -> Value:
-        """Return a value of the graph with operators, which tenferro's functions take.
+        """Return a `Value` for a value of the graph: it has operators, and tenferro's functions accept it.
 
         >>> builder = GraphBuilder()
         >>> x = builder.value(builder.input((2,), "float64"))
@@ -85,7 +85,7 @@ class GraphBuilder:
         return Value(self, value)
 
     def constant(self, value: Any, dtype: DType | None = None) -> int:
-        """Return a constant. Pass `dtype` for a literal, because a float64 literal would widen a float32 graph."""
+        """Return a constant. Pass `dtype` for a Python number: as float64 it would widen a float32 graph."""
         array = np.asarray(value) if dtype is None else np.asarray(value).astype(dtype.dtype)
         return self.apply_one(Constant.of(array))
 
@@ -97,16 +97,16 @@ class GraphBuilder:
         """Return a rank-0 constant.
 
         Raises:
-            DTypeError: the argument is not a number, or the dtype cannot represent it.
+            DTypeError: `number` is not a number, or `dtype` cannot represent it.
         """
         return self.apply_one(Constant.of(number_in(number, dtype)))
 
     def witness(self, value: int) -> int:
-        """Return the value itself, because values of a graph have elements."""
+        """Return the value itself. Other emitters have values without elements, such as tangents."""
         return value
 
     def lift(self, array: Any) -> int:
-        """Return a constant for an array that is used in a trace."""
+        """Return a constant with the elements of an array that is used in a trace."""
         return self.apply_one(Constant.of(array))
 
 
@@ -114,7 +114,7 @@ class ArgumentBuilder(GraphBuilder):
     """A builder that converts arrays to arguments, so that a trace depends only on their types.
 
     Attributes:
-        arguments: the input for each array, by the identity of the array.
+        arguments: by the `id` of an array, the input that stands for it, and the array.
     """
 
     __slots__ = ("arguments",)
@@ -137,10 +137,11 @@ class ArgumentBuilder(GraphBuilder):
 
 
 class BodyBuilder(GraphBuilder):
-    """A builder of the body of a loop or branch; values from outside become inputs.
+    """Builder of the body of a loop or branch. Values from outside the body become inputs of the body.
 
     Attributes:
-        captured: the input for each captured tensor or array, by its identity.
+        captured: by the identity of a tensor or array from outside, the input that stands for it, and the tensor or
+            array.
     """
 
     __slots__ = ("captured",)
@@ -152,13 +153,13 @@ class BodyBuilder(GraphBuilder):
         self.captured: dict[Any, tuple[int, Any]] = {}
 
     def lift(self, array: Any) -> int:
-        """Return the input for an array that is used in a trace; a constant for an array of one number."""
+        """Return the input that stands for an array from outside; a constant if the array has at most one element."""
         if isinstance(array, np.ndarray) and array.size <= 1:
             return super().lift(array)
         return self.capture(id(array), array, TensorSpec(array.shape, array.dtype))
 
     def capture(self, key: Any, operand: Any, spec: TensorSpec) -> int:
-        """Return the input for a tensor from outside."""
+        """Return the input that stands for a tensor from outside; it is added on the first use of `key`."""
         if key not in self.captured:
             self.captured[key] = (self.graph.add_input(spec), operand)
         return self.captured[key][0]

@@ -1,8 +1,8 @@
 """The arena: an append-only, hash-consed list of instructions in topological order.
 
 The inputs of an instruction are computed before it, so a pass is a loop over the list, without recursion. If an op is
-added twice on the same values, the outputs of the first instruction are returned. So there are no common
-subexpressions.
+added twice on the same values, the second call returns the outputs of the first instruction. Therefore a graph has no
+common subexpressions.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ from tenferro.types import TensorSpec
 
 __all__ = ["Graph"]
 
-_new: Any = tuple.__new__  # because `Instruction(..)` takes longer, and there are many
+_new: Any = (
+    tuple.__new__
+)  # creates an Instruction faster than `Instruction(..)`, and graphs have many
 
 
 class Graph:
-    """A graph. Values are numbers, in order of creation; `types[value]` is the type of a value.
+    """A graph of instructions. Its values are numbered in order of creation; `types[value]` is the type of a value.
 
     >>> from tenferro.ops.elementwise import Add
     >>> graph = Graph()
@@ -41,8 +43,8 @@ class Graph:
     %1: f64[3] = Add %0 %0
 
     Args:
-        trusted: False if one of its ops comes from a file of unknown origin; its programs are then not trusted
-            either.
+        trusted: False if an op of the graph comes from a file of unknown origin; then programs made from the graph are
+            not trusted either.
     """
 
     __slots__ = (
@@ -69,9 +71,9 @@ class Graph:
         self.effects: list[int] = []
         """Results of ops with effects that no later op uses; they are always needed."""
         self._numbers: dict[Any, int] = {}
-        """Number of each token, in order of appearance.
+        """Number of each op token, in order of appearance.
 
-        The number is hashed in place of the op, so that an op is hashed only once.
+        The number is hashed in place of the op, so each op is hashed only once.
         """
         self._applied: dict[tuple[int, tuple[int, ...]], tuple[int, ...]] = {}
         self._inferred: dict[tuple[int, ...], tuple[TensorSpec, ...]] = {}
@@ -102,11 +104,11 @@ class Graph:
         A mark, and an op with effects, always adds an instruction.
 
         Args:
-            specs: the types of the outputs, if they are known from an instruction of a program without guards
-                and marks that has inputs of the same types.
+            specs: the types of the outputs, if they are known from an instruction with inputs of the same types. That
+                instruction must belong to a program without guards and marks.
 
         Raises:
-            TenferroError: the op's rule refuses the inputs; the error names the user's line.
+            TenferroError: the op does not accept the inputs; the error names the line of the user's code.
         """
         number = self._numbers.setdefault(op.token, len(self._numbers))
         key = (number, inputs)
@@ -118,8 +120,8 @@ class Graph:
             source = self._find_caller()
         types = self.types
         if specs is None:
-            # Values share type objects, so their ids suffice. The key is flat: Python hashes nested
-            # tuples by recursion in C. With an op of 200,000 operands that would overflow the stack.
+            # Equal types are one object, so ids of types are compared, not types. The key is a flat tuple: Python
+            # hashes nested tuples by recursion in C, which would overflow the stack for an op of 200,000 operands.
             type_key = (number, *map(id, map(types.__getitem__, inputs)))
             specs = self._inferred.get(type_key)
             if specs is None:
@@ -165,7 +167,7 @@ class Graph:
         return list(self.add(OptimizationBarrier(len(tied)), tied)[: len(outputs)])
 
     def find(self, op: StdTensorOp, inputs: tuple[int, ...]) -> tuple[int, ...] | None:
-        """Return the outputs of `op` on these values if they exist."""
+        """Return the outputs of `op` on these values if an instruction computes them, else None."""
         number = self._numbers.get(op.token)
         return None if number is None else self._applied.get((number, inputs))
 
@@ -176,8 +178,9 @@ class Graph:
         source: SourceLine | None,
         type_key: tuple[int, ...],
     ) -> tuple[TensorSpec, ...]:
-        """Return the types of the outputs. They are cached unless inference adds a guard, which each
-        instruction must add.
+        """Return the types of the outputs.
+
+        The types are cached, except if inference adds a guard: then each such instruction must add its guard.
         """
         specs = map(self.types.__getitem__, inputs)
         if isinstance(op, Mark | Opaque):
@@ -198,13 +201,13 @@ class Graph:
         return types
 
     def _inherit_trust(self, op: ControlOp) -> None:
-        """Mark the graph as not trusted if a body of a loop or conditional is not."""
+        """Mark the graph as not trusted if a body of a loop or conditional is not trusted."""
         self.trusted = self.trusted and all([part.trusted for part in op.parts])
 
     def extend(self, index: int, op: StdTensorOp) -> tuple[int, ...]:
-        """Replace the op of an instruction by an op on the same values with additional outputs.
+        """Replace the op of an instruction by an op on the same values that returns additional outputs.
 
-        So the op is not computed twice if a derivative needs further outputs.
+        A derivative that needs further outputs extends the op in this way, so that the op is not computed twice.
         """
         replaced = self.instructions[index]
         key = (self._numbers.setdefault(op.token, len(self._numbers)), replaced.inputs)

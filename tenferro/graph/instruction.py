@@ -18,8 +18,9 @@ class Instruction(NamedTuple):
     slots, and the inputs come first.
 
     Attributes:
-        last_use: in a program, for each input, whether it is not an output and no later instruction reads it.
-        source: the user's line.
+        last_use: in a program, for each input, whether this is its last use: the input is not an output of the program,
+            and no later instruction reads it. In a graph it is empty.
+        source: the line of the user's code.
     """
 
     op: StdTensorOp

@@ -1,11 +1,11 @@
 """Marks: instructions of a graph that only affect differentiation, and that programs omit.
 
-A `Mark` gives some of its inputs new names. Programs are built as if the old names had been used.
-Differentiation calls the mark for the tangents of the new names. In this way a graph represents custom
+A `Mark` renames some of its inputs: its outputs are new names for them. A program is built as if the old names had
+been used. Differentiation asks the mark for the tangents of the new names. In this way a graph represents custom
 derivatives, stopped gradients and checkpointed regions.
 
-An `Opaque` is a linear map that has only a transpose. It exists between linearisation and transposition; a
-program that needs its values raises an error.
+An `Opaque` is a linear map that has only a transpose. It exists between linearisation and transposition. A
+program that needs the values of an `Opaque` raises an error.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["Alias", "Mark", "Opaque", "StopGradient"]
 
 
 class Mark:
-    """Mark, whose output i is input `takes[i]` under a new name.
+    """An instruction whose output i is input `takes[i]` under a new name.
 
     Equal marks are not merged.
 
     Attributes:
-        is_kept: whether programs keep the mark in addition to their instructions, so that it defines the
-            derivative of a call of the program in a trace.
+        is_kept: whether programs contain the mark in addition to the instructions that it marks. It then defines the
+            derivative of the program, if the program is called in a trace.
     """
 
     __slots__ = ("takes",)
@@ -37,7 +37,7 @@ class Mark:
 
     @property
     def name(self) -> str:
-        """Text in a printed program."""
+        """The name of the mark in a printed program."""
         return type(self).__name__
 
     @property
@@ -47,7 +47,7 @@ class Mark:
 
     @property
     def key(self) -> Any:
-        """Key that the same mark has in every trace of a function; None if there is no such key."""
+        """Key that is equal for this mark in every trace of the function; None if there is no such key."""
         return (type(self), self.takes)
 
     def specialize(self, bindings: Any) -> Mark:
@@ -55,21 +55,22 @@ class Mark:
         return self
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
-        """Return the types of the inputs that it renames."""
+        """Return the types of the inputs that the mark renames."""
         return tuple([inputs[position] for position in self.takes])
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return the inputs whose tangents the mark needs."""
+        """Return the positions of the inputs whose tangents the mark needs."""
         return self.takes
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Return the tangents of the outputs; None is zero. `mode` is "forward", or "reverse" when the result
-        will be transposed.
+        """Return the tangents of the outputs; None stands for zero.
+
+        `mode` is "forward", or "reverse" if the result will be transposed.
         """
         return tuple(tangents[index] for index in self.takes)
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
-        """Return the cotangents of the linear inputs; None is zero."""
+        """Return the cotangents of the linear inputs; None stands for zero."""
         x_bars: list[Any] = [None] * len(inputs)
         for index, y_bar in zip(self.takes, y_bars, strict=True):
             if y_bar is not None and linear[index]:
@@ -81,7 +82,7 @@ class Mark:
 
 
 class Alias(Mark):
-    """Mark that gives each input a fresh name, with respect to which a function can be differentiated."""
+    """Mark that gives each input a new name, so that derivatives with respect to the new name can be taken."""
 
     __slots__ = ()
 
@@ -92,7 +93,7 @@ class StopGradient(Mark):
     __slots__ = ()
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return no inputs."""
+        """Return an empty tuple: no tangents are needed."""
         return ()
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
@@ -101,12 +102,12 @@ class StopGradient(Mark):
 
 
 class Opaque:
-    """A linear map of its last inputs, defined only by its transpose.
+    """Map that is linear in its last inputs, and is defined only by its transpose.
 
     Attributes:
         types: the types of the outputs.
-        first_linear: the number of the first linear input.
-        refusal: the message of the error when a program needs the values.
+        first_linear: the position of the first linear input.
+        refusal: the message of the error that a program raises if it needs the outputs.
     """
 
     __slots__ = ("first_linear", "refusal", "types")
@@ -119,14 +120,14 @@ class Opaque:
 
     @property
     def name(self) -> str:
-        """Text in a printed program."""
+        """The name of the map in a printed program."""
         return type(self).__name__
 
     key = None
 
     @property
     def token(self) -> Any:
-        """The map itself, because maps are not merged."""
+        """The map itself, because equal maps are not merged."""
         return self
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
@@ -134,11 +135,11 @@ class Opaque:
         return self.types
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
-        """Return the cotangents of the linear inputs; None is zero."""
+        """Return the cotangents of the linear inputs; None stands for zero."""
         raise NotImplementedError
 
     def refuse(self) -> ADRuleUnsupportedError:
-        """Return the error for a program that needs the values."""
+        """Return the error for a program that needs the outputs of the map."""
         return ADRuleUnsupportedError(self.refusal)
 
     def __str__(self) -> str:

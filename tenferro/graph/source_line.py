@@ -1,4 +1,4 @@
-"""The user's line: the line of the user's code that created a node."""
+"""Source lines: the line of the user's code that created a node."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class SourceLine(NamedTuple):
     """A line of a file.
 
     Attributes:
-        function: the name of the function; empty outside functions and for lines of a text.
-        derivative_of: the name of the op whose derivative created the node; empty for nodes of the user's code.
+        function: the name of the function; empty for code outside functions, and for a module's text.
+        derivative_of: the name of the op whose derivative created the node; empty for nodes that user code created.
 
     >>> print(SourceLine("model.py", 12, "loss"))
     model.py:12 in loss
@@ -49,7 +49,7 @@ class SourceLine(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class CallerFinder:
-    """Finder of the nearest frame outside tenferro, with a cache of tenferro's own code objects."""
+    """Finder of the nearest stack frame outside tenferro. It caches which code objects belong to tenferro."""
 
     _ours: dict[CodeType, bool] = field(default_factory=dict[CodeType, bool], init=False)
     _places: dict[tuple[CodeType, int], SourceLine] = field(
@@ -57,7 +57,7 @@ class CallerFinder:
     )
 
     def __call__(self) -> SourceLine | None:
-        """Return the user's line of the current call; None if all frames are tenferro's."""
+        """Return the line of the nearest caller outside tenferro; None if all frames belong to tenferro."""
         frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # because inspect's are slow
         ours = self._ours
         while frame is not None:
@@ -77,7 +77,7 @@ class CallerFinder:
 
 
 def line_of(traceback: TracebackType | None) -> SourceLine | None:
-    """Return the user's line nearest to where an exception was raised."""
+    """Return the last line outside tenferro in a traceback: the nearest to where the exception was raised."""
     nearest = None
     while traceback is not None:
         code = traceback.tb_frame.f_code

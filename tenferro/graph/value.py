@@ -1,7 +1,7 @@
 """`Value`: a tensor in derivative rules, expansions, and algorithms that are written as text.
 
-An `Emitter` writes the ops. The operators neither broadcast nor promote. Only a Python number takes the shape and
-dtype of the other operand, because a float64 literal in a rule would widen a float32 graph.
+An `Emitter` writes the ops. The operators neither broadcast nor promote; only a Python number takes the shape and
+dtype of the other operand. A Python number with a dtype of its own, float64, would widen a float32 graph.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ __all__ = [
 
 
 class Emitter(Protocol):
-    """The destination of a rule's ops.
+    """Interface of the destination to which a rule writes ops.
 
-    A handle is the emitter's representation of a value: a number, or a value of text.
+    A handle is the emitter's representation of a value: a number in a graph, or a text.
     """
 
     def apply(self, op: StdTensorOp, *inputs: Any) -> tuple[Any, ...]:
-        """Return the outputs of `op` on these handles."""
+        """Emit `op` on these handles, and return the handles of its outputs."""
         ...
 
     def type_of(self, value: Any) -> TensorSpec:
-        """Shape and dtype of a handle."""
+        """Return the shape and dtype of the value of a handle."""
         ...
 
     def scalar(self, number: Any, dtype: DType) -> Any:
-        """Create a rank-0 constant."""
+        """Emit a constant of rank 0, and return its handle."""
         ...
 
     def witness(self, value: Any) -> Any:
-        """Return a handle of the same shape with elements."""
+        """Return a handle of the same shape whose value has elements when the program runs."""
         ...
 
 
@@ -72,7 +72,7 @@ NEGATE = el.Negate()
 class Value:
     """Tensor in a rule or an expansion; `+`, `-`, `*`, `/` and comparisons are elementwise.
 
-    tenferro's functions promote and broadcast it like a tensor of a trace. Its operators do neither, except
+    tenferro's functions promote and broadcast a `Value` like a traced tensor. Its own operators do neither, except
     that a Python number takes the shape and dtype of the other operand.
 
     >>> from tenferro.graph import GraphBuilder
@@ -83,7 +83,9 @@ class Value:
     """
 
     __slots__ = ("emitter", "handle")
-    __array_ufunc__ = None  # so that operators of NumPy scalars defer to the operators below
+    __array_ufunc__ = (
+        None  # makes operators of NumPy scalars and arrays call the reflected operators below
+    )
 
     def __init__(self, emitter: Any, handle: Any) -> None:
         self.emitter = emitter
@@ -91,24 +93,24 @@ class Value:
 
     @property
     def spec(self) -> TensorSpec:
-        """Shape and dtype together."""
+        """The shape and dtype of the tensor."""
         return self.emitter.type_of(self.handle)
 
     type = spec
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """Extents."""
+        """The extents of the axes."""
         return self.emitter.type_of(self.handle).shape
 
     @property
     def dtype(self) -> DType:
-        """Element type."""
+        """The dtype of the elements."""
         return self.emitter.type_of(self.handle).dtype
 
     @property
     def rank(self) -> int:
-        """Number of axes."""
+        """The number of axes."""
         return len(self.emitter.type_of(self.handle).shape)
 
     def __add__(self, rhs: Any) -> Value:
@@ -180,14 +182,14 @@ class Value:
     def __tenferro_apply__(
         op: StdTensorOp, operands: Sequence[Any], like: Value
     ) -> tuple[Value, ...]:
-        """Return the outputs of an op, which the emitter writes; arrays become constants."""
+        """Emit an op, and return its outputs; arrays become constants."""
         emitter = like.emitter
         handles = [like.lift(x).handle for x in operands]
         return tuple([Value(emitter, handle) for handle in emitter.apply(op, *handles)])
 
     @staticmethod
     def __tenferro_sequence__(entries: Any) -> NoReturn:
-        """Raise an error, because nested sequences are not tensors in rules."""
+        """Raise an error: in a rule, a sequence of values is not converted to a tensor."""
         raise DTypeError("a sequence of Values is not a tensor; join them by tenferro.stack")
 
     def __tenferro_number__(self, value: Any) -> Value:
@@ -195,7 +197,7 @@ class Value:
         return full(self, value)
 
     def __tenferro_stop__(self) -> Value:
-        """Return this tensor, which differentiation then treats as a constant."""
+        """Return a copy of this tensor that differentiation treats as a constant."""
         (handle,) = self.emitter.apply(StopGradient((0,)), self.handle)
         return Value(self.emitter, handle)
 
@@ -216,7 +218,7 @@ class Value:
         """Return an array as a constant in the graph of this value.
 
         Raises:
-            InvalidConfigError: a tensor does not belong to the rule.
+            InvalidConfigError: `array` is a tensor that does not belong to the rule.
         """
         if type(array) is Value:
             if array.emitter is not self.emitter:
@@ -232,16 +234,16 @@ class Value:
 
     @property
     def caches(self) -> Any:
-        """The stores for plans of extensions; rules have none."""
+        """None: in rules there is no cache for plans of extensions."""
         return None
 
     @property
     def guards(self) -> GuardLog:
-        """The conditions on symbolic extents."""
+        """The guards of the graph: conditions on symbolic extents."""
         return self.emitter.graph.guards
 
     def __tenferro_distrust__(self) -> None:
-        """Mark the graph as computed from a file of unknown origin."""
+        """Mark the graph as not trusted: an op of it comes from a file of unknown origin."""
         self.emitter.graph.trusted = False
 
     @property
@@ -259,7 +261,7 @@ class Value:
 
 
 def _one(op: StdTensorOp, *operands: Value) -> Value:
-    """Return the single output of an op on values."""
+    """Emit an op on values of one graph, and return its only output."""
     emitter = operands[0].emitter
     for x in operands:
         if x.emitter is not emitter:
@@ -269,7 +271,7 @@ def _one(op: StdTensorOp, *operands: Value) -> Value:
 
 
 def _require_one_graph(x: Value, y: Value) -> None:
-    """Raise an error for values of two graphs; values of text emitters, and of bodies with captures, are exempt."""
+    """Require that x and y belong to one graph; emitters of text, and of bodies that capture values, are exempt."""
     if getattr(x.emitter, "graph", None) is not getattr(y.emitter, "graph", None):
         raise InvalidConfigError(
             f"{x!r} and {y!r} belong to two graphs; use only the rule's arguments"
@@ -277,18 +279,18 @@ def _require_one_graph(x: Value, y: Value) -> None:
 
 
 def beside(operand: Any, like: Value) -> Value:
-    """Return a `Value` unchanged, and a number broadcast to the type of `like`."""
+    """Return a `Value` unchanged; convert a number to a value with the shape and dtype of `like`."""
     return operand if isinstance(operand, Value) else full(like, operand)
 
 
 def scalar(like: Value, number: Any, dtype: DType | None = None) -> Value:
-    """Return `number` with rank 0, in the graph of `like`, and with its dtype unless one is passed."""
+    """Return `number` as a value of rank 0 in the graph of `like`; the default dtype is that of `like`."""
     emitter = like.emitter
     return Value(emitter, emitter.scalar(number, like.dtype if dtype is None else dtype))
 
 
 def full(like: Value, number: Any, dtype: DType | None = None) -> Value:
-    """Return `number` in every element, with the shape of `like`, and its dtype unless one is passed."""
+    """Return a value of the shape of `like` with `number` in every element; the default dtype is that of `like`."""
     one = scalar(like, number, dtype)
     return broadcast(one, like, ()) if like.rank else one
 
@@ -296,8 +298,8 @@ def full(like: Value, number: Any, dtype: DType | None = None) -> Value:
 def broadcast(x: Value, like: Value, dims: Sequence[int]) -> Value:
     """Broadcast x to the shape of `like`, with axis j of x at axis dims[j].
 
-    If an extent of `like` depends on the data and does not come from x, x is broadcast to its bound. When the
-    program runs, it is truncated to the extent of `like`.
+    If an extent of `like` depends on the data and is not an extent of x, x is broadcast to the upper bound of that
+    extent. When the program runs, the result is truncated to the actual extent of `like`.
     """
     shape = like.shape
     if all(map(is_exact, shape)):
@@ -314,16 +316,16 @@ def broadcast(x: Value, like: Value, dims: Sequence[int]) -> Value:
 
 
 def truncated(x: Value, axis: int, like: Value, axis_of_like: int) -> Value:
-    """Truncate x along an axis to the extent that `like` has along one of its axes when the program runs."""
+    """Truncate x along `axis` to the extent of `like` along `axis_of_like`, which is measured when the program runs."""
     measured = Value(like.emitter, like.emitter.witness(like.handle))
     return _one(DynamicTruncate(axis), x, _one(ShapeOf(axis_of_like), measured))
 
 
 def bound_of(extent: Extent) -> Any:
-    """Return a known extent unchanged, and the bound of a data-dependent one.
+    """Return an exact extent unchanged, and the upper bound of a data-dependent extent.
 
     Raises:
-        NonStaticShapeError: there is no bound.
+        NonStaticShapeError: the extent has no bound.
     """
     if is_exact(extent):
         return extent
@@ -335,12 +337,15 @@ def bound_of(extent: Extent) -> Any:
 
 
 def compare(x: Value, direction: str, y: Any) -> Value:
-    """Return the predicate x `direction` y."""
+    """Return the elementwise comparison of x with y; `direction` is "EQ", "NE", "GE", "GT", "LE" or "LT"."""
     return _one(el.Compare(direction), x, beside(y, x))
 
 
 def number_in(number: Any, dtype: DType) -> Any:
-    """Return a number in a dtype; a float is rounded to a narrower dtype; other conversions are exact."""
+    """Return `number` in the given dtype.
+
+    A float is rounded to a narrower dtype; other conversions must be exact.
+    """
     array: Any = np.asarray(number)
     if array.ndim or array.dtype.kind in "OSUM":
         raise DTypeError(

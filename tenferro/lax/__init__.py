@@ -1,9 +1,9 @@
 """`tenferro.lax`: low-level functions, with the names and signatures of `jax.lax`.
 
-They neither promote nor broadcast: different dtypes or shapes are errors. Only Python numbers take the dtype of the
-tensor operand, and tensors of rank 0 are broadcast. Most functions are one op.
+The functions neither promote nor broadcast: operands of different dtypes or shapes are errors. Only Python numbers take
+the dtype of the tensor operand, and tensors of rank 0 are broadcast. Most functions are one op.
 
-Source: the module of that name in JAX.
+Source: the module `jax.lax`.
 """
 
 from tenferro.api.control import associative_scan, cond, fori_loop, map, scan, switch, while_loop

@@ -1,6 +1,6 @@
-"""Collective functions over the slices of a batch, along an axis named by `vmap(.., axis_name=)`.
+"""Collective functions: they combine the slices of a batch along an axis that `vmap(.., axis_name=)` names.
 
-Source: the functions of these names in `jax.lax`.
+Source: the functions of the same names in `jax.lax`.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def psum(x: PyTree, axis_name: Hashable, *, axis_index_groups: None = None) -> A
 
     Args:
         x: a tree of tensors; a Python number has the same value in each slice.
-        axis_name: the axis_name of an enclosing `vmap`, or a tuple of several.
+        axis_name: the axis name of an enclosing `vmap`, or a tuple of axis names.
 
     Raises:
         InvalidConfigError: no enclosing `vmap` has this axis name.
-        UnsupportedError: the call is in a loop, a branch or a derivative within the `vmap`; or axis_index_groups is
-            given.
+        UnsupportedError: the call is in a loop, a branch or a derivative within the `vmap`; or `axis_index_groups` is
+            not None.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: x / psum(x, "i"), axis_name="i")(np.array([1.0, 3.0]))
@@ -103,7 +103,7 @@ def all_gather(
 
     Args:
         axis: the position of the new axis in y.
-        tiled: concatenate the slices along `axis` instead.
+        tiled: concatenate the slices along the existing axis `axis` instead.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: all_gather(x, "i"), axis_name="i", out_axes=None)(np.array([1.0, 3.0]))
@@ -130,12 +130,12 @@ def all_to_all(
     """Exchange the named axis and `split_axis`: on slice i, y is the stack of x[.., i, ..] from every slice.
 
     Args:
-        split_axis: the axis of x that is distributed over the slices; its extent is that of the named axis.
+        split_axis: the axis of x that is distributed over the slices; its extent must equal that of the named axis.
         concat_axis: the axis of y along which the source slices are stacked.
-        tiled: split `split_axis` into equal parts instead, and concatenate them along `concat_axis`.
+        tiled: split `split_axis` into equal parts, and concatenate the parts along `concat_axis`.
 
     Raises:
-        ShapeError: the extent of `split_axis` is not that of the named axis (tiled: not a multiple of it).
+        ShapeError: the extent of `split_axis` is not that of the named axis or, with `tiled`, not a multiple of it.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: all_to_all(x, "i", 0, 0), axis_name="i")(np.array([[1, 2], [3, 4]]))
@@ -155,7 +155,7 @@ def all_to_all(
 
 
 def pswapaxes(x: PyTree, axis_name: Hashable, axis: int, *, axis_index_groups: None = None) -> Any:
-    """y = x with the named axis and `axis` exchanged; `all_to_all` with both axes equal.
+    """Exchange the named axis and `axis` of x: `all_to_all` with `axis` as `split_axis` and `concat_axis`.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: pswapaxes(x, "i", 0), axis_name="i")(np.array([[1, 2], [3, 4]]))
@@ -176,11 +176,12 @@ def psum_scatter(
     """Sum over slices and scatter: y of slice i = (sum of x over all slices)[.., i, ..].
 
     Args:
-        scatter_dimension: the axis that i indexes.
-        tiled: split `scatter_dimension` into equal parts instead; y is part i.
+        scatter_dimension: the axis from which slice i receives element i.
+        tiled: split `scatter_dimension` into equal parts; slice i receives part i.
 
     Raises:
-        ShapeError: the extent is not that of the named axis (tiled: not a multiple of it).
+        ShapeError: the extent of `scatter_dimension` is not that of the named axis or, with `tiled`, not a multiple of
+            it.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: psum_scatter(x, "i"), axis_name="i")(np.array([[1, 2], [3, 4]]))
@@ -199,7 +200,7 @@ def ppermute(x: PyTree, axis_name: Hashable, perm: Sequence[tuple[int, int]]) ->
     """Send slices: y of slice j = x of slice i for each pair (i, j) of `perm`, and 0 for other slices.
 
     Raises:
-        InvalidConfigError: a source or a target is repeated, or outside of the axis.
+        InvalidConfigError: a source or a target is repeated, or is not the number of a slice.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: ppermute(x, "i", [(0, 1)]), axis_name="i")(np.array([1.0, 3.0]))
@@ -239,10 +240,10 @@ def pshuffle(x: PyTree, axis_name: Hashable, perm: Sequence[int]) -> Any:
 
 
 def pbroadcast(x: PyTree, axis_name: Hashable, source: int) -> Any:
-    """Broadcast slice `source`: y = x of slice `source`, the same for each slice.
+    """Return the x of slice `source`, on every slice.
 
     Raises:
-        InvalidConfigError: the axis has no slice of this number.
+        InvalidConfigError: the axis has no slice with the number `source`.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: x - pbroadcast(x, "i", 0), axis_name="i")(np.array([1.0, 3.0]))
@@ -254,14 +255,14 @@ def pbroadcast(x: PyTree, axis_name: Hashable, source: int) -> Any:
 
 
 def axis_index(axis_name: Hashable) -> Any:
-    """Return the number of the slice along the named axis, an int32 of rank 0.
+    """Return the number of this slice along the named axis, an int32 of rank 0.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: x * axis_index("i"), axis_name="i")(np.ones(3))
     array([0., 1., 2.])
 
     Raises:
-        InvalidConfigError, UnsupportedError: as for `psum`.
+        InvalidConfigError, UnsupportedError: the errors of `psum`.
     """
     axis = named_axis("axis_index", axis_name)
     builder = current_builder()
@@ -289,7 +290,9 @@ def axis_size(axis_name: Hashable) -> Any:
 def _over(
     name: str, x: PyTree, axis_name: Hashable, groups: None, reduce: Callable[[Any], Any]
 ) -> Any:
-    """Stack all slices along a leading axis and apply a function of that axis, for each leaf and each name."""
+    """Stack all slices of each leaf along a leading axis, and apply `reduce`, which removes the axis; once for each
+    name.
+    """
     if groups is not None:
         raise UnsupportedError(f"{name}: axis_index_groups are not supported; use a further axis")
     leaves, tree = flatten(x)
@@ -302,10 +305,10 @@ def _over(
 def _for_each_slice(
     name: str, x: PyTree, axis_name: Hashable, groups: None, function: Callable[[Any, int], Any]
 ) -> Any:
-    """Stack all slices along a leading axis, apply a function of that axis, and return this slice's part, per leaf.
+    """Stack all slices of each leaf along a leading axis, apply `function`, and return its result for this slice.
 
     Raises:
-        UnsupportedError: there are several names, axis_index_groups is given, or `psum` is not supported here.
+        UnsupportedError: there are several names, `axis_index_groups` is not None, or `psum` raises it here.
     """
     names = axis_names(name, axis_name)
     if groups is not None or len(names) != 1:
@@ -321,7 +324,7 @@ def _for_each_slice(
 
 
 def _parts(name: str, y: Any, axis: int, count: int, tiled: bool) -> Any:
-    """Split an axis of every slice into parts, and return y[part, slice, ..].
+    """Split `axis` of every slice into `count` parts, and return y[part, slice, ..].
 
     Raises:
         ShapeError: the extent does not fit the number of parts.

@@ -1,4 +1,4 @@
-"""Convolutions: jax.lax's functions, each a single `Convolution` op.
+"""Convolutions with jax.lax's names; most functions are a single `Convolution` op.
 
 Source: jax.lax, "Convolution"; StableHLO spec #convolution.
 """
@@ -35,8 +35,10 @@ __all__ = [
 
 
 class ConvDimensionNumbers(NamedTuple):
-    """The order of axes: batch, feature and space of the operand and the result; output feature, input
-    feature and space of the kernel.
+    """The order of axes in a convolution.
+
+    For operand and result: the axes of batch, features and space. For the kernel: the axes of output features, input
+    features and space.
     """
 
     lhs_spec: Sequence[int]
@@ -47,7 +49,7 @@ class ConvDimensionNumbers(NamedTuple):
 def conv_dimension_numbers(
     lhs_shape: Sequence[Any], rhs_shape: Sequence[Any], dimension_numbers: Any
 ) -> ConvDimensionNumbers:
-    """Return the axes named by `dimension_numbers`.
+    """Return the axes that `dimension_numbers` names, as a `ConvDimensionNumbers`.
 
     Args:
         dimension_numbers: three strings, with N and C for batch and feature in the first and the third, O and
@@ -99,16 +101,17 @@ def padtype_to_pads(
     window_strides: Sequence[int],
     padding: str,
 ) -> list[tuple[int, int]]:
-    """Return the padding before and after each axis, for a padding by name.
+    """Return the padding before and after each axis that a named padding stands for.
 
     Args:
         in_shape: extents of the windowed axes.
-        window_shape: extents of the window along them, dilation included.
-        padding: "VALID" pads nothing; "SAME" pads to one window per `stride` elements, with the odd element at the
-            end; "SAME_LOWER" puts it at the start.
+        window_shape: extents of the window along these axes, dilation included.
+        window_strides: the step of the window along these axes.
+        padding: "VALID" pads nothing. "SAME" pads such that there is one window per `stride` elements; an odd element
+            of padding is added at the end. "SAME_LOWER" adds the odd element at the start.
 
     Raises:
-        InvalidConfigError: the padding has another name.
+        InvalidConfigError: `padding` is none of these names.
         NonStaticShapeError: the padding is "SAME", with a stride along a symbolic extent.
 
     >>> padtype_to_pads((8,), (3,), (2,), "SAME"), padtype_to_pads((8,), (3,), (2,), "SAME_LOWER")
@@ -139,7 +142,7 @@ def padtype_to_pads(
 
 
 def _factors(name: str, what: str, factors: Any, count: int) -> tuple[int, ...]:
-    """Return strides or dilations, one for each spatial axis."""
+    """Return strides or dilations as a tuple with one number for each spatial axis; None stands for ones."""
     numbers = (1,) * count if factors is None else factors
     if not isinstance(numbers, tuple | list) or len(numbers) != count:
         raise InvalidConfigError(
@@ -149,7 +152,7 @@ def _factors(name: str, what: str, factors: Any, count: int) -> tuple[int, ...]:
 
 
 def dilated(extent: Any, dilation: int) -> Any:
-    """Return the extent with dilation - 1 zeros between elements."""
+    """Return the extent of a dilated axis, with dilation - 1 zeros between elements."""
     return 0 if is_static(extent) and extent == 0 else (extent - 1) * dilation + 1
 
 
@@ -166,21 +169,21 @@ def conv_general_dilated(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
-    """Correlate lhs with the kernel rhs, as in neural networks: y[p] = sum over k of x[p s + k] w[k].
+    """Correlate lhs with the kernel rhs, as in neural networks: y[p] = sum over k of x[p s + k] w[k], for stride s.
 
     Args:
         lhs: a batch of n-dimensional inputs with features, of rank n + 2.
         rhs: the kernel, of the same rank and dtype.
         window_strides: the step of the windows along each spatial axis.
-        padding: a name, as in `padtype_to_pads`, or pairs of numbers; negative numbers crop.
-        lhs_dilation: the distance of lhs's elements, with zeros between them.
-        rhs_dilation: the distance of the elements in a window.
-        dimension_numbers: as in `conv_dimension_numbers`.
-        feature_group_count: groups of features, each with separate kernels; the number of features
+        padding: a name, as in `padtype_to_pads`, or a pair of numbers for each spatial axis; negative numbers crop.
+        lhs_dilation: the distance between elements of lhs; zeros are inserted between them.
+        rhs_dilation: the distance between elements in a window.
+        dimension_numbers: the order of axes, as in `conv_dimension_numbers`.
+        feature_group_count: number of groups of features, each with separate kernels; the number of features
             for a depthwise convolution.
-        batch_group_count: groups of the batch, each with separate kernels.
-        precision: "highest", "high", "default", or None for the lowering's.
-        preferred_element_type: dtype of the sums and of the result; None for the operands'.
+        batch_group_count: number of groups of the batch, each with separate kernels.
+        precision: "highest", "high" or "default"; None leaves the choice to the lowering.
+        preferred_element_type: dtype of the sums and of the result; None for the dtype of the operands.
 
     Raises:
         ShapeError, DTypeError, InvalidConfigError: ranks, features, groups or dtypes do not fit.
@@ -246,15 +249,16 @@ def conv_general_dilated_patches(
 ) -> Any:
     """Return the windows of lhs that a convolution reads, flattened along its feature axis.
 
-    The features of the result are, for each input feature, the elements of the window.
+    The features of the result are the elements of the window of input feature 0, then of input feature 1, and so on.
 
     Args:
         filter_shape: the extents of the window, in the order of the kernel's spatial axes.
-        window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers, precision, preferred_element_type: as in
+        window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers, precision, preferred_element_type: the
+        arguments of
             `conv_general_dilated`.
 
     Raises:
-        ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`.
+        ShapeError, DTypeError, InvalidConfigError: the errors of `conv_general_dilated`.
 
     >>> import numpy as np
     >>> conv_general_dilated_patches(np.array([[[1.0, 2.0, 3.0]]]), (2,), (1,), "VALID")
@@ -294,13 +298,15 @@ def conv_general_dilated_local(
     """Return the convolution with a separate kernel at each position of the result.
 
     Args:
-        rhs: the kernels. The spatial axes are those of the result, and the input features are the features of
+        rhs: the kernels. Their spatial axes are those of the result, and their input features are the features of
             `conv_general_dilated_patches`.
         filter_shape: the extents of the window, in the order of the kernel's spatial axes.
-        window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers, precision: as in `conv_general_dilated`.
+        window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers, precision: the arguments of
+            `conv_general_dilated`.
 
     Raises:
-        ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`, or rhs has other positions.
+        ShapeError, DTypeError, InvalidConfigError: the errors of `conv_general_dilated`; or the spatial axes of rhs are
+            not those of the result.
 
     >>> import numpy as np
     >>> kernels = np.array([[[1.0, 0.0], [1.0, 2.0]]])
@@ -336,7 +342,7 @@ def conv(
     """Apply `conv_general_dilated` to lhs [batch, feature, space..] and rhs [output, input, space..].
 
     Raises:
-        ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`.
+        ShapeError, DTypeError, InvalidConfigError: the errors of `conv_general_dilated`.
     """
     return conv_general_dilated(
         lhs,
@@ -358,10 +364,10 @@ def conv_with_general_padding(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
-    """Apply `conv` with pairs of numbers for padding, and dilations.
+    """Apply `conv` with dilations, and with padding as a name or a pair of numbers for each spatial axis.
 
     Raises:
-        ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`.
+        ShapeError, DTypeError, InvalidConfigError: the errors of `conv_general_dilated`.
     """
     return conv_general_dilated(
         lhs,
@@ -390,18 +396,18 @@ def conv_transpose(
     preferred_element_type: DTypeLike | None = None,
     use_consistent_padding: bool = False,
 ) -> Any:
-    """Compute the transposed convolution of lhs, which is dilated by the strides: the result is larger than lhs.
+    """Compute the transposed convolution of lhs, which is dilated by `strides`; the result is larger than lhs.
 
     Args:
         strides: the factor by which each spatial axis grows.
-        padding: "SAME" or "VALID", of the convolution in the opposite direction; or pairs of numbers: padding of lhs,
-            or with `use_consistent_padding`, of the convolution in the opposite direction.
-        dimension_numbers: None is ("NHWC", "HWIO", "NHWC") for two spatial axes, and likewise for other ranks.
-        transpose_kernel: flip the kernel's spatial axes and swap its features, so that the result is the gradient of
-            a convolution with the same kernel.
+        padding: "SAME" or "VALID" is the padding of the convolution in the opposite direction. Pairs of numbers are the
+            padding of lhs or, with `use_consistent_padding`, of the convolution in the opposite direction.
+        dimension_numbers: None stands for ("NHWC", "HWIO", "NHWC") with two spatial axes, and likewise for other ranks.
+        transpose_kernel: flip the kernel's spatial axes and exchange its input and output features. The result is then
+            the gradient of a convolution with the same kernel.
 
     Raises:
-        ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`.
+        ShapeError, DTypeError, InvalidConfigError: the errors of `conv_general_dilated`.
 
     >>> import numpy as np
     >>> conv_transpose(np.ones((1, 2, 1)), np.ones((2, 1, 1)), (2,), "SAME")[0, :, 0]
@@ -441,7 +447,9 @@ def conv_transpose(
 
 
 def transposed_padding(size: int, stride: int, padding: Any) -> tuple[int, int]:
-    """Compute the padding of a transposed convolution from that of the convolution."""
+    """Return the padding (low, high) of a transposed convolution, from the padding of the convolution in the opposite
+    direction.
+    """
     if not isinstance(padding, str):
         low, high = padding
         return size - 1 - low, size - 1 - high

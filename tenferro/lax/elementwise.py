@@ -98,8 +98,8 @@ __all__ = [
 def _named(function: Any, name: str, formula: str, dtypes: str, result: str = "") -> Any:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
-        f"{formula}\n\nDtypes: {dtypes}; the result is {result or 'of the same'}.\n\n"
-        "Raises:\n    DTypeError, ShapeError: other dtypes; operands of several dtypes or shapes.\n"
+        f"{formula}\n\nDtypes: {dtypes}; the dtype of the result is {result or 'that of the operands'}.\n\n"
+        "Raises:\n    DTypeError, ShapeError: a dtype is another one, or operands have different dtypes or shapes.\n"
     )
     return function
 
@@ -124,33 +124,37 @@ def _comparison(name: str, direction: str, formula: str) -> Any:
     def function(x: Any, y: Any) -> Any:
         return apply_one(op, *same_types(name, x, y))
 
-    return _named(function, name, formula, "any, complex ones only for eq and ne", "bool")
+    return _named(function, name, formula, "any, but complex dtypes only for eq and ne", "bool")
 
 
 INTEGERS, BITS, REAL = "integers", "bool and integers", "real"
 
 add = _binary("add", ops.Add(), "x + y.")
 sub = _binary("sub", ops.Subtract(), "x - y.")
-mul = _binary("mul", ops.Multiply(), "x y.")
-div = _binary("div", ops.Divide(), "x / y; of integers rounded towards 0, and -1 where y is 0.")
+mul = _binary("mul", ops.Multiply(), "x times y.")
+div = _binary(
+    "div", ops.Divide(), "x / y; an integer quotient is rounded towards 0, and is -1 where y is 0."
+)
 rem = _binary("rem", ops.Remainder(), "The remainder of x / y, with the sign of x.")
-max = _binary("max", ops.Maximum(), "The larger of x and y; NaN where either is.", REAL)
-min = _binary("min", ops.Minimum(), "The smaller of x and y; NaN where either is.", REAL)
+max = _binary("max", ops.Maximum(), "The larger of x and y; NaN where x or y is NaN.", REAL)
+min = _binary("min", ops.Minimum(), "The smaller of x and y; NaN where x or y is NaN.", REAL)
 atan2 = _binary("atan2", analytic.Atan2(), "The angle of the point (y, x), in radians.", "float")
-bitwise_and = _binary("bitwise_and", ops.And(), "The bits set in both.", BITS)
-bitwise_or = _binary("bitwise_or", ops.Or(), "The bits set in either.", BITS)
-bitwise_xor = _binary("bitwise_xor", ops.Xor(), "The bits set in just one.", BITS)
+bitwise_and = _binary("bitwise_and", ops.And(), "The bits that are set in both x and y.", BITS)
+bitwise_or = _binary("bitwise_or", ops.Or(), "The bits that are set in x or y, or in both.", BITS)
+bitwise_xor = _binary(
+    "bitwise_xor", ops.Xor(), "The bits that are set in only one of x and y.", BITS
+)
 shift_left = _binary("shift_left", ops.ShiftLeft(), "x shifted left by y bits.", INTEGERS)
 shift_right_arithmetic = _binary(
     "shift_right_arithmetic",
     ops.ShiftRightArithmetic(),
-    "x shifted right by y bits; copies of its first bit enter.",
+    "x shifted right by y bits, filled with copies of its highest bit.",
     INTEGERS,
 )
 shift_right_logical = _binary(
     "shift_right_logical",
     ops.ShiftRightLogical(),
-    "x shifted right by y bits; zeros enter.",
+    "x shifted right by y bits, filled with zeros.",
     INTEGERS,
 )
 
@@ -161,16 +165,26 @@ le = _comparison("le", "LE", "x <= y.")
 gt = _comparison("gt", "GT", "x > y.")
 ge = _comparison("ge", "GE", "x >= y.")
 
-abs = _unary("abs", ops.Abs(), "|x|; of complex x its modulus, in the real dtype.", "numeric")
+abs = _unary("abs", ops.Abs(), "|x|; for complex x the modulus, in the real dtype.", "numeric")
 neg = _unary("neg", ops.Negate(), "-x.", "numeric")
-sign = _unary("sign", ops.Sign(), "-1, 0 or 1; x / |x| for complex x; zeros stay.", "numeric")
+sign = _unary(
+    "sign",
+    ops.Sign(),
+    "The sign of x, -1, 0 or 1; x / |x| for complex x; a zero stays itself.",
+    "numeric",
+)
 floor = _unary("floor", ops.Floor(), "The largest integer not above x.", "float")
 ceil = _unary("ceil", ops.Ceil(), "The smallest integer not below x.", "float")
-bitwise_not = _unary("bitwise_not", ops.Not(), "Every bit of x turned over.", BITS)
+bitwise_not = _unary("bitwise_not", ops.Not(), "Every bit of x inverted.", BITS)
 population_count = _unary(
-    "population_count", ops.PopulationCount(), "The number of bits set in x.", INTEGERS
+    "population_count", ops.PopulationCount(), "The number of bits that are set in x.", INTEGERS
 )
-clz = _unary("clz", ops.CountLeadingZeros(), "The number of zeros before x's first one.", INTEGERS)
+clz = _unary(
+    "clz",
+    ops.CountLeadingZeros(),
+    "The number of zero bits above the highest set bit of x.",
+    INTEGERS,
+)
 
 exp = _unary("exp", analytic.Exp(), "e^x.")
 expm1 = _unary("expm1", analytic.Expm1(), "e^x - 1, accurate near 0.")
@@ -202,7 +216,7 @@ digamma = _unary("digamma", analytic.Digamma(), "The derivative of log Gamma at 
 
 
 def is_finite(x: ArrayLike) -> Any:
-    """Test whether elements of x, of a float dtype, are neither infinite nor NaN.
+    """Test elementwise whether x, of a float dtype, is neither infinite nor NaN.
 
     Raises:
         DTypeError: x is not a float.
@@ -242,10 +256,10 @@ def imag(x: ArrayLike) -> Any:
 
 
 def complex(x: ArrayLike, y: ArrayLike) -> Any:
-    """x + i y, of float32 or float64 parts.
+    """Return x + i y, for x and y of dtype float32 or float64.
 
     Raises:
-        DTypeError, ShapeError: the parts have other dtypes, or differ in dtype or shape.
+        DTypeError, ShapeError: x and y have another dtype, or differ in dtype or shape.
 
     >>> complex(1.0, 2.0)
     array(1.+2.j)
@@ -268,7 +282,7 @@ def _complex(name: str, x: ArrayLike) -> Any:
 
 
 def square(x: ArrayLike) -> Any:
-    """Return x x.
+    """Return x times x.
 
     Raises:
         DTypeError: x is bool.
@@ -296,10 +310,10 @@ def exp2(x: ArrayLike) -> Any:
 
 
 def pow(x: ArrayLike, y: ArrayLike) -> Any:
-    """Return x^y for a float or complex dtype; a Python integer y is expanded into products.
+    """Return x^y for a float or complex dtype; for a Python integer y, by products.
 
     Raises:
-        DTypeError, ShapeError: the operands have other dtypes, or differ in dtype or shape.
+        DTypeError, ShapeError: the operands have another dtype, or differ in dtype or shape.
 
     >>> pow(3.0, 2), pow(3.0, -1.0)
     (array(9.), array(0.33333333))
@@ -343,7 +357,7 @@ def integer_pow(x: Any, y: int) -> Any:
 
 
 def nextafter(x1: ArrayLike, x2: ArrayLike) -> Any:
-    """Return the next number after x1 towards x2; x2 if they are equal, NaN if either is NaN.
+    """Return the next number after x1 towards x2; x2 if x1 and x2 are equal, NaN if one of them is NaN.
 
     Raises:
         DTypeError, ShapeError: the operands are not floats, or differ in dtype or shape.
@@ -362,7 +376,7 @@ class RoundingMethod(enum.Enum):
 
 
 def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Any:
-    """Round x to the nearest integer; halves away from zero, or to even.
+    """Round x to the nearest integer. Halves are rounded away from zero, or to the even integer.
 
     Args:
         rounding_method: a `RoundingMethod`.
@@ -383,7 +397,8 @@ def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) ->
 
 
 def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any:
-    """Convert the operand to another dtype: floats truncate to integers, complex numbers to their real parts.
+    """Convert the operand to another dtype: a float to an integer is truncated, a complex number to a float loses its
+    imaginary part.
 
     Raises:
         DTypeError: `new_dtype` is not a dtype.
@@ -413,7 +428,7 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
 
     Raises:
         DTypeError: the operand is not a float.
-        InvalidConfigError: no format has these numbers of bits.
+        InvalidConfigError: there is no format with these numbers of bits.
 
     >>> reduce_precision(1.2345, 8, 7)
     array(1.234375)
@@ -422,7 +437,7 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
 
 
 def clamp(min: ArrayLike, x: Any, max: ArrayLike) -> Any:
-    """min(max(x, `min`), `max`), in x's dtype; bounds have rank 0 or x's shape.
+    """Return min(max(x, `min`), `max`) in x's dtype; each bound has rank 0 or x's shape.
 
     The derivative is 1 strictly between the bounds, and 0 at a bound and beyond it.
 
@@ -442,7 +457,8 @@ def clamp(min: ArrayLike, x: Any, max: ArrayLike) -> Any:
 
 
 def select(pred: ArrayLike, on_true: Any, on_false: Any) -> Any:
-    """Return on_true where `pred` holds, else on_false; both have one type, and pred has rank 0 or their shape.
+    """Return `on_true` where `pred` is true, else `on_false`. Both have the same type; `pred` has rank 0 or their
+    shape.
 
     Raises:
         DTypeError, ShapeError: `pred` is not bool or has another shape, or the cases have different types.
@@ -455,10 +471,10 @@ def select(pred: ArrayLike, on_true: Any, on_false: Any) -> Any:
 
 
 def select_n(which: Any, *cases: Any) -> Any:
-    """Select the case with index `which`, element by element: bool for two cases, int32 for any number.
+    """Select, element by element, the case with index `which`: a bool for two cases, int32 for any number of cases.
 
     Args:
-        which: index of rank 0, or of the cases' shape; out of range it is clamped.
+        which: index of rank 0, or of the cases' shape. An index out of range is clamped.
 
     Raises:
         DTypeError, ShapeError: the cases have different types, or `which` has another dtype or shape.

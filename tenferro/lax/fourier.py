@@ -19,7 +19,7 @@ __all__ = ["FftType", "fft"]
 
 
 class FftType(enum.IntEnum):
-    """The kind of a Fourier transform: forward or inverse, of complex numbers or with a real side."""
+    """The kind of a Fourier transform: forward or inverse; RFFT has a real operand, and IRFFT a real result."""
 
     FFT = 0
     IFFT = 1
@@ -28,14 +28,14 @@ class FftType(enum.IntEnum):
 
 
 def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Any:
-    """Return the discrete Fourier transform over the last axes, one for each length.
+    """Return the discrete Fourier transform over the last axes, as many as `fft_lengths` has entries.
 
     Args:
         fft_type: an `FftType` or its name.
-        fft_lengths: the extents of these axes; for IRFFT, the extents of the result.
+        fft_lengths: the extents of the operand along these axes; for IRFFT, the extents of the result.
 
     Raises:
-        InvalidConfigError, ShapeError: the kind is unknown, or the lengths are not the operand's extents.
+        InvalidConfigError, ShapeError: the kind is unknown, or `fft_lengths` does not fit the operand's extents.
         DTypeError: the operand of an RFFT is complex.
 
     >>> import numpy as np

@@ -1,4 +1,5 @@
-"""`tenferro.lax.linalg`: factorisations of matrices in the last two axes, with the names and signatures of `jax.lax.linalg`.
+"""`tenferro.lax.linalg`: factorisations of matrices in the last two axes, with the names and signatures of
+`jax.lax.linalg`.
 
 Leading axes are batch axes. Arguments that select an algorithm are omitted, because each executor chooses its own.
 
@@ -46,13 +47,13 @@ __all__ = [
 
 
 def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Any:
-    """Return L with x = L L^H; NaN for matrices that are not positive definite.
+    """Return the lower triangular L with x = L L^H; NaN for matrices that are not positive definite.
 
     Args:
-        symmetrize_input: factorise (x + x^H) / 2; otherwise the lower triangle is read.
+        symmetrize_input: factorise (x + x^H) / 2; otherwise only the lower triangle of x is read.
 
     Raises:
-        ShapeError, DTypeError: x is not square, or not of float or complex numbers.
+        ShapeError, DTypeError: x is not square, or its dtype is neither float nor complex.
 
     >>> import numpy as np
     >>> cholesky(np.array([[4.0, 2.0], [2.0, 5.0]]))
@@ -65,10 +66,10 @@ def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Any:
 def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Any:
     """Return upper triangular U with U^T U = R^T R + w w^T, from an upper triangular R.
 
-    U is the triangular factor of [R; w^T]; its diagonal is nonnegative.
+    U is the triangular QR factor of R with the row w^T appended. Its diagonal is nonnegative.
 
     Raises:
-        ShapeError, DTypeError: the vector has another extent or dtype.
+        ShapeError, DTypeError: the extent of the vector is not that of the matrix, or the dtypes differ.
 
     >>> import numpy as np
     >>> cholesky_update(np.array([[3.0]]), np.array([4.0]))
@@ -125,7 +126,7 @@ def eigh(
         lower: whether the lower or the upper triangle is read if `symmetrize_input` is False.
         symmetrize_input: whether (x + x^H) / 2 is factorised instead of a triangle.
         sort_eigenvalues: has no effect; eigenvalues are always sorted.
-        subset_by_index: first and one past last index of the eigenvalues that are returned.
+        subset_by_index: index of the first eigenvalue to return, and one past the index of the last.
 
     Raises:
         ShapeError: x is not square.
@@ -143,7 +144,8 @@ def eigh(
 
 
 def hessenberg(a: ArrayLike) -> tuple[Any, Any]:
-    """Return a Hessenberg matrix unitarily similar to a, with reflectors packed below it, and their factors.
+    """Return a Hessenberg matrix that is unitarily similar to a, with Householder vectors packed below it, and their
+    factors.
 
     Raises:
         ShapeError: a is not square.
@@ -158,7 +160,7 @@ def hessenberg(a: ArrayLike) -> tuple[Any, Any]:
 
 
 def householder_product(a: ArrayLike, taus: ArrayLike) -> Any:
-    """Return the leading columns of the product of the reflectors 1 - tau_i v_i v_i^H.
+    """Return the leading columns, as many as a has, of the product of the reflectors 1 - tau_i v_i v_i^H.
 
     Args:
         a: matrices (m, n) with v_i in column i below the diagonal, as LAPACK's geqrf packs them.
@@ -176,9 +178,10 @@ def householder_product(a: ArrayLike, taus: ArrayLike) -> Any:
 
 
 def lu(x: ArrayLike) -> tuple[Any, Any, Any]:
-    """Return L below and U on and above the diagonal of one matrix, the row swaps, and the permutation.
+    """Return L and U of one matrix in one array, the row swaps, and the permutation of rows.
 
-    Row i is swapped with row swaps[i] for i = 0, 1, .. in turn; x[permutation] = L U. Both are int32.
+    L is stored below the diagonal, and U on and above it. To factorise, row i is swapped with row swaps[i] for
+    i = 0, 1, .. in turn; x[permutation] = L U. Swaps and permutation are int32.
 
     Raises:
         ShapeError: x is not a matrix.
@@ -211,11 +214,11 @@ def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Any:
 def ormqr(
     a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True, transpose: bool = False
 ) -> Any:
-    """Return Q c, or c Q, for the square Q that a and taus represent by reflectors, as in `householder_product`.
+    """Return Q c, for the square Q that `a` and `taus` represent as a product of reflectors; see `householder_product`.
 
     Args:
-        left: False multiplies from the right.
-        transpose: multiply with Q^H instead.
+        left: if False, c is multiplied from the right, and the result is c Q.
+        transpose: multiply by Q^H instead of Q.
 
     Raises:
         ShapeError, DTypeError: the shapes or dtypes do not fit.
@@ -242,10 +245,11 @@ def _with_columns(x: Any, count: int) -> Any:
 
 
 def qr(x: ArrayLike, *, pivoting: bool = False, full_matrices: bool = True) -> tuple[Any, ...]:
-    """Return Q and R with x = Q R; with `pivoting` also p, with x[:, p] = Q R and |R's diagonal| descending.
+    """Return Q and R with x = Q R.
 
     Args:
-        full_matrices: square Q; otherwise it has as many columns as R has rows.
+        pivoting: permute columns such that |diagonal of R| descends. The third result is p, with x[:, p] = Q R.
+        full_matrices: return a square Q; otherwise Q has as many columns as R has rows.
 
     Raises:
         ShapeError: x is not a matrix.
@@ -281,7 +285,8 @@ def schur(
         sort_eig_vals, select_callable: must be False and None.
 
     Raises:
-        ShapeError: x is not square. UnsupportedError: a sorted form is requested.
+        ShapeError: x is not square.
+        UnsupportedError: a sorted form is requested.
 
     >>> import numpy as np
     >>> schur(np.array([[2.0, 0.0], [0.0, 1.0]]))[0]
@@ -304,12 +309,12 @@ def svd(
     """Return U, s and V^H with x = U diag(s) V^H, s descending; s alone without `compute_uv`.
 
     Args:
-        full_matrices: square U and V^H instead of one vector per singular value.
-        subset_by_index: first and one past last index of the singular values that are returned.
+        full_matrices: return square U and V^H; otherwise one vector per singular value.
+        subset_by_index: index of the first singular value to return, and one past the index of the last.
 
     Raises:
         ShapeError: x is not a matrix.
-        InvalidConfigError: a subset is combined with full_matrices.
+        InvalidConfigError: `subset_by_index` is combined with `full_matrices`.
 
     >>> import numpy as np
     >>> svd(np.array([[3.0, 0.0], [0.0, 4.0]]), compute_uv=False)
@@ -339,7 +344,7 @@ def symmetric_product(
     """Return alpha a a^T + beta c for a symmetric matrix c.
 
     Args:
-        symmetrize_output: copy the lower triangle to the upper one.
+        symmetrize_output: copy the lower triangle of the result to the upper triangle.
 
     Raises:
         ShapeError, DTypeError: the shapes or dtypes do not fit.
@@ -371,12 +376,12 @@ def triangular_solve(
     conjugate_a: bool = False,
     unit_diagonal: bool = False,
 ) -> Any:
-    """Return X with X op(a) = b, or op(a) X = b with `left_side`, reading one triangle of a.
+    """Return X with X op(a) = b, or op(a) X = b with `left_side`, for a triangular a.
 
     Args:
-        lower: whether the lower triangle is read.
+        lower: whether the lower triangle of a is read; otherwise the upper triangle. The other triangle is not read.
         transpose_a, conjugate_a: whether op transposes and conjugates a.
-        unit_diagonal: whether the diagonal is taken to be ones, and not read.
+        unit_diagonal: whether the diagonal is assumed to be ones, and not read.
 
     Raises:
         ShapeError, DTypeError: the shapes or dtypes do not fit.
@@ -397,9 +402,10 @@ def triangular_solve(
 
 
 def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
-    """Return a real tridiagonal matrix unitarily similar to a Hermitian one, read from one triangle.
+    """Return a real tridiagonal matrix that is unitarily similar to a Hermitian matrix a.
 
-    The results are the packed reflectors, the diagonal, the off-diagonal, and the reflectors' factors.
+    Only one triangle of a is read. The results are the packed Householder vectors, the diagonal, the off-diagonal, and
+    the vectors' factors.
 
     Raises:
         ShapeError: a is not square.
@@ -415,7 +421,7 @@ def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Any, Any, Any, Any
 def tridiagonal_solve(
     dl: ArrayLike, d: ArrayLike, du: ArrayLike, b: ArrayLike, *, perturb_singular: bool = False
 ) -> Any:
-    """Return X with T X = b for T with the diagonals dl below, d, and du above.
+    """Return X with T X = b, where T has the diagonal d, dl below the diagonal, and du above it.
 
     Args:
         dl, d, du: vectors of one extent; dl[0] and du[-1] are not read.

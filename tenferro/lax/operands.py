@@ -1,6 +1,6 @@
 """Operands of `tenferro.lax`, which must have one dtype and one shape; Python numbers are converted.
 
-Source: the module jax.lax; its functions neither promote nor broadcast.
+Source: the functions of the module jax.lax, which neither promote nor broadcast.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def same_types(name: str, *operands: ArrayLike) -> list[Any]:
 
 
 def axis_list(name: str, what: str, axes: Any) -> tuple[int, ...]:
-    """Return a sequence of integers as a tuple.
+    """Return `axes`, a sequence of integers, as a tuple.
 
     Raises:
-        InvalidConfigError: the value is a single integer.
+        InvalidConfigError: `axes` is a single integer.
     """
     if not isinstance(axes, Sequence) and not hasattr(axes, "__iter__"):
         raise InvalidConfigError(f"lax.{name}: {what} must be a sequence of integers, got {axes!r}")

@@ -11,7 +11,7 @@ __all__ = ["Precision"]
 
 
 class Precision(enum.Enum):
-    """The precision of products on accelerators; CPUs compute in the operands' dtype in any case."""
+    """The precision of products on accelerators; CPUs always compute in the operands' dtype."""
 
     DEFAULT = "default"
     HIGH = "high"
@@ -19,10 +19,10 @@ class Precision(enum.Enum):
 
 
 def precision_name(name: str, precision: Any) -> str | None:
-    """Return the precision as a name for ops; None leaves it to the lowering.
+    """Return the precision's name, as ops have it; None leaves the precision to the lowering.
 
     Raises:
-        InvalidConfigError: the name is unknown, or the names for the two operands differ.
+        InvalidConfigError: the precision is unknown, or is a pair of different precisions for the two operands.
     """
     words = precision if isinstance(precision, tuple | list) else (precision,)
     names = {word.value if isinstance(word, Precision) else word for word in words}

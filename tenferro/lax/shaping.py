@@ -60,7 +60,7 @@ def full(shape: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None) -> A
 def full_like(
     x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None
 ) -> Any:
-    """Return `full`, by default with x's shape and dtype.
+    """Return a tensor with every element equal to `fill_value`, by default with the shape and dtype of x.
 
     >>> import numpy as np
     >>> full_like(np.zeros(2), 3)
@@ -82,10 +82,10 @@ def iota(dtype: DTypeLike | None, size: Any) -> Any:
 
 
 def broadcasted_iota(dtype: DTypeLike | None, shape: Any, dimension: int) -> Any:
-    """Return the indices along one axis of a shape.
+    """Return a tensor of `shape` in which each element is its index along the axis `dimension`.
 
     Raises:
-        AxisError: the dimension is outside the shape.
+        AxisError: `dimension` is not an axis of `shape`.
 
     >>> broadcasted_iota("int32", (2, 2), 0)
     array([[0, 0],
@@ -96,7 +96,7 @@ def broadcasted_iota(dtype: DTypeLike | None, shape: Any, dimension: int) -> Any
 
 
 def broadcast(operand: ArrayLike, sizes: Sequence[Any]) -> Any:
-    """Repeat the operand along new leading axes of these extents.
+    """Repeat the operand along new leading axes of extents `sizes`.
 
     >>> broadcast(1.0, (2, 1))
     array([[1.],
@@ -108,10 +108,10 @@ def broadcast(operand: ArrayLike, sizes: Sequence[Any]) -> Any:
 
 
 def broadcast_in_dim(operand: ArrayLike, shape: Any, broadcast_dimensions: Sequence[int]) -> Any:
-    """Repeat the operand to a shape; its axis i is axis broadcast_dimensions[i] of the result.
+    """Broadcast the operand to `shape`: its axis i becomes axis broadcast_dimensions[i] of the result.
 
     Raises:
-        ShapeError, AxisError: an extent is neither 1 nor that of the result's axis.
+        ShapeError, AxisError: an extent of the operand is neither 1 nor equal to that of the result's axis.
 
     >>> import numpy as np
     >>> broadcast_in_dim(np.array([1, 2]), (2, 2), (0,))
@@ -124,7 +124,7 @@ def broadcast_in_dim(operand: ArrayLike, shape: Any, broadcast_dimensions: Seque
 
 
 def reshape(operand: ArrayLike, new_sizes: Any, dimensions: Sequence[int] | None = None) -> Any:
-    """Give the operand's elements, in row-major order, another shape.
+    """Return a tensor of another shape with the operand's elements in row-major order.
 
     Args:
         dimensions: the order of axes in which elements are read; None keeps the order.
@@ -160,7 +160,7 @@ def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Any:
 
 
 def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Any:
-    """Reverse the order of elements along these axes.
+    """Reverse the order of elements along the axes `dimensions`.
 
     >>> import numpy as np
     >>> rev(np.arange(3), (0,))
@@ -180,7 +180,7 @@ def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Any:
 
 
 def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Any:
-    """Remove these axes, which must have extent 1.
+    """Remove the axes `dimensions`, which must have extent 1.
 
     Raises:
         ShapeError: an axis has another extent.
@@ -193,10 +193,10 @@ def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Any:
 
 
 def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Any:
-    """Merge the axes from start up to stop into one.
+    """Merge the axes from `start_dimension` up to, but without, `stop_dimension` into one axis.
 
     Raises:
-        ShapeError: the stop precedes the start.
+        ShapeError: `stop_dimension` precedes `start_dimension`.
 
     >>> import numpy as np
     >>> collapse(np.ones((2, 3, 4)), 0, 2).shape
@@ -218,7 +218,7 @@ def concatenate(operands: Sequence[Any], dimension: int) -> Any:
     """Join operands of one dtype along an axis.
 
     Raises:
-        DTypeError, ShapeError: the dtypes, or the extents of other axes, differ.
+        DTypeError, ShapeError: the dtypes differ, or the extents along axes other than `dimension` differ.
 
     >>> import numpy as np
     >>> concatenate([np.zeros(1), np.ones(1)], 0)
@@ -228,7 +228,7 @@ def concatenate(operands: Sequence[Any], dimension: int) -> Any:
 
 
 def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Any]:
-    """Split the operand along an axis into pieces of these sizes.
+    """Split the operand along an axis into pieces whose extents are `sizes`.
 
     Raises:
         ShapeError: the sizes do not add up to the extent.
@@ -253,11 +253,12 @@ def pad(
     """Pad the operand with a value around and between its elements; negative edges crop.
 
     Args:
-        padding_config: for each axis the numbers of values before it, after it, and between neighbours.
+        padding_config: for each axis, the numbers of padding values before the first element, after the last, and
+            between neighbours.
 
     Raises:
-        InvalidConfigError, ShapeError, DTypeError: an axis does not have three numbers, or the value is not a scalar
-            of the operand's dtype.
+        InvalidConfigError, ShapeError, DTypeError: an axis does not have three numbers, or `padding_value` is not a
+            scalar of the operand's dtype.
 
     >>> import numpy as np
     >>> pad(np.array([1, 2]), 0, [(1, -1, 2)])
@@ -283,10 +284,10 @@ def empty(shape: Any, dtype: DTypeLike | None) -> Any:
 
 
 def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Any:
-    """Return the operand broadcast to the shape of another one, by NumPy's rules.
+    """Broadcast `arr` to the shape of `like_arr`, by NumPy's rules.
 
     Raises:
-        ShapeError: an extent is neither 1 nor that of the other operand's axis.
+        ShapeError: an extent of `arr` is neither 1 nor equal to that of `like_arr`.
 
     >>> import numpy as np
     >>> broadcast_like(np.array([1, 2]), np.zeros((2, 2)))
@@ -297,10 +298,10 @@ def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Any:
 
 
 def broadcast_to_rank(x: ArrayLike, rank: int) -> Any:
-    """Return the operand with leading axes of extent 1 up to a rank.
+    """Return x with as many leading axes of extent 1 as it needs to have the rank `rank`.
 
     Raises:
-        ShapeError: the operand has a higher rank.
+        ShapeError: x has a higher rank.
 
     >>> import numpy as np
     >>> broadcast_to_rank(np.ones(3), 2).shape

@@ -1,7 +1,7 @@
 """Slices at static and at traced positions, gather and scatter, with jax.lax's names.
 
-StableHLO's gather clamps positions outside the operand, and its scatter drops them; additional ops implement JAX's
-other modes.
+StableHLO's gather clamps positions that are outside the operand, and its scatter ignores them. JAX's other modes
+are implemented by additional ops.
 
 Source: jax.lax; StableHLO spec #gather, #scatter, #dynamic_slice.
 """
@@ -74,7 +74,7 @@ def slice(
     """Return operand[start:limit:stride] along every axis.
 
     Raises:
-        ShapeError, InvalidConfigError: a bound is outside the operand, or there is not one bound per axis.
+        ShapeError, InvalidConfigError: a bound is outside the operand, or the number of bounds is not the rank.
 
     >>> import numpy as np
     >>> slice(np.arange(6), (1,), (6,), (2,))
@@ -117,7 +117,7 @@ def _from_start(index: Any, extent: Any) -> Any:
 
 
 def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Any:
-    """Return operand[index] along one axis, which is kept with extent 1 unless `keepdims` is False.
+    """Return operand[index] along one axis; the axis stays, with extent 1, unless `keepdims` is False.
 
     Raises:
         OutOfBoundsError, AxisError: the index or the axis is outside the operand.
@@ -142,7 +142,9 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
 def _starts(
     name: str, x: Tensor, start_indices: ArrayLike, allow_negative_indices: Any
 ) -> list[Any]:
-    """Return one int64 scalar per axis of x; negative positions count from the end where that is allowed."""
+    """Return one int64 scalar per axis of x; negative starts count from the end along axes for which
+    `allow_negative_indices` is true.
+    """
     rank = len(x.shape)
     if isinstance(start_indices, tuple | list):
         entries = [as_operand(entry) for entry in start_indices]
@@ -189,7 +191,7 @@ def dynamic_slice(
     *,
     allow_negative_indices: Any = True,
 ) -> Any:
-    """Slice the window of static sizes that begins at `start_indices`, clamped into the operand.
+    """Return the window of extents `slice_sizes` that begins at `start_indices`; it is moved to lie inside the operand.
 
     Args:
         start_indices: integer scalars, one per axis, or a vector of them.
@@ -218,7 +220,7 @@ def dynamic_slice_in_dim(
     """Apply `dynamic_slice` along one axis.
 
     Raises:
-        ShapeError, DTypeError, AxisError: as for `dynamic_slice`, or the axis is outside the rank.
+        ShapeError, DTypeError, AxisError: the errors of `dynamic_slice`; or the axis is outside the rank.
 
     >>> import numpy as np
     >>> dynamic_slice_in_dim(np.arange(5), 1, 2)
@@ -233,7 +235,7 @@ def dynamic_slice_in_dim(
 
 
 def _only(name: str, x: Tensor, axis: int, index: Any) -> list[Any]:
-    """Return starts of zero except along one axis, where index is a scalar or a vector of one element."""
+    """Return starts for all axes: zero, except along `axis`, where `index` is a scalar or a vector of one element."""
     start = as_operand(index)
     if len(start.shape) and tuple(start.shape) != (1,):
         raise ShapeError(f"lax.{name}: the index must be a scalar, got {spec_of(start)}")
@@ -253,7 +255,7 @@ def dynamic_index_in_dim(
     """Return operand[index] along one axis, for a scalar tensor as the index.
 
     Raises:
-        ShapeError, DTypeError, AxisError: as for `dynamic_slice_in_dim`.
+        ShapeError, DTypeError, AxisError: the errors of `dynamic_slice_in_dim`.
 
     >>> import numpy as np
     >>> dynamic_index_in_dim(np.arange(5), np.array(3), keepdims=False)
@@ -272,7 +274,7 @@ def dynamic_update_slice(
     *,
     allow_negative_indices: Any = True,
 ) -> Any:
-    """Replace the window from `start_indices` on, clamped into the operand, by `update`.
+    """Replace the window that begins at `start_indices` by `update`; the window is moved to lie inside the operand.
 
     Raises:
         ShapeError, DTypeError: the update has another dtype or exceeds the operand, or the starts are not integer
@@ -298,7 +300,7 @@ def dynamic_update_slice_in_dim(
     """Apply `dynamic_update_slice` along one axis.
 
     Raises:
-        ShapeError, DTypeError, AxisError: as for `dynamic_update_slice`, or the axis is outside the rank.
+        ShapeError, DTypeError, AxisError: the errors of `dynamic_update_slice`; or the axis is outside the rank.
 
     >>> import numpy as np
     >>> dynamic_update_slice_in_dim(np.zeros(4), np.ones(2), 1, 0)
@@ -318,10 +320,10 @@ def dynamic_update_index_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Any:
-    """Replace the slice at one index along an axis by `update`, with or without that axis.
+    """Replace the slice at `index` along an axis by `update`, which may or may not have this axis, with extent 1.
 
     Raises:
-        ShapeError, DTypeError, AxisError: as for `dynamic_update_slice_in_dim`.
+        ShapeError, DTypeError, AxisError: the errors of `dynamic_update_slice_in_dim`.
 
     >>> import numpy as np
     >>> dynamic_update_index_in_dim(np.zeros(3), 5.0, 1, 0)
@@ -340,7 +342,7 @@ def dynamic_update_index_in_dim(
 
 
 class GatherDimensionNumbers(NamedTuple):
-    """The roles of axes in `gather`, as in StableHLO; index vectors lie along the last axis of the indices."""
+    """The roles of axes in `gather`, as in StableHLO; the last axis of the indices contains the index vectors."""
 
     offset_dims: tuple[int, ...]
     collapsed_slice_dims: tuple[int, ...]
@@ -350,7 +352,7 @@ class GatherDimensionNumbers(NamedTuple):
 
 
 class ScatterDimensionNumbers(NamedTuple):
-    """The roles of axes in `scatter`, as in StableHLO; index vectors lie along the last axis of the indices."""
+    """The roles of axes in `scatter`, as in StableHLO; the last axis of the indices contains the index vectors."""
 
     update_window_dims: Sequence[int]
     inserted_window_dims: Sequence[int]
@@ -362,8 +364,8 @@ class ScatterDimensionNumbers(NamedTuple):
 class GatherScatterMode(enum.Enum):
     """Treatment of windows that are not within the operand.
 
-    CLIP moves such a window into the operand. FILL_OR_DROP reads a fill value in its place, or drops the write.
-    PROMISE_IN_BOUNDS asserts that all windows are within the operand.
+    CLIP moves such a window into the operand. With FILL_OR_DROP, gather returns a fill value for such a window, and
+    scatter ignores it. PROMISE_IN_BOUNDS asserts that all windows are within the operand.
     """
 
     CLIP = "clip"
@@ -389,7 +391,9 @@ class GatherScatterMode(enum.Enum):
 
 
 def _last_starts(x: Tensor, axes: Sequence[int], sizes: Sequence[Any]) -> list[Any]:
-    """Return the last start of a window within the operand, by axis: an int64 number or scalar."""
+    """Return, for each axis, the last start of a window within the operand: a number, or an int64 scalar if
+    symbolic.
+    """
     return [
         x.shape[axis] - size
         if is_static(x.shape[axis]) and is_static(size)
@@ -433,9 +437,10 @@ def gather(
     Args:
         slice_sizes: the window's extent along every axis of the operand.
         unique_indices: has no effect, because repeated reads are harmless.
-        mode: a `GatherScatterMode` or its name. None asserts that windows are within the operand; other starts are
-            clamped.
-        fill_value: the value outside the operand; None is NaN, the least signed or largest unsigned integer, or True.
+        mode: a `GatherScatterMode` or its name. None asserts that windows are within the operand; starts that are not
+            within it are clamped.
+        fill_value: the value for elements outside the operand. None stands for NaN, the least signed or the largest
+            unsigned integer, or True, depending on the dtype.
 
     Raises:
         ShapeError, AxisError, DTypeError, InvalidConfigError: the dimension numbers or sizes do not fit.
@@ -481,7 +486,7 @@ def gather(
 
 
 def _fill_value(dtype: DType) -> Any:
-    """Return JAX's default for the value outside an operand."""
+    """Return the value that JAX returns by default for elements outside an operand."""
     if dtype.is_inexact:
         return math.nan
     if dtype.is_bool:
@@ -550,14 +555,14 @@ def _scatter(name: str, combiner: str, formula: str) -> Any:
         )
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""The operand with windows of `updates` {formula} at the positions that `scatter_indices` name.
+    function.__doc__ = f"""The operand with windows of `updates` {formula} at the positions in `scatter_indices`.
 
 Args:
-    indices_are_sorted, unique_indices: promises, which accelerators use.
-    mode: a `GatherScatterMode` or its name; None drops windows that do not lie within the operand.
+    indices_are_sorted, unique_indices: promises about `scatter_indices`, which accelerators use.
+    mode: a `GatherScatterMode` or its name; None ignores windows that are not within the operand.
 
 Raises:
-    ShapeError, AxisError, DTypeError, InvalidConfigError: dimension numbers, shapes or dtypes that do not fit.
+    ShapeError, AxisError, DTypeError, InvalidConfigError: dimension numbers, shapes or dtypes do not fit.
 
 >>> import numpy as np
 >>> rows = ScatterDimensionNumbers((), (0,), (0,))
@@ -578,6 +583,6 @@ EXAMPLES = {
 scatter = _scatter("scatter", "set", "written")
 scatter_add = _scatter("scatter_add", "add", "added")
 scatter_sub = _scatter("scatter_sub", "add", "subtracted")
-scatter_mul = _scatter("scatter_mul", "multiply", "multiplied in")
-scatter_min = _scatter("scatter_min", "min", "taken where they are smaller,")
-scatter_max = _scatter("scatter_max", "max", "taken where they are larger,")
+scatter_mul = _scatter("scatter_mul", "multiply", "multiplied to its elements")
+scatter_min = _scatter("scatter_min", "min", "written where their elements are smaller,")
+scatter_max = _scatter("scatter_max", "max", "written where their elements are larger,")

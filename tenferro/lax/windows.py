@@ -1,7 +1,7 @@
-"""Reductions over windows and over axes, and cumulative ones, with jax.lax's names.
+"""Reductions over windows and over axes, and cumulative reductions, with jax.lax's names.
 
-A window reduction gathers windows along new axes and reduces these axes. Derivatives are those of the reductions: the
-elements that attain a window's maximum share its derivative equally.
+A window reduction gathers windows along new axes, and reduces these axes. Its derivative is that of the reduction: the
+elements that attain a window's maximum share the derivative equally.
 
 Source: jax.lax; StableHLO spec #reduce_window.
 """
@@ -63,14 +63,14 @@ __all__ = [
 _REDUCTIONS: dict[type[StdTensorOp], type[ops.Reduction]] = {
     card.combiner: card for card in ops.CARDS if issubclass(card, ops.Reduction)
 }
-"""Reduction that repeats each op on two numbers."""
+"""Reduction over axes that each binary op defines: `Add` defines `ReduceSum`."""
 
 
 def _combiner(name: str, computation: Callable[[Any, Any], Any], dtype: DType) -> StdTensorOp:
-    """Return the op that is equal to a function of two scalars.
+    """Return the binary op that computes the same as `computation`, a function of two scalars.
 
     Raises:
-        UnsupportedError: the function is not one of these ops.
+        UnsupportedError: the function is not one of the ops in `_REDUCTIONS`.
     """
     shown = getattr(computation, "__name__", repr(computation))
     scalar = TensorSpec.of((), dtype)
@@ -98,7 +98,7 @@ def _identity(op: StdTensorOp, dtype: DType) -> Any:
 
 
 def _with_initial_value(op: StdTensorOp, start: Tensor, result: Any) -> Any:
-    """Combine the result with the reduction's initial value, unless that is the identity."""
+    """Combine the result of a reduction with the initial value `start`, unless this is the identity of the op."""
     identity = _identity(op, spec_of(result).dtype)
     if not is_traced(start) and start == identity:
         return result
@@ -106,7 +106,7 @@ def _with_initial_value(op: StdTensorOp, start: Tensor, result: Any) -> Any:
 
 
 def _one_pair(name: str, operand: ArrayLike, init_value: ArrayLike) -> tuple[Any, Any]:
-    """Convert an operand and its initial value of rank 0 to one dtype.
+    """Convert an operand and its initial value, which must have rank 0, to one dtype.
 
     Raises:
         UnsupportedError: there are several operands.
@@ -131,10 +131,10 @@ def reduce(
     Args:
         operands: one tensor.
         init_values: a scalar.
-        computation: a function of two scalars: a sum, product, maximum, minimum, and, or or.
+        computation: a function of two scalars: sum, product, maximum, minimum, `and` or `or`.
 
     Raises:
-        UnsupportedError: the function is another one, or there are several operands.
+        UnsupportedError: `computation` is none of these functions, or there are several operands.
         ShapeError, DTypeError: the initial value has another rank or dtype, or an axis is outside the rank.
 
     >>> import numpy as np
@@ -158,21 +158,21 @@ def reduce_window(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Any:
-    """Combine the elements of each window with `init_value`, which also pads around and between the elements.
+    """Combine the elements of each window, beginning with `init_value`, which is also the padding value.
 
-    float16 and bfloat16 are added and multiplied in float32. A maximum's derivative is shared equally among
-    the ties of a window.
+    float16 and bfloat16 are added and multiplied in float32. If several elements of a window equal its maximum, they
+    share the derivative equally.
 
     Args:
-        computation: a function of two scalars: a sum, product, maximum, minimum, and, or or.
-        window_dimensions: the window's extent along every axis; 1 for batch and feature.
-        window_strides: the step of the windows along every axis; None means 1.
-        padding: a name, as in `padtype_to_pads`, or pairs of numbers.
-        base_dilation: the distance of the operand's elements.
-        window_dilation: the distance of the elements in a window.
+        computation: a function of two scalars: sum, product, maximum, minimum, `and` or `or`.
+        window_dimensions: the window's extent along every axis; 1 for the axes of batch and features.
+        window_strides: the step of the windows along every axis; None stands for 1.
+        padding: a name, as in `padtype_to_pads`, or a pair of numbers for every axis.
+        base_dilation: the distance between elements of the operand; padding values are inserted between them.
+        window_dilation: the distance between elements in a window.
 
     Raises:
-        UnsupportedError: the function is another one, or there are several operands.
+        UnsupportedError: `computation` is none of these functions, or there are several operands.
         InvalidConfigError, ShapeError, DTypeError: numbers do not fit the rank, or the initial value has another rank
             or dtype.
 
@@ -210,7 +210,7 @@ def windows_combined(
     gaps: Sequence[int],
     holes: Sequence[int],
 ) -> Any:
-    """Apply `reduce_window` by an op on two numbers, with a number for every axis."""
+    """Apply `reduce_window` for the binary op `op`; sizes, strides and dilations have a number for every axis."""
     dtype, rank, pads = spec_of(x).dtype, len(x.shape), padding
     if isinstance(padding, str):
         extents = [dilated(extent, gap) for extent, gap in zip(x.shape, gaps, strict=True)]
@@ -257,7 +257,7 @@ def _windows_along(x: Any, axis: int, size: int, stride: int, hole: int) -> Any:
     else:
         count = 0 if extent < reach else (extent - reach) // stride + 1
     if is_static(count) and count and hole == 1 and (stride == size or count == 1):
-        # Adjacent windows that do not overlap are a reshape.
+        # If windows are adjacent and do not overlap, a reshape separates them.
         x = _strided(x, axis, 0, count * size, 1)
         shape = tuple(x.shape)
         x = reshape(x, (*shape[:axis], count, size, *shape[axis + 1 :]))
@@ -293,7 +293,7 @@ def _reduction(name: str, card: Any, formula: str, dtypes: str) -> Any:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
         f"{formula} over axes, in the operand's dtype.\n\nDtypes: {dtypes}.\n\n"
-        "Raises:\n    AxisError, DTypeError: axes outside the rank, or named twice; another dtype.\n"
+        "Raises:\n    AxisError, DTypeError: an axis is outside the rank or named twice, or the dtype is another one.\n"
     )
     return function
 
@@ -303,13 +303,13 @@ reduce_prod = _reduction("reduce_prod", ops.ReduceProd, "The product", "numeric"
 reduce_max = _reduction(
     "reduce_max",
     ops.ReduceMax,
-    "The largest element, the least number of the dtype for none,",
+    "The largest element (over no elements, the least number of the dtype)",
     "real",
 )
 reduce_min = _reduction(
     "reduce_min",
     ops.ReduceMin,
-    "The smallest element, the largest number of the dtype for none,",
+    "The smallest element (over no elements, the largest number of the dtype)",
     "real",
 )
 reduce_and = _reduction("reduce_and", ops.ReduceAnd, "Bitwise and", "bool and integers")
@@ -317,7 +317,7 @@ reduce_or = _reduction("reduce_or", ops.ReduceOr, "Bitwise or", "bool and intege
 
 
 def reduce_xor(operand: ArrayLike, axes: Sequence[int]) -> Any:
-    """Return the bitwise exclusive or of the elements over axes, in the operand's dtype; 0 if there are none.
+    """Return the bitwise exclusive or of the elements over axes, in the operand's dtype; 0 over no elements.
 
     Dtypes: bool and integers.
 
@@ -340,7 +340,7 @@ def reduce_xor(operand: ArrayLike, axes: Sequence[int]) -> Any:
 
 
 def _xor_along(x: Any) -> Any:
-    """Return the exclusive or of the rows of x, by halves."""
+    """Return the exclusive or of all slices of x along its first axis, by halving the axis repeatedly."""
     if not x.shape[0]:
         return broadcast_to(convert(0, spec_of(x).dtype), tuple(x.shape[1:]))
     while x.shape[0] > 1:
@@ -387,9 +387,9 @@ def _running(name: str, card: Any, formula: str, dtypes: str) -> Any:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
-        f"{formula} of the elements up to each along `axis`, in the operand's dtype.\n\n"
-        f"Args:\n    reverse: from each to the end.\n\nDtypes: {dtypes}.\n\n"
-        "Raises:\n    AxisError, DTypeError: an axis outside the rank; another dtype.\n"
+        f"{formula} of the elements up to and including each element along `axis`, in the operand's dtype.\n\n"
+        f"Args:\n    reverse: use the elements from each element to the end instead.\n\nDtypes: {dtypes}.\n\n"
+        "Raises:\n    AxisError, DTypeError: the axis is outside the rank, or the dtype is another one.\n"
     )
     return function
 
@@ -401,10 +401,10 @@ cummin = _running("cummin", ops.CumMin, "Minima", "real")
 
 
 def cumlogsumexp(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Any:
-    """Compute inclusive logarithms of sums of e^x along `axis`, without overflow.
+    """Compute log(sum of e^x) over the elements up to and including each element along `axis`, without overflow.
 
     Args:
-        reverse: sum from each element to the end.
+        reverse: sum from each element to the end of the axis instead.
 
     Raises:
         AxisError, DTypeError: the axis is outside the rank, or the operand is not a float.

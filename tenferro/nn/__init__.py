@@ -1,9 +1,9 @@
-"""`tenferro.nn`: functions of neural networks, with the names and signatures of `jax.nn`; convolutions and pooling.
+"""`tenferro.nn`: functions of neural networks, with the names and signatures of `jax.nn`, and convolutions and pooling.
 
-These are plain functions of tensors: parameters are arguments, in any pytree. They promote and broadcast like the
-functions of `tenferro`.
+These are plain functions of tensors: parameters are arguments, in any pytree. The functions promote and broadcast like
+the functions of `tenferro`.
 
-Source: the module of that name in JAX; Flax for pooling.
+Source: the module `jax.nn`; Flax for pooling.
 """
 
 from tenferro.counterparts import open_namespace

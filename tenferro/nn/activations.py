@@ -1,7 +1,7 @@
 """Activation functions, with right values and derivatives at 0, for large arguments and at infinities.
 
-A function of the form x times a gate from 0 to 1 returns 0 or x where the gate rounds to 0 or 1, so that inf times 0
-does not occur.
+A function x gate(x), with a gate from 0 to 1, returns 0 or x where the gate rounds to 0 or 1. In this way a product of
+infinity and 0, which is NaN, does not occur.
 
 Source: jax.nn for names, signatures and formulas.
 """
@@ -73,7 +73,7 @@ __all__ = [
 
 
 def _inexact(x: ArrayLike) -> Any:
-    """Convert x to the float dtype of NumPy's computation."""
+    """Convert x to a tensor of the float or complex dtype in which NumPy would compute."""
     x = as_operand(x)
     return convert(x, inexact_dtype(spec_of(x).dtype))
 
@@ -81,12 +81,14 @@ def _inexact(x: ArrayLike) -> Any:
 def _gated(x: Tensor, gate: Callable[[Any], Any], bound: float, is_power: bool = False) -> Any:
     """x gate(x), for a gate that rounds to 0 up to -bound and to 1 from bound on.
 
-    A gate that behaves like e^x far below 0 is computed as gate(x / 2)^2 if e^x is not a normal number.
+    Args:
+        is_power: the gate behaves like e^x far below 0. Where e^x is not a normal number, the result is computed as
+            x gate(x / 2)^2.
     """
     is_closed, is_open = less_equal(x, -bound), greater_equal(x, bound)
     inner = where(logical_or(is_closed, is_open), 0.0, x)
     info = ml_dtypes.finfo(spec_of(x).dtype.dtype)
-    # Not in float16, where gate(x / 2) does not round to e^(x / 2).
+    # The second term excludes arguments at which gate(x / 2) does not round to e^(x / 2), as in float16.
     deep = min(math.log(info.tiny), 4 * math.log(info.eps))
     half = gate(where(less(x, deep), multiply(inner, 0.5), inner) if is_power else inner)
     y = multiply(inner, half)
@@ -104,7 +106,7 @@ def identity(x: ArrayLike) -> Any:
 
 
 def relu(x: ArrayLike) -> Any:
-    """max(x, 0), with derivative 0 at 0.
+    """max(x, 0); the derivative at 0 is 0.
 
     Dtypes: real; the result has x's dtype.
 
@@ -117,7 +119,7 @@ def relu(x: ArrayLike) -> Any:
 
 
 def relu6(x: ArrayLike) -> Any:
-    """min(max(x, 0), 6), with derivative 0 at 0 and at 6.
+    """min(max(x, 0), 6); the derivative at 0 and at 6 is 0.
 
     Dtypes: real; the result has x's dtype.
 
@@ -181,7 +183,7 @@ hard_swish = hard_silu
 
 
 def hard_tanh(x: ArrayLike) -> Any:
-    """min(max(x, -1), 1), with derivative 1 at -1 and at 1.
+    """min(max(x, -1), 1); the derivative at -1 and at 1 is 1.
 
     Dtypes: real; the result has x's dtype.
 
@@ -234,7 +236,7 @@ def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Any:
 
 
 def selu(x: ArrayLike) -> Any:
-    """1.0507 elu(x, 1.6733), with constants that preserve mean 0 and variance 1.
+    """1.0507 elu(x, 1.6733); with these constants, layers preserve mean 0 and variance 1 of activations.
 
     >>> selu(1.0)
     array(1.05070099)
@@ -267,7 +269,7 @@ def soft_sign(x: ArrayLike) -> Any:
 
 
 def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Any:
-    """(x + sqrt(x^2 + b)) / 2, without cancellation where x is negative.
+    """(x + sqrt(x^2 + b)) / 2, without cancellation for negative x.
 
     >>> squareplus(0.0)
     array(1.)
@@ -276,7 +278,7 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Any:
     is_negative = less(x, 0)
     size = where(is_negative, negative(x), x)
     b = convert(b, spec_of(x).dtype)
-    # Halves are added, because the sum may overflow. The values at x and -x have the product b / 4.
+    # The halves are added, because the sum may overflow. The result at -|x| is b / 4 divided by the result at |x|.
     large = add(multiply(0.5, size), multiply(0.5, hypot(size, sqrt(b))))
     small = divide(multiply(0.25, b), where(is_negative, large, 1.0))
     return where(is_negative, small, large)
@@ -294,7 +296,7 @@ def sparse_plus(x: ArrayLike) -> Any:
 
 
 def sparse_sigmoid(x: ArrayLike) -> Any:
-    """min(max((x + 1) / 2, 0), 1), with derivative 0 at -1 and at 1.
+    """min(max((x + 1) / 2, 0), 1); the derivative at -1 and at 1 is 0.
 
     >>> sparse_sigmoid(0.0)
     array(0.5)
@@ -303,10 +305,10 @@ def sparse_sigmoid(x: ArrayLike) -> Any:
 
 
 def glu(x: Any, axis: int = -1) -> Any:
-    """Multiply the first half of x along `axis` by the sigmoid of the second.
+    """Multiply the first half of x along `axis` by the sigmoid of the second half.
 
     Raises:
-        ShapeError: an odd extent.
+        ShapeError: the extent of `axis` is odd.
 
     >>> import numpy as np
     >>> glu(np.array([2.0, 0.0]))

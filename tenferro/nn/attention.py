@@ -23,7 +23,7 @@ from tenferro.types import ArrayLike, DType, Tensor
 __all__ = ["dot_product_attention"]
 
 ABSENT = -0.7 * float(np.finfo(np.float32).max)
-"""Logit of a masked source: finite, so that sources have equal weights if all are masked."""
+"""Logit of a masked source. It is finite, so that all sources get equal weights if all of them are masked."""
 
 
 def dot_product_attention(
@@ -44,19 +44,20 @@ def dot_product_attention(
     Logits of float16 and bfloat16, and their softmax, are computed in float32.
 
     Args:
-        query: [batch, targets, heads, features], or without batch.
-        key, value: [batch, sources, groups, features], of query's dtype; each group is shared by heads / groups
-            consecutive heads.
-        bias: added to the logits; broadcasts to [batch, heads, targets, sources].
-        mask: bool, broadcasts as bias does; False masks a source. If all sources are masked, they have equal weights.
-        scale: factor of the logits; None is 1 / sqrt(features).
-        is_causal: target i attends only to sources up to i.
-        query_seq_lengths, key_value_seq_lengths: the numbers of valid targets and sources of each batch entry;
-            results for other targets are 0.
-        local_window_size: the distances that a target attends back and ahead; one number for both.
+        query: the queries, one for each target: [batch, targets, heads, features], or without the batch axis.
+        key, value: [batch, sources, groups, features], of query's dtype; heads / groups consecutive heads share a
+            group.
+        bias: is added to the logits; it is broadcast to [batch, heads, targets, sources].
+        mask: bool, broadcast like `bias`; False masks a source. If all sources are masked, they have equal weights.
+        scale: factor of the logits; None stands for 1 / sqrt(features).
+        is_causal: target i attends only to the sources 0, .., i.
+        query_seq_lengths, key_value_seq_lengths: the numbers of valid targets and of valid sources of each batch entry;
+            the results for other targets are 0.
+        local_window_size: the distances up to which a target attends to earlier and to later sources; one number stands
+            for both.
 
     Raises:
-        ShapeError, DTypeError, InvalidConfigError: operands that do not fit each other.
+        ShapeError, DTypeError, InvalidConfigError: the shapes or dtypes of the operands do not fit each other.
 
     >>> import numpy as np
     >>> q = np.zeros((1, 2, 1, 4))
@@ -97,7 +98,7 @@ def dot_product_attention(
 
 
 def _require_fit(q: Tensor, k: Any, v: Tensor) -> None:
-    """Check the ranks, extents and dtypes of the operands against each other."""
+    """Check that the ranks, extents and dtypes of query, key and value fit each other."""
     shown = f"query {spec_of(q)}, key {spec_of(k)}, value {spec_of(v)}"
     name = "nn.dot_product_attention"
     if not all(len(x.shape) == 4 for x in (q, k, v)):
@@ -114,7 +115,7 @@ def _require_fit(q: Tensor, k: Any, v: Tensor) -> None:
 
 
 def _of_heads(what: str, x: Tensor, logits: Tensor) -> Any:
-    """Broadcast a bias or mask to the logits."""
+    """Broadcast a bias or mask to the shape of the logits."""
     if len(x.shape) > 4:
         raise ShapeError(
             f"nn.dot_product_attention: {what} must have at most 4 axes, got {spec_of(x)}"
@@ -123,7 +124,7 @@ def _of_heads(what: str, x: Tensor, logits: Tensor) -> Any:
 
 
 def _lengths(lengths: Any, batch: Any) -> Any:
-    """Arrange numbers of targets or sources as [batch, 1, 1, 1]."""
+    """Reshape the numbers of valid targets or sources to [batch, 1, 1, 1]."""
     counts = as_operand(lengths)
     if not spec_of(counts).dtype.is_integer or len(counts.shape) != 1:
         raise DTypeError(
@@ -136,7 +137,7 @@ def _lengths(lengths: Any, batch: Any) -> Any:
 def _masks(
     mask: Any, is_causal: bool, lengths: tuple[Any, Any], window: Any, logits: Any
 ) -> list[Any]:
-    """Build the masks of sources for each target, one mask per option."""
+    """Return the masks that the options require, one for each option; False masks a source for a target."""
     masks: list[Any] = []
     batch, _, targets, sources = logits.shape
     if mask is not None:

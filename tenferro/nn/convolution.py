@@ -1,7 +1,7 @@
 """Convolutions and pooling of batches with features, in one to three dimensions.
 
-Layouts are strings: "NHWC" (also "NWC", "NDHWC") has features last, with kernels [space.., in, out] as in JAX,
-Flax and Keras; "NCHW" (also "NCW", "NCDHW") has them second, with kernels [out, in, space..] as in PyTorch.
+A layout is a string. "NHWC" (also "NWC", "NDHWC") has features last, and kernels [space.., in, out] as in JAX,
+Flax and Keras. "NCHW" (also "NCW", "NCDHW") has features second, and kernels [out, in, space..] as in PyTorch.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _FEATURES_SECOND = ("NCW", "NCHW", "NCDHW")
 
 
 def _is_last(name: str, data_format: Any) -> bool:
-    """Return whether a layout has features last.
+    """Return whether the layout `data_format` has features last.
 
     Raises:
-        InvalidConfigError: another layout.
+        InvalidConfigError: the layout is unknown.
     """
     if data_format in _FEATURES_LAST:
         return True
@@ -52,10 +52,10 @@ def _is_last(name: str, data_format: Any) -> bool:
 
 
 def _space_of(name: str, x: Any) -> int:
-    """Return the number of spatial axes.
+    """Return the number of spatial axes of x, a batch with features.
 
     Raises:
-        ShapeError: not one to three.
+        ShapeError: there are not one to three spatial axes.
     """
     count = len(x.shape) - 2
     if not 1 <= count <= 3:
@@ -67,7 +67,7 @@ def _space_of(name: str, x: Any) -> int:
 
 
 def _per_axis(name: str, what: str, numbers: Any, count: int) -> tuple[int, ...]:
-    """Expand one number for all spatial axes, or one for each, to a tuple."""
+    """Return a tuple with one number for each spatial axis, from a single number or a sequence."""
     if isinstance(numbers, int | np.integer):
         return (int(numbers),) * count
     if not isinstance(numbers, tuple | list) or len(numbers) != count:
@@ -78,7 +78,7 @@ def _per_axis(name: str, what: str, numbers: Any, count: int) -> tuple[int, ...]
 
 
 def _padding(name: str, padding: Any, count: int) -> Any:
-    """Return a padding by name, or a pair for each spatial axis: from one number, one number per axis, or pairs."""
+    """Return the padding as a name or as one pair per spatial axis, from a name, a number, numbers or pairs."""
     if isinstance(padding, str):
         return padding
     if isinstance(padding, int | np.integer):
@@ -95,7 +95,7 @@ def _padding(name: str, padding: Any, count: int) -> Any:
 
 
 def _axes(count: int, is_last: bool) -> ConvDimensionNumbers:
-    """Return the axes of a layout."""
+    """Return the order of axes in a layout with `count` spatial axes."""
     space = range(count)
     if is_last:
         io = (0, count + 1, *(1 + i for i in space))
@@ -120,14 +120,15 @@ def conv(
     Args:
         x: [batch, space.., features], or with data_format="NCHW" [batch, features, space..].
         w: [space.., features / groups, outputs], or with "NCHW" [outputs, features / groups, space..].
-        strides, dilation: step of the windows, distance of the kernel's elements; a number, or one for each spatial
-            axis.
+        strides, dilation: the step of the windows, and the distance between the kernel's elements; each a number, or a
+            number for each spatial axis.
         padding: "SAME", "SAME_LOWER", "VALID", a number, or a number or a pair for each spatial axis.
-        groups: groups of features, each with separate kernels; the number of features for a depthwise convolution.
-        precision: "highest", "high", "default", or None for the lowering's.
+        groups: number of groups of features, each with separate kernels; the number of features for a depthwise
+            convolution.
+        precision: "highest", "high" or "default"; None leaves the choice to the lowering.
 
     Raises:
-        ShapeError, DTypeError, InvalidConfigError: ranks, features, dtypes or options that do not fit.
+        ShapeError, DTypeError, InvalidConfigError: ranks, features, dtypes or options do not fit.
 
     >>> import numpy as np
     >>> conv(np.ones((1, 4, 4, 3)), np.ones((2, 2, 3, 8)), padding="SAME").shape
@@ -154,7 +155,7 @@ def conv(
 def _require_kernel(
     name: str, x: Any, w: Any, axes: ConvDimensionNumbers, groups: int, data_format: str
 ) -> None:
-    """Check the kernel's rank and input features against x."""
+    """Check that the rank and the input features of the kernel fit x."""
     if type(groups) is not int or groups < 1:
         raise InvalidConfigError(
             f"nn.{name}: groups must be a number of at least 1, got {groups!r}"
@@ -185,17 +186,18 @@ def conv_transpose(
 ) -> Any:
     """Compute a transposed convolution.
 
-    The shapes of x and of the result are exchanged compared to `conv` with these strides, padding and dilation.
+    The result has the shape of an input for which `conv`, with the same strides, padding and dilation, returns the
+    shape of x.
 
     Args:
         x: [batch, space.., features], or with data_format="NCHW" [batch, features, space..].
         w: [space.., features / groups, outputs], applied to the dilated input without a flip, as in JAX; or with
-            "NCHW" [features, outputs / groups, space..] and flipped in space, so that the result is the gradient
+            "NCHW" [features, outputs / groups, space..] and flipped in space. With "NCHW" the result is the gradient
             of `conv` with the same kernel, as in PyTorch.
-        padding: padding of the convolution in the opposite direction, as in `conv`.
+        padding: the padding of the convolution in the opposite direction, as in `conv`.
 
     Raises:
-        ShapeError, DTypeError, InvalidConfigError: ranks, features, dtypes or options that do not fit.
+        ShapeError, DTypeError, InvalidConfigError: ranks, features, dtypes or options do not fit.
 
     >>> import numpy as np
     >>> conv_transpose(np.ones((1, 4, 4, 3)), np.ones((2, 2, 3, 8)), strides=2).shape
@@ -227,7 +229,7 @@ def conv_transpose(
 
 
 def _transposed_kernel(x: Any, w: Any, groups: int) -> Any:
-    """Rearrange the kernel [in, out / groups, space..] as [out, in / groups, space..], flipped in space."""
+    """Transpose a kernel [in, out / groups, space..] to [out, in / groups, space..], and flip its spatial axes."""
     if len(w.shape) != len(x.shape) or w.shape[0] != x.shape[1] or w.shape[0] % groups:
         raise ShapeError(
             f"nn.conv_transpose: the kernel must be [in, out / {groups}, space..] for x {spec_of(x)}, "
@@ -281,16 +283,16 @@ def max_pool(
     *,
     data_format: str = "NHWC",
 ) -> Any:
-    """Compute the largest element of each window; derivatives are shared equally among ties.
+    """Compute the largest element of each window; equal maxima share the derivative equally.
 
     Args:
         x: [batch, space.., features], or with data_format="NCHW" [batch, features, space..].
-        window_shape: a number, or one for each spatial axis.
-        strides: strides of the windows; None is the window's shape.
+        window_shape: extent of the windows; a number, or one for each spatial axis.
+        strides: the step of the windows; None stands for the extents of the window.
         padding: as in `conv`; padding elements are never the maximum.
 
     Raises:
-        ShapeError, DTypeError, InvalidConfigError: ranks, dtypes or options that do not fit.
+        ShapeError, DTypeError, InvalidConfigError: ranks, dtypes or options do not fit.
 
     >>> import numpy as np
     >>> max_pool(np.array([1.0, 5.0, 2.0, 4.0]).reshape(1, 4, 1), 2)[0, :, 0]
@@ -334,11 +336,11 @@ def avg_pool(
     """Compute the mean of each window.
 
     Args:
-        x, window_shape, strides, data_format: as in `max_pool`.
-        count_include_pad: whether padding zeros count as elements.
+        x, window_shape, strides, data_format: the arguments of `max_pool`.
+        count_include_pad: whether zeros of the padding count as elements of the mean.
 
     Raises:
-        ShapeError, DTypeError, InvalidConfigError: ranks, dtypes or options that do not fit.
+        ShapeError, DTypeError, InvalidConfigError: ranks, dtypes or options do not fit.
 
     >>> import numpy as np
     >>> avg_pool(np.array([1.0, 5.0, 2.0]).reshape(1, 3, 1), 2, 1, "SAME", False)[0, :, 0]

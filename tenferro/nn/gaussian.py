@@ -1,7 +1,7 @@
 """The Gaussian error linear unit: x times the probability that a standard normal number is below x.
 
-Far below zero both forms are x times e^u for a large negative u, and a relative error of u is multiplied by u in the
-result. So u is split into an exact part and a small remainder.
+Far below zero, both forms of the function are x times e^u for a large negative u. A relative error of u is then
+multiplied by |u| in the result. Therefore u is split into an exact part and a small remainder.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["gelu"]
 LINEAR = 2 * math.sqrt(2 / math.pi)
 CUBIC = 0.044715 * LINEAR
 LINEAR_LOW, CUBIC_LOW = -9.96930880911092e-17, -6.175149918155315e-19
-"""Low parts of the constants 2 sqrt(2 / pi) and 0.044715 times that."""
+"""Rounding errors of `LINEAR` and `CUBIC`: the exact constants are LINEAR + LINEAR_LOW and CUBIC + CUBIC_LOW."""
 
 
 def gelu(x: ArrayLike, approximate: bool = True) -> Any:
@@ -46,7 +46,8 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Any:
     float16 and bfloat16 are computed in float32 and rounded once.
 
     Args:
-        approximate: use (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 instead of the error function.
+        approximate: compute the probability as (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, not by the error
+            function.
 
     >>> gelu(1.0), gelu(1.0, approximate=False)
     (array(0.84119199), array(0.84134475))
@@ -62,14 +63,14 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Any:
 
 
 def _between(x: Tensor, function: Callable[[Any], Any], bound: float) -> Any:
-    """Return a function of x that rounds to 0 up to -bound and to x from bound on."""
+    """Return function(x), which rounds to 0 up to -bound and to x from bound on; there it is not evaluated."""
     is_closed, is_open = less_equal(x, -bound), greater_equal(x, bound)
     y = function(where(logical_or(is_closed, is_open), 0.0, x))
     return where(is_closed, 0.0, where(is_open, x, y))
 
 
 def _nearest(x: Any, digits: int) -> Any:
-    """Round to the nearest multiple of a power of a half, with slope 0."""
+    """Round x to the nearest multiple of 2^-digits; the derivative is 0."""
     return multiply(round(multiply(x, 2.0**digits)), 2.0**-digits)
 
 
@@ -79,7 +80,7 @@ def _rounded(x: float, digits: int) -> float:
 
 @custom_jvp
 def _times_power(x: Tensor) -> Any:
-    """x / (1 + e^-u), u = x (a + b x^2)."""
+    """x / (1 + e^-u) for u = x (a + b x^2), with a = `LINEAR` and b = `CUBIC`."""
     is_below, _, root, rest = _power(x)
     inverse = divide(1.0, add(1.0, multiply(multiply(root, rest), root)))
     y = multiply(x, inverse)
@@ -88,7 +89,10 @@ def _times_power(x: Tensor) -> Any:
 
 @_times_power.defjvp
 def _times_power_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """Compute the derivative: the gate g plus x g (1 - g) u'; for negative x, multiply by the exponential last."""
+    """Compute the tangent: x_dot times g + x g (1 - g) u', where g = 1 / (1 + e^-u) is the gate.
+
+    For negative x the factor e^-|u| is multiplied last, because it may underflow.
+    """
     (x,), (x_dot,) = primals, tangents
     is_below, size, root, rest = _power(x)
     power = multiply(multiply(root, rest), root)
@@ -101,10 +105,11 @@ def _times_power_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def _power(x: Tensor) -> tuple[Any, Any, Any, Any]:
-    """Return whether x < 0, |x|, and e^-|u| as the square of a root times a rest, u = x (a + b x^2).
+    """Return whether x < 0, |x|, and two numbers `root` and `rest` with root^2 rest = e^-|u|, for u = x (a + b x^2).
 
-    With |x| = s + r and a + b x^2 = w + d, where s and w have few digits, the product s w is exact. To make d small
-    and accurate, b is split in two parts: s^2 times the first part is exact, and so is its difference from w.
+    |x| = s + r and a + b x^2 = w + d are split such that s and w have few digits, so that the product s w is exact. To
+    make
+    d small and accurate, b is split, too: s^2 times the first part of b is exact, and so is its difference from w.
     """
     step, part, digits = (6, 7, 9) if largest(x) < 1e300 else (10, 24, 9)
     is_below = less(x, 0.0)

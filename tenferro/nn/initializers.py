@@ -1,12 +1,12 @@
 """`tenferro.nn.initializers`: initial weights, as functions of a key, a shape and a dtype.
 
-The numbers are those of jax.nn.initializers from the same key, up to the last bits. Dtypes are float64 by default.
+The numbers equal those of jax.nn.initializers for the same key, up to the last bits. The default dtype is float64.
 
 >>> from tenferro import nn, random
 >>> nn.initializers.he_normal()(random.key(0), (3, 3, 8, 16), "float32").shape
 (3, 3, 8, 16)
 
-Source: the module of that name in JAX; Glorot and Bengio (2010), He et al. (2015), Klambauer et al. (2017).
+Source: the module `jax.nn.initializers`; Glorot and Bengio (2010), He et al. (2015), Klambauer et al. (2017).
 """
 
 from __future__ import annotations
@@ -115,10 +115,11 @@ def normal(stddev: float = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
 def truncated_normal(
     stddev: float = 1e-2, dtype: DTypeLike | None = None, lower: float = -2.0, upper: float = 2.0
 ) -> Initializer:
-    """Return an initializer of truncated normal numbers of mean 0; `stddev` is the deviation without truncation.
+    """Return an initializer of truncated normal numbers of mean 0; `stddev` is their standard deviation before
+    truncation.
 
     Args:
-        lower, upper: bounds, in standard deviations.
+        lower, upper: the bounds of the numbers, in units of `stddev`.
 
     Raises:
         DTypeError: the initializer is called with a dtype that is not a float.
@@ -142,7 +143,9 @@ def _size(shape: Sequence[int], axes: Axes) -> int:
 def _fans(
     shape: Sequence[int], in_axis: Axes, out_axis: Axes, batch_axis: Axes
 ) -> tuple[float, float]:
-    """Return the number of inputs of each output, and the number of outputs of each input."""
+    """Return the number of inputs per output unit, and the number of outputs per input unit, of weights of this
+    shape.
+    """
     if len(shape) < 2 and (in_axis, out_axis) == (-2, -1):
         raise ShapeError(
             f"nn.initializers: shape {tuple(shape)} has not an axis of inputs and one of outputs; name them by "
@@ -160,7 +163,7 @@ _MODES: dict[str, Callable[[float, float], float]] = {
     "fan_geo_avg": lambda fan_in, fan_out: math.sqrt(fan_in * fan_out),
 }
 _TRUNCATED_DEVIATION = 0.87962566103423978
-"""The standard deviation of the standard normal distribution between -2 and 2."""
+"""Standard deviation of the standard normal distribution truncated to [-2, 2]."""
 
 
 def variance_scaling(
@@ -172,16 +175,17 @@ def variance_scaling(
     batch_axis: Axes = (),
     dtype: DTypeLike | None = None,
 ) -> Initializer:
-    """Return an initializer of variance scale / n, with n the number of inputs or outputs of a unit, or a mean of both.
+    """Return an initializer of variance scale / n, where n is the number of inputs or outputs of a unit, or their mean.
 
     Args:
-        mode: "fan_in", "fan_out", "fan_avg" or "fan_geo_avg".
+        mode: what n is: "fan_in" for inputs, "fan_out" for outputs, "fan_avg" or "fan_geo_avg" for the arithmetic or
+            geometric mean of both.
         distribution: "truncated_normal" (at two standard deviations), "normal" or "uniform".
-        in_axis, out_axis, batch_axis: axes of inputs, of outputs, and of independent weights; the others are the
-            spatial axes of the kernel. For PyTorch's layout they are 1 and 0.
+        in_axis, out_axis, batch_axis: the axes of inputs, of outputs, and of independent weights. All other axes are
+            the spatial axes of the kernel. For PyTorch's layout, in_axis is 1 and out_axis is 0.
 
     Raises:
-        InvalidConfigError: another mode or distribution.
+        InvalidConfigError: `mode` or `distribution` is unknown.
         ShapeError: the initializer is called with fewer than two axes.
 
     >>> variance_scaling(1.0, "fan_in", "uniform")(random.key(0), (3, 2)).shape
@@ -245,7 +249,7 @@ def orthogonal(
 ) -> Initializer:
     """Return an initializer of random orthogonal matrices times `scale`.
 
-    For matrices that are not square, the rows or the columns are orthonormal; `column_axis` is the axis of the
+    If the matrices are not square, their rows or their columns are orthonormal. `column_axis` is the axis of the
     columns.
 
     Raises:

@@ -24,7 +24,7 @@ __all__ = ["batch_norm", "dropout", "layer_norm", "standardize"]
 
 
 def _mean(x: Tensor, axis: Axis, where: Any) -> Any:
-    """Compute the mean over `axis`, with extents of 1, of the elements in a mask."""
+    """Compute the mean over `axis`, which stays with extent 1; a mask `where` selects the elements."""
     if where is None:
         return mean_over(x, axis=axis, keepdims=True)
     mask = broadcast_to(where, x.shape)
@@ -42,15 +42,15 @@ def standardize(
     *,
     algorithm: str = "fast",
 ) -> Any:
-    """(x - mean) / sqrt(variance + epsilon); mean and variance are over `axis` by default.
+    """(x - mean) / sqrt(variance + epsilon); by default, mean and variance are those of x over `axis`.
 
     Args:
         where: a mask: elements where it is False are excluded from mean and variance.
-        algorithm: "fast" computes the variance as mean(x^2) - mean^2, which cancels if the mean is large;
-            "stable" as mean((x - mean)^2).
+        algorithm: "fast" computes the variance as mean(x^2) - mean^2, which cancels if the mean is large. "stable"
+            computes it as mean((x - mean)^2).
 
     Raises:
-        InvalidConfigError: another algorithm.
+        InvalidConfigError: `algorithm` is unknown.
 
     >>> import numpy as np
     >>> standardize(np.array([1.0, 3.0]), epsilon=0.0)
@@ -73,13 +73,13 @@ def standardize(
 def layer_norm(
     x: ArrayLike, scale: Any = None, bias: Any = None, *, axis: Axis = -1, epsilon: float = 1e-5
 ) -> Any:
-    """Subtract the mean over `axis`, divide by the standard deviation, times `scale`, plus `bias`.
+    """Subtract the mean over `axis`, divide by the standard deviation, multiply by `scale`, and add `bias`.
 
     Args:
-        scale, bias: scale and bias of the extents of `axis`, or broadcasting with x.
+        scale, bias: tensors with the extents of x along `axis`, or tensors that broadcast with x.
 
     Raises:
-        ShapeError: factors that do not broadcast.
+        ShapeError: `scale` or `bias` does not broadcast with x.
 
     >>> import numpy as np
     >>> layer_norm(np.array([1.0, 3.0]), scale=2.0, epsilon=0.0)
@@ -100,15 +100,16 @@ def batch_norm(
     axis: int = -1,
     epsilon: float = 1e-5,
 ) -> Any:
-    """Subtract the mean of each feature, divide by its standard deviation, times `scale`, plus `bias`.
+    """Subtract the mean of each feature, divide by its standard deviation, multiply by `scale`, and add `bias`.
 
     Args:
-        scale, bias: one number for each feature.
-        mean, variance: of each feature, such as running averages from training; None computes them from the batch.
-        axis: axis of the features: -1, or 1 for "NCHW".
+        scale, bias: vectors with one number for each feature.
+        mean, variance: vectors with the statistics of each feature, such as running averages from training; None
+            computes them from the batch.
+        axis: the axis of the features: -1, or 1 for "NCHW".
 
     Raises:
-        ShapeError: not one number for each feature.
+        ShapeError: a vector does not have one number for each feature.
 
     >>> import numpy as np
     >>> batch_norm(np.array([[1.0, 5.0], [3.0, 5.0]]), epsilon=0.1)[:, 1]
@@ -133,7 +134,7 @@ def _affine(name: str, y: Tensor, scale: Any, bias: Any, axes: tuple[int, ...]) 
 
 
 def _along(name: str, numbers: Any, x: Tensor, axes: tuple[int, ...]) -> Any:
-    """Reshape numbers of the extents of some axes to broadcast with x; a scalar is unchanged."""
+    """Reshape `numbers`, whose shape has the extents of x along `axes`, to broadcast with x; a scalar is unchanged."""
     if type(numbers) in (int, float):
         return numbers
     numbers = as_operand(numbers)
@@ -151,11 +152,11 @@ def dropout(key: ArrayLike, x: ArrayLike, rate: float) -> Any:
     """Set elements of x to 0 with probability `rate`, and divide the other elements by 1 - rate.
 
     Args:
-        key: a key of `tnf.random`; use a new one for each call.
+        key: a key of `tnf.random`; use a new key for each call.
         rate: a number from 0 to 1. In evaluation omit the call, or pass 0, which returns x.
 
     Raises:
-        InvalidConfigError: a rate outside of [0, 1].
+        InvalidConfigError: `rate` is outside [0, 1].
 
     >>> import numpy as np, tenferro as tnf
     >>> dropout(tnf.random.key(1), np.ones(6), 0.5)

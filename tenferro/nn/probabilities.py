@@ -40,7 +40,7 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> An
     """Divide e^x by its sum along `axis`, without overflow.
 
     Args:
-        where: a mask: elements where it is False are excluded, and are 0 in the result.
+        where: a mask; elements for which it is False are excluded, and are 0 in the result.
 
     >>> import numpy as np
     >>> softmax(np.zeros(2)), softmax(np.zeros(3), where=np.array([True, False, True]))
@@ -76,7 +76,7 @@ def logmeanexp(
     """Compute the logarithm of the mean of e^x over `axis`, without overflow.
 
     Args:
-        where: a mask: elements where it is False are excluded.
+        where: a mask; elements for which it is False are excluded.
 
     >>> import numpy as np
     >>> logmeanexp(np.array([1000.0, 1000.0]))
@@ -91,7 +91,7 @@ def logmeanexp(
 def one_hot(
     x: ArrayLike, num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1
 ) -> Any:
-    """Return 1 at index x along a new axis, 0 elsewhere; all 0 for an index outside.
+    """Return a tensor with 1 at index x along a new axis, and 0 elsewhere; only 0 if the index is out of range.
 
     Args:
         num_classes: the extent of the new axis.
@@ -100,7 +100,7 @@ def one_hot(
 
     Raises:
         DTypeError: x is not an integer.
-        InvalidConfigError: a negative number of classes.
+        InvalidConfigError: `num_classes` is negative.
 
     >>> import numpy as np
     >>> one_hot(np.array([1, 3]), 3)
@@ -126,7 +126,7 @@ def log1mexp(x: ArrayLike) -> Any:
     """Return log(1 - e^-x) for x >= 0, accurate for small and large x; NaN for negative x.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> import numpy as np
     >>> log1mexp(np.array([1e-20, 50.0]))
@@ -138,7 +138,8 @@ def log1mexp(x: ArrayLike) -> Any:
     if spec_of(operand).dtype.is_complex:
         raise DTypeError(f"nn.log1mexp: takes real numbers, got {spec_of(operand)}")
     is_small = less(operand, math.log(2))
-    # Where a branch is not selected, its argument is replaced by a value with a finite derivative.
+    # Both formulas are computed. Where a formula is not selected, its argument is replaced by one with a finite
+    # derivative.
     small = log(negative(expm1(negative(where_(is_small, operand, 1.0)))))
     large = log1p(negative(exp(negative(where_(is_small, 1.0, operand)))))
     return where_(is_small, small, large)

@@ -1,4 +1,4 @@
-"""Products of matrices whose elements are stored with a scale for each block.
+"""Products of matrices that are stored as elements and one scale for each block of elements.
 
 Source: jax.nn for names and signatures.
 """
@@ -28,16 +28,18 @@ def scaled_matmul(
     rhs_scales: ArrayLike,
     preferred_element_type: DTypeLike = np.float32,
 ) -> Any:
-    """Return sum over k of (lhs scale)[b, m, k] (rhs scale)[b, n, k], computed in float32 at least.
+    """Return y[b, m, n] = sum over k of L[b, m, k] R[b, n, k], where L and R are lhs and rhs times their scales.
+
+    Products and sums are computed in float32 at least.
 
     Args:
         lhs: (b, m, k), of any float or integer dtype, such as `tnf.float8_e4m3fn`.
         rhs: (b, n, k).
-        lhs_scales, rhs_scales: one number for each block of equal extent along k.
+        lhs_scales, rhs_scales: the scales; their last axis has one number for each of several equal blocks of k.
         preferred_element_type: the result's dtype.
 
     Raises:
-        ShapeError, NonStaticShapeError: shapes that do not fit; symbolic extents along k.
+        ShapeError, NonStaticShapeError: the shapes do not fit, or the extent k is symbolic.
 
     >>> import numpy as np
     >>> half = np.full((1, 1, 1), 0.5)

@@ -1,6 +1,7 @@
-"""The vocabulary: one card per op, one file per family.
+"""The standard ops: one class per op, one file per family.
 
-`STD_OPS` is a closed set: every column (kernels, derivative rules, emitters, samples) has a cell for each op.
+`STD_OPS` is a closed set: every table of implementations (kernels, derivative rules, emitters, samples) has an entry
+for each op in it.
 """
 
 from tenferro.ops import (
@@ -31,10 +32,10 @@ STD_OPS: tuple[type[StdTensorOp], ...] = (
     *dynamic.CARDS,
     *control.CARDS,
 )
-"""Every op of the vocabulary, in the order of the catalogue."""
+"""Every standard op, ordered by family."""
 
 ALL_OPS: tuple[type[StdTensorOp], ...] = (*STD_OPS, *extension.CARDS)
-"""The vocabulary and the carrier of extensions."""
+"""The standard ops, and `Extension`, the op that holds an operation from another package."""
 
 require_listed(
     [

@@ -71,7 +71,7 @@ class Expm1(SameType):
 
 
 class Log(SameType):
-    """Natural logarithm: y = log(x); complex with the cut along the negative reals.
+    """Natural logarithm: y = log(x); for complex x, the branch cut is the negative real axis.
 
     Shapes:  x S -> S
     Dtypes:  every float and complex dtype
@@ -361,7 +361,7 @@ class Digamma(SameType):
 
 
 class Atan2(SameType):
-    """Angle of the point (x1, x0): y = arg(x1 + i x0), from -pi to pi, with C99's signed zeros.
+    """Angle of the point (x1, x0): y = arg(x1 + i x0), from -pi to pi; signed zeros as in C99.
 
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every float dtype
@@ -376,7 +376,7 @@ class Atan2(SameType):
 
 @card
 class Polygamma(SameType):
-    """Polygamma function: y = the derivative of that order of digamma; order 0 is digamma itself.
+    """Polygamma function: y = the `order`-th derivative of digamma; order 0 is digamma itself.
 
     For order n above 0, y = (-1)^(n+1) n! zeta(n + 1, x), with poles at 0, -1, -2, ..
 
@@ -397,7 +397,7 @@ class Polygamma(SameType):
 
 
 def derivative_of_cotangent(order: int) -> list[int]:
-    """D_n(c) in rising powers of c = cot x, D_n being the n-th derivative of the cotangent.
+    """Return the coefficients, in rising powers of c = cot x, of the `order`-th derivative of cot x.
 
     >>> derivative_of_cotangent(2)
     [0, 2, 0, 2]

@@ -1,4 +1,4 @@
-"""Columns: tables keyed by card class, built from rows; the import fails unless every card has a cell."""
+"""Columns: tables that map each op class (card) to an entry (cell); the import fails unless every op has an entry."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ Cell = TypeVar("Cell")
 
 
 class Column(Mapping[type[StdTensorOp], Cell], Generic[Cell]):
-    """The table of one layer: a mapping from every card of a vocabulary to its cell.
+    """The table of one layer, such as kernels: a mapping from every op class (card) to its entry (cell).
 
     Args:
-        path: the folder with the column's files, one per family, or its only file.
+        name: the name of the column in messages.
+        path: the folder with the column's files, one per family of ops, or its only file.
 
     Attributes:
-        cells: the same mapping as a view of a dict, which is faster in loops over many ops.
+        cells: a view of the dict, which is faster than the mapping in loops over many ops.
 
     >>> class Left(StdTensorOp): ...
     >>> class Right(StdTensorOp): ...
     >>> Column("kernel", "tenferro/exec/kernels", [Left, Right], {Left: "go left"})
     Traceback (most recent call last):
         ...
-    tenferro.errors.MissingCellError: column kernel has no cell for Right; write it in tenferro/exec/kernels/column.py. `python tools/cells.py` lists what is missing in every column
+    tenferro.errors.MissingCellError: column kernel has no cell for Right; write it in tenferro/exec/kernels/column.py.
+    `python tools/cells.py` lists what is missing in every column
 
     Raises:
-        MissingCellError: a card has no cell or two cells, or a cell has no card.
+        MissingCellError: an op has no cell or two cells, or a cell belongs to no op.
     """
 
     __slots__ = ("_cells", "cells", "name")
@@ -69,10 +71,11 @@ class Column(Mapping[type[StdTensorOp], Cell], Generic[Cell]):
     def cell(self, op: StdTensorOp, default: Cell | None = None) -> Cell:
         """Return the cell of an op.
 
-        An op that a planning step introduces has its cells in the class attribute `cells`, by column name.
+        An op that a planning step introduces is not in the table. It has its cells in its class attribute `cells`, by
+        the name of the column.
 
         Args:
-            default: the cell of a planning op without a cell in `cells`.
+            default: the cell of such an op if its `cells` lacks this column.
 
         Raises:
             MissingCellError: the op has no cell.
@@ -96,14 +99,14 @@ def _names(cards: Iterable[type[StdTensorOp]]) -> str:
 
 
 def _file(path: str, card: type[StdTensorOp]) -> str:
-    """Return the file of a card's cell."""
+    """Return the file that contains, or should contain, the cell of an op."""
     return path if path.endswith(".py") else f"{path}/{card.__module__.split('.')[-1]}.py"
 
 
 def require_listed(
     cards: Iterable[type[StdTensorOp]], vocabulary: Iterable[type[StdTensorOp]]
 ) -> None:
-    """Require that every card of these classes is in the vocabulary; a base class is not a card.
+    """Require that every op class in `cards` is in the vocabulary; a class with subclasses is no op.
 
     Raises:
         MissingCellError: an op is not listed in `CARDS`.

@@ -19,10 +19,10 @@ PRECISIONS = (None, "default", "high", "highest")
 
 @card
 class DotGeneral(StdTensorOp):
-    """Contract: y[b, i, j] = sum over c of lhs[b, i, c] rhs[b, c, j], each letter a group of axes.
+    """Contract: y[b, i, j] = sum over c of lhs[b, i, c] rhs[b, c, j]; each letter stands for a group of axes.
 
-    Axes of y: batch axes in the order of the lists, then the free axes of lhs and of rhs, each in the order of its
-    operand.
+    The axes of y are the batch axes in the order of the lists, then the free axes of lhs and of rhs in the order of
+    their operands.
 
     Shapes:  lhs, rhs with equal extents on paired axes -> y
     Dtypes:  every integer, float and complex dtype, one for both. `accumulate_dtype`, when given, is
@@ -108,13 +108,13 @@ f64[5,4] must agree, got 3 and 5
 
 @card
 class Convolution(StdTensorOp):
-    """Slide a kernel over spatial axes: StableHLO's convolution in full.
+    """Slide a kernel over spatial axes: StableHLO's convolution with all options.
 
-    The axes of x are batch, feature and space, and those of the kernel space, input feature and output feature. Then
-    y[n, o, p] = sum over k and i of x'[n, i, p strides + k rhs_dilation] w[k, i, o]. Here x' is x with
-    lhs_dilation - 1 zeros between elements and `padding` around them; negative padding cuts.
-    `feature_group_count` splits the features, `batch_group_count` the batch, into groups with separate kernels.
-    `window_reversal` reverses the kernel's axes.
+    In the formula, the axes of x are batch, feature and space, and those of the kernel space, input feature and output
+    feature. y[n, o, p] = sum over k and i of x'[n, i, p strides + k rhs_dilation] w[k, i, o]. Here x' is x with
+    lhs_dilation - 1 zeros between elements and `padding` around them; negative padding removes elements.
+    `feature_group_count` splits the features, and `batch_group_count` the batch, into groups with separate kernels.
+    `window_reversal` reverses spatial axes of the kernel.
 
     Shapes:  x and kernel of one rank, axes named by the payload -> y
     Dtypes:  every integer, float and complex dtype, one for both; float16 and bfloat16 sum in float32

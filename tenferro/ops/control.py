@@ -1,7 +1,7 @@
 """Ops over sub-programs: conditionals, while loops, and scans over slices.
 
-A sub-program is a `tenferro.program.Subprogram`: tensors in, tensors out, without captured values. Captured variables
-become ordinary operands.
+A sub-program is a `tenferro.program.Subprogram`: a program without captured values. Variables that a traced body
+captures become ordinary operands of the op.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ __all__ = ["CARDS", "Alternatives", "Cond", "ControlOp", "Scan", "While"]
 
 @card
 class ControlOp(StdTensorOp):
-    """An op that runs sub-programs.
+    """Base class of ops that run sub-programs.
 
-    `parts` are the sub-programs; `with_parts` replaces them.
+    `parts` are the sub-programs, and `with_parts` returns the op with other sub-programs.
     """
 
     accepts: ClassVar[frozenset[DType]] = ANY
@@ -43,11 +43,11 @@ class ControlOp(StdTensorOp):
 
     @property
     def is_marked(self) -> bool:
-        """True if its sub-programs have marks of derivatives, at any depth."""
+        """True if a sub-program contains marks, at any depth."""
         return any(part.is_marked for part in self.parts)
 
     def kept_part(self, graph: Any, inputs: Any, outputs: Any) -> Any:
-        """Return the part of a graph between these values, with its marks."""
+        """Return the sub-program that computes `outputs` from `inputs`, with its marks."""
         return type(self.parts[0]).kept_part(graph, inputs, outputs)
 
     def with_parts(self, *parts: Any) -> ControlOp:
@@ -56,13 +56,13 @@ class ControlOp(StdTensorOp):
 
     @property
     def is_kept(self) -> bool:
-        """Whether its parts have marks that programs keep."""
+        """Whether a sub-program has marks that programs keep."""
         return any([part.is_kept for part in self.parts])
 
     def pruned(self, needed: Sequence[bool]) -> tuple[ControlOp, tuple[int, ...], tuple[int, ...]]:
-        """Return the op with only the needed outputs, and the indices of the remaining operands and outputs.
+        """Return the op with only the needed outputs, and the positions of the remaining operands and outputs.
 
-        Return the op itself if all outputs are needed.
+        The op itself is returned if all outputs are needed.
         """
         raise NotImplementedError
 
@@ -80,12 +80,12 @@ class ControlOp(StdTensorOp):
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the sub-programs decide
-        """The number of operands, from the inputs of the sub-programs."""
+        """The number of operands, which follows from the inputs of the sub-programs."""
         raise NotImplementedError
 
     @property
     def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the sub-programs decide
-        """The number of outputs, from the outputs of the sub-programs."""
+        """The number of outputs, which follows from the outputs of the sub-programs."""
         return len(self.parts[-1].output_specs)
 
 
@@ -93,7 +93,7 @@ class ControlOp(StdTensorOp):
 class Cond(ControlOp):
     """Conditional: y = branches[index](operands), where one branch runs.
 
-    A bool index selects branch 1 of two when true. An integer out of range selects the last branch.
+    A bool index selects branch 1 of two if it is true, else branch 0. An integer out of range selects the last branch.
 
     Shapes:  index of rank 0, then the operands of every branch -> the outputs of every branch
     Dtypes:  index bool, for two branches, or int32; operands and outputs any
@@ -123,7 +123,7 @@ class Cond(ControlOp):
 
     @property
     def input_count(self) -> int:
-        """The number of operands, with the index."""
+        """The number of operands, including the index."""
         return 1 + len(self.branches[0].input_specs)
 
     def output_types(
@@ -151,8 +151,8 @@ class Cond(ControlOp):
 class Alternatives(ControlOp):
     """y = sequential(operands) = parallel(operands): two programs for one function, one of which runs.
 
-    Natively it runs `sequential` where its loops are compiled, else `parallel`; it is lowered to `parallel`.
-    Results may differ by rounding, as in sums in another order.
+    The native executor runs `sequential` if it compiles its loops, else `parallel`. Lowering uses `parallel`.
+    Results of the two may differ by rounding, because sums may have another order.
 
     Shapes:  the operands of both -> the outputs of both
     Dtypes:  any
@@ -187,7 +187,7 @@ class Alternatives(ControlOp):
     def pruned(
         self, needed: Sequence[bool]
     ) -> tuple[Alternatives, tuple[int, ...], tuple[int, ...]]:
-        """Return the op without unneeded outputs, and without operands that neither pruned program reads."""
+        """Return the op without unneeded outputs, and without operands that no pruned program reads."""
         parts, operands, outputs = _restricted(self.parts, needed)
         op = self if all(map(is_, parts, self.parts)) else Alternatives(*parts)
         return op, operands, outputs
@@ -224,11 +224,11 @@ class While(ControlOp):
 
     @property
     def length(self) -> None:
-        """None, because data decides the number of iterations."""
+        """None, because the number of iterations depends on data."""
 
     @property
     def first_xs(self) -> int:
-        """The number of operands, because a while loop has no xs."""
+        """The position after all operands, because a while loop has no xs."""
         return self.input_count
 
     @property
@@ -248,7 +248,7 @@ class While(ControlOp):
         return _same("While", "body", "its carry", self.body.output_specs, carry, guards)
 
     def pruned(self, needed: Sequence[bool]) -> tuple[While, tuple[int, ...], tuple[int, ...]]:
-        """Return the loop without carries that neither the condition nor a needed output depends on."""
+        """Return the loop with only those carries on which the condition or a needed output depends."""
         n = self.num_consts
         carry = {i for i, is_needed in enumerate(needed) if is_needed}
         asked = self.cond.reads([0])
@@ -264,7 +264,7 @@ class While(ControlOp):
 
 @card
 class Scan(ControlOp):
-    """carry, ys[t] = body(consts, carry, xs[t]) for t = 0 .. length - 1; in descending order with `reverse`.
+    """carry, ys[t] = body(consts, carry, xs[t]) for t = 0 .. length - 1; with `reverse`, for t in descending order.
 
     Shapes:  consts, then the first carry, then xs with leading extent `length`
              -> the last carry, then ys with leading extent `length`
@@ -343,7 +343,7 @@ class Scan(ControlOp):
         return (*carry, *stacked)
 
     def pruned(self, needed: Sequence[bool]) -> tuple[Scan, tuple[int, ...], tuple[int, ...]]:
-        """Return the loop without unneeded ys, and without carries that the rest does not depend on."""
+        """Return the loop without unneeded ys, and without carries on which no needed output depends."""
         n, m, first = self.num_consts, self.num_carry, self.first_xs
         wanted = {i for i, is_needed in enumerate(needed) if is_needed}
         used, wanted = _closure(self.body, n, wanted, m)
@@ -366,7 +366,7 @@ def _common_types(
     operands: Sequence[TensorSpec],
     guards: GuardLog,
 ) -> tuple[TensorSpec, ...]:
-    """Return the output types of sub-programs of the same operands, which must be equal."""
+    """Return the output types of sub-programs with common operands; the types must be equal for all sub-programs."""
     types: Sequence[TensorSpec] | None = None
     for name, part in zip(names, parts, strict=True):
         _takes(op, name, part, operands, guards)
@@ -378,7 +378,7 @@ def _common_types(
 def _restricted(
     parts: Sequence[Any], needed: Sequence[bool]
 ) -> tuple[tuple[Any, ...], tuple[int, ...], tuple[int, ...]]:
-    """Return sub-programs with only the needed outputs, and the indices of the remaining operands and outputs."""
+    """Return the sub-programs with only the needed outputs, and the positions of the remaining operands and outputs."""
     outputs = [i for i, is_needed in enumerate(needed) if is_needed]
     operands = sorted(set[int]().union(*[part.reads(outputs) for part in parts]))
     return (
@@ -391,7 +391,9 @@ def _restricted(
 def _closure(
     body: Any, num_consts: int, outputs: set[int], num_carry: int | None = None
 ) -> tuple[set[int], set[int]]:
-    """Return the inputs that a loop's body reads for these outputs, and the outputs with the carries they need."""
+    """Add to `outputs` the carries that they depend on; return the inputs that the body reads for them, and the
+    outputs.
+    """
     while True:
         used: set[int] = body.reads(sorted(outputs))
         carry = {i - num_consts for i in used if i >= num_consts}
@@ -403,7 +405,7 @@ def _closure(
 
 
 def _takes(op: str, who: str, part: Any, operands: Sequence[TensorSpec], guards: GuardLog) -> None:
-    """Require that a sub-program accepts operands of these types; its guards are added to the caller's."""
+    """Require that a sub-program accepts operands of these types; its guards are added to `guards`."""
     for guard in part.guards:
         guards.guards.setdefault(guard, guard)
     _same(op, who, "its operands", part.input_specs, operands, guards)

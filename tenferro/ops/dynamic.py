@@ -1,4 +1,4 @@
-"""Ops with data-dependent extents: host ops, executed without backend kernels."""
+"""Ops with data-dependent extents; the executor runs them without kernels of a backend."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["CARDS", "DynamicTruncate", "PadToMatch"]
 
 @card
 class DynamicTruncate(StdTensorOp):
-    """Keep the first `size` elements along an axis, `size` being data.
+    """Keep the first `size` elements along an axis, where `size` is an operand.
 
-    size is rounded half away from zero, 0 when not finite, and clamped to the extent.
+    `size` is rounded, halves away from zero; it is 0 if not finite, and is clamped to the extent.
 
     Shapes:  x S, size [] -> S with at most the extent on `axis`
     Dtypes:  x every dtype; size every integer and float dtype
@@ -55,7 +55,7 @@ class DynamicTruncate(StdTensorOp):
 
 @card
 class PadToMatch(StdTensorOp):
-    """Extend an axis with zeros at its end to the extent that `reference` has there; never cut.
+    """Extend an axis of x with zeros at its end, up to the extent of `reference` along the same axis; x is never cut.
 
     Shapes:  x S, reference of S's rank -> S with reference's extent on `axis`
     Dtypes:  x every dtype; reference every dtype

@@ -1,7 +1,7 @@
-"""The bytes of constants; a process stores equal large constants once.
+"""The bytes of constants: a process stores the bytes of equal large constants only once.
 
-They are looked up by digest, which is computed once and stored with the memory. A function and its gradient share the
-memory, and so do a program and its unpickled copies.
+The bytes are looked up by their digest, which is computed once and stored with the memory. A function and its gradient
+share the memory of constants, and so do a program and its unpickled copies.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ __all__ = ["LARGE", "adopted_elements", "digest_of", "held_elements", "shared_el
 LARGE = 1 << 16
 """Minimum size in bytes of elements that are shared."""
 _SHARED: weakref.WeakValueDictionary[bytes, memoryview] = weakref.WeakValueDictionary()
-"""Weak references to elements, by digest. Entries that nothing refers to are removed, so the table needs no bound."""
+"""Weak references to the shared bytes, by digest. An entry disappears with its last user, so the table needs no
+bound.
+"""
 
 
 class Elements(np.ndarray[Any, Any]):
-    """Read-only bytes with their digest, reachable from each memoryview of these bytes."""
+    """Read-only array of bytes with their digest; each memoryview of the bytes refers to this array."""
 
     digest: bytes
 
@@ -35,7 +37,7 @@ def digest_of(data: Any) -> bytes:
 
 
 def held_elements(array: np.ndarray[Any, Any]) -> memoryview | None:
-    """Return the shared memory of an array that is a view of all of it, as in constants; None for any other array.
+    """Return the shared memory of an array that is a view of the whole memory, as in constants; None for other arrays.
 
     >>> memory, _ = shared_elements(bytes(100_000))
     >>> held_elements(np.frombuffer(memory, np.float32).reshape(2, -1)) == memory
@@ -53,7 +55,7 @@ def held_elements(array: np.ndarray[Any, Any]) -> memoryview | None:
 
 
 def shared_elements(data: Any) -> tuple[memoryview, bytes]:
-    """Return read-only memory with these bytes, the same object for equal bytes, and its digest.
+    """Return read-only memory with these bytes, and its digest; equal bytes share one memory.
 
     Args:
         data: contiguous bytes, which are copied unless they are shared already.

@@ -1,4 +1,4 @@
-"""Ops that act on each element by itself: arithmetic, order, logic, bits, rounding, conversion."""
+"""Ops that act on each element separately: arithmetic, order, logic, bits, rounding, conversion."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ __all__ = [
 
 
 class SameType(StdTensorOp):
-    """Operands of one type, and a result of that type.
+    """Base class of ops whose operands have one type, which is also the type of the result.
 
     Errors:  DTypeError on another dtype; ShapeError, DTypeError unless all operands have one type
     """
@@ -128,7 +128,7 @@ class Multiply(SameType):
 class Divide(SameType):
     """Quotient: y = x0 / x1.
 
-    Integers truncate towards zero; x / 0 is -1, all bits set, and the least integer over -1 is itself.
+    Integer quotients are truncated towards zero. x / 0 is -1, all bits set; the least integer divided by -1 is itself.
 
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every integer, float and complex dtype
@@ -142,9 +142,9 @@ class Divide(SameType):
 
 
 class Remainder(SameType):
-    """Remainder of the division that truncates: y = x0 - x1 trunc(x0 / x1), with the sign of x0.
+    """Remainder of truncating division: y = x0 - x1 trunc(x0 / x1), which has the sign of x0.
 
-    For integers, the remainder of x over 0 is x and of the least integer over -1 is 0; for floats, C's fmod.
+    For integers, the remainder of x by 0 is x, and of the least integer by -1 is 0. For floats it is C's fmod.
 
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every integer and float dtype
@@ -160,7 +160,7 @@ class Remainder(SameType):
 class Power(SameType):
     """Power: y = x0 ^ x1.
 
-    Integers multiply and wrap. With a negative exponent, 1 gives 1, -1 gives 1 or -1, and every other base gives 0.
+    Integer powers wrap. With a negative exponent, 1 becomes 1, -1 becomes 1 or -1, and every other base becomes 0.
 
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every integer, float and complex dtype
@@ -174,7 +174,7 @@ class Power(SameType):
 
 
 class Maximum(SameType):
-    """The larger: y = max(x0, x1); NaN where either is; 0.0 is above -0.0; or on bool.
+    """Maximum: y = max(x0, x1); NaN where x0 or x1 is NaN; 0.0 is larger than -0.0; logical or on bool.
 
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every real dtype, and bool
@@ -188,7 +188,7 @@ class Maximum(SameType):
 
 
 class Minimum(SameType):
-    """The smaller: y = min(x0, x1); NaN where either is; -0.0 is below 0.0; and on bool.
+    """Minimum: y = min(x0, x1); NaN where x0 or x1 is NaN; -0.0 is smaller than 0.0; logical and on bool.
 
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every real dtype, and bool
@@ -202,7 +202,7 @@ class Minimum(SameType):
 
 
 class Negate(SameType):
-    """Negative: y = -x; integers wrap, so that the least negative stays itself.
+    """Negative: y = -x; integers wrap, so the least integer stays itself.
 
     Shapes:  x S -> S
     Dtypes:  every integer, float and complex dtype
@@ -214,7 +214,7 @@ class Negate(SameType):
 
 
 class Sign(SameType):
-    """Sign: -1, 0 or 1; zeros and NaN stay themselves; z / |z| for complex z, 0 at 0.
+    """Sign: y = -1, 0 or 1; a zero or NaN stays itself. For complex x, y = x / |x|, and 0 at 0.
 
     Shapes:  x S -> S
     Dtypes:  every integer, float and complex dtype
@@ -266,7 +266,7 @@ class Xor(SameType):
 
 
 class Not(SameType):
-    """Every bit inverted; logical on bool.
+    """Bitwise not: every bit of x inverted; logical on bool.
 
     Shapes:  x S -> S
     Dtypes:  bool and every integer dtype
@@ -278,7 +278,7 @@ class Not(SameType):
 
 
 class ShiftLeft(SameType):
-    """y = x0 << x1; 0 where x1 is negative or not below the width.
+    """y = x0 << x1; 0 where x1 is negative, or at least the width of the dtype in bits.
 
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every integer dtype
@@ -291,7 +291,8 @@ class ShiftLeft(SameType):
 
 
 class ShiftRightArithmetic(SameType):
-    """y = x0 >> x1, the sign bit entering; all sign bits where x1 is negative or past the width.
+    """y = x0 >> x1, filled with the sign bit; only sign bits where x1 is negative, or at least the dtype's width in
+    bits.
 
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every integer dtype
@@ -304,7 +305,7 @@ class ShiftRightArithmetic(SameType):
 
 
 class ShiftRightLogical(SameType):
-    """y = x0 >> x1, zeros entering; 0 where x1 is negative or not below the width.
+    """y = x0 >> x1, filled with zeros; 0 where x1 is negative, or at least the width of the dtype in bits.
 
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every integer dtype
@@ -317,7 +318,7 @@ class ShiftRightLogical(SameType):
 
 
 class PopulationCount(SameType):
-    """The number of bits set in x's two's complement.
+    """The number of bits that are set in the two's complement of x.
 
     Shapes:  x S -> S
     Dtypes:  every integer dtype
@@ -329,7 +330,7 @@ class PopulationCount(SameType):
 
 
 class CountLeadingZeros(SameType):
-    """The number of zeros above the highest bit set; the width for 0.
+    """The number of zero bits above the highest bit that is set; for 0, the width of the dtype in bits.
 
     Shapes:  x S -> S
     Dtypes:  every integer dtype
@@ -366,7 +367,7 @@ class Ceil(SameType):
 
 
 class RoundNearestEven(SameType):
-    """The nearest integer, halves to the even one.
+    """The nearest integer; halves are rounded to the even integer.
 
     Shapes:  x S -> S
     Dtypes:  every float dtype
@@ -378,7 +379,7 @@ class RoundNearestEven(SameType):
 
 
 class RoundNearestAfz(SameType):
-    """The nearest integer, halves away from zero.
+    """The nearest integer; halves are rounded away from zero.
 
     Shapes:  x S -> S
     Dtypes:  every float dtype
@@ -403,7 +404,7 @@ class Conj(SameType):
 
 
 class Abs(StdTensorOp):
-    """Magnitude: y = |x|, of a complex number its modulus; the least negative integer stays itself.
+    """Magnitude: y = |x|, the modulus of complex x; the least integer stays itself.
 
     Shapes:  x S -> S
     Dtypes:  every integer, float and complex dtype; complex64 -> float32, complex128 -> float64
@@ -427,7 +428,7 @@ class Abs(StdTensorOp):
 
 
 class Clamp(SameType):
-    """Clip to bounds: y = min(max(x, lower), upper); NaN where any of the three is.
+    """Clip to bounds: y = min(max(x, lower), upper); NaN where an operand is NaN.
 
     Shapes:  x S, lower S, upper S -> S
     Dtypes:  every real dtype, and bool
@@ -448,13 +449,13 @@ COMPARISONS: Mapping[str, np.ufunc] = {
     "GT": np.greater,
     "GE": np.greater_equal,
 }
-"""The comparison of each direction of `Compare`."""
+"""NumPy's function for each direction of `Compare`."""
 DIRECTIONS = tuple(COMPARISONS)
 
 
 @card
 class Compare(StdTensorOp):
-    """Predicate: y = x0 `direction` x1, by IEEE rules: NaN differs from all, and 0.0 == -0.0.
+    """Predicate: y = x0 `direction` x1, by IEEE rules: NaN differs from every number, and 0.0 == -0.0.
 
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every dtype in, bool out; complex only by EQ and NE
@@ -539,8 +540,8 @@ class IsFinite(StdTensorOp):
 class Convert(StdTensorOp):
     """Change the element type: y = x in dtype `to`.
 
-    Float to integer truncates, saturates, and maps NaN to 0, as XLA does. To bool is x != 0.
-    Complex to real keeps the real part. Integer to narrower integer wraps.
+    Float to integer truncates, saturates, and maps NaN to 0, as in XLA. To bool is x != 0.
+    Complex to real drops the imaginary part. Integer to narrower integer wraps.
 
     Shapes:  x S -> S
     Dtypes:  every dtype to every dtype
@@ -567,10 +568,10 @@ class Convert(StdTensorOp):
 
 @card
 class BitcastConvert(StdTensorOp):
-    """Reread the bits as another dtype, low bits first where widths differ.
+    """Reinterpret the bits as another dtype; if the widths differ, the low bits come first.
 
     Shapes:  x S -> S where widths agree; to a dtype r times narrower S -> [S.., r]; to one r times
-             wider [S.., r] -> S
+             wider, [S.., r] -> S
     Dtypes:  integers and floats among themselves; complex among themselves
     AD:      inactive
     Errors:  DTypeError on bool, complex beside real, or widths of which none divides the other; ShapeError unless
@@ -680,8 +681,9 @@ class Complex(StdTensorOp):
 class ReducePrecision(SameType):
     """Round x to a float format with fewer bits, and store it as before.
 
-    Round to nearest, halves to even; values that are too large become infinite, too small a zero of their sign. Without
-    mantissa bits the last bit is that of the exponent. Subnormal numbers are rounded at the place of theirs.
+    Numbers are rounded to nearest, halves to even. Values that are too large become infinite, and values that are too
+    small a zero of their sign. Without mantissa bits, halves are rounded by the last bit of the exponent. Subnormal
+    numbers of the format are rounded at the last place of its subnormal numbers.
 
     Shapes:  x S -> S
     Dtypes:  every float dtype; narrow ones by way of float64, where their subnormal numbers are none

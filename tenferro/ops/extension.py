@@ -21,13 +21,14 @@ __all__ = ["CARDS", "Extension"]
 class Extension(StdTensorOp):
     """An operation of another package: `op` describes it, and its family's tables implement it.
 
-    Two carriers are equal when their family ids are and `payload_eq` is true.
+    Two `Extension` ops are equal if their family ids are equal and `payload_eq` returns True.
 
     Shapes:  as `op.infer_output_meta` says
     Dtypes:  as `op.infer_output_meta` says
     AD:      by the `ExtensionAdRule` of the family, on the `AdContext`
     Lowers:  by a registered lowering of the family, else by its expansion
-    Errors:  MalformedFamilyIdError where the id is malformed; InvalidConfigError where counts disagree with the op's declaration
+    Errors:  MalformedFamilyIdError where the id is malformed; InvalidConfigError where counts disagree with the op's
+        declaration
     Source:  docs/specification/identity.md, types.md
     """
 
@@ -42,17 +43,17 @@ class Extension(StdTensorOp):
 
     @property
     def name(self) -> str:
-        """The family id, as it is printed."""
+        """The family id, which printed programs show as the op's name."""
         return self.op.family_id
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the op declares it
-        """The number that the op declares."""
+        """The number of inputs that the op declares."""
         return self.op.input_count
 
     @property
     def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the op declares it
-        """The number that the op declares."""
+        """The number of outputs that the op declares."""
         return self.op.output_count
 
     @property
@@ -61,12 +62,13 @@ class Extension(StdTensorOp):
         return bool(getattr(self.op, "effects", False))
 
     def infer(self, *inputs: TensorSpec, guards: GuardLog | None = None) -> tuple[TensorSpec, ...]:
-        """Infer the types of the outputs by the op's own rule.
+        """Infer the types of the outputs by `infer_output_meta` of the op.
 
         Raises:
             MalformedFamilyIdError: the family id is not `<package>.<name>.v<major>`.
-            ArityError: the number of inputs is not the declared one.
-            InvalidConfigError: the shape rule returns a malformed list, or another number of outputs than declared.
+            ArityError: the number of inputs differs from the declared number.
+            InvalidConfigError: the shape rule returns a malformed list, or the number of its entries differs from the
+                declared number of outputs.
         """
         family = check_family_id(getattr(self.op, "family_id", None))
         if len(inputs) != self.op.input_count:
@@ -93,9 +95,9 @@ class Extension(StdTensorOp):
         return declared_types(self.op, meta)
 
     def specialize(self, bindings: Any) -> Extension:
-        """Return `self`: an extension's op stores no symbolic extents.
+        """Return `self`, because an extension's op stores no symbolic extents.
 
-        It needs none, because `infer_output_meta` receives the input shapes.
+        The op needs none: `infer_output_meta` receives the shapes of the inputs.
         """
         return self
 
@@ -122,7 +124,9 @@ class Extension(StdTensorOp):
 
 
 def declared_types(op: Any, meta: Any) -> tuple[TensorSpec, ...]:
-    """Return the types of `infer_output_meta`, each a TensorSpec or a pair of dtype and shape."""
+    """Return `meta`, the result of `infer_output_meta`, as types; an entry is a `TensorSpec` or a pair (dtype,
+    shape).
+    """
     try:
         entries = tuple(meta)
     except TypeError:

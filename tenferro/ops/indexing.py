@@ -1,7 +1,7 @@
 """Ops that read and write at positions that are data.
 
-Dimension numbers and out-of-bounds behaviour are StableHLO's: gather clamps the start of a window that does not fit,
-and scatter drops the window.
+Dimension numbers and out-of-bounds behaviour are those of StableHLO. Gather moves a window that does not fit into the
+bounds, and scatter ignores it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 @card
 class GatherRule(StdTensorOp):
-    """The rule that `Gather` and `GatherDynamicSliceSizes` share."""
+    """Base class of `Gather` and `GatherDynamicSliceSizes`, with their common shape rule."""
 
     offset_dims: tuple[int, ...]
     collapsed_slice_dims: tuple[int, ...]
@@ -94,7 +94,7 @@ class GatherRule(StdTensorOp):
         sizes = self.resolved("slice_sizes", (x.shape, indices.shape))
         for axis, (size, extent) in enumerate(zip(sizes, x.shape, strict=True)):
             if axis in self.operand_batching_dims and size in (0, 1):
-                continue  # because an empty batch has no window that could be out of bounds
+                continue  # an empty batch axis: there is no window that could be out of bounds
             decided = at_least(extent, size)
             if decided is False:
                 raise ShapeError(f"{name}: slice size {size} exceeds axis {axis} of {x}")
@@ -122,10 +122,11 @@ class GatherRule(StdTensorOp):
 
 
 class Gather(GatherRule):
-    """Windows of x at the positions that `indices` name; each start is clamped to keep its window in bounds.
+    """Windows of x at the positions in `indices`; each start is clamped such that its window is within bounds.
 
-    For a result index r split into batch and offset parts, start = indices[batch] along
-    `index_vector_dim`, put on the axes `start_index_map`, and y[r] = x[clamp(start) + offset].
+    A result index r is split into a batch part and an offset part. The index vector is read from `indices` at the batch
+    part, along `index_vector_dim`. Its numbers are the start along the axes `start_index_map` of x, and 0 along other
+    axes. Then y[r] = x[clamp(start) + offset].
 
     Shapes:  x, indices -> batch axes of indices, with window axes at `offset_dims`
     Dtypes:  x every dtype; indices every integer dtype
@@ -141,7 +142,7 @@ class Gather(GatherRule):
 class GatherDynamicSliceSizes(GatherRule):
     """`Gather` with slice sizes that are expressions in the extents of x and indices.
 
-    Natively they are resolved against the arrays; in StableHLO, once the extents are numbers.
+    Native execution evaluates them for the arrays; lowering to StableHLO, once the extents are numbers.
 
     Shapes:  x, indices -> batch axes of indices, with window axes at `offset_dims`
     Dtypes:  x every dtype; indices every integer dtype
@@ -161,13 +162,13 @@ COMBINERS = ("add", "multiply", "min", "max", "set")
 
 @card
 class Scatter(StdTensorOp):
-    """Combine windows of `updates` into x at the positions that `indices` name; a window that does
-    not fit wholly is dropped.
+    """Combine windows of `updates` into x at the positions in `indices`; a window that does
+    not fit completely is ignored.
 
-    y starts as x; for each update index u split into scatter and window parts, start =
-    indices[scatter], and y[start + window] becomes combiner(y[start + window], updates[u]). On bool,
-    add is or and multiply is and. With "set" and several updates of one element, natively the last one
-    in row-major order stays; StableHLO leaves it open.
+    y starts as x. An update index u is split into a scatter part and a window part, and start = indices[scatter part]
+    is the position of its window. Then y[start + window part] becomes combiner(y[start + window part], updates[u]). On
+    bool, "add" is or, and "multiply" is and. If several updates of one element are combined by "set", the last one in
+    row-major order remains in native execution; StableHLO does not define which.
 
     Shapes:  x S, indices, updates -> S
     Dtypes:  x and updates one of every dtype (min, max: not complex); indices every integer dtype
@@ -286,7 +287,9 @@ class Scatter(StdTensorOp):
 def require_index_vector(
     op: str, indices: TensorSpec, axis: int, count: int, guards: GuardLog
 ) -> None:
-    """Require that index_vector_dim has the extent of an index vector; an axis equal to the rank has extent 1."""
+    """Require that axis `index_vector_dim` has the extent of an index vector; an axis equal to the rank has extent
+    1.
+    """
     extent = 1 if axis == indices.rank else indices.shape[axis]
     what = f"the extent of indices {indices} along index_vector_dim {axis} and the index map"
     same_extent(op, what, extent, count, guards)
@@ -294,7 +297,7 @@ def require_index_vector(
 
 @card
 class DynamicSlice(StdTensorOp):
-    """Read a window at a position that is data: y[i] = x[start + i], each start clamped so that the
+    """Read a window at a position that is an operand: y[i] = x[start + i]; each start is clamped such that the
     window fits.
 
     Shapes:  x of rank r, r starts of shape [] -> `sizes`
@@ -312,7 +315,7 @@ class DynamicSlice(StdTensorOp):
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """x, and one start per axis."""
+        """The number of operands: x, and one start per axis."""
         return 1 + len(self.sizes)
 
     def output_types(
@@ -330,8 +333,8 @@ class DynamicSlice(StdTensorOp):
 
 @card
 class DynamicUpdateSlice(StdTensorOp):
-    """Write a window at a position that is data: y is x with y[start + i] = update[i], each start
-    clamped so that the window fits.
+    """Write a window at a position that is an operand: y is x, except y[start + i] = update[i]; each start
+    is clamped such that the window fits.
 
     Shapes:  x S of `rank`, update within S, `rank` starts of shape [] -> S
     Dtypes:  x and update one of every dtype; starts one integer dtype
@@ -348,7 +351,7 @@ class DynamicUpdateSlice(StdTensorOp):
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """x, update, and one start per axis."""
+        """The number of operands: x, the update, and one start per axis."""
         return 2 + self.rank
 
     def output_types(

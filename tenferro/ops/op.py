@@ -1,4 +1,4 @@
-"""`StdTensorOp`: the base class of cards."""
+"""`StdTensorOp`: the base class of ops, whose classes are called cards."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Card = TypeVar("Card")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def card(cls: type[Card]) -> type[Card]:
-    """Declare the annotated fields of a card as its payload: a frozen dataclass.
+    """Make an op class a frozen dataclass, whose fields are the payload: the parameters of the op.
 
-    Methods that all classes share are defined in `StdTensorOp`: `dataclass` would compile them for each class,
+    Methods that all op classes share are defined in `StdTensorOp`. `dataclass` would compile them for each class,
     which takes longer than the rest of the import.
     """
     card_class: Any = dataclass(repr=False, eq=False)(cls)
@@ -33,16 +33,16 @@ def card(cls: type[Card]) -> type[Card]:
 
 @card
 class StdTensorOp:
-    """An op's card: its description, as a frozen dataclass of its payload.
+    """Base class of ops. A class describes an op; its instances are frozen dataclasses of the op's payload.
 
-    A card without payload is a plain subclass; one with payload is declared with `@card`. Ops of one class with equal
-    payloads are equal.
+    An op class (card) without payload is a plain subclass; a class with payload is declared with `@card`. Ops of one
+    class with equal payloads are equal.
 
-    A card states its formula, shapes, dtypes and errors in its docstring. It holds the one rule that all layers
-    share: the types of the outputs for the types of the inputs. What a layer *does* with the op is a cell in that
-    layer's column.
+    A class states the formula, shapes, dtypes and errors of its op in its docstring. It contains the one rule that all
+    layers share: the types of the outputs for the types of the inputs. What a layer does with the op is an entry in the
+    table of that layer.
 
-    The documentation page of the card adds the errors of its base class and, if the op is lowered to one StableHLO
+    The documentation page of the op adds the errors of its base class and, if the op is lowered to one StableHLO
     operation, that operation and its definition.
 
     Source: docs/specification/primitives.md.
@@ -53,12 +53,12 @@ class StdTensorOp:
     input_count: ClassVar[Any] = 1
     output_count: ClassVar[Any] = 1
     ufunc: ClassVar[str] = ""
-    """NumPy's elementwise function that is the op's kernel, if there is one."""
+    """Name of the NumPy function that is the op's kernel; empty without such a function."""
     has_effects: ClassVar[Any] = False
-    """Whether the op has effects besides its outputs; such ops are neither merged nor dropped."""
+    """Whether the op has effects besides its outputs; ops with effects are neither merged nor dropped."""
 
     parts: ClassVar[Any] = ()
-    """The programs inside of a loop, a conditional or alternatives; none for other ops."""
+    """The sub-programs of a loop, a conditional or alternatives; empty for other ops."""
     payload_of: ClassVar[attrgetter[Any] | None] = None
     """Getter of the payload that distinguishes ops of the class; None without payload."""
     token: ClassVar[Any]
@@ -96,7 +96,7 @@ class StdTensorOp:
 
     @property
     def name(self) -> str:
-        """The op's name in the vocabulary."""
+        """The name of the op: the name of its class."""
         return type(self).__name__
 
     def infer(self, *inputs: TensorSpec, guards: GuardLog | None = None) -> tuple[TensorSpec, ...]:
@@ -105,7 +105,7 @@ class StdTensorOp:
         Conditions on extents that cannot be compared yet are added to `guards`.
 
         Raises:
-            ArityError, ShapeError, DTypeError: as the card's docstring states.
+            ArityError, ShapeError, DTypeError: the errors that the docstring of the op's class states.
         """
         if len(inputs) != self.input_count:
             raise ArityError(f"{self.name}: expected {self.input_count} inputs, got {len(inputs)}")
@@ -114,7 +114,7 @@ class StdTensorOp:
     def output_types(
         self, inputs: tuple[TensorSpec, ...], guards: GuardLog
     ) -> tuple[TensorSpec, ...]:
-        """Apply the card's shape rule to a checked number of inputs."""
+        """Return the types of the outputs, for the right number of inputs: the op's shape rule."""
         raise NotImplementedError(f"{self.name} states no shape rule")
 
     def specialize(self, bindings: Any) -> StdTensorOp:
@@ -130,7 +130,7 @@ class StdTensorOp:
         return type(self)(**(payload | changes))
 
     def resolved(self, field: str, input_shapes: Any) -> tuple[Any, ...]:
-        """Resolve the payload's shape `field`, with op-local expressions, against the inputs."""
+        """Return the payload's shape in `field`, with each `DimExpr` evaluated for the inputs."""
         return resolve_shape(getattr(self, field), input_shapes)
 
     def __str__(self) -> str:
@@ -143,7 +143,7 @@ class StdTensorOp:
 
 
 def normalize(op: Any, **values: Any) -> None:
-    """Set fields of a frozen card to their normal form, in `__post_init__`."""
+    """Set fields of a frozen op to their normal form; called in `__post_init__`."""
     for name, value in values.items():
         object.__setattr__(op, name, value)
 

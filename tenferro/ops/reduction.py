@@ -51,15 +51,15 @@ def _all_bits(dtype: DType) -> Any:
 
 @card
 class Reduction(StdTensorOp):
-    """Combination of all elements along the axes of its payload, without those axes.
+    """Base class of reductions: all elements along `axes` are combined, and the axes are removed.
 
     Errors:  AxisError unless axes are distinct axes of x; DTypeError on another dtype
     """
 
     combiner: ClassVar[type[StdTensorOp]]
-    """The op of two elements that it repeats."""
+    """The binary op that combines two elements."""
     identity: ClassVar[Callable[[DType], Any]]
-    """The result for no elements of a dtype."""
+    """Function that returns the result over no elements, for a dtype."""
     axes: tuple[int, ...]
 
     def __post_init__(self) -> None:
@@ -77,7 +77,7 @@ class Reduction(StdTensorOp):
 
 @card
 class ArgReduction(StdTensorOp):
-    """Finds an index along one axis, and drops that axis."""
+    """Base class of ops that return an index along one axis, and remove the axis."""
 
     axis: int
 
@@ -99,13 +99,13 @@ class ArgReduction(StdTensorOp):
 
 @card
 class Scan(StdTensorOp):
-    """Combination of the elements up to each one along an axis; from the end when `reverse`.
+    """Base class of cumulative ops: result i combines elements 0 .. i along an axis; with `reverse`, i to the last.
 
     Errors:  AxisError outside the rank; DTypeError on another dtype
     """
 
     combiner: ClassVar[type[StdTensorOp]]
-    """The op of two elements that it repeats."""
+    """The binary op that combines two elements."""
     axis: int
     reverse: bool = False
 
@@ -156,9 +156,9 @@ class ReduceProd(Reduction):
 
 
 class ReduceMax(Reduction):
-    """Largest element over axes; NaN if there is one; over no elements the smallest value of the dtype.
+    """Largest element over axes; NaN if an element is NaN; over no elements, the smallest value of the dtype.
 
-    Of 0.0 and -0.0, the native result is 0.0; StableHLO leaves the order of combination open.
+    Of 0.0 and -0.0, the native result is 0.0; with XLA either is possible, because StableHLO leaves the order open.
 
     Shapes:  x S -> S without `axes`; no axes leave x as it is
     Dtypes:  every real dtype, and bool
@@ -173,9 +173,9 @@ class ReduceMax(Reduction):
 
 
 class ReduceMin(Reduction):
-    """Smallest element over axes; NaN if there is one; over no elements the largest value of the dtype.
+    """Smallest element over axes; NaN if an element is NaN; over no elements, the largest value of the dtype.
 
-    Of 0.0 and -0.0, the native result is -0.0; StableHLO leaves the order of combination open.
+    Of 0.0 and -0.0, the native result is -0.0; with XLA either is possible, because StableHLO leaves the order open.
 
     Shapes:  x S -> S without `axes`; no axes leave x as it is
     Dtypes:  every real dtype, and bool
@@ -220,7 +220,7 @@ class ReduceOr(Reduction):
 
 
 class ArgMax(ArgReduction):
-    """Index of the first largest element along an axis, as int64; of the first NaN if there is one.
+    """Index of the first largest element along an axis, as int64; if elements are NaN, the index of the first NaN.
 
     Shapes:  x S -> S without `axis`
     Dtypes:  every real dtype, and bool; int64 out
@@ -234,7 +234,7 @@ class ArgMax(ArgReduction):
 
 
 class ArgMin(ArgReduction):
-    """Index of the first smallest element along an axis, as int64; of the first NaN if there is one.
+    """Index of the first smallest element along an axis, as int64; if elements are NaN, the index of the first NaN.
 
     Shapes:  x S -> S without `axis`
     Dtypes:  every real dtype, and bool; int64 out
@@ -248,9 +248,9 @@ class ArgMin(ArgReduction):
 
 
 class CumSum(Scan):
-    """Running sum along an axis; float16 and bfloat16 in float32.
+    """Cumulative sum along an axis; float16 and bfloat16 are summed in float32.
 
-    With `reverse` the elements from the end to each one are combined.
+    Result i is the sum of elements 0 .. i or, with `reverse`, of elements i .. n - 1.
 
     Shapes:  x S -> S
     Dtypes:  every integer, float and complex dtype
@@ -264,9 +264,9 @@ class CumSum(Scan):
 
 
 class CumProd(Scan):
-    """Running product along an axis; float16 and bfloat16 in float32.
+    """Cumulative product along an axis; float16 and bfloat16 are multiplied in float32.
 
-    With `reverse` the elements from the end to each one are combined.
+    Result i is the product of elements 0 .. i or, with `reverse`, of elements i .. n - 1.
 
     Shapes:  x S -> S
     Dtypes:  every integer, float and complex dtype
@@ -280,9 +280,9 @@ class CumProd(Scan):
 
 
 class CumMax(Scan):
-    """Running maximum along an axis; NaN from the first NaN on.
+    """Cumulative maximum along an axis; NaN from the first NaN on.
 
-    With `reverse` the elements from the end to each one are combined.
+    Result i is the maximum of elements 0 .. i or, with `reverse`, of elements i .. n - 1.
 
     Shapes:  x S -> S
     Dtypes:  every real dtype, and bool
@@ -296,9 +296,9 @@ class CumMax(Scan):
 
 
 class CumMin(Scan):
-    """Running minimum along an axis; NaN from the first NaN on.
+    """Cumulative minimum along an axis; NaN from the first NaN on.
 
-    With `reverse` the elements from the end to each one are combined.
+    Result i is the minimum of elements 0 .. i or, with `reverse`, of elements i .. n - 1.
 
     Shapes:  x S -> S
     Dtypes:  every real dtype, and bool
@@ -313,10 +313,10 @@ class CumMin(Scan):
 
 @card
 class Sort(StdTensorOp):
-    """Sort `count` operands along an axis by the first of them, ascending.
+    """Sort `count` operands along an axis, all in the ascending order of the first operand, the key.
 
     NaN comes last; -0.0 and 0.0 are equal; complex numbers are ordered by real part, then imaginary part; False
-    comes before True. With `stable`, equal keys keep their order; natively they always do.
+    comes before True. With `stable`, equal keys keep their order; in native execution they always do.
 
     Shapes:  x0 S, .. of one shape -> as many of that shape
     Dtypes:  every dtype, and each operand its own
@@ -344,12 +344,12 @@ class Sort(StdTensorOp):
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """The number in the payload."""
+        """The number of operands, `count`."""
         return self.count
 
     @property
     def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """The number of inputs."""
+        """The number of operands, `count`."""
         return self.count
 
     def output_types(
@@ -366,7 +366,7 @@ class Sort(StdTensorOp):
 class TopK(StdTensorOp):
     """The k largest elements along the last axis, in descending order, and their indices.
 
-    NaN counts as largest; of equal elements the one with the lower index comes first.
+    NaN counts as largest. Of equal elements, the element with the lower index comes first.
 
     Shapes:  x [.., d] -> values [.., k], indices [.., k]
     Dtypes:  every real dtype, and bool; indices int64

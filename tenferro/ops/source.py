@@ -21,9 +21,9 @@ __all__ = ["CARDS", "Constant", "Iota", "ShapeOf"]
 
 @card
 class Constant(StdTensorOp):
-    """A tensor of known elements: `data` holds them in row-major order, in the dtype's own bytes.
+    """A constant tensor: `data` contains the bytes of its elements in row-major order.
 
-    From 64 KiB on, `data` is a read-only memoryview that equal constants of the process share.
+    If `data` has 64 KiB or more, it is a read-only memoryview, which equal constants of the process share.
 
     Shapes:  () -> shape
     Dtypes:  every dtype
@@ -60,11 +60,11 @@ class Constant(StdTensorOp):
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of the elements."""
+        """The SHA-256 digest of the elements."""
         return getattr(self, "_digest", None) or digest_of(self.data)
 
     def __hash__(self) -> int:
-        # The digest of a large constant is cached; hashing its elements would read them again.
+        # The cached digest of a large constant is hashed in place of its elements, which would all be read.
         return hash((Constant, self.dtype, self.shape, getattr(self, "_digest", self.data)))
 
     def __eq__(self, other: object) -> bool:
@@ -81,7 +81,7 @@ class Constant(StdTensorOp):
 
     @classmethod
     def of(cls, array: Any) -> Constant:
-        """Create the constant with the elements of a NumPy array in any memory order."""
+        """Create a constant from a NumPy array of any memory order."""
         array = host_array(array, "Constant")
         held = held_elements(array)
         if held is not None:
@@ -94,7 +94,7 @@ class Constant(StdTensorOp):
     def adopting(cls, array: np.ndarray[Any, Any]) -> Constant:
         """Create a constant from a row-major array in aligned memory, without a copy.
 
-        Nothing else may reference the array.
+        The constant uses the memory of the array, so nothing else may refer to the array.
         """
         memory = array.ravel().view(np.uint8)
         data = adopted_elements(memory) if memory.nbytes >= LARGE else memory.data
@@ -118,7 +118,7 @@ class Constant(StdTensorOp):
 
 @card
 class Iota(StdTensorOp):
-    """Count along one axis: y[i0, .., ik] = i_axis.
+    """Indices along one axis: y[i0, .., ik] = i_axis.
 
     Shapes:  () -> shape
     Dtypes:  every integer, float and complex dtype; numbers that the dtype cannot hold wrap or are rounded
@@ -156,7 +156,7 @@ class Iota(StdTensorOp):
 class ShapeOf(StdTensorOp):
     """The extent of one axis as a number: y = shape(x)[axis], a scalar int64.
 
-    A host op: it reads the shape and never the elements.
+    The op reads the shape of x, and never the elements.
 
     Shapes:  x -> []
     Dtypes:  every dtype in, int64 out

@@ -70,7 +70,7 @@ class Transpose(StdTensorOp):
 
 @card
 class Reshape(StdTensorOp):
-    """Reinterpret the elements, taken in column-major order, with a new shape.
+    """Arrange the elements of x, read in column-major order, in a new shape.
 
     y[j] = x[i] where i and j have the same offset with the *first* axis fastest (NumPy's order="F").
 
@@ -116,11 +116,11 @@ class Reshape(StdTensorOp):
 
 @card
 class BroadcastInDim(StdTensorOp):
-    """Place axis j of x at axis dims[j] of y and repeat along all others, and along extents of 1.
+    """Broadcast: axis j of x becomes axis dims[j] of y. x is repeated along other axes of y, and where its extent is 1.
 
-    y[i0, .., ik] = x[i[dims[0]], .., i[dims[r]]], an index being 0 where x's extent is 1.
+    y[i0, .., ik] = x[i[dims[0]], .., i[dims[r]]], with index 0 along an axis of x whose extent is 1.
 
-    Shapes:  x [a0, .., ar] -> y `shape`, a[j] being 1 or shape[dims[j]]
+    Shapes:  x [a0, .., ar] -> y `shape`, where a[j] is 1 or shape[dims[j]]
     Dtypes:  every dtype
     AD:      linear; its transpose sums over repeated axes
     Errors:  ShapeError, AxisError unless dims are distinct axes of shape that fit
@@ -171,7 +171,7 @@ class BroadcastInDim(StdTensorOp):
 
 @card
 class Slice(StdTensorOp):
-    """Take a rectangle with steps: y[i0, .., ik] = x[starts + i * strides].
+    """Strided slice along every axis: y[i0, .., ik] = x[starts + i * strides].
 
     Shapes:  x [d0, .., dk] -> y with extent ceil((limits - starts) / strides) on each axis
     Dtypes:  every dtype
@@ -240,9 +240,9 @@ class Slice(StdTensorOp):
 
 @card
 class Pad(StdTensorOp):
-    """Put a value between and around the elements; negative edges cut elements off.
+    """Insert `padding_value` around and between the elements; negative `low` or `high` removes elements.
 
-    y[low + i * (interior + 1)] = x[i] where that is inside y, padding_value elsewhere.
+    y[low + i * (interior + 1)] = x[i] where this index is inside y; other elements of y are padding_value.
 
     Shapes:  x [d0, .., dk], padding_value [] -> y with extent
              low + max(0, d + (d - 1) interior) + high on each axis
@@ -335,7 +335,7 @@ class Concatenate(StdTensorOp):
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """The number in the payload."""
+        """The number of operands, `count`."""
         return self.count
 
     def output_types(
@@ -363,7 +363,7 @@ class Concatenate(StdTensorOp):
                     )
         joined = shape[self.axis]
         if isinstance(joined, int) and joined >= 1 << 63:
-            # A Python sum, because NumPy's sum of extents wraps around.
+            # Checked here with Python's integers, because NumPy's sum of extents would wrap around.
             raise ShapeError(
                 f"Concatenate: the extents along axis {self.axis} add up to {joined}; an extent is at most 2^63 - 1"
             )
@@ -398,7 +398,7 @@ class Reverse(StdTensorOp):
 class ExtractDiag(StdTensorOp):
     """Take a diagonal: y[.., i, ..] = x[.., i, .., i, ..], where x has i at axis_a and at axis_b.
 
-    axis_b is removed, and axis_a becomes the diagonal; its position is one less if axis_b came before it.
+    axis_b is removed, and axis_a becomes the diagonal. In y, axis_a has a number lower by one if axis_b came before it.
 
     Shapes:  x with equal extents on both axes -> y without axis_b
     Dtypes:  every dtype
@@ -437,8 +437,8 @@ class ExtractDiag(StdTensorOp):
 class EmbedDiag(StdTensorOp):
     """Write an axis to a diagonal: y[.., i, .., j, ..] = x[.., i, ..] where i = j, else 0.
 
-    The adjoint of `ExtractDiag` with the same axes: y has a new axis at axis_b, and axis_a is the axis
-    of x on the diagonal.
+    The adjoint of `ExtractDiag` with the same axes. y has axis_a and a new axis at axis_b; the elements of x along an
+    axis are on the diagonal of these two axes.
 
     Shapes:  x of rank r -> y of rank r + 1 with equal extents on axis_a and axis_b
     Dtypes:  every dtype
@@ -483,7 +483,7 @@ def _normalize_pair(op: Any, name: str) -> None:
 
 @card
 class Triangle(StdTensorOp):
-    """The last two axes, with zeros on one side of diagonal k.
+    """Base class of `Tril` and `Triu`: x with zeros on one side of diagonal k of the last two axes.
 
     |k| is at most 2^62, which exceeds every extent, so that k plus a row number fits in int64.
     """
@@ -502,7 +502,7 @@ class Triangle(StdTensorOp):
 
 
 class Tril(Triangle):
-    """Zero above a diagonal of the last two axes: y[.., i, j] = x[.., i, j] where j <= i + k, else 0.
+    """The lower triangle of the last two axes: y[.., i, j] = x[.., i, j] where j <= i + k, else 0.
 
     Shapes:  x S -> S, of rank at least 2
     Dtypes:  every dtype
@@ -531,10 +531,10 @@ class Triu(Triangle):
 
 @card
 class OptimizationBarrier(StdTensorOp):
-    """The operands unchanged, as values that no compiler may simplify through.
+    """The operands unchanged, as values across which no compiler simplifies.
 
-    Computations on the results are not merged with others, and wait for all operands: rematerialisation is
-    built on that.
+    Computations on the results are not merged with others, and wait for all operands. Rematerialisation depends on both
+    properties.
 
     Shapes:  x0 S0, .. -> S0, ..
     Dtypes:  every dtype, each operand its own
@@ -551,12 +551,12 @@ class OptimizationBarrier(StdTensorOp):
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """The number in the payload."""
+        """The number of operands, `count`."""
         return self.count
 
     @property
     def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """The number of inputs."""
+        """The number of operands, `count`."""
         return self.count
 
     def output_types(

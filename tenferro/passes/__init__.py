@@ -1,7 +1,7 @@
-"""Native passes: pure functions from program to program, each in a file named after its rewrite.
+"""Passes of native programs: pure functions from program to program, each in a file named after its rewrite.
 
-There is no pass for common subexpressions, because graphs merge equal instructions, nor for dead code, which is
-dropped whenever a program is made from a graph. Each instruction records liveness in `last_use`.
+No pass merges common subexpressions, because graphs merge equal instructions. No pass removes dead code, because only
+needed instructions become part of a program. Each instruction records in `last_use` whether it uses an input last.
 """
 
 from collections.abc import Callable
@@ -59,8 +59,8 @@ NATIVE_PASSES: tuple[Callable[[GraphProgram], GraphProgram], ...] = (
     fold_transposes,
     shrink_dots,
 )
-"""The passes of the native path, in order.
+"""The passes of native compilation, in order.
 
-`decompose_dots` is not among them: the kernel of DotGeneral merges axes itself, because it knows the strides.
-The pass is for backends that have only batched matrix products.
+`decompose_dots` is not among them: the native kernel of DotGeneral merges axes itself, because it knows the strides.
+`decompose_dots` is for backends that have only batched matrix products.
 """

@@ -1,6 +1,6 @@
 """Replace each `Alternatives` by one of its two programs.
 
-Law: results are the same up to rounding, and no `Alternatives` remain outside loops and conditionals.
+Law: results are equal up to rounding, and no `Alternatives` remain outside loops and conditionals.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Algebraic simplification and constant folding.
 
-Law: the result is the same bit for bit.
+Law: the bits of results do not change.
 
 Consecutive transposes are composed, consecutive reshapes are merged, and conversions through a wider dtype
-become direct. Identities (times one, minus zero, double negation) are dropped. Two similar ops are kept: x +
-0.0, because it changes -0.0 to 0.0, and the product of a complex number and one, because it changes infinities.
+become direct. Identities (times one, minus zero, double negation) are removed. Two similar ops are not removed: x + 0.0
+changes -0.0 to 0.0, and the product of a complex number and one changes infinities.
 
-Ops on small constants of integers or bools, such as indices of a window, are folded. So are arithmetic and
-comparisons of splats, constants whose elements are all equal. A select with a constant predicate is replaced by
-the selected branch; for example, the derivative of x^2.5 compares 2.5 to zero. Redundant comparisons are
-dropped, for example those of a remainder by a positive constant, and so are annotations for other peers.
+Ops on small constants of integers or bools, such as indices of a window, are folded. Arithmetic and comparisons of
+splats, constants whose elements are all equal, are folded, too. A select with a constant predicate is replaced by
+the selected operand; for example, the derivative of x^2.5 compares 2.5 to zero. Redundant comparisons are
+removed, for example comparisons of a remainder by a positive constant. Annotations for other peers are removed.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ __all__ = ["clean_up"]
 
 
 MAX_FOLDED_ELEMENTS = 64
-"""Maximum number of elements of a folded constant; it exceeds the number of axes, so that indices are folded."""
+"""Maximum number of elements of a folded constant; it must be at least the maximum rank, to fold index vectors."""
 CHUNK_ELEMENTS = 1 << 12
 """Number of elements that are compared at once."""
 
 
 def clean_up(program: GraphProgram) -> GraphProgram:
-    """Return the program with every rule of this file applied once, in order."""
+    """Return the program after every rule of this file was applied once to each instruction, in order."""
     return rewrite(program, RULES)
 
 
 def splat(producers: Producers, value: int) -> Any:
-    """Return the element of a splat; None if `value` is not a constant, or its elements differ in any bit."""
+    """Return the element of a splat, a constant with equal elements; None if `value` is no constant, or bits differ."""
     node = producers.maker(value)
     if node is not None and type(node.op) is BroadcastInDim:
         node = producers.maker(node.inputs[0])
@@ -55,7 +55,7 @@ def splat(producers: Producers, value: int) -> Any:
     elements = node.op.array.ravel()
     if not elements.size:
         return None
-    # Compare in chunks, because most arrays differ within the first one.
+    # Compare in chunks, because in most arrays elements differ within the first chunk.
     bits = elements.view(f"V{elements.itemsize}")
     for start in range(0, elements.size, CHUNK_ELEMENTS):
         chunk = bits[start : start + CHUNK_ELEMENTS]
@@ -80,8 +80,8 @@ def filled(producers: Producers, number: Any, like: int, source: SourceLine | No
 def fold_splats(function: Callable[..., Any]) -> Rule:
     """Return the rule that folds an op whose operands are all splats.
 
-    Complex numbers are not folded, because a product in a large array may be rounded differently. Ops whose result is
-    infinite or NaN are not folded either, because `check_finite` reports them.
+    Complex numbers are not folded, because a product in a large array may be rounded differently. An op whose result is
+    infinite or NaN is not folded either: `check_finite` must report it.
     """
 
     def rule(
@@ -151,7 +151,7 @@ def first_of(*rules: Rule) -> Rule:
 def transpose(
     producers: Producers, op: Transpose, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Compose a transpose of a transpose; drop the identity."""
+    """Compose two consecutive transposes; remove a transpose that permutes no axis."""
     (x,) = inputs
     inner = producers.of(x, Transpose)
     if inner is not None:
@@ -165,7 +165,7 @@ def transpose(
 def reshape(
     producers: Producers, op: Reshape, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Merge consecutive reshapes; drop a reshape to the same shape."""
+    """Merge two consecutive reshapes; remove a reshape to the same shape."""
     (x,) = inputs
     if not all(is_static(extent) for extent in op.shape):
         return None
@@ -182,7 +182,7 @@ def reshape(
 def broadcast(
     producers: Producers, op: BroadcastInDim, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Drop a broadcast to the same shape with the axes in order."""
+    """Remove a broadcast to the same shape with the axes in order."""
     (x,) = inputs
     same = producers.types[x].shape == op.shape and op.dims == tuple(range(len(op.shape)))
     return (x,) if same else None
@@ -191,7 +191,7 @@ def broadcast(
 def slice_(
     producers: Producers, op: Slice, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Drop a slice of the whole operand."""
+    """Remove a slice of the whole operand."""
     (x,) = inputs
     whole = (
         all(start == 0 for start in op.starts)
@@ -204,7 +204,7 @@ def slice_(
 def reverse(
     producers: Producers, op: Reverse, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Drop a reverse of no axis, or of the same axes twice."""
+    """Remove a reverse of no axis, or two consecutive reverses of the same axes."""
     (x,) = inputs
     if not op.axes:
         return (x,)
@@ -217,7 +217,7 @@ def reverse(
 def convert(
     producers: Producers, op: el.Convert, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Convert directly if the intermediate dtype represents every value exactly."""
+    """Merge two consecutive conversions, if the intermediate dtype represents every value exactly."""
     (x,) = inputs
     if producers.types[x].dtype is op.to:
         return (x,)
@@ -260,7 +260,7 @@ def holds(wide: DType, narrow: DType) -> bool:
 def multiply(
     producers: Producers, op: el.Multiply, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Drop a multiplication of real x by one."""
+    """Remove a multiplication of real x by one."""
     if producers.types[inputs[0]].dtype.is_complex:
         return None
     for x, factor in (inputs, inputs[::-1]):
@@ -272,7 +272,7 @@ def multiply(
 def add(
     producers: Producers, op: el.Add, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Drop the addition of an integer zero, or of the float -0.0."""
+    """Remove an addition of the integer 0, or of the float -0.0."""
     dtype = producers.types[inputs[0]].dtype
     zero = -0.0 if dtype.is_float else complex(-0.0, -0.0) if dtype.is_complex else 0
     for x, term in (inputs, inputs[::-1]):
@@ -284,7 +284,7 @@ def add(
 def subtract(
     producers: Producers, op: el.Subtract, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Drop a subtraction of +0."""
+    """Remove a subtraction of 0 or 0.0."""
     x, term = inputs
     return (x,) if is_splat_of(producers, term, 0) else None
 
@@ -292,15 +292,15 @@ def subtract(
 def negate(
     producers: Producers, op: el.Negate, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Drop a double negation."""
+    """Remove a double negation."""
     inner = producers.of(inputs[0], el.Negate)
     return None if inner is None else inner.inputs
 
 
 def absorb(absorbing: bool) -> Rule:
-    """Return the rule for a bool splat in `And` or `Or`.
+    """Return the rule for a bool splat as an operand of `And` or `Or`.
 
-    If it is the absorbing element, it is the result. Otherwise the other operand is the result.
+    If the splat equals `absorbing`, it is the result. Otherwise the other operand is the result.
     """
 
     def rule(
@@ -331,7 +331,7 @@ def compare_bools(
 def drop_implied(
     producers: Producers, op: el.And, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Drop `x != y` from a conjunction with `x < y` or `x > y`, which implies it."""
+    """Remove `x != y` from a conjunction with `x < y` or `x > y`, which imply x != y."""
     for pred, other in (inputs, inputs[::-1]):
         order, apart = producers.of(pred, el.Compare), producers.of(other, el.Compare)
         if order is None or apart is None or order.inputs != apart.inputs:
@@ -345,7 +345,7 @@ def drop_implied(
 def select(
     producers: Producers, op: el.Select, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Replace a select with a constant predicate by the selected branch."""
+    """Replace a select with a constant predicate by the selected operand."""
     pred, on_true, on_false = inputs
     constant = splat(producers, pred)
     return None if constant is None else (on_true if constant else on_false,)
@@ -354,7 +354,7 @@ def select(
 def drop_annotation(
     producers: Producers, op: Extension, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Drop an op that only other peers use."""
+    """Remove an annotation: an op that returns its operand, and has a meaning for other peers only."""
     return inputs if getattr(op.op, "annotates", False) else None
 
 

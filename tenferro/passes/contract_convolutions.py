@@ -1,10 +1,10 @@
-"""Rewrite convolutions as matrix products if each window has one element or one position.
+"""Rewrite convolutions as matrix products if each window has one element, or there is only one window.
 
-Along each spatial axis, the kernel must have one element and stride 1, as in 1 x 1 layers, or the extent of the
-image, as in gradients of such kernels. Convolutions whose result would need a transposing copy are not
-rewritten.
+Along each spatial axis, one of two conditions must hold. The kernel has one element and stride 1, as in 1 x 1 layers;
+or the kernel has the extent of the image, as in gradients of such layers. A convolution is not rewritten if its result
+would need a transposing copy.
 
-Law: the result is the same up to rounding.
+Law: results are equal up to rounding.
 
 Source: StableHLO spec #convolution, #dot_general.
 """
@@ -22,7 +22,7 @@ __all__ = ["contract_convolutions"]
 
 
 def contract_convolutions(program: GraphProgram) -> GraphProgram:
-    """Return the program with these convolutions replaced by `DotGeneral`."""
+    """Return the program with `DotGeneral` in place of the convolutions that this module's docstring describes."""
     return rewrite(program, {Convolution: _contracted})
 
 
@@ -60,8 +60,9 @@ def _contracted(
 def _whole_axes(op: Convolution, x: TensorSpec, w: TensorSpec) -> list[int] | None:
     """Return the spatial axes along which the kernel has the extent of the image.
 
-    None if the window moves along another axis and the kernel has more than one element there, or if BLAS does not
-    support the dtype.
+    Return None if the convolution cannot be rewritten: along another axis the kernel has several elements or a stride,
+        or
+    BLAS does not support the dtype.
     """
     if not (x.is_static and w.is_static and x.dtype in (DType.F32, DType.F64)):
         return None

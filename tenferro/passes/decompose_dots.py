@@ -1,8 +1,8 @@
 """DotDecomposer: rewrite each dot as one batched matrix product, [batch, m, k] by [batch, k, n].
 
-Law: the result is unchanged. Transposes, which are views in native execution, put the axes of operands in canonical
-order: batch axes, then free and contracting axes. The kernel merges axes, and copies an operand if its strides,
-    known at run time, require it.
+Law: results do not change. Transposes, which are views in native execution, put the axes of operands in canonical
+order: batch axes, then free and contracting axes. The kernel merges the axes. It copies an operand if the operand's
+    strides, known only at run time, require it.
 
 Source: docs/specification/schedule.md (`DotDecomposer`).
 """

@@ -1,13 +1,13 @@
 """Defer products that a scan accumulates: replace them by one product over all iterations, after the loop.
 
-Law: the sum has the same terms, in another order.
+Law: each sum has the same terms, in another order.
 
-In every iteration, the gradient of a loop adds a product to the cotangent of each constant. For a constant
-matrix that multiplies a vector, this is an outer product, which is much larger than its operands. The loop
-would read and write the sum in every iteration. One product of the stacked operands after the loop writes it
-once.
+In every iteration, the gradient of a loop adds a product to the cotangent of each constant. If the constant is a
+matrix that multiplies a vector, the product is an outer product, which is much larger than its operands. The loop
+would read and write the sum in every iteration. Instead, one product of the stacked operands after the loop writes
+the sum once.
 
-A product is deferred if nothing else reads the sum, and the stacked operands are small compared with the sum.
+A product is deferred if no other instruction reads the sum, and the stacked operands are small compared with the sum.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from tenferro.types import DType
 __all__ = ["defer_products"]
 
 DTYPES = (DType.F32, DType.F64, DType.C32, DType.C64)
-"""Dtypes of deferred sums. Sums in narrower dtypes are rounded in each iteration, and not deferred."""
+"""Dtypes of deferred sums. Sums in narrower dtypes are not deferred, because they are rounded in each iteration."""
 MIN_SUM_ELEMENTS = 1 << 12
 """Minimum number of elements of a deferred sum."""
 MIN_EXPANSION = 2
-"""Minimum ratio of a product's elements to its operands' elements."""
+"""Minimum ratio of the number of elements of a product to that of its operands."""
 MAX_STACK_RATIO = 8
-"""Maximum ratio of the elements stacked for a product to the elements of the sum."""
+"""Maximum ratio of the number of elements stacked for a product to that of the sum."""
 
 
 def defer_products(program: GraphProgram) -> GraphProgram:
-    """Return the program with products that scans accumulate computed after the scans."""
+    """Return the program in which products that scans would accumulate are computed after the scans."""
     plans: dict[int, _Plan] = {}
     for step in program.instructions:
         if isinstance(step.op, Scan):
@@ -84,8 +84,8 @@ class _Sum:
 
     Attributes:
         number: the position of the carry.
-        terms: the terms that stay in the loop.
-        products: the deferred terms.
+        terms: the slots of the terms that are still added in the loop.
+        products: the terms that are products, and are deferred.
     """
 
     number: int
@@ -128,7 +128,9 @@ class _Plan:
         )
 
     def _stacked(self) -> list[int]:
-        """Return the operands of products that are slices of neither xs nor ys; these must be stacked."""
+        """Return the operands of deferred products that are neither xs nor ys of the scan, so that they must be
+        stacked.
+        """
         body = self.op.body.program
         at_hand = {*body.input_slots[self.op.first_xs :], *body.output_slots[self.op.num_carry :]}
         operands = [x for each in self.sums for product in each.products for x in product.operands]
@@ -164,7 +166,7 @@ class _Plan:
 
 
 def _sums(op: Scan) -> list[_Sum]:
-    """Return the carries that have deferred products."""
+    """Return the carries of a scan to which products are added that can be deferred."""
     if not isinstance(op.length, int) or op.has_effects:
         return []
     body = op.body.program
@@ -175,7 +177,7 @@ def _sums(op: Scan) -> list[_Sum]:
     at_hand = {*body.input_slots[op.first_xs :], *body.output_slots[op.num_carry :]}
 
     def product_of(slot: int) -> _Product | None:
-        """Return the product that computes a term, or its transpose."""
+        """Return the product that computes a term, or whose transpose is the term; None for other terms."""
         step, dot = maker_of.get(slot), None
         if step is not None and isinstance(step.op, Transpose) and reads[slot] == 1:
             dot = maker_of.get(step.inputs[0])
@@ -221,7 +223,7 @@ def _sums(op: Scan) -> list[_Sum]:
 
 
 def _terms(slot: int, maker_of: Any, reads: Counter[int]) -> list[int]:
-    """Return the terms of a value, including terms of nested sums that have no other readers."""
+    """Return the terms of a sum; a term that is a sum with no other reader is split into its own terms."""
     terms: list[int] = []
     stack = [slot]
     while stack:

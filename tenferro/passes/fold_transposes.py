@@ -1,13 +1,13 @@
 """TransposeFolding: fold transposes of a dot's operands, and of its result, into its dimension numbers.
 
-Law: the result is unchanged, except for the rounding of dots with exchanged operands.
+Law: results do not change, except for the rounding of dots with exchanged operands.
 
-A transpose of an operand is folded only if its free axes keep their order, because the free axes of the result
-have the order of the operand's axes. For example, a transpose from [2,3,4] to [4,3,2] is not folded. The order
-of batch and contracting axes does not matter, because the dimension numbers list them.
+A transpose of an operand is folded only if the free axes keep their order, because the result has the free axes in
+the order of the operand. For example, a transpose from [2,3,4] to [4,3,2] is not folded. The order of batch and
+contracting axes does not matter, because the dimension numbers list them.
 
-If a transpose of the result exchanges the free axes of lhs and rhs, it is rewritten as a dot with exchanged operands,
-unless the dot has another reader. BLAS may add the products in another order then.
+A transpose of the result may exchange the free axes of lhs and rhs. Such a transpose and its dot are rewritten as a dot
+with exchanged operands, unless the dot has another reader. BLAS may then add the products in another order.
 
 Source: docs/specification/schedule.md (`TransposeFolding`).
 """
@@ -59,7 +59,7 @@ def fold_transposes(program: GraphProgram) -> GraphProgram:
 
 
 def exchanged_dot(op: DotGeneral, transpose: Any, lhs_rank: int) -> DotGeneral | None:
-    """Return the dot with exchanged operands that equals a transposed dot; None if there is none."""
+    """Return the dot with exchanged operands that equals `transpose` of the dot `op`; None if there is none."""
     perm, batch = transpose.perm, len(op.lhs_batch)
     free = lhs_rank - len(op.lhs_contracting)
     if perm != (*range(batch), *range(free, len(perm)), *range(batch, free)):
@@ -97,7 +97,7 @@ def _fold_rhs(op: DotGeneral, transpose: Any) -> DotGeneral | None:
 def _moved(
     transpose: Any, contracting: tuple[int, ...], batch: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return the contracting and batch axes of the operand before its transpose; None if free axes change order."""
+    """Return the contracting and batch axes in the operand before its transpose; None if the free axes change order."""
     assert isinstance(transpose, Transpose)
     perm = transpose.perm
     named = {*contracting, *batch}

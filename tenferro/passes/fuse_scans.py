@@ -1,7 +1,7 @@
 """Fuse scans: merge two scans with the same iterations, so that the second need not read stacks of the first.
 
-Law: the result is the same bit for bit. The tangent of a scan is a scan over residuals that the first scan
-    stacks. Both iterate in the same order, so one loop can use each value as soon as it is computed.
+Law: the bits of results do not change. The tangent of a scan is a second scan over residuals that the first scan
+    stacks. Both iterate in the same order, so one loop can use each residual as soon as it is computed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ def fuse_scans(program: GraphProgram) -> GraphProgram:
 
 
 def _pairs(program: GraphProgram) -> Iterator[tuple[int, int, set[int]]]:
-    """Yield the positions of two scans that can be merged, and the values between them that depend on the first."""
+    """Yield the positions of two scans that can be merged, and the values between them that depend on the first
+    scan.
+    """
     instructions = program.instructions
     scans = {id(step): number for number, step in enumerate(instructions) if _is_plain(step)}
     if len(scans) < 2:
@@ -53,7 +55,7 @@ def _is_plain(step: Instruction) -> bool:
 
 
 def _can_merge(a: Any, b: Any, later: set[int]) -> bool:
-    """Return whether each iteration of the second scan depends only on the same iteration of the first."""
+    """Return whether each iteration of scan b depends only on the same iteration of scan a; `later` depends on a."""
     if (a.op.length, a.op.reverse) != (b.op.length, b.op.reverse):
         return False
     stacks = set(a.outputs[a.op.num_carry :])
@@ -64,7 +66,7 @@ def _can_merge(a: Any, b: Any, later: set[int]) -> bool:
 
 
 def _fused(program: GraphProgram, first: int, second: int, later: set[int]) -> GraphProgram:
-    """Return the program with two scans merged."""
+    """Return the program with the scans at positions `first` and `second` merged."""
     a: Any = program.instructions[first]
     b: Any = program.instructions[second]
 
@@ -83,7 +85,7 @@ def _fused(program: GraphProgram, first: int, second: int, later: set[int]) -> G
 
 
 def _both(a: Any, b: Any) -> tuple[Scan, list[int]]:
-    """Return one scan with the constants, carries and xs of both, and its operands."""
+    """Return the scan that merges a and b, with the constants, carries and xs of both, and its operands."""
     position = {slot: index for index, slot in enumerate(a.outputs)}
     first = b.op.first_xs
     operands = [

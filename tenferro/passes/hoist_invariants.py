@@ -1,12 +1,12 @@
 """Loop-invariant code motion: compute values that are the same in every iteration before the loop.
 
-Law: the result is the same bit for bit. A scan with at least one iteration runs every instruction of its body, so any
-instruction without side effects may be hoisted. The body of a while loop may never run. So only standard ops, which
-cannot fail, are hoisted out of it, except loops, which may not terminate.
+Law: the bits of results do not change. A scan with at least one iteration runs every instruction of its body, so any
+instruction without side effects may be hoisted. The body of a while loop may never run. Therefore only instructions
+that certainly end without an error are hoisted out of it: standard ops other than loops.
 
-Data movement is not hoisted, because in the loop it is index arithmetic. Neither is elementwise arithmetic on
-broadcast operands: its result would be larger than the operands, and every iteration would read it from
-memory.
+Data movement is not hoisted, because compiled loops replace it by index arithmetic. Elementwise arithmetic on
+broadcast operands is not hoisted either. Its result would be larger than its operands, and every iteration would read
+it from memory.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Part:
 
     Attributes:
         invariant: the positions of inputs that are the same in every iteration.
-        hoisted: the slots that are computed before the loop and read inside it.
+        hoisted: the slots of values that are computed before the loop, and that the loop reads.
     """
 
     program: GraphProgram
@@ -60,13 +60,13 @@ class _Part:
     hoisted: tuple[int, ...]
 
     def computed(self, graph: Graph, inputs: Values) -> list[int]:
-        """Emit the hoisted values, from the operands of the loop."""
+        """Emit the instructions that compute the hoisted values from the loop's operands `inputs`."""
         values = {self.program.input_slots[i]: inputs[i] for i in self.invariant}
         copy_into(graph, needed(self.program.instructions, self.hoisted).values(), values)
         return [values[slot] for slot in self.hoisted]
 
     def with_constants(self, n: int, parts: Sequence[_Part]) -> Subprogram:
-        """Return the rest of the part; the hoisted values of all parts become inputs after the first n."""
+        """Return the part without hoisted instructions; hoisted values of all parts are inputs after the first n."""
         program = self.program
         graph = Graph(program.trusted)
         values = {slot: graph.add_input(program.types[slot]) for slot in program.input_slots[:n]}
@@ -101,10 +101,10 @@ class _Plan:
 
 
 def _plan(op: Scan | While) -> _Plan | None:
-    """Return the plan of a loop; None if nothing is hoisted from it or from inner loops."""
+    """Return the plan of a loop; None if nothing is hoisted out of it or out of inner loops."""
     programs = [hoist_invariants(part.program) for part in op.parts]
     invariant = _invariant_inputs(op, programs[-1])
-    # A while loop's condition runs at least once.
+    # Whether each part certainly runs: the condition of a while loop runs at least once, its body may never run.
     are_run = (
         (True, False) if isinstance(op, While) else (isinstance(op.length, int) and op.length > 0,)
     )
@@ -119,22 +119,22 @@ def _plan(op: Scan | While) -> _Plan | None:
 
 
 def _invariant_inputs(op: Scan | While, body: GraphProgram) -> tuple[int, ...]:
-    """Return the positions of constants, and of carries that the body returns unchanged."""
+    """Return the positions of a loop's constants, and of its carries that the body returns unchanged."""
     n = op.num_consts
     carry = zip(range(n, op.first_xs), body.output_slots, strict=False)
     return (*range(n), *[i for i, slot in carry if body.input_slots[i] == slot])
 
 
 def _hoisted(program: GraphProgram, invariant: Sequence[int], is_run: bool) -> tuple[int, ...]:
-    """Return the slots that are computed before the loop.
+    """Return the slots of a part whose values are computed before the loop.
 
     Args:
-        is_run: whether the program certainly runs at least once.
+        is_run: whether the part certainly runs at least once.
     """
     sizes: dict[int, int] = {}
-    """Number of elements that are read from memory for each invariant slot.
+    """Number of elements that must be read from memory for each invariant slot.
 
-    If a slot is hoisted, these are its own elements, otherwise the elements of its operands."""
+    For a slot that is hoisted it is the number of its elements, otherwise the number of elements of its operands."""
     for position in invariant:
         spec = program.types[program.input_slots[position]]
         sizes[program.input_slots[position]] = spec.size if spec.is_static else 0

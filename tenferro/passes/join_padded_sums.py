@@ -1,14 +1,14 @@
 """Rewrite sums of many pads as sums of few concatenations.
 
-Law: the result is the same bit for bit.
+Law: the bits of results do not change.
 
 The derivative of a Python loop that reads `x[t]` is a sum of pads, one padded row for each t. Rows that do not
-overlap become pieces of one concatenation. If rows overlap, the first row at each position belongs to the first
+overlap become operands of one concatenation. If rows overlap, the first row at each position belongs to the first
 concatenation, called a layer, the second row to the second layer, and so on; the layers are added. The zeros of
-the pads affect the sum only where it is -0.0, which they change to 0.0; a single addition of 0.0 at the end has
+the pads affect the sum only where it is -0.0, which they change to 0.0. A single addition of 0.0 at the end has
 the same effect.
 
-The pass takes time proportional to the number of terms. The rule for two terms, in
+The pass takes time proportional to the number of terms. Repeated application of the rule for two terms, in
 `tenferro.passes.pieces.sums`, would write one concatenation per term.
 """
 
@@ -40,12 +40,12 @@ MAX_PLACES = 1 << 20
 
 @dataclass(frozen=True)
 class _Sum:
-    """A sum of pads.
+    """A sum of pads, computed by a chain of additions.
 
     Attributes:
-        base: the value to which the pads are added, or None.
+        base: the slot of a value to which the pads are added, or None.
         pads: the slots of the pads, in order.
-        sums: the slots of the partial sums, the last of which is the result.
+        sums: the slots of the partial sums; the last one is the result.
     """
 
     base: int | None
@@ -55,13 +55,13 @@ class _Sum:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Positions of the pieces of a sum.
+    """Positions of the padded operands of a sum in concatenations.
 
     Attributes:
         axis: the axis of the concatenations.
         full: the shape of the sum.
         shape: the shape of the concatenations, which is that of the sum with the padded axes merged.
-        layers: for each concatenation, pairs of the first position and the slot of a pad, in order.
+        layers: for each concatenation, pairs of the first position and the slot of a pad, by position.
     """
 
     axis: int
@@ -110,7 +110,7 @@ def join_padded_sums(program: GraphProgram) -> GraphProgram:
 
 
 def _sums(program: GraphProgram, maker_of: dict[int, Instruction]) -> list[_Sum]:
-    """Return the longest sums of pads with +0 whose terms and partial sums have a single reader."""
+    """Return the maximal sums whose terms are pads with +0; terms and partial sums have a single reader."""
     reads = Counter(program.output_slots)
     for step in program.instructions:
         reads.update(step.inputs)
@@ -139,7 +139,7 @@ def _sums(program: GraphProgram, maker_of: dict[int, Instruction]) -> list[_Sum]
 def _is_term(
     program: GraphProgram, maker_of: dict[int, Instruction], reads: Counter[int], slot: int
 ) -> bool:
-    """Return whether a value is a pad with +0, has no negative edges, and has a single reader."""
+    """Return whether a value is a pad with +0, without negative or interior padding, and has a single reader."""
     step = maker_of.get(slot)
     if step is None or type(step.op) is not Pad or reads[slot] != 1:
         return False
@@ -155,7 +155,7 @@ def _is_term(
 
 
 def _layout(program: GraphProgram, maker_of: dict[int, Instruction], total: _Sum) -> _Layout | None:
-    """Return the layout of a sum's pieces; None if they do not form a small number of concatenations."""
+    """Return the layout of a sum's padded operands; None if they do not fit into a few concatenations."""
     full = program.types[total.sums[-1]].shape
     ops: list[Any] = [maker_of[slot].op for slot in total.pads]
     edges = np.array([(op.low, op.high) for op in ops])
@@ -163,8 +163,8 @@ def _layout(program: GraphProgram, maker_of: dict[int, Instruction], total: _Sum
     if not padded:
         return None
     axis, end = padded[0], padded[-1] + 1
-    # Reshape merges axes in column-major order, so a piece may have any extent along the first of
-    # them.
+    # Reshape merges axes in column-major order, so a padded operand may have any extent along the first merged axis,
+    # and must have extent 1 along the others.
     operands = [program.types[maker_of[slot].inputs[0]].shape for slot in total.pads]
     if any([extent != 1 for operand in operands for extent in operand[axis + 1 : end]]):
         return None
@@ -181,7 +181,7 @@ def _layout(program: GraphProgram, maker_of: dict[int, Instruction], total: _Sum
         if layer == len(layers):
             layers.append([])
         layers[layer].append((start, slot))
-    # If most terms overlap, the pads have few zeros, and concatenations save nothing.
+    # If most terms overlap, the pads contain few zeros, and concatenations save nothing.
     if 2 * len(layers) > len(total.pads):
         return None
     for each in layers:

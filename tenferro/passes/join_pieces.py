@@ -1,10 +1,10 @@
 """Merge slices, pads and concatenations.
 
-Law: the result is the same bit for bit.
+Law: the bits of results do not change.
 
 The derivative of a slice is a pad, and the derivative of a pad is a slice. Cotangents of one tensor are added, so the
-gradient of a stencil is a sum of pads, one per neighbour. The pass composes consecutive ops of data movement.
-It rewrites several pads of one operand as slices of one wide pad, and sums of pads that do not overlap as
+gradient of a stencil is a sum of pads, one per neighbour. The pass composes consecutive ops of data movement. It
+rewrites several pads of one operand as slices of one wide pad, and sums of pads that do not overlap as
 concatenations.
 """
 
@@ -43,7 +43,9 @@ __all__ = ["join_pieces"]
 
 
 def join_pieces(program: GraphProgram) -> GraphProgram:
-    """Return the program with data movement merged; several pads of one operand become slices of a wide pad."""
+    """Return the program with consecutive data movement merged, and pads of one operand rewritten as slices of one
+    pad.
+    """
     return widen_pads(rewrite(program, RULES))
 
 
@@ -64,7 +66,7 @@ ONCE: Mapping[type[StdTensorOp], Rule] = {
 def to_fixed_point(
     producers: Producers, op: StdTensorOp, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Apply the rules of an op, then the rules of its result, until none matches."""
+    """Apply the rules of an op, then the rules of the op that computes the result, and so on, until no rule matches."""
     outputs = ONCE[type(op)](producers, op, inputs, source)
     after = outputs
     while after is not None:

@@ -1,11 +1,11 @@
 """Roll repeated sequences of ops into scans.
 
-Law: the result is the same bit for bit.
+Law: the bits of results do not change.
 
-A Python loop that runs while tracing writes the same sequence of ops in each iteration. A scan over one
-repetition of the sequence computes the same values by the same ops in the same order. Values of the preceding
+A Python loop that runs while tracing writes the same sequence of ops in each iteration. The pass replaces the
+repetitions by a scan. It computes the same values by the same ops in the same order. Values of the preceding
 iteration become carries, operands that differ between iterations are stacked as xs, and values that are read
-later are stacked as ys.
+after the loop are stacked as ys.
 
 Source: maximal repetitions by k-gram fingerprints, as in Karp, Miller, Rosenberg, "Rapid identification of repeated
 patterns in strings, trees and arrays" (STOC 1972).
@@ -44,11 +44,11 @@ MAX_LAG = 8
 MAX_EMBEDDED = 16
 """Maximum number of elements of a constant that is copied into the body."""
 PERIODS_PER_LENGTH = 8
-"""Number of candidate periods from the fingerprints of each length."""
+"""Number of candidate periods that are taken from the fingerprints of each length."""
 MAX_BOUNDS = 8
-"""Maximum number of times that a run is shortened, until its external operands are computed before it."""
+"""Maximum number of times that a run is shortened to make its external operands precede it."""
 MAX_EXAMINED = 64
-"""Maximum average number of times that a step is examined."""
+"""Maximum number of times that a step is examined, on average over all steps."""
 
 
 def roll(program: GraphProgram) -> GraphProgram:
@@ -59,16 +59,16 @@ def roll(program: GraphProgram) -> GraphProgram:
         return program
     rolled = _Writer(code, stretches).written()
     if len(rolled.instructions) >= len(program.instructions):
-        return program  # because stacking and unstacking need more instructions than the scans save
+        return program  # stacking and unstacking need more instructions than the scans save
     return replace(rolled, marked=program.marked)
 
 
 class _Code:
-    """Instructions in order, except for instructions that read only inputs and constants.
+    """The instructions of a program, of which a few are written before all loops.
 
     Attributes:
-        steps: the instructions.
-        first: the instructions that are written before them.
+        steps: the instructions in order, without those in `first`.
+        first: instructions that only move elements of inputs and constants; they are written before all others.
         tokens: a number for each step; equal for equal ops on operands of equal types.
         place: the step that computes each value; -1 for inputs, constants and their views.
         maker: the instruction that computes each value.
@@ -103,7 +103,7 @@ class _Code:
 def _is_view(step: Instruction) -> bool:
     """Return whether an instruction has no operands, or only moves the elements of one operand.
 
-    If it reads only inputs and constants, it is written before all loops.
+    If such an instruction reads only inputs and constants, it is written before all loops.
     """
     moves = facts_of(step.op) & (Fact.MOVES | Fact.CARRIES)
     return not step.inputs or (len(step.inputs) == 1 and bool(moves))
@@ -114,11 +114,12 @@ def _is_view(step: Instruction) -> bool:
 
 @dataclass(frozen=True)
 class _Stretch:
-    """Sequence of `count` repetitions of `period` steps, from step `start` on.
+    """A sequence of `count` repetitions of `period` steps, which begins at step `start`.
 
     Attributes:
-        lags: for each operand that an iteration computes, by step in the period and position, the number of
-            steps between its computation and its use. Other operands are computed before the stretch.
+        lags: the number of steps between the computation of an operand and its use, for operands that an iteration
+            computes. Keys are the step within the period and the position of the operand. Operands without a lag are
+            computed before the stretch.
         is_carried: whether an iteration reads a value of an earlier iteration.
     """
 
@@ -165,7 +166,7 @@ def _stretches(code: _Code) -> list[_Stretch]:
             continue
         is_shorter = (stretch.start, stretch.stop) != (start, stop)
         if is_shorter and queue and stretch.saved < -queue[0][0] - period:
-            # Another run may save more, so this stretch is queued again by its own savings.
+            # Another run may save more than the shortened stretch, so the stretch is queued again with its own savings.
             heapq.heappush(queue, (-stretch.saved, period, stretch.start, stretch.stop))
             continue
         taken.append(stretch)
@@ -181,8 +182,8 @@ def _is_worth_it(
 ) -> bool:
     """Return whether a scan of independent iterations saves instructions.
 
-    Stacking its xs and unstacking its ys takes one instruction per value, except for values that another scan
-    stacks or a concatenation reads.
+    Stacking the xs and unstacking the ys takes one instruction per value. Values that another scan stacks, or that a
+    concatenation reads, need none.
     """
     outside: set[int] = set()
     outputs = set(code.program.output_slots)
@@ -218,7 +219,7 @@ def _free(is_taken: Any, start: int, stop: int) -> Iterator[tuple[int, int]]:
 
 
 def _runs(code: _Code) -> Iterator[tuple[int, int, int]]:
-    """Yield (period, start, stop) of maximal runs of steps that repeat the ops one period earlier."""
+    """Yield (period, start, stop) of each maximal run of steps in which ops repeat with this period."""
     tokens = code.tokens
     for period in _periods(tokens):
         same = tokens[period:] == tokens[:-period]
@@ -255,8 +256,9 @@ def _longest(code: _Code, period: int, start: int, stop: int) -> _Stretch | None
     for i in range(start + period, stop):
         at, before = operands[i - start] = _external(steps[i], steps[i - period], period, place)
         if at > i - period:
-            # This operand is computed within its iteration, and the operand one period earlier before it. So it can
-            # at best be carried from the first iteration to the second.
+            # One operand of the step is computed within its iteration, but the same operand one period earlier was
+            # computed before its iteration. Such an operand can at best be carried from the first iteration to the
+            # second.
             parts.append((begin, i))
             begin = max(start, before + 1, i - 2 * period + 1)
     parts.append((begin, stop))
@@ -264,8 +266,8 @@ def _longest(code: _Code, period: int, start: int, stop: int) -> _Stretch | None
     for a, b in sorted(parts, key=lambda part: part[0] - part[1]):
         if b - a - period < max(MIN_SAVED, 0 if best is None else best.saved + 1):
             break
-        # In the second iteration, an operand computed inside the stretch may replace an external one if it is
-        # carried.
+        # In the second iteration, an operand that is computed inside the stretch may correspond to an external operand
+        # of the first iteration, if it is carried.
         for carried in (period, 0):
             bounds = _bounded(operands, start, a, b, period, carried)
             stretch = None if bounds is None else _stretch(code, period, *bounds)
@@ -278,12 +280,12 @@ def _longest(code: _Code, period: int, start: int, stop: int) -> _Stretch | None
 def _bounded(
     operands: Sequence[tuple[int, int]], start: int, a: int, b: int, period: int, carried: int
 ) -> tuple[int, int] | None:
-    """Return a part of the steps a to b whose external operands are computed before the part; None if there is none.
+    """Shorten the range a to b of steps until its external operands are computed before it; None if this fails.
 
     Args:
-        operands: for each step from `start` on, the last step that must precede a stretch with this step, and
-            with the step one period before.
-        carried: the number of steps of the second iteration that may read values of the first.
+        operands: two steps for each step from `start` on. The first must precede any stretch that contains the step;
+            the second, any stretch that also contains the step one period earlier.
+        carried: the number of steps of the second iteration that may read values of the first iteration.
     """
     for _ in range(MAX_BOUNDS):
         late = [
@@ -301,9 +303,10 @@ def _bounded(
 def _external(
     step: Instruction, earlier: Instruction, period: int, place: Sequence[int]
 ) -> tuple[int, int]:
-    """Return the last step that computes an external operand of this step, and of the earlier step, or -1.
+    """Return the last steps that compute external operands of `step` and of `earlier`, or -1 for none.
 
-    An operand is external if its distance from the step differs from that of the earlier step's operand.
+    `earlier` is the step one period before. An operand is external if it is not computed one period after the
+    corresponding operand of `earlier`.
     """
     last = last_before = -1
     for slot, other in zip(step.inputs, earlier.inputs, strict=True):
@@ -314,9 +317,9 @@ def _external(
 
 
 def _stretch(code: _Code, period: int, start: int, stop: int) -> _Stretch | None:
-    """Return the stretch between two steps, None if it saves too little.
+    """Return the stretch in the steps from `start` to `stop`; None if it saves too little.
 
-    Iterations begin at the step where the fewest values are carried.
+    The first step of an iteration is chosen such that as few values as possible are carried.
     """
     count = (stop - start) // period
     if count < MIN_REPETITIONS or period * (count - 1) < MIN_SAVED:
@@ -347,7 +350,7 @@ def _stretch(code: _Code, period: int, start: int, stop: int) -> _Stretch | None
 
 
 def _checked(code: _Code, period: int, start: int, count: int) -> _Stretch | None:
-    """Return the stretch if each operand has one role in all of its iterations."""
+    """Return the stretch if each operand has the same role (inside, carried, external) in all iterations; else None."""
     if count < MIN_REPETITIONS or period * (count - 1) < MIN_SAVED:
         return None
     steps, place, types = code.steps, code.place, code.program.types
@@ -381,12 +384,12 @@ def _checked(code: _Code, period: int, start: int, count: int) -> _Stretch | Non
 
 
 class _Writer:
-    """Writer of the program with scans in place of the stretches."""
+    """Writer of the program in which scans replace the stretches."""
 
     def __init__(self, code: _Code, stretches: Sequence[_Stretch]) -> None:
         self.code, self.stretches = code, stretches
         self.graph, self.values = fresh_arena(code.program)
-        # For each value that a scan has stacked: the stack, and the index in it.
+        # For each value that a scan has stacked: the stack, and the index of the value in the stack.
         self.stacked: dict[int, tuple[int, int]] = {}
         self.needed = self._read_elsewhere()
 
@@ -410,7 +413,9 @@ class _Writer:
         return result
 
     def written(self) -> GraphProgram:
-        """Return the program."""
+        """Write the instructions before, between and after the stretches, and a scan for each stretch; return the
+        program.
+        """
         steps, position = self.code.steps, 0
         for step in self.code.first:
             self._copy(step)
@@ -437,7 +442,9 @@ class _Writer:
             self.values[slot] = value
 
     def _pieces(self, operands: Sequence[int], axis: int) -> list[int]:
-        """Return the operands of a concatenation; consecutive elements of a stack become one operand."""
+        """Return the values to concatenate for `operands`; consecutive elements of a stack are merged into one
+        value.
+        """
         types = self.code.program.types
         pieces: list[int] = []
 
@@ -451,7 +458,8 @@ class _Writer:
                 continue
             stack = self._joined([self.stacked[slot] for slot in slots])
             if axis or shape[axis] != 1:
-                # The new axis follows the axis of the concatenation, because Reshape is column-major.
+                # The stack's axis is moved behind the axis of the concatenation, because Reshape merges in column-major
+                # order.
                 perm = (*range(1, axis + 2), 0, *range(axis + 2, len(shape) + 1))
                 stack = self._add(Transpose(perm), stack)
             extent = len(slots) * shape[axis]
@@ -459,7 +467,7 @@ class _Writer:
         return pieces
 
     def value(self, slot: int) -> int:
-        """Return the value of a slot; if it is in a stack, slice it out."""
+        """Return the value of a slot; if the value exists only in a stack, emit the slice of the stack."""
         if self.values[slot] < 0:
             stack, index = self.stacked[slot]
             shape = self.code.program.types[slot].shape
@@ -489,7 +497,7 @@ class _Writer:
                 self.stacked.setdefault(slot, (stack, index))
 
     def stack(self, slots: Sequence[int]) -> int:
-        """Return a value with these values along a new leading axis."""
+        """Emit the stack of the values of these slots, along a new leading axis."""
         makers = [self.code.maker.get(slot) for slot in slots]
         constants = [maker.op.array for maker in makers if maker and isinstance(maker.op, Constant)]
         if len(constants) == len(slots):
@@ -497,11 +505,11 @@ class _Writer:
         return self._joined([self._element(slot) for slot in slots])
 
     def stack_of_rows(self, rows: Sequence[_Row]) -> int:
-        """Return a value with these rows along the leading axis."""
+        """Emit the stack of these rows, along a new leading axis."""
         return self._joined([(self._by_rows(row), row.index) for row in rows])
 
     def _by_rows(self, row: _Row) -> int:
-        """Return the array of a row, with the axes along which the row is sliced merged into a leading axis."""
+        """Emit the operand that a row is sliced from, with the sliced axes merged into one leading axis."""
         value, axis, end = self.value(row.operand), row.axis, row.end
         shape = self.graph.types[value].shape
         if row.extent > 1:
@@ -512,7 +520,7 @@ class _Writer:
                 starts[axis], limits[axis] = edges
                 cut = Slice(tuple(starts), tuple(limits), (1,) * len(shape))
                 value = self._add(cut, value)
-            # The axis within a block comes first, because Reshape is column-major.
+            # The axis within a block precedes the axis of blocks, because Reshape is column-major.
             split = (*shape[:axis], row.extent, blocks, *shape[axis + 1 :])
             value, shape, axis, end = self._add(Reshape(split), value), split, axis + 1, axis + 2
         if end > axis + 1:
@@ -524,7 +532,9 @@ class _Writer:
         return value
 
     def _element(self, slot: int) -> tuple[int, int]:
-        """Return the stack and the index of a value; the index is -1 if the value is in no stack."""
+        """Return the stack that contains the value of a slot, and its index; or the value and -1 if it is in no
+        stack.
+        """
         return self.stacked.get(slot) or (self.value(slot), -1)
 
     def _joined(self, elements: Sequence[tuple[int, int]]) -> int:
@@ -562,7 +572,7 @@ class _Body:
 
     Attributes:
         carries: the initial value of each carry, in order.
-        final: the carry that has the value of a slot after the last iteration, by slot.
+        final: for slots that a carry holds after the last iteration, the position of the carry.
         stacks: for each of the ys, its slots in all iterations.
     """
 
@@ -580,12 +590,12 @@ class _Body:
         self._carried: dict[tuple[Any, ...], list[int]] = {}
 
     def _slots(self, k: int, j: int) -> list[int]:
-        """Return the slots of an operand in all iterations."""
+        """Return the slots of operand j of step k in all iterations."""
         steps, s = self.code.steps, self.stretch
         return [steps[s.start + t * s.period + k].inputs[j] for t in range(s.count)]
 
     def scan(self) -> tuple[Scan, tuple[int, ...]]:
-        """Return the scan and its operands."""
+        """Write the body; return the scan and its operands."""
         s, steps = self.stretch, self.code.steps
         made: list[tuple[int, ...]] = []
         pending: list[tuple[list[int], int, int]] = []
@@ -627,7 +637,7 @@ class _Body:
         return op, (*consts, *self.carries, *xs)
 
     def _registers(self, first: Sequence[int]) -> list[int]:
-        """Return the carries that delay a value by some iterations, the newest first."""
+        """Add carries that delay a value by as many iterations as `first` has slots; return them, the newest first."""
         registers: list[int] = []
         for slot in reversed(first):
             value = self.graph.add_input(self.code.program.types[slot])
@@ -638,7 +648,7 @@ class _Body:
         return registers
 
     def _stacked(self, made: Sequence[tuple[int, ...]]) -> list[int]:
-        """Return the values of the body whose stacks are read after the loop."""
+        """Record, and return, the values of the body whose stacks are read after the loop."""
         s, steps = self.stretch, self.code.steps
         results: list[int] = []
         for k in range(s.period):
@@ -651,7 +661,9 @@ class _Body:
         return results
 
     def _from_outside(self, slots: Sequence[int]) -> int:
-        """Return the value in the body for an operand computed before the loop, from its slots in all iterations."""
+        """Return the value in the body for an operand that is computed before the loop; `slots` are its slots in all
+        iterations.
+        """
         key = tuple(slots)
         if key not in self._inside:
             self._inside[key] = self._resolved(slots)
@@ -683,7 +695,7 @@ class _Body:
         return self._x(writer.stack(slots))
 
     def _constant(self, maker: Instruction | None) -> int | None:
-        """Return a value in the body for a small or broadcast constant; None for any other instruction."""
+        """Return a copy in the body of a small or broadcast constant; None for any other instruction."""
         if maker is None:
             return None
         if isinstance(maker.op, Constant) and maker.op.array.size <= MAX_EMBEDDED:
@@ -696,7 +708,7 @@ class _Body:
         return None
 
     def _x(self, stack: int) -> int:
-        """Return the slice of a stack that an iteration reads."""
+        """Add a stack to the xs of the scan, and return the value in the body: the slice for one iteration."""
         spec = self.writer.graph.types[stack]
         inside = self.graph.add_input(type(spec).of(spec.shape[1:], spec.dtype))
         self.xs.append((stack, inside))
@@ -705,12 +717,12 @@ class _Body:
 
 @dataclass(frozen=True)
 class _Row:
-    """A slice of extent 1 along some axes, or of several elements along one, and of all elements along the others.
+    """A slice that an iteration reads: an element or block along some axes, all elements along the others.
 
     Attributes:
         operand: the sliced value.
-        axis, end: the half-open range of axes along which the slice has extent 1, or is a block.
-        index: the position along them in column-major order, or the number of blocks before this one.
+        axis, end: the half-open range of the sliced axes. Along them the slice has extent 1, or is a block of one axis.
+        index: the position along the sliced axes in column-major order, or the number of blocks before the block.
         extent: the number of elements of a block.
         offset: the position of the first block.
     """

@@ -1,7 +1,7 @@
-"""Share loops: drop a while loop if another loop also computes each of its iterations.
+"""Share loops: remove a while loop if another loop also computes each of its iterations.
 
-Law: the result is the same bit for bit. The derivative of a while loop also carries the primal values, because the
-condition and the tangents need them. So its first results are the results of the loop that is differentiated.
+Law: the bits of results do not change. The derivative of a while loop also carries the primal values, because the
+condition and the tangents need them. So the first results of the derivative are the results of the loop itself.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ __all__ = ["share_loops"]
 
 
 def share_loops(program: GraphProgram) -> GraphProgram:
-    """Return the program with loops replaced by results of larger loops that contain them."""
+    """Return the program in which results of larger loops replace the loops that they contain."""
     while (pair := next(_pairs(program), None)) is not None:
         program = _shared(program, pair)
     return program
 
 
 class _Pair(NamedTuple):
-    """Pair of loops; the second computes the carry of the first.
+    """A pair of loops, of which the second also computes the carry of the first.
 
     Attributes:
-        first, second: their positions in the program.
-        offset: the position of the first loop's carry in the carry of the second.
-        later: the values between the loops that depend on the first.
+        first, second: the positions of the loops in the program.
+        offset: the position of the first loop's carry in the carry of the second loop.
+        later: the values between the loops that depend on the first loop.
     """
 
     first: int
@@ -42,7 +42,7 @@ class _Pair(NamedTuple):
 
 
 def _pairs(program: GraphProgram) -> Iterator[_Pair]:
-    """Yield pairs of loops in which the second computes the carry of the first."""
+    """Yield pairs of loops of which the second also computes the carry of the first."""
     instructions = program.instructions
     earlier: dict[tuple[Any, ...], int] = {}
     sizes: dict[tuple[int, int], None] = {}
@@ -64,7 +64,7 @@ def _pairs(program: GraphProgram) -> Iterator[_Pair]:
 
 
 def _contains(larger: Any, smaller: Any, offset: int) -> bool:
-    """Return whether the larger loop computes the smaller loop's carry at this offset, by the same instructions."""
+    """Return whether `larger` computes the carry of `smaller`, from position `offset` of its carry, by the same ops."""
     n, count = smaller.num_consts, smaller.input_count - smaller.num_consts
     start = larger.num_consts + offset
     own, inputs = range(n + count), [*range(n), *range(start, start + count)]
@@ -78,7 +78,9 @@ def _contains(larger: Any, smaller: Any, offset: int) -> bool:
 
 
 def _restricted(part: Any, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram | None:
-    """Return a program from these inputs to these outputs; None if the outputs depend on other inputs."""
+    """Return the sub-program of `part` from `inputs` to `outputs`, all positions; None if they depend on other
+    inputs.
+    """
     program, graph = part.program, Graph()
     values = {slot: graph.add_input(program.types[slot]) for slot in program.input_slots}
     every = list(values.values())
@@ -94,7 +96,7 @@ def _restricted(part: Any, inputs: Sequence[int], outputs: Sequence[int]) -> Sub
 
 
 def _shared(program: GraphProgram, pair: _Pair) -> GraphProgram:
-    """Return the program with the second loop in place of both."""
+    """Return the program with the second loop of the pair in place of both loops."""
     first, second, offset, later = pair
     smaller, larger = program.instructions[first], program.instructions[second]
 

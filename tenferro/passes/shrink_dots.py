@@ -1,12 +1,12 @@
 """Shrink dots of broadcast operands, so that each repeated element is multiplied once.
 
 A dot is computed without the broadcast free axes of its operands, and its result is broadcast. A dot with an
-operand of ones is rewritten as a sum over the other operand. Derivatives of sums of products have many such
+operand of ones is rewritten as a sum over the other operand. Derivatives of sums of products contain many such
 dots.
 
-Small dots are not rewritten. Dots with other constant operands c are not rewritten either: if x has infinities,
-    the sum of x c may differ from c times the sum of x. Complex infinities change when they are multiplied by
-    one.
+Small dots are not rewritten. Dots with another constant operand c are not rewritten either: if x has infinities,
+the sum of x c may differ from c times the sum of x. Complex dots with ones are not rewritten, because a product with
+one changes complex infinities.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tenferro.types import TensorSpec
 __all__ = ["shrink_dots"]
 
 MIN_MULTIPLICATIONS = round(costs.MIN_PARALLEL_COST * costs.MULTIPLICATIONS)
-"""Minimum number of multiplications of a dot that is rewritten: the size from which threads split a dot.
+"""Minimum number of multiplications of a dot that is rewritten, the size from which several threads compute a dot.
 """
 
 
@@ -58,7 +58,9 @@ def _is_large(op: DotGeneral, inputs: Sequence[TensorSpec]) -> bool:
 
 
 class _Axis(NamedTuple):
-    """Role of an operand's axis: a free axis of one operand, or a member of a numbered pair of both."""
+    """Role of an operand's axis: a free axis, or one of a numbered pair of batch or contracting axes of both
+    operands.
+    """
 
     kind: str
     number: int
@@ -66,11 +68,11 @@ class _Axis(NamedTuple):
 
 @dataclass(frozen=True)
 class _Dot:
-    """A dot with named axes.
+    """A dot whose axes are named by their roles.
 
     Attributes:
-        axes: the axes of lhs and of rhs, in order.
-        result: the axes of the result.
+        axes: the roles of the axes of lhs, and of the axes of rhs, in order.
+        result: the roles of the axes of the result.
     """
 
     producers: Producers
@@ -101,7 +103,7 @@ class _Dot:
         return (*batch, *free)
 
     def sum_of_other(self) -> Values | None:
-        """Emit a sum over one operand if the other is all ones; return None otherwise."""
+        """Emit a sum over one operand if all elements of the other are one; return None otherwise."""
         if (
             self.op.accumulate_dtype is not None
             or self.producers.types[self.inputs[0]].dtype.is_complex
@@ -163,7 +165,7 @@ class _Dot:
         return self._broadcast(product, axes_of_result)
 
     def _broadcast(self, value: int, axes: list[_Axis]) -> tuple[int, ...]:
-        """Broadcast a value with these axes, in any order, to the result."""
+        """Broadcast a value, whose axes have the roles `axes`, to the shape of the result."""
         result = self.result
         (spec,) = self.op.infer(*[self.producers.types[x] for x in self.inputs])
         dims = tuple([result.index(axis) for axis in axes])

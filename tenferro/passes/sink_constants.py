@@ -1,8 +1,8 @@
 """Constant sinking: write scalar constants into the loops that read them.
 
-Law: the result is the same bit for bit. Simplification and compilation of the body can use a number that is written
-inside; for example, an integer division by 2 is compiled to a shift. Larger constants remain operands, because bodies
-contain no arrays.
+Law: the bits of results do not change. A number that is written inside a body can be used to simplify and compile the
+body; for example, an integer division by 2 is compiled to a shift. Larger constants remain operands of the loop,
+because bodies contain no arrays.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _sunk(
 
 
 def _with_scalars(part: Subprogram, scalars: Mapping[int, Constant]) -> Subprogram:
-    """Return a part of a loop with these inputs replaced by constants, which are also copied into inner loops."""
+    """Return a part of a loop in which constants replace the inputs at these positions; inner loops get copies, too."""
     if scalars:
         graph = Graph(part.trusted)
         values = [

@@ -1,6 +1,6 @@
 """DotDimensionSorter: sort contracting axes if they are then consecutive.
 
-Law: the result is unchanged, because both operands' lists are permuted in the same way.
+Law: results do not change, because the lists of axes of both operands are permuted in the same way.
 
 Source: docs/specification/schedule.md (`DotDimensionSorter`).
 """

@@ -1,8 +1,8 @@
 """Stop bounded loops early: rewrite a scan whose carry does not change after some iteration as a while loop.
 
-Law: the result is the same bit for bit. The pass applies to a scan without xs whose carry is unchanged if a
-    predicate is false. From then on, every iteration has the same carry and predicate, so all later rows of its
-    stacks are equal.
+Law: the bits of results do not change. The pass applies to a scan without xs whose carry is unchanged if a
+    predicate is false. From then on, every iteration has the same carry and predicate. Therefore all later rows of
+    the stacked results are equal.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def scan(
 ) -> Values | None:
     """Rewrite a scan as a while loop over a counter, the carry and the stacks.
 
-    Then fill the rows of the remaining iterations.
+    After the loop, the rows of the remaining iterations are filled.
     """
     conditional = conditional_of(op)
     if conditional is None:
@@ -88,7 +88,11 @@ def conditional_of(op: Scan) -> Instruction | None:
 
 
 def keeps(conditional: Instruction, slot: int, own: int) -> bool:
-    """Return whether a conditional returns the value `own` for an output if the predicate is false."""
+    """Return whether an output of a conditional equals the value `own` if the predicate is false.
+
+    Args:
+        slot: the output of the conditional.
+    """
     branch = conditional.op.branches[0].program  # type: ignore[union-attr]
     output = branch.output_slots[conditional.outputs.index(slot)]
     operands = conditional.inputs[1:]
@@ -96,7 +100,7 @@ def keeps(conditional: Instruction, slot: int, own: int) -> bool:
 
 
 def condition_of(op: Scan, conditional: Instruction) -> Subprogram:
-    """Return the condition: iterations are left, and the predicate is true."""
+    """Return the condition of the while loop: iterations are left, and the predicate is true."""
     graph = Graph()
     inputs = inputs_of(graph, op)
     n, m = op.num_consts, op.num_carry
@@ -108,7 +112,9 @@ def condition_of(op: Scan, conditional: Instruction) -> Subprogram:
 
 
 def body_of(op: Scan, conditional: Instruction) -> Subprogram:
-    """Return the body where the predicate is true: the next counter, the next carry, and its row of each stack."""
+    """Return the body of the while loop, with a true predicate: it computes the counter, the carry and a row of each
+    stack.
+    """
     graph = Graph()
     inputs = inputs_of(graph, op)
     n, m = op.num_consts, op.num_carry
@@ -123,7 +129,7 @@ def body_of(op: Scan, conditional: Instruction) -> Subprogram:
 
 
 def inputs_of(graph: Graph, op: Scan) -> list[int]:
-    """Add the inputs of the loop's parts: the constants, the counter, the carry, and the stacks."""
+    """Add the inputs of condition and body to a graph: the constants, the counter, the carry, and the stacks."""
     n, m = op.num_consts, op.num_carry
     stacks = [
         TensorSpec.of((op.length, *spec.shape), spec.dtype) for spec in op.body.output_specs[m:]
@@ -135,7 +141,7 @@ def inputs_of(graph: Graph, op: Scan) -> list[int]:
 def iteration(
     graph: Graph, op: Scan, conditional: Instruction, inputs: Sequence[int], branch: int
 ) -> list[int]:
-    """Emit one iteration that takes the given branch; return its outputs."""
+    """Emit one iteration in which the conditional takes the branch with this number; return its outputs."""
     program = op.body.program
     values = dict(enumerate(inputs))
     number = program.instructions.index(conditional)
@@ -150,12 +156,12 @@ def iteration(
 
 
 def set_row(rank: int) -> Scatter:
-    """Return the op that writes one row of a stack."""
+    """Return the op that writes one row, of rank `rank`, into a stack."""
     return Scatter(tuple(range(rank)), (0,), (), (), (0,), 0, "set", unique_indices=True)
 
 
 def chosen(graph: Graph, is_reached: int, stack: int, row: int) -> int:
-    """Emit the stack, with `row` in each row that the loop did not reach."""
+    """Emit the stack, with `row` in place of each row that the loop did not reach."""
     shape = graph.types[stack].shape
     (mask,) = graph.add(BroadcastInDim(shape, (0,)), (is_reached,))
     (rows,) = graph.add(BroadcastInDim(shape, tuple(range(1, len(shape)))), (row,))
@@ -163,11 +169,11 @@ def chosen(graph: Graph, is_reached: int, stack: int, row: int) -> int:
 
 
 def constant(graph: Graph, number: np.generic) -> int:
-    """Emit a scalar."""
+    """Emit a scalar constant."""
     return graph.add(Constant.of(np.asarray(number)), ())[0]
 
 
 def filled(graph: Graph, number: np.ndarray, shape: tuple[int, ...]) -> int:
-    """Emit a number broadcast to a shape."""
+    """Emit a scalar constant, broadcast to `shape`."""
     scalar = graph.add(Constant.of(number), ())
     return graph.add(BroadcastInDim(shape, ()), scalar)[0]

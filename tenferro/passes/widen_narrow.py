@@ -1,7 +1,7 @@
-"""Widen narrow dtypes: apply each op on narrow dtypes in `DType.wide`, between conversions.
+"""Widen narrow dtypes: apply each op on narrow dtypes in the wider dtype `DType.wide`, between conversions.
 
-Law: the result is that of exact arithmetic, rounded once. Only kernels of conversions, and of ops that copy elements,
-handle narrow dtypes.
+Law: the result is that of exact arithmetic, rounded once. No other ops than conversions, and ops that copy elements,
+have kernels for narrow dtypes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ READ_AS: Mapping[type[StdTensorOp], str] = {
     el.PopulationCount: UNSIGNED_BITS,
     el.CountLeadingZeros: UNSIGNED_BITS,
 }
-"""Extension of operands, by the sign bit or by zeros, for ops that depend on the number of bits."""
+"""Way of widening operands, by the sign bit or by zeros, of ops whose result depends on the number of bits."""
 _SAME_WIDTH = {
     (DType.I2, UNSIGNED_BITS): DType.U2,
     (DType.I4, UNSIGNED_BITS): DType.U4,
@@ -52,7 +52,7 @@ def is_widened(op: StdTensorOp, types: list[TensorSpec]) -> bool:
 
 
 def widen_narrow(program: GraphProgram) -> GraphProgram:
-    """Return the program with each op on narrow dtypes applied in wide dtypes; bodies of loops are unchanged."""
+    """Return the program in which ops on narrow dtypes compute in wide dtypes; the bodies of loops do not change."""
     if not any([spec.dtype.is_narrow for spec in program.types]):
         return program
     return emit_again(program, _widened)

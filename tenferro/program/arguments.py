@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 _KEPT_KINDS = {"b": "biufc", "i": "iufc", "f": "fc", "c": "c"}
-"""Kinds of arrays that keep their dtype in arithmetic with a Python number, for each kind of the number."""
+"""Kinds of arrays that keep their dtype in NumPy's arithmetic with a Python number, by the kind of the number."""
 
 
 def check_arguments(
@@ -40,7 +40,7 @@ def check_arguments(
 
     Raises:
         ArityError: the number of arguments, or their structure, is wrong.
-        DTypeError, ShapeError: a leaf has another dtype or rank; the message names it.
+        DTypeError, ShapeError: a leaf has a wrong dtype or rank; the message names the leaf.
         BackendFailureError: a leaf is not on the host, or is sharded over several devices.
     """
     leaves, tree = flatten(arguments)
@@ -60,7 +60,7 @@ def check_leaves(
     """Return the leaves as arrays of the declared dtypes and ranks.
 
     Raises:
-        DTypeError, ShapeError: a leaf has another dtype or rank; the message names it.
+        DTypeError, ShapeError: a leaf has a wrong dtype or rank; the message names the leaf.
         BackendFailureError: a leaf is not on the host, or is sharded over several devices.
     """
     return [
@@ -72,7 +72,7 @@ def check_leaves(
 
 
 def extents_spec(extents: Sequence[Any]) -> TensorSpec:
-    """Return the type of an argument of integers that determine shapes; it has extents instead of elements.
+    """Return the type of an argument of integers that determine shapes: an empty array with `extents` as its shape.
 
     >>> extents_spec([SymDim("n"), 3])
     bool[n,3,0]
@@ -81,12 +81,12 @@ def extents_spec(extents: Sequence[Any]) -> TensorSpec:
 
 
 def is_extents(spec: TensorSpec) -> bool:
-    """Return whether a type is one of `extents_spec`."""
+    """Return whether a type was made by `extents_spec`."""
     return spec.dtype is DType.Bool and spec.rank > 1 and spec.shape[-1] == 0
 
 
 def as_extents(leaf: Any, spec: TensorSpec, name: str) -> Any:
-    """Convert integers for an argument of extents; return anything else, and tensors of a trace, unchanged.
+    """Convert integers to the empty array of `extents_spec`; return anything else, and tensors of a trace, unchanged.
 
     Raises:
         ShapeError: an integer is negative.
@@ -110,14 +110,14 @@ def bind_symbols(
     shapes: Sequence[Sequence[Any]],
     guards: GuardLog | None = None,
 ) -> dict[Any, Any]:
-    """Return the extent of each symbol, from the shapes.
+    """Return the extent of each symbol in `specs`, from the shapes of the arguments.
 
-    An axis whose extent is a symbol, or is linear in one unbound symbol, binds the symbol; other axes must then
-    agree.
+    An axis whose extent is a symbol, or is linear in one unbound symbol, binds the symbol. The extents of other axes
+    must agree with the bound symbols.
 
     Args:
-        shapes: shapes of numbers, or of extents of a trace if the program is called in one.
-        guards: guards of that trace, to which conditions on its symbols are added.
+        shapes: for each argument a shape of numbers or, if the program is called in a trace, of the trace's extents.
+        guards: the guards of that trace, to which conditions on its symbols are added.
 
     Raises:
         ShapeError: an extent contradicts its spec, or no axis determines a symbol.
@@ -136,7 +136,7 @@ def bind_symbols(
                     )
                 continue
             if isinstance(extent, UpperBound | Unknown):
-                continue  # because the extent depends on data
+                continue  # a data-dependent extent binds no symbol
             leaf = extent.as_leaf()
             if leaf is not None and leaf not in bindings:
                 bindings[leaf] = actual
@@ -159,14 +159,14 @@ def bind_symbols(
 
 
 def _may_be_equal(extent: Any, actual: Any, guards: GuardLog | None, name: str, axis: int) -> bool:
-    """Return whether two extents may be equal; if this is undecided, add a guard."""
+    """Return whether two extents may be equal; if their values decide that at run time, add a guard."""
     if guards is None:
         return extent == actual
     return guards.meet(actual, extent, f"{name}: axis {axis}") is not None
 
 
 def _solve(extent: SymDim, actual: Any, bindings: dict[Any, Any]) -> None:
-    """Bind the unbound symbol of a linear extent, if there is exactly one and it fits."""
+    """Bind the symbol of a linear extent, if it has exactly one unbound symbol and an integer solution."""
     unbound = extent.leaves() - bindings.keys()
     if len(unbound) != 1 or extent.operations:
         return
@@ -209,7 +209,7 @@ def _as_array(leaf: Any, spec: TensorSpec, name: str) -> Any:
 
 
 def _from_number(number: bool | float | complex, spec: TensorSpec, name: str) -> Any:
-    """Convert a Python number to the declared dtype if NumPy 2 would keep this dtype."""
+    """Convert a Python number to the declared dtype if NumPy 2 would keep this dtype in arithmetic with the number."""
     kind = DType.of(type(number)).kind
     if spec.dtype.kind not in _KEPT_KINDS[kind]:
         raise DTypeError(f"{name}: expected {spec}, got the {type(number).__name__} {number!r}")

@@ -1,8 +1,8 @@
 """`note_bits`: marks for floats that are built from the bits of other floats.
 
-Arithmetic on the bits of a float has no derivative here, although the function that it computes may have one,
-such as a product with a power of two. An imported module does not contain the derivative rule. Without the
-marks, differentiation would silently give zero; with them, it warns.
+Arithmetic on the bits of a float has no derivative in tenferro, although the function that it computes may have one,
+such as a product with a power of two. An imported module does not contain the derivative rule of such a function.
+Without the marks, the derivative would be zero without notice; with the marks, differentiation warns.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ __all__ = ["note_bits"]
 
 
 def note_bits(program: GraphProgram) -> GraphProgram:
-    """Return the program with marks where floats are built from the bits of floats; the program itself if there
-    are none.
+    """Return the program with marks where floats are built from the bits of floats, or the program itself if there
+    are no such floats.
 
     Bits are not followed across the boundary of a loop or branch.
 
@@ -39,7 +39,7 @@ def note_bits(program: GraphProgram) -> GraphProgram:
 
 
 def _marked(program: GraphProgram) -> Subprogram | None:
-    """Return the computation with marks, or None if there is nothing to mark."""
+    """Return the computation of a program with marks, or None if there is nothing to mark."""
     parts = {
         index: changed
         for index, instruction in enumerate(program.instructions)
@@ -78,7 +78,7 @@ def _with_marked_parts(op: ControlOp) -> ControlOp:
 def _sources(
     instructions: Sequence[Instruction], types: Sequence[TensorSpec]
 ) -> dict[int, tuple[int, ...]]:
-    """Return, for each instruction that converts bits to a float, the floats whose bits it uses."""
+    """Return, for each instruction that converts bits to floats, the float values whose bits it uses."""
     bits_of: dict[int, frozenset[int]] = {}
     sources: dict[int, tuple[int, ...]] = {}
     for index, (op, inputs, outputs, _, _) in enumerate(instructions):
@@ -112,16 +112,16 @@ class _Bits(KeptMark):
 
     @property
     def name(self) -> str:
-        """Text in a printed program."""
+        """The name of the mark in a printed program."""
         return "bits of a float"
 
     @property
     def key(self) -> Any:
-        """The line that the warning names."""
+        """The source line that the warning names, and the number of floats."""
         return (_Bits, self.line, self.count)
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return the float, and its sources."""
+        """Return the positions of the float, and of the floats from whose bits it is built."""
         return tuple(range(self.count))
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:

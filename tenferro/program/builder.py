@@ -1,4 +1,4 @@
-"""`ProgramBuilder`: programs written op by op, without tracing."""
+"""`ProgramBuilder`: builds programs op by op, without tracing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["ProgramBuilder"]
 
 
 class ProgramBuilder:
-    """Builder of programs, whose values are integers.
+    """Builder of programs; integers represent the values of the program.
 
     Applying an op to the same values again returns the same outputs.
 
@@ -47,11 +47,11 @@ class ProgramBuilder:
         return self._graph.guards
 
     def input(self, spec: TensorSpec) -> int:
-        """Return an input of the program."""
+        """Add an input to the program, and return its value."""
         return self._graph.add_input(spec)
 
     def constant(self, array: Any, source: SourceLine | None = None) -> int:
-        """Return a constant of the program."""
+        """Add a constant to the program, and return its value."""
         array = np.asarray(array)
         (value,) = self._graph.add(Constant.of(array), (), source)
         self._constants[value] = array
@@ -69,10 +69,10 @@ class ProgramBuilder:
     def apply(
         self, op: StdTensorOp, *values: int, source: SourceLine | None = None
     ) -> tuple[int, ...]:
-        """Return the outputs of an op.
+        """Add an op to the program, and return its outputs.
 
         Raises:
-            ArityError, ShapeError, DTypeError: the op refuses the operands.
+            ArityError, ShapeError, DTypeError: the op does not accept the operands.
         """
         return self._graph.add(op, values, source)
 
@@ -85,9 +85,10 @@ class ProgramBuilder:
         copy_into(self._graph, instructions, values)
 
     def evaluated(self, value: int) -> Any:
-        """Return the elements of a value that depends on no input, computed natively; None for other values.
+        """Return the elements of a value that depends on no input, computed natively; None if it depends on an input.
 
-        Results are cached, so computing an induction variable for the next iteration takes one further step.
+        Results are cached. For example, evaluating a loop's counter after each iteration computes one instruction each
+        time.
         """
         part: dict[int, Instruction] = {}
         waiting = [value]
@@ -124,19 +125,20 @@ class ProgramBuilder:
     def apply_effect(
         self, op: StdTensorOp, *values: int, source: SourceLine | None = None
     ) -> tuple[int, ...]:
-        """Return the outputs of an op with effects.
+        """Add an op with effects to the program, and return its outputs.
 
-        Its first operand is the result of the last effect, so effects keep their order.
+        The result of the preceding effect is passed as an additional first operand, so that effects keep their order.
         """
         return self.apply(op, self._graph.awaited(), *values, source=source)
 
     def part(self, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram:
-        """Return the sub-program between these values; its outputs depend on all effects."""
+        """Return the sub-program that computes `outputs` from `inputs`; its outputs depend on all effects."""
         return Subprogram.of(self._graph, inputs, self._graph.after_effects(outputs))
 
     def finish(self, outputs: Sequence[int], **options: Any) -> GraphProgram:
-        """Return the program that computes these values; options are those of `GraphProgram.from_graph`.
+        """Return the program that computes `outputs`, which depend on all effects.
 
-        The outputs depend on all effects.
+        Args:
+            options: the arguments of `GraphProgram.from_graph`.
         """
         return GraphProgram.from_graph(self._graph, self._graph.after_effects(outputs), **options)

@@ -1,4 +1,4 @@
-"""`BoundedCache`: the class of all caches, with a bound, statistics, and a method that clears it.
+"""`BoundedCache`: the class of all caches. Each has a bound, statistics, and a method that clears it.
 
 `ExtensionCaches` are caches for extensions, owned by an executor, a compiler or an `AdContext`.
 
@@ -46,10 +46,11 @@ class BoundedCache(Generic[Value]):
 
     Args:
         capacity: the maximum number of entries.
-        max_bytes: the maximum total size of entries, by the function `size`. The newest entry is always cached.
+        max_bytes: the maximum total size of entries in bytes, which the function `size` measures. The newest entry is
+            always cached.
 
     Attributes:
-        at_hand: recent entries, by keys that are fast to look up; emptied whenever the cache drops an entry.
+        at_hand: recently used entries, by keys that are faster to look up; emptied whenever the cache drops an entry.
 
     If several threads miss the same key at the same time, one computes the entry and the others wait.
 
@@ -103,13 +104,13 @@ class BoundedCache(Generic[Value]):
         self._making: dict[Hashable, threading.RLock] = {}
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """Return the entry of `key`, computed now if it is missing."""
+        """Return the entry of `key`; if it is missing, compute it by `make` and cache it."""
         with self._lock:
             cached = self._entries.get(key, _ABSENT)
             if cached is not _ABSENT:
                 self._hits += 1
                 self._entries.move_to_end(key)
-                return cached  # pyright: ignore[reportReturnType]  # because it is not an absent one
+                return cached  # pyright: ignore[reportReturnType]  # because `_ABSENT` was excluded
             making = self._making.setdefault(key, threading.RLock())
         with making:
             with self._lock:
@@ -130,7 +131,7 @@ class BoundedCache(Generic[Value]):
                 self._nbytes += self._sizes[key]
                 while self._is_over():
                     dropped, _ = self._entries.popitem(last=False)
-                    # In a child that was forked between the two lines above, the key has no size.
+                    # A process that was forked between setting the entry and its size has no size for the key.
                     self._nbytes -= self._sizes.pop(dropped, 0)
                     self._evictions += 1
                     self.at_hand.clear()
@@ -142,13 +143,13 @@ class BoundedCache(Generic[Value]):
         return count > self.capacity or (too_large and count > 1)
 
     def find(self, key: Hashable) -> Value | None:
-        """Return the entry of `key` without updating its age, or None."""
+        """Return the entry of `key`, or None; its order of eviction does not change."""
         cached = self._entries.get(key)
         self._hits += cached is not None
         return cached
 
     def count_hit(self) -> None:
-        """Count a hit in `at_hand`."""
+        """Count a hit: an entry that was found in `at_hand`."""
         self._hits += 1
 
     def keep_at_hand(self, key: int, entry: Any) -> None:
@@ -193,19 +194,20 @@ class BoundedCache(Generic[Value]):
 
 @dataclass(frozen=True, slots=True)
 class ExtensionCacheKey:
-    """The key of one extension store: its family and the store's name."""
+    """The key of one cache of an extension family: the family's id, and the name of the cache."""
 
     family_id: str
     name: str
 
 
 class ExtensionCaches:
-    """Bounded caches of the plans of extensions, owned by one executor, compiler or context.
+    """Bounded caches, called stores, of the plans of extensions; one executor, compiler or context owns them.
 
     Args:
-        capacity: the maximum number of stores, and of entries in each store; when either is exceeded, the least
-            recently used is dropped.
-        max_bytes: the maximum total size of a store's entries; the newest entry is cached, however large it is.
+        capacity: the maximum number of stores, and of entries in each store. If one of them is exceeded, the least
+            recently used store or entry is dropped.
+        max_bytes: the maximum total size of a store's entries in bytes; the newest entry is cached, however large it
+            is.
         owner: the executor, compiler or context that owns the stores; for a runtime, the executor that calls the
             runtime.
 
@@ -223,11 +225,11 @@ class ExtensionCaches:
 
     @property
     def owner(self) -> Any:
-        """The executor, compiler or context that owns the stores; None if it is gone, or was not registered."""
+        """The executor, compiler or context that owns the stores; None if it no longer exists, or was not passed."""
         return None if self._owner is None else self._owner()
 
     def store(self, key: ExtensionCacheKey) -> BoundedCache[Any]:
-        """Return the store of this name; create it if it does not exist."""
+        """Return the store with this key; create the store if it does not exist."""
         return self._stores.get(
             key, lambda: BoundedCache(self.capacity, self.max_bytes, bytes_held_by)
         )
@@ -238,7 +240,7 @@ class ExtensionCaches:
 
     @property
     def retained_bytes(self) -> int:
-        """Total size of all entries in bytes, with arrays in containers and in objects that entries refer to."""
+        """Total size of all entries in bytes, including arrays in containers and in objects that entries refer to."""
         return sum(
             bytes_held_by(entry) for _, store in self._stores.items() for entry in store.entries()
         )

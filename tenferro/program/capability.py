@@ -22,10 +22,10 @@ _REFUSALS: dict[str, Refusal] = {}
 
 
 class Capability(NamedTuple):
-    """Result of `capabilities`; it is true if the op is supported.
+    """Result of `capabilities`; its truth value tells whether the op is supported.
 
     Attributes:
-        reason: why it is not supported; "" if it is.
+        reason: why the op is not supported; "" if the op is supported.
     """
 
     is_supported: bool
@@ -36,16 +36,16 @@ class Capability(NamedTuple):
 
 
 def install_platforms(names: Iterable[str], refusal: Refusal) -> None:
-    """Install the function that decides what some platforms support."""
+    """Install the function `refusal`, which decides what the named platforms support."""
     _REFUSALS.update(dict.fromkeys(names, refusal))
 
 
 def capabilities(op: Any, dtype: DTypeLike, platform: str = "native") -> Capability:
-    """Return whether an op runs for operands of a dtype on a platform.
+    """Return whether a platform supports an op for operands of a dtype.
 
     Args:
         op: an op, its class or its name; or the id of a family of extensions.
-        platform: "native"; "cpu", "cuda", "rocm" or "tpu" once `xla_peer` or `lowering` is imported.
+        platform: "native"; or "cpu", "cuda", "rocm" or "tpu", if `xla_peer` or `lowering` is imported.
 
     Raises:
         InvalidConfigError: the op or the platform is unknown.

@@ -1,4 +1,4 @@
-"""Programs without their effects, such as printing, which is not part of the result."""
+"""Removal of effects, such as printing, from programs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["without_effects"]
 def without_effects(
     program: GraphProgram, chosen: Callable[[Any], bool] = lambda op: True
 ) -> GraphProgram:
-    """Return the program with zeros for the outputs of ops with effects, in loops and branches too.
+    """Return the program in which zeros replace the outputs of ops with effects, also inside loops and branches.
 
     Args:
-        chosen: ops with effects that are omitted.
+        chosen: predicate of the ops with effects that are removed; by default all.
     """
 
     def rule(

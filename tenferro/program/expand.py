@@ -1,6 +1,6 @@
-"""Expand: a program with its extensions written as standard ops, for peers without their runtimes.
+"""Expand: write the extensions of a program as standard ops, for peers that lack the extensions' runtimes.
 
-Law: the result computes the same values; extensions that `keep` accepts are unchanged.
+Law: results do not change. Extensions that `keep` accepts are not expanded.
 
 Source: docs/specification/expansion.md.
 """
@@ -30,7 +30,7 @@ def expand_extensions(
     """Return the program with each extension replaced by the standard ops of its `lower_to_standard_ops`.
 
     Raises:
-        UnsupportedError: extensions have no expansion; the error lists all of them, with the user's lines.
+        UnsupportedError: extensions have no expansion; the error lists all of them, with the lines of the user's code.
         ExtensionLoweringError: an expansion fails, or contradicts the declared types.
     """
     from tenferro.program.subprogram import Subprogram  # because programs expand themselves
@@ -68,10 +68,10 @@ def expand_extensions(
 def expansion_of(
     op: Extension, specs: Sequence[TensorSpec], keep: Callable[[Extension], bool]
 ) -> GraphProgram:
-    """Return the program of one extension alone, expanded unless `keep` accepts it.
+    """Return the program that consists of one extension, expanded unless `keep` accepts it.
 
     Raises:
-        UnsupportedError, ExtensionLoweringError: as `expand_extensions`.
+        UnsupportedError, ExtensionLoweringError: the errors of `expand_extensions`.
     """
     from tenferro.program.program import GraphProgram  # because programs expand themselves
 
@@ -84,7 +84,7 @@ def _expanded(
     graph: Graph, op: Extension, inputs: tuple[int, ...], source: SourceLine | None
 ) -> tuple[int, ...] | None:
     if op.has_effects:
-        return None  # because standard ops have no expansion
+        return None  # standard ops have no effects, so there is no expansion
     builder = GraphBuilder(graph)
     builder.source = source
     specs = [graph.types[value] for value in inputs]

@@ -1,6 +1,6 @@
-"""`Family`: the parts of an extension operation as one value; and the registry of families.
+"""`Family`: the implementations of an extension operation in one object; and the registry of families.
 
-If the class of an op has its family, the family need not be registered. A family that is registered, or listed
+A family need not be registered if the class of its op carries it. A family that is registered, or that a package lists
 under the entry-point group `tenferro.extensions`, is looked up by its id, for example for ops in files.
 
 Source: docs/specification/registration.md and files.md.
@@ -36,13 +36,14 @@ class Family:
     """An operation with its runtime, derivative rules, lowering, batch rule and factory.
 
     Attributes:
-        op: the class of its ops, which names the family.
-        runtime: executes it natively: an `ExtensionRuntime`, or a class such as `HostReferenceRuntime`, which
-            each executor instantiates for the family id.
-        rules: its `ExtensionAdRule`, as an object or a class.
-        lowering: writes its StableHLO, `lowering(op, writer, *operands)`; or one such function per platform.
-        batch: its batch rule, `batch(op, builder, inputs, batched)`, if `rules` has none.
-        factory: creates ops from files; by default the op's dataclass does.
+        op: the class of the family's ops, which has the family's id.
+        runtime: the native implementation: an `ExtensionRuntime`, or a class such as `HostReferenceRuntime`, which
+            each executor instantiates with the family id.
+        rules: the derivative rules: an `ExtensionAdRule`, as an object or a class.
+        lowering: a function `lowering(op, writer, *operands)` that writes the op as StableHLO; or one function per
+            platform.
+        batch: a function `batch(op, builder, inputs, batched)`, the batch rule, if `rules` has none.
+        factory: creates ops from saved payloads; by default the op's dataclass does.
 
     A part that is None is missing, unless the op has `from_expansion`. A context, an executor or
     `lowering.register_extension_lowering` can replace parts.
@@ -96,7 +97,9 @@ class Family:
         return self.op.family_id
 
     def lowering_for(self, platform: str | None) -> Callable[..., Any] | None:
-        """Return the lowering for a platform; for None, the lowering for all platforms."""
+        """Return the lowering function for a platform; for None, the function for all platforms. None if there is
+        none.
+        """
         if isinstance(self.lowering, Mapping):
             return self.lowering.get(platform)  # pyright: ignore[reportArgumentType]  # because None has none
         return self.lowering if platform is None else None
@@ -110,11 +113,11 @@ def _has(part: Any, method: str) -> bool:
 
 
 class ExtensionFactory(Protocol):
-    """A factory of the ops of one family from their saved payload."""
+    """Interface of a factory, which creates the ops of one family from saved payloads."""
 
     @property
     def family_id(self) -> str:
-        """The id of the ops that it creates."""
+        """The family id of the ops that the factory creates."""
         ...
 
     @property
@@ -123,12 +126,12 @@ class ExtensionFactory(Protocol):
         ...
 
     def instantiate(self, payload: dict[str, Any]) -> Any:
-        """Return the op with this payload."""
+        """Create the op with this payload."""
         ...
 
 
 class OpFactory:
-    """The factory of a dataclass: its fields are the payload.
+    """Factory of a dataclass of ops, whose fields are the payload.
 
     >>> OpFactory(int)
     Traceback (most recent call last):
@@ -147,7 +150,7 @@ class OpFactory:
         self._names = {field.name for field in fields(cls)}
 
     def instantiate(self, payload: dict[str, Any]) -> Any:
-        """Return the op with these fields."""
+        """Create the op with these values of its fields."""
         if unknown := payload.keys() - self._names:
             raise RegistrationError(f"{self.family_id}: unknown payload fields {sorted(unknown)}")
         return self.cls(**payload)
@@ -161,25 +164,25 @@ ENTRY_POINTS = "tenferro.extensions"
 _REGISTERED: dict[str, Family | ExtensionFactory] = {}
 _LOCK = threading.RLock()
 _ASKED: set[str] = set()
-"""Ids that were looked up in installed packages without success."""
+"""Family ids that were looked up in installed packages without success."""
 _default_families: list[Callable[[], Iterable[Family]]] = []
 
 
 def install_default_families(make: Callable[[], Iterable[Family]]) -> None:
-    """Set the function that returns tenferro's own families; the first lookup of a family calls it."""
+    """Set the function that returns tenferro's own families. The first lookup of any family calls the function."""
     _default_families[:] = [make]
 
 
 def _known() -> dict[str, Family | ExtensionFactory]:
     while _default_families:
-        # Reset first, because its imports may look up families.
+        # The function is removed before it is called, because its imports may look up families.
         make = _default_families.pop()
         try:
             for family in make():
                 _REGISTERED.setdefault(family.family_id, family)
         except (
             BaseException
-        ):  # even for an exception of a signal handler: the next lookup loads them again
+        ):  # also for a signal handler's exception: the next lookup calls the function again
             _default_families.append(make)
             raise
     return _REGISTERED
@@ -188,16 +191,16 @@ def _known() -> dict[str, Family | ExtensionFactory]:
 def register_extension(family: Any) -> None:
     """Register a family by its id, so that its ops can be loaded from files.
 
-    If the class of its op does not have the family, registration is also needed to run and differentiate the op.
+    If the class of the op does not carry the family, registration is also needed to run and differentiate the op.
 
     Args:
-        family: a `Family`; an op's dataclass, which carries a family or is its own factory; or an
+        family: a `Family`; or an op's dataclass, which carries a family or is its own factory; or an
             `ExtensionFactory`.
 
     Raises:
-        DuplicateFamilyError: the family is registered already, or the op's class carries another.
-        MalformedFamilyIdError: its id is not `<package>.<name>.v<major>`.
-        RegistrationError: it cannot create ops, or its version differs from the major version in its id.
+        DuplicateFamilyError: the family id is registered already, or the op's class carries another family.
+        MalformedFamilyIdError: the id is not `<package>.<name>.v<major>`.
+        RegistrationError: the family cannot create ops, or its version differs from the major version in its id.
     """
     entry: Any = family
     if isinstance(family, type):
@@ -216,12 +219,12 @@ def register_extension(family: Any) -> None:
 
 
 def _factory(entry: Any) -> Any:
-    """Return the factory of ops from payloads: a family's, or the entry itself."""
+    """Return the factory of a registry entry: that of a family, or the entry itself."""
     return (entry.factory or OpFactory(entry.op)) if isinstance(entry, Family) else entry
 
 
 def _require_factory(factory: Any) -> None:
-    """Raise an error for an object that cannot create ops of a family.
+    """Check that an object can create ops of a family.
 
     Raises:
         MalformedFamilyIdError, RegistrationError: a part is missing or malformed.
@@ -240,8 +243,9 @@ def _require_factory(factory: Any) -> None:
 
 
 def family_of(op: Any) -> Family | None:
-    """Return the family that an op's class carries, or that is registered, or that an installed package lists;
-    None if there is none.
+    """Return the family of an op: its class carries it, or it is registered, or an installed package lists it.
+
+    Returns None if there is no such family.
 
     Raises:
         RegistrationError: an entry point of a package is not a family.
@@ -253,20 +257,20 @@ def family_of(op: Any) -> Family | None:
 
 
 def registered_family(family_id: str) -> Family | None:
-    """Return the family that is registered by an id, or that an installed package lists, or None."""
+    """Return the family with this id that is registered, or that an installed package lists; None if there is none."""
     entry = _entry(family_id)
     return entry if isinstance(entry, Family) else None
 
 
 def _carried(cls: type[Any]) -> Family | None:
-    """Return the family that a class carries; a subclass with another id carries none."""
+    """Return the family that an op class carries, or None. A subclass with another id carries none."""
     family = getattr(cls, "family", None)
     is_one = isinstance(family, Family) and family.family_id == getattr(cls, "family_id", None)
     return family if is_one else None
 
 
 def _entry(family_id: str) -> Family | ExtensionFactory | None:
-    """Return the entry of an id; for an unknown id, installed packages are searched once."""
+    """Return the registry entry of a family id; for an unknown id, installed packages are searched once."""
     with _LOCK:
         entry = _known().get(family_id)
         asks = entry is None and family_id not in _ASKED
@@ -290,7 +294,9 @@ def lookup_extension_factory(family_id: str) -> ExtensionFactory | None:
 
 
 def _discover() -> None:
-    """Register the entry points of packages: a family, a dataclass, a factory, a list of these, or a function."""
+    """Register what packages list as entry points: a family, a dataclass, a factory, a list of these, or a function to
+    call.
+    """
     from importlib import metadata  # because the import takes long, and few ids are unknown
 
     for point in metadata.entry_points(group=ENTRY_POINTS):
@@ -302,7 +308,7 @@ def _discover() -> None:
                 else:
                     entry()
         except DuplicateFamilyError:
-            continue  # the function was called before
+            continue  # an earlier search has registered the families
         except Exception as error:
             if is_interruption(error):
                 raise
@@ -326,5 +332,5 @@ def registered_families() -> list[str]:
 
 
 def family_count() -> int:
-    """Return the number of registered families; the results of `family_of` do not change while it is constant."""
+    """Return the number of registered families. While it is constant, the results of `family_of` do not change."""
     return len(_REGISTERED)

@@ -1,6 +1,6 @@
-"""Lists of instructions: selecting the needed ones, renumbering, and copying into a graph.
+"""Lists of instructions: selecting the needed instructions, renumbering, and copying into a graph.
 
-Every list is in topological order: a value is written before it is read, and written once.
+Every list is in topological order: each value is written once, before it is read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ Narrow = Callable[[Instruction, Collection[int]], Instruction]
 Rule = Callable[[Any, tuple[int, ...], "SourceLine | None"], "tuple[int, ...] | None"]
 
 _OPERANDS = attrgetter("inputs")
-_new: Any = tuple.__new__  # because `Instruction(..)` takes longer, and there are many
+_new: Any = (
+    tuple.__new__
+)  # creates an Instruction faster than `Instruction(..)`, and programs have many
 
 
 def needed(
@@ -43,11 +45,12 @@ def needed(
     start: int = 0,
     narrow: Narrow | None = None,
 ) -> dict[int, Instruction]:
-    """Return the instructions from number `start` on that `outputs` need, in order, by their numbers.
+    """Return the instructions from number `start` on that compute `outputs`, in order, by their numbers.
 
     Args:
         available: values that need not be computed.
-        narrow: returns the needed part of an instruction, given the needed values.
+        narrow: function of an instruction and the needed values; it returns the part of the instruction that
+            computes these values.
 
     >>> add = [Instruction("f", (0,), (1,)), Instruction("g", (0,), (2,)), Instruction("h", (1,), (3,))]
     >>> list(needed(add, [3]))
@@ -69,7 +72,7 @@ def needed(
 
 
 def pruned(instruction: Instruction, wanted: Collection[int]) -> Instruction:
-    """Return a loop or branch with only the wanted outputs; any other instruction is unchanged."""
+    """Return a loop or conditional with only the outputs in `wanted`; any other instruction is unchanged."""
     op, inputs, outputs, last_use, source = instruction
     if not isinstance(op, ControlOp):
         return instruction
@@ -86,7 +89,7 @@ def pruned(instruction: Instruction, wanted: Collection[int]) -> Instruction:
 
 
 def dependents(instructions: Iterable[Instruction], values: Iterable[int]) -> set[int]:
-    """Return the values, and all values that depend on them."""
+    """Return `values`, and all values that depend on them."""
     reached = set(values)
     for instruction in instructions:
         if not reached.isdisjoint(instruction.inputs):
@@ -95,7 +98,7 @@ def dependents(instructions: Iterable[Instruction], values: Iterable[int]) -> se
 
 
 def last_uses(reads: Sequence[Sequence[int]], outputs: Iterable[int]) -> list[tuple[bool, ...]]:
-    """Return for each value that a step reads whether this is its last use; outputs have no last use.
+    """Return, for each value that each step reads, whether this is its last use; outputs have no last use.
 
     Args:
         reads: the values that each step reads.
@@ -115,9 +118,9 @@ def last_uses(reads: Sequence[Sequence[int]], outputs: Iterable[int]) -> list[tu
 def renumber(
     instructions: Iterable[Instruction], inputs: Sequence[int], outputs: Sequence[int]
 ) -> tuple[tuple[Instruction, ...], list[int], tuple[int, ...]]:
-    """Return the instructions over slots, the former value of each slot, and the slots of the outputs.
+    """Number the values by slots; return the instructions, the former value of each slot, and the slots of the outputs.
 
-    Slots 0 .. n-1 are the inputs, even if an instruction computes them; last uses are recomputed.
+    Slots 0 .. n-1 are the n inputs, even if an instruction computes one of them. `last_use` is computed again.
 
     Raises:
         KeyError: no instruction computes a value that an instruction or an output needs.
@@ -155,14 +158,15 @@ def copy_into(
     """Write instructions into a graph, including marks.
 
     Args:
-        values: the value for each input; outputs of the instructions are added.
-        types: the type of each value of the instructions, if the graph needs no guards from them. An op on
+        values: maps each input to a value of the graph; the outputs of the instructions are added to the map.
+        types: the type of each value of the instructions, if the instructions add no guards to the graph. An op on
             inputs of equal types then keeps its output types.
-        rule: returns the values in place of an op's outputs, or None to copy the op.
-        source: the line for instructions without one.
+        rule: function of op, inputs and source line; it returns the values that replace the op's outputs, or None to
+            copy the op.
+        source: the source line for instructions without a line.
 
     Raises:
-        TenferroError: an op's rule refuses its inputs.
+        TenferroError: an op does not accept its inputs.
     """
     for op, operands, results, _, line in instructions:
         inputs = tuple([values[value] for value in operands])
@@ -182,12 +186,12 @@ def copy_into(
 
 
 def makers(instructions: Iterable[Instruction]) -> dict[int, Instruction]:
-    """Return the instruction that computes each value."""
+    """Return a map from each value to the instruction that computes it."""
     return {value: instruction for instruction in instructions for value in instruction.outputs}
 
 
 def readers(instructions: Iterable[Instruction]) -> dict[int, list[Instruction]]:
-    """Return the instructions that read each value, without duplicates."""
+    """Return a map from each value to the instructions that read it, without duplicates."""
     reading: dict[int, list[Instruction]] = {}
     for instruction in instructions:
         for value in dict.fromkeys(instruction.inputs):
@@ -198,9 +202,9 @@ def readers(instructions: Iterable[Instruction]) -> dict[int, list[Instruction]]
 def without_marks(
     graph: Graph, inputs: Sequence[int], outputs: Sequence[int]
 ) -> tuple[list[Instruction | None], list[int]]:
-    """Return the instructions and the outputs, with values that marks rename replaced by the original values.
+    """Return the instructions and the outputs of a graph, in which marks no longer rename values.
 
-    Marks become None, and so do instructions that equal an earlier one after the replacement.
+    Marks become None. Instructions that equal an earlier instruction after the renaming become None, too.
     """
     same = list(range(len(graph.types)))
     input_set = set(inputs)
@@ -234,7 +238,7 @@ def without_marks(
 def instructions_of(
     graph: Graph, inputs: Sequence[int], outputs: Sequence[int]
 ) -> tuple[tuple[Instruction, ...], list[int], tuple[int, ...]]:
-    """Return the instructions of a program with these outputs, marks resolved, as `renumber` returns them.
+    """Return the instructions of a program with these outputs, without marks, in the form that `renumber` returns.
 
     Raises:
         InvalidConfigError: an output depends on a value that is neither an input nor computed.
@@ -252,10 +256,10 @@ def instructions_between(
     inputs: Sequence[int],
     outputs: Sequence[int],
 ) -> tuple[tuple[Instruction, ...], list[int], tuple[int, ...]]:
-    """Return the instructions that these outputs need, as `renumber` returns them.
+    """Return the instructions that compute `outputs`, in the form that `renumber` returns.
 
     Raises:
-        as `instructions_of`.
+        InvalidConfigError, ADRuleUnsupportedError: the errors of `instructions_of`.
     """
     part = needed(code, outputs, available=inputs, narrow=pruned).values()
     for instruction in part:

@@ -1,4 +1,4 @@
-"""`MemoryPlan`: the offsets of a program's large intermediate values in one buffer, when it is run natively."""
+"""`MemoryPlan`: the offsets of large intermediate values in the buffer of a native run."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ __all__ = ["Block", "MemoryPlan"]
 
 @dataclass(frozen=True)
 class Block:
-    """Memory of a slot in the buffer, and its live range.
+    """Memory of an intermediate value in the buffer, and its live range.
 
     Attributes:
-        size, offset: size and position in bytes.
-        first, last: the first and the last step in which it is live.
+        slot: the slot of the value.
+        size, offset: size and position in the buffer, in bytes.
+        first, last: the first and the last step in which the value is live.
     """
 
     slot: int
@@ -28,12 +29,12 @@ class Block:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """The offsets and live ranges of intermediate values.
+    """The offsets and live ranges of the intermediate values of a program.
 
     Attributes:
-        blocks: the values, in the order of the program.
+        blocks: the memory of each value, in the order of the program.
         size: the size of the buffer, in bytes.
-        bound: the maximum number of bytes that are live at once, a lower bound on the size.
+        bound: the maximum number of bytes that are live at the same time, a lower bound of `size`.
     """
 
     blocks: tuple[Block, ...]

@@ -1,6 +1,7 @@
 """The native executor that `program.run` uses.
 
-This package cannot import executors, which import it. So the package `tenferro` installs a function that creates one.
+This package cannot import executors, because they import this package. The package `tenferro` installs a function here
+that creates an executor.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Executor(Protocol):
     """An executor of programs, and of single ops on arrays."""
 
     def run(self, program: GraphProgram, *arrays: Any) -> Any:
-        """Run a program on arrays; return the tree that its function returns."""
+        """Run a program on arrays; return its results as the tree that the traced function returned."""
         ...
 
     def apply(self, op: StdTensorOp, arrays: Sequence[Any]) -> tuple[Any, ...]:
@@ -43,7 +44,7 @@ _LOCK = threading.RLock()  # because signal handlers may run programs
 
 
 def install_native_executor(make: Callable[[str], Executor]) -> None:
-    """Set the function that creates native executors, given their compiler option; see `new_native_executor`."""
+    """Set the function that creates native executors. Its argument is `compiled` of `new_native_executor`."""
     _makers[:] = [make]
     _shared.clear()
 
@@ -52,7 +53,7 @@ def new_native_executor(compiled: str) -> Executor:
     """Return a native executor with separate caches.
 
     Args:
-        compiled: "jit" compiles steps on small values before the first run, "loops" does not.
+        compiled: "jit" compiles blocks of steps on small values before the first run; "loops" does not.
 
     Raises:
         UnsupportedError: no executor is installed.
@@ -77,5 +78,5 @@ def native_executor() -> Any:
 
 
 def native_run(program: GraphProgram, arrays: tuple[Any, ...]) -> Any:
-    """Run a program on the installed executor."""
+    """Run a program on the shared native executor."""
     return native_executor().run(program, *arrays)

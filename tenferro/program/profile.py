@@ -22,15 +22,15 @@ class InstructionProfile:
 
     Attributes:
         op: the op with its payload.
-        types: the types of its outputs.
-        source: the user's line, or "".
-        seconds: the time of all its executions in one run; the median over the runs.
-        made_bytes: bytes that it allocated in its last execution; a view allocates none.
+        types: the types of the outputs.
+        source: the line of the user's code, or "".
+        seconds: the time of all executions of the instruction in one run; the median over the runs.
+        made_bytes: bytes that the instruction allocated in its last execution; a view allocates none.
         moved_bytes: bytes of operands and results.
-        live_bytes: bytes of all arrays that are live while it runs, including arguments, operands and results.
-        depth: the number of enclosing loops and branches. The instructions of a loop follow the loop, whose seconds
-            include their seconds.
-        turns: the number of its executions in one run, such as the number of iterations of the enclosing loop.
+        live_bytes: bytes of all arrays that are live while the instruction runs, including arguments and results.
+        depth: the number of enclosing loops and conditionals. The instructions of a loop follow the loop, whose
+            `seconds` include theirs.
+        turns: the number of executions in one run, for example the number of iterations of the enclosing loop.
     """
 
     op: str
@@ -46,10 +46,10 @@ class InstructionProfile:
 
 @dataclass(frozen=True)
 class Profile:
-    """A native run, instruction by instruction; `print(profile)` shows the slowest.
+    """Measurements of a native run, by instruction; `print(profile)` shows the slowest instructions.
 
     Attributes:
-        program: the program as it ran, specialised to the arguments, after the native passes.
+        program: the program that ran: specialised to the arguments, after the native passes.
         instructions: the instructions in the order in which they ran.
         runs: the number of timed runs.
     """
@@ -60,17 +60,17 @@ class Profile:
 
     @property
     def seconds(self) -> float:
-        """Total time of the instructions in seconds, without the executor's own work."""
+        """Total time of the instructions in seconds, without the overhead of the executor."""
         return sum([row.seconds for row in self.outermost])
 
     @property
     def outermost(self) -> tuple[InstructionProfile, ...]:
-        """The program's own instructions, without those in loops and conditionals."""
+        """The instructions of the program itself, without the instructions inside loops and conditionals."""
         return tuple([row for row in self.instructions if not row.depth])
 
     @property
     def peak_bytes(self) -> int:
-        """The largest number of live bytes, arguments included."""
+        """The largest number of bytes that are live at the same time, including arguments."""
         return max((row.live_bytes for row in self.instructions), default=0)
 
     def to_dict(self) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class Profile:
         )
 
     def table(self, most: int = 20) -> str:
-        """Return a text with the slowest instructions, the tapes of loops, and memory over time."""
+        """Return a text with the `most` slowest instructions, the values that loops stack, and memory over time."""
         rows = [("share", "time", "GB/s", "made", "op", "line")]
         slowest = sorted(self.instructions, key=lambda row: -row.seconds)[:most]
         for row in slowest:
@@ -144,7 +144,7 @@ class Profile:
         return "\n".join(lines)
 
     def memory_timeline(self, width: int = 72) -> str:
-        """Return live bytes over the run as a line of bars, each the maximum of its interval.
+        """Return live bytes over the run as a line of bars; a bar shows the maximum of its interval.
 
         >>> import numpy as np, tenferro as tnf
         >>> profile = tnf.compile(lambda x: tnf.sum(x + 1), np.ones(8)).profile(np.ones(8))
@@ -159,7 +159,7 @@ class Profile:
         return "".join(BARS[(8 * height + top - 1) // top] for height in heights)
 
     def to_html(self) -> str:
-        """Return an HTML page of the program as it ran, with times, and memory over time below."""
+        """Return an HTML page with the graph of the program that ran, the times of its ops, and memory over time."""
         from tenferro.program.drawing.page import to_html  # because few programs are drawn
 
         return to_html(self.program, self.instructions)

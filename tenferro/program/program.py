@@ -41,17 +41,17 @@ __all__ = ["GraphProgram", "flat_tree"]
 
 @dataclass(frozen=True, eq=False)
 class GraphProgram:
-    """A compiled function: instructions in order, over numbered slots, with the trees of its arguments and result.
+    """A compiled function: a list of instructions on numbered values (slots), and the trees of arguments and result.
 
     Slots 0 .. n-1 are the inputs. `print(program)` shows one line per instruction.
 
     Attributes:
         trusted: False for a program from a file of unknown origin, and for programs derived from it. A separate
-            process compiles its StableHLO first, because XLA may crash.
-        origin: the `StableHloModule` from which it was imported; None for other programs. It is neither saved
+            process compiles the StableHLO of such a program first, because XLA may crash.
+        origin: the `StableHloModule` from which the program was imported; None for other programs. It is neither saved
             nor compared.
-        marked: the computation with its marks, if a mark defines the derivative of a call in a trace; see
-            `Mark.is_kept`. It is neither saved nor compared.
+        marked: the computation with its marks, if a mark defines the derivative of a call of the program in a trace;
+            see `Mark.is_kept`. It is neither saved nor compared.
 
     Source: docs/specification/schedule.md.
     """
@@ -84,7 +84,7 @@ class GraphProgram:
         output_names: Sequence[str] | None = None,
         guards: Iterable[Guard] | None = None,
     ) -> GraphProgram:
-        """Return the part of the graph that `outputs` depend on, renumbered."""
+        """Return the program of the instructions that `outputs` depend on, with values numbered as slots."""
         inputs = tuple(graph.inputs if inputs is None else inputs)
         instructions, values, output_slots = instructions_of(graph, inputs, outputs)
         kept = (each.op for each in graph.instructions if getattr(each.op, "is_kept", False))
@@ -119,7 +119,7 @@ class GraphProgram:
 
     @cached_property
     def takes_extents(self) -> bool:
-        """Whether an argument has extents, for which integers may be passed."""
+        """Whether an argument stands for extents: an empty array, for which callers may pass integers."""
         return any(map(is_extents, self.input_specs))
 
     @cached_property
@@ -139,7 +139,7 @@ class GraphProgram:
 
     @cached_property
     def extensions(self) -> tuple[Extension, ...]:
-        """One op of each extension family that it calls, in loops and branches too, by name and version."""
+        """One op of each extension family in the program, including loops and branches, sorted by name and version."""
         called: dict[str, Extension] = {}
         for instruction in self.instructions:
             op = instruction.op
@@ -152,16 +152,16 @@ class GraphProgram:
 
     @property
     def families(self) -> tuple[str, ...]:
-        """Ids of the extension families that it calls, in loops and branches too, by name and version."""
+        """Ids of the extension families in the program, including loops and branches, sorted by name and version."""
         return tuple([op.family_id for op in self.extensions])
 
     @cached_property
     def has_effects(self) -> bool:
-        """Whether an op has effects, like `tenferro.debug_print`, also in loops and branches."""
+        """Whether an op of the program, including loops and branches, has effects, like `tenferro.debug_print`."""
         return any(instruction.op.has_effects for instruction in self.instructions)
 
     def without_effects(self) -> GraphProgram:
-        """Return the program without its debug prints.
+        """Return the program without ops that only have effects, such as debug prints.
 
         >>> import tenferro as tnf
         >>> def double(x):
@@ -177,7 +177,7 @@ class GraphProgram:
         return without_effects(self)
 
     def run(self, *arrays: Any) -> Any:
-        """Run natively on NumPy; return the result tree, with new arrays.
+        """Run the program natively on NumPy arrays; return the tree of results, which are new arrays.
 
         Raises:
             ArityError, ShapeError, DTypeError: the arguments do not fit `input_specs`.
@@ -202,11 +202,11 @@ class GraphProgram:
     def bind(
         self, shapes: Sequence[Sequence[Any]], guards: GuardLog | None = None
     ) -> dict[Any, Any]:
-        """Return the values of the symbols, from the inputs' shapes; check the guards.
+        """Return the values of the symbols, from the shapes of the inputs; check the guards.
 
         Args:
-            guards: guards of the trace in which the program is called. Shapes may have symbols of this trace;
-                conditions on them are added to its guards.
+            guards: the guards of the trace in which the program is called. Shapes may then contain symbols of this
+                trace, and conditions on these symbols are added to `guards`.
 
         Raises:
             ShapeError: an extent contradicts its spec.
@@ -221,7 +221,7 @@ class GraphProgram:
         return bindings
 
     def pack(self, leaves: Iterable[Any]) -> Any:
-        """Return the result tree with these leaves."""
+        """Return the tree of results with these leaves."""
         return unflatten(self.out_tree, leaves)
 
     # ---- other forms -------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class GraphProgram:
 
     @public
     def specialize_to(self, specs: Sequence[Any]) -> GraphProgram:
-        """Return the program specialised to concrete specs or arrays, one per input or in the arguments' trees.
+        """Return the program specialised to static specs or arrays: one per input, or in the trees of the arguments.
 
         Raises:
             ArityError, ShapeError, DTypeError, GuardError: the specs do not fit.
@@ -270,14 +270,14 @@ class GraphProgram:
         return self.specialize(self.bind(shapes))
 
     def lowering_view(self) -> GraphProgram:
-        """Return the program for peers: the program itself, to which no native pass has been applied.
+        """Return the program that is lowered: this program, to which no native pass has been applied.
 
         Source: docs/specification/expansion.md.
         """
         return self
 
     def to_graph(self) -> tuple[Graph, list[int]]:
-        """Return a new graph with this program, and the value of each slot in it."""
+        """Return a new graph with the instructions of this program, and the value in the graph for each slot."""
         graph = Graph(self.trusted)
         values = [graph.add_input(spec) for spec in self.input_specs]
         values += [-1] * (self.n_slots - len(values))
@@ -306,8 +306,10 @@ class GraphProgram:
 
     @cached_property
     def identity(self) -> tuple[Any, ...]:
-        """The key of a compiled program in this process: the fingerprint; names and lines, which errors
-        print; and the classes of extension ops, because a new class may have the name of an old one.
+        """The key of a compiled program in this process.
+
+        It contains the fingerprint, the names and source lines, which errors show, and the classes of extension ops: a
+        new class may have the name of an old class.
         """
         import hashlib  # as above
 
@@ -325,7 +327,7 @@ class GraphProgram:
 
     @cached_property
     def constant_bytes(self) -> int:
-        """Total size of its constants in bytes, including those in loops and branches."""
+        """Total size of the program's constants in bytes, including constants in loops and branches."""
         return sum(
             memoryview(i.op.data).nbytes
             if isinstance(i.op, Constant)
@@ -335,7 +337,7 @@ class GraphProgram:
         )
 
     def __eq__(self, other: object) -> bool:
-        """Return whether two programs have equal fingerprints, and so compute the same."""
+        """Return whether two programs have equal fingerprints, which implies that they compute the same results."""
         if self is other:
             return True
         return type(self) is type(other) and self.fingerprint == other.fingerprint  # pyright: ignore[reportAttributeAccessIssue]  # because the types are equal
@@ -345,20 +347,20 @@ class GraphProgram:
 
     @public
     def profile(self, *arrays: Any, runs: int = 5) -> Profile:
-        """Run natively, and measure time and memory of each instruction.
+        """Run the program natively, and measure time and memory of each instruction.
 
-        Times are in seconds, the median of `runs`; memory is in bytes. `print` shows the slowest instructions
-        and memory over time, `to_html()` the graph with both.
+        Times are the median of `runs` runs, in seconds; memory is in bytes. `print` shows the slowest instructions
+        and memory over time. `to_html()` returns a page with the graph, times and memory.
 
         Raises:
-            ArityError, ShapeError, DTypeError, GuardError: as `run`.
+            ArityError, ShapeError, DTypeError, GuardError: the errors of `run`.
             InvalidConfigError: `runs` is less than one.
         """
         return native_executor().profile(self, *arrays, runs=runs)
 
     @public
     def source(self, *specs: Any) -> str:
-        """Return the Python code that runs it natively on inputs of these shapes, or of the declared ones.
+        """Return Python code for the native run of the program on inputs of these specs, by default the declared specs.
 
         >>> import numpy as np, tenferro as tnf
         >>> program = tnf.compile(lambda x: tnf.exp(x + 1.0) * 2.0, np.ones(3))
@@ -375,8 +377,9 @@ class GraphProgram:
     def memory_plan(self, *specs: Any) -> MemoryPlan:
         """Return the live ranges of large intermediate values in a native run on inputs of these shapes.
 
-        `print` lists each value's bytes, its offset in the executor's arena, and its first and last line in
-        `source()`. `size` is the size of the arena, and `bound` the maximum number of bytes that are live at once.
+        `print` lists, for each value, its bytes, its offset in the executor's arena, and its first and last line in
+        `source()`. `size` is the size of the arena. `bound` is the maximum number of bytes that are live at the same
+        time.
 
         >>> import numpy as np, tenferro as tnf
         >>> program = tnf.compile(lambda x: tnf.sum((x @ x) @ x), np.ones((200, 200)))
@@ -407,8 +410,8 @@ class GraphProgram:
     def to_html(self) -> str:
         """Return the graph as a self-contained page for a browser.
 
-        Every box has the types of its outputs. Consecutive ops of one line or function are collapsed, and hovering
-        shows the user's line.
+        Every box shows the types of its outputs. Consecutive ops from one source line or function are collapsed.
+        Hovering shows the line of the user's code.
         """
         from tenferro.program.drawing import to_html  # because few programs are drawn
 
@@ -457,7 +460,7 @@ class GraphProgram:
 
 
 def _text_of(op: StdTensorOp) -> str:
-    """Return a text that identifies an op."""
+    """Return a text that identifies an op: equal texts mean equal ops, in every process."""
     if isinstance(op, Extension):
         return op.written()
     if isinstance(op, Constant):

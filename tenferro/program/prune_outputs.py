@@ -1,6 +1,6 @@
 """Prune outputs: replace extension ops with several outputs by ops that compute only the outputs that are read.
 
-Law: results are the same up to rounding, and instructions keep their order.
+Law: results are equal up to rounding, and instructions keep their order.
 
 Source: docs/specification/schedule.md.
 """
@@ -25,11 +25,12 @@ __all__ = ["prune_outputs"]
 
 
 def prune_outputs(program: GraphProgram) -> GraphProgram:
-    """Return the program with `op.prune_outputs(used)` in place of each extension op with unused outputs, in loops and
-    branches too.
+    """Return the program in which `op.prune_outputs(used)` replaces each extension op with unused outputs, also inside
+    loops and branches.
 
     Raises:
-        InvalidConfigError: a replacement has another family, other inputs, or other outputs than the used ones.
+        InvalidConfigError: a replacement has another family, other inputs, or other outputs than the outputs that are
+            used.
     """
     if not any([_may_prune(instruction) for instruction in program.instructions]):
         return program

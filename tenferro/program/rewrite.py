@@ -1,6 +1,6 @@
-"""The loop of every pass: copy each instruction, changed or unchanged, into a new graph.
+"""The loop of every pass: copy the instructions of a program into a new graph, each changed by a rule or unchanged.
 
-A pass is a table of rules by op class. The rules are first tried on the unchanged program; if no rule changes
+A pass is a table of rules by op class. The rules are first tried without a graph to write to; if no rule changes
 anything, the result is the program itself.
 """
 
@@ -33,15 +33,15 @@ Values = tuple[int, ...]
 
 
 class WritesError(Exception):
-    """Error: a rule writes while it is only tried on the unchanged program."""
+    """A rule writes while it is only tried on the unchanged program."""
 
 
 class Producers:
-    """A rule's view of a program: types of values, the instruction that computes each value, and the graph to
-    write to.
+    """A rule's view of a program: the types of values, the instruction that computes each value, and the graph to
+    which the rule writes.
 
     Args:
-        source: a program that is read, or the arena that is written.
+        source: a program, if rules are only tried; or the graph to which rules write.
     """
 
     def __init__(self, source: GraphProgram | Graph) -> None:
@@ -52,7 +52,7 @@ class Producers:
 
     @property
     def graph(self) -> Graph:
-        """The arena that is written.
+        """The graph to which the rule writes.
 
         Raises:
             WritesError: the rule writes although it is only tried on an unchanged program.
@@ -62,7 +62,7 @@ class Producers:
         return self._source
 
     def apply(self, op: StdTensorOp, inputs: Values, source: SourceLine | None) -> Values:
-        """Return the outputs of an op, written into the arena."""
+        """Write an op into the graph, and return its outputs."""
         return self.graph.add(op, inputs, source)
 
     def maker(self, value: int) -> Instruction | None:
@@ -82,14 +82,14 @@ class Producers:
 
 
 Rule = Callable[[Producers, Any, Values, SourceLine | None], Values | None]
-"""`rule(known, op, inputs, source)` returns the values that replace the outputs, or None to keep op."""
+"""`rule(producers, op, inputs, source)` returns the values that replace the outputs, or None to copy the op."""
 
 
 def rewrite(program: GraphProgram, rules: Mapping[type[StdTensorOp], Rule]) -> GraphProgram:
-    """Return the program with the rule of its op's class applied to each instruction in order; drop unused
+    """Return the program after each instruction was changed, in order, by the rule of its op's class; remove unused
     instructions.
 
-    Loops and branches are treated like other ops; their rules decide about their bodies.
+    Loops and conditionals are treated like other ops; their rules decide whether to change their bodies.
     """
     start = _first_change(program, rules)
     if start is None:
@@ -107,7 +107,7 @@ def rewrite(program: GraphProgram, rules: Mapping[type[StdTensorOp], Rule]) -> G
 def emit_again(program: GraphProgram, rule: Rule, start: int = 0) -> GraphProgram:
     """Return the program with `rule` applied to each instruction from `start` on, whatever its op.
 
-    The fresh arena is hash-consed, so equal instructions are merged.
+    Instructions are written into a new graph, so equal instructions are merged.
     """
     graph, values = fresh_arena(program)
     copy_into(graph, program.instructions[:start], values, types=program.types)
@@ -117,14 +117,14 @@ def emit_again(program: GraphProgram, rule: Rule, start: int = 0) -> GraphProgra
 
 
 def fresh_arena(program: GraphProgram) -> tuple[Graph, list[int]]:
-    """Return an arena with the program's inputs, and the value of each slot, -1 for slots to be written."""
+    """Return a graph with the program's inputs, and the value of each slot; -1 for slots that are not yet written."""
     graph = Graph(program.trusted)
     values = [graph.add_input(spec) for spec in program.input_specs]
     return graph, values + [-1] * (program.n_slots - len(values))
 
 
 def written_again(program: GraphProgram, graph: Graph, values: Sequence[int]) -> GraphProgram:
-    """Return the program with the instructions of an arena in which its slots have these values."""
+    """Return the program with the instructions of `graph`, in which `values[slot]` is the value of each slot."""
     return type(program).from_graph(
         graph,
         [values[slot] for slot in program.output_slots],
@@ -138,7 +138,7 @@ def written_again(program: GraphProgram, graph: Graph, values: Sequence[int]) ->
 
 
 def _first_change(program: GraphProgram, rules: Mapping[type[StdTensorOp], Rule]) -> int | None:
-    """Return the first instruction that a rule changes, or None."""
+    """Return the number of the first instruction that a rule changes, or None."""
     emitter = Producers(program)
     for index, (op, inputs, _, _, source) in enumerate(program.instructions):
         rule = rules.get(type(op))
@@ -159,13 +159,15 @@ def merged(
     later: set[int],
     write: Callable[[Graph, list[int]], None],
 ) -> GraphProgram:
-    """Return the program with two instructions merged; instructions between them that need the first follow the
-    merged one.
+    """Return the program with two instructions merged into a replacement.
+
+    Instructions between the two that depend on the first follow the replacement.
 
     Args:
         first, second: the numbers of the two instructions.
-        later: the values in between that depend on the first.
-        write: writes the replacement of both into the graph, and adds their outputs to the values.
+        later: the values computed between the two that depend on the first.
+        write: function of a graph and its values by slot. It writes the replacement of both instructions into the
+            graph, and sets the values of their outputs.
     """
     instructions = program.instructions
     between = instructions[first + 1 : second]

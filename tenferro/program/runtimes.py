@@ -1,4 +1,4 @@
-"""Runtimes: native execution of extension families, written by their authors and called by executors.
+"""Runtimes: native implementations of extension families, which executors call.
 
 Source: docs/specification/execution.md.
 """
@@ -29,7 +29,7 @@ ROUTINES = (
     "svd",
     "fft",
 )
-"""Routines that compiled loops can call, in the order of the column of `tenferro/exec/llvm/routines.py`."""
+"""Names of the routines that compiled loops can call, in the order of the table in `tenferro/exec/llvm/routines.py`."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,14 @@ class Routine:
     """A routine of linear algebra, or a Fourier transform, that compiled loops call on small operands.
 
     Attributes:
-        name: one of `ROUTINES`, with the operands and results of the family of that name.
-        transpose: "N", "T" or "C", for solvers.
-        lower, unit_diagonal: which triangle is read, and whether its diagonal is one.
+        name: one of `ROUTINES`; operands and results are those of the extension family of this name.
+        transpose: for solvers, whether the matrix is unchanged ("N"), transposed ("T") or conjugate transposed ("C").
+        lower, unit_diagonal: which triangle is read, and whether its diagonal is assumed to be one.
         full: whether the factors of QR and SVD are square.
         vectors: whether QR returns Q, and the decompositions return vectors.
         kind, lengths: the parameters of a Fourier transform, as in `tenferro.ext.fft.Fft`.
-        is_exact: whether `execute` only calls `numpy.linalg`, or SciPy's BLAS and LAPACK.
+        is_exact: whether the results have the same bits as those of `execute`, which only calls `numpy.linalg`, or
+            SciPy's BLAS and LAPACK.
     """
 
     name: str
@@ -67,8 +68,8 @@ class ExtensionRuntime:
     """Runtime of one family on an executor. Subclass it, or use `HostReferenceRuntime`.
 
     Attributes:
-        family_id: the family whose ops it executes.
-        order: the memory layout of its operands: "F" for dense column-major, or "K" for any.
+        family_id: the id of the family whose ops the runtime executes.
+        order: the memory layout that operands must have: "F" for dense column-major, or "K" for any layout.
     """
 
     family_id: str
@@ -77,10 +78,10 @@ class ExtensionRuntime:
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
         """Return the outputs, in order, of the dtypes and shapes that the op declares.
 
-        Inputs are borrowed: they are read-only, and valid only during the call. The caller owns the outputs: an
-            output that shares memory with an input, another output, or a cached array is copied. An input in
-            the op's `aliases` is writable, and owned by the call. Plans are stored in `caches`; `caches.owner`
-            is the calling executor.
+        Inputs are borrowed: they are read-only, and valid only during the call. The executor owns the outputs: it
+            copies an
+        output that shares memory with an input, another output, or a cached array. An input in the op's `aliases` is
+        writable, and belongs to the call. Plans are stored in `caches`; `caches.owner` is the calling executor.
         """
         raise NotImplementedError
 
@@ -91,13 +92,13 @@ class ExtensionRuntime:
     def compiles_expansion(self, op: Any) -> bool:
         """Return whether compiled loops may run the family's expansion into standard ops instead of `execute`.
 
-        The results of both must be bitwise equal.
+        The results of expansion and `execute` must be bitwise equal.
         """
         return False
 
 
 class HostReferenceRuntime(ExtensionRuntime):
-    """Runtime that calls the op's own `eager_execute` on the host; it is used only if a family or executor names it.
+    """Runtime that calls the op's `eager_execute` on the host; a family or an executor must name it to use it.
 
     >>> HostReferenceRuntime("example.identity.v1").family_id
     'example.identity.v1'

@@ -1,7 +1,7 @@
-"""`Subprogram`: the body of a loop, its condition, or one branch.
+"""`Subprogram`: the body or the condition of a loop, or a branch of a conditional.
 
-A sub-program reads only its inputs. Until it becomes a program, it keeps marks, so that custom derivatives and
-checkpoints also work inside loops.
+A sub-program reads only its inputs. It keeps its marks until it is converted to a program, so that custom derivatives
+and checkpoints also work inside loops.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NUMBERS = count()
 MAX_DEPTH = 50
 """Maximum depth of nested loops, branches and calls of transformed functions.
 
-Each level takes up to ten of the 1000 frames that Python's stack has by default, and the caller uses some of them.
+Each level needs up to ten frames of Python's stack, which has 1000 by default and is also used by callers.
 """
 
 
@@ -38,7 +38,8 @@ def require_depth(depth: int) -> None:
 
     >>> require_depth(51)
     Traceback (most recent call last):
-    tenferro.errors.UnsupportedError: loops, branches and calls of jit, checkpoint and other transforms are nested 51 deep; the limit is 50; use switch for a choice of many, and a loop for calls
+    tenferro.errors.UnsupportedError: loops, branches and calls of jit, checkpoint and other transforms are nested 51
+    deep; the limit is 50; use switch for a choice of many, and a loop for calls
     """
     if depth > MAX_DEPTH:
         raise UnsupportedError(
@@ -49,10 +50,10 @@ def require_depth(depth: int) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Subprogram(GraphProgram):
-    """A program that may have marks. Two sub-programs are equal if they compute the same values for the same types.
+    """A program that may contain marks. Two sub-programs are equal if they compute the same values for the same types.
 
     Attributes:
-        is_plain: whether it has no marks, and no unused instructions.
+        is_plain: whether the sub-program has neither marks nor unused instructions.
 
     >>> from tenferro.ops.elementwise import Multiply
     >>> from tenferro.types import TensorSpec
@@ -65,7 +66,7 @@ class Subprogram(GraphProgram):
     True
 
     Raises:
-        UnsupportedError: more than `MAX_DEPTH` are nested.
+        UnsupportedError: more than `MAX_DEPTH` sub-programs are nested.
     """
 
     is_plain: bool = False
@@ -75,10 +76,10 @@ class Subprogram(GraphProgram):
 
     @classmethod
     def of(cls, graph: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram:
-        """Return the part of a graph between these values, with its marks.
+        """Return the sub-program that computes `outputs` from `inputs` in a graph, with its marks.
 
         Raises:
-            InvalidConfigError: the part needs a value that is not an input.
+            InvalidConfigError: an output depends on a value that is not in `inputs`.
         """
         part = needed(graph.instructions, outputs, available=inputs)
         try:
@@ -106,7 +107,9 @@ class Subprogram(GraphProgram):
     def since(
         cls, graph: Graph, start: int, outputs: Sequence[int]
     ) -> tuple[Subprogram, tuple[int, ...]]:
-        """Return the computation of a graph from instruction `start` on, and the earlier values that it reads."""
+        """Return the sub-program of the instructions from `start` on for `outputs`, and the earlier values that it
+        reads.
+        """
         part = needed(graph.instructions, outputs, start=start).values()
         computed = {value for instruction in part for value in instruction.outputs}
         read = {value for instruction in part for value in instruction.inputs}
@@ -115,7 +118,7 @@ class Subprogram(GraphProgram):
 
     @classmethod
     def of_program(cls, program: GraphProgram) -> Subprogram:
-        """Return the computation of a program, without its names and trees."""
+        """Return a program as a sub-program, without its names and trees."""
         return cls(
             name="body",
             instructions=program.instructions,
@@ -139,7 +142,7 @@ class Subprogram(GraphProgram):
 
     @cached_property
     def is_marked(self) -> bool:
-        """Whether it, or a sub-program inside it, has marks."""
+        """Whether the sub-program, or a sub-program inside it, has marks."""
         return any([
             isinstance(i.op, Mark | Opaque) or (isinstance(i.op, ControlOp) and i.op.is_marked)
             for i in self.instructions
@@ -147,7 +150,7 @@ class Subprogram(GraphProgram):
 
     @cached_property
     def is_kept(self) -> bool:
-        """Whether it, or a sub-program inside it, has marks that programs keep."""
+        """Whether the sub-program, or a sub-program inside it, has marks that programs keep."""
         return any([_is_kept(instruction) for instruction in self.instructions])
 
     # ---- writing it down ---------------------------------------------------------------------
@@ -155,10 +158,10 @@ class Subprogram(GraphProgram):
     def emit(
         self, graph: Graph, inputs: Sequence[int], source: SourceLine | None = None
     ) -> list[int]:
-        """Write the sub-program into a graph, marks included, and return its outputs on these values.
+        """Write the sub-program, applied to `inputs`, into a graph, including its marks, and return its outputs.
 
         Args:
-            source: the line for instructions without one.
+            source: the source line for instructions without a line.
         """
         graph.trusted = graph.trusted and self.trusted
         values: dict[int, int] = dict(enumerate(inputs))
@@ -168,10 +171,10 @@ class Subprogram(GraphProgram):
 
     @property
     def program(self) -> GraphProgram:
-        """The program that is run and lowered: without marks and unused instructions.
+        """The program that is run and lowered: this sub-program without marks and unused instructions.
 
         Raises:
-            ADRuleUnsupportedError: it has a linear map that has only a transpose.
+            ADRuleUnsupportedError: the sub-program contains a linear map that has only a transpose.
         """
         return self._cut(tuple(range(len(self.output_slots))))
 
@@ -184,14 +187,14 @@ class Subprogram(GraphProgram):
         return {}
 
     def _cut(self, selected: tuple[int, ...]) -> GraphProgram:
-        """Return a program that computes only some of the outputs."""
+        """Return a program that computes only the outputs with the positions `selected`."""
         cut = self._cuts.get(selected)
         if cut is None:
             cut = self._cuts[selected] = self._selected([self.output_slots[i] for i in selected])
         return cut
 
     def _selected(self, outputs: Sequence[int]) -> GraphProgram:
-        """Return a program that computes the outputs in these slots."""
+        """Return a program that computes the values of the slots `outputs`."""
         if not self._is_shared:
             graph, values = self.to_graph()
             outputs = [values[slot] for slot in outputs]
@@ -203,20 +206,20 @@ class Subprogram(GraphProgram):
 
     @cached_property
     def _is_shared(self) -> bool:
-        """Whether copying it to a graph changes nothing: it has no marks, and equal instructions are merged."""
+        """Whether copying to a graph would change nothing: there are no marks, and no two instructions are equal."""
         return not self._has_marks and len(
             {(i.op.token, i.inputs) for i in self.instructions}
         ) == len(self.instructions)
 
     @cached_property
     def _has_marks(self) -> bool:
-        """Whether it has marks of its own, besides those of inner sub-programs."""
+        """Whether the sub-program has marks, not counting the marks of sub-programs inside it."""
         return any([isinstance(i.op, Mark | Opaque) for i in self.instructions])
 
     # ---- parts of a program --------------------------------------------------------------------
 
     def reads(self, outputs: Sequence[int]) -> set[int]:
-        """Return the inputs that these outputs depend on."""
+        """Return the slots of the inputs that the outputs with these positions depend on."""
         program = self._cut(tuple(outputs))
         read = {slot for step in program.instructions for slot in step.inputs}
         return {
@@ -227,9 +230,10 @@ class Subprogram(GraphProgram):
     def kept_part(
         cls, graph: Graph, inputs: Sequence[int], outputs: Sequence[int]
     ) -> Subprogram | None:
-        """Return the part of a graph between these values, with its marks; None if programs keep none of the marks.
+        """Return the sub-program that computes `outputs` from `inputs`, with its marks; None if programs keep no mark
+        of it.
 
-        It is also None if a mark reads a value that precedes the inputs, as in a part of a derivative.
+        The result is also None if a mark reads a value that precedes the inputs, as in a part of a derivative.
         """
         try:
             part = cls.of(graph, inputs, outputs)
@@ -238,7 +242,7 @@ class Subprogram(GraphProgram):
         return part if part.is_kept else None
 
     def restricted(self, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram:
-        """Return some of the outputs as a function of the inputs that they depend on, without marks."""
+        """Return a sub-program with only these inputs and outputs, given by position, and without marks."""
         key = tuple(inputs), tuple(outputs)
         if self.is_plain and key == (self.input_slots, tuple(range(len(self.output_slots)))):
             return self
@@ -250,7 +254,7 @@ class Subprogram(GraphProgram):
         return self._restrictions[key]
 
     def specialize(self, bindings: Mapping[Any, int]) -> Subprogram:
-        """Return the sub-program with numbers for symbols."""
+        """Return the sub-program with symbols replaced by numbers."""
         program = self.program
         if program.is_static and not program.guards and self.is_plain:
             return self
@@ -259,7 +263,7 @@ class Subprogram(GraphProgram):
         return Subprogram.of_program(program.specialize(bindings))
 
     def with_extents(self, bindings: Mapping[Any, int]) -> Subprogram:
-        """Return the sub-program with numbers for symbols, and with its marks."""
+        """Return the sub-program with symbols replaced by numbers, and with its marks."""
         specialized = GraphProgram.specialize(self, bindings)
         assert isinstance(specialized, Subprogram)
         return specialized
@@ -287,12 +291,14 @@ class Subprogram(GraphProgram):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Digest of what it computes, equal in every process."""
+        """Digest of what the sub-program computes, equal in every process."""
         return self.program.fingerprint
 
     @cached_property
     def identity(self) -> tuple[Any, ...]:
-        """The identity of the program; one with marks equals only itself, because their rules cannot be hashed."""
+        """The identity of the program. A sub-program with marks equals only itself, because rules of marks cannot be
+        hashed.
+        """
         identity = self.program.identity
         return (*identity, next(_NUMBERS)) if self._has_marks else identity
 
@@ -303,9 +309,9 @@ class Subprogram(GraphProgram):
 
 
 class KeptMark(Mark):
-    """Mark that a program keeps beside its instructions.
+    """Mark that a program contains in addition to its instructions.
 
-    It defines the derivative of a call of the program in a trace.
+    The mark defines the derivative of the program, if the program is called in a trace.
     """
 
     __slots__ = ()
@@ -314,17 +320,19 @@ class KeptMark(Mark):
     def kept_part(
         self, graph: Graph, inputs: Sequence[int], outputs: Sequence[int]
     ) -> Subprogram | None:
-        """Return the part of a graph between these values, with its marks; see `Subprogram.kept_part`."""
+        """Return the sub-program that computes `outputs` from `inputs`, with its marks; see `Subprogram.kept_part`."""
         return Subprogram.kept_part(graph, inputs, outputs)
 
 
 def _is_kept(instruction: Instruction) -> bool:
-    """Return whether an instruction is a mark that programs keep, or has one in a sub-program."""
+    """Return whether an instruction is a mark that programs keep, or has a sub-program with such a mark."""
     return getattr(instruction.op, "is_kept", False)
 
 
 def _between(program: GraphProgram, inputs: Sequence[int], outputs: Sequence[int]) -> GraphProgram:
-    """Return a program from these inputs to these outputs, cut from a program without marks and equal instructions."""
+    """Return the part of `program` from slots `inputs` to slots `outputs`; it must have no marks and no equal
+    instructions.
+    """
     types = program.types
     code, values, slots = instructions_between(program.instructions, types, inputs, outputs)
     return _body(program, code, tuple([types[value] for value in values]), len(inputs), slots)
@@ -337,7 +345,7 @@ def _body(
     input_count: int,
     output_slots: tuple[int, ...],
 ) -> GraphProgram:
-    """Return a program with the guards and the origin of another one."""
+    """Return a program of these instructions, with the guards and the origin of the program `source`."""
     return GraphProgram(
         name="body",
         instructions=instructions,

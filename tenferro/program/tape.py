@@ -1,4 +1,4 @@
-"""`Tape`: values that a loop stores in each iteration, and values that the loop of a derivative recomputes."""
+"""`Tape`: the values that a loop stores in each iteration, and the values that the loop of a derivative recomputes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["Tape", "TapeValue", "tape_of", "tapes_of"]
 
 @dataclass(frozen=True)
 class TapeValue:
-    """A value of one iteration.
+    """A value that is computed in an iteration of a loop.
 
     Attributes:
-        spec: its type.
-        op: the name of the op that computes it; "an input of the iteration" for a carry or a slice.
-        source: the user's line, or "".
+        spec: the type of the value.
+        op: the name of the op that computes the value; "an input of the iteration" for a carry or a slice.
+        source: the line of the user's code, or "".
     """
 
     spec: TensorSpec
@@ -43,10 +43,10 @@ class TapeValue:
 
 @dataclass(frozen=True)
 class Tape:
-    """Values that a loop stacks in each iteration.
+    """The values that a loop stacks in each iteration.
 
     Attributes:
-        turns: the extent of the stacks.
+        turns: the number of iterations, the leading extent of the stacks.
         stacked: the values that every iteration stacks.
         recomputed: in the loop of a derivative, the values of the original loop that it computes again.
         passing: the number of values of an iteration that are neither carried nor stacked.
@@ -68,7 +68,7 @@ class Tape:
         return self.turn_bytes * self.turns if isinstance(self.turns, int) else 0
 
     def lines(self) -> list[str]:
-        """Return a line for the bytes, a line for each stacked or recomputed value, and a line for the rest."""
+        """Return a line for the bytes, a line for each stacked or recomputed value, and a line for all other values."""
         lines: list[str] = []
         if self.stacked:
             total = (
@@ -85,7 +85,7 @@ class Tape:
 
 
 def tapes_of(program: GraphProgram) -> dict[int, Tape]:
-    """Return the tapes of a program's own loops, by the number of the instruction."""
+    """Return the tapes of the loops of a program, except loops inside loops, by the number of the instruction."""
     tapes = {number: tape_of(step) for number, step in enumerate(program.instructions)}
     return {number: tape for number, tape in tapes.items() if tape is not None}
 
@@ -126,7 +126,7 @@ def _written_rows(body: GraphProgram, num_consts: int) -> tuple[Any, list[int]]:
 
 
 def _recomputed(body: GraphProgram) -> list[int]:
-    """Return the ops of the user's code in the loop of a derivative."""
+    """Return the values that ops of the user's code compute in the loop of a derivative."""
     return [
         slot
         for step in body.instructions

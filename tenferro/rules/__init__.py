@@ -1,1 +1,1 @@
-"""Rules that many ops share: dtype sets, shape agreement, payload normal forms."""
+"""Rules that many ops share: sets of dtypes, agreement of shapes, normal forms of payloads."""

@@ -1,4 +1,4 @@
-"""Accepted dtypes of ops, and the refusals."""
+"""Sets of dtypes that ops accept, and the error for other dtypes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ANY = NUMERIC | BOOL
 
 
 def require_dtype(op: str, role: str, dtype: DType, accepted: Iterable[DType]) -> None:
-    """Refuse a dtype for which the op has no meaning; the message leaves narrow dtypes out.
+    """Check that an op accepts a dtype; the error message does not list narrow dtypes.
 
     >>> require_dtype("Floor", "x", DType.I32, FLOATS)
     Traceback (most recent call last):

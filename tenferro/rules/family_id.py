@@ -19,7 +19,7 @@ def check_family_id(family_id: Any) -> str:
     """Check that an id has the form `<package>.<name>.v<major>`, and return it.
 
     Raises:
-        MalformedFamilyIdError: any other form.
+        MalformedFamilyIdError: the id has another form.
 
     >>> check_family_id("tenferro-ext-tropical.fused_dot_general.v1")
     'tenferro-ext-tropical.fused_dot_general.v1'
@@ -42,7 +42,7 @@ def major_version(family_id: str) -> int:
 
 
 def by_version(family_id: str) -> tuple[str, int]:
-    """Return a sort key of ids by name, then by version: v9 before v10.
+    """Return the key that sorts ids by name, then numerically by version: v9 before v10.
 
     >>> sorted(["demo.fft.v10", "demo.fft.v9", "demo.dct.v2"], key=by_version)
     ['demo.dct.v2', 'demo.fft.v9', 'demo.fft.v10']

@@ -1,4 +1,4 @@
-"""Normal forms of payloads, so that equal ops compare equal and `True` is never accepted as 1."""
+"""Normal forms of payloads: ops with the same meaning compare equal, and `True` is never accepted as 1."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ __all__ = [
 ]
 
 MOST_ENTRIES = 1 << 16
-"""Maximum length of a sequence in a payload; most have one entry per axis."""
+"""Maximum length of a sequence in a payload; most sequences have one entry per axis."""
 
 
 def as_int(
     op: str, field: str, value: Any, minimum: int | None = None, maximum: int | None = None
 ) -> int:
-    """Convert to an exact int from `minimum` to `maximum`; bools and floats are refused.
+    """Convert an integer from `minimum` to `maximum` to an int; bools and floats are errors.
 
     >>> as_int("Iota", "axis", True)
     Traceback (most recent call last):
@@ -64,12 +64,12 @@ def as_int(
 
 
 def as_ints(op: str, field: str, values: Any, minimum: int | None = None) -> tuple[int, ...]:
-    """Convert to a tuple of exact ints."""
+    """Convert a sequence of integers to a tuple of ints; see `as_int`."""
     return tuple(as_int(op, field, value, minimum) for value in as_tuple(op, field, values))
 
 
 def as_edges(op: str, field: str, values: Any) -> tuple[int | SymDim, ...]:
-    """Convert to a tuple of distances, which may be negative: numbers or `SymDim`s."""
+    """Convert a sequence of distances to a tuple; a distance is an int, which may be negative, or a `SymDim`."""
     return tuple(
         value if isinstance(value, SymDim) else as_int(op, field, value)
         for value in as_tuple(op, field, values)
@@ -77,7 +77,7 @@ def as_edges(op: str, field: str, values: Any) -> tuple[int | SymDim, ...]:
 
 
 def as_bool(op: str, field: str, value: Any) -> bool:
-    """Convert to an exact bool; 0 and 1 are refused."""
+    """Convert a Python or NumPy bool to a bool; 0 and 1 are errors."""
     if isinstance(value, bool):
         return value
     if type(value).__name__ in ("bool_", "bool"):  # NumPy's scalar
@@ -86,7 +86,7 @@ def as_bool(op: str, field: str, value: Any) -> bool:
 
 
 def as_choice(op: str, field: str, value: Any, choices: tuple[Any, ...]) -> Any:
-    """Check that a value is one of a few, mostly strings.
+    """Check that a value is one of `choices`, and return it.
 
     >>> as_choice("Compare", "direction", "MORE", ("LT", "GT"))
     Traceback (most recent call last):
@@ -102,7 +102,8 @@ def as_dim(op: str, field: str, value: Any) -> int | SymDim | DimExpr:
     """Check that a value is an extent: a number at least 0, a `SymDim`, or a `DimExpr`.
 
     Raises:
-        NonStaticShapeError: a data-dependent extent. InvalidConfigError: not an extent.
+        NonStaticShapeError: the extent depends on data.
+        InvalidConfigError: the value is not an extent.
     """
     if isinstance(value, SymDim | DimExpr):
         return value
@@ -115,12 +116,12 @@ def as_dim(op: str, field: str, value: Any) -> int | SymDim | DimExpr:
 
 
 def as_dims(op: str, field: str, values: Any) -> tuple[int | SymDim | DimExpr, ...]:
-    """Convert to a tuple of extents."""
+    """Convert a sequence of extents to a tuple; see `as_dim`."""
     return tuple(as_dim(op, field, value) for value in as_tuple(op, field, values))
 
 
 def distinct_axes(op: str, field: str, axes: Iterable[int], rank: int | None = None) -> None:
-    """Refuse an axis named twice, negative, or outside the rank.
+    """Check that no axis is named twice, and that axes are in [0, rank) if `rank` is not None.
 
     >>> distinct_axes("ReduceSum", "axes", (0, 2), 2)
     Traceback (most recent call last):
@@ -135,12 +136,12 @@ def distinct_axes(op: str, field: str, axes: Iterable[int], rank: int | None = N
 
 
 def as_tuple(op: str, field: str, values: Any) -> tuple[Any, ...]:
-    """Convert the entries of a sequence to a tuple.
+    """Convert a sequence to a tuple.
 
     Raises:
-        ShapeError: not a sequence.
-        InvalidConfigError: more than `MOST_ENTRIES` entries, for example in a damaged file: the time to multiply
-            extents grows with the square of their number.
+        ShapeError: `values` is not a sequence.
+        InvalidConfigError: there are more than `MOST_ENTRIES` entries, for example in a damaged file: the time to
+            multiply extents grows with the square of their number.
     """
     try:
         entries = tuple(values)
@@ -154,16 +155,16 @@ def as_tuple(op: str, field: str, values: Any) -> tuple[Any, ...]:
 
 
 def normal_form(value: Any) -> Any:
-    """Return a value that is equal, with an equal hash, exactly for payload values with the same meaning.
+    """Return an object for comparison: two payload values mean the same if and only if their normal forms are equal.
 
-    Types and the signs of zeros count, at any depth, and a NaN is equal to itself; dataclasses are compared
+    Types and the signs of zeros are distinguished, at any depth. A NaN is equal to itself. Dataclasses are compared
     by their fields.
 
     >>> normal_form((1, 0.0)) == normal_form((True, -0.0)), (1, 0.0) == (True, -0.0)
     (False, True)
 
     Raises:
-        TypeError: a value that has no hash, such as a list, a dict or an array.
+        TypeError: the value has no hash, such as a list, a dict or an array.
     """
     kind = type(value)
     if isinstance(value, float):
@@ -183,17 +184,17 @@ def normal_form(value: Any) -> Any:
 
 
 class NotWritableError(Exception):
-    """A value without a text that is sure to be the same in two processes."""
+    """A value has no text that is certainly the same in every process."""
 
 
 def written_form(value: Any) -> str:
-    """Write a payload value as text, the same in every process; texts are equal if and only if normal forms are.
+    """Write a payload value as text, equal in every process. Texts are equal if and only if normal forms are equal.
 
     >>> written_form((1, 0.0, frozenset({"b", "a"}))) == written_form((1, 0.0, frozenset({"a", "b"})))
     True
 
     Raises:
-        NotWritableError: an object other than plain values, types and importable functions.
+        NotWritableError: the value contains an object that is neither a plain value nor an importable type or function.
     """
     kind = type(value)
     if value is None or kind in (bool, int, str, bytes):
@@ -219,7 +220,7 @@ def written_form(value: Any) -> str:
 
 
 def _is_record(value: Any) -> bool:
-    """Return whether a value is a dataclass compared by its fields, as cards are by `payload_of`."""
+    """Return whether a value is a dataclass that is compared by its fields; ops are, by `payload_of`."""
     cls = type(value)
     parameters = getattr(cls, "__dataclass_params__", None)
     is_compared = parameters is not None and (parameters.eq or hasattr(cls, "payload_of"))
@@ -234,7 +235,7 @@ def _importable(value: Any) -> str:
     """Return the name by which every process imports a type or function.
 
     Raises:
-        NotWritableError: it has no such text.
+        NotWritableError: it cannot be imported by name.
     """
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if isinstance(module, str) and isinstance(name, str):

@@ -1,4 +1,4 @@
-"""Requirements of a package's shape rule on extents that may be symbols."""
+"""`require`, by which shape rules of extensions state conditions on extents that may be symbols."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DECIDED: Mapping[str, Callable[[Any, Any], bool | None]] = {
 
 @contextmanager
 def inferring(op: str, guards: GuardLog) -> Generator[None]:
-    """Write the guards of `require` for this op to this log, while the body runs."""
+    """Return a context in which `require` adds guards for the op to `guards`."""
     token = _INFERENCE.set((op, guards))
     try:
         yield
@@ -49,7 +49,7 @@ def inferring(op: str, guards: GuardLog) -> Generator[None]:
 
 
 def _extent(entry: Any) -> Any:
-    """Return an extent, with NumPy's integers as Python's."""
+    """Return an extent; a NumPy integer is converted to an int."""
     if isinstance(entry, SymDim | UpperBound | Unknown):
         return entry
     if hasattr(entry, "__index__") and not isinstance(entry, bool | np.bool_):
@@ -62,20 +62,21 @@ def _extent(entry: Any) -> Any:
 
 
 def require(lhs: Extent, relation: str, rhs: Extent, what: str) -> None:
-    """Require a relation of two extents, in `infer_output_meta`.
+    """Require a relation between two extents, in `infer_output_meta`.
 
-    Numbers are compared at once. If symbols decide, a guard is written into the program: it is checked
-    when the program runs, names the user's line, and is saved in files and artifacts. Data-dependent extents
-    are compared when the op runs.
+    Numbers are compared at once. If the result depends on symbols, a guard is added to the program. The guard is
+    checked when the program runs, names the line of the user's code, and is saved in files and artifacts.
+    Data-dependent extents are compared when the op runs.
 
     Args:
-        lhs, rhs: entries of shapes, numbers, and arithmetic expressions of them.
+        lhs, rhs: entries of shapes, numbers, or arithmetic expressions of them.
         relation: "==", ">=" or "divisible by".
-        what: the name of the compared extents, for the error.
+        what: what the extents are, for the error message.
 
     Raises:
         ShapeError: the relation cannot hold.
-        InvalidConfigError: another relation; a side that is not an extent; symbols outside of inference.
+        InvalidConfigError: `relation` is unknown; lhs or rhs is not an extent; or symbols are compared outside of
+            `infer_output_meta`.
 
     >>> require(8, "divisible by", 4, "rows of x0")
     >>> require(2, "==", 3, "rows and columns of x0")
@@ -89,7 +90,7 @@ def require(lhs: Extent, relation: str, rhs: Extent, what: str) -> None:
         )
     lhs, rhs = _extent(lhs), _extent(rhs)
     if not (is_exact(lhs) and is_exact(rhs)):
-        return  # because the op infers again from arrays when it runs
+        return  # data-dependent extents are compared when the op runs and infers again, from arrays
     holds = DECIDED[relation](lhs, rhs)
     if holds:
         return

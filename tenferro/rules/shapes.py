@@ -13,7 +13,7 @@ __all__ = ["same_extent", "same_shape", "same_type", "without_axes"]
 
 
 def same_type(op: str, inputs: Sequence[TensorSpec], guards: GuardLog) -> TensorSpec:
-    """Return the common type of all operands; the IR neither broadcasts nor promotes.
+    """Return the common type of all operands. Different types are an error, because ops neither broadcast nor promote.
 
     >>> same_type("Add", [TensorSpec.parse("f64[3]"), TensorSpec.parse("f64[2,3]")], GuardLog())
     Traceback (most recent call last):
@@ -39,7 +39,7 @@ add BroadcastInDim(shape=(2, 3), dims=(1,)) to x0
 def same_shape(
     op: str, lhs: tuple[str, TensorSpec], rhs: tuple[str, TensorSpec], guards: GuardLog
 ) -> tuple[Any, ...]:
-    """Return the common shape of two named operands, with guards if it cannot be decided yet."""
+    """Return the common shape of two operands; guards are added for extents that cannot be compared yet."""
     (lhs_role, x), (rhs_role, y) = lhs, rhs
     if x.shape == y.shape:
         return x.shape
@@ -56,7 +56,7 @@ def same_shape(
 
 
 def same_extent(op: str, what: str, lhs: Extent, rhs: Extent, guards: GuardLog) -> Any:
-    """Return the common extent of two axes; the refusal names them."""
+    """Return the common extent of two axes, which `what` names in the error message."""
     met = guards.meet(lhs, rhs, f"{op}: {what}")
     if met is None:
         raise ShapeError(f"{op}: {what} must agree, got {lhs} and {rhs}")
@@ -64,13 +64,13 @@ def same_extent(op: str, what: str, lhs: Extent, rhs: Extent, guards: GuardLog) 
 
 
 def without_axes(shape: Sequence[Any], axes: Sequence[int]) -> tuple[Any, ...]:
-    """Remove these axes from the shape."""
+    """Return the shape without the axes `axes`."""
     dropped = set(axes)
     return tuple(extent for axis, extent in enumerate(shape) if axis not in dropped)
 
 
 def _broadcast_hint(lhs: tuple[str, TensorSpec], rhs: tuple[str, TensorSpec]) -> str:
-    """Suggest the BroadcastInDim that would fix the shapes, if trailing axes match."""
+    """Return a hint that names the BroadcastInDim to add, if the shapes agree in their last axes; else ""."""
     small, large = (lhs, rhs) if lhs[1].rank < rhs[1].rank else (rhs, lhs)
     offset = large[1].rank - small[1].rank
     if not offset or large[1].shape[offset:] != small[1].shape:

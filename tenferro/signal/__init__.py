@@ -1,6 +1,6 @@
 """`tenferro.signal`: convolutions, windows and spectra, with the names and values of `scipy.signal`.
 
-Functions are compositions of convolutions and Fourier transforms, so that they have derivatives to any order. Windows
+Functions are compositions of convolutions and Fourier transforms, so they have derivatives of any order. Windows
 and frequencies are constants.
 
 Source: SciPy 1.16, reference, scipy.signal; `jax.scipy.signal` for the choice of names.

@@ -25,14 +25,15 @@ __all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "fftconvolve", 
 
 MODES = ("full", "same", "valid")
 LARGEST_DIRECT = 1 << 22
-"""Maximum number of products that method="auto" sums directly."""
+"""Maximum number of products up to which method="auto" computes a convolution directly."""
 
 
 def _pair(name: str, in1: ArrayLike, in2: ArrayLike, mode: str) -> tuple[Any, Any]:
-    """Return the operands, of one rank and known extents.
+    """Return the operands as tensors, after checking that they have equal rank and static extents.
 
     Raises:
-        InvalidConfigError, ShapeError, NonStaticShapeError: another mode; ranks that differ; symbolic extents.
+        InvalidConfigError, ShapeError, NonStaticShapeError: `mode` is unknown; the ranks differ; or an extent is
+            symbolic.
     """
     if mode not in MODES:
         raise InvalidConfigError(f'{name}: mode must be "full", "same" or "valid", got {mode!r}')
@@ -46,10 +47,10 @@ def _pair(name: str, in1: ArrayLike, in2: ArrayLike, mode: str) -> tuple[Any, An
 
 
 def _is_swapped(name: str, x: Any, y: Any, mode: str, axes: Sequence[int]) -> bool:
-    """Return whether y, and not x, is at least as large along every axis, for "valid".
+    """Return whether the operands must be exchanged for mode "valid", because only y is as large as x along every axis.
 
     Raises:
-        ShapeError: neither is.
+        ShapeError: neither operand is at least as large as the other along every axis.
     """
     if mode != "valid":
         return False
@@ -67,7 +68,7 @@ def _reversed(x: Any) -> Any:
 
 
 def _direct(x: Any, y: Any, mode: str) -> Any:
-    """Return the convolution as a sum of products; y is not larger than x for "valid"."""
+    """Return the convolution as a sum of products; for mode "valid", y must not be larger than x."""
     dtype = result_type(x, y)
     if dtype.is_bool:
         raise DTypeError(f"convolve: takes numbers, got {spec_of(x)} and {spec_of(y)}")
@@ -87,7 +88,7 @@ def _direct(x: Any, y: Any, mode: str) -> Any:
 
 
 def _is_large(x: Any, y: Any) -> bool:
-    """Return whether Fourier transforms take fewer steps, and results are rounded anyway."""
+    """Return whether to use Fourier transforms: there are many products, and the dtype is not exact anyway."""
     return result_type(x, y).is_inexact and math.prod(x.shape) * math.prod(y.shape) > LARGEST_DIRECT
 
 
@@ -95,11 +96,13 @@ def convolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "
     """Return the convolution y[n] = sum over k of in1[k] in2[n - k], along every axis.
 
     Args:
-        mode: "full", "same" (the middle, as large as in1), or "valid" (where the operands overlap completely).
-        method: "direct" sums products, "fft" multiplies Fourier transforms, "auto" is the second for many floats.
+        mode: the part of the result to return: "full"; "same" for the middle, with the shape of in1; or "valid" for
+            positions at which the operands overlap completely.
+        method: "direct" sums products, and "fft" multiplies Fourier transforms. "auto" is "fft" for large
+            floating-point operands, else "direct".
 
     Raises:
-        InvalidConfigError, ShapeError: another mode or method; operands of different ranks, or empty.
+        InvalidConfigError, ShapeError: `mode` or `method` is unknown; the ranks differ; or an operand is empty.
 
     >>> convolve([1.0, 2.0, 3.0], [0.0, 1.0, 0.5])
     array([0. , 1. , 2.5, 4. , 1.5])
@@ -125,10 +128,10 @@ def correlate(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = 
     """Return the cross-correlation: `convolve` of in1 with in2 reversed and conjugated.
 
     Args:
-        mode, method: as in `convolve`.
+        mode, method: the arguments of `convolve`.
 
     Raises:
-        InvalidConfigError, ShapeError: as for `convolve`.
+        InvalidConfigError, ShapeError: the errors of `convolve`.
 
     >>> correlate([1.0, 2.0, 3.0], [0.0, 1.0, 0.5])
     array([0.5, 2. , 3.5, 3. , 0. ])
@@ -148,7 +151,7 @@ def _of_images(
     fillvalue: float,
     shift: int,
 ) -> Any:
-    """Return the convolution of matrices, whose middle begins at (extent of in2 - shift) // 2."""
+    """Return the convolution of matrices; for mode "same", the middle begins at (extent of in2 - shift) // 2."""
     x, y = _pair(name, in1, in2, mode)
     if len(x.shape) != 2:
         raise ShapeError(f"{name}: takes matrices, got {spec_of(x)} and {spec_of(y)}")
@@ -180,12 +183,12 @@ def convolve2d(
     """Return the convolution of two matrices.
 
     Args:
-        mode: as in `convolve`.
-        boundary: values of in1 outside of its bounds: "fill" for fillvalue, "wrap" for its period, "symm" for its
-            mirror image.
+        mode: the argument of `convolve`.
+        boundary: the values of in1 outside its bounds: "fill" for `fillvalue`, "wrap" for periodic continuation, "symm"
+            for reflection.
 
     Raises:
-        InvalidConfigError, ShapeError: another mode or boundary; operands that are not matrices.
+        InvalidConfigError, ShapeError: `mode` or `boundary` is unknown, or an operand is no matrix.
 
     >>> convolve2d([[1.0, 2.0]], [[1.0, 1.0]], boundary="wrap")
     array([[3., 3., 3.]])
@@ -201,10 +204,11 @@ def correlate2d(
     """Return the cross-correlation of two matrices: `convolve2d` with in2 reversed and conjugated.
 
     Args:
-        mode, boundary, fillvalue: as in `convolve2d`; the middle begins at half the extent of in2.
+        mode, boundary, fillvalue: the arguments of `convolve2d`. For mode "same" the middle begins at half the extent
+            of in2.
 
     Raises:
-        InvalidConfigError, ShapeError: as for `convolve2d`.
+        InvalidConfigError, ShapeError: the errors of `convolve2d`.
 
     >>> correlate2d([[1.0, 2.0]], [[0.0, 1.0]])
     array([[1., 2., 0.]])
@@ -216,7 +220,7 @@ def correlate2d(
 
 
 def _fast_length(n: int) -> int:
-    """Return the least number of at least n whose prime factors are 2, 3 and 5.
+    """Return the smallest number that is at least n and has no prime factors other than 2, 3 and 5.
 
     >>> _fast_length(7), _fast_length(17)
     (8, 18)
@@ -232,7 +236,7 @@ def _fast_length(n: int) -> int:
 
 
 def _middle(x: Any, shape: Sequence[int], axes: Sequence[int]) -> Any:
-    """Return the middle of x, of these extents along the axes."""
+    """Return the middle of x: along `axes`, with the extents of `shape`."""
     place: list[Any] = [slice(None)] * len(x.shape)
     for axis in axes:
         start = (x.shape[axis] - shape[axis]) // 2
@@ -243,14 +247,14 @@ def _middle(x: Any, shape: Sequence[int], axes: Sequence[int]) -> Any:
 def fftconvolve(
     in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: int | Sequence[int] | None = None
 ) -> Any:
-    """Return the convolution by Fourier transforms, along the axes; other axes broadcast.
+    """Return the convolution along `axes`, computed by Fourier transforms; other axes are broadcast.
 
     Args:
-        mode: as in `convolve`.
-        axes: all by default.
+        mode: the argument of `convolve`.
+        axes: the axes along which to convolve; None for all.
 
     Raises:
-        InvalidConfigError, ShapeError, AxisError: as for `convolve`; axes outside the rank.
+        InvalidConfigError, ShapeError, AxisError: the errors of `convolve`; or an axis is outside the rank.
 
     >>> import numpy as np
     >>> np.round(fftconvolve([1.0, 2.0, 3.0], [0.0, 1.0, 0.5]), 12) + 0.0
@@ -297,12 +301,12 @@ def fftconvolve(
 def oaconvolve(
     in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: int | Sequence[int] | None = None
 ) -> Any:
-    """Return `fftconvolve`, by one transform of the whole.
+    """Return the convolution, like `fftconvolve`; it does not use the overlap-add method of SciPy's function.
 
     >>> import numpy as np
     >>> np.round(oaconvolve([1.0, 2.0], [0.0, 1.0]), 12) + 0.0
     array([0., 1., 2.])
 
-    Source: scipy.signal.oaconvolve, which transforms overlapping parts.
+    Source: scipy.signal.oaconvolve.
     """
     return fftconvolve(in1, in2, mode, axes)

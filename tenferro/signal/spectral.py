@@ -37,14 +37,15 @@ Window = str | tuple[Any, ...] | float | np.ndarray | Sequence[float]
 
 
 def get_window(window: Window, Nx: int, fftbins: bool = True) -> np.ndarray:  # noqa: N803  # because SciPy calls it so
-    """Return a window of Nx numbers by its name, as a constant.
+    """Return the window with a name, as an array of Nx numbers.
 
     Args:
         window: a name such as "hann", or a tuple of a name and parameters, such as ("kaiser", 8.0).
-        fftbins: a period of the window, for Fourier transforms; otherwise a symmetric one.
+        fftbins: whether the window is one period of a periodic function, for Fourier transforms; otherwise it is
+            symmetric.
 
     Raises:
-        InvalidConfigError: an unknown window.
+        InvalidConfigError: `window` is unknown.
 
     >>> get_window("hann", 4)
     array([0. , 0.5, 1. , 0.5])
@@ -60,10 +61,11 @@ def get_window(window: Window, Nx: int, fftbins: bool = True) -> np.ndarray:  # 
 
 
 def _window(name: str, window: Window, nperseg: int | None, extent: int) -> np.ndarray:
-    """Return the window as numbers.
+    """Return the window as an array, from its name or its numbers.
 
     Raises:
-        UnsupportedError: a tensor of a trace. InvalidConfigError, ShapeError: no vector of nperseg numbers.
+        UnsupportedError: the window is a traced tensor.
+        InvalidConfigError, ShapeError: the window is no vector of `nperseg` numbers.
     """
     if isinstance(window, str | tuple):
         length = 256 if nperseg is None else nperseg
@@ -91,10 +93,10 @@ def _window(name: str, window: Window, nperseg: int | None, extent: int) -> np.n
 
 
 def _lengths(name: str, nperseg: int, noverlap: int | None, nfft: int | None) -> tuple[int, int]:
-    """Return the step of the segments and the length of the transform.
+    """Return the distance between the beginnings of segments, and the length of the transform.
 
     Raises:
-        InvalidConfigError: lengths that do not fit each other.
+        InvalidConfigError: the lengths do not fit each other.
     """
     overlap = nperseg // 2 if noverlap is None else int(noverlap)
     length = nperseg if nfft is None else int(nfft)
@@ -106,10 +108,10 @@ def _lengths(name: str, nperseg: int, noverlap: int | None, nfft: int | None) ->
 
 
 def _series(name: str, x: ArrayLike, axis: int) -> tuple[Any, int]:
-    """Return a float tensor with the axis last, and the axis.
+    """Return x as a floating-point tensor whose last axis is `axis`, and the number of `axis`.
 
     Raises:
-        NonStaticShapeError, ShapeError: a symbolic extent along the axis; none.
+        NonStaticShapeError, ShapeError: the extent of the axis is symbolic; or x has no axis.
     """
     tensor = as_inexact(as_operand(x))
     if not tensor.shape:
@@ -125,15 +127,15 @@ def _series(name: str, x: ArrayLike, axis: int) -> tuple[Any, int]:
 def detrend(
     data: ArrayLike, axis: int = -1, type: str = "linear", bp: int | Sequence[int] = 0, overwrite_data: bool | None = False
 ) -> Any:  # fmt: skip
-    """Return the data less the least-squares line, or less their mean, along an axis.
+    """Subtract the least-squares line, or the mean, from the data along an axis.
 
     Args:
-        type: "linear", or "constant" for the mean.
+        type: "linear" for lines, or "constant" for the mean.
         bp: indices at which a new line begins.
-        overwrite_data: no effect.
+        overwrite_data: has no effect.
 
     Raises:
-        InvalidConfigError: another type, or indices outside the axis.
+        InvalidConfigError: `type` is unknown, or an index in `bp` is outside the axis.
 
     >>> import numpy as np
     >>> np.round(detrend([1.0, 2.0, 4.0]), 6) + 0.0
@@ -154,7 +156,7 @@ def detrend(
     parts = []
     for start, stop in itertools.pairwise(cuts):
         count = stop - start
-        # The projection on lines is that on orthonormal columns that span them.
+        # The QR factorisation gives an orthonormal basis of the lines, onto which the data are projected.
         lines = np.stack([np.arange(1, count + 1) / count, np.ones(count)], axis=1)
         basis = np.linalg.qr(lines)[0].astype(dtype.dtype)
         part = x[..., int(start) : int(stop)]
@@ -163,7 +165,7 @@ def detrend(
 
 
 def _detrended(name: str, frames: Any, kind: str | bool | Callable[[Any], Any]) -> Any:
-    """Return segments along the last axis without their trends."""
+    """Subtract the trend of each segment along the last axis, by the method `kind`."""
     if kind is False or kind is None:
         return frames
     if callable(kind):
@@ -176,7 +178,7 @@ def _detrended(name: str, frames: Any, kind: str | bool | Callable[[Any], Any]) 
 
 
 def _frames(x: Any, size: int, step: int) -> Any:
-    """Return the segments of x along the last two axes: (.., number, size)."""
+    """Return the segments of x along its last axis: shape (.., number of segments, size), beginning `step` apart."""
     count = (x.shape[-1] - size) // step + 1
     return take(x, step * np.arange(count)[:, None] + np.arange(size), axis=-1)
 
@@ -184,7 +186,7 @@ def _frames(x: Any, size: int, step: int) -> Any:
 def _transformed(
     name: str, x: Any, window: np.ndarray, step: int, nfft: int, trend: Any, is_onesided: bool
 ) -> Any:
-    """Return the Fourier transforms of the windowed segments: (.., number, frequency)."""
+    """Return the Fourier transforms of the windowed segments of x: shape (.., number of segments, frequencies)."""
     frames = _detrended(name, _frames(x, len(window), step), trend)
     weights = (
         window.astype(spec_of(frames).dtype.real.dtype) if window.dtype.kind != "c" else window
@@ -198,7 +200,7 @@ def _frequencies(nfft: int, fs: float, is_onesided: bool) -> np.ndarray:
 
 
 def _odd(x: Any, count: int) -> Any:
-    """Return x with its point reflections at both ends."""
+    """Return x, extended at both ends by `count` elements of its point reflections about the end points."""
     if not count:
         return x
     left = subtract(multiply(x[..., :1], 2), flip(x[..., 1 : count + 1], axis=-1))
@@ -207,7 +209,7 @@ def _odd(x: Any, count: int) -> Any:
 
 
 EXTENSIONS = {"even": "reflect", "constant": "edge", "zeros": "constant"}
-"""Modes of padding by SciPy's names of boundaries."""
+"""Modes of NumPy's `pad`, by SciPy's names of boundaries."""
 
 
 def _extended(name: str, x: Any, boundary: str | None, count: int) -> Any:
@@ -237,15 +239,15 @@ def stft(
     Args:
         fs: samples per unit of time.
         window: a name as in `get_window`, or an array.
-        nperseg, noverlap, nfft: extents of segments, of their overlap, and of the transforms.
-        detrend: "linear" or "constant", a function of segments along the last axis, or False.
-        return_onesided: leave the negative frequencies of real numbers out.
-        boundary: how x is extended at both ends: "even", "odd", "constant", "zeros", or None for nothing.
-        padded: append zeros until segments fit.
-        scaling: "spectrum" divides by the window's sum, "psd" by the root of its power.
+        nperseg, noverlap, nfft: the lengths of segments, of their overlap, and of the transforms.
+        detrend: "linear" or "constant"; a function of segments along the last axis; or False.
+        return_onesided: omit the negative frequencies of the transforms of real numbers.
+        boundary: how x is extended at both ends: "even", "odd", "constant", "zeros", or None for no extension.
+        padded: append zeros such that the segments contain all of x.
+        scaling: "spectrum" divides by the sum of the window, "psd" by the square root of its power.
 
     Raises:
-        InvalidConfigError, ShapeError: names and extents that do not fit.
+        InvalidConfigError, ShapeError: a name is unknown, or the lengths do not fit.
 
     >>> import numpy as np
     >>> stft(np.ones(8), nperseg=4)[2].real.round(3)[:, 1:3] + 0.0
@@ -280,23 +282,24 @@ def istft(
     nfft: int | None = None, input_onesided: bool = True, boundary: bool = True, time_axis: int = -1, freq_axis: int = -2,
     scaling: str = "spectrum",
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Return times and the signal whose short-time Fourier transform is given, by least squares.
+    """Return times, and the signal whose short-time Fourier transform is Zxx in the sense of least squares.
 
     Args:
-        fs, window, nperseg, noverlap, nfft, scaling: as in `stft`.
-        input_onesided: negative frequencies are left out.
-        boundary: the signal was extended at both ends.
-        time_axis, freq_axis: the axes of Zxx.
+        fs, window, nperseg, noverlap, nfft, scaling: the arguments of `stft`.
+        input_onesided: whether negative frequencies were omitted.
+        boundary: whether the signal was extended at both ends.
+        time_axis, freq_axis: the axes of times and of frequencies in Zxx.
 
     Raises:
-        InvalidConfigError, ShapeError: extents that do not fit; no two axes.
+        InvalidConfigError, ShapeError: the extents do not fit, or Zxx has fewer than two axes.
 
     >>> import numpy as np
     >>> x = np.arange(8.0)
     >>> np.round(istft(stft(x, nperseg=4)[2])[1], 12) + 0.0
     array([0., 1., 2., 3., 4., 5., 6., 7.])
 
-    Source: scipy.signal.istft; Griffin and Lim, IEEE Transactions on Acoustics, Speech, and Signal Processing 32 (1984).
+    Source: scipy.signal.istft; Griffin and Lim, IEEE Transactions on Acoustics, Speech, and Signal Processing 32
+        (1984).
     """
     values = as_operand(Zxx)
     if len(values.shape) < 2:
@@ -349,13 +352,13 @@ def csd(
     """Return frequencies and the cross power spectrum of x and y, by Welch's method.
 
     Args:
-        y: None for x itself; the shorter one is padded with zeros.
-        fs, window, nperseg, noverlap, nfft, detrend, return_onesided: as in `stft`.
-        scaling: "density" per unit of frequency, or "spectrum".
-        average: "mean" or "median" over segments.
+        y: None stands for x. The shorter of x and y is padded with zeros.
+        fs, window, nperseg, noverlap, nfft, detrend, return_onesided: the arguments of `stft`.
+        scaling: "density" for the power per unit of frequency, or "spectrum" for the power.
+        average: the average over segments, "mean" or "median".
 
     Raises:
-        InvalidConfigError, ShapeError: names and extents that do not fit.
+        InvalidConfigError, ShapeError: a name is unknown, or the lengths do not fit.
 
     >>> import numpy as np
     >>> csd(np.ones(4), None, detrend=False, nperseg=4, window="boxcar")[1]
@@ -407,7 +410,7 @@ def _median_bias(count: int) -> float:
 
 
 def _averaged(power: Any, average: str) -> Any:
-    """Return the average of power over segments, its last axis but one."""
+    """Return the average of `power` over segments, which are its last axis but one."""
     if average not in ("mean", "median"):
         raise InvalidConfigError(f'csd: average must be "mean" or "median", got {average!r}')
     count = power.shape[-2]
@@ -428,7 +431,7 @@ def welch(
     """Return frequencies and the power spectrum of x, by Welch's method; see `csd`.
 
     Raises:
-        InvalidConfigError, ShapeError: as for `csd`.
+        InvalidConfigError, ShapeError: the errors of `csd`.
 
     >>> import numpy as np
     >>> welch(np.array([1.0, -1.0, 1.0, -1.0]), nperseg=2, window="boxcar")[1]
@@ -445,13 +448,13 @@ def periodogram(
     x: ArrayLike, fs: float = 1.0, window: Window = "boxcar", nfft: int | None = None,
     detrend: str | bool | Callable[[Any], Any] = "constant", return_onesided: bool = True, scaling: str = "density", axis: int = -1,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Return frequencies and the power spectrum of x as one segment; see `csd`.
+    """Return frequencies and the power spectrum of x, which is treated as one segment; see `csd`.
 
     Args:
-        nfft: the extent of the transform: x is cut, or padded with zeros.
+        nfft: the length of the transform, to which x is cut or padded with zeros.
 
     Raises:
-        InvalidConfigError, ShapeError: as for `csd`.
+        InvalidConfigError, ShapeError: the errors of `csd`.
 
     >>> import numpy as np
     >>> periodogram(np.array([1.0, -1.0]))[1]
@@ -473,10 +476,10 @@ def coherence(
     x: ArrayLike, y: ArrayLike, fs: float = 1.0, window: Window = "hann", nperseg: int | None = None, noverlap: int | None = None,
     nfft: int | None = None, detrend: str | bool | Callable[[Any], Any] = "constant", axis: int = -1,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Return frequencies and |Pxy|^2 / (Pxx Pyy) for the spectra of `csd`.
+    """Return frequencies and the coherence |Pxy|^2 / (Pxx Pyy), where Pab is the spectrum of a and b by `csd`.
 
     Raises:
-        InvalidConfigError, ShapeError: as for `csd`.
+        InvalidConfigError, ShapeError: the errors of `csd`.
 
     >>> import numpy as np
     >>> coherence(np.arange(6.0) ** 2, np.arange(6.0) ** 2, nperseg=2, detrend=False)[1]

@@ -1,12 +1,13 @@
 """Groups of columns or rows of a sparse matrix that one derivative computes together.
 
 A cover states for each nonzero the product from which it is read. A product is the matrix times the sum of the unit
-vectors of a group of columns, or its transpose times that of a group of rows. Groups are colours of a graph:
+vectors of a group of columns; or the transposed matrix times such a sum for a group of rows. Groups are the colours
+of a graph colouring. There are four kinds:
 
-- columns of one colour have no nonzero in a common row (Curtis, Powell and Reid, 1974);
-- both: dense rows by colours of rows, other rows by colours of columns (Coleman and Verma, 1998);
-- star, of a symmetric matrix: no path of four vertices has two colours, and each nonzero is read directly;
-- acyclic, of a symmetric matrix: no cycle has two colours, and nonzeros are found by substitution.
+- columns: columns of one colour have no nonzero in a common row (Curtis, Powell and Reid, 1974);
+- both directions: dense rows are read by colours of rows, other rows by colours of columns (Coleman and Verma, 1998);
+- star, for a symmetric matrix: no path of four vertices has only two colours, and each nonzero is read directly;
+- acyclic, for a symmetric matrix: no cycle has only two colours, and nonzeros are computed by substitution.
 
 Source: A. Gebremedhin, F. Manne and A. Pothen, "What color is your Jacobian?", SIAM Review 47, 2005.
 """
@@ -31,39 +32,39 @@ __all__ = ["Cover", "cover_of", "lattice_colors", "symmetric_cover_of"]
 Array = np.ndarray[Any, Any]
 
 ROUNDS = 8
-"""Number of times that a colouring is improved by colouring its classes again in another order."""
+"""Number of passes that improve a colouring; a pass colours again, colour by colour in another order."""
 MAX_PASSED_NONZEROS = 2_000_000
-"""Maximum number of nonzeros that the passes of an improvement visit."""
+"""Maximum number of nonzeros that all passes of an improvement visit together."""
 MAX_LATTICE_TRIALS = 5_000
 """Maximum number of linear colourings of a grid that are tried."""
 MAX_DISPLACEMENTS = 4096
-"""Maximum number of distinct displacements between columns of a row, up to which linear colourings are tried."""
+"""Maximum number of distinct displacements between columns of a row for which linear colourings are tried."""
 SAMPLED_ROWS = 300
 """Number of rows whose displacements are computed at once."""
 MAX_SAMPLES = 12
-"""Maximum number of times that the sample of rows is extended."""
+"""Maximum number of times that rows are added to the sample."""
 MAX_LATTICE_ROW = 200
-"""Maximum number of columns of a row whose displacements are computed."""
+"""Maximum number of columns per row whose displacements are computed."""
 DENSE = 3
-"""Minimum ratio of the longest row or column to the mean at which covers in both directions are tried."""
+"""Minimum ratio of the longest row or column to the mean length from which covers in both directions are tried."""
 MAX_STAR_WORK = 3_000_000
-"""Maximum number of paths of two edges up to which star and acyclic colourings are computed, vertex by vertex."""
+"""Maximum number of paths of two edges for which star and acyclic colourings are computed, because this takes long."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cover:
-    """Colours of columns and rows, and the position in the products at which each nonzero is read.
+    """Colours of columns and rows, and the position in the products from which each nonzero is read.
 
     Attributes:
         kind: "forward", "reverse", "bidirectional", "star" or "acyclic".
         columns: the colour of each column, -1 for columns that are not needed; None if there are no forward products.
-        rows: the colour of each row, likewise for reverse products.
+        rows: the colour of each row, -1 for rows that are not needed; None if there are no reverse products.
         forward: the number of colours of columns.
         reverse: the number of colours of rows.
-        source: for each nonzero in row-major order, its position in the forward products and then the reverse
-            products, each stored colour by colour.
-        substitution: for "acyclic", the factorised triangular system whose solution are the nonzeros.
-        order: for "acyclic", the unknown of each nonzero.
+        source: for each nonzero in row-major order, its position in the array of all forward products, one after
+            another, followed by all reverse products.
+        substitution: for "acyclic", the factorised triangular system whose solution is the vector of nonzeros.
+        order: for "acyclic", the number of the unknown that equals each nonzero.
     """
 
     kind: str
@@ -77,11 +78,11 @@ class Cover:
 
     @property
     def count(self) -> int:
-        """The number of products."""
+        """The number of products, forward and reverse."""
         return self.forward + self.reverse
 
     def nonzeros(self, products: Array) -> Array:
-        """Compute the nonzeros in row-major order, from the products one after another."""
+        """Return the nonzeros in row-major order, from the array of all products, one after another."""
         read = products[self.source]
         if self.substitution is None:
             return read
@@ -92,11 +93,11 @@ class Cover:
 
 
 def cover_of(pattern: Pattern, kind: str, shapes: Sequence[tuple[int, ...]]) -> Cover:
-    """Choose the cover of a matrix with this pattern.
+    """Choose a cover for a matrix with this pattern of nonzeros.
 
     Args:
-        kind: "forward", "reverse", "bidirectional", or "auto" for the mode with the fewest products.
-        shapes: the shapes of the tensors that the columns belong to, one after another.
+        kind: "forward", "reverse", "bidirectional", or "auto" for the kind with the fewest products.
+        shapes: the shapes of the tensors whose elements the columns stand for, in the order of the columns.
     """
     longest_row = _largest(np.diff(pattern.indptr))
     longest_column = _largest(np.bincount(pattern.indices))
@@ -133,7 +134,10 @@ def _reverse(pattern: Pattern, colors: Array) -> Cover:
 
 
 def _bidirectional(pattern: Pattern) -> Cover:
-    """Cover rows with more nonzeros than a threshold in reverse, other rows forward; or columns likewise."""
+    """Read rows with more nonzeros than a threshold by reverse products, and other rows by forward products.
+
+    The same is tried with columns in place of rows. The threshold with the fewest products is chosen.
+    """
     if not pattern.nnz:
         return _forward(pattern, np.zeros(pattern.shape[1], np.int32))
     best: tuple[int, Array, Array, Array] | None = None
@@ -170,7 +174,7 @@ def _where(pattern: Pattern, chosen: Array) -> Pattern:
 
 
 def _used(colors: Array, pattern: Pattern) -> Array:
-    """Keep the colours of the columns with nonzeros, renumbered from 0."""
+    """Return the colours, renumbered from 0, of the columns that have nonzeros, and -1 for other columns."""
     used = np.bincount(pattern.indices, minlength=pattern.shape[1]) > 0
     result = np.full(colors.size, -1, np.int32)
     result[used] = np.unique(colors[used], return_inverse=True)[1]
@@ -191,8 +195,8 @@ def _count(colors: Array) -> int:
 def colors_of_columns(pattern: Pattern, shapes: Sequence[tuple[int, ...]]) -> Array:
     """Find colours such that columns of one colour have no nonzero in a common row.
 
-    A colouring is a linear function of a grid's indices, modulo the number of colours, if such a function is valid. A
-    greedy colouring is tried as well, unless the linear one attains the minimum: the nonzeros of the longest row.
+    Linear functions of a grid's indices, modulo the number of colours, are tried as colourings. A greedy colouring is
+    tried as well, unless the linear colouring attains the minimum, the number of nonzeros in the longest row.
     """
     columns = pattern.shape[1]
     least = max(_largest(np.diff(pattern.indptr)), 1)
@@ -208,10 +212,12 @@ def colors_of_columns(pattern: Pattern, shapes: Sequence[tuple[int, ...]]) -> Ar
 
 
 def lattice_colors(pattern: Pattern, shapes: Sequence[tuple[int, ...]], least: int) -> Array | None:
-    """Find colours sum_a c_a i_a mod k of the columns at the indices i of a grid, with few k; None if none is valid.
+    """Find linear colours of the columns: sum_a c_a i_a mod k for the column at indices i of a grid; None if none is
+    valid.
 
-    A linear colouring is valid if no displacement between two columns of a row is a multiple of k in it.
-    Displacements come from a sample of rows; rows in which a colouring fails join the sample.
+    The number k of colours is small. A linear colouring is valid if its function is not a multiple of k for any
+    displacement between two columns of a row. Displacements are computed for a sample of rows. Rows in which a
+    colouring turns out to be invalid are added to the sample.
     """
     shape = _common_grid(shapes, pattern.shape[1])
     index = np.stack(np.unravel_index(np.arange(pattern.shape[1]), shape)).astype(np.int64)
@@ -236,7 +242,7 @@ def lattice_colors(pattern: Pattern, shapes: Sequence[tuple[int, ...]], least: i
 
 
 def _linear_colorings(shape: tuple[int, ...], least: int) -> Iterator[tuple[Array, int]]:
-    """Yield candidates: coefficients and the number of colours, in ascending order of colours."""
+    """Yield candidates of linear colourings: coefficients and number of colours, by ascending number of colours."""
     axes = [axis for axis, n in enumerate(shape) if n > 1]
     trials = 0
     for k in range(least, 2 * least + 2):
@@ -250,7 +256,7 @@ def _linear_colorings(shape: tuple[int, ...], least: int) -> Iterator[tuple[Arra
 
 
 def _rows_with_repeats(pattern: Pattern, colors: Array, count: int) -> Array:
-    """Return the rows in which a colour occurs twice."""
+    """Return the rows in which two nonzeros have columns of the same colour."""
     each = colors[pattern.indices]
     filled = np.flatnonzero(np.diff(pattern.indptr))
     starts = pattern.indptr[filled]
@@ -263,7 +269,7 @@ def _rows_with_repeats(pattern: Pattern, colors: Array, count: int) -> Array:
 
 
 def _common_grid(shapes: Sequence[tuple[int, ...]], columns: int) -> tuple[int, ...]:
-    """Return one grid for all columns: tensors of one shape are stacked; anything else is a line."""
+    """Return the shape of a grid of all columns: tensors of one shape are stacked; otherwise the grid has one axis."""
     distinct = set(shapes)
     if len(distinct) == 1 and prod(shapes[0]) * len(shapes) == columns:
         return (len(shapes), *shapes[0])
@@ -271,7 +277,7 @@ def _common_grid(shapes: Sequence[tuple[int, ...]], columns: int) -> tuple[int, 
 
 
 def _displacements(pattern: Pattern, rows: Array, index: Array) -> Array:
-    """Return distinct differences of the indices of two columns of one of these rows, as columns."""
+    """Return the distinct differences between grid indices of two columns with nonzeros in a row, for these rows."""
     differences = [np.empty((index.shape[0], 0), np.int64)]
     for row in rows.tolist():
         own = index[:, pattern.indices[pattern.indptr[row] : pattern.indptr[row + 1]]]
@@ -287,9 +293,10 @@ def _compact(colors: Array) -> Array:
 
 
 def _greedy(pattern: Pattern, least: int) -> Array:
-    """Find the best of sequential colourings, by falling degree and in column order, improved by further passes.
+    """Find colours of columns greedily, one column after another, by falling degree and in the order of the columns.
 
-    A pass in an order that keeps the columns of each colour together never needs more colours (Culberson, 1992).
+    The better colouring is improved by further passes. A pass that visits the columns colour by colour never needs more
+    colours (Culberson, 1992).
     """
     across = pattern.T.tocsr()
     indptr, indices = across.indptr.tolist(), across.indices.tolist()
@@ -317,7 +324,9 @@ def _greedy(pattern: Pattern, least: int) -> Array:
 
 
 def _sequential(lines: Sequence[Sequence[int]], rows: int, order: Array) -> Array:
-    """Assign each column the smallest colour unused in its rows; the colours of a row are bits."""
+    """Assign each column, in `order`, the smallest colour that its rows do not have yet; bits store the colours of a
+    row.
+    """
     row_colors, colors = [0] * rows, np.empty(len(lines), np.int32)
     for column in order.tolist():
         line, used = lines[column], 0
@@ -334,12 +343,12 @@ def _sequential(lines: Sequence[Sequence[int]], rows: int, order: Array) -> Arra
 
 
 def symmetric_cover_of(pattern: Pattern, kind: str, shapes: Sequence[tuple[int, ...]]) -> Cover:
-    """Choose the cover of a symmetric matrix.
+    """Choose a cover for a symmetric matrix with this pattern of nonzeros.
 
     Args:
-        kind: "star"; "acyclic"; "forward", which ignores the symmetry; or "auto", which is "star" unless "forward"
-            needs no more products.
-        shapes: the shapes of the tensors that the columns belong to, one after another.
+        kind: "star"; "acyclic"; "forward", which ignores the symmetry; or "auto", which is "star" if "forward" needs
+            more products.
+        shapes: the shapes of the tensors whose elements the columns stand for, in the order of the columns.
     """
     if kind == "acyclic":
         return _acyclic(pattern, shapes)
@@ -351,7 +360,7 @@ def symmetric_cover_of(pattern: Pattern, kind: str, shapes: Sequence[tuple[int, 
         return forward
     least = (
         3 if kind == "auto" else 0
-    )  # because no star colouring with a path of four vertices has fewer
+    )  # a star colouring has at least three colours, if there is a path of four vertices
     if forward.count <= least:
         return forward
     colors = min([_star_colors(pattern, order) for order in _orders(pattern)], key=_count)
@@ -361,7 +370,7 @@ def symmetric_cover_of(pattern: Pattern, kind: str, shapes: Sequence[tuple[int, 
 
 
 def _orders(pattern: Pattern) -> Iterator[Array]:
-    """Yield orders of vertices: the given one, and by falling degree."""
+    """Yield orders of the vertices: by number, and by falling degree if degrees differ."""
     degrees = np.diff(pattern.indptr)
     yield np.arange(degrees.size)
     if degrees.size and degrees.min() != degrees.max():
@@ -387,13 +396,15 @@ def _neighbours(pattern: Pattern) -> list[list[int]]:
 
 
 def _star_colors(pattern: Pattern, order: Array) -> Array:
-    """Find greedy star colours in an order.
+    """Find star colours of the vertices greedily, in the order `order`.
 
     Source: Gebremedhin, Tarafdar, Manne and Pothen, "New acyclic and star coloring algorithms", SISC 29, 2007.
     """
     neighbours = _neighbours(pattern)
     color = [-1] * len(neighbours)
-    counts: list[dict[int, int]] = [{} for _ in neighbours]  # colours of the neighbours of a vertex
+    counts: list[dict[int, int]] = [
+        {} for _ in neighbours
+    ]  # for each vertex, the number of neighbours by colour
     for v in order.tolist():
         forbidden: set[int] = set()
         for w in neighbours[v]:
@@ -403,7 +414,7 @@ def _star_colors(pattern: Pattern, order: Array) -> Array:
             forbidden.add(own)
             is_repeated = counts[v][own] > 1
             for x in neighbours[w]:
-                # Avoid two colours on a path v, w, x, y or x, w, v, y, where y is another neighbour of its end.
+                # Avoid that a path v, w, x, y or x, w, v, y has only two colours, for another neighbour y of x or of v.
                 if color[x] >= 0 and (is_repeated or counts[x].get(own, 0) > 1):
                     forbidden.add(color[x])
         chosen = _smallest_but(forbidden)
@@ -421,7 +432,11 @@ def _smallest_but(forbidden: set[int]) -> int:
 
 
 def _acyclic(pattern: Pattern, shapes: Sequence[tuple[int, ...]]) -> Cover:
-    """Cover by trees of two colours: a leaf's edge is read, and the other edges and the diagonal follow."""
+    """Cover a symmetric matrix by an acyclic colouring.
+
+    The edges between vertices of two colours form trees. The nonzero of a leaf's edge is read from a product; the other
+    edges of its tree and the diagonal follow by substitution.
+    """
     colors = min([_acyclic_colors(pattern, order) for order in _orders(pattern)], key=_count)
     linear = _acyclic_lattice(pattern, shapes, _count(colors))
     colors = colors if linear is None else linear
@@ -429,7 +444,7 @@ def _acyclic(pattern: Pattern, shapes: Sequence[tuple[int, ...]]) -> Cover:
     rows, columns = _rows_of(pattern), pattern.indices
     low, high = np.minimum(rows, columns), np.maximum(rows, columns)
     edges, unknown = np.unique(low.astype(np.int64) * n + high, return_inverse=True)
-    # Equations (i, c): the sum of the unknowns (i, j) with j of colour c.
+    # Equation (i, c): element i of the product for colour c is the sum of the unknowns (i, j) with j of colour c.
     equations: dict[tuple[int, int], set[int]] = {}
     ends: list[list[tuple[int, int]]] = [[] for _ in edges]
     own = colors.tolist()
@@ -469,7 +484,7 @@ def _acyclic(pattern: Pattern, shapes: Sequence[tuple[int, ...]]) -> Cover:
 def _acyclic_lattice(
     pattern: Pattern, shapes: Sequence[tuple[int, ...]], count: int
 ) -> Array | None:
-    """Find an acyclic linear colouring of a grid's indices, with fewer than `count` colours; None if there is none."""
+    """Find a linear colouring of a grid that is acyclic and has fewer than `count` colours; None if there is none."""
     n = pattern.shape[0]
     shape = _common_grid(shapes, n)
     index = np.stack(np.unravel_index(np.arange(n), shape)).astype(np.int64)
@@ -500,15 +515,17 @@ def _is_forest(rows: Array, columns: Array, n: int) -> bool:
 
 
 def _acyclic_colors(pattern: Pattern, order: Array) -> Array:
-    """Find greedy acyclic colours in an order: no two neighbours of a vertex are in one tree of two colours.
+    """Find acyclic colours of the vertices greedily, in the order `order`.
 
-    Source: Gebremedhin, Tarafdar, Manne and Pothen, as `_star_colors`.
+    Two neighbours of a vertex must not be in one tree of two colours.
+
+    Source: Gebremedhin, Tarafdar, Manne and Pothen, as for `_star_colors`.
     """
     neighbours = _neighbours(pattern)
     color = [-1] * len(neighbours)
     parent: dict[
         tuple[int, int], tuple[int, int]
-    ] = {}  # maps an edge to its parent in the tree of two colours
+    ] = {}  # maps an edge to its parent in the union-find forest of two-coloured trees
     of_color: list[dict[int, tuple[int, int]]] = [
         {} for _ in neighbours
     ]  # for each vertex, one of its edges by colour

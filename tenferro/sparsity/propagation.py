@@ -1,12 +1,12 @@
 """Propagate sets of input elements through a program.
 
-Law: if the derivative of a result's element by an input's element is not zero for some values, the input's element is
-in the set. For structure the sets are exact: ops that move elements, and ops whose positions and
-conditions depend on no input, read just their own elements. If positions or conditions depend on data, the pattern is
-the union of all cases.
+Law: if the derivative of a result's element with respect to an input's element is not zero for some values, the set of
+the result's element contains the input's element. Without data dependence the sets are exact: ops that move elements,
+and ops whose positions and conditions depend on no input, contribute only the elements that they read. If positions
+or conditions depend on data, a set is the union over all possibilities.
 
-Loops run iteration by iteration while their conditions and counters are known, up to a bound; above it, the sets of
-their carries are the least fixpoint.
+A loop is followed iteration by iteration while its condition and counters do not depend on inputs, up to a maximum
+number of steps. Otherwise the sets of its carries are the least fixpoint.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_UNROLLED_STEPS = 20_000
 """Maximum number of instructions of a loop's iterations that are followed one by one."""
 
 MAX_ROUNDS = 64
-"""Maximum number of rounds of the fixpoint of a loop's carry."""
+"""Maximum number of rounds in which the fixpoint of a loop's carry is computed."""
 
 Array = np.ndarray[Any, Any]
 Known = Sequence[Array | None]
@@ -41,11 +41,13 @@ Patterns = Sequence[Pattern]
 def dependencies(
     program: GraphProgram, patterns: Patterns, known: Known
 ) -> tuple[list[Pattern], list[Array | None]]:
-    """Compute the patterns of the outputs from the patterns of the inputs; also return the known outputs.
+    """Compute the patterns of the outputs from the patterns of the inputs.
+
+    Also return, for each output, its array if it depends on no input, else None.
 
     Args:
-        patterns: for each input, the elements of inputs on which its elements depend; None if there are none.
-        known: for each input, its array if it is the same in every run; None for data.
+        patterns: for each input, the elements of inputs on which each of its elements depends; None if there are none.
+        known: for each input, its array if it is the same in every run; None for other inputs.
 
     Raises:
         NonStaticShapeError: an extent is not a number.
@@ -56,7 +58,7 @@ def dependencies(
 
 
 class _Propagation:
-    """Propagation of sets of `columns` input elements."""
+    """Propagation of patterns with `columns` columns, one for each input element."""
 
     def __init__(self, columns: int) -> None:
         self.columns = columns
@@ -64,7 +66,9 @@ class _Propagation:
     def run(
         self, program: GraphProgram, patterns: Patterns, known: Known
     ) -> tuple[list[Pattern], list[Array | None]]:
-        """Compute patterns and arrays of the outputs; each is dropped after its last use."""
+        """Compute the patterns and the known arrays of the outputs; those of intermediate values are dropped after the
+        last use.
+        """
         if not all([spec.is_static for spec in program.types]):
             raise NonStaticShapeError(
                 "sparsity: the program has extents that are symbols, or depend on the data; give arrays, and mask "
@@ -86,7 +90,7 @@ class _Propagation:
     def step(
         self, program: GraphProgram, step: Instruction, patterns: Patterns, known: Known
     ) -> tuple[Patterns, Known]:
-        """Compute patterns and arrays of one instruction's results."""
+        """Compute the patterns and the known arrays of the results of one instruction."""
         op, none = step.op, [None] * len(step.outputs)
         types = [program.types[slot] for slot in step.inputs]
         results = [program.types[slot] for slot in step.outputs]
@@ -143,7 +147,7 @@ class _Propagation:
     # ---- conditionals and loops --------------------------------------------------------------------
 
     def control(self, op: cf.ControlOp, patterns: Patterns, known: Known) -> tuple[Patterns, Known]:
-        """Compute patterns and arrays of the results of an op over sub-programs."""
+        """Compute the patterns and the known arrays of the results of a loop, conditional or alternatives."""
         if isinstance(op, cf.Cond):
             return self.cond(op, patterns, known)
         if isinstance(op, cf.Alternatives):
@@ -167,7 +171,9 @@ class _Propagation:
         return [union(*[run[0][i] for run in runs]) for i in range(count)], [None] * count
 
     def scan(self, op: cf.Scan, patterns: Patterns, known: Known) -> tuple[Patterns, Known]:
-        """Propagate iteration by iteration, or to the fixpoint of the carry."""
+        """Propagate through a scan iteration by iteration or, if this takes too many steps, to the fixpoint of the
+        carry.
+        """
         body, n, first, length = op.body.program, op.num_consts, op.first_xs, op.length
         sizes = [spec.size for spec in body.input_specs]
         if length * max(len(body.instructions), 1) > MAX_UNROLLED_STEPS:
@@ -201,7 +207,7 @@ class _Propagation:
     def scan_fixpoint(
         self, op: cf.Scan, patterns: Patterns, known: Known
     ) -> tuple[Patterns, Known]:
-        """Find the fixpoint of the carry; each slice of ys additionally reads its own slices of xs."""
+        """Find the fixpoint of the carry. Slice t of ys depends on the carry, and on slice t of xs."""
         n, m, first, length = op.num_consts, op.num_carry, op.first_xs, op.length
         local = _Local(op.body.program, list(known[:n]), n)
         sources = [
@@ -227,7 +233,9 @@ class _Propagation:
         return [*carry, *ys], [None] * (m + len(ys))
 
     def while_loop(self, op: cf.While, patterns: Patterns, known: Known) -> tuple[Patterns, Known]:
-        """Propagate iteration by iteration while the condition is known, else to the fixpoint of the carry."""
+        """Propagate through a while loop by iteration while its condition is known, then to the fixpoint of the
+        carry.
+        """
         n, cond, body = op.num_consts, op.cond.program, op.body.program
         carry, carried = list(patterns[n:]), list(known[n:])
         cost = max(len(body.instructions) + len(cond.instructions), 1)
@@ -261,7 +269,7 @@ class _Local:
         self.rows, _ = _Propagation(total).run(body, patterns, known)
 
     def part(self, output: int, position: int) -> Pattern:
-        """Return the elements of one input on which an output depends, or None."""
+        """Return the pattern of an output with respect to the input `position`; None if it is empty."""
         row = self.rows[output]
         if row is None:
             return None
@@ -278,7 +286,7 @@ class _Local:
         return total
 
     def read_slices(self, output: int, position: int, pattern: Pattern, length: int) -> Pattern:
-        """Compute the pattern of a stacked output, from that of a stacked input: slice t reads slice t."""
+        """Compute the pattern of a stacked output from that of a stacked input; slice t of the output reads slice t."""
         part = None if pattern is None else self.part(output, position)
         if part is None:
             return None
@@ -293,9 +301,10 @@ class _Local:
     def closure(
         self, count: int, first: int, sources: Patterns, init: Patterns, columns: int
     ) -> list[Pattern]:
-        """Compute patterns of the carry that contain the initial patterns and the body's results for them.
+        """Compute patterns of the carry that contain the initial patterns and the patterns that the body returns for
+        them.
 
-        They are the least such patterns if `MAX_ROUNDS` rounds reach them; else each element depends on all
+        They are the least such patterns if `MAX_ROUNDS` rounds reach a fixpoint. Otherwise each element depends on all
         elements.
         """
         carry = list(init)
@@ -317,7 +326,7 @@ def _count(pattern: Pattern) -> int:
 
 
 def _any_slice(pattern: Pattern, size: int) -> Pattern:
-    """Unite the slices of a stacked tensor."""
+    """Return the union of the patterns of all slices of a stacked tensor; a slice has `size` elements."""
     members = np.arange(pattern.shape[0]) % max(size, 1)
     return kept(Groups(None, members, size).of(pattern))
 
@@ -332,7 +341,7 @@ def _joined(arrays: Sequence[Array | None], length: int) -> Array | None:
 
 
 def _last_uses(program: GraphProgram) -> dict[int, list[int]]:
-    """Return the slots that are not read after each instruction."""
+    """Return the slots that each instruction uses last, by the number of the instruction."""
     last: dict[int, int] = {}
     for number, step in enumerate(program.instructions):
         last.update(dict.fromkeys((*step.inputs, *step.outputs), number))
@@ -344,7 +353,7 @@ def _last_uses(program: GraphProgram) -> dict[int, list[int]]:
 
 
 def _evaluated(op: Any, types: Sequence[TensorSpec], arrays: Sequence[Any]) -> list[Array | None]:
-    """Evaluate an instruction whose operands are all known."""
+    """Compute the results of an instruction whose operands are all known."""
     if not isinstance(op, cf.ControlOp | Extension):
         return list(run_kernel(op, arrays))
     graph = Graph()

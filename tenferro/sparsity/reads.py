@@ -1,7 +1,7 @@
-"""Column of sparsity: for each op, which elements of an operand an element of a result reads.
+"""Sparsity table: for each op, the elements of an operand that an element of a result reads.
 
-Ops over sub-programs and extensions are followed by `tenferro.sparsity.propagation` instead. Ops that move elements
-are run on the numbers of the elements, by their own kernels.
+`tenferro.sparsity.propagation` handles ops with sub-programs, and extensions. For an op that moves elements, the op's
+own kernel is run on the numbers of the operand's elements.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tenferro.types import TensorSpec
 __all__ = ["READS", "Operands", "independent_slices", "run_kernel"]
 
 MAX_PAIRS = 1 << 25
-"""Maximum number of pairs of elements that a product with a constant is resolved to."""
+"""Maximum number of pairs (result element, operand element) that a product with a constant is expanded to."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Operands:
 
     Attributes:
         types: the types of the operands.
-        known: the operands that depend on no input, as arrays; None for others.
+        known: for each operand, its array if it depends on no input; None for other operands.
         results: the types of the results.
     """
 
@@ -55,7 +55,7 @@ class Operands:
 
 Relations: TypeAlias = Sequence[Relation | None]
 Reads: TypeAlias = Callable[[Any, Operands, int], Relations]
-"""Function of an op, its operands and the position of one operand, which returns a relation per result, or None."""
+"""Function of an op, its operands and the position of one operand; for each result it returns a relation or None."""
 
 
 # ---- by running the op on numbers ------------------------------------------------------------------
@@ -73,9 +73,9 @@ def _numbers(shape: Sequence[int]) -> np.ndarray[Any, Any]:
 
 
 def moved(op: StdTensorOp, x: Operands, position: int) -> Relations:
-    """Run the op on the numbers of an operand's elements, to find the element that each result element copies.
+    """Run the op on the numbers of an operand's elements; the results show which element each result element copies.
 
-    Other operands that are known integers or bools are unchanged, and all others are zeros.
+    Known integers and bools are passed to the op as other operands. All other operands are zeros.
     """
     arrays: list[Any] = []
     for other, (spec, value) in enumerate(zip(x.types, x.known, strict=True)):
@@ -93,7 +93,7 @@ def moved(op: StdTensorOp, x: Operands, position: int) -> Relations:
 
 
 def same(op: StdTensorOp, x: Operands, position: int) -> Relations:
-    """Relate elements one to one."""
+    """Relate each element of the result to the element of the operand at the same position."""
     return (SAME,)
 
 
@@ -117,7 +117,7 @@ def _selection(op: el.Select, x: Operands, position: int) -> Relations:
 
 
 def _slices_along(shape: Sequence[int], axes: Sequence[int]) -> np.ndarray[Any, Any]:
-    """Return the slice number of each element along the axes."""
+    """Number the slices along `axes`; return, for each element, the number of its slice."""
     kept = [1 if axis in axes else n for axis, n in enumerate(shape)]
     return np.broadcast_to(_numbers(kept), shape)
 
@@ -152,7 +152,7 @@ def _top(op: re.TopK, x: Operands, position: int) -> Relations:
 
 
 def nothing(op: StdTensorOp, x: Operands, position: int) -> Relations:
-    """Relate no elements: the result has no derivative."""
+    """Relate no elements, because the results have no derivative."""
     return [None] * len(x.results)
 
 
@@ -167,7 +167,7 @@ def _dot(op: co.DotGeneral, x: Operands, position: int) -> Relations:
     right = rhs.transpose(*op.rhs_batch, *op.rhs_free(rhs.ndim), *op.rhs_contracting)
     rows = prod([lhs.shape[axis] for axis in op.lhs_free(lhs.ndim)])
     columns = prod([rhs.shape[axis] for axis in op.rhs_free(rhs.ndim)])
-    # [b, i, c] and [b, j, c] of numbers, and y [b, i, j]; i belongs to the operand in question.
+    # Element numbers, as [b, i, c] for this operand and [b, j, c] for the other, and as [b, i, j] for the result.
     mine = (left.reshape(batch, rows, terms), right.reshape(batch, columns, terms))[position]
     theirs = (right.reshape(batch, columns, terms), left.reshape(batch, rows, terms))[position]
     results = _numbers((batch, rows, columns))
@@ -206,7 +206,7 @@ def _convolution(op: co.Convolution, x: Operands, position: int) -> Relations:
     feature_groups, batch_groups = op.feature_group_count, op.batch_group_count
     group = np.arange(outputs) // (outputs // max(feature_groups, batch_groups))
     inputs = np.arange(kernel.shape[1])
-    # Output feature o reads the features [o, i] of the batch elements [n, o].
+    # Output feature o of batch element n reads the features `features[o, i]` of the batch element `batches[n, o]`.
     features = np.broadcast_to(inputs, (outputs, inputs.size))
     if feature_groups > 1:
         features = group[:, None] * inputs.size + inputs
@@ -247,7 +247,9 @@ def _convolution(op: co.Convolution, x: Operands, position: int) -> Relations:
 
 
 def _labels(shape: Sequence[int], free: Sequence[int]) -> tuple[np.ndarray[Any, Any], int]:
-    """Number the elements by their indices, ignoring the `free` axes; also return the count of numbers."""
+    """Number the elements such that elements that differ only along `free` axes share a number; also return the
+    count.
+    """
     kept = [1 if axis in free and n else n for axis, n in enumerate(shape)]
     return np.broadcast_to(_numbers(kept), shape), prod(kept)
 
@@ -288,7 +290,7 @@ def _scatter(op: ix.Scatter, x: Operands, position: int) -> Relations:
     )
     if not updates.size or not operand.size:
         return (None,)
-    # An update reads, in the gather of the same dimension numbers, the element that it is combined into.
+    # A gather with the same dimension numbers reads, for each update, the element that the update is combined into.
     reading = Operands((operand, indices), (None, x.known[1]), (updates,))
     (relation,) = _gather(gather, reading, 0)
     if isinstance(relation, Groups):
@@ -300,7 +302,7 @@ def _scatter(op: ix.Scatter, x: Operands, position: int) -> Relations:
 
 
 def _windows_that_fit(op: ix.Scatter, x: Operands, sizes: Sequence[int]) -> np.ndarray[Any, Any]:
-    """Return whether the window of each update is in bounds; other reads are dropped."""
+    """Return whether the window of each update is in bounds; scatter ignores updates whose window is not."""
     starts: Any = x.known[1]
     if op.index_vector_dim == starts.ndim:
         starts = starts[..., None]
@@ -364,7 +366,7 @@ def _truncation(op: dy.DynamicTruncate, x: Operands, position: int) -> Relations
 def independent_slices(
     types: Sequence[TensorSpec], result: TensorSpec, position: int, axes: int
 ) -> Relation:
-    """Relate each slice along the first `axes` axes to all of the operand's slice with the same index."""
+    """Relate each slice along the first `axes` axes to all elements of the operand's slice with the same index."""
     count = prod(result.shape[:axes])
     index = np.repeat(np.arange(count), result.size // count if count else 0)
     size = types[position].size

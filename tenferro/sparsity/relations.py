@@ -1,7 +1,8 @@
-"""Relations between the elements of two tensors; and patterns, which have a set of input elements for each element.
+"""Relations between the elements of two tensors; and patterns: for each element of a tensor, a set of input elements.
 
-A pattern is a boolean `scipy.sparse.csr_array` with a row per element of the tensor, in row-major order, and a column
-per element of the inputs. None is the empty pattern. A relation maps the pattern of an operand to that of the result.
+A pattern is a boolean `scipy.sparse.csr_array`. It has one row per element of the tensor, in row-major order, and one
+column per element of the inputs. None is the empty pattern. A relation maps the pattern of an operand to the pattern
+of the result.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ Pattern: TypeAlias = Any
 Index: TypeAlias = np.ndarray[Any, Any]
 
 MAX_NONZEROS = 1 << 28
-"""Maximum number of nonzeros of a pattern; its indices take 1 GiB then."""
+"""Maximum number of nonzeros of a pattern, whose indices then take 1 GiB."""
 
 
 class Relation:
-    """Relation between elements of a result and the operand's elements that they read."""
+    """Relation between the elements of a result and the elements of an operand that they read."""
 
     def of(self, pattern: Pattern) -> Pattern:
-        """Compute the pattern of the result, from the operand's."""
+        """Compute the pattern of the result from the pattern of the operand."""
         raise NotImplementedError
 
 
@@ -51,7 +52,7 @@ class Same(Relation):
     """Element i of the result reads element i of the operand."""
 
     def of(self, pattern: Pattern) -> Pattern:
-        """Return the operand's pattern."""
+        """Return the pattern of the operand, which is also that of the result."""
         return pattern
 
 
@@ -65,7 +66,7 @@ class Moves(Relation):
     index: Index
 
     def of(self, pattern: Pattern) -> Pattern:
-        """Select rows of the operand's pattern."""
+        """Select rows of the pattern of the operand."""
         index = self.index
         if not pattern.shape[0]:
             return None
@@ -84,7 +85,7 @@ class Groups(Relation):
     """Element i of the result reads all elements j of the operand with members[j] = index[i].
 
     Args:
-        index: the group that each element of the result reads; None for group i.
+        index: the group that each element of the result reads; None if element i reads group i.
         members: the group of each element of the operand.
         count: the number of groups.
     """
@@ -94,7 +95,7 @@ class Groups(Relation):
     count: int
 
     def of(self, pattern: Pattern) -> Pattern:
-        """Unite rows of the operand's pattern."""
+        """Unite the rows of each group in the pattern of the operand."""
         size = self.members.size
         matrix = sp.csr_array(
             (np.ones(size, bool), (self.members, np.arange(size))), (self.count, size)
@@ -108,7 +109,7 @@ class Matrix(Relation):
     """Element rows[k] of the result reads element columns[k] of the operand, for each k.
 
     Args:
-        shape: the number of elements of the result and of the operand.
+        rows, columns: the numbers of the related elements of result and operand.
     """
 
     rows: Index
@@ -116,7 +117,7 @@ class Matrix(Relation):
     shape: tuple[int, int]
 
     def of(self, pattern: Pattern) -> Pattern:
-        """Multiply with the operand's pattern."""
+        """Multiply the relation, as a boolean matrix, by the pattern of the operand."""
         entries = np.ones(self.rows.size, bool)
         return _product(sp.csr_array((entries, (self.rows, self.columns)), self.shape), pattern)
 
@@ -126,7 +127,7 @@ def _pattern(indices: Index, indptr: Index, shape: tuple[int, int]) -> Pattern:
 
 
 def _product(matrix: Any, pattern: Pattern) -> Pattern:
-    """Compute the boolean product; both factors are patterns."""
+    """Compute the boolean product of two sparse matrices; None if it is empty."""
     sizes = np.diff(pattern.indptr).astype(np.float64)
     rows = np.minimum(matrix.astype(np.float64) @ sizes, pattern.shape[1])
     _require(rows.sum())
@@ -137,7 +138,7 @@ def _require(nonzeros: float) -> None:
     if nonzeros > MAX_NONZEROS:
         raise UnsupportedError(
             f"sparsity: a pattern would have {int(nonzeros)} nonzeros; at most {MAX_NONZEROS} are supported. "
-            "What depends on so much is dense: use jvp, vjp or hvp"
+            "A derivative with so many nonzeros is dense: use jvp, vjp or hvp"
         )
 
 
@@ -147,12 +148,12 @@ def kept(pattern: Pattern) -> Pattern:
 
 
 def identity(size: int, first: int, columns: int) -> Pattern:
-    """Create the pattern of an input: element i depends on input element first + i."""
+    """Create the pattern of an input with `size` elements: element i depends on input element first + i."""
     return _pattern(np.arange(first, first + size), np.arange(size + 1), (size, columns))
 
 
 def union(*patterns: Pattern) -> Pattern:
-    """Unite patterns of one tensor."""
+    """Return the union of several patterns of one tensor."""
     total: Pattern = None
     for pattern in patterns:
         if pattern is None or pattern is total:
@@ -162,7 +163,7 @@ def union(*patterns: Pattern) -> Pattern:
 
 
 def stacked(patterns: Sequence[Pattern], size: int, columns: int) -> Pattern:
-    """Stack the patterns of tensors of one size."""
+    """Concatenate the rows of patterns of tensors with `size` elements each."""
     if all([pattern is None for pattern in patterns]):
         return None
     empty = sp.csr_array((size, columns), dtype=bool)

@@ -1,7 +1,7 @@
 """Modified Bessel functions of the first kind of orders 0 and 1.
 
-For |x| <= 8 they are computed by their power series, whose terms have one sign. For larger |x|, sqrt|x| e^-|x|
-I(|x|) is a Chebyshev series in 16 / |x| - 1; its coefficients were computed with 40 digits.
+For |x| <= 8 the functions are computed by their power series, whose terms have one sign. For larger |x|,
+sqrt|x| e^-|x| I(|x|) is a Chebyshev series in 16 / |x| - 1; its coefficients were computed with 40 digits.
 
 Source: NIST's DLMF, section 10.25, for the power series.
 """
@@ -34,7 +34,7 @@ SERIES = tuple(
     tuple(1 / (math.factorial(k) * math.factorial(k + order)) for k in range(23, -1, -1))
     for order in (0, 1)
 )
-"""(2 / x)^order I(x) in powers of x^2 / 4, highest first."""
+"""Coefficients of (2 / x)^order I(x) in powers of x^2 / 4, highest power first, for order 0 and order 1."""
 
 FAR = (
     (
@@ -56,14 +56,14 @@ FAR = (
         7.517296311011398e-18,
     ),
 )  # fmt: skip
-"""Chebyshev coefficients of sqrt(x) e^-x I(x) in 16 / x - 1, lowest first."""
+"""Chebyshev coefficients of sqrt(x) e^-x I(x) in 16 / x - 1, lowest degree first, for order 0 and order 1."""
 
 
 def i0(x: ArrayLike) -> Any:
     """Compute the modified Bessel function I_0, within 8 ulps.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> i0([0.0, 1.0])
     array([1.        , 1.26606588])
@@ -75,7 +75,7 @@ def i0e(x: ArrayLike) -> Any:
     """e^-|x| I_0(x), within 8 ulps; its derivative at 0 is 0, the mean of the one-sided derivatives.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> i0e([0.0, 1000.0])
     array([1.        , 0.01261724])
@@ -87,7 +87,7 @@ def i1(x: ArrayLike) -> Any:
     """Compute the modified Bessel function I_1, within 8 ulps.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> i1([0.0, 1.0])
     array([0.        , 0.5651591])
@@ -99,7 +99,7 @@ def i1e(x: ArrayLike) -> Any:
     """e^-|x| I_1(x), within 8 ulps.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> i1e([0.0, 1000.0])
     array([0.        , 0.01261093])
@@ -108,14 +108,14 @@ def i1e(x: ArrayLike) -> Any:
 
 
 def _near(order: int, x: Tensor) -> Any:
-    """I(x) for |x| <= 8."""
+    """Compute I(x) of this order for |x| <= 8."""
     half = multiply(x, 0.5)
     series = polynomial(square(half), SERIES[order])
     return multiply(half, series) if order else series
 
 
 def _far(order: int, x: Tensor) -> Any:
-    """e^-x I(x) for x >= 8."""
+    """Compute e^-x I(x) of this order for x >= 8."""
     return divide(chebyshev(subtract(divide(16.0, x), 1.0), FAR[order]), sqrt(x))
 
 
@@ -132,7 +132,7 @@ def _bessel(order: int, x: Tensor) -> Any:
     is_far = greater(magnitude, 8.0)
     overflows = greater(magnitude, 750.0 if largest(x) > 1e300 else 95.0)
     far = where(overflows, 8.0, where(is_far, magnitude, 8.0))
-    # e^x is split into two factors, because it overflows before I(x) does.
+    # e^x is multiplied as two factors e^(x / 2), because e^x overflows for smaller x than I(x).
     half = exp(multiply(far, 0.5))
     beyond = multiply(half, multiply(half, _far(order, far)))
     beyond = where(overflows, exp(where(overflows, magnitude, 0.0)), beyond)

@@ -1,6 +1,7 @@
 """The error function of complex numbers, computed from e^(z^2) erfc(z) in the right half-plane.
 
-Source: J. A. C. Weideman, SIAM Journal on Numerical Analysis 31 (1994), 1497, for the rational expansion; NIST's DLMF, 7.9.2, for the
+Source: J. A. C. Weideman, SIAM Journal on Numerical Analysis 31 (1994), 1497, for the rational expansion; NIST's DLMF,
+    7.9.2, for the
 continued fraction far from zero, and 7.6.1 for the series near it.
 """
 
@@ -46,7 +47,9 @@ LEVELS = 12
 
 
 def _coefficients() -> tuple[float, ...]:
-    """Return the coefficients of the expansion in Z = (L - z) / (L + z), highest power first."""
+    """Return the coefficients of Weideman's expansion in Z = (L - z) / (L + z) with L = `CENTRE`, highest power
+    first.
+    """
     angles = np.arange(1 - 2 * TERMS, 2 * TERMS) * math.pi / (2 * TERMS)
     squares = np.square(CENTRE * np.tan(angles / 2))
     samples = np.concatenate([[0.0], np.exp(-squares) * (CENTRE**2 + squares)])
@@ -58,7 +61,7 @@ RATIONAL = _coefficients()
 
 
 def _scaled(z: Tensor) -> Any:
-    """e^(z^2) erfc(z) for real parts of at least 0."""
+    """e^(z^2) erfc(z) for z with a real part of at least 0."""
     below = add(z, CENTRE)
     sums = polynomial(divide(subtract(CENTRE, z), below), RATIONAL)
     near = divide(add(ROOT / 2, divide(multiply(2.0, sums), below)), below)
@@ -78,7 +81,7 @@ def _gauss(z: Tensor) -> Any:
 
 
 def _in_half_plane(z: Tensor) -> tuple[Any, Any, Any]:
-    """Return whether the real part of z is negative, and erf and erfc of z, or of -z where it is negative."""
+    """Return whether Re z < 0, and erf and erfc of z or, where Re z < 0, of -z."""
     is_left = less(real(z), 0.0)
     right = where(is_left, negative(z), z)
     gauss = _gauss(right)
@@ -104,13 +107,13 @@ def erfc(z: Tensor) -> Any:
 
 @erf.defjvp
 def _erf_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """Compute the derivative 2 / sqrt(pi) e^(-z^2)."""
+    """Compute the tangent, by the derivative 2 / sqrt(pi) e^(-z^2)."""
     (z,), (z_dot,) = primals, tangents
     return erf(z), multiply(multiply(ROOT, _gauss(z)), z_dot)
 
 
 @erfc.defjvp
 def _erfc_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """Compute the derivative -2 / sqrt(pi) e^(-z^2)."""
+    """Compute the tangent, by the derivative -2 / sqrt(pi) e^(-z^2)."""
     (z,), (z_dot,) = primals, tangents
     return erfc(z), multiply(multiply(-ROOT, _gauss(z)), z_dot)

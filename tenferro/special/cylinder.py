@@ -1,6 +1,6 @@
 """Bessel functions of real order, with derivatives of every order in both arguments.
 
-The derivatives in the order are another function of the table, with the operands n, the number of derivatives,
+The derivatives in the order v are a separate function of the table, with operands n, the number of derivatives,
 v and x. Derivatives in x are differences of functions of neighbouring orders (DLMF 10.6.1, 10.29.1).
 """
 
@@ -40,7 +40,10 @@ __all__ = [
 
 
 def _neighbours(name: str, below: float, above: float) -> Any:
-    """Return the derivative in x of a function of .., v, x: (below f_(v-1) + above f_(v+1)) / 2."""
+    """Return the derivative in x of a function f_v(x): (below f_(v-1) + above f_(v+1)) / 2.
+
+    The operands may begin with the number of derivatives in v.
+    """
 
     def slope(y: Any, *operands: Any) -> Any:
         return _steps(name, below, above, operands)[0]
@@ -51,8 +54,8 @@ def _neighbours(name: str, below: float, above: float) -> Any:
 def _steps(name: str, below: float, above: float, operands: tuple[Any, ...]) -> tuple[Any, Any]:
     """Return (below f_(v-1) + above f_(v+1)) / 2, and whether one of the two functions is infinite.
 
-    Where f of the larger |order| is infinite, the other term is 0 and is computed at x = 1. The derivatives of both are
-    infinite there, and that of the larger order dominates.
+    Where f of the larger |order| is infinite, the other term is set to 0, and computed at x = 1 to be finite. The
+    derivatives of both terms are infinite there, and that of the larger |order| dominates.
     """
     *counts, v, x = operands
     pair = [add(v, -1.0), add(v, 1.0)]
@@ -72,7 +75,7 @@ def _steps(name: str, below: float, above: float, operands: tuple[Any, ...]) -> 
 
 
 def _scaled(name: str, sign_of_scale: float) -> Any:
-    """Return the derivative in x of a function that is multiplied by an exponential."""
+    """Return the derivative in x of a function that is scaled by an exponential, such as `ive` or `kve`."""
 
     def slope(y: Any, *operands: Any) -> Any:
         steps, is_infinite = _steps(name, sign_of_scale, sign_of_scale, operands)
@@ -85,16 +88,18 @@ def _scaled(name: str, sign_of_scale: float) -> Any:
 
 
 def _by_order(name: str, letter: str, scale: float, slope: Any, expansion: Any = None) -> Any:
-    """Define the derivatives of a function in v, and return a formula of the first one."""
+    """Add the derivatives of a function in v to the table, and return the formula of the first derivative."""
     label = f"{name}_by_order"
     partials = (None, lambda y, n, v, x: value_of(label, add(n, 1.0), v, x), slope(label))
     row = Row(label, ("n", "v", "x"), orders.kernel_of(letter, scale), partials, expansion)
-    function(row, f"Return the n-th derivative of `{name}` in v, for whole n.")
+    function(row, f"Return the n-th derivative of `{name}` in v, for nonnegative integers n.")
     return lambda y, v, x: value_of(label, add(zeros_like(v), 1.0), v, x)
 
 
 def _row(name: str, kernel: Any, slope: Any, letter: str, scale: float, *expansions: Any) -> Row:
-    """Create the row of a function of v and x, with its expansion and the expansion of its derivatives in v."""
+    """Create the table entry of a function of v and x; `expansions` are those of the function and of its derivatives in
+    v.
+    """
     by_order = _by_order(name, letter, scale, slope, *expansions[1:])
     return Row(name, ("v", "x"), kernel, (by_order, slope(name)), *expansions[:1])
 
@@ -110,10 +115,10 @@ jv = function(
     ),
     """The Bessel function of the first kind J_v(x); NaN for x < 0 unless v is whole.
 
-    It has derivatives in v and x. Natively it is within 64 ulps of the larger of 1 and the value for |x|, |v| < 50, and its
-    first derivative in v too.
-    On other peers it is within 2e-13 of the value, or of the amplitude where it oscillates, for |v| <= 50 and x of
-    (1e-3, 1e3), and has no derivatives in v; it is NaN for |v| > 2e4.
+    Derivatives in v and x are supported. For |x|, |v| < 50, the native error of the value and of its first derivative
+    in v is at most 64 ulps of the larger of 1 and the value.
+    On other peers, for |v| <= 50 and x in (1e-3, 1e3), the error is at most 2e-13 of the value or, where the function
+    oscillates, of its amplitude. Other peers support no derivatives in v, and return NaN for |v| > 2e4.
 
     >>> jv(0.5, [0.0, 1.0])
     array([0.        , 0.67139671])
@@ -132,10 +137,10 @@ yv = function(
     ),
     """The Bessel function of the second kind Y_v(x); NaN for x < 0.
 
-    It has derivatives in v and x. Natively it is within 256 ulps of the larger of 1 and the value for |x|, |v| < 50, and its
-    first derivative in v too.
-    On other peers it is within 2e-13 of the value, or of the amplitude where it oscillates, for |v| <= 50 and x of
-    (1e-3, 1e3), and has no derivatives in v; it is NaN for |v| > 2e4.
+    Derivatives in v and x are supported. For |x|, |v| < 50, the native error of the value and of its first derivative
+    in v is at most 256 ulps of the larger of 1 and the value.
+    On other peers, for |v| <= 50 and x in (1e-3, 1e3), the error is at most 2e-13 of the value or, where the function
+    oscillates, of its amplitude. Other peers support no derivatives in v, and return NaN for |v| > 2e4.
 
     >>> yv(0.5, 1.0)
     array(-0.43109887)
@@ -154,9 +159,10 @@ iv = function(
     ),
     """The modified Bessel function of the first kind I_v(x); NaN for x < 0 unless v is whole.
 
-    It has derivatives in v and x. Natively it is within 256 ulps for |v| < 50, and its first derivative in v too.
-    On other peers it is within 2e-13 of the value for |v| <= 50 and x of (1e-3, 1e3), and has no derivatives in v; it is
-    NaN for |v| > 2e4.
+    Derivatives in v and x are supported. For |v| < 50, the native error of the value and of its first derivative in v
+    is at most 256 ulps.
+    On other peers, for |v| <= 50 and x in (1e-3, 1e3), the error is at most 2e-13 of the value. Other peers support no
+    derivatives in v, and return NaN for |v| > 2e4.
 
     >>> iv(0.5, [0.0, 1.0])
     array([0.        , 0.93767489])
@@ -193,8 +199,8 @@ kv = function(
     ),
     """The modified Bessel function of the second kind K_v(x); NaN for x < 0.
 
-    It has derivatives in v and x. Natively it is within 32 ulps for |v| < 50. On other
-    peers third derivatives in v are NaN for x < 1e-10.
+    Derivatives in v and x are supported. For |v| < 50, the native error is at most 32 ulps. On other
+    peers, third derivatives in v are NaN for x < 1e-10.
 
     >>> kv(0.5, [1.0, 2.0])
     array([0.4610685 , 0.11993777])
@@ -223,7 +229,7 @@ kve = function(
 
 
 def _of_order(name: str, of: str, order: float, shown: str) -> Any:
-    """Create a function of fixed order, for which SciPy has a separate function."""
+    """Create the function of fixed order that SciPy has in addition to the function `of` of any order."""
     general = TABLE[of]
     slope, expansion = general.partials[1], general.expansion
 
@@ -243,7 +249,9 @@ def _of_order(name: str, of: str, order: float, shown: str) -> Any:
         (by_x,),
         None if expansion is None else expanded,
     )
-    text = f"""{shown}(x): `{of}` of order {order:g}, within 64 ulps natively of the larger of 1 and the value.
+    text = f"""{shown}(x): `{of}` of order {order:g}.
+
+    The native error is at most 64 ulps of the larger of 1 and the value.
 
     Source: scipy.special.{name}.
     """
@@ -261,7 +269,7 @@ k1e = _of_order("k1e", "kve", 1.0, "The scaled Bessel function e^x K_1")
 
 
 def _complex(*parts: Any) -> Any:
-    """Return the complex number of two parts, in complex64 if they have 16 bits."""
+    """Return the complex tensor with these real and imaginary parts; complex64 if the parts have 16 bits."""
     dtype = spec_of(parts[0]).dtype
     return apply_one(
         Complex(), *[convert(x, DType.F32) if dtype.itemsize == 2 else x for x in parts]
@@ -271,10 +279,10 @@ def _complex(*parts: Any) -> Any:
 def hankel1(v: ArrayLike, z: ArrayLike) -> Any:
     """Compute Hankel's function of the first kind H_v(z) = J_v(z) + i Y_v(z); NaN for z < 0.
 
-    It has the derivatives and bounds of `jv` and `yv`.
+    Derivatives and error bounds are those of `jv` and `yv`.
 
     Raises:
-        DTypeError: complex operands.
+        DTypeError: an operand is complex.
 
     >>> hankel1(0.5, 1.0)
     array(0.67139671-0.43109887j)
@@ -288,7 +296,7 @@ def hankel2(v: ArrayLike, z: ArrayLike) -> Any:
     """Compute Hankel's function of the second kind J_v(z) - i Y_v(z), the conjugate of `hankel1`.
 
     Raises:
-        DTypeError: complex operands.
+        DTypeError: an operand is complex.
 
     >>> hankel2(0.5, 1.0)
     array(0.67139671+0.43109887j)
@@ -307,7 +315,7 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Any:
 
     Raises:
         InvalidConfigError: v is not an int of at least 0.
-        DTypeError: complex z.
+        DTypeError: z is complex.
 
     >>> bessel_jn(1.0, v=1)
     array([0.76519769, 0.44005059])

@@ -1,4 +1,4 @@
-"""Functions such as x log(x), which are 0 where x is 0, and the logistic function with its inverse."""
+"""Functions such as x log(x), which are 0 at x = 0; and the logistic function with its inverse."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def expit(x: ArrayLike) -> Any:
     """Compute the logistic function 1 / (1 + e^-x), within 4 ulps.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> expit(0.0)
     array(0.5)
@@ -48,7 +48,7 @@ def logit(x: ArrayLike) -> Any:
     """log(x / (1 - x)), the inverse of `expit`, within 4 ulps; NaN outside 0 <= x <= 1.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> logit([0.0, 0.5, 1.0])
     array([-inf,   0.,  inf])
@@ -58,7 +58,7 @@ def logit(x: ArrayLike) -> Any:
 
 @custom_jvp
 def _logit(x: Tensor) -> Any:
-    # Near 1/2 the quotient is near 1, so its logarithm would lose digits; 2 x - 1 is exact there.
+    # Near 1/2 the quotient is near 1, and its logarithm would lose digits. There, 2 x - 1 is exact, and atanh is used.
     is_middle = less(abs(subtract(x, 0.5)), 0.25)
     middle = atanh(where(is_middle, subtract(multiply(x, 2.0), 1.0), 0.0))
     outer = where(is_middle, 0.75, x)
@@ -74,10 +74,10 @@ def _logit_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 def xlogy(x: ArrayLike, y: ArrayLike) -> Any:
     """Compute x log(y), within 2 ulps; the result is 0 where x is 0 and y is not NaN.
 
-    Where x is 0, the derivative in y is 0 too.
+    Where x is 0, the derivative in y is also 0.
 
     Raises:
-        DTypeError: complex operands.
+        DTypeError: an operand is complex.
 
     >>> xlogy([0.0, 2.0], [0.0, 1.0])
     array([0., 0.])
@@ -86,7 +86,7 @@ def xlogy(x: ArrayLike, y: ArrayLike) -> Any:
 
 
 def _unless_zero(x: Tensor, y: Tensor, product: Any) -> Any:
-    """Replace a product with x by 0 where x is 0 and y is not NaN."""
+    """Return `product`, replaced by 0 where x is 0 and y is not NaN."""
     return where(logical_and(equal(x, 0.0), logical_not(isnan(y))), 0.0, product)
 
 
@@ -105,10 +105,10 @@ def _xlogy_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 def xlog1py(x: ArrayLike, y: ArrayLike) -> Any:
     """Compute x log(1 + y), within 2 ulps; the result is 0 where x is 0 and y is not NaN.
 
-    Where x is 0, the derivative in y is 0 too.
+    Where x is 0, the derivative in y is also 0.
 
     Raises:
-        DTypeError: complex operands.
+        DTypeError: an operand is complex.
 
     >>> xlog1py([0.0, 1.0], [-1.0, 1e-20])
     array([0.e+00, 1.e-20])
@@ -132,7 +132,7 @@ def entr(x: ArrayLike) -> Any:
     """Compute the entropy -x log(x), within 2 ulps; it is 0 at 0, and -inf for negative x.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> entr([-1.0, 0.0, 0.5])
     array([      -inf, 0.        , 0.34657359])
@@ -152,12 +152,12 @@ def _entr_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def rel_entr(p: ArrayLike, q: ArrayLike) -> Any:
-    """Compute the relative entropy p log(p / q), within 4 ulps; 0 where p is 0 and q >= 0, inf outside the domain.
+    """Compute the relative entropy p log(p / q), within 4 ulps, for p > 0 and q > 0.
 
-    The domain is p > 0, q > 0.
+    The result is 0 where p is 0 and q >= 0, and inf for other arguments.
 
     Raises:
-        DTypeError: complex operands.
+        DTypeError: an operand is complex.
 
     >>> rel_entr([0.0, 1.0, 1.0], [0.0, 1.0, 0.0])
     array([ 0.,  0., inf])
@@ -179,7 +179,7 @@ def _within(p: Tensor, q: Tensor, inside: Any, at_zero: Any) -> Any:
     """Select `inside` for p > 0, q > 0; `at_zero` for p = 0, q >= 0; NaN where p or q is NaN; and inf elsewhere."""
     is_inside = logical_and(greater(p, 0.0), greater(q, 0.0))
     is_zero = logical_and(equal(p, 0.0), logical_not(less(q, 0.0)))
-    # Each `where` has an operand of the dtype; with two Python numbers it would be float64.
+    # The order ensures that each `where` has a tensor operand: with two Python numbers its dtype would be float64.
     values = where(is_zero, at_zero, where(is_inside, inside, math.inf))
     return where(isnan(add(abs(p), abs(q))), math.nan, values)
 
@@ -203,7 +203,7 @@ def kl_div(p: ArrayLike, q: ArrayLike) -> Any:
     The error is at most 4 ulps of the largest term.
 
     Raises:
-        DTypeError: complex operands.
+        DTypeError: an operand is complex.
 
     >>> kl_div([0.0, 1.0, 1.0], [2.0, 1.0, 0.0])
     array([ 2.,  0., inf])

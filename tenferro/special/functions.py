@@ -1,7 +1,7 @@
-"""Special functions that SciPy computes, as one extension family with a table of functions.
+"""Special functions that SciPy computes: one extension family, with a table of functions.
 
-A row of the table has a function's kernel, its partial derivatives as formulas in functions of the table, and its
-expansion in standard ops. Peers without SciPy run the expansion. A partial derivative without a formula, usually in a
+The table has a function's kernel, its partial derivatives as formulas in functions of the table, and its expansion
+in standard ops. Peers without SciPy run the expansion. A partial derivative without a formula, usually in a
 parameter, is computed by differentiating the expansion.
 """
 
@@ -49,22 +49,22 @@ __all__ = [
 ]
 
 EXPANDED = "the derivative of the expansion"
-"""Marker of a partial derivative without a formula."""
+"""Marker of a partial derivative without a formula, which is computed from the expansion."""
 
 Partial = Callable[..., Any] | str | None
 
 
 @dataclass(frozen=True)
 class Row:
-    """Row of the table: one function.
+    """Table entry of one function.
 
     Attributes:
-        name: its name in `tnf.special`.
+        name: the name of the function in `tnf.special`.
         parameters: the names of its operands.
-        kernel: its name in `scipy.special`, or a function that takes this module and returns the kernel.
+        kernel: the name of the function in `scipy.special`, or a function of this module that returns the kernel.
         partials: for each operand, a function of (y, *operands) that returns the partial derivative, or
-            `EXPANDED`. None for an operand that takes only whole values, in which there is no derivative.
-        expansion: the function in standard ops, or None.
+            `EXPANDED`. None for an operand with only whole values, for which there is no derivative.
+        expansion: function of the operands that computes the function by standard ops, or None.
     """
 
     name: str
@@ -75,13 +75,13 @@ class Row:
 
 
 TABLE: dict[str, Row] = {}
-"""All rows by name."""
+"""The entry of each function, by name."""
 
 
 @extension_family("tenferro", "special", version=1)
 @dataclass(frozen=True)
 class SpecialFunction(ExtensionOp):
-    """A function of the table, elementwise on operands of one float dtype and shape."""
+    """A function of the table, applied elementwise to operands of one float dtype and one shape."""
 
     name: str
 
@@ -93,7 +93,7 @@ class SpecialFunction(ExtensionOp):
 
     @property
     def row(self) -> Row:
-        """The row of the function."""
+        """The table entry of the function."""
         return TABLE[self.name]
 
     @property
@@ -123,7 +123,7 @@ class SpecialFunction(ExtensionOp):
 
 
 class SpecialRuntime(ExtensionRuntime):
-    """Runtime that calls SciPy's functions; they compute float32 in float64 and round once."""
+    """Runtime that calls SciPy's functions in float64; for float32 operands the result is rounded once."""
 
     order = "K"
 
@@ -142,7 +142,7 @@ class SpecialRuntime(ExtensionRuntime):
             self._kernels[op.name] = kernel
         wide = [
             np.asarray(x, np.float64) for x in inputs
-        ]  # because some functions of SciPy compute in float32
+        ]  # for float32 operands, some functions of SciPy would compute in float32
         return np.asarray(kernel(*wide), inputs[0].dtype)
 
 
@@ -189,7 +189,7 @@ def expansion_slope(name: str, position: int, *operands: Any) -> Any:
 
 
 def partial_of(formula: Callable[..., Any], position: int) -> Callable[..., Any]:
-    """Return the partial derivative of a formula in standard ops."""
+    """Return the partial derivative of `formula`, a function in standard ops, in the operand at `position`."""
 
     def slope(*operands: Any) -> Any:
         x = operands[position]
@@ -203,16 +203,16 @@ def partial_of(formula: Callable[..., Any], position: int) -> Callable[..., Any]
 
 
 def written(formula: Callable[..., Any], *operands: Any) -> Any:
-    """Apply a formula that differentiates to operands of an expansion, as a program of its own."""
+    """Trace `formula`, which contains derivatives, to a separate program, and emit it on operands of an expansion."""
     program = compile(formula, *map(spec_of, operands))
     return derived.written(Subprogram.of_program(program), operands[0], operands)[0]
 
 
 def function(row: Row, text: str) -> Callable[..., Any]:
-    """Create the public function of a row, which promotes and broadcasts.
+    """Add a function to the table, and return the public function, which promotes and broadcasts operands.
 
     Args:
-        text: its docstring, to which the section "Raises" is added.
+        text: the docstring of the public function, to which the section "Raises" is added.
     """
     TABLE[row.name] = row
 

@@ -1,7 +1,7 @@
-"""Kernels of the incomplete gamma functions in float64, for a above 20 and x far from a, where SciPy's
-functions lose digits.
+"""Kernels of the incomplete gamma functions in float64, where SciPy's functions lose digits: for a above 20, and x
+far from a.
 
-SciPy computes a prefactor times a sum. The relative error of the prefactor is proportional to its logarithm.
+SciPy computes a prefactor times a sum. The relative error of its prefactor is proportional to its logarithm.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _stirling(a: np.ndarray) -> np.ndarray:
 
 
 def _split_product(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rounded product and its error (Dekker)."""
+    """Return the rounded product and its rounding error, by Dekker's algorithm."""
 
     def halves(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         high = z * 134217729.0
@@ -44,9 +44,9 @@ def _split_product(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def _near_mean(a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """(x / a)^a e^(a - x) for |x - a| <= 0.2 a.
+    """Compute (x / a)^a e^(a - x) for |x - a| <= 0.2 a.
 
-    The exponent is (x - a)^2 / (2 a), computed as a sum of two floats, plus a smaller rest.
+    The negative exponent is (x - a)^2 / (2 a), computed as a sum of two floats, plus a smaller rest.
     """
     away = x - a
     square, rest = _split_product(away, away)
@@ -61,7 +61,7 @@ def _near_mean(a: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _far(a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """(x / a)^a e^(a - x), as a product of powers of a number that neither overflows nor underflows."""
+    """Compute (x / a)^a e^(a - x) as powers of a root that neither overflows nor underflows."""
     quotient = x / a
     back, off = _split_product(quotient, a)
     error = ((x - back) - off) / quotient
@@ -78,7 +78,7 @@ def _prefactor(special: Any, a: np.ndarray, x: np.ndarray) -> np.ndarray:
     is_small = a < STIRLING_FROM
     p, t = a[is_small], x[is_small]
     half = np.power(t, 0.5 * p) * np.exp(-0.5 * t)
-    # For larger p, use p * gamma(p): the rounding of p + 1 in gamma(p + 1) would cause an error of
+    # For p >= 1, p * gamma(p) is used: the rounding of p + 1 in gamma(p + 1) would cause an error of
     # about p * log(p) ulps.
     factorial = np.where(p < 1, special.gamma(p + 1), p * special.gamma(p))
     result[is_small] = half / factorial * half
@@ -91,7 +91,7 @@ def _prefactor(special: Any, a: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _lower(special: Any, a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """P(a, x) for x <= max(a, 1): the prefactor times the sum of x^n / ((a + 1) .. (a + n)) (DLMF 8.11.4)."""
+    """Compute P(a, x) for x <= max(a, 1): `_prefactor` times the sum of x^n / ((a + 1) .. (a + n)) (DLMF 8.11.4)."""
     quotients = []
     total, term = np.zeros_like(a), np.ones_like(a)
     for n in range(1, TERMS):
@@ -106,7 +106,7 @@ def _lower(special: Any, a: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _upper(special: Any, a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Q(a, x) for x >= max(a, FRACTION_FROM): the prefactor times a over the continued fraction (DLMF 8.9.2).
+    """Compute Q(a, x) for x >= max(a, FRACTION_FROM): `_prefactor` times a, over a continued fraction (DLMF 8.9.2).
 
     The continued fraction is evaluated backwards from its last term.
     """
@@ -125,7 +125,7 @@ def _incomplete(special: Any, is_upper: bool) -> Callable[..., Any]:
         result = np.array(scipys(a, x))
         is_inside = (a > 0) & (x > 0) & (a < LARGEST) & (x < LARGEST)
         away = np.abs(x - a)
-        # Near the mean, SciPy uses Temme's uniform expansion.
+        # Near the mean, SciPy's function is called, because it uses Temme's uniform expansion.
         is_uniform = (a > 20) & (away < np.minimum(0.3 * a, UNIFORM * np.sqrt(np.maximum(a, 1.0))))
         usual = is_inside & ~is_uniform
         is_low = (x < a) & (x > 1.1) if is_upper else x <= np.maximum(a, 1.0)
@@ -143,19 +143,19 @@ def _incomplete(special: Any, is_upper: bool) -> Callable[..., Any]:
 
 
 def gammainc(special: Any) -> Callable[..., Any]:
-    """Return the kernel of P(a, x)."""
+    """Return the kernel of P(a, x), the lower regularised incomplete gamma function."""
     return _incomplete(special, is_upper=False)
 
 
 def gammaincc(special: Any) -> Callable[..., Any]:
-    """Return the kernel of Q(a, x)."""
+    """Return the kernel of Q(a, x), the upper regularised incomplete gamma function."""
     return _incomplete(special, is_upper=True)
 
 
 def poch(special: Any) -> Callable[..., Any]:
     """Return the kernel of (z)_m = Gamma(z + m) / Gamma(z), corrected for the rounding of z + m.
 
-    For large z + m it is SciPy's function.
+    For large z or z + m, SciPy's function is called.
     """
 
     def kernel(z: np.ndarray, m: np.ndarray) -> Any:

@@ -1,8 +1,8 @@
 """The gamma function and functions derived from it.
 
-Between 2 and 3, Gamma is computed by Cephes' rational function. From 0 to 20 that value is multiplied or divided by
-at most 18 factors; results are exact at integers. Above 20 Gamma is computed by Stirling's series, and below 0 by the
-reflection pi / (-x sin(pi x) Gamma(-x)).
+Between 2 and 3, Gamma is computed by Cephes' rational function. From 0 to 20 a value of this function is multiplied or
+divided by at most 18 factors; results are exact at integers. Above 20 Gamma is computed by Stirling's series. Below 0
+it is computed by the reflection formula pi / (-x sin(pi x) Gamma(-x)).
 
 Source: Cephes, gamma.c, for the rational function; NIST's DLMF, sections 5.11, 5.12 and 25.11, for the rest.
 """
@@ -80,13 +80,13 @@ DENOMINATOR = (
     -2.31581873324120129819e-5, 5.39605580493303397842e-4, -4.45641913851797240494e-3, 1.18139785222060435552e-2,
     3.58236398605498653373e-2, -2.34591795718243348568e-1, 7.14304917030273074085e-2, 1.00000000000000000320e0,
 )  # fmt: skip
-"""Gamma(2 + y) for 0 <= y <= 1, highest power first."""
+"""Coefficients of the rational function for Gamma(2 + y), 0 <= y <= 1, highest power first."""
 
 STIRLING = (
     432261921612371 / 514904800886784000, -4483131259 / 86684309913600, -534703531 / 902961561600,
     5246819 / 75246796800, 163879 / 209018880, -571 / 2488320, -139 / 51840, 1 / 288, 1 / 12, 1.0,
 )  # fmt: skip
-"""Gamma(x) e^x x^(1/2 - x) / sqrt(2 pi) in powers of 1 / x, highest first (DLMF 5.11.3)."""
+"""Coefficients of Gamma(x) e^x x^(1/2 - x) / sqrt(2 pi) in powers of 1 / x, highest power first (DLMF 5.11.3)."""
 
 LARGE = 20
 
@@ -95,10 +95,10 @@ def gamma(x: ArrayLike) -> Any:
     """Compute the gamma function, within 8 ulps; exact at integers up to 19, NaN at negative integers.
 
     Shapes:  x S -> S
-    Dtypes:  float; integers in the float dtype that NumPy takes
+    Dtypes:  float; integers are converted to the float dtype to which NumPy converts them
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> gamma([0.5, 5.0])
     array([ 1.77245385, 24.        ])
@@ -110,7 +110,7 @@ def rgamma(x: ArrayLike) -> Any:
     """Return 1 / gamma(x), within 64 ulps for |x| < 20; it is 0, with a finite slope, at 0 and at negative integers.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> rgamma([-1.0, 0.5, 4.0])
     array([0.        , 0.56418958, 0.16666667])
@@ -119,13 +119,15 @@ def rgamma(x: ArrayLike) -> Any:
 
 
 def _rgamma(x: Tensor) -> Any:
-    """Return sin(pi x) Gamma(1 - x) / pi for x below 1/2, where it has no poles, and 1 / Gamma(x) elsewhere."""
+    """Compute sin(pi x) Gamma(1 - x) / pi for x below 1/2, where Gamma(1 - x) has no poles, and 1 / Gamma(x)
+    elsewhere.
+    """
     is_below = less(x, 0.5)
     sine = _sine(where(is_below, x, 0.0))
     other = _gamma(where(is_below, subtract(1.0, x), 1.0))
     product = multiply(sine, divide(other, math.pi))
     is_zero = logical_and(equal(sine, 0.0), isinf(other))
-    # Adding 0 makes a zero positive.
+    # Adding 0 converts -0.0 to 0.0.
     reflected = add(where(is_zero, 0.0, product), 0.0)
     return where(is_below, reflected, _reciprocal(where(is_below, 1.0, x)))
 
@@ -143,7 +145,7 @@ def _reciprocal_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def _sine(x: Tensor) -> Any:
-    """Return sin(pi x), accurate near integers; its sign alternates between them."""
+    """Compute sin(pi x), accurately near integers, from the distance of x to the nearest integer."""
     whole = rint(x)
     angle = multiply(subtract(x, whole), math.pi)
     return sin(where(equal(remainder(whole, 2.0), 0.0), angle, negative(angle)))
@@ -181,16 +183,16 @@ def _gamma_of_positive(x: Tensor) -> Any:
     far = minimum(where(is_large, x, float(LARGE)), 180.0 if largest(x) > 1e300 else 36.0)
     half = pow(far, subtract(multiply(far, 0.5), 0.25))
     scale = multiply(math.sqrt(2 * math.pi), polynomial(divide(1.0, far), STIRLING))
-    # The power is computed as a square, because it may overflow where the result does not.
+    # x^(x - 1/2) is multiplied as two equal factors, because it may overflow where the result does not.
     stirling = multiply(half, multiply(divide(half, exp(far)), scale))
     return where(is_large, stirling, divide(product, low))
 
 
 def gammaln(x: ArrayLike) -> Any:
-    """Compute the logarithm of |Gamma(x)|; the same as `tnf.lgamma`.
+    """Compute the logarithm of |Gamma(x)|, like `tnf.lgamma`.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> gammaln([1.0, 5.0])
     array([0.        , 3.17805383])
@@ -202,7 +204,7 @@ def loggamma(x: ArrayLike) -> Any:
     """Compute the logarithm of Gamma(x) for real x; NaN where x is negative.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> loggamma([5.0, -0.5])
     array([3.17805383,        nan])
@@ -214,7 +216,7 @@ def gammasgn(x: ArrayLike) -> Any:
     """Compute the sign of Gamma(x); at 0 it is the sign of the zero, and at negative integers and -inf it is NaN.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> gammasgn([-1.5, -0.5, 2.0])
     array([ 1., -1.,  1.])
@@ -232,13 +234,14 @@ def _gammasgn(x: Tensor) -> Any:
 def polygamma(n: ArrayLike, x: ArrayLike) -> Any:
     """Compute the n-th derivative of `digamma`: for n > 0 it is (-1)^(n + 1) n! zeta(n + 1, x).
 
-    A Python number n gives the op of `tnf.polygamma`. A tensor of orders broadcasts with x, and the result is NaN where
-    an order is negative or not whole. n! is a factor, so float64 orders above 170 overflow. There is no derivative in n.
+    If n is a Python number, the result is that of the op of `tnf.polygamma`. A tensor n of orders broadcasts with x,
+    and the result is NaN where an order is negative or not whole. n! is a factor, so float64 results overflow for
+    orders above 170. There is no derivative in n.
 
     Raises:
-        InvalidConfigError: a Python number n that is not an int of at least 0.
-        ADRuleUnsupportedError: a derivative in n.
-        DTypeError: complex operands.
+        InvalidConfigError: n is a Python number other than an int of at least 0.
+        ADRuleUnsupportedError: a derivative in n is requested.
+        DTypeError: an operand is complex.
 
     >>> polygamma(1, 1.0)
     array(1.64493407)
@@ -254,7 +257,8 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Any:
 def _polygamma(n: Tensor, x: Tensor) -> Any:
     """Compute polygamma functions by zeta functions of positive arguments.
 
-    Below zero let f be x - floor(x). Then it is psi_n(f) - (-1)^n (psi_n(1 - f) - psi_n(1 - x)).
+    For x below zero let f be x - floor(x). Then the result is psi_n(f) - (-1)^n (psi_n(1 - f) - psi_n(1 - x)), where
+    psi_n is the polygamma function of order n.
     """
     is_below, is_odd = less(x, 0.0), equal(remainder(n, 2.0), 1.0)
     is_whole = logical_and(greater_equal(n, 0.0), equal(n, floor(n)))
@@ -276,7 +280,7 @@ def _polygamma(n: Tensor, x: Tensor) -> Any:
 
 
 def _polygamma_kernel(functions: Any) -> Any:
-    """Return SciPy's function, below zero by the formula of `_polygamma`."""
+    """Return the kernel: SciPy's function, and for x below zero the formula of `_polygamma`."""
 
     def kernel(n: Any, x: Any) -> Any:
         is_below = x < 0
@@ -311,11 +315,11 @@ TABLE["polygamma"] = Row(
 def multigammaln(a: ArrayLike, d: int) -> Any:
     """Compute the logarithm of the multivariate gamma function of order d; d is a Python int.
 
-    It is d (d - 1) log(pi) / 4 plus the sum of log Gamma(a - j / 2) over j < d.
+    The result is d (d - 1) log(pi) / 4 plus the sum of log Gamma(a - j / 2) over 0 <= j < d.
 
     Raises:
         InvalidConfigError: d is not an int of at least 1.
-        DTypeError: complex a.
+        DTypeError: a is complex.
 
     >>> multigammaln(2.0, 1)
     array(0.)
@@ -335,11 +339,11 @@ def multigammaln(a: ArrayLike, d: int) -> Any:
 def betaln(a: ArrayLike, b: ArrayLike) -> Any:
     """Compute the logarithm of |B(a, b)|: log |Gamma(a) Gamma(b) / Gamma(a + b)|.
 
-    For positive a and b the error is at most 16 ulps of the larger of 1 and the result. Otherwise it is the sum
-    of three logarithms.
+    For positive a and b the error is at most 16 ulps of the larger of 1 and the result. For other arguments the result
+    is the sum of three logarithms.
 
     Raises:
-        DTypeError: complex operands.
+        DTypeError: an operand is complex.
 
     >>> betaln(1.0, [1.0, 1e20])
     array([  0.        , -46.05170186])
@@ -348,7 +352,7 @@ def betaln(a: ArrayLike, b: ArrayLike) -> Any:
 
 
 def _binet(x: Tensor) -> Any:
-    """Compute the difference of log Gamma(x) and (x - 1/2) log(x) - x + log(2 pi) / 2 for x >= 10."""
+    """Compute log Gamma(x) - ((x - 1/2) log(x) - x + log(2 pi) / 2) for x >= 10."""
     inverse = divide(1.0, x)
     return multiply(inverse, polynomial(multiply(inverse, inverse), BINET))
 
@@ -365,7 +369,7 @@ def _betaln(a: Tensor, b: Tensor) -> Any:
 
 
 def _betaln_small(p: Tensor, q: Tensor) -> Any:
-    """log B for p <= q < 10."""
+    """Compute log B(p, q) for p <= q < 10."""
     p, q = minimum(p, 10.0), minimum(q, 10.0)
     return log(
         multiply(
@@ -375,7 +379,10 @@ def _betaln_small(p: Tensor, q: Tensor) -> Any:
 
 
 def _betaln_large(p: Tensor, q: Tensor) -> Any:
-    """log B for p <= q, q >= 10: the leading terms of Stirling's series, without cancellation, and corrections."""
+    """Compute log B(p, q) for p <= q, q >= 10.
+
+    The leading terms of Stirling's series are combined without cancellation; corrections are added.
+    """
     q = maximum(q, 10.0)
     total = add(p, q)
     rest = log1p(negative(divide(p, total)))
@@ -404,7 +411,7 @@ def beta(a: ArrayLike, b: ArrayLike) -> Any:
     For positive a and b the error is at most 24 ulps if a + b < 10, and 8 (1 + |log B|) ulps otherwise.
 
     Raises:
-        DTypeError: complex operands.
+        DTypeError: an operand is complex.
 
     >>> beta(2.0, 3.0)
     array(0.08333333)
@@ -417,7 +424,7 @@ def _beta(a: Tensor, b: Tensor) -> Any:
     low, high = minimum(a, b), maximum(a, b)
     total = add(a, b)
     bound = 170.0 if largest(a) > 1e300 else 33.0
-    # The sum is rounded, and the gamma function of a large sum amplifies the error.
+    # Gamma functions are used directly only for a small sum: that of a large sum amplifies the sum's rounding error.
     is_direct = logical_and(less(total, 10.0), logical_and(less(high, bound), greater(low, -bound)))
     p, q = where(is_direct, low, 1.0), where(is_direct, high, 1.0)
     direct = multiply(_gamma(p), divide(_gamma(q), _gamma(add(p, q))))
@@ -437,8 +444,8 @@ def factorial(n: ArrayLike, exact: bool = False) -> Any:
     """Compute the factorial n! as Gamma(n + 1), within 8 ulps, and exact up to 18; it is 0 for negative n.
 
     Raises:
-        UnsupportedError: exact=True, which has no meaning for floats.
-        DTypeError: complex n.
+        UnsupportedError: `exact` is True, which has no meaning for floats.
+        DTypeError: n is complex.
 
     >>> factorial([0, 3, 5])
     array([  1.,   6., 120.])
@@ -460,14 +467,15 @@ def _factorial(n: Tensor) -> Any:
 def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Any:  # noqa: N803  # because SciPy and JAX call it so
     """Count the ways to choose k of N things, N! / (k! (N - k)!), within 16 ulps for N < 169 (32 in float32).
 
-    It is 0 where k > N or one of them is negative. For larger N it is within 8 (1 + log C) ulps. Where N and k are not
-    whole, the rounding of N - k is up to N log N ulps more.
+    The result is 0 where k > N, or where N or k is negative. For larger N the error is at most 8 (1 + log C) ulps,
+    where C is the result. If N and k are not whole, the rounding of N - k adds an error of up to N log N ulps.
 
     Args:
-        repetition: things may be chosen repeatedly: the number of ways to choose k of N + k - 1.
+        repetition: whether a thing may be chosen repeatedly; the result is then the number of ways to choose k of
+            N + k - 1 things.
 
     Raises:
-        DTypeError: complex operands.
+        DTypeError: an operand is complex.
 
     >>> comb(5, [0, 2, 6])
     array([ 1., 10.,  0.])
@@ -492,13 +500,13 @@ def _comb(n: Tensor, k: Tensor) -> Any:
 
 
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Any:
-    """Compute the Hurwitz zeta function, the sum of (k + q)^-x over k >= 0; without q Riemann's, for q = 1.
+    """Compute the Hurwitz zeta function, the sum of (k + q)^-x over k >= 0; without q, Riemann's, which has q = 1.
 
-    For x > 1 and q > 0 within 8 + x ulps, by ten terms and Euler-Maclaurin's formula; inf at x = 1 and q = 0,
-    NaN elsewhere.
+    For x > 1 and q > 0 the error is at most 8 + x ulps: ten terms are added to Euler-Maclaurin's formula. The result is
+    inf at x = 1 and at q = 0, and NaN for other arguments.
 
     Raises:
-        DTypeError: complex operands.
+        DTypeError: an operand is complex.
 
     >>> zeta([2.0, 4.0])
     array([1.64493407, 1.08232323])
@@ -511,7 +519,7 @@ BERNOULLI = (
     1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330,
     854513 / 138, -236364091 / 2730,
 )  # fmt: skip
-"""B_2, B_4, .. B_24."""
+"""The Bernoulli numbers B_2, B_4, .. B_24."""
 
 
 def _zeta(x: Tensor, q: Tensor) -> Any:
@@ -521,7 +529,7 @@ def _zeta(x: Tensor, q: Tensor) -> Any:
     total = pow(start, negative(s))
     for k in range(1, TERMS):
         total = add(total, pow(add(start, float(k)), negative(s)))
-    # For larger s the remainder is negligible relative to the first term.
+    # For s >= 300 the remainder is negligible relative to the first term, and is omitted.
     has_rest = less(s, 300.0)
     s, start = where(has_rest, s, 300.0), where(has_rest, start, 1.0)
     total = add(total, where(has_rest, _zeta_rest(s, add(start, float(TERMS))), 0.0))

@@ -1,9 +1,9 @@
 """Derivatives of Gauss's hypergeometric function in its parameters, as kernels in float64.
 
 F(a, b; c; x) is represented by a truncated power series in the increments of the parameters, along the first
-three axes of an array. The transformations of Pfaff and Euler (NIST's DLMF, 15.8.1) give an argument in [0, 1),
-and parameters that are as positive as possible, so that few terms cancel. Up to 1/2 the power series in x is
-summed. From there the solution is continued by Taylor series of the differential equation (DLMF 15.10.1); each
+three axes of an array. The transformations of Pfaff and Euler (NIST's DLMF, 15.8.1) lead to an argument in [0, 1),
+and to parameters that are as positive as possible, so that few terms cancel. Up to 1/2 the power series in x is
+summed. Beyond 1/2 the solution is continued by Taylor series of the differential equation (DLMF 15.10.1); each
 step halves the distance to 1.
 """
 
@@ -29,7 +29,7 @@ UNIT = 2.0**-60
 
 
 def _times(series: Series, factor: Linear) -> Series:
-    """Multiply by a linear function of the parameters."""
+    """Multiply a power series in the parameters by a linear function of the parameters."""
     value, slopes = factor
     result = series * value
     for axis, slope in enumerate(slopes):
@@ -40,7 +40,7 @@ def _times(series: Series, factor: Linear) -> Series:
 
 
 def _over_c(series: Series, value: np.ndarray) -> Series:
-    """Divide by a linear function with this value, whose derivative in c is 1."""
+    """Divide a power series in the parameters by a linear function with this value, whose only slope is 1, in c."""
     result = series / value
     for k in range(1, series.shape[2]):
         result[:, :, k] = (series[:, :, k] - result[:, :, k - 1]) / value
@@ -48,7 +48,9 @@ def _over_c(series: Series, value: np.ndarray) -> Series:
 
 
 def _times_power(series: Series, logarithm: np.ndarray, exponent: Linear) -> Series:
-    """Multiply by e^(exponent logarithm)."""
+    """Multiply a power series in the parameters by e^(exponent logarithm), where `exponent` is linear in the
+    parameters.
+    """
     value, slopes = exponent
     result = series * np.exp(value * logarithm)
     for axis, slope in enumerate(slopes):
@@ -66,7 +68,7 @@ def _times_power(series: Series, logarithm: np.ndarray, exponent: Linear) -> Ser
 def _power_series(
     first: Linear, second: Linear, c: np.ndarray, z: np.ndarray, shape: tuple[int, ...], limit: int
 ) -> tuple[Series, Series]:
-    """Return the sum of the power series and its derivative in z."""
+    """Return the sum of the power series in z, and its derivative in z."""
     term = np.zeros((*shape, len(z)))
     term[0, 0, 0] = 1
     total, slope = term.copy(), np.zeros_like(term)
@@ -92,7 +94,10 @@ def _continued(
     far: float,
     rest: np.ndarray,
 ) -> tuple[Series, Series]:
-    """Return the value and the slope at 1 - rest from those at 1 - far, by a Taylor series; far / 2 <= rest <= far."""
+    """Compute value and slope of F at 1 - rest from value and slope at 1 - far, by a Taylor series.
+
+    The distances to 1 satisfy far / 2 <= rest <= far.
+    """
     near, step = 1 - far, far - rest
     both = first[0] + second[0]
     slopes = tuple(x + y for x, y in zip(first[1], second[1], strict=True))
@@ -124,7 +129,7 @@ def _inside(
     rest: np.ndarray,
     shape: tuple[int, ...],
 ) -> Series:
-    """Return the series of F for 0 <= z < 1, with rest = 1 - z."""
+    """Return F, as a power series in the parameters, at 0 <= z < 1, with rest = 1 - z."""
 
     def part(at: np.ndarray) -> tuple[Linear, Linear, np.ndarray]:
         return (first[0][at], first[1]), (second[0][at], second[1]), c[at]
@@ -147,7 +152,7 @@ def _inside(
 def _series(
     a: np.ndarray, b: np.ndarray, c: np.ndarray, x: np.ndarray, shape: tuple[int, ...]
 ) -> Series:
-    """Return the series of F for finite x < 1."""
+    """Return F, as a power series in the parameters, at finite x < 1."""
     result = np.empty((*shape, len(x)))
     of_a, of_b = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)
     less_a, less_b = (-1.0, 0.0, 1.0), (0.0, -1.0, 1.0)
@@ -160,7 +165,7 @@ def _series(
     below_first, above_first = np.minimum(a, c - b), np.minimum(a, b)
     by_first = (below_first >= 0) | (below_first >= np.minimum(c - a, b))
     is_plain = (above_first >= 0) | (above_first >= np.minimum(c - a, c - b))
-    # The base of the power is 1 / (1 - x) for negative x, and 1 - x otherwise.
+    # F is transformed to F(first, second; c; z) times a power of 1 / (1 - x) for negative x, or of 1 - x otherwise.
     for mask, first, second, exponent in (
         (below & by_first, (a, of_a), (c - b, less_b), (a, of_a)),
         (below & ~by_first, (c - a, less_a), (b, of_b), (b, of_b)),
@@ -182,7 +187,10 @@ def _series(
 def _at_one(
     special: Any, a: np.ndarray, b: np.ndarray, c: np.ndarray, shape: tuple[int, ...]
 ) -> Series:
-    """Return the series of Gamma(c) Gamma(c - a - b) / (Gamma(c - a) Gamma(c - b)), for positive arguments."""
+    """Return F at x = 1, as a power series in the parameters, which must give positive arguments.
+
+    F is Gamma(c) Gamma(c - a - b) / (Gamma(c - a) Gamma(c - b)).
+    """
     count = sum(shape) - 2
     result = np.zeros((*shape, len(a)))
     result[0, 0, 0] = 1
@@ -208,7 +216,9 @@ def _at_one(
 
 
 def kernel_of(orders: tuple[int, int, int]) -> Callable[[Any], Callable[..., Any]]:
-    """Return the kernel of the derivative of these orders in a, b and c; NaN where it is not real or does not exist."""
+    """Return the kernel of the derivative of F of these orders in a, b and c; NaN where it is not real or does not
+    exist.
+    """
     shape = tuple(order + 1 for order in orders)
     factor = math.prod(map(math.factorial, orders))
 

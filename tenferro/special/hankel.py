@@ -5,8 +5,9 @@ With u = v - floor(v), Hankel's function is computed as
     H_u(x) = 2 / (pi i) e^(-i pi u / 2) e^(i x)  int e^(-x sinh s tanh s) cosh(u t) dt/ds ds,   t = s + i gd(s),   s > 0
 
 by the trapezoidal rule, along the path of steepest descent; gd is Gudermann's function. Upward recurrence in the order
-gives Y, and J for x > v. Small arguments have the power series; between, J and I follow from the Wronskians and from
-the continued fraction of f_(v+1) / f_v, whose terms all have one sign. Large arguments of I have the asymptotic series.
+computes Y, and J for x > v. For small arguments the power series are used. Between, J and I follow from the Wronskians
+and from the continued fraction of f_(v+1) / f_v, whose terms all have one sign. For large arguments I is computed by
+the asymptotic series.
 
 Source: NIST's DLMF, 10.9.10 for the integral, 10.5.2 and 10.28.2 for the Wronskians, 10.10.1 and 10.33.1 for the
 continued fractions, 10.2.2 and 10.25.2 for the power series, 10.40.1 for the asymptotic series.
@@ -70,10 +71,10 @@ from tenferro.types import Tensor
 __all__ = ["iv", "ive", "jv", "yv"]
 
 LARGEST_ORDER = 2.0e4
-"""Maximum order, which bounds the number of recurrence steps; values at larger orders are NaN."""
+"""Maximum order, which bounds the number of recurrence steps; functions of larger orders are NaN."""
 STEPS = np.linspace(0.0, 1.0, 161)
 DECAY = 42.0
-"""Negative logarithm of the weight at which the integral is truncated."""
+"""Negative logarithm of the factor e^(-x sinh s tanh s) at which the integral is truncated."""
 SERIES_TERMS = 56.0
 FRACTION_STEPS = 30.0
 ASYMPTOTIC_TERMS = 39.0
@@ -85,7 +86,7 @@ def _integral(u: Tensor, x: Tensor) -> tuple[Any, Any]:
     dtype = spec_of(x).dtype.dtype
     end = zeros_like(x)
     for _ in range(4):
-        # sinh(s)^2 is the level times cosh(s).
+        # At the end, x sinh(s) tanh(s) equals the decay, so sinh(s)^2 is `level` times cosh(s).
         level = divide(add(multiply(2.0, end), DECAY), x)
         cosine = multiply(0.5, add(level, sqrt(add(square(level), 4.0))))
         end = asinh(sqrt(multiply(level, cosine)))
@@ -114,7 +115,7 @@ def _integral(u: Tensor, x: Tensor) -> tuple[Any, Any]:
 def _repeated(
     step: Callable[[Any, tuple[Any, ...]], Any], count: Any, state: tuple[Any, ...]
 ) -> Any:
-    """Apply state = step(k, state) for k = 1, 2, .. up to the count."""
+    """Apply state = step(k, state) for k = 1, 2, .., `count`, and return the last state."""
     one = np.asarray(1, spec_of(state[0]).dtype.dtype)
     return while_loop(
         lambda carry: less_equal(carry[0], count),
@@ -124,7 +125,7 @@ def _repeated(
 
 
 def _raised(pair: tuple[Any, Any], u: Tensor, steps: Tensor, x: Tensor) -> Any:
-    """Return the functions of orders u + steps and u + steps + 1, by f_(v+1) = 2 v / x f_v - f_(v-1)."""
+    """Raise the order: return f of orders u + steps and u + steps + 1, by f_(v+1) = 2 v / x f_v - f_(v-1)."""
 
     def step(k: Any, state: tuple[Any, ...]) -> Any:
         low, high = state
@@ -136,7 +137,7 @@ def _raised(pair: tuple[Any, Any], u: Tensor, steps: Tensor, x: Tensor) -> Any:
 
 
 def _ratio(v: Tensor, x: Tensor, sign: float) -> Any:
-    """Return f_(v+1) / f_v, for J if the sign is -1 and for I if it is 1, by its continued fraction from the last term."""
+    """Return f_(v+1) / f_v by its continued fraction, from the last term; f is J if `sign` is -1, and I if it is 1."""
     spread = sqrt(multiply(36.0, x)) if sign > 0 else multiply(8.0, pow(maximum(x, 1.0), 1 / 3))
     count = stop_gradient(floor(max_over(add(FRACTION_STEPS, spread), initial=0.0)))
 
@@ -185,7 +186,7 @@ def _turns(v: Tensor) -> tuple[Any, Any]:
 
 
 def _product(sine: Tensor, y: Tensor) -> Any:
-    """Return the product, which is 0 for a sine of 0 and an infinite y."""
+    """Return sine y, which is 0 if the sine is 0, even for infinite y."""
     is_zero = equal(sine, 0.0)
     return where(is_zero, 0.0, multiply(sine, where(is_zero, 1.0, y)))
 
@@ -223,7 +224,7 @@ def _first_and_second(v: Tensor, x: Tensor) -> tuple[Any, Any]:
 
 
 def _inside(v: Tensor, x: Tensor) -> tuple[Any, Any, Any]:
-    """Return whether the algorithms apply, with |v| and |x| there, and harmless numbers elsewhere."""
+    """Return whether the algorithms apply to v and x; and |v| and |x|, replaced by harmless numbers if not."""
     size = abs(x)
     is_inside = logical_and(
         less(abs(v), LARGEST_ORDER), logical_and(greater(size, 0.0), less(size, math.inf))
@@ -232,10 +233,10 @@ def _inside(v: Tensor, x: Tensor) -> tuple[Any, Any, Any]:
 
 
 def _with_ends(values: Any, is_inside: Any, v: Tensor, x: Tensor, at_infinity: float) -> Any:
-    """Return J or I for all x from its values for |x|: there is one for x < 0 at whole v only."""
+    """Extend J or I from |x| to all x: to 0, infinity, and negative x, where only functions of whole order are real."""
     one, none = np.asarray([1, math.nan], spec_of(x).dtype.dtype)
     is_whole = equal(v, round(v))
-    # The sign of Gamma(v + 1).
+    # The sign of the infinity at x = 0 is the sign of Gamma(v + 1).
     pole = where(equal(remainder(floor(v), 2.0), 0.0), -math.inf, math.inf * one)
     at_zero = where(logical_or(greater(v, 0.0), is_whole), 0.0, pole)
     at_zero = where(equal(v, 0.0), 1.0, at_zero)
@@ -247,7 +248,7 @@ def _with_ends(values: Any, is_inside: Any, v: Tensor, x: Tensor, at_infinity: f
 
 
 def jv(v: Tensor, x: Tensor) -> Any:
-    """Return J_v(x)."""
+    """Return J_v(x) for any real v; NaN where it is not real."""
     is_inside, order, at = _inside(v, x)
     j, y = _first_and_second(order, at)
     sine, cosine = _turns(order)
@@ -271,17 +272,17 @@ def yv(v: Tensor, x: Tensor) -> Any:
 
 
 def ive(v: Tensor, x: Tensor) -> Any:
-    """Return e^-|x| I_v(x)."""
+    """Return e^-|x| I_v(x) for any real v; NaN where it is not real."""
     return _scaled(v, x, at_infinity=0.0)
 
 
 def iv(v: Tensor, x: Tensor) -> Any:
-    """Return I_v(x)."""
+    """Return I_v(x) for any real v; NaN where it is not real."""
     return _scaled(v, x, at_infinity=math.inf)
 
 
 def _scaled(v: Tensor, x: Tensor, at_infinity: float) -> Any:
-    """Return e^-|x| I_v(x), or without the factor where the limit at infinity is infinite."""
+    """Return e^-|x| I_v(x) if `at_infinity`, the limit for large |x|, is 0; if the limit is infinite, return I_v(x)."""
     is_inside, order, at = _inside(v, x)
     is_series = less_equal(square(at), multiply(64.0, add(order, 4.0)))
     is_far = logical_and(

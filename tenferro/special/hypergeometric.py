@@ -1,8 +1,8 @@
 """Hypergeometric functions, Pochhammer's symbol, Bernoulli numbers and spherical harmonics.
 
 Expansions are power series with a fixed number of terms. Negative x are first transformed by the formulas of
-Kummer and Pfaff (NIST's DLMF, 13.2.39 and 15.8.1). The expansions have derivatives in the parameters, and are
-NaN where the number of terms is too small. M is computed by asymptotic series for large |x|.
+Kummer and Pfaff (NIST's DLMF, 13.2.39 and 15.8.1). The expansions have derivatives in the parameters. They are
+NaN where the number of terms is too small. For large |x|, hyp1f1 is computed by asymptotic series.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ FAR_TERMS, FAR_END, SHIFT = 60, 1e-12, 32
 
 
 def _series(count: int, x: Tensor, upper: tuple[Tensor, ...], lower: Tensor) -> Any:
-    """Sum count + 1 terms; the quotient of consecutive terms is x (a + k) .. / ((c + k) (k + 1))."""
+    """Sum count + 1 terms of a power series; consecutive terms have the quotient x (a + k) .. / ((c + k) (k + 1))."""
     k = np.arange(count, dtype=spec_of(x).dtype.dtype)
     x, lower, *raised = along_nodes(x, lower, *upper)
     ratios = divide(x, multiply(add(lower, k), k + 1))
@@ -67,9 +67,9 @@ def _series(count: int, x: Tensor, upper: tuple[Tensor, ...], lower: Tensor) -> 
 
 
 def _reciprocal_gamma(a: Tensor) -> tuple[Any, Any]:
-    """Return `factor` and `logarithm` with 1 / Gamma(a) = factor exp(-logarithm), also at its zeros.
+    """Return `factor` and `logarithm` with 1 / Gamma(a) = factor exp(-logarithm), also at the zeros of 1 / Gamma.
 
-    NaN for a <= -SHIFT.
+    The results are NaN for a <= -SHIFT.
     """
     is_low = less(a, 0.5)
     (column,) = along_nodes(where(is_low, a, 1.0))
@@ -91,9 +91,9 @@ def _tail(first: Tensor, second: Tensor, x: Tensor) -> tuple[Any, Any]:
 
 
 def _hyp1f1_far(a: Tensor, b: Tensor, size: Tensor, is_below: Tensor) -> Any:
-    """Return the sum of both asymptotic series for large |x|; NaN where the number of terms is too small.
+    """Compute hyp1f1 for large |x| as a sum of two asymptotic series; NaN where the number of terms is too small.
 
-    Source: NIST's DLMF, 13.7.2, with the real part of the complex coefficient of the series that does not grow.
+    Source: NIST's DLMF, 13.7.2, with the real part of the complex coefficient of the series that decreases.
     """
     upper = where(is_below, subtract(b, a), a)
     lower = subtract(b, upper)
@@ -126,7 +126,7 @@ def _hyp1f1(a: Tensor, b: Tensor, x: Tensor) -> Any:
     size = where(is_inside, distance, 0.0)
     series = _series(CONFLUENT_TERMS, size, (where(is_below, subtract(b, a), a),), b)
     values = where(is_below, multiply(exp(negative(size)), series), series)
-    # Other elements compute M(1, 1, -CONFLUENT_END) instead, so that their derivatives are not NaN.
+    # Elements near zero compute the function at (1, 1, -CONFLUENT_END) here, so that derivatives are not NaN.
     far = _hyp1f1_far(
         where(is_inside, 1.0, a),
         where(is_inside, 1.0, b),
@@ -151,9 +151,10 @@ def _hyp1f1_slope(y: Any, a: Any, b: Any, x: Any) -> Any:
 
 
 def _raised(names: tuple[str, ...]) -> Any:
-    """Return the derivative in x of a derivative in parameters.
+    """Return the derivative in x of a derivative of hyp2f1 in the parameters `names`.
 
-    It is the same derivative in parameters of a b / c F(a + 1, b + 1; c + 1; x), by Leibniz's rule.
+    The derivative of hyp2f1 in x is a b / c F(a + 1, b + 1; c + 1; x). Its derivative in the parameters follows by
+    Leibniz's rule.
     """
 
     def slope(y: Any, a: Any, b: Any, c: Any, x: Any) -> Any:
@@ -181,12 +182,12 @@ def _raised(names: tuple[str, ...]) -> Any:
 
 
 def _label(names: tuple[str, ...]) -> str:
-    """Return the name of a derivative of hyp2f1 in these parameters, as in the table."""
+    """Return the name in the table of the derivative of hyp2f1 in the parameters `names`."""
     return "_by_".join(("hyp2f1", *sorted(names)))
 
 
 def _partials(names: tuple[str, ...]) -> tuple[Any, ...]:
-    """Return the partial derivatives of a derivative in these parameters; third derivatives use the expansion."""
+    """Return the partial derivatives of the derivative of hyp2f1 in `names`; third derivatives use the expansion."""
     if len(names) == MOST_DERIVATIVES:
         return (EXPANDED, EXPANDED, EXPANDED, _raised(names))
     further = [_label((*names, name)) for name in "abc"]
@@ -195,7 +196,7 @@ def _partials(names: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 def _of_expansion(names: tuple[str, ...]) -> Callable[..., Any]:
-    """Return the derivative of the expansion in these parameters."""
+    """Return the derivative of hyp2f1's expansion in the parameters `names`."""
     formula: Callable[..., Any] = _hyp2f1
     for name in names:
         formula = partial_of(formula, "abc".index(name))
@@ -225,9 +226,10 @@ hyp1f1 = function(
     Row("hyp1f1", ("a", "b", "x"), kernels.hyp1f1, (EXPANDED, EXPANDED, _hyp1f1_slope), _hyp1f1),
     """Kummer's confluent hypergeometric function M(a, b, x), the sum of (a)_k x^k / ((b)_k k!).
 
-    It has derivatives in a, b and x. Those in a and b are within 1e-10 of themselves where |a|, |b| < 10, and for any
-    x; where the asymptotic series for |x| >= 100 have too few terms, they are NaN, as values are on other peers.
-    Natively it is within 1e-12 of the larger of 1 and itself for a, b of (0, 10) and |x| < 20.
+    Derivatives in a, b and x are supported. For |a|, |b| < 10 and any x, the relative error of the derivatives in a
+    and b is at most 1e-10. Where the asymptotic series for |x| >= 100 have too few terms, these derivatives are NaN;
+    on other peers the values are NaN, too.
+    For a, b in (0, 10) and |x| < 20, the native error is at most 1e-12 of the larger of 1 and the value.
 
     >>> hyp1f1(1.0, 2.0, [0.0, 1.0])
     array([1.        , 1.71828183])
@@ -239,9 +241,10 @@ hyp2f1 = function(
     Row("hyp2f1", ("a", "b", "c", "x"), kernels.hyp2f1, _partials(()), _hyp2f1),
     """Gauss's hypergeometric function F(a, b; c; x), the sum of (a)_k (b)_k x^k / ((c)_k k!), for x < 1.
 
-    It has derivatives in a, b, c and x. Natively it and its first derivatives in the parameters are within 1e-12 of
-    themselves for a, b of (0, 4), c of (0.5, 5) and x of (-1e6, 1). Third derivatives in the parameters, and values on
-    other peers, are NaN outside of -9 < x < 0.9. Those in the parameters are NaN where F or one of them is not real.
+    Derivatives in a, b, c and x are supported. For a, b in (0, 4), c in (0.5, 5) and x in (-1e6, 1), the native
+    relative error of the value and of the first derivatives in the parameters is at most 1e-12. Third derivatives in
+    the parameters, and values on other peers, are NaN outside -9 < x < 0.9. Derivatives in the parameters are NaN where
+    F or one of its derivatives is not real.
 
     >>> hyp2f1(1.0, 1.0, 2.0, [0.0, 0.5])
     array([1.        , 1.38629436])
@@ -264,8 +267,8 @@ poch = function(
     ),
     """Pochhammer's symbol (z)_m = Gamma(z + m) / Gamma(z), the rising factorial.
 
-    It has derivatives in z and m. Natively it is within 16 ulps for z, m of (0, 20). It runs natively
-    only: it has no expansion into standard ops for XLA.
+    Derivatives in z and m are supported. For z, m in (0, 20), the native error is at most 16 ulps. The function runs
+    natively only: it has no expansion into standard ops for XLA.
 
     >>> poch(3.0, [0.0, 2.0])
     array([ 1., 12.])
@@ -302,7 +305,9 @@ def _legendre_kernel(special: Any) -> Callable[..., Any]:
 
 
 def _legendre_slope(y: Any, n: Any, m: Any, theta: Any) -> Any:
-    """Compute half the difference of the functions of neighbouring orders, each times its ladder factor."""
+    """Compute the derivative in theta: half the difference of the functions of orders m - 1 and m + 1, times their
+    factors.
+    """
 
     def step(order: Any, factor: Any) -> Any:
         exists = greater(factor, 0.0)
@@ -328,18 +333,19 @@ def sph_harm_y(
     diff_n: int | None = None,
     n_max: int | None = None,
 ) -> Any:
-    """Compute the spherical harmonic Y_n^m of colatitude theta and longitude phi, complex, orthonormal on the sphere.
+    """Compute the spherical harmonic Y_n^m of colatitude theta and longitude phi, which is complex.
 
-    It has derivatives in theta and phi. Operands broadcast; n and m must be whole, and the value is NaN where
-    |m| > n. It runs natively only: it has no expansion into standard ops for XLA.
+    The functions are orthonormal on the sphere. They have derivatives in theta and phi. Operands broadcast; n and m
+    must be whole, and the value is NaN where |m| > n. The function runs natively only: it has no expansion into
+    standard ops for XLA.
 
     Args:
         diff_n: must be None.
-        n_max: has no effect; for JAX it is the largest n.
+        n_max: has no effect; in JAX it is the largest n.
 
     Raises:
-        UnsupportedError: diff_n is given; differentiate the function.
-        DTypeError: complex operands.
+        UnsupportedError: `diff_n` is not None; differentiate the function instead.
+        DTypeError: an operand is complex.
 
     >>> sph_harm_y(1, 0, 0.0, 0.0)
     array(0.48860251+0.j)

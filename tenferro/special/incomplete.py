@@ -1,6 +1,6 @@
 """Incomplete gamma and beta functions, their inverses, and exponential integrals.
 
-The expansion of the incomplete beta function is a prefactor times an integral whose integrand has one sign:
+The incomplete beta function is expanded as a prefactor times an integral, whose integrand is positive:
 
     I_x(a, b) = x^a (1-x)^(b-1) / (a B(a, b))  int e^-w (1 + x/(1-x) (1 - e^(-w/a)))^(b-1) dw    for x <= a / (a + b)
 
@@ -79,7 +79,7 @@ __all__ = [
 
 
 def beta_power(a: Tensor, b: Tensor, x: Tensor, y: Tensor) -> Any:
-    """x^a y^b / B(a, b), for positive a and b, and y = 1 - x."""
+    """Compute x^a y^b / B(a, b) for positive a and b, where y = 1 - x."""
     total = add(a, b)
     mean, other = divide(a, total), divide(b, total)
     away = multiply(0.5, subtract(log(multiply(a, other)), 2 * HALF_LOG_TWO_PI))
@@ -98,7 +98,7 @@ gammainc = function(
     ),
     """The regularized lower incomplete gamma function P(a, x), the integral of t^(a-1) e^-t / Gamma(a) from 0 to x.
 
-    It has derivatives in a and x. Natively it is within 12 ulps for 0.01 < a < 100.
+    Derivatives in a and x are supported. For 0.01 < a < 100, the native error is at most 12 ulps.
 
     >>> gammainc(2.0, [0.0, 1.0, 10.0])
     array([0.        , 0.26424112, 0.9995006 ])
@@ -114,9 +114,9 @@ gammaincc = function(
         (EXPANDED, lambda y, a, x: negative(gamma_density(a, x))),
         lambda a, x: incomplete_gamma(a, x, is_upper=True),
     ),
-    """The regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x), also where P is close to 1.
+    """The regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x), accurate also where P is close to 1.
 
-    It has derivatives in a and x. Natively it is within 12 ulps for 0.01 < a < 100.
+    Derivatives in a and x are supported. For 0.01 < a < 100, the native error is at most 12 ulps.
 
     >>> gammaincc(2.0, [0.0, 1.0, 100.0])
     array([1.00000000e+00, 7.35758882e-01, 3.75727674e-42])
@@ -127,7 +127,10 @@ gammaincc = function(
 
 
 def _beta_tail(a: Tensor, b: Tensor, x: Tensor, y: Tensor) -> Any:
-    """I_x(a, b) for x <= a / (a + b), and y = 1 - x; for a < 1 it is x^a y^b / (a B(a, b)) + I_x(a + 1, b)."""
+    """Compute I_x(a, b) for x <= a / (a + b), where y = 1 - x.
+
+    For a < 1 the result is x^a y^b / (a B(a, b)) + I_x(a + 1, b).
+    """
     odds = divide(x, y)
     is_small = less(a, 1.0)
     p = where(is_small, add(a, 1.0), a)
@@ -164,15 +167,16 @@ def _incomplete_beta(a: Tensor, b: Tensor, x: Tensor, is_upper: bool) -> Any:
 
 
 def beta_density(a: Tensor, b: Tensor, x: Tensor) -> Any:
-    """Return x^(a-1) (1-x)^(b-1) / B(a, b), at the ends its limit; NaN outside 0 <= x <= 1."""
-    # The powers have the derivatives of the limit at the ends, and x^a would underflow.
+    """Return x^(a-1) (1-x)^(b-1) / B(a, b); at x = 0 and x = 1 its limit, and NaN outside 0 <= x <= 1."""
+    # At the ends, powers are used directly: they have the derivatives of the limit, and x^a in `beta_power` would
+    # underflow.
     is_low, is_high = less_equal(abs(x), DIRECT), equal(x, 1.0)
     is_end = logical_or(is_low, is_high)
     inside = where(is_end, 0.5, x)
     rest = subtract(1.0, inside)
     between = divide(beta_power(a, b, inside, rest), multiply(inside, rest))
     p, q, end = where(is_end, a, 1.0), where(is_end, b, 1.0), where(is_end, x, 0.5)
-    # A power that is infinite stands alone, because its derivative is the larger one.
+    # Where one power is infinite, the other is omitted, because the derivative of the infinite power dominates.
     is_low_pole = logical_and(is_low, less(a, 1.0))
     is_high_pole = logical_and(is_high, less(b, 1.0))
     first = pow(where(is_low_pole, end, 0.5), subtract(p, 1.0))
@@ -197,7 +201,7 @@ betainc = function(
     ),
     """The regularized incomplete beta function I_x(a, b), the integral of t^(a-1) (1-t)^(b-1) / B(a, b) from 0 to x.
 
-    It has derivatives in a, b and x. Natively it is within 128 ulps for a, b of (0.01, 100).
+    Derivatives in a, b and x are supported. For a, b in (0.01, 100), the native error is at most 128 ulps.
 
     >>> betainc(2.0, 3.0, [0.0, 0.5, 1.0])
     array([0.    , 0.6875, 1.    ])
@@ -213,7 +217,9 @@ betaincc = function(
         (EXPANDED, EXPANDED, lambda y, a, b, x: negative(beta_density(a, b, x))),
         lambda a, b, x: _incomplete_beta(a, b, x, is_upper=True),
     ),
-    """The complement 1 - I_x(a, b) of `betainc`, also where I is close to 1, with the derivatives and bounds of that.
+    """The complement 1 - I_x(a, b) of `betainc`, accurate also where I_x(a, b) is close to 1.
+
+    Derivatives and error bounds are those of `betainc`.
 
     >>> betaincc(2.0, 30.0, 0.9)
     array(2.8e-29)
@@ -237,7 +243,7 @@ gammaincinv = _inverse_of_gamma(
     "gammaincinv", "gammainc", 1.0,
     """The x with P(a, x) = p, the inverse of `gammainc` in its second argument; NaN unless 0 <= p <= 1.
 
-    It has derivatives in a and p. Natively it is within 256 ulps.
+    Derivatives in a and p are supported. The native error is at most 256 ulps.
 
     >>> gammaincinv(2.0, [0.0, 0.5, 1.0])
     array([0.        , 1.67834699,        inf])
@@ -249,7 +255,7 @@ gammainccinv = _inverse_of_gamma(
     "gammainccinv", "gammaincc", -1.0,
     """The x with Q(a, x) = p, the inverse of `gammaincc` in its second argument; NaN unless 0 <= p <= 1.
 
-    It has derivatives in a and p. Natively it is within 256 ulps.
+    Derivatives in a and p are supported. The native error is at most 256 ulps.
 
     >>> gammainccinv(2.0, [0.0, 0.5, 1.0])
     array([       inf, 1.67834699, 0.        ])
@@ -260,10 +266,10 @@ gammainccinv = _inverse_of_gamma(
 
 
 def _inverse_of_beta(name: str, complement: str, sign: float, text: str) -> Callable[..., Any]:
-    """Create an inverse of the incomplete beta function, with derivatives that are accurate near x = 1, too.
+    """Create an inverse of the incomplete beta function, with derivatives that are also accurate near x = 1.
 
-    Above the mean a / (a + b), x itself may round to 1, so they are computed from 1 - x. The complementary inverse
-    gives it, with a and b swapped.
+    Above the mean a / (a + b), x may round to 1, and the derivatives are computed from 1 - x. The complementary inverse
+    computes 1 - x, with a and b exchanged.
     """
 
     def smaller_of(x: Any, a: Any, b: Any, p: Any) -> tuple[Any, ...]:
@@ -292,7 +298,7 @@ betaincinv = _inverse_of_beta(
     "betaincinv", "betainccinv", 1.0,
     """The x with I_x(a, b) = p, the inverse of `betainc` in its last argument; NaN unless 0 <= p <= 1.
 
-    It has derivatives in a, b and p. Natively it is within 256 ulps.
+    Derivatives in a, b and p are supported. The native error is at most 256 ulps.
 
     >>> betaincinv(2.0, 3.0, [0.0, 0.6875, 1.0])
     array([0. , 0.5, 1. ])
@@ -304,7 +310,7 @@ betainccinv = _inverse_of_beta(
     "betainccinv", "betaincinv", -1.0,
     """The x with 1 - I_x(a, b) = p, the inverse of `betaincc` in its last argument; NaN unless 0 <= p <= 1.
 
-    It has derivatives in a, b and p, and the bounds of `betaincinv`.
+    Derivatives in a, b and p are supported. Error bounds are those of `betaincinv`.
 
     >>> betainccinv(2.0, 3.0, [0.0, 0.3125, 1.0])
     array([1. , 0.5, 0. ])
@@ -315,7 +321,9 @@ betainccinv = _inverse_of_beta(
 
 
 def _student(df: Tensor, t: Tensor) -> Any:
-    """Compute half of I_x(df / 2, 1/2), with x = df / (df + t^2), for negative t, and its complement for positive t."""
+    """Compute Student's distribution function: I_x(df / 2, 1/2) / 2 for t < 0 and x = df / (df + t^2), else 1 minus
+    this.
+    """
     half = multiply(df, 0.5)
     fraction = divide(df, add(df, square(t)))
     tail = multiply(0.5, _incomplete_beta(half, add(zeros_like(t), 0.5), fraction, is_upper=False))
@@ -323,14 +331,14 @@ def _student(df: Tensor, t: Tensor) -> Any:
 
 
 STUDENT_FAR = 1e18
-"""Bound of the arguments whose squares do not overflow."""
+"""Bound below which the square of an argument does not overflow."""
 
 
 def student_density(df: Tensor, t: Tensor) -> Any:
     """Compute the density of Student's distribution with df degrees of freedom."""
     half = multiply(df, 0.5)
-    # Gamma(df/2 + 1/2) / (sqrt(df / 2) Gamma(df/2)), from the small difference of Stirling's leading terms and
-    # the rest.
+    # The logarithm of Gamma(df/2 + 1/2) / (sqrt(df / 2) Gamma(df/2)) is computed from the small difference of the
+    # leading terms of Stirling's series, and from the remaining terms.
     growth = subtract(multiply(half, log1p(divide(0.5, half))), 0.5)
     rest = subtract(stirling_rest(add(half, 0.5)), stirling_rest(half))
     logarithm = subtract(add(growth, rest), HALF_LOG_TWO_PI)
@@ -347,7 +355,7 @@ stdtr = function(
     ),
     """The distribution function of Student's distribution with df degrees of freedom.
 
-    It has derivatives in df and t. Natively it is within 64 ulps for df < 100.
+    Derivatives in df and t are supported. For df < 100, the native error is at most 64 ulps.
 
     >>> stdtr(1.0, [0.0, 1.0])
     array([0.5 , 0.75])
@@ -369,7 +377,7 @@ stdtrit = function(
     ),
     """The t with stdtr(df, t) = p, the inverse of `stdtr` in its second argument.
 
-    It has derivatives in df and p. Natively it is within 4096 ulps of the larger of 1 and |t|.
+    Derivatives in df and p are supported. The native error is at most 4096 ulps of the larger of 1 and |t|.
 
     >>> stdtrit(1.0, [0.5, 0.75])
     array([0., 1.])
@@ -381,21 +389,23 @@ stdtrit = function(
 E1_SERIES = tuple(
     [(-1.0) ** (k + 1) / (k * math.factorial(k)) for k in range(22, 0, -1)] + [-np.euler_gamma]
 )
-"""E_1(x) + log(x) in powers of x, highest first (DLMF 6.6.2)."""
+"""Coefficients of E_1(x) + log(x) in powers of x, highest power first (DLMF 6.6.2)."""
 EI_SERIES = tuple([1 / (k * math.factorial(k)) for k in range(130, 0, -1)] + [np.euler_gamma])
 EI_ASYMPTOTIC = tuple([float(math.factorial(k)) for k in range(40, -1, -1)])
 EI_LARGE = 45.0
 
 SERIES_END = 1.25
 STEPS_OF_ORDER = 12
-"""Largest order that is computed by recurrence. For larger ones and x < 1 the integrand is negligible at the step."""
+"""Largest order computed by recurrence for small x. For larger orders the integrand is negligible where it has a
+step.
+"""
 
 
 def _exponential_integral(n: Tensor, x: Tensor) -> Any:
-    """E_n(x) for whole n >= 0 and x > 0: the integral of exp(-x e^r - (n-1) r) over r > 0.
+    """Compute E_n(x) for whole n >= 0 and x > 0: the integral of exp(-x e^r - (n-1) r) over r > 0.
 
-    For small x the integrand has a step at r = log(1/x). There E_1 is a series, and E_(n+1) = (e^-x - x E_n) / n for
-    small n.
+    For small x the integrand has a step at r = log(1/x), so the integral is not used for small n. E_1 is computed by a
+    series, and then E_(n+1) = (e^-x - x E_n) / n.
     """
     is_near = less(x, SERIES_END)
     near, falling = where(is_near, x, 0.5), exp(negative(x))
@@ -409,7 +419,7 @@ def _exponential_integral(n: Tensor, x: Tensor) -> Any:
     values = multiply(falling, integral(integrand, add(less_one, x), less_one, x))
     for order in range(1, STEPS_OF_ORDER + 1):
         values = where(logical_and(is_near, equal(n, float(order))), by_series, values)
-        # Subnormal numbers may be zero, whose logarithm is infinite.
+        # Processors may treat a subnormal number as zero, whose logarithm is infinite.
         product = where(less(near, tiny), 0.0, multiply(near, by_series))
         by_series = divide(subtract(exp(negative(near)), product), float(order))
     return where(less(n, 1.0), divide(falling, x), values)
@@ -430,7 +440,7 @@ def _expn(n: Tensor, x: Tensor) -> Any:
 
 
 def _expn_slope(y: Any, n: Any, x: Any) -> Any:
-    """-E_(n-1)(x), where E_(-1) = (1 + 1/x) e^-x / x."""
+    """Return the derivative of E_n in x: -E_(n-1)(x), where E_(-1)(x) = (1 + 1/x) e^-x / x."""
     is_zeroth = less(n, 1.0)
     below = value_of("expn", where(is_zeroth, 0.0, subtract(n, 1.0)), x)
     raised = multiply(below, add(1.0, divide(1.0, where(is_zeroth, x, 1.0))))
@@ -457,7 +467,7 @@ function(
 
 
 EXPN_FAR = 709.0
-"""Bound of the arguments from which SciPy's E_n(x) is 0, although it is not."""
+"""Argument from which SciPy returns 0 for E_n(x), although the value is not 0."""
 
 
 def _expn_kernel(special: Any) -> Callable[..., Any]:
@@ -477,7 +487,7 @@ def _expn_kernel(special: Any) -> Callable[..., Any]:
 
 
 def _positive_expi(x: Tensor) -> Any:
-    """Ei(x) for x > 0: the series, or the asymptotic one (DLMF 6.6.2 and 6.12.2)."""
+    """Compute Ei(x) for x > 0 by the power series or, for large x, by the asymptotic series (DLMF 6.6.2 and 6.12.2)."""
     is_large = greater(x, EI_LARGE)
     near, far = where(is_large, 1.0, x), where(is_large, x, EI_LARGE)
     series = add(log(near), polynomial(near, EI_SERIES))
@@ -498,9 +508,10 @@ def _expi(x: Tensor) -> Any:
 
 expn = function(
     Row("expn", ("n", "x"), _expn_kernel, (None, _expn_slope), _expn),
-    """The exponential integral E_n(x), of e^(-x t) / t^n over t > 1, for whole n >= 0 and x >= 0; NaN elsewhere.
+    """The exponential integral E_n(x): the integral of e^(-x t) / t^n over t > 1.
 
-    It has derivatives in x. Natively it is within 64 ulps.
+    n must be a whole number of at least 0, and x >= 0; otherwise the result is NaN. Derivatives in x are supported. The
+    native error is at most 64 ulps.
 
     >>> expn(1, [0.0, 1.0])
     array([       inf, 0.21938393])
@@ -516,9 +527,9 @@ exp1 = function(
         (lambda y, x: value_of("exp_over", negative(x)),),
         lambda x: where(less(x, 0.0), math.nan, _expn(add(zeros_like(x), 1.0), x)),
     ),
-    """The exponential integral E_1(x), of e^-t / t over t > x, for x >= 0; NaN elsewhere.
+    """The exponential integral E_1(x): the integral of e^-t / t over t > x, for x >= 0; NaN for x < 0.
 
-    Natively it is within 64 ulps.
+    The native error is at most 64 ulps.
 
     >>> exp1([0.0, 1.0])
     array([       inf, 0.21938393])
@@ -530,7 +541,7 @@ expi = function(
     Row("expi", ("x",), kernels.expi, (lambda y, x: value_of("exp_over", x),), _expi),
     """The exponential integral Ei(x), the principal value of the integral of e^t / t up to x; -inf at 0.
 
-    Natively it is within 16 ulps of the larger of 1 and |Ei|.
+    The native error is at most 16 ulps of the larger of 1 and |Ei(x)|.
 
     >>> expi([-1.0, 0.0, 1.0])
     array([-0.21938393,        -inf,  1.89511782])

@@ -1,4 +1,6 @@
-"""Relatives of the error function, trigonometric integrals, the dilogarithm, Owen's T function and Lambert's W."""
+"""Functions related to the error function, trigonometric integrals, the dilogarithm, Owen's T function and Lambert's
+W.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +42,14 @@ ROOT = 2 / math.sqrt(math.pi)
 
 
 def _erfcx(x: Tensor) -> Any:
-    """Integrate 2 / sqrt(pi) exp(-s^2 - 2 x s) over s > 0; for negative x compute 2 e^(x^2) - erfcx(-x)."""
+    """Compute erfcx(x), the integral of 2 / sqrt(pi) exp(-s^2 - 2 x s) over s > 0; for x < 0, 2 e^(x^2) - erfcx(-x)."""
     is_below = less(x, 0.0)
     size = where(is_below, negative(x), x)
 
     def integrand(s: Any, x: Any) -> Any:
         return exp(negative(multiply(s, add(s, multiply(2.0, x)))))
 
-    # Beyond, the integral is the first term of the asymptotic series (DLMF 7.12.1).
+    # For larger |x| the first term of the asymptotic series is used (DLMF 7.12.1).
     is_far = greater(size, 1e9)
     inner = where(is_far, 1.0, size)
     above = multiply(ROOT, integral(integrand, add(1.0, multiply(2.0, inner)), inner))
@@ -57,7 +59,7 @@ def _erfcx(x: Tensor) -> Any:
 
 
 def _dawsn_slope(y: Any, x: Any) -> Any:
-    """1 - 2 x y, and its asymptotic series for large |x|, where that cancels (DLMF 7.12.1)."""
+    """Return the derivative 1 - 2 x y; for large |x|, where this cancels, by its asymptotic series (DLMF 7.12.1)."""
     is_far = greater(abs(x), DAWSN_FAR)
     inverse = divide(1.0, where(is_far, x, DAWSN_FAR))
     half = multiply(0.5, square(inverse))
@@ -76,7 +78,7 @@ erfcx = function(
     Row("erfcx", ("x",), "erfcx", (EXPANDED,), _erfcx),
     """The scaled complementary error function e^(x^2) erfc(x), which does not underflow for large x.
 
-    Natively it is within 16 ulps.
+    The native error is at most 16 ulps.
 
     >>> erfcx([0.0, 1000.0])
     array([1.00000000e+00, 5.64189301e-04])
@@ -88,7 +90,8 @@ erfi = function(
     Row("erfi", ("x",), kernels.erfi, (lambda y, x: multiply(ROOT, exp(square(x))),)),
     """The imaginary error function -i erf(i x), 2 / sqrt(pi) times the integral of e^(t^2) from 0 to x.
 
-    Natively it is within 16 ulps. It runs natively only: it has no expansion into standard ops for XLA.
+    The native error is at most 16 ulps. The function runs natively only: it has no expansion into standard ops for
+    XLA.
 
     >>> erfi([0.0, 1.0])
     array([0.        , 1.65042576])
@@ -100,8 +103,9 @@ dawsn = function(
     Row("dawsn", ("x",), kernels.dawsn, (_dawsn_slope,)),
     """Dawson's integral e^(-x^2) times the integral of e^(t^2) from 0 to x.
 
-    Natively it is within 16 ulps; its derivative 1 - 2 x y has an error of 16 ulps of 1 for |x| < 6.5, and of itself
-    beyond. It runs natively only: it has no expansion into standard ops for XLA.
+    The native error is at most 16 ulps. The error of the derivative 1 - 2 x y is at most 16 ulps of 1 for |x| < 6.5,
+    and 16 ulps of the derivative for larger |x|. The function runs natively only: it has no expansion into standard ops
+    for XLA.
 
     >>> dawsn([0.0, 1.0])
     array([0.        , 0.53807951])
@@ -112,7 +116,7 @@ dawsn = function(
 
 
 def _part(name: str, position: int, derivative: Callable[..., Any]) -> Callable[..., Any]:
-    """Create a function that returns one of the two results of a SciPy function."""
+    """Add to the table the function that returns one of the two results of the SciPy function `name`."""
 
     def kernel(special: Any) -> Callable[..., Any]:
         return lambda x: getattr(special, name)(x)[position]
@@ -172,11 +176,11 @@ def sici(x: ArrayLike) -> tuple[Any, Any]:
     """Compute Si(x), the integral of sin(t) / t from 0 to x, and Ci(x), the integral of cos(t) / t from
     infinity to x.
 
-    The error of native execution is at most 64 ulps of the larger of 1 and the value. There is no expansion for other
+    The error of native execution is at most 64 ulps of the larger of 1 and the result. There is no expansion for other
     peers.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> sici(1.0)
     (array(0.94608307), array(0.33740392))
@@ -189,11 +193,11 @@ def sici(x: ArrayLike) -> tuple[Any, Any]:
 def fresnel(x: ArrayLike) -> tuple[Any, Any]:
     """Return Fresnel's S(x) and C(x), the integrals of sin(pi t^2 / 2) and cos(pi t^2 / 2) from 0 to x.
 
-    The error of native execution is at most 64 ulps of the larger of 1 and the value. There is no expansion for other
+    The error of native execution is at most 64 ulps of the larger of 1 and the result. There is no expansion for other
     peers.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> fresnel(1.0)
     (array(0.43825915), array(0.7798934))
@@ -204,7 +208,10 @@ def fresnel(x: ArrayLike) -> tuple[Any, Any]:
 
 
 def _log_over_slope(y: Any, x: Any) -> Any:
-    """(1 / x + y) / (1 - x), of which the first term is larger at 0, and the derivative of the series near 1."""
+    """Return the derivative (1 / x + y) / (1 - x) of y = log(x) / (1 - x).
+
+    At x = 0 it is infinite. Near 1 the derivative of the power series is used.
+    """
     is_near, is_zero = less(abs(subtract(x, 1.0)), 0.05), equal(x, 0.0)
     near = where(is_near, subtract(x, 1.0), 0.0)
     far = where(logical_or(is_near, is_zero), 2.0, x)
@@ -213,7 +220,7 @@ def _log_over_slope(y: Any, x: Any) -> Any:
 
 
 LOGARITHM_SLOPES = tuple((-1.0) ** k * (k + 1) / (k + 2) for k in range(12, -1, -1))
-"""The derivative of -log(1 + u) / u in powers of u, highest first."""
+"""Coefficients of the derivative of -log(1 + u) / u in powers of u, highest power first."""
 
 function(
     Row("log_over", ("x",), kernels.log_over, (_log_over_slope,)),
@@ -223,7 +230,8 @@ spence = function(
     Row("spence", ("x",), kernels.spence, (lambda y, x: value_of("log_over", x),)),
     """Spence's function, the dilogarithm of 1 - x: the integral of log(t) / (1 - t) from 1 to x, for x >= 0.
 
-    Natively it is within 16 ulps of the larger of 1 and the value. It runs natively only: it has no expansion into standard ops for XLA.
+    The native error is at most 16 ulps of the larger of 1 and the value. The function runs natively only: it has no
+    expansion into standard ops for XLA.
 
     >>> spence([0.0, 1.0])
     array([1.64493407, 0.        ])
@@ -234,11 +242,11 @@ spence = function(
 
 
 OWENS_END = 40.0
-"""Bound of |h| and |a h| from which the normal density is 0."""
+"""Bound of |h| and |a h| from which the normal density is 0 in floating point."""
 
 
 def _owens_exponents(h: Any, a: Any) -> tuple[Any, Any]:
-    """Return h and a h, constant where the density of them is 0, and 0 for a h at the kink of an infinite a."""
+    """Return h and a h, held constant where their normal density is 0; a h is 0 at h = 0 for infinite a."""
     bound = 1e300 if largest(a) > 1e300 else 1e38
     width = where(greater(abs(a), bound), multiply(bound, sign(a)), a)
     width = where(logical_and(equal(h, 0.0), equal(abs(a), math.inf)), 0.0, width)
@@ -274,7 +282,8 @@ owens_t = function(
     Row("owens_t", ("h", "a"), kernels.owens_t, (_owens_by_h, _owens_by_a)),
     """Owen's T(h, a), the integral of exp(-h^2 (1 + t^2) / 2) / (2 pi (1 + t^2)) from 0 to a.
 
-    It has derivatives in h and a. Natively it is within 64 ulps. It runs natively only: it has no expansion into standard ops for XLA.
+    Derivatives in h and a are supported. The native error is at most 64 ulps. The function runs natively only: it has
+    no expansion into standard ops for XLA.
 
     >>> owens_t([0.0, 1.0], 1.0)
     array([0.125     , 0.06674188])
@@ -293,7 +302,7 @@ def _lambert_kernel(special: Any) -> Callable[..., Any]:
 
 
 def _lambert_slope(y: Any, x: Any) -> Any:
-    """e^-y / (1 + y), and y / (x (1 + y)) for x > 1, where the exponential has y units."""
+    """Return the derivative e^-y / (1 + y); for x > 1 as y / (x (1 + y)), because the error of e^-y would be y ulps."""
     is_large = greater(x, 1.0)
     near = where(is_large, 0.0, y)
     inverse = divide(1.0, where(is_large, y, 1.0))
@@ -303,9 +312,10 @@ def _lambert_slope(y: Any, x: Any) -> Any:
 
 lambertw = function(
     Row("lambertw", ("x",), _lambert_kernel, (_lambert_slope,)),
-    """The principal branch of Lambert's W, the w >= -1 with w e^w = x, for x >= -1/e; NaN below.
+    """The principal branch of Lambert's W, the w >= -1 with w e^w = x, for x >= -1/e; NaN for smaller x.
 
-    Natively it is within 16 ulps, but where it is close to -1. It runs natively only: it has no expansion into standard ops for XLA.
+    The native error is at most 16 ulps, except where W is close to -1. The function runs natively only: it has no
+    expansion into standard ops for XLA.
 
     >>> lambertw([0.0, 2.718281828459045])
     array([0., 1.])

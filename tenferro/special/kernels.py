@@ -1,4 +1,4 @@
-"""Kernels in float64, for arguments where SciPy's function has errors of a hundred ulps and a simple formula has
+"""Kernels in float64 for arguments at which SciPy's functions have errors of a hundred ulps, and simple formulas have
 few.
 """
 
@@ -18,18 +18,19 @@ __all__ = [
 ROOT = 2 / math.sqrt(math.pi)
 ERFI_TERMS = 20
 EI_TERMS = 38
-"""Number of terms of the asymptotic series for x >= 40; there the next term is 2^-53 times the first."""
+"""Number of terms of the asymptotic series for x >= 40; at x = 40, the next term is 2^-53 times the first term."""
 CONFLUENT_FAR, CONFLUENT_TERMS = 1e4, 6
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
 STEP = 1 / 16
-"""Step h of the trapezoidal rule for K_v(x), x >= 0.25; its error is e^(-2 pi 1.5 / h)."""
+"""Step h of the trapezoidal rule for K_v(x) with x >= 0.25; the error of the rule is e^(-2 pi 1.5 / h)."""
 
 
 def exponential_series(value: np.ndarray, logarithm: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the coefficients of a power series whose logarithm has these coefficients, first power first.
+    """Return the coefficients of the power series e^L, from the coefficients of L.
 
     Args:
-        value: the power series at 0.
+        value: the value of e^L at 0.
+        logarithm: the coefficients of L, from the first power on.
     """
     terms: list[Any] = [value]
     for i in range(1, len(logarithm) + 1):
@@ -42,9 +43,9 @@ def _wide(*xs: Any) -> list[np.ndarray]:
 
 
 def _exp_of_square(x: np.ndarray, factor: float) -> np.ndarray:
-    """e^(factor x^2), accurate for large x.
+    """Compute e^(factor x^2), accurately for large x.
 
-    x^2 is split into a part of few bits and a rest, because its rounding would cause an error of x^2 units.
+    x^2 is split into an exact part of few bits and a rest, because its rounding would cause an error of x^2 ulps.
     """
     short = np.round(np.clip(x, -1e3, 1e3) * 128) / 128
     with np.errstate(over="ignore", invalid="ignore"):
@@ -53,7 +54,7 @@ def _exp_of_square(x: np.ndarray, factor: float) -> np.ndarray:
 
 
 def _series(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return x where |x| < 1, else 0; and sqrt(pi) / 2 erfi(x) / x for these values."""
+    """Return x, replaced by 0 where |x| >= 1, and the value of sqrt(pi) / 2 erfi(x) / x there."""
     near = np.where(np.abs(x) < 1, x, 0.0)
     series = np.zeros_like(near)
     for n in range(ERFI_TERMS, -1, -1):
@@ -62,9 +63,9 @@ def _series(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def dawsn(special: Any) -> Any:
-    """Return Dawson's integral; near 0, where SciPy has errors of a hundred ulps, by the series of erfi.
+    """Return the kernel of Dawson's integral: e^(-x^2) times the series of erfi for |x| < 1, else SciPy's function.
 
-    The series is multiplied by e^(-x^2).
+    SciPy's function has errors of a hundred ulps near 0.
     """
 
     def kernel(x: Any) -> Any:
@@ -76,7 +77,9 @@ def dawsn(special: Any) -> Any:
 
 
 def hyp1f1(special: Any) -> Any:
-    """Return SciPy's function; for large |x|, where its time grows with |x|, the asymptotic series (DLMF 13.7.2)."""
+    """Return the kernel: SciPy's function or, for large |x|, where it takes long, the asymptotic series (DLMF
+    13.7.2).
+    """
 
     def kernel(a: Any, b: Any, x: Any) -> Any:
         a, b, x = np.broadcast_arrays(*_wide(a, b, x))
@@ -84,7 +87,7 @@ def hyp1f1(special: Any) -> Any:
         far &= ~((b <= 0) & (b == np.round(b)))
         inside = special.hyp1f1(a, b, np.where(far, 0.0, x))
         distance = np.where(far, np.abs(x), 1.0)
-        # For x > 0 the factor of the exponential is positive or negative, or 0 where M is a polynomial.
+        # For x > 0 the function grows like e^x, times a factor of either sign, unless it is a polynomial.
         is_polynomial = (a <= 0) & (a == np.round(a))
         grows = (x > 0) & ~is_polynomial
         sides = np.where(x > 0, -1.0, 1.0)
@@ -104,9 +107,9 @@ def hyp1f1(special: Any) -> Any:
 
 
 def hyp2f1(special: Any) -> Any:
-    """Return SciPy's function, for -9 < x < -1 after Pfaff's transformation (DLMF 15.8.1).
+    """Return the kernel: SciPy's function, for -9 < x < -1 after Pfaff's transformation (DLMF 15.8.1).
 
-    The transformation is accurate also for a = b + 1.
+    Pfaff's transformation is also accurate for a = b + 1.
     """
 
     def kernel(a: Any, b: Any, c: Any, x: Any) -> Any:
@@ -121,7 +124,7 @@ def hyp2f1(special: Any) -> Any:
 
 
 def erfi(special: Any) -> Any:
-    """Return erfi: near 0 by its series (DLMF 7.6.2), elsewhere as Dawson's integral times 2 / sqrt(pi) e^(x^2)."""
+    """Return the kernel: the series (DLMF 7.6.2) for |x| < 1, else Dawson's integral times 2 / sqrt(pi) e^(x^2)."""
 
     def kernel(x: Any) -> Any:
         (x,) = _wide(x)
@@ -134,9 +137,9 @@ def erfi(special: Any) -> Any:
 
 
 def expi(special: Any) -> Any:
-    """Return Ei(x), for x >= 40 by the asymptotic series e^x / x sum k! / x^k (DLMF 6.12.2).
+    """Return the kernel: for x >= 40 the asymptotic series e^x / x sum k! / x^k (DLMF 6.12.2), else SciPy's function.
 
-    SciPy sums only 20 terms of it.
+    SciPy's function sums only 20 terms of this series.
     """
 
     def kernel(x: Any) -> Any:
@@ -153,22 +156,24 @@ def expi(special: Any) -> Any:
 
 
 SMALL, FAR = 1e-8, 1e9
-"""Bounds of x: below the first, J and I are (x / 2)^v / Gamma(v + 1); above the second, asymptotic series have two terms."""
+"""Bounds of x: below `SMALL`, J and I are (x / 2)^v / Gamma(v + 1); above `FAR`, asymptotic series need two terms
+only.
+"""
 
 
 def _ends(
     result: np.ndarray, special: Any, v: np.ndarray, x: np.ndarray, is_alternating: bool
 ) -> np.ndarray:
-    """Write J or I of small arguments, for which SciPy's functions lose digits or underflow (DLMF 10.2.2)."""
+    """Replace J or I in `result` for small x, where SciPy's functions lose digits or underflow (DLMF 10.2.2)."""
     whole = np.round(v)
     is_whole = v == whole
     order = np.where(is_whole, np.abs(v), v)
-    # Only here does the first term of the power series dominate.
+    # For other orders the first term of the power series does not dominate.
     is_usual = (order >= 0) | (np.abs(v - whole) > 1e-2) & (x < 1e-12)
     at = (np.abs(x) < SMALL) & is_usual & (is_whole | (x >= 0)) & (np.abs(v) < 1e15)
     odd = (whole[at] % 2 != 0) & is_whole[at]
     with np.errstate(all="ignore"):
-        # Half of a subnormal number loses a bit.
+        # The powers of |x| and 1/2 are multiplied, because halving a subnormal x would lose a bit.
         powers = np.power(np.abs(x[at]), order[at]) * np.power(0.5, order[at])
         sizes = powers * special.rgamma(order[at] + 1)
     flips = odd & ((x[at] < 0) ^ (is_alternating & (v[at] < 0)))
@@ -178,7 +183,9 @@ def _ends(
 
 
 def _far_turns(v: np.ndarray, x: np.ndarray, shift: float) -> np.ndarray:
-    """Return sqrt(2 / (pi x)) cos(x - (v / 2 + shift) pi): J of large x for shift 1/4, Y for 3/4 (DLMF 10.17.3)."""
+    """Compute sqrt(2 / (pi x)) cos(x - (v / 2 + shift) pi): for large x, J with shift 1/4, and Y with 3/4 (DLMF
+    10.17.3).
+    """
     angle = np.pi * np.remainder(0.5 * v + shift, 2.0)
     wave = np.cos(x) * np.cos(angle) + np.sin(x) * np.sin(angle)
     return np.sqrt(2 / np.pi / x) * wave
@@ -191,7 +198,7 @@ def _oscillating(special: Any, name: str, shift: float) -> Any:
         if name == "jv":
             _ends(result, special, v, x, is_alternating=True)
         else:
-            # SciPy's function returns 0 times infinity.
+            # For negative half-integer v, Y_v(x) is J_(-v)(x) up to sign; SciPy's function computes 0 times infinity.
             is_half = (v < 0) & (v + 0.5 == np.round(v + 0.5)) & (x >= 0) & (x < 1)
             sign = np.where((v + 0.5) % 2 == 0, 1.0, -1.0)[is_half]
             result[is_half] = (
@@ -212,17 +219,19 @@ def _oscillating(special: Any, name: str, shift: float) -> Any:
 
 
 def jv(special: Any) -> Any:
-    """Return SciPy's function, except for small and large arguments."""
+    """Return the kernel of J_v(x): SciPy's function, except for small and large arguments."""
     return _oscillating(special, "jv", 0.25)
 
 
 def yv(special: Any) -> Any:
-    """Return SciPy's function, except for large arguments."""
+    """Return the kernel of Y_v(x): SciPy's function, except for large arguments."""
     return _oscillating(special, "yv", 0.75)
 
 
 def of_order(kernel: Any, order: float, name: str) -> Any:
-    """Return the kernel of a fixed order: SciPy's function, and `kernel` for small and large arguments."""
+    """Return the kernel of a function of fixed order: SciPy's function `name`, and `kernel` for small and large
+    arguments.
+    """
 
     def create(special: Any) -> Any:
         general, own = kernel(special), getattr(special, name)
@@ -238,7 +247,7 @@ def of_order(kernel: Any, order: float, name: str) -> Any:
 
 
 def iv(special: Any) -> Any:
-    """Return SciPy's function, except for small, large and infinite arguments."""
+    """Return the kernel of I_v(x): SciPy's function, except for small, large and infinite arguments."""
 
     def kernel(v: Any, x: Any) -> Any:
         v, x = np.broadcast_arrays(*_wide(v, x))
@@ -253,7 +262,7 @@ def iv(special: Any) -> Any:
 
 
 def ive(special: Any) -> Any:
-    """Return e^-|x| times `iv`, which is more accurate than SciPy's `ive`, unless `iv` overflows or underflows."""
+    """Return the kernel: e^-|x| times `iv` or, where `iv` overflows or underflows, SciPy's less accurate `ive`."""
     unscaled = iv(special)
 
     def kernel(v: Any, x: Any) -> Any:
@@ -264,7 +273,7 @@ def ive(special: Any) -> Any:
             is_usual |= np.abs(x) < SMALL
             result = np.where(is_usual, plain * np.exp(-np.abs(x)), special.ive(v, x))
             far = (x > FAR) & (v * v < x / FAR)
-            # 2 pi x would overflow.
+            # The factors are divided one by one, because 2 pi x would overflow.
             result[far] = np.sqrt(0.5 / np.pi / x[far])
         result[((x == np.inf) | (x == -np.inf) & (v == np.round(v))) & np.isfinite(v)] = 0.0
         return result
@@ -273,22 +282,22 @@ def ive(special: Any) -> Any:
 
 
 def kve(special: Any) -> Any:
-    """Return SciPy's function, corrected for 0.25 < x <= 2, where its series cancels.
+    """Return the kernel of e^x K_v(x): SciPy's function, except where it loses digits.
 
-    There the integral and the recurrence in the order are used.
+    For 0.25 < x <= 2, where its series cancels, an integral and the recurrence in the order are used.
     """
 
     def kernel(v: Any, x: Any) -> Any:
         v, x = np.broadcast_arrays(*_wide(v, x))
         result = np.array(special.kve(v, x))
-        result[(x == np.inf) & np.isfinite(v)] = 0.0  # SciPy's functions return NaN
+        result[(x == np.inf) & np.isfinite(v)] = 0.0  # SciPy's function returns NaN there
         far = (x > FAR) & (v * v < x / FAR) & (x < np.inf)
         result[far] = np.sqrt(0.5 * np.pi / x[far])
         is_cancelling = (x > 0.25) & (x <= 2) & (np.abs(v) < 100)
         if is_cancelling.any():
             result[is_cancelling] = _scaled_integral(np.abs(v[is_cancelling]), x[is_cancelling])
         tiny = (x > 0) & (x < SMALL) & (v == 0)
-        # SciPy's overflow.
+        # SciPy's function overflows for tiny x and v = 0.
         result[tiny] = np.exp(x[tiny]) * (-np.log(0.5 * x[tiny]) - np.euler_gamma)
         return result
 
@@ -296,7 +305,7 @@ def kve(special: Any) -> Any:
 
 
 def kv(special: Any) -> Any:
-    """Return SciPy's function; e^-x times `kve` where its series cancels, or where it returns 0 for a subnormal value."""
+    """Return the kernel of K_v(x): SciPy's function or, where it loses digits or underflows, e^-x times `kve`."""
     scaled = kve(special)
 
     def kernel(v: Any, x: Any) -> Any:
@@ -311,7 +320,10 @@ def kv(special: Any) -> Any:
 
 
 def _scaled_integral(v: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """e^x K_v(x): by the trapezoidal rule for orders below 1.5 (DLMF 10.32.9), then K_(u+1) = K_(u-1) + 2 u / x K_u."""
+    """Compute e^x K_v(x), by the trapezoidal rule for orders below 1.5 (DLMF 10.32.9).
+
+    Functions of larger order follow by the recurrence K_(u+1) = K_(u-1) + 2 u / x K_u.
+    """
     count = np.round(v)
     rest = v - count
     t = STEP * np.arange(0, math.ceil(math.acosh(1 + 45 / 0.25) / STEP) + 1)
@@ -327,7 +339,7 @@ def _scaled_integral(v: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def exp_over(special: Any) -> Any:
-    """Return e^x / x by two factors e^(x/2), because e^x overflows first."""
+    """Return the kernel of e^x / x. It multiplies two factors e^(x/2), because e^x overflows for smaller x."""
 
     def kernel(x: Any) -> Any:
         (x,) = _wide(x)
@@ -339,7 +351,7 @@ def exp_over(special: Any) -> Any:
 
 
 def cosine_over(special: Any) -> Any:
-    """Return cos(x) / x, which is 0 at infinity."""
+    """Return the kernel of cos(x) / x, which is 0 at infinity."""
 
     def kernel(x: Any) -> Any:
         (x,) = _wide(x)
@@ -351,7 +363,7 @@ def cosine_over(special: Any) -> Any:
 
 
 def log_over(special: Any) -> Any:
-    """Return log(x) / (1 - x), by log1p near 1; 0 at infinity."""
+    """Return the kernel of log(x) / (1 - x), which uses log1p near 1, and is 0 at infinity."""
 
     def kernel(x: Any) -> Any:
         (x,) = _wide(x)
@@ -363,7 +375,7 @@ def log_over(special: Any) -> Any:
 
 
 def of_half_square(turn: Any) -> Any:
-    """Return the sine or cosine of pi x^2 / 2, with x^2 reduced modulo 4 so that it does not overflow."""
+    """Return the kernel of the sine or cosine of pi x^2 / 2. It reduces x^2 modulo 4, so that x^2 does not overflow."""
 
     def create(special: Any) -> Any:
         def kernel(x: Any) -> Any:
@@ -371,7 +383,7 @@ def of_half_square(turn: Any) -> Any:
             with np.errstate(invalid="ignore"):
                 whole = np.round(x)
                 rest = x - whole
-                # Two products, because 2 x would overflow.
+                # rest * whole and rest * x are added, because whole + x would overflow.
                 return turn(0.5 * np.pi * (np.remainder(whole, 2.0) + rest * whole + rest * x))
 
         return kernel
@@ -380,14 +392,14 @@ def of_half_square(turn: Any) -> Any:
 
 
 def spence(special: Any) -> Any:
-    """Call SciPy's function, which is NaN at infinity."""
+    """Return the kernel: SciPy's function, and -inf at infinity, where SciPy's function is NaN."""
     return lambda x: np.where(x == np.inf, -np.inf, special.spence(x))
 
 
 def owens_t(special: Any) -> Any:
-    """Return SciPy's function, and Gauss-Legendre quadrature where |a| <= 1 and |h a| <= 1.
+    """Return the kernel: Gauss-Legendre quadrature where |a| <= 1 and |h a| <= 1, else SciPy's function.
 
-    There the integrand varies little.
+    Under these conditions the integrand varies little.
     """
 
     def kernel(h: Any, a: Any) -> Any:

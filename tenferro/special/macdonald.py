@@ -66,7 +66,8 @@ SINH_SERIES = tuple(1.0 / math.factorial(2 * k + 1) for k in range(9, -1, -1))
 def kv_of_tiny(v: Tensor, x: Tensor) -> Any:
     """Compute K_v(x) of tiny x, half of Gamma(v) (2/x)^v + Gamma(-v) (x/2)^v (DLMF 10.27.4 and 10.25.2).
 
-    For small v it is sqrt(pi v / sin(pi v)) sinh(v m) / v, with m = log(2/x) - (log Gamma(1-v) - log Gamma(1+v)) / (2v).
+    For small v it is sqrt(pi v / sin(pi v)) sinh(v m) / v, with m = log(2/x) - (log Gamma(1-v) - log Gamma(1+v)) /
+    (2v).
     """
     height = subtract(math.log(2.0), log(x))
     order = abs(v)
@@ -93,7 +94,7 @@ def kv_of_tiny(v: Tensor, x: Tensor) -> Any:
 
 
 def kve(v: Tensor, x: Tensor) -> Any:
-    """e^x K_v(x) for x > 0."""
+    """Compute e^x K_v(x) for x > 0."""
     return _quadrature(zeros_like(v), v, x, (kv_of_tiny,))
 
 
@@ -107,11 +108,12 @@ def kve_by_order(n: Tensor, v: Tensor, x: Tensor) -> Any:
 def _quadrature(n: Tensor, v: Tensor, x: Tensor, formulas: tuple[Callable[..., Any], ...]) -> Any:
     """Return the n-th derivative of e^x K_v(x) in v for x > 0, by the trapezoidal rule.
 
-    The sum ends where the integrand is negligible. For tiny x, where the integrand is flat, K_v is the sum of the first
-    terms of two series.
+    The sum ends where the integrand is negligible. For tiny x, where the integrand is flat, K_v is computed as the sum
+    of the first terms of two series.
 
     Args:
-        formulas: K_v of tiny x and its first derivatives in v; derivatives of higher order are NaN.
+        n: the number of derivatives, a tensor.
+        formulas: functions that compute K_v of tiny x, and its first derivatives in v; further derivatives are NaN.
     """
     is_tiny = logical_and(greater(x, 0.0), less(x, TINY))
     near, bent = where(is_tiny, v, 0.5), where(is_tiny, x, TINY)
@@ -142,7 +144,7 @@ def _quadrature(n: Tensor, v: Tensor, x: Tensor, formulas: tuple[Callable[..., A
 
 
 def kv(v: Tensor, x: Tensor) -> Any:
-    """Return K_v(x)."""
+    """Return K_v(x) for x > 0."""
     return multiply(exp(negative(x)), kve(v, x))
 
 

@@ -72,11 +72,11 @@ FAR_TAIL = (
         1.34204006088543189037e-2, 3.28014464682127739104e-4, 2.89247864745380683936e-6, 6.79019408009981274425e-9,
     ),
 )  # fmt: skip
-"""Numerators and denominators, highest power first."""
+"""Coefficients of the numerators and denominators, highest power first."""
 
 
 def erf(x: ArrayLike) -> Any:
-    """Compute the error function; for real x the same as `tnf.erf`.
+    """Compute the error function; for real x it equals `tnf.erf`.
 
     For complex x the error is at most 16 + |x|^2 ulps of |erf(x)| + |e^(-x^2)|.
 
@@ -87,9 +87,10 @@ def erf(x: ArrayLike) -> Any:
 
 
 def erfc(x: ArrayLike) -> Any:
-    """1 - erf(x), accurate for large x; for real x the same as `tnf.erfc`.
+    """1 - erf(x), accurate for large x; for real x it equals `tnf.erfc`.
 
-    For complex x the error is at most 16 + |x|^2 ulps of |erfc(x)|; if the real part is negative, of |erfc(x)| + 2.
+    For complex x the error is at most 16 + |x|^2 ulps of |erfc(x)|; if the real part of x is negative, ulps of
+    |erfc(x)| + 2.
 
     >>> erfc(0.5), erfc(3 + 4j)
     (array(0.47950012), array(121.1869914+27.75033729j))
@@ -107,10 +108,10 @@ def _in_reals_or_complex(
 
 
 def erfinv(x: ArrayLike) -> Any:
-    """Compute the inverse of `erf`; the same as `tnf.erfinv`.
+    """Compute the inverse of `erf`, like `tnf.erfinv`.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> erfinv(0.5)
     array(0.47693628)
@@ -122,7 +123,7 @@ def erfcinv(x: ArrayLike) -> Any:
     """Compute the inverse of `erfc`, within 16 ulps; inf at 0, -inf at 2, and NaN outside [0, 2].
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> erfcinv([0.0, 0.5, 1e-300])
     array([        inf,  0.47693628, 26.20946996])
@@ -138,7 +139,7 @@ def ndtr(x: ArrayLike) -> Any:
     """Compute the normal distribution function: the integral of the normal density up to x, within 8 ulps.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> ndtr([-1.0, 0.0])
     array([0.15865525, 0.5       ])
@@ -150,7 +151,7 @@ def log_ndtr(x: ArrayLike) -> Any:
     """Compute the logarithm of ndtr(x), also where `ndtr` underflows or is close to 1, within 8 ulps.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> log_ndtr([-100.0, 0.0, 100.0])
     array([-5.00552421e+03, -6.93147181e-01, -0.00000000e+00])
@@ -166,14 +167,14 @@ def _log_ndtr(x: Tensor) -> Any:
         where(is_below, multiply(ROOT_TWO_PI, integral.hazard(size)), subtract(1.0, tail))
     )
     below = negative(add(multiply(0.5, square(size)), logarithm))
-    # XLA's log1p loses digits near -0.41.
+    # Where tail > 0.25 log is used, because XLA's log1p loses digits near -0.41.
     above = where(greater(tail, 0.25), logarithm, log1p(negative(tail)))
     return where(is_below, below, above)
 
 
 @_log_ndtr.defjvp
 def _log_ndtr_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """Compute the derivative: the density divided by its integral."""
+    """Compute the tangent; the derivative is the normal density divided by ndtr(x)."""
     (x,), (x_dot,) = primals, tangents
     is_below, size = integral.side_and_size(x)
     above = divide(integral.density(size), subtract(1.0, integral.tail(size)))
@@ -184,7 +185,7 @@ def ndtri(p: ArrayLike) -> Any:
     """Compute the inverse of `ndtr`, within 16 ulps; -inf at 0, inf at 1, and NaN outside [0, 1].
 
     Raises:
-        DTypeError: complex p.
+        DTypeError: p is complex.
 
     >>> ndtri([0.0, 0.5, 0.975])
     array([      -inf, 0.        , 1.95996398])
@@ -221,7 +222,7 @@ def _ratio(coefficients: tuple[Sequence[float], Sequence[float]], x: Tensor) -> 
 
 @_ndtri.defjvp
 def _ndtri_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """Compute the derivative of the inverse: 1 over the density at the result."""
+    """Compute the tangent; the derivative is 1 / (normal density at the result)."""
     (p,), (p_dot,) = primals, tangents
     y = _ndtri(p)
     return y, multiply(p_dot, multiply(ROOT_TWO_PI, exp(multiply(0.5, square(y)))))

@@ -1,4 +1,4 @@
-"""Operands of special functions."""
+"""Helpers for the operands and signatures of special functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["as_order", "in_reals", "with_signature"]
 
 
 def in_reals(name: str, function: Callable[..., Any], *operands: ArrayLike) -> Any:
-    """Apply `function` to the operands in their common float dtype, with at least 32 bits.
+    """Apply `function` to the operands, converted to their common float dtype or, for 16-bit floats, to float32.
 
     Raises:
         DTypeError: an operand is complex.
@@ -29,10 +29,10 @@ def in_reals(name: str, function: Callable[..., Any], *operands: ArrayLike) -> A
 
 
 def as_order(name: str, parameter: str, value: Any, least: int) -> int:
-    """Check that a value is an integer that is static while tracing, and return it.
+    """Check that a value is an integer of at least `least`, not a traced tensor, and return it as an int.
 
     Raises:
-        InvalidConfigError: the value is not a static integer, or is less than `least`.
+        InvalidConfigError: the value is not an integer, is a traced tensor, or is less than `least`.
     """
     if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < least:
         raise InvalidConfigError(
@@ -44,11 +44,11 @@ def as_order(name: str, parameter: str, value: Any, least: int) -> int:
 def with_signature(
     name: str, module: str, defaults: Mapping[str, Any], text: str, compute: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Return a function with named parameters that calls a function of positional parameters.
+    """Return a public function with named parameters, which calls `compute` with positional arguments.
 
     Args:
         defaults: the default of each parameter, by name; None if it has no default.
-        text: its docstring without the section "Raises", which is inserted before the first example.
+        text: the function's docstring without the section "Raises", which is inserted before the first example.
     """
     kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
     signature = inspect.Signature([
@@ -63,7 +63,7 @@ def with_signature(
 
     head, mark, example = inspect.cleandoc(text).partition("\n>>>")
     public.__doc__ = (
-        f"{head.rstrip()}\n\nRaises:\n    DTypeError: complex operands.\n{mark}{example}"
+        f"{head.rstrip()}\n\nRaises:\n    DTypeError: an operand is complex.\n{mark}{example}"
     )
     public.__name__, public.__module__ = name.rpartition(".")[2], module
     public.__qualname__ = name

@@ -7,8 +7,8 @@ A function is represented by a truncated power series in its order: an array of 
     K_u(x) = e^-x  int e^(-2 x sinh(s/2)^2) cosh(u s) ds,   s > 0
 
 by the trapezoidal rule, along the path of steepest descent; gd is Gudermann's function. Upward recurrence in
-the order is stable for both. For large x, J = Re H. Otherwise J and I follow from the Wronskians and from the
-continued fraction of f_(v+1) / f_v, whose terms all have one sign.
+the order is stable for both functions. For large x, J is the real part of H. For other x, J and I follow from the
+Wronskians and from the continued fraction of f_(v+1) / f_v, whose terms all have one sign.
 
 Source: NIST's DLMF, 10.9.10 and 10.32.9 for the integrals, 10.5.2 and 10.28.2 for the Wronskians, 10.10.1 and 10.33.1
 for the continued fractions, 10.17.3 and 10.40.1 for the asymptotic series.
@@ -28,7 +28,7 @@ from tenferro.special.kernels import exponential_series
 __all__ = ["kernel_of"]
 
 Series = np.ndarray
-"""Coefficients of a power series, along the first axis."""
+"""Array of the coefficients of power series in the order; the first axis numbers the coefficients."""
 
 LARGEST_ORDER = 2.0e4
 """Maximum order, which bounds the number of recurrence steps; derivatives at larger orders are NaN."""
@@ -36,7 +36,7 @@ BLOCK = 1024
 NODES, STEP = 96, 0.1
 """Minimum number of nodes of the trapezoidal rule, and its maximum step."""
 DECAY = 42.0
-"""Negative logarithm of the weight at which the integrals are truncated."""
+"""Negative logarithm of the decaying factor at which the integrals are truncated."""
 FRACTION_STEPS = 30
 ASYMPTOTIC_TERMS = 40
 ASYMPTOTIC_FROM = 60.0
@@ -61,14 +61,14 @@ def _reciprocal(series: Series) -> Series:
 
 
 def _times_order(series: Series, order: np.ndarray) -> Series:
-    """Multiply a series by the order, whose derivative is 1."""
+    """Multiply a series by the order v, a linear function with derivative 1."""
     result = series * order
     result[1:] += series[:-1]
     return result
 
 
 def _sine_and_cosine(order: np.ndarray, count: int) -> tuple[Series, Series]:
-    """Return the series of sin(pi v) and cos(pi v); zeros of the values are exact."""
+    """Return the series of sin(pi v) and cos(pi v); where sin or cos is zero, the value is exactly 0."""
     whole = np.round(order)
     flip = np.where(whole % 2 == 0, 1.0, -1.0)
     sine = flip * np.sin(np.pi * (order - whole))
@@ -91,11 +91,11 @@ def _nodes(end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _ends(x: np.ndarray, excess: float) -> np.ndarray:
-    """Return the s with x sinh(s) tanh(s) = DECAY + excess s."""
+    """Return the s at which x sinh(s) tanh(s) = DECAY + excess s, the end of an integral."""
     end = np.zeros_like(x)
     for _ in range(4):
         level = (DECAY + excess * end) / x
-        # For large levels cosh(s) is the level; computing s by a logarithm does not overflow.
+        # For a large level, cosh(s) equals it, and s is computed as a logarithm, which does not overflow.
         cosine = np.minimum(0.5 * (level + np.sqrt(np.square(np.minimum(level, 1e150)) + 4)), 1e300)
         end = np.where(
             level > 1e100,
@@ -106,7 +106,7 @@ def _ends(x: np.ndarray, excess: float) -> np.ndarray:
 
 
 def _hankel(u: np.ndarray, x: np.ndarray, count: int) -> list[Series]:
-    """Return the series of H_u(x) and H_(u+1)(x), for 0 <= u < 1."""
+    """Return H_u(x) and H_(u+1)(x), for 0 <= u < 1, as series in the order."""
     s, weights = _nodes(_ends(x, 2.0))
     with np.errstate(over="ignore"):
         fall = weights * np.exp(-x[:, None] * np.sinh(s) * np.tanh(s))
@@ -126,7 +126,7 @@ def _hankel(u: np.ndarray, x: np.ndarray, count: int) -> list[Series]:
 
 
 def _macdonald(u: np.ndarray, x: np.ndarray, count: int) -> list[Series]:
-    """Return the series of e^x K_u(x) and e^x K_(u+1)(x), for 0 <= u < 1."""
+    """Return e^x K_u(x) and e^x K_(u+1)(x), for 0 <= u < 1, as series in the order."""
     s, weights = _nodes(_ends(0.5 * x, 2.0))
     with np.errstate(over="ignore"):
         fall = weights * np.exp(-2 * x[:, None] * np.square(np.sinh(0.5 * s)))
@@ -147,7 +147,7 @@ def _macdonald(u: np.ndarray, x: np.ndarray, count: int) -> list[Series]:
 def _raised(
     pair: list[Series], u: np.ndarray, steps: np.ndarray, x: np.ndarray, sign: float
 ) -> list[Series]:
-    """Return the functions of orders u + steps and u + steps + 1, by f_(v+1) = 2 v / x f_v + sign f_(v-1)."""
+    """Raise the order: return f of orders u + steps and u + steps + 1, by f_(v+1) = 2 v / x f_v + sign f_(v-1)."""
     lower, upper = pair
     low, high = lower.copy(), upper.copy()
     order = np.argsort(-steps, kind="stable")
@@ -163,9 +163,9 @@ def _raised(
 
 
 def _ratio(v: np.ndarray, x: np.ndarray, count: int, sign: float) -> Series:
-    """Return the series of f_(v+1) / f_v, for J if the sign is -1 and for I if it is 1, by its continued fraction.
+    """Return f_(v+1) / f_v as a series in the order; f is J if `sign` is -1, and I if it is 1.
 
-    The continued fraction is evaluated backwards from its last term.
+    The continued fraction of the ratio is evaluated backwards from its last term.
     """
     spread = np.sqrt(36.0 * x) if sign > 0 else 8.0 * np.cbrt(np.maximum(x, 1.0))
     steps = (FRACTION_STEPS + spread).astype(np.int64)
@@ -186,7 +186,7 @@ def _ratio(v: np.ndarray, x: np.ndarray, count: int, sign: float) -> Series:
 
 
 def _asymptotic(v: np.ndarray, x: np.ndarray, count: int) -> Series:
-    """Return the series of e^-x I_v(x) sqrt(2 pi x), the sum of (-1)^k a_k(v) / x^k."""
+    """Return e^-x I_v(x) sqrt(2 pi x), the sum of (-1)^k a_k(v) / x^k, as a series in the order."""
     term = np.zeros((count + 1, len(v)))
     term[0] = 1
     total = term.copy()
@@ -198,7 +198,7 @@ def _asymptotic(v: np.ndarray, x: np.ndarray, count: int) -> Series:
 
 
 def _leading(special: Any, v: np.ndarray, x: np.ndarray, count: int) -> Series:
-    """Return the series of (x / 2)^v / Gamma(v + 1); the derivatives of its logarithm are polygamma functions."""
+    """Return (x / 2)^v / Gamma(v + 1) as a series in v; the derivatives of its logarithm are polygamma functions."""
     logarithm = [-special.polygamma(k - 1, v + 1) / math.factorial(k) for k in range(1, count + 1)]
     if count:
         logarithm[0] = np.log(0.5 * x) + logarithm[0]
@@ -206,7 +206,7 @@ def _leading(special: Any, v: np.ndarray, x: np.ndarray, count: int) -> Series:
 
 
 def _bessel(special: Any, name: str, v: np.ndarray, x: np.ndarray, count: int) -> Series:
-    """Return the series of a function for v >= 0 and finite x > 0; `I` and `K` are scaled."""
+    """Return J, Y, e^-x I or e^x K as a series in the order, for v >= 0 and finite x > 0."""
     steps = np.floor(v)
     u = v - steps
     with np.errstate(all="ignore"):
@@ -245,9 +245,9 @@ def _bessel(special: Any, name: str, v: np.ndarray, x: np.ndarray, count: int) -
 
 
 def _by_parts(v: np.ndarray, x: np.ndarray, count: int) -> Series:
-    """Return the series of e^-x I_v(x) for small v.
+    """Return e^-x I_v(x) as a series in the order, for small v.
 
-    The even part in v comes from its series at 0; the odd part is -sin(pi v) K / pi.
+    The part of I_v that is even in v is computed from its series at v = 0. The odd part is -sin(pi v) K_v / pi.
     """
     total = count + EVEN_TERMS
     pair = _macdonald(np.zeros_like(x), x, total)
@@ -263,7 +263,7 @@ def _by_parts(v: np.ndarray, x: np.ndarray, count: int) -> Series:
 
 
 def _reflected(special: Any, name: str, w: np.ndarray, x: np.ndarray, count: int) -> Series:
-    """Return the series in v of a function at v = -w < 0 and finite x > 0."""
+    """Return a function as a series in v at v = -w < 0, for finite x > 0, by the reflection formulas."""
     value = _bessel(special, name, w, x, count)
     with np.errstate(all="ignore"):
         if name in "JY":
@@ -280,7 +280,7 @@ def _reflected(special: Any, name: str, w: np.ndarray, x: np.ndarray, count: int
 
 
 def _finite_product(first: Series, second: Series) -> Series:
-    """Multiply two series, of which the second may overflow; 0 times infinity gives 0, not NaN."""
+    """Multiply two series, of which the second may be infinite; 0 times infinity is 0 here, not NaN."""
     result = np.zeros_like(second)
     for i in range(len(result)):
         for k in range(i + 1):
@@ -289,7 +289,7 @@ def _finite_product(first: Series, second: Series) -> Series:
 
 
 def _at_zero(name: str, v: np.ndarray) -> np.ndarray:
-    """Return the limits of derivatives at x = 0."""
+    """Return the limits of the derivatives in the order at x = 0."""
     if name in "JI":
         return np.where(v > 0, 0.0, np.where(v == 0, -math.inf, math.nan))
     return np.full_like(v, math.nan)
@@ -308,8 +308,8 @@ def kernel_of(name: str, scale: float = 0.0) -> Callable[[Any], Callable[..., An
         if name != "I" or scale < 0:
             result[is_order & (x == math.inf)] = 0.0
         inside = np.flatnonzero(is_order & (x > 0) & (x < math.inf) & ~is_far)
-        # Elements are computed in blocks: similar x need similar numbers of nodes, and similar v similar
-        # numbers of steps.
+        # Elements are computed in blocks of similar x and v, because similar x need similar numbers of nodes, and
+        # similar v similar numbers of recurrence steps.
         inside = inside[np.lexsort((np.abs(v[inside]), np.round(np.log(x[inside]) / 3)))]
         for start in range(0, len(inside), BLOCK):
             at = inside[start : start + BLOCK]

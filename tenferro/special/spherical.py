@@ -1,6 +1,6 @@
 """Spherical Bessel functions of whole order, such as j_n(z) = sqrt(pi / (2 z)) J_(n + 1/2)(z).
 
-Derivatives are those of DLMF 10.51.2 and 10.51.5, which divide by no z.
+Derivatives are computed by DLMF 10.51.2 and 10.51.5, which do not divide by z.
 
 Source: NIST's DLMF, section 10.47; scipy.special for names and values.
 """
@@ -41,7 +41,7 @@ __all__ = ["spherical_in", "spherical_jn", "spherical_kn", "spherical_yn"]
 
 
 SMALL = 1e-8
-"""Bound of arguments of which the square is negligible."""
+"""Bound below which the square of an argument is negligible."""
 
 
 def _slope(name: str, below: float, above: float) -> Callable[..., Any]:
@@ -52,7 +52,7 @@ def _slope(name: str, below: float, above: float) -> Callable[..., Any]:
         has_lower = greater(n, 0.0)
         lower = value_of(name, where(has_lower, subtract(n, 1.0), 0.0), z)
         upper = multiply(multiply(above, after), value_of(name, after, z))
-        # An infinite function of the larger order dominates.
+        # Where the function of the larger order is infinite, it dominates, and the other term is omitted.
         has_lower = logical_and(has_lower, less(abs(upper), math.inf))
         lower = where(has_lower, multiply(multiply(below, n), lower), 0.0)
         return where(less(n, 0.0), math.nan, divide(add(lower, upper), add(n, after)))
@@ -61,7 +61,7 @@ def _slope(name: str, below: float, above: float) -> Callable[..., Any]:
 
 
 def _kernel(name: str) -> Callable[[Any], Callable[..., Any]]:
-    """Return SciPy's function, and for j and i of small z, where it may underflow, z^n / (2 n + 1)!!."""
+    """Return the kernel: SciPy's function or, for j and i of small z, where it may underflow, z^n / (2 n + 1)!!."""
 
     def create(special: Any) -> Callable[..., Any]:
         def kernel(n: Any, z: Any) -> Any:
@@ -81,11 +81,16 @@ def _kernel(name: str) -> Callable[[Any], Callable[..., Any]]:
 def _expanded(
     of: Callable[..., Any], at_zero: Callable[[Any], Any], sides: float, n: Tensor, z: Tensor
 ) -> Any:
-    """Return sqrt(pi / (2 z)) f_(n + 1/2)(z) for z > 0, and its limit at 0; for z < 0 times sides (-1)^n."""
+    """Return sqrt(pi / (2 z)) f_(n + 1/2)(z) for z > 0, and `at_zero` at z = 0.
+
+    Args:
+        of: the function f of order and argument.
+        sides: for z < 0 the result is sides (-1)^n times that for |z|.
+    """
     one, none = np.asarray([1, math.nan], spec_of(z).dtype.dtype)
     size = abs(z)
     inner = where(equal(size, 0.0), 1.0, size)
-    # At infinity the function alone has the limit.
+    # At infinity the factor is set to 1: f itself has the limit, and 0 times infinity would be NaN.
     scale = where(equal(size, math.inf), one, sqrt(divide(math.pi / 2, inner)))
     values = multiply(scale, of(add(n, 0.5), inner))
     is_odd = equal(remainder(n, 2.0), 1.0)
@@ -105,7 +110,7 @@ def _infinite(n: Tensor) -> Any:
 
 
 def _k(n: Tensor, z: Tensor) -> Any:
-    """Return k_n(z); for z < 0 it is -(-1)^n k_n(|z|) - pi i_n(|z|)."""
+    """Compute k_n(z); for z < 0 it equals -(-1)^n k_n(|z|) - pi i_n(|z|)."""
     values = _expanded(macdonald.kv, _infinite, -1.0, n, z)
     growing = _expanded(hankel.iv, _first, 1.0, n, abs(z))
     return where(less(z, 0.0), subtract(values, multiply(math.pi, growing)), values)
@@ -129,10 +134,12 @@ def _spherical(
 
 spherical_jn = _spherical(
     "spherical_jn", 1.0, -1.0, partial(_expanded, hankel.jv, _first, 1.0),
-    """Compute the spherical Bessel function j_n(z) = sqrt(pi / (2 z)) J_(n + 1/2)(z), for whole n >= 0; NaN for other n.
+    """Compute the spherical Bessel function j_n(z) = sqrt(pi / (2 z)) J_(n + 1/2)(z), for whole n >= 0.
 
-    It has derivatives in z. Natively it is within 64 ulps of the larger of 1 and the value, on other peers within the
-    bound of `jv`.
+    The result is NaN for other n.
+
+    Derivatives in z are supported. The native error is at most 64 ulps of the larger of 1 and the value. On other
+    peers, the error bound is that of `jv`.
 
     Args:
         derivative: return the derivative in z.
@@ -145,10 +152,12 @@ spherical_jn = _spherical(
 )  # fmt: skip
 spherical_yn = _spherical(
     "spherical_yn", 1.0, -1.0, partial(_expanded, hankel.yv, lambda n: negative(_infinite(n)), -1.0),
-    """Compute the spherical Bessel function y_n(z) = sqrt(pi / (2 z)) Y_(n + 1/2)(z), for whole n >= 0; NaN for other n.
+    """Compute the spherical Bessel function y_n(z) = sqrt(pi / (2 z)) Y_(n + 1/2)(z), for whole n >= 0.
 
-    It has derivatives in z. Natively it is within 256 ulps of the larger of 1 and the value, on other peers within the
-    bound of `yv`.
+    The result is NaN for other n.
+
+    Derivatives in z are supported. The native error is at most 256 ulps of the larger of 1 and the value. On other
+    peers, the error bound is that of `yv`.
 
     Args:
         derivative: return the derivative in z.
@@ -163,7 +172,8 @@ spherical_in = _spherical(
     "spherical_in", 1.0, 1.0, partial(_expanded, hankel.iv, _first, 1.0),
     """Compute the modified function i_n(z) = sqrt(pi / (2 z)) I_(n + 1/2)(z), for whole n >= 0; NaN for other n.
 
-    It has derivatives in z. Natively it is within 512 ulps for n <= 50, on other peers within the bound of `iv`.
+    Derivatives in z are supported. For n <= 50, the native error is at most 512 ulps. On other peers, the error bound
+    is that of `iv`.
 
     Args:
         derivative: return the derivative in z.
@@ -178,7 +188,8 @@ spherical_kn = _spherical(
     "spherical_kn", -1.0, -1.0, _k,
     """Compute the modified function k_n(z) = sqrt(pi / (2 z)) K_(n + 1/2)(z), for whole n >= 0; NaN for other n.
 
-    It has derivatives in z. Natively it is within 256 ulps, on other peers within 1e-11 for n <= 50.
+    Derivatives in z are supported. The native error is at most 256 ulps. On other peers, for n <= 50, the relative
+    error is at most 1e-11.
 
     Args:
         derivative: return the derivative in z.

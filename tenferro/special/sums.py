@@ -30,7 +30,7 @@ __all__ = ["log_softmax", "logsumexp", "softmax"]
 
 
 def softmax(x: ArrayLike, /, *, axis: Axis = None) -> Any:
-    """Divide e^x by its sum along `axis`, without overflow; by default by the sum over all elements, as in SciPy.
+    """Divide e^x by its sum along `axis`, without overflow. By default the sum is over all elements, as in SciPy.
 
     >>> softmax([[0.0, 0.0], [0.0, 0.0]])
     array([[0.25, 0.25],
@@ -62,10 +62,10 @@ def logsumexp(
         b: factors, by default 1. An element with factor 0 is excluded from the sum.
         return_sign: return the logarithm of the magnitude of the sum, and its sign. Otherwise the result is NaN
             if the sum is negative.
-        where: a mask; elements where it is False are excluded from the sum.
+        where: a mask; elements for which it is False are excluded from the sum.
 
     Raises:
-        DTypeError: complex a.
+        DTypeError: a is complex.
 
     >>> import numpy as np
     >>> logsumexp(np.array([1000.0, 1000.0]), b=np.array([2.0, 1.0]))

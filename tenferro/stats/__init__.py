@@ -1,8 +1,8 @@
 """`tenferro.stats`: probability distributions and statistics of samples, with the names of `jax.scipy.stats`.
 
-A distribution is a namespace of functions, such as `stats.norm.logpdf(x, loc=0, scale=1)`. They promote and broadcast
-like the functions of `tenferro`, and have derivatives of every order in all parameters. A value outside of the
-support has probability 0; an invalid parameter gives NaN.
+A distribution is a namespace of functions, such as `stats.norm.logpdf(x, loc=0, scale=1)`. The functions promote and
+broadcast like the functions of `tenferro`, and have derivatives of every order in all parameters. A value outside the
+support has probability 0. If a parameter is invalid, the result is NaN.
 
 >>> from tenferro import stats
 >>> stats.norm.cdf([0.0, 1.0]), stats.gamma.sf(2.0, a=3.0)

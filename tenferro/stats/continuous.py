@@ -71,7 +71,9 @@ def _size(z: Any) -> Any:
 
 
 def _one_side(lower: Any) -> Any:
-    """Return the distribution function of a symmetric distribution, from the probability of values below -|z|."""
+    """Return the distribution function of a symmetric distribution; `lower` computes the probability of values below
+    -|z|.
+    """
 
     def cdf(z: Any, *shapes: Any) -> Any:
         tail = lower(_size(z), *shapes)
@@ -81,7 +83,7 @@ def _one_side(lower: Any) -> Any:
 
 
 def _two_sides(lower: Any) -> Any:
-    """Return the quantile function of a symmetric distribution, from its values for q <= 1/2."""
+    """Return the quantile function of a symmetric distribution; `lower` computes quantiles for q <= 1/2."""
 
     def ppf(q: Any, *shapes: Any) -> Any:
         is_low = less(q, 0.5)
@@ -92,7 +94,7 @@ def _two_sides(lower: Any) -> Any:
 
 
 def _log_difference(larger: Any, smaller: Any) -> Any:
-    """log(e^larger - e^smaller), and -inf where both are equal."""
+    """Compute log(e^larger - e^smaller); -inf where both are equal."""
     is_alone, is_empty = equal(smaller, -math.inf), equal(smaller, larger)
     safe = where(logical_or(is_alone, is_empty), -1.0, subtract(smaller, larger))
     is_close = greater(safe, -0.7)
@@ -108,7 +110,9 @@ def _log_below(x: Any) -> Any:
 
 
 def _log_mass(a: Any, b: Any) -> Any:
-    """Compute the logarithm of the normal probability of [a, b], from the tail that contains both."""
+    """Compute the logarithm of the normal probability of [a, b]; if both are in one tail, from logarithms of the
+    tail.
+    """
     is_upper = greater(a, 0.0)
     low, high = where(is_upper, negative(b), a), where(is_upper, negative(a), b)
     is_one_sided = less(high, 0.0)
@@ -119,13 +123,15 @@ def _log_mass(a: Any, b: Any) -> Any:
 
 
 def _log_truncated(this: Any, other: Any) -> Any:
-    """Compute the logarithm of a probability p from p or, if log(p) is near 0, from its complement."""
+    """Compute the logarithm of a probability from `this`, its logarithm, or if near 0, from `other`, that of 1 - p."""
     is_small = less(this, -0.5)
     return where(is_small, this, log1p(negative(exp(where(is_small, -1.0, other)))))
 
 
 def _from_log_ndtr(y: Any) -> Any:
-    """Compute z with log_ndtr(z) = y, for y < -20: Newton steps from the leading terms of the expansion."""
+    """Compute z with log_ndtr(z) = y, for y < -20, by Newton steps from the leading terms of the asymptotic
+    expansion.
+    """
     double = multiply(-2.0, y)
     z = negative(sqrt(subtract(double, log(multiply(2 * math.pi, double)))))
     for _ in range(3):
@@ -152,7 +158,7 @@ def _truncated_ppf(q: Any, a: Any, b: Any) -> Any:
 
 
 def _between(a: Any, b: Any) -> Any:
-    """Return a point between a and b, either of which may be infinite."""
+    """Return a point between a and b; a and b may be infinite."""
     is_open_below, is_open_above = equal(a, -math.inf), equal(b, math.inf)
     low = where(is_open_below, where(is_open_above, -1.0, subtract(b, 2.0)), a)
     high = where(is_open_above, add(low, 2.0), b)
@@ -160,7 +166,7 @@ def _between(a: Any, b: Any) -> Any:
 
 
 def _gennorm_top(beta: Any) -> Any:
-    """Compute the logarithm of the density at 0."""
+    """Compute the logarithm of the generalised normal density at 0."""
     return subtract(log(multiply(0.5, beta)), lgamma(divide(1.0, beta)))
 
 
@@ -171,7 +177,7 @@ def _gennorm_logpdf(z: Any, beta: Any) -> Any:
 
 
 def _gennorm_cdf(z: Any, beta: Any) -> Any:
-    """Compute the distribution function; at 0, where z^beta has no useful derivative, it is linear."""
+    """Compute the distribution function; at z = 0, where z^beta has no useful derivative, by a linear function."""
     is_middle = equal(z, 0.0)
     away = _one_side(lambda z, beta: multiply(0.5, gammaincc(divide(1.0, beta), pow(z, beta))))(
         where(is_middle, 1.0, z), beta
@@ -190,7 +196,7 @@ def _gennorm_ppf(q: Any, beta: Any) -> Any:
 
 
 def _student_logpdf(z: Any, df: Any) -> Any:
-    """Compute the logarithm of the density; for infinite df, of the normal density."""
+    """Compute the logarithm of Student's density; for infinite df this is the normal density."""
     is_normal = equal(df, math.inf)
     df = where(is_normal, 1.0, df)
     half = multiply(df, 0.5)
@@ -215,12 +221,12 @@ def _wrapped_cauchy(z: Any, c: Any) -> Any:
 
 
 def _one_less_cos(z: Any) -> Any:
-    """1 - cos z, without the cancellation near 0."""
+    """1 - cos(z), without cancellation near 0."""
     return multiply(2.0, square(sin(multiply(0.5, z))))
 
 
 def _log_of_exponential(q: Any) -> Any:
-    """-log(1 - q)."""
+    """Compute -log(1 - q), the quantile of the exponential distribution."""
     return negative(log1p(negative(q)))
 
 
@@ -231,7 +237,7 @@ CONTINUOUS: dict[str, Continuous] = {
         cdf=ndtr, logcdf=log_ndtr, ppf=ndtri, is_symmetric=True,
     ),
     "truncnorm": Continuous(
-        ("a", "b"), "the normal distribution on a <= z <= b.",
+        ("a", "b"), "the normal distribution, truncated to a <= z <= b.",
         logpdf=lambda z, a, b: subtract(subtract(multiply(-0.5, square(z)), HALF_LOG_TWO_PI), _log_mass(a, b)),
         cdf=lambda z, a, b: exp(subtract(_log_mass(a, z), _log_mass(a, b))),
         sf=lambda z, a, b: exp(subtract(_log_mass(z, b), _log_mass(a, b))),
@@ -316,7 +322,7 @@ CONTINUOUS: dict[str, Continuous] = {
         support=(0.0, math.inf), is_valid=positive,
     ),
     "chi2": Continuous(
-        ("df",), "the chi-squared distribution with df degrees of freedom: twice a gamma of a = df / 2.",
+        ("df",), "the chi-squared distribution with df degrees of freedom: twice a gamma variable with a = df / 2.",
         logpdf=lambda z, df: subtract(_gamma_logpdf(multiply(z, 0.5), multiply(df, 0.5)), math.log(2)),
         cdf=lambda z, df: gammainc(multiply(df, 0.5), multiply(z, 0.5)),
         sf=lambda z, df: gammaincc(multiply(df, 0.5), multiply(z, 0.5)),
@@ -354,4 +360,4 @@ CONTINUOUS: dict[str, Continuous] = {
         is_valid=lambda c: logical_and(greater(c, 0.0), less(c, 1.0)),
     ),
 }  # fmt: skip
-"""All continuous distributions by name."""
+"""The record of each continuous distribution, by name."""

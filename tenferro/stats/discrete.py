@@ -73,7 +73,9 @@ def _poisson(k: Any, mu: Any) -> Any:
 
 
 def _poisson_entropy(mu: Any) -> Any:
-    """Sum -p log p; for large mu, compute log(2 pi e mu) / 2 and a series in 1 / mu."""
+    """Compute the entropy: for small mu the sum of -p log p, for large mu log(2 pi e mu) / 2 plus a series in 1 /
+    mu.
+    """
     is_small = less(mu, LARGE)
     (small,) = along_nodes(where(is_small, mu, 1.0))
     logarithms = _poisson(np.arange(SUMMED, dtype=spec_of(mu).dtype.dtype), small)
@@ -126,4 +128,4 @@ DISCRETE: dict[str, Discrete] = {
         entropy=_poisson_entropy,
     ),
 }  # fmt: skip
-"""All discrete distributions by name."""
+"""The record of each discrete distribution, by name."""

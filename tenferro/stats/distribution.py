@@ -1,6 +1,6 @@
 """Functions derived from the formulas of a distribution: densities, distribution functions, and their inverses.
 
-A distribution is a record of formulas in the standard variable z = (x - loc) / scale, inside of the support. This
+A distribution is a record of formulas in the standard variable z = (x - loc) / scale, inside the support. This
 module handles location, scale, the ends of the support, and invalid parameters for all distributions.
 """
 
@@ -51,36 +51,36 @@ METHODS: Mapping[str, str] = {
     "logcdf": "Logarithm of the distribution function",
     "sf": "Survival function, the probability of values above x,",
     "logsf": "Logarithm of the survival function",
-    "ppf": "Quantile: the x of which `cdf` is q,",
-    "isf": "Upper quantile: the x of which `sf` is q,",
+    "ppf": "Quantile, the x at which `cdf` is q,",
+    "isf": "Upper quantile, the x at which `sf` is q,",
     "entropy": "Entropy",
 }
-"""The functions of distributions, and what each computes."""
+"""Beginnings of the docstrings of a distribution's functions, by the name of the function."""
 
 
 def full(x: Tensor, value: float) -> Any:
-    """Return a tensor like x, filled with a number."""
+    """Return a tensor of the shape and dtype of x with every element equal to `value`."""
     return add(zeros_like(x), value)
 
 
 def positive(*parameters: Tensor) -> Any:
-    """Return whether all parameters are above zero."""
+    """Return, elementwise, whether all parameters are positive."""
     return functools.reduce(logical_and, [greater(x, 0.0) for x in parameters])
 
 
 @dataclass(frozen=True)
 class Continuous:
-    """Formulas of a continuous distribution; each takes z, or a probability q in (0, 1), and the shape parameters.
+    """Formulas of a continuous distribution: functions of z, or of a probability q in (0, 1), and the shape parameters.
 
     Attributes:
-        parameters: names of the shape parameters.
-        text: name of the distribution, with its density.
-        logpdf, cdf, sf, logcdf, logsf, ppf, isf: a formula that is None is derived from the other formulas if
-            possible.
-        support: the ends of the support, numbers or functions of the shape parameters.
-        inner: a point of the support, or a function of the shape parameters.
-        is_valid: whether the shape parameters are valid.
-        is_symmetric: whether it is symmetric about 0, so that sf(z) is cdf(-z).
+        parameters: the names of the shape parameters.
+        text: the name of the distribution, with its density.
+        logpdf, cdf, sf, logcdf, logsf, ppf, isf: the formulas; a formula that is None is derived from the other
+            formulas if possible.
+        support: the ends of the support, as numbers or functions of the shape parameters.
+        inner: a point of the support, as a number or a function of the shape parameters.
+        is_valid: function of the shape parameters that returns whether they are valid.
+        is_symmetric: whether the distribution is symmetric about 0, so that sf(z) is cdf(-z).
     """
 
     parameters: tuple[str, ...]
@@ -100,7 +100,9 @@ class Continuous:
     variable = "x"
 
     def methods(self) -> dict[str, Formula]:
-        """Return the functions of (x or q, *shape parameters, loc, scale) by name."""
+        """Return the functions of the distribution by name; their arguments are x or q, the shape parameters, loc and
+        scale.
+        """
         methods = {"logpdf": self._density, "pdf": lambda *xs: exp(self._density(*xs))}
         cdf, sf = self.cdf, self.sf
         logcdf, logsf, isf = self.logcdf, self.logsf, self.isf
@@ -159,12 +161,14 @@ class Continuous:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Default values of the parameters behind the variable."""
+        """Default values of the parameters after the first, x or q; None for a parameter without a default."""
         return {**dict.fromkeys(self.parameters), "loc": 0, "scale": 1}
 
 
 class _Standard(NamedTuple):
-    """The standard variable, the shape parameters, the support, a point of it, and whether the parameters are valid."""
+    """The standard variable, the shape parameters, the ends of the support, a point inside, and whether parameters are
+    valid.
+    """
 
     z: Any
     shapes: Sequence[Any]
@@ -179,7 +183,7 @@ def _at(value: Any, x: Tensor, shapes: Sequence[Tensor]) -> Any:
 
 
 def _mirrored(formula: Formula | None) -> Formula | None:
-    """Return the formula at -z."""
+    """Return the formula with z replaced by -z; None if it is None."""
     return None if formula is None else lambda z, *shapes: formula(negative(z), *shapes)
 
 
@@ -188,7 +192,7 @@ def _negated(formula: Formula) -> Formula:
 
 
 def _logarithm(this: Formula, other: Formula) -> Formula:
-    """Return the logarithm of a probability, given the probability and its complement."""
+    """Return a formula for the logarithm of a probability, from formulas for the probability and its complement."""
 
     def values(z: Tensor, *shapes: Tensor) -> Any:
         p, rest = this(z, *shapes), other(z, *shapes)
@@ -201,17 +205,17 @@ def _logarithm(this: Formula, other: Formula) -> Formula:
 
 @dataclass(frozen=True)
 class Discrete:
-    """Formulas of a discrete distribution on whole numbers; each takes k = x - loc and the shape parameters.
+    """Formulas of a discrete distribution on whole numbers: functions of k = x - loc and the shape parameters.
 
     Attributes:
-        parameters: names of the shape parameters.
-        text: name of the distribution, with its probabilities.
-        logpmf: for whole k of the support.
-        support: the ends of the support, numbers or functions of the shape parameters.
-        is_valid: whether the shape parameters are valid.
-        cdf, sf, logsf: for whole k of the support.
-        ppf: for q of [0, 1].
-        entropy: a function of the shape parameters alone.
+        parameters: the names of the shape parameters.
+        text: the name of the distribution, with its probabilities.
+        logpmf: the logarithm of the probability, for whole k in the support.
+        support: the ends of the support, as numbers or functions of the shape parameters.
+        is_valid: function of the shape parameters that returns whether they are valid.
+        cdf, sf, logsf: formulas for whole k in the support, or None.
+        ppf: the quantile for q in [0, 1], or None.
+        entropy: the entropy, a function of the shape parameters only, or None.
     """
 
     parameters: tuple[str, ...]
@@ -228,7 +232,9 @@ class Discrete:
     variable = "k"
 
     def methods(self) -> dict[str, Formula]:
-        """Return the functions of (k or q, *shape parameters, loc) by name."""
+        """Return the functions of the distribution by name; their arguments are k or q, the shape parameters and
+        loc.
+        """
         methods = {"logpmf": self._probability, "pmf": lambda *xs: exp(self._probability(*xs))}
         cdf, sf, ppf = self.cdf, self.sf, self.ppf
         if cdf is not None and sf is not None:
@@ -276,7 +282,7 @@ class Discrete:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Default values of the parameters behind the variable."""
+        """Default values of the parameters after the first, k or q; None for a parameter without a default."""
         return {**dict.fromkeys(self.parameters), "loc": 0}
 
 
@@ -296,7 +302,7 @@ class Distribution:
 
             text = f"""{METHODS[method]} of {record.text}
 
-            NaN where a parameter has no meaning.
+            The result is NaN where a parameter is invalid.
 
             Source: scipy.stats.{name}.
             """

@@ -74,14 +74,15 @@ class Dirichlet:
     __all__ = ("logpdf", "pdf")
 
     def logpdf(self, x: ArrayLike, alpha: ArrayLike) -> Any:
-        """Return the logarithm of the density: the product of x_i^(alpha_i - 1) over the multivariate B(alpha).
+        """Return the logarithm of the density: the product of x_i^(alpha_i - 1), divided by the multivariate beta
+        B(alpha).
 
         Args:
             x: vectors along the first axis; the last component, 1 minus the sum of the others, may be omitted.
             alpha: a vector of positive numbers.
 
         Raises:
-            ShapeError: alpha is not a vector, or x has another extent.
+            ShapeError: alpha is not a vector, or the first extent of x does not fit alpha.
 
         >>> from tenferro import stats
         >>> stats.dirichlet.logpdf([0.25, 0.75], [1.0, 1.0])
@@ -116,7 +117,7 @@ class Dirichlet:
 
 
 class Multinomial:
-    """Functions of the multinomial distribution of counts of n draws: logpmf, pmf."""
+    """Functions of the multinomial distribution, of the counts of outcomes in n draws: logpmf, pmf."""
 
     __all__ = ("logpmf", "pmf")
 
@@ -124,9 +125,9 @@ class Multinomial:
         """Return the logarithm of the probability n! / prod x_i! prod p_i^x_i.
 
         Args:
-            x: counts along the last axis.
-            n: the number of draws; the probability is 0 where the counts have another sum.
-            p: probabilities along the last axis.
+            x: vectors of counts along the last axis.
+            n: the number of draws; the probability is 0 where the sum of the counts is not n.
+            p: vectors of the outcomes' probabilities along the last axis.
 
         >>> from tenferro import stats
         >>> stats.multinomial.pmf([1, 1], 2, [0.5, 0.5])
@@ -146,7 +147,7 @@ class Multinomial:
 
 
 def _form_and_determinant(away: Tensor, covariance: Tensor) -> tuple[Any, Any]:
-    """Return away^T cov^-1 away and log det(cov), by Cholesky's factor."""
+    """Return away^T cov^-1 away and log det(cov), computed from the Cholesky factor of cov."""
     count = away.shape[-1]
     factor = cholesky(covariance)
     lead = broadcast_shapes(away.shape[:-1], factor.shape[:-2])
@@ -158,10 +159,10 @@ def _form_and_determinant(away: Tensor, covariance: Tensor) -> tuple[Any, Any]:
 
 
 def _on_range(away: Tensor, covariance: Tensor) -> Any:
-    """Return the logarithm of the density on the range of a positive semidefinite covariance, -inf outside of it.
+    """Return the logarithm of the density for a positive semidefinite covariance: on its range, and -inf outside.
 
-    With U U^T the projection on the range, N = 1 - U U^T and any c > 0, cov + c N is positive definite.
-    Its inverse is cov^+ + N / c, and its determinant c^(n - rank) times the pseudo-determinant.
+    Let U U^T be the projection on the range, and N = 1 - U U^T. For any c > 0, cov + c N is positive definite. Its
+    inverse is cov^+ + N / c, and its determinant is c^(n - rank) times the pseudo-determinant of cov.
     """
     dtype = spec_of(covariance).dtype
     cutoff = (1e6 if dtype.itemsize == 8 else 1e3) * float(np.finfo(dtype.dtype).eps)
@@ -197,14 +198,15 @@ class MultivariateNormal:
             x: vectors along the last axis [.., n].
             mean: a number, or vectors [.., n].
             cov: a number, the variance of each coordinate, or positive definite matrices [.., n, n].
-            allow_singular: whether cov may be positive semidefinite. Eigenvalues below 10^6 eps times the largest,
-                in float32 10^3 eps, then count as zero. The density is then defined on the range of cov, by the
-                pseudo-inverse and pseudo-determinant, and 0 outside it. Derivatives are along matrices of equal rank.
+            allow_singular: whether cov may be positive semidefinite. Eigenvalues below 10^6 eps (in float32 10^3 eps)
+                times the largest eigenvalue then count as zero. The density is defined on the range of cov, by the
+                pseudo-inverse and the pseudo-determinant, and is 0 outside it. Derivatives hold for changes of cov that
+                preserve its rank.
 
-        NaN where cov is not positive definite, or has a negative eigenvalue.
+        The result is NaN where cov is not positive definite or, with `allow_singular`, has a negative eigenvalue.
 
         Raises:
-            ShapeError: extents that differ.
+            ShapeError: the extents of the operands differ.
 
         >>> from tenferro import stats
         >>> stats.multivariate_normal.logpdf([0.0, 0.0], [0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]])
@@ -248,10 +250,10 @@ class MultivariateNormal:
 
         Args:
             mean: a number, or vectors [.., n], of which only the extent n is used.
-            cov: as in `logpdf`.
+            cov: the argument of `logpdf`.
 
         Raises:
-            ShapeError: extents that differ.
+            ShapeError: the extents of the operands differ.
 
         >>> from tenferro import stats
         >>> stats.multivariate_normal.entropy([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]])

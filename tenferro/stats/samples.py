@@ -1,4 +1,4 @@
-"""Statistics of samples: the mode, ranks, the standard error of the mean, and densities estimated by kernels.
+"""Statistics of samples: the mode, ranks, the standard error of the mean, and kernel density estimates.
 
 Source: scipy.stats for the definitions; `jax.scipy.stats` for names and signatures.
 """
@@ -59,7 +59,7 @@ class ModeResult(NamedTuple):
 
 
 def _rows(name: str, a: ArrayLike, axis: int | None) -> tuple[Any, tuple[Any, ...], int]:
-    """Return the operand as rows along its last axis, the other extents, and the axis."""
+    """Return the operand with `axis` moved to the end, the extents of the other axes, and the number of the axis."""
     x = as_operand(a)
     if spec_of(x).dtype.is_complex:
         raise DTypeError(f"stats.{name}: takes real numbers, got {spec_of(x)}")
@@ -82,15 +82,17 @@ def _require_propagate(
 def mode(
     a: ArrayLike, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False
 ) -> ModeResult:
-    """Return the most frequent value along an axis, the smallest if several are, and its count.
+    """Return the most frequent value along an axis, and its count. Of equally frequent values, it is the smallest.
 
     Args:
-        axis: None for all elements.
-        nan_policy: "propagate": NaN counts as the largest value.
-        keepdims: the axis stays, with extent 1.
+        axis: the axis, or None for all elements.
+        nan_policy: must be "propagate": NaN counts as the largest value.
+        keepdims: whether the axis stays, with extent 1.
 
     Raises:
-        UnsupportedError: another nan_policy. DTypeError: complex a. ShapeError: an axis without elements.
+        UnsupportedError: `nan_policy` is not "propagate".
+        DTypeError: a is complex.
+        ShapeError: the axis has no elements.
 
     >>> from tenferro import stats
     >>> stats.mode([3, 1, 3, 1, 2])
@@ -128,16 +130,19 @@ def mode(
 def rankdata(
     a: ArrayLike, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
 ) -> Any:
-    """Return the ranks of elements in ascending order, from 1 on, as float64; ranks of equal elements follow
-    `method`.
+    """Return the ranks of elements in ascending order, from 1 on, as float64; `method` selects the rank of equal
+    elements.
 
     Args:
-        method: the rank of equal elements: the "average", "min" or "max" of their positions; "dense", as "min" but
-            without gaps in the ranks; "ordinal", distinct ranks in order of position.
+        method: the rank of equal elements: the "average", "min" or "max" of their positions; "dense", like "min" but
+            without gaps between ranks; or "ordinal", distinct ranks in order of position.
         axis: the axis along which to rank; None ranks all elements and returns a vector.
-        nan_policy: "propagate": if there is a NaN, all ranks are NaN.
+        nan_policy: must be "propagate": if there is a NaN, all ranks are NaN.
 
     Raises:
+        InvalidConfigError: `method` is unknown.
+        UnsupportedError: `nan_policy` is not "propagate".
+        DTypeError: a is complex.
         InvalidConfigError: another method. UnsupportedError: another nan_policy. DTypeError: complex a.
 
     >>> from tenferro import stats
@@ -179,15 +184,15 @@ def rankdata(
 def sem(
     a: ArrayLike, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False
 ) -> Any:  # fmt: skip
-    """Return the standard error of the mean, the root of the variance over the number of elements.
+    """Return the standard error of the mean: the square root of the variance divided by the number of elements.
 
     Args:
-        axis: None for all elements.
-        ddof: the variance is divided by the number of elements minus ddof.
-        nan_policy: "propagate", or "omit" to leave out NaN.
+        axis: the axis, or None for all elements.
+        ddof: the variance is computed with the number of elements minus `ddof` as the divisor.
+        nan_policy: "propagate", or "omit" to exclude NaN.
 
     Raises:
-        UnsupportedError: another nan_policy.
+        UnsupportedError: `nan_policy` is neither "propagate" nor "omit".
 
     >>> from tenferro import stats
     >>> stats.sem([1.0, 2.0, 3.0, 4.0])
@@ -211,17 +216,21 @@ def sem(
 
 
 class gaussian_kde:  # noqa: N801  # because SciPy and JAX call it so
-    """A density estimated from points by normal kernels of the covariance of the data times a squared bandwidth.
+    """A density estimated from points: a sum of normal densities, one around each point.
+
+    The covariance of the normal densities is that of the data, times the square of a bandwidth.
 
     Args:
         dataset: numbers [n], or points [d, n].
-        bw_method: the bandwidth: "scott", n^(-1/(d+4)), the default; "silverman", (n (d+2) / 4)^(-1/(d+4)); a number; or
-            a function of this object.
-        weights: weights of the points [n]; equal by default. n above is 1 / (sum of squares of normalised weights).
+        bw_method: the bandwidth: "scott" for n^(-1/(d+4)), the default; "silverman" for (n (d+2) / 4)^(-1/(d+4)); a
+            number; or a function of this object. With weights, n stands for 1 / (sum of squares of the normalised
+            weights).
+        weights: weights of the points, [n]; equal by default.
 
     Raises:
-        ShapeError: fewer than two numbers, or weights of another extent. DTypeError: complex points.
-        InvalidConfigError: another bw_method.
+        ShapeError: there are fewer than two numbers, or the number of weights differs from that of points.
+        DTypeError: the points are complex.
+        InvalidConfigError: `bw_method` is invalid.
 
     >>> from tenferro import stats
     >>> stats.gaussian_kde([-1.0, 0.0, 1.0])(0.0)
@@ -305,11 +314,13 @@ class gaussian_kde:  # noqa: N801  # because SciPy and JAX call it so
         return logsumexp(multiply(-0.5, size), axis=-1, b=self.weights)
 
     def _log_volume(self, factor: Any) -> Any:
-        """log det(2 pi C) for a Cholesky factor of C."""
+        """Return log det(2 pi C), from the Cholesky factor of C."""
         return add(multiply(2.0, sum_over(log(diagonal(factor)))), self.d * math.log(2 * math.pi))
 
     def integrate_gaussian(self, mean: ArrayLike, cov: ArrayLike) -> Any:
-        """Return the integral of the density times a normal density with this mean [d] and covariance [d, d]."""
+        """Return the integral of the density times a normal density with mean `mean` [d] and covariance `cov` [d,
+        d].
+        """
         mean = reshape(mean, (self.d, 1))
         cov = reshape(cov, (self.d, self.d))
         return sum_over(
@@ -317,17 +328,17 @@ class gaussian_kde:  # noqa: N801  # because SciPy and JAX call it so
         )
 
     def _overlaps(self, points: Any, covariance: Any) -> Any:
-        """Compute normal densities of the differences of the data and points, [n, m]."""
+        """Compute the normal densities, with mean 0, of all differences between data and points, [n, m]."""
         factor = cholesky(covariance)
         first, second = [solve_triangular(factor, y, lower=True) for y in (self.dataset, points)]
         away = subtract(expand_dims(first, axis=2), expand_dims(second, axis=1))
         return exp(multiply(-0.5, add(sum_over(square(away), axis=0), self._log_volume(factor))))
 
     def integrate_box_1d(self, low: ArrayLike, high: ArrayLike) -> Any:
-        """Return the probability of an interval.
+        """Return the probability of the interval from `low` to `high`.
 
         Raises:
-            ShapeError: points of more than one dimension.
+            ShapeError: the points have more than one dimension.
         """
         if self.d != 1:
             raise ShapeError(
@@ -338,10 +349,10 @@ class gaussian_kde:  # noqa: N801  # because SciPy and JAX call it so
         return sum_over(multiply(self.weights, subtract(ends[1], ends[0])))
 
     def integrate_kde(self, other: gaussian_kde) -> Any:
-        """Return the integral of the product of two estimated densities.
+        """Return the integral of the product of this density and another estimated density.
 
         Raises:
-            ShapeError: points of another dimension.
+            ShapeError: the points of the other density have another dimension.
         """
         if other.d != self.d:
             raise ShapeError(

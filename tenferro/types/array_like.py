@@ -1,6 +1,7 @@
 """Types of arguments and results of the public functions, for editors and type checkers.
 
-`Tensor` is the common interface of traced tensors, eager tensors and NumPy arrays; `ArrayLike` is convertible to one.
+`Tensor` is the common interface of traced tensors, eager tensors and NumPy arrays; an `ArrayLike` can be converted to
+one of these.
 
 Source: NumPy 2.4, `numpy.typing`; Array API standard 2024.12, "Array object"; JAX, `jax.typing`.
 """
@@ -37,37 +38,39 @@ __all__ = [
 class Tensor(Protocol):
     """An array of elements of one dtype: a traced or eager tensor, or a NumPy array.
 
-    It serves in annotations: `def loss(w: tnf.Tensor) -> tnf.Tensor`.
+    The class is meant for annotations: `def loss(w: tnf.Tensor) -> tnf.Tensor`.
     """
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """Extents: numbers; in a trace also symbols, or bounds."""
+        """The extents of the axes: numbers, and in a trace also symbols or bounds."""
         ...
 
     @property
     def dtype(self) -> Any:
-        """Element type: a NumPy dtype for arrays, else a `tenferro.DType`; both compare equal."""
+        """The element type: a NumPy dtype for arrays, else a `tenferro.DType`. Equal dtypes of both kinds compare
+        equal.
+        """
         ...
 
     @property
     def ndim(self) -> int:
-        """Number of axes."""
+        """The number of axes."""
         ...
 
     @property
     def size(self) -> Any:
-        """Number of elements."""
+        """The number of elements."""
         ...
 
     @property
     def T(self) -> Any:  # noqa: N802  # because NumPy and the Array API spell it so
-        """The axes in reverse order."""
+        """The transposed tensor, with axes in reverse order."""
         ...
 
     @property
     def mT(self) -> Any:  # noqa: N802  # because the Array API spells it so
-        """The last two axes exchanged."""
+        """The tensor with the last two axes exchanged."""
         ...
 
     def __getitem__(self, index: Any, /) -> Any: ...
@@ -97,7 +100,7 @@ class Tensor(Protocol):
 
 
 class DataclassTree(Protocol):
-    """A dataclass: a tree if it is registered."""
+    """Any dataclass; its objects are trees of their fields."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -106,20 +109,20 @@ Scalar: TypeAlias = bool | int | float | complex | np.generic
 """A Python or NumPy number."""
 
 ArrayLike: TypeAlias = "Tensor | Scalar | Sequence[ArrayLike]"
-"""A tensor, a number, or nested sequences of these."""
+"""A tensor, a number, or a nested sequence of tensors and numbers."""
 
 PyTree: TypeAlias = "ArrayLike | Sequence[PyTree] | Mapping[Any, PyTree] | DataclassTree | None"
 """Nested tuples, lists, dicts and registered dataclasses, with tensors and numbers as leaves."""
 
 Extent: TypeAlias = "SupportsIndex | SymDim | str"
 Shape: TypeAlias = "Extent | Sequence[Extent] | np.ndarray[Any, Any]"
-"""One extent, or the extents: integers, or symbols of a trace."""
+"""One extent, or a sequence of extents: integers, or symbols of a trace."""
 
 Axis: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None
-"""One axis, several, or None for all; negative ones count from the end."""
+"""One axis, a sequence of axes, or None for all axes; negative numbers count from the end."""
 
 Index: TypeAlias = "SupportsIndex | slice | EllipsisType | ArrayLike | tuple[Index, ...] | None"
-"""An index: a number, a slice, `...`, None, a mask, an array of integers, or a tuple of these."""
+"""An index: a number, a slice, `...`, None, a mask, an array of integers, or a tuple of such indices."""
 
 DTypeLike: TypeAlias = npt.DTypeLike | DType
 """An element type: a `DType`, or any form that NumPy accepts as a dtype."""

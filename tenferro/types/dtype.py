@@ -1,4 +1,4 @@
-"""The element types: one enum, NumPy's dtypes and those of `ml_dtypes`."""
+"""`DType`, the enum of element types: dtypes of NumPy and of `ml_dtypes`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["DType"]
 
 
 class DType(Enum):
-    """An element type; members have short tags (`C32` is two float32, NumPy's complex64).
+    """An element type. Members have short names: `C32` consists of two float32, and is NumPy's complex64.
 
-    A member compares equal to every NumPy form of the same dtype, and to no other object; it hashes like NumPy's
+    A member compares equal to every NumPy form of the same dtype, and to no other object. It hashes like NumPy's
     dtype, and can be passed to NumPy as a dtype.
 
     >>> DType.of("float64"), DType.F64 == np.float64, str(DType.C64)
@@ -69,15 +69,15 @@ class DType(Enum):
     short: str
     """The printed form in types: `f64[2,3]`, `c128[4]`, `bool[]`, `f8e4m3fn[2]`."""
     is_narrow: bool
-    """Whether it is a float of at most 8 bits or an integer of at most 4.
+    """Whether the dtype is a float of at most 8 bits or an integer of at most 4 bits.
 
-    Elements take a byte, and are computed in `wide`.
+    An element takes a byte, and is computed in the dtype `wide`.
     """
 
     def __init__(self, name: str) -> None:
         scalar: Any = getattr(ml_dtypes, name, None)
         self.dtype = np.dtype(name if scalar is None else scalar)
-        # NumPy itself calls the dtypes of ml_dtypes void.
+        # NumPy reports the kind "V" (void) for the dtypes of ml_dtypes, so the kind follows from the name.
         self.kind = self.dtype.kind if scalar is None else {"i": "i", "u": "u"}.get(name[0], "f")
         self.bits = 1 if self.kind == "b" else 8 * self.dtype.itemsize
         self.is_narrow = scalar is not None and self.dtype.itemsize == 1
@@ -103,7 +103,7 @@ class DType(Enum):
         if isinstance(dtype, DType):
             return dtype
         try:
-            if dtype is None:  # because NumPy reads None as float64
+            if dtype is None:  # NumPy would read None as float64
                 raise TypeError
             named = _BY_NAME.get(dtype) if isinstance(dtype, str) else None
             return _BY_NUMPY[np.dtype(dtype)] if named is None else named
@@ -120,37 +120,37 @@ class DType(Enum):
 
     @property
     def is_bool(self) -> bool:
-        """Bool."""
+        """Whether the dtype is bool."""
         return self.kind == "b"
 
     @property
     def is_integer(self) -> bool:
-        """Whether it is a signed or unsigned integer."""
+        """Whether the dtype is a signed or unsigned integer."""
         return self.kind in "iu"
 
     @property
     def is_float(self) -> bool:
-        """Real floating point."""
+        """Whether the dtype is real floating point."""
         return self.kind == "f"
 
     @property
     def is_complex(self) -> bool:
-        """Complex floating point."""
+        """Whether the dtype is complex floating point."""
         return self.kind == "c"
 
     @property
     def is_inexact(self) -> bool:
-        """Whether it is real or complex floating point, and so differentiable."""
+        """Whether the dtype is real or complex floating point, which derivatives require."""
         return self.kind in "fc"
 
     @property
     def real(self) -> DType:
-        """The dtype of a real or imaginary part; the dtype itself if it is not complex."""
+        """The dtype of the real and imaginary parts of a complex dtype; any other dtype itself."""
         return {DType.C32: DType.F32, DType.C64: DType.F64}.get(self, self)
 
     @property
     def complex(self) -> DType:
-        """The complex dtype that can represent this one: C64 for float64 and wider integers, else C32."""
+        """The complex dtype for values of this dtype: C64 for float64 and integers of 32 bits or more, else C32."""
         return (
             self
             if self.is_complex
@@ -163,12 +163,12 @@ class DType(Enum):
 
     @property
     def accumulator(self) -> DType:
-        """The dtype of sums of this one: float32 for float16 and bfloat16, `wide` for narrow dtypes."""
+        """The dtype in which elements of this dtype are summed: float32 for float16 and bfloat16, else `wide`."""
         return DType.F32 if self in (DType.F16, DType.BF16) else self.wide
 
     @property
     def wide(self) -> DType:
-        """The dtype in which a narrow dtype is computed; the dtype itself if it is not narrow.
+        """The dtype in which elements of a narrow dtype are computed; any other dtype itself.
 
         Sums and products of two narrow floats are exact in float64, so that a result is rounded once.
         """
@@ -196,7 +196,7 @@ class DType(Enum):
 
     @property
     def stored(self) -> np.dtype[Any] | None:
-        """Dtype with which NumPy's files store a dtype of `ml_dtypes`; None if they store it directly."""
+        """The NumPy dtype as which .npy files store a dtype of `ml_dtypes`; None if they store this dtype directly."""
         is_native = not self.is_narrow and self is not DType.BF16
         return None if is_native else np.dtype(f"u{self.dtype.itemsize}")
 
@@ -208,10 +208,10 @@ class DType(Enum):
         try:
             if isinstance(
                 other, tuple | list | dict
-            ):  # because NumPy accepts a pair of dtypes as a dtype
+            ):  # NumPy would accept a pair of dtypes as a dtype
                 return False
             return DType.of(other) is self  # type: ignore[arg-type]  # because anything may be compared
-        except Exception:  # because NumPy reads attributes of the object, which may raise anything
+        except Exception:  # NumPy reads attributes of the object, which may raise any error
             return False
 
     def __hash__(self) -> int:

@@ -13,22 +13,22 @@ from tenferro.types.dtype import DType
 __all__ = ["has_dtype", "host_array"]
 
 HOST_MEMORY = frozenset({1, 3, 11, 13})
-"""DLPack's numbers of device types with memory that a CPU reads: CPU, CUDA and ROCm pinned, CUDA managed."""
+"""DLPack's numbers of the device types whose memory a CPU can read: CPU, CUDA and ROCm pinned, CUDA managed."""
 
 
 def host_array(value: Any, name: str) -> np.ndarray[Any, Any]:
     """Convert the value to a NumPy array, without a copy if possible.
 
-    Nothing is moved between devices silently: NumPy itself would copy an array from a GPU, or gather a
-    sharded one, without a warning.
+    An array on another device is an error. NumPy itself would copy an array from a GPU, or gather a
+    sharded array, without a warning.
 
     Args:
         name: name of the argument or result, for the message.
 
     Raises:
-        BackendFailureError: the array is not on the host, or on several devices, or NumPy cannot read another
-            library's array, such as torch's bfloat16.
-        InvalidConfigError: a tensor of torch requires grad, which would be lost.
+        BackendFailureError: the array is not on the host, or is on several devices; or NumPy cannot read an array of
+            another library, such as a bfloat16 tensor of PyTorch.
+        InvalidConfigError: the value is a PyTorch tensor that requires grad; its gradient would be lost.
         ValueError, TypeError: NumPy rejects the value, or its conversion to an array fails.
 
     >>> host_array([1.0, 2.0], "x")
@@ -73,7 +73,7 @@ def host_array(value: Any, name: str) -> np.ndarray[Any, Any]:
 
 
 def has_dtype(value: Any) -> bool:
-    """Return whether a value has a dtype in NumPy's or tenferro's form; torch's dtypes are of another class.
+    """Return whether a value has a dtype of NumPy or tenferro; PyTorch's dtypes do not count.
 
     >>> has_dtype(np.ones(2)), has_dtype(1.0)
     (True, False)
@@ -83,11 +83,11 @@ def has_dtype(value: Any) -> bool:
 
 def _lies_on_the_host(value: Any) -> bool:
     if not hasattr(type(value), "__dlpack_device__"):
-        return True  # because the object has no device
+        return True  # the object has no device
     try:
         kind, _ = value.__dlpack_device__()
     except BufferError:
-        return False  # jax raises for several devices, and for devices unknown to DLPack
+        return False  # JAX raises it for several devices, and for devices that DLPack does not know
     except (ValueError, TypeError, RuntimeError):
         return True  # the memory has no device, and NumPy raises by itself
     return int(kind) in HOST_MEMORY

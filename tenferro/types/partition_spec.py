@@ -16,7 +16,7 @@ __all__ = ["PartitionSpec"]
 
 
 class Unconstrained(Enum):
-    """Type of the entry of an axis whose sharding the partitioner chooses."""
+    """Type of the entry for an axis whose sharding the partitioner chooses."""
 
     UNCONSTRAINED = "UNCONSTRAINED"
 
@@ -32,7 +32,7 @@ class PartitionSpec:
     `tenferro.lax.with_sharding_constraint` accepts.
 
     Attributes:
-        entries: the mesh axes of each axis of a tensor; None for an unconstrained axis.
+        entries: for each axis of a tensor, the names of its mesh axes; None for an unconstrained axis.
 
     >>> PartitionSpec("x", None, ("y", "z"))
     PartitionSpec('x', None, ('y', 'z'))
@@ -58,7 +58,7 @@ class PartitionSpec:
         """Compute the shape of each device's shard.
 
         Raises:
-            InvalidConfigError: the mesh has no axis of this name, or an axis is unconstrained.
+            InvalidConfigError: the mesh lacks an axis that the spec names, or an axis is unconstrained.
             ShapeError: there are more entries than axes, or an extent cannot be divided evenly.
         """
         if len(self.entries) > len(shape):
@@ -81,7 +81,7 @@ class PartitionSpec:
         return tuple(local_shape)
 
     def constrained(self, name: str) -> tuple[tuple[str, ...], ...]:
-        """Return the entries of a spec without unconstrained axes.
+        """Return the entries of a spec that must not have unconstrained axes.
 
         Raises:
             InvalidConfigError: an axis is unconstrained.

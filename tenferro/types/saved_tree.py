@@ -1,4 +1,4 @@
-"""Pytree structures as JSON: tuples, lists, named tuples and dicts with string keys."""
+"""Pytree structures as JSON; containers are tuples, lists, named tuples and dicts with string keys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_FIELDS = 1000
 
 
 def save_tree(treedef: TreeDef) -> Any:
-    """Save the structure as JSON values, with leaves numbered in order.
+    """Return the structure as JSON values, with the numbers of the leaves, in order, in place of the leaves.
 
     Raises:
         UnsupportedError: loading could not create a container without running code.
@@ -29,10 +29,10 @@ def save_tree(treedef: TreeDef) -> Any:
 
 
 def load_tree(saved: Any, leaves: int) -> TreeDef:
-    """Load the structure saved by `save_tree`, which must number `leaves` leaves in order.
+    """Return the structure that `save_tree` saved; it must contain the numbers of `leaves` leaves in order.
 
     Raises:
-        InvalidConfigError: the document is not such a structure.
+        InvalidConfigError: `saved` is not a structure with that number of leaves.
 
     >>> load_tree({"list": [0, 1]}, 2) == flatten([5, 6])[1]
     True
@@ -94,7 +94,9 @@ def _named(tree: dict[str, Any], depth: int) -> Any:
         raise InvalidConfigError(
             f"load: {name!r:.60} has {len(names)} fields, at most {MOST_FIELDS}"
         )
-    make: Any = collections.namedtuple  # because the fields are data
+    make: Any = (
+        collections.namedtuple
+    )  # typed as Any, because type checkers reject names that are computed
     try:
         cls = make(name, names)
     except ValueError as error:

@@ -18,7 +18,7 @@ __all__ = ["TensorSpec"]
 
 _BY_SHORT = {member.short: member for member in DType}
 MOST_AXES = 64
-"""The common interface of NumPy arrays."""
+"""Maximum number of axes, which is that of NumPy arrays."""
 _PUNCTUATION = re.compile(r"[(),]")
 _PRINTED = re.compile(r"([a-z0-9]+)\[(.*)\]")
 
@@ -48,7 +48,7 @@ class TensorSpec:
 
     @classmethod
     def of(cls, shape: tuple[Any, ...], dtype: DType) -> TensorSpec:
-        """Create a spec without checks, for shape rules whose entries are known to be extents."""
+        """Create a spec without checks, for shape rules, whose results are always valid extents."""
         self = object.__new__(cls)
         self.shape = shape
         self.dtype = dtype
@@ -76,17 +76,17 @@ class TensorSpec:
 
     @property
     def rank(self) -> int:
-        """Number of axes."""
+        """The number of axes."""
         return len(self.shape)
 
     @property
     def ndim(self) -> int:
-        """Number of axes, by NumPy's name."""
+        """The number of axes, under NumPy's name."""
         return len(self.shape)
 
     @property
     def size(self) -> Any:
-        """Number of elements; symbolic for a symbolic shape."""
+        """The number of elements; symbolic for a symbolic shape."""
         total: Any = 1
         for extent in self.shape:
             total = total * extent
@@ -104,7 +104,7 @@ class TensorSpec:
 
     @property
     def nbytes(self) -> Any:
-        """Bytes of a dense array of this type."""
+        """The size in bytes of a dense array of this type."""
         return self.size * self.dtype.itemsize
 
     def __eq__(self, other: object) -> bool:
@@ -147,7 +147,7 @@ def _extent(entry: Any) -> Extent:
 
 
 def _entries(text: str) -> list[str]:
-    """Split a shape into its entries, at the commas outside of parentheses."""
+    """Split the text of a shape into its entries, at commas outside parentheses."""
     if not text.strip():
         return []
     entries, begin, depth = [], 0, 0

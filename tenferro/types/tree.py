@@ -1,10 +1,10 @@
 """Pytrees: nested tuples, lists, dicts, named tuples, dataclasses and registered classes, by optree.
 
-A dataclass is a tree of its fields without registration, unless it is an array or a type of arrays
-(it has `shape` and `dtype`, or converts to an array). Classes registered as trees with JAX are trees here in the
-same way; JAX itself is used only if the program has imported it.
+A dataclass is a tree of its fields without registration, unless it is an array or a type of arrays: it has `shape` and
+`dtype`, or converts to an array. Classes that are registered as trees with JAX are trees here, too. JAX is used only
+if the program has imported it.
 
-optree is imported for the first tree: it takes a fifth of the import of tenferro.
+optree is imported when the first tree is flattened: its import takes a fifth of the import time of tenferro.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 
 TreeDef: TypeAlias = "optree.PyTreeSpec"
 NAMESPACE = "tenferro"
-"""optree's namespace of classes registered here; classes in its global namespace are trees, too."""
+"""Namespace in optree for classes that are registered here; classes in optree's global namespace are trees, too."""
 
 
 # ---- paths -----------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ NAMESPACE = "tenferro"
 
 @dataclass(frozen=True, slots=True)
 class SequenceKey:
-    """An index of a tuple, a list or an unnamed field of a named tuple."""
+    """Path entry: an index of a tuple or a list, or of an unnamed field of a named tuple."""
 
     idx: int
 
@@ -65,7 +65,7 @@ class SequenceKey:
 
 @dataclass(frozen=True, slots=True)
 class DictKey:
-    """A key of a dict."""
+    """Path entry: a key of a dict."""
 
     key: Any
 
@@ -75,7 +75,7 @@ class DictKey:
 
 @dataclass(frozen=True, slots=True)
 class GetAttrKey:
-    """A field of a named tuple or a dataclass."""
+    """Path entry: a field of a named tuple or a dataclass."""
 
     name: str
 
@@ -85,7 +85,7 @@ class GetAttrKey:
 
 @dataclass(frozen=True, slots=True)
 class FlattenedIndexKey:
-    """The index of a child, for a class without named children."""
+    """Path entry: the number of a child, for a class without named children."""
 
     key: int
 
@@ -97,7 +97,7 @@ KeyPath: TypeAlias = tuple[Any, ...]
 
 
 def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
-    """Write a path as text: in Python's notation, or as plain names.
+    """Return a path as text: in Python's notation or, if `simple`, as plain names joined by `separator`.
 
     >>> keystr((DictKey("w"), SequenceKey(0)))
     "['w'][0]"
@@ -116,7 +116,7 @@ def _bare(key: Any) -> str:
 
 
 def key_paths(treedef: TreeDef) -> list[KeyPath]:
-    """Return the path of each leaf."""
+    """Return the path of each leaf, a tuple of keys, in the order of the leaves."""
     return [tuple(map(_key, accessor)) for accessor in treedef.accessors()]
 
 
@@ -131,7 +131,7 @@ def _key(entry: Any) -> Any:
     if isinstance(entry, optree.SequenceEntry):
         return SequenceKey(entry.entry)
     own = entry.entry
-    if hasattr(own, "name"):  # keys of this module or of JAX
+    if hasattr(own, "name"):  # a key of a class of this module or of JAX
         return GetAttrKey(own.name)
     if hasattr(own, "idx"):
         return SequenceKey(own.idx)
@@ -144,7 +144,7 @@ def _key(entry: Any) -> Any:
 
 
 def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeDef]:
-    """Return the leaves in order, and the structure without them; None is an empty tree.
+    """Return the leaves in order, and the structure of the tree without them; None is an empty tree.
 
     Raises:
         InvalidConfigError: the tree contains itself, or is deeper than optree's `MAX_RECURSION_DEPTH`.
@@ -161,7 +161,7 @@ def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
         while not _LEAVES.issuperset(map(type, leaves)) and _registered_any(tree, leaves):
             leaves, treedef = optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)
     except RecursionError as error:
-        if "flattening" not in str(error):  # a RecursionError of Python, not of optree
+        if "flattening" not in str(error):  # another RecursionError than optree's
             raise
         raise InvalidConfigError(
             f"a {type(tree).__name__} is not a tree: it contains itself, or more than "
@@ -196,7 +196,8 @@ def leaf_paths_of(treedef: TreeDef) -> list[str]:
 
 
 def prefix_leaves(prefix: Any, full: Any) -> list[Any]:
-    """Return the entry of `prefix` above each leaf of `full`; None may be an entry.
+    """Return, for each leaf of `full`, the leaf of `prefix` at or above its position; None counts as a leaf of
+    `prefix`.
 
     Raises:
         ValueError: `prefix` is not a prefix of `full`.
@@ -206,7 +207,7 @@ def prefix_leaves(prefix: Any, full: Any) -> list[Any]:
     """
     import optree
 
-    flatten((prefix, full))  # because it registers the dataclasses
+    flatten((prefix, full))  # called because it registers dataclasses of the trees
     entries = optree.broadcast_prefix(prefix, full, none_is_leaf=True, namespace=NAMESPACE)
     leaves = optree.tree_leaves(full, none_is_leaf=True, namespace=NAMESPACE)
     return [entry for entry, leaf in zip(entries, leaves, strict=True) if leaf is not None]
@@ -225,7 +226,7 @@ def difference(
 ) -> str:
     """Describe the first difference of two structures; "" if they agree.
 
-    Named tuples agree by name and fields, because a program from a file has classes of its own.
+    Named tuples agree if their names and fields do: a program from a file has newly created classes.
 
     Args:
         names: the names of the two structures.
@@ -243,7 +244,9 @@ def difference(
             left_node, right_node
         ):
             first, second = _described(left_node), _described(right_node)
-            if first == second:  # only static fields differ, which optree's message shows
+            if (
+                first == second
+            ):  # only static fields differ, which the text of the optree node shows
                 first, second = f"{left_node.one_level()}", f"{right_node.one_level()}"
             return f"{names[0]}{path} is {first}, and {names[1]}{path} {second}"
         level = left_node.one_level()
@@ -278,7 +281,7 @@ def _described(treedef: TreeDef) -> str:
 
 _LOCK = threading.Lock()
 _LEAVES = frozenset({np.ndarray, bool, int, float, complex, str})
-"""Classes of leaves that were checked before."""
+"""Classes whose objects are certainly leaves."""
 
 
 def register_pytree_node(
@@ -290,9 +293,11 @@ def register_pytree_node(
     """Register a class as a tree, by functions that flatten and unflatten its objects.
 
     Args:
-        flatten_func: function from an object to its children and its other data, which are compared and hashed.
-        unflatten_func: function from the other data and the children to the object.
-        flatten_with_keys_func: like `flatten_func`, with a key for each child (such as a `tree.DictKey`).
+        flatten_func: function of an object that returns its children, and its other data, which are compared and
+            hashed.
+        unflatten_func: function of the other data and the children that returns the object.
+        flatten_with_keys_func: like `flatten_func`, but returns a pair for each child: a key, such as a `tree.DictKey`,
+            and the child.
 
     Raises:
         RegistrationError: the class is a tree already, or `nodetype` is not a class.
@@ -311,7 +316,7 @@ def register_pytree_node(
 
 
 def _register(nodetype: type, parts: Any, whole: Any) -> None:
-    """Register with optree; the user's registration replaces an automatic one."""
+    """Register a class with optree; an automatic registration is replaced by the user's."""
     import optree
 
     with _LOCK:
@@ -331,14 +336,16 @@ def _register_with_optree(nodetype: type, parts: Any, whole: Any) -> None:
         nodetype,
         parts,
         whole,
-        path_entry_type=optree.FlattenedEntry,  # because entries are keys of this module
+        path_entry_type=optree.FlattenedEntry,  # path entries are keys of this module
         namespace=NAMESPACE,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
-    """Flattener of objects into fields with leaves, and fields that are compared."""
+    """Flattener of objects of a class into `data`, the fields that are subtrees, and `meta`, the fields that are
+    compared.
+    """
 
     nodetype: type
     data: tuple[str, ...]
@@ -347,8 +354,8 @@ class _Fields:
     def __call__(self, node: Any) -> Any:
         children = [getattr(node, name) for name in self.data]
         meta = tuple([getattr(node, name) for name in self.meta])
-        # `meta` is part of the cache key of programs. If a mutable value in it were changed in place,
-        # the key would still match and the stale program would run.
+        # `meta` is part of the cache key of programs, so its values must be hashable. If a mutable value were changed
+        # in place, the key would not change, and an outdated program would run.
         try:
             hash(meta)
         except TypeError as error:
@@ -363,7 +370,7 @@ class _Fields:
         return tuple(map(GetAttrKey, self.data))
 
     def whole(self, meta: Any, children: Any) -> Any:
-        """Build the object with these children."""
+        """Create the object with these children and static fields."""
         data = dict(zip(self.data, children, strict=True))
         return self.nodetype(**data, **dict(zip(self.meta, meta, strict=True)))
 
@@ -374,16 +381,17 @@ def register_dataclass(
     meta_fields: Sequence[str] | None = None,
     drop_fields: Sequence[str] = (),
 ) -> Any:
-    """Register a class with its subtree fields, and its static fields, which are compared.
+    """Register a class as a tree, with fields that are subtrees, and static fields, which are compared.
 
-    Dataclasses are trees without registration, with `dataclasses.field(metadata={"static": True})` for fields that
-    are compared (`tree.static()`). Objects are rebuilt by calling the class with all fields by name.
+    Dataclasses are trees without registration. Their static fields are declared by
+    `dataclasses.field(metadata={"static": True})`, or `tree.static()`. Objects are rebuilt by calling the class with
+    all fields by name.
 
     Args:
-        data_fields: the fields that are subtrees; by default all fields of a dataclass's `__init__` that are not
-            static.
-        meta_fields: the hashable static fields; give both lists or neither.
-        drop_fields: fields of `__init__` to omit.
+        data_fields: the names of the fields that are subtrees; by default all fields of a dataclass's `__init__` that
+            are not static.
+        meta_fields: the names of the static fields, which must be hashable; give both lists or neither.
+        drop_fields: names of fields of `__init__` to omit.
 
     Raises:
         RegistrationError: the fields are not those of `__init__`, or the class is registered already.
@@ -434,7 +442,7 @@ def _check_fields(fields: _Fields, dropped: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _JaxNode:
-    """Flattener of objects that flattens as JAX does, one level deep."""
+    """Flattener of objects that are registered with JAX: it flattens one level, by JAX's function."""
 
     def __call__(self, node: Any) -> Any:
         jax: Any = sys.modules["jax.tree_util"]
@@ -443,16 +451,16 @@ class _JaxNode:
 
     @staticmethod
     def whole(treedef: Any, children: Any) -> Any:
-        """Build the object with these children."""
+        """Create the object with these children."""
         return treedef.unflatten(children)
 
 
 def _registered_any(tree: Any, leaves: list[Any]) -> bool:
-    """Register the leaves' classes that are trees; return whether there were any."""
+    """Register those classes of leaves whose objects are trees; return whether a class was registered."""
     classes = dict(zip(map(type, leaves), leaves, strict=True))
     registered = False
     for cls in classes.keys() - _LEAVES:
-        if not hasattr(cls, "__tenferro_apply__"):  # because a tensor is a leaf
+        if not hasattr(cls, "__tenferro_apply__"):  # a tensor is a leaf
             registered |= _is_registered_now(cls, classes[cls])
     if not registered and any([not hasattr(cls, "dtype") for cls in classes.keys() - _LEAVES]):
         for cls, node in _named_tuples(tree).items():
@@ -461,7 +469,7 @@ def _registered_any(tree: Any, leaves: list[Any]) -> bool:
 
 
 def _named_tuples(tree: Any) -> dict[type, Any]:
-    """Return a node of each class of named tuples that JAX flattens in another way than into its fields."""
+    """Return one object for each class of named tuples in the tree that JAX does not flatten into its fields."""
     import optree
 
     jax: Any = sys.modules.get("jax.tree_util")
@@ -492,18 +500,20 @@ def _is_registered_now(cls: type, leaf: Any) -> bool:
     import optree
 
     with _LOCK:
-        # `is_leaf` treats objects of registered classes as leaves. The entry of a named tuple is not its own.
+        # The class may be registered already. For a named tuple, optree returns an entry of another class.
         entry = optree.register_pytree_node.get(cls, namespace=NAMESPACE)
         if entry is not None and entry.type is cls:
             return False
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of optree, about classes of named tuples
+            warnings.simplefilter(
+                "ignore", UserWarning
+            )  # optree warns about classes of named tuples
             _register_with_optree(cls, node, node.whole)
     return True
 
 
 def _is_array_type(cls: type) -> bool:
-    """Return whether objects are arrays, or describe arrays, as a `TensorSpec` does."""
+    """Return whether objects of the class are arrays, or describe arrays, as a `TensorSpec` does."""
     if hasattr(cls, "__array__") or hasattr(cls, "__dlpack__"):
         return True
     own: Any = cls

@@ -1,6 +1,6 @@
-"""Derivatives of the analytic family: one line each, in x and in y = f(x).
+"""Derivative rules of the analytic ops, such as exp and tanh; each slope is a formula in x and y = f(x).
 
-Among equivalent formulas, a rule uses one that neither overflows nor cancels, and whose derivatives do not either.
+Of several equivalent formulas a rule uses one that neither overflows nor cancels, and nor do its own derivatives.
 For example, 1 - tanh(x)^2 loses every digit at x = 20, 1 / sqrt(1 + x^2) is zero from x = 1e154 on, and
 e^(-x^2) is 0 at infinity while its derivative there would be 0 times infinity.
 
@@ -55,7 +55,7 @@ SlopeTangent = Callable[[Value, Value], Value]
 
 
 def over(denominator: str) -> AdRule:
-    """y_dot = x_dot / x, or x_dot / (1 + x), without the reciprocal, which could overflow."""
+    """Return the rule y_dot = x_dot / x, or x_dot / (1 + x); the reciprocal alone could overflow."""
 
     def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
         (x,), (x_dot,) = inputs, tangents
@@ -72,9 +72,9 @@ def finite(x: Value) -> Value:
 
 
 def scaled(y: Value, x: Value) -> tuple[Value, Value, Value]:
-    """Compute y r, x r and r for r = 1 / max(|y|, |x|), which is a normal number; r is 0 if x or y is infinite.
+    """Compute y r, x r and r for r = 1 / max(|y|, |x|), clamped to normal numbers; r is 0 if x or y is infinite.
 
-    The derivative of the quotient y / m would be 0 times infinity for y = 0 and small m.
+    The products with r replace quotients y / m, whose derivative would be 0 times infinity for y = 0 and small m.
     """
     info = ml_dtypes.finfo(x.dtype.dtype)
     is_infinite = compare(maximum(abs_(y), abs_(x)), "EQ", math.inf)
@@ -103,7 +103,8 @@ def quotient_or_zero(x: Value, y: Value) -> Value:
 def below_one(x: Value) -> Value:
     """1 - x^2 for real x, computed as (1 - x) (1 + x) where 1/2 < |x| < 1.
 
-    The derivative of the product cancels near zero. At one, reverse mode would multiply infinity by zero.
+    The product is not used elsewhere. Near zero its derivative cancels. At |x| = 1, reverse mode would multiply
+    infinity by zero.
     """
     is_as_written = compare(abs_(abs_(x) - 0.75), "GE", 0.25)
     return select(is_as_written, 1 - x * x, (1 - x) * (1 + x))
@@ -117,8 +118,8 @@ def times_i(x: Value) -> Value:
 def near_and_far(x: Value) -> tuple[Value, Value, Value]:
     """Return whether |x| < 1/2, x masked by this condition, and x masked by its negation.
 
-    Near zero the derivatives of 1 - x and 1 + x cancel. Far from zero x^2 overflows, and loses the side of a
-    branch cut.
+    Callers use 1 - x^2 near zero, where the derivatives of 1 - x and 1 + x cancel. Far from zero they use 1 - x and
+    1 + x, because x^2 overflows, and loses the sign that tells the two sides of a branch cut apart.
     """
     is_near = compare(abs_(x), "LT", 0.5)
     return is_near, select(is_near, x, 0), select(is_near, 0, x)
@@ -188,17 +189,20 @@ def logistic_slope(x: Value) -> Value:
 
 
 def decay(x: Value) -> Value:
-    """e^-|x|; for complex x, e^-x or e^x by the sign of the real part."""
+    """e^-|x|; for complex x, e^x if the real part is negative, else e^-x."""
     return exp(select(compare(real(x), "LT", 0), x, -x))
 
 
 def sec_squared(x: Value, y: Value) -> Value:
-    """1 / cos(x)^2 = 1 + y^2, without the cancellation far from the real axis, where y is near i."""
+    """1 / cos(x)^2 = 1 + y^2, where y = tan(x).
+
+    For complex x far from the real axis y is near i, and 1 + y^2 would cancel. Complex x use `sech_squared` instead.
+    """
     return sech_squared(times_i(x), times_i(y)) if x.dtype.is_complex else 1 + y * y
 
 
 def bell(x: Value) -> Value:
-    """e^(-x^2), with x clamped to |x| <= 28, where it is 0 in every dtype."""
+    """e^(-x^2), with x clamped to |x| <= 28, where the result is 0 in every dtype."""
     x = clamp(x, -28, 28)
     return exp(-x * x)
 
@@ -210,7 +214,7 @@ def beside_one(x: Value) -> tuple[Value, Value]:
 
 
 def atan_slope(x: Value, y: Value) -> Value:
-    """1 / (1 + x^2) = u^2 / (u^2 + v^2)."""
+    """1 / (1 + x^2) = u^2 / (u^2 + v^2) for v = x / m, u = 1 / m and m = max(|x|, 1)."""
     if x.dtype.is_complex:
         return atanh_slope(times_i(x))
     v, u = beside_one(x)
@@ -218,7 +222,7 @@ def atan_slope(x: Value, y: Value) -> Value:
 
 
 def asinh_slope(x: Value, y: Value) -> Value:
-    """1 / sqrt(1 + x^2) = u / sqrt(u^2 + v^2)."""
+    """1 / sqrt(1 + x^2) = u / sqrt(u^2 + v^2) for v = x / m, u = 1 / m and m = max(|x|, 1)."""
     if x.dtype.is_complex:
         return reciprocal_root(times_i(x))
     v, u = beside_one(x)
@@ -264,7 +268,7 @@ SLOPES: dict[type[StdTensorOp], tuple[Slope, SlopeTangent]] = {
     ops.Tanh: (sech_squared, lambda y, y_dot: -2 * (y * y_dot)),
     ops.Logistic: (lambda x, y: logistic_slope(x), lambda y, y_dot: (1 - 2 * y) * y_dot),
 }
-"""Functions that satisfy a differential equation y' = s(y): the slope as the rule writes it, and the tangent of s(y).
+"""Ops that satisfy a differential equation y' = s(y): the slope as a function of x and y, and the tangent of s(y).
 
-Taylor-mode derivatives use this tangent, because the rule's formula of the slope has two branches.
+Derivative rules use the slope. Taylor mode uses the tangent, because the formula of the slope has two branches.
 """

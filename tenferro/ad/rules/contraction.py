@@ -1,7 +1,7 @@
-"""Derivatives of the contraction family. The ops are bilinear, and the transpose of each side is a contraction again.
+"""Derivatives of the contraction ops. They are bilinear; the transpose for either operand is again a contraction.
 
 Source: for convolution, Dumoulin and Visin, "A guide to convolution arithmetic", 2016; the group
-counts trade places as in the transposes of JAX's `conv_general_dilated`.
+counts are exchanged as in the transposes of JAX's `conv_general_dilated`.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def dot_batch(op: ops.DotGeneral, inputs: Values, batched: tuple[bool, ...]) -> 
 
 
 def dilated(extent: Any, dilation: int) -> Any:
-    """Return the extent with dilation - 1 holes between elements."""
+    """Return the extent of a dilated axis, with dilation - 1 holes between elements."""
     return 0 if extent == 0 else (extent - 1) * dilation + 1
 
 
@@ -103,7 +103,7 @@ def split_groups(x: Value, axis: int, count: int) -> Value:
 
 
 def move_groups(x: Value, source: int, target: int, count: int) -> Value:
-    """Move the groups from axis `source`, of which they are the slow part, to the slow part of axis `target`."""
+    """Move the groups from the slow part of axis `source` to the slow part of axis `target`."""
     if count == 1:
         return x
     y = split_groups(x, source, count)
@@ -117,7 +117,7 @@ def move_groups(x: Value, source: int, target: int, count: int) -> Value:
 
 
 def unreversed(op: ops.Convolution, kernel: Value) -> Value:
-    """Return the kernel in the layout of a convolution without window reversal."""
+    """Return the kernel for an equal convolution without window reversal: reversed along those spatial axes."""
     turned = [a for a, flag in zip(op.kernel_spatial, op.window_reversal, strict=True) if flag]
     return reverse(kernel, turned)
 
@@ -228,7 +228,7 @@ def _convolution_each(op: ops.Convolution, x: Value, kernel: Value) -> Value:
 
 
 def _merge_leading(x: Value, axis: int, groups: int) -> Value:
-    """Merge the leading axis into `axis`, between its groups and rest; `axis` does not count the leading axis."""
+    """Merge the leading axis into `axis`, inside each of its groups; `axis` does not count the leading axis."""
     rest = list(range(1, x.rank))
     x = transpose(x, (*rest[: axis + 1], 0, *rest[axis + 1 :]))  # .., axis, N, ..
     shape = x.shape

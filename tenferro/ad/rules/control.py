@@ -1,8 +1,8 @@
-"""Derivatives of the control family.
+"""Derivatives of the control-flow ops: loops, conditionals and alternatives.
 
-A differentiated loop or conditional is replaced by two ops: the op itself, extended to also return the values
-    that its tangent needs (`extend`), and a linear op that reads these values. The transpose of a linear scan
-    runs in the other direction.
+A differentiated loop or conditional is replaced by two ops. The first is the op itself, extended to also return
+    residuals, the values that the tangent needs (`extend`). The second is a linear op that reads the residuals.
+    The transpose of a linear scan runs in the opposite direction.
 
 Source: Radul, Paszke, Frostig, Johnson and Maclaurin, "You only linearize once", 2023.
 """
@@ -55,7 +55,7 @@ def _or_zeros(dots: Sequence[Value | None], like: Sequence[Value]) -> list[Value
 
 
 def _placed(values: Sequence[Any], places: Sequence[int], count: int) -> list[Any]:
-    """Return a list with the values at these indices, and None elsewhere."""
+    """Return a list of `count` elements with `values` at the indices `places`, and None elsewhere."""
     listed: list[Any] = [None] * count
     for position, value in zip(places, values, strict=True):
         listed[position] = value
@@ -68,7 +68,10 @@ def _placed(values: Sequence[Any], places: Sequence[int], count: int) -> list[An
 def _active_carry(
     body: Subprogram, active: Sequence[bool], n: int, m: int, emitter: GraphEmitter
 ) -> tuple[list[bool], Linearized]:
-    """Return the inputs with tangents, found by iterating over the carry to a fixed point, and the linearised body."""
+    """Find the inputs that have tangents in any iteration; return their mask, and the linearised body.
+
+    The mask is a fixed point: a carry has a tangent if the body computes one for it.
+    """
     active = list(active)
     while True:
         both = linearized(body, active, emitter)
@@ -79,7 +82,7 @@ def _active_carry(
 
 
 def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Write a scan that stacks the residuals of each iteration, and a linear scan over them."""
+    """Write a scan that stacks the residuals of each iteration, and a linear scan that reads them."""
     emitter: GraphEmitter = inputs[0].emitter
     n, m, first = op.num_consts, op.num_carry, op.first_xs
     has_tangent = [dot is not None for dot in tangents]
@@ -128,10 +131,10 @@ def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> T
 def scan_transpose(
     op: Scan, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Write a scan in the other direction that carries the carry's cotangents and sums of the constants' cotangents.
+    """Write a scan in the opposite direction, which carries cotangents of carries and sums of constants' cotangents.
 
-    Carries whose cotangents are zero in every iteration are omitted. Carries that depend on no linear input,
-    such as a counter, are computed first by another scan, which stacks their values.
+    A carry whose cotangent is zero in every iteration is omitted. Carries that depend on no linear input,
+    such as a counter, are computed first by a separate scan, which stacks their values.
     """
     emitter: GraphEmitter = inputs[0].emitter
     n, m, first = op.num_consts, op.num_carry, op.first_xs
@@ -180,7 +183,7 @@ def _nonlinear_carries(op: Scan, linear: Mask) -> list[int]:
 def _transpose_after_nonlinear(
     op: Scan, inputs: Values, linear: Mask, y_bars: Tangents, carries: Sequence[int]
 ) -> Tangents:
-    """Scan the nonlinear carries, then transpose the scan over their values."""
+    """Compute the nonlinear carries by a scan, then transpose a scan that reads their stacked values."""
     n, m, first = op.num_consts, op.num_carry, op.first_xs
     graph = Graph()
     arguments = [graph.add_input(spec) for spec in op.body.input_specs]
@@ -213,7 +216,7 @@ def _transpose_after_nonlinear(
 
 
 def scan_batch(op: Scan, inputs: Values, mask: tuple[bool, ...]) -> Values:
-    """Write a scan of the batched body; the batch axis follows the axis of iterations."""
+    """Write a scan of the batched body; in stacked values the batch axis follows the axis of iterations."""
     emitter: GraphEmitter = inputs[0].emitter
     n, m, first = op.num_consts, op.num_carry, op.first_xs
     size = inputs[mask.index(True)].shape[0]
@@ -247,9 +250,9 @@ def _swapped(x: Value) -> Value:
 
 
 def cond_jvp(op: Cond, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Write a conditional that also returns the residuals of its branch, and a conditional of linear branches.
+    """Write a conditional that also returns the residuals of its branch, and a conditional between linear branches.
 
-    Branches share the outputs for residuals; outputs that the taken branch does not use are zeros.
+    All branches have the same outputs for residuals; a branch returns zeros for those that it does not need.
     """
     emitter: GraphEmitter = inputs[0].emitter
     index, *operands = inputs
@@ -283,7 +286,10 @@ def cond_jvp(op: Cond, inputs: Values, outputs: Values, tangents: Tangents) -> T
 def _shared_places(
     branches: Sequence[Linearized], saved: Sequence[Sequence[int]]
 ) -> tuple[list[list[int]], list[TensorSpec]]:
-    """Return the positions of each branch's residuals, and the types of all positions."""
+    """Assign the residuals of all branches to shared outputs.
+
+    Returns, for each branch, the index of the output that holds each of its residuals, and the types of all outputs.
+    """
     types: list[TensorSpec] = []
     places: list[list[int]] = []
     for both, values in zip(branches, saved, strict=True):
@@ -318,9 +324,9 @@ def cond_transpose(
 def _transposes(
     parts: Sequence[Subprogram], mask: Mask, y_bars: Tangents, emitter: GraphEmitter
 ) -> tuple[list[Subprogram], list[int]]:
-    """Return the transposes of linear sub-programs with common operands, and the operands that get cotangents.
+    """Return the transposes of linear sub-programs with common operands, and the positions of operands with cotangents.
 
-    The transposes take the nonlinear operands, and the cotangents that are not None.
+    The inputs of a transpose are the nonlinear operands, then the cotangents in `y_bars` that are not None.
     """
     asked = [y_bar is not None for y_bar in y_bars]
     transposes = [transposed(part, mask, asked, emitter) for part in parts]
@@ -338,7 +344,7 @@ def _transposes(
 def cond_batch(op: Cond, inputs: Values, mask: tuple[bool, ...]) -> Values:
     """Write a conditional of batched branches.
 
-    If the index differs between slices, write all branches and a select.
+    If the index differs between slices, compute all branches and select between their results.
     """
     emitter: GraphEmitter = inputs[0].emitter
     index, *operands = inputs
@@ -360,7 +366,7 @@ def cond_batch(op: Cond, inputs: Values, mask: tuple[bool, ...]) -> Values:
 
 
 def _of_chosen_branches(op: Cond, inputs: Values, mask: Mask, chosen: Values) -> Values:
-    """Mark the results of a batch that ran all branches, so that each slice is differentiated as a conditional."""
+    """Mark `chosen`, selected from the results of all branches, so that derivatives are those of a conditional."""
     emitter: GraphEmitter = inputs[0].emitter
     handles = [x.handle for x in (*inputs, *chosen)]
     mark = Chosen(op, len(inputs), len(chosen))
@@ -370,8 +376,8 @@ def _of_chosen_branches(op: Cond, inputs: Values, mask: Mask, chosen: Values) ->
 class Chosen(Mark):
     """Mark of a batched conditional. Its inputs are the operands and the results; it returns the results.
 
-    Its derivative is that of the conditional. If all branches were differentiated op by op, a slice would have
-    zero cotangents in branches that it does not take. The product of zero and an infinite slope would be NaN.
+    The derivative of the mark is that of the conditional. If all branches were differentiated op by op, a slice
+    would have zero cotangents in branches that it does not take. Zero times an infinite slope would then be NaN.
     """
 
     __slots__ = ("conditional",)
@@ -386,11 +392,11 @@ class Chosen(Mark):
         return (Chosen, self.takes)
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return the operands."""
+        """Return the positions of the operands of the branches."""
         return tuple(range(1, self.takes[0]))
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Return a conditional between the tangents of the branches."""
+        """Emit a conditional between the tangents of the branches, and return its outputs."""
         count = self.takes[0]
         active = [dot is not None for dot in tangents[1:count]]
         branches, moving = _tangents_of(self.conditional.branches, active, emitter)
@@ -400,7 +406,7 @@ class Chosen(Mark):
         return _placed(y_dots, moving, len(outputs))
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
-        """Return a conditional between the transposes of the branches."""
+        """Emit a conditional between the transposes of the branches, and return its outputs."""
         count = self.takes[0]
         x_bars = cond_transpose(self.conditional, inputs[:count], tuple(linear[:count]), y_bars)
         return (*x_bars, *[None] * len(self.takes))
@@ -412,9 +418,9 @@ class Chosen(Mark):
 def alternatives_jvp(
     op: Alternatives, inputs: Values, outputs: Values, tangents: Tangents
 ) -> Tangents:
-    """Write the alternatives of the tangent; each is computed from the operands alone.
+    """Write the alternatives of the tangent: each computes the primal values again, from the operands.
 
-    There are no residuals. If the executor takes the same alternative for value and tangent, equal instructions are
+    No residuals are saved. If the executor chooses the same alternative for value and tangent, equal instructions are
     merged.
     """
     active = [dot is not None for dot in tangents]
@@ -428,7 +434,7 @@ def alternatives_jvp(
 def _tangents_of(
     parts: Sequence[Subprogram], active: Mask, emitter: GraphEmitter
 ) -> tuple[list[Subprogram], list[int]]:
-    """Return the tangent program of each part, and the outputs to which the tangents belong."""
+    """Return the tangent program of each part, and the positions of the outputs that have tangents."""
     forms = [linearized(part, active, emitter) for part in parts]
     count = len(parts[0].output_slots)
     moving = [j for j in range(count) if any([form.y_dots[j] is not None for form in forms])]
@@ -444,7 +450,7 @@ def _tangents_of(
 def alternatives_transpose(
     op: Alternatives, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Return the alternatives of the transpose."""
+    """Write the alternatives of the transpose: the transpose of each alternative."""
     parts, wanted = _transposes(op.parts, linear, y_bars, inputs[0].emitter)
     if not wanted:
         return (None,) * len(inputs)
@@ -454,7 +460,7 @@ def alternatives_transpose(
 
 
 def alternatives_batch(op: Alternatives, inputs: Values, mask: tuple[bool, ...]) -> Values:
-    """Return the alternatives of the batch."""
+    """Write the alternatives of the batch: each alternative, batched."""
     emitter: GraphEmitter = inputs[0].emitter
     size = inputs[mask.index(True)].shape[0]
     everything = [True] * len(op.parts[0].output_slots)
@@ -466,7 +472,7 @@ def alternatives_batch(op: Alternatives, inputs: Values, mask: tuple[bool, ...])
 
 
 def while_jvp(op: While, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Write the loop with the tangents of its carry as additional carries."""
+    """Write a loop that carries the tangents of the carries, too."""
     emitter: GraphEmitter = inputs[0].emitter
     n = op.num_consts
     has_tangent = [dot is not None for dot in tangents]
@@ -521,9 +527,9 @@ def while_batch(op: While, inputs: Values, mask: tuple[bool, ...]) -> Values:
 def _until_all_stop(
     op: While, test: Subprogram, body: Subprogram, mask: Mask, surroundings: GraphEmitter
 ) -> While:
-    """Return the loop over a batch with one bool per slice as its condition.
+    """Return a loop over a batch that runs while any slice continues; its condition has one bool per slice.
 
-    For each slice, an iteration selects the body's result, or the unchanged carry if the slice has stopped.
+    In each iteration a slice that has stopped keeps its carry; other slices get the result of the body.
     """
     n = op.num_consts
     graph = Graph()

@@ -1,4 +1,4 @@
-"""Derivatives of the dynamic family: truncation and padding are transposes of each other."""
+"""Derivatives of the ops with data-dependent extents: truncation and padding are transposes of each other."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def pad_transpose(op: ops.PadToMatch, x: Value, reference: Value, y_bar: Value) 
 
 
 def truncate_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Apply the op along the same axis, which follows the leading axis.
+    """Apply the op along the same axis, whose number is higher by one after the leading axis.
 
     Raises:
-        UnsupportedError: sizes differ between slices, so slices of the result would have different extents.
+        UnsupportedError: the sizes differ between slices, so the results for the slices would have different extents.
     """
     if batched[1]:
         raise UnsupportedError(
@@ -51,6 +51,6 @@ def pad_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
 
 ROWS: AdRows = {
     ops.DynamicTruncate: linear(truncate_transpose, truncate_batch),
-    # Only the extent of the reference is used.
+    # The op reads only the extent of `reference`, so it is linear in x even if `reference` depends on a tangent.
     ops.PadToMatch: replace(linear(pad_transpose, pad_batch), is_linear=None),
 }

@@ -1,4 +1,4 @@
-"""Derivatives of the elementwise family."""
+"""Derivatives of the elementwise ops."""
 
 from __future__ import annotations
 
@@ -79,7 +79,10 @@ def divide_jvp(op: ops.Divide, inputs: Values, outputs: Values, tangents: Tangen
 
 
 def whole_quotient(x0: Value, x1: Value, y: Value) -> Value:
-    """Return the integer q with x0 = q x1 + y for a remainder y, rounded because (x0 - y) / x1 is inexact."""
+    """Return the integer q with x0 = q x1 + y, where y is the remainder.
+
+    q is rounded to an integer, because the computed (x0 - y) / x1 is inexact.
+    """
     return apply_one(ops.RoundNearestEven(), (x0 - y) / x1)
 
 
@@ -90,10 +93,13 @@ REACHES = {"GT": "GE", "LT": "LE"}
 
 
 def extremum(wins: str) -> AdRule:
-    """Return the rule of a maximum or minimum: the tangent of the selected operand, or the mean of both at a tie."""
+    """Return the rule of a maximum or minimum.
+
+    The tangent is that of the selected operand, or the mean of both tangents at a tie.
+    """
 
     def one(x: Value, operand: Value, x_dot: Value) -> Value:
-        """Return the share of one operand's tangent: 1, or 1/2 at a tie, or 0."""
+        """Return the tangent `x_dot` of an operand x times its share: 1, or 1/2 at a tie with `operand`, or 0."""
         share = 1 - 0.5 * convert(compare(x, "EQ", operand), x_dot.dtype)
         return select(compare(x, REACHES[wins], operand), x_dot * share, 0)
 
@@ -111,7 +117,7 @@ def extremum(wins: str) -> AdRule:
 
 
 def clamp_jvp(op: ops.Clamp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Return x_dot between the bounds and at NaN, the bound's tangent outside of them, and 0 at the bounds."""
+    """Return x_dot between the bounds and at NaN, 0 at the bounds, and the tangent of the nearer bound outside."""
     (x, lower, upper), (x_dot, lower_dot, upper_dot) = inputs, tangents
     total = None
     if x_dot is not None:
@@ -127,7 +133,7 @@ def clamp_jvp(op: ops.Clamp, inputs: Values, outputs: Values, tangents: Tangents
 
 
 def select_jvp(op: ops.Select, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Return the tangent of the branch taken."""
+    """Return, elementwise, the tangent of the selected operand."""
     pred = inputs[0]
     _, true_dot, false_dot = tangents
     if true_dot is None and false_dot is None:
@@ -140,9 +146,9 @@ def select_jvp(op: ops.Select, inputs: Values, outputs: Values, tangents: Tangen
 def select_transpose(
     op: ops.Select, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Pass the cotangent to the selected operand, and zero to the other.
+    """Pass the cotangent to the selected operand, and zero to the other operand.
 
-    Zero is not multiplied by a derivative, which could be infinite.
+    The zero is selected, not computed as a product with zero: y_bar may be infinite, and the product NaN.
     """
     pred, (y_bar,) = inputs[0], y_bars
     assert y_bar is not None
@@ -157,7 +163,7 @@ def select_transpose(
 
 
 def power_by_base(x: Value, y: Value, z: Value) -> Value:
-    """d x^y / dx = y x^(y-1); a constant 0 for y = 0 and x = 0 or NaN, where the formula is NaN.
+    """d x^y / dx = y x^(y-1); a constant 0 for y = 0 if x is 0 or NaN, where the formula is NaN.
 
     For y = 0 and other x the formula is 0, and its derivative with respect to y is 1/x.
     """
@@ -166,8 +172,9 @@ def power_by_base(x: Value, y: Value, z: Value) -> Value:
 
 
 def power_by_exponent(x: Value, y: Value, z: Value) -> Value:
-    """d x^y / dy = x^y log x; at x = 0 it is 0 for exponents with a nonnegative real part, and infinite for
-    exponents with a negative one.
+    """d x^y / dy = x^y log x.
+
+    At x = 0 it is 0 for exponents with a nonnegative real part, and infinite for exponents with a negative real part.
     """
     at_zero = logical_and(is_zero(x), compare(real(y), "GE", 0))
     at_infinity = logical_and(compare(abs_(x), "EQ", math.inf), compare(real(y), "LT", 0))
@@ -196,18 +203,18 @@ def sign_jvp(op: ops.Sign, inputs: Values, outputs: Values, tangents: Tangents) 
 
 
 def imag_jvp(op: ops.Imag, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Im(x_dot); zero for real x."""
+    """y_dot = Im(x_dot); zero for real x."""
     (x,), (x_dot,) = inputs, tangents
     return (None if x_dot is None or not x.dtype.is_complex else apply_one(op, x_dot),)
 
 
 def real_transpose(op: ops.Real, x: Value, y_bar: Value) -> Value:
-    """<y_bar, Re x> = <y_bar + 0i, x>."""
+    """x_bar = y_bar + 0i, because <y_bar, Re x> = <y_bar + 0i, x>."""
     return complex_(y_bar, zeros(y_bar)) if x.dtype.is_complex else y_bar
 
 
 def imag_transpose(op: ops.Imag, x: Value, y_bar: Value) -> Value:
-    """<y_bar, Im x> = <i y_bar, x>."""
+    """x_bar = i y_bar, because <y_bar, Im x> = <i y_bar, x>."""
     return complex_(zeros(y_bar), y_bar)
 
 
@@ -225,7 +232,7 @@ def complex_jvp(op: ops.Complex, inputs: Values, outputs: Values, tangents: Tang
 def complex_transpose(
     op: ops.Complex, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """<y_bar, a + ib> = <Re y_bar, a> + <Im y_bar, b>."""
+    """Return Re y_bar and Im y_bar, because <y_bar, a + ib> = <Re y_bar, a> + <Im y_bar, b>."""
     (y_bar,) = y_bars
     assert y_bar is not None
     return (real(y_bar) if linear[0] else None, imag(y_bar) if linear[1] else None)
@@ -235,7 +242,7 @@ def complex_transpose(
 
 
 def convert_jvp(op: ops.Convert, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Convert the tangent between floats and complex numbers, as the op converts the value."""
+    """Convert the tangent as the op converts the value."""
     (x_dot,) = tangents
     return (None if x_dot is None else apply_one(op, x_dot),)
 
@@ -243,7 +250,7 @@ def convert_jvp(op: ops.Convert, inputs: Values, outputs: Values, tangents: Tang
 def convert_transpose(
     op: ops.Convert, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Convert the cotangent back to the dtype of x; the cotangent of a real x is the real part."""
+    """Convert the cotangent back to the dtype of x; if x is real, only the real part of `y_bar` remains."""
     (x,), (y_bar,) = inputs, y_bars
     assert y_bar is not None
     return (convert(y_bar if x.dtype.is_complex else real(y_bar), x.dtype),)

@@ -1,4 +1,4 @@
-"""Derivative rules of extension ops: those of the context, of the op's family, or of its expansion."""
+"""Derivative rules of extension ops: the rules of the context, else of the op's family, else of its expansion."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ __all__ = ["ROWS"]
 
 
 def rule_of(op: Extension, inputs: Values, role: str) -> Callable[..., Any] | None:
-    """Return the context's rule for the op, else the family's; None if its expansion is differentiated or batched.
+    """Return the context's rule for the op, else the family's; None if the rule follows from the op's expansion.
 
     Args:
-        role: the name of the method.
+        role: the method of `ExtensionAdRule`: "linearize", "transpose_rule" or "batch_rule".
 
     Raises:
         ADRuleUnsupportedError: there is no rule.
@@ -65,11 +65,11 @@ def _of_family(op: Extension, role: str) -> ExtensionAdRule | None:
 def called(
     rule: Callable[..., Any], op: Extension, kind: str, emitter: Any, *arguments: Any
 ) -> Any:
-    """Return the result of a rule for these arguments.
+    """Call a rule with these arguments and return its result.
 
     Raises:
-        InvalidConfigError: the rule raised an error that is not a `TenferroError`. A `TenferroError` passes
-            unchanged, with the family's name added.
+        TenferroError: the rule raised it; the family's name is added to the message.
+        InvalidConfigError: the rule raised any other error.
     """
     where = f"extension: family_id={op.family_id}: {kind} of {op.op}"
     try:
@@ -87,14 +87,14 @@ def called(
 def checked(
     op: Extension, kind: str, emitter: Any, result: Any, types: Sequence[TensorSpec | None]
 ) -> Any:
-    """Return the values of a rule, after checking their types.
+    """Check the values that a rule returned, and return them as a tuple.
 
     Args:
         types: the required type of each value; None if the value is not used.
 
     Raises:
         InvalidConfigError: the number of values is wrong, or a result is not a `Value` of this graph.
-        DTypeError, ShapeError: a value has another type.
+        DTypeError, ShapeError: a value has a wrong type.
     """
     where = f"extension: family_id={op.family_id}: {kind} of {op.op}"
     values = tuple(result) if isinstance(result, tuple | list) else (result,)
@@ -121,11 +121,11 @@ ZERO_AND_NAME = {
     "transpose_rule": (ZERO, "cotangent"),
     "batch_rule": ("", "output"),
 }
-"""Meaning of None among the values of each rule, and the name of each value."""
+"""Hints for error messages about None, and names of the values that a rule returns, by the name of the rule."""
 
 
 def require_type(where: str, value: Value, expected: TensorSpec) -> None:
-    """Require a type; extents that cannot be compared while tracing become guards.
+    """Require that a value has the type `expected`; extents that cannot be compared while tracing become guards.
 
     Raises:
         DTypeError, ShapeError: the value has another type.
@@ -145,7 +145,7 @@ def require_type(where: str, value: Value, expected: TensorSpec) -> None:
 
 
 def jvp(op: Extension, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Linearize by the family's `linearize`."""
+    """Linearize by the rule `linearize`, or by the op's expansion."""
     rule, emitter = rule_of(op, inputs, "linearize"), inputs[0].emitter
     if rule is None:
         return derived.tangents(op, inputs, tangents)
@@ -157,7 +157,7 @@ def jvp(op: Extension, inputs: Values, outputs: Values, tangents: Tangents) -> T
 def transpose(
     op: Extension, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Transpose by the family's `transpose_rule`."""
+    """Transpose by the rule `transpose_rule`, or by the op's expansion."""
     rule, emitter = rule_of(op, inputs, "transpose_rule"), inputs[0].emitter
     if rule is None:
         return derived.cotangents(op, inputs, linear, y_bars)
@@ -167,7 +167,7 @@ def transpose(
 
 
 def batch(op: Extension, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Batch by the family's `batch_rule`."""
+    """Batch by the rule `batch_rule`, or by the op's expansion."""
     rule, emitter = rule_of(op, inputs, "batch_rule"), inputs[0].emitter
     if rule is None:
         return derived.batches(op, inputs, batched)

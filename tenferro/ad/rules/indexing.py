@@ -1,7 +1,7 @@
-"""Derivatives of the indexing family.
+"""Derivatives of the indexing ops.
 
-If extents are numbers, transposes treat windows that are out of bounds as the ops do: gather shifts them, and scatter
-drops them. With symbolic extents, derivatives are right only for indices in bounds.
+If extents are numbers, transposes treat windows that are out of bounds like the ops: gather moves them inside, and
+scatter drops them. With symbolic extents, derivatives are right only if all indices are in bounds.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = ["ROWS"]
 
 
 def last_starts(indices: Value, vector_axis: int, limits: list[Any]) -> Value | None:
-    """Return the last valid starts of windows, in the shape of `indices`; None if they are symbolic."""
+    """Return the largest valid start of each window, in the shape of `indices`; None if a limit is symbolic."""
     if not all(isinstance(limit, int) for limit in limits):
         return None
     largest = int(np.iinfo(indices.dtype.dtype).max)
@@ -79,8 +79,8 @@ def gather_transpose(op: Any, x: Value, indices: Value, y_bar: Value) -> Value:
 def gather_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
     """Batch a gather.
 
-    If only x has the leading axis, it is a full window axis. If only the indices have it, it is a further index axis.
-    If both have it, it is a batching axis.
+    If only x has the leading axis, it is covered by each window. If only the indices have it, it is a further index
+    axis. If both have it, it is a batching axis.
     """
     x, indices = inputs
     if batched == (True, False):
@@ -102,7 +102,7 @@ def gather_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
     )
     if not batched[0]:
         sizes = op.resolved("slice_sizes", (x.shape, indices.shape[1:]))
-        # The combined indices of all slices are not sorted.
+        # The indices of each slice may be sorted, but the indices of all slices together are not.
         moved = replace(moved, slice_sizes=sizes, indices_are_sorted=False)
         return apply(moved, x, indices)
     sizes = op.resolved("slice_sizes", (x.shape[1:], indices.shape[1:]))
@@ -132,7 +132,7 @@ def window_sizes(op: ops.Scatter, x: Value, updates: Value) -> tuple[Any, ...]:
 
 
 def read_back(op: ops.Scatter, x: Value, indices: Value, updates: Value) -> Value:
-    """Return the windows of x to which `updates` are written."""
+    """Gather the windows of x to which the scatter `op` writes `updates`."""
     gather = ops.Gather(
         offset_dims=op.update_window_dims,
         collapsed_slice_dims=op.inserted_window_dims,
@@ -147,14 +147,14 @@ def read_back(op: ops.Scatter, x: Value, indices: Value, updates: Value) -> Valu
 
 
 def scattered(op: ops.Scatter, combiner: str, x: Value, indices: Value, updates: Value) -> Value:
-    """Write a scatter with the same windows and another combiner."""
+    """Write a scatter like `op`, but with the combiner `combiner`."""
     return apply_one(replace(op, combiner=combiner), x, indices, updates)
 
 
 def scatter_jvp(op: ops.Scatter, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Write the tangent by the op itself, if each element is written at most once.
+    """Write the tangent: by the op itself, if the combiner is "set" and each element is written at most once.
 
-    Otherwise each combiner has a rule, whose linear parts are masks and a scatter with add.
+    Otherwise the combiner's rule splits it into linear parts of x_dot and of the updates' tangent.
     """
     x, indices, updates = inputs
     x_dot, _, updates_dot = tangents
@@ -171,7 +171,10 @@ def scatter_jvp(op: ops.Scatter, inputs: Values, outputs: Values, tangents: Tang
 
 
 def are_disjoint(op: ops.Scatter, indices: Value) -> bool:
-    """Return whether no element is written twice: there is one window, or windows are declared to be unique."""
+    """Return whether no element is written twice.
+
+    There is only one window, or `unique_indices` declares that windows do not overlap.
+    """
     axes = {a for a in range(indices.rank) if a != op.index_vector_dim}
     axes.difference_update(op.scatter_indices_batching_dims)
     return op.unique_indices or all([indices.shape[axis] == 1 for axis in axes])
@@ -185,8 +188,8 @@ def add_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
 def set_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
     """Linearize "set": y is x where nothing was written, and the last update elsewhere.
 
-    To find the last updates, the same op writes the number of each update. An update that reads back its own number
-    is the last one.
+    To find the last updates, the same op writes the number of each update instead of its elements. An update that reads
+    back its number is the last one.
     """
     x, indices, updates = inputs
     numbers = iota_along(updates, (updates.type.size,), 0)
@@ -203,7 +206,8 @@ def set_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
 def multiply_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
     """Linearize "multiply": the derivative with respect to an update is the product of x and the other updates.
 
-    If no other factor is zero, by a count of zeros, it is the product of the nonzero factors, and otherwise 0.
+    The product of the other updates is computed by division, of the product of all nonzero updates. It is 0 if one of
+    the other updates is zero, which a count of zeros tells.
     """
     x, indices, updates = inputs
     product = scattered(op, "multiply", full(x, 1), indices, updates)
@@ -220,7 +224,7 @@ def multiply_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
 def extremum_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
     """Linearize "max" or "min".
 
-    The tangent is the mean of the tangents of those elements, of x and of the updates, that equal the extremum.
+    The tangent is the mean of the tangents of x and of the updates that equal the extremum.
     """
     x, indices, updates = inputs
     x_wins = compare(x, "EQ", y)
@@ -248,7 +252,8 @@ def scatter_transpose(
 ) -> Tangents:
     """Return the cotangents of x and of the updates.
 
-    The cotangent of x is `y_bar`, with zeros where "set" wrote. The cotangent of an update is its window of `y_bar`.
+    The cotangent of x is `y_bar`; for "set", with zeros in the windows that were written. The cotangent of an update
+    is its window of `y_bar`.
 
     Only "add", and "set" with disjoint windows, occur in a linear region.
     """
@@ -304,7 +309,7 @@ def scatter_batch(op: ops.Scatter, inputs: Values, batched: tuple[bool, ...]) ->
 
 
 def origin(start: Value | None, like: Value) -> Value:
-    """Return a start of 0 in the dtype of the other starts."""
+    """Return a start of 0, in the dtype of `start`, or int64 without one."""
     dtype = DType.I64 if start is None else start.dtype
     return scalar(like, 0, dtype)
 
@@ -318,7 +323,7 @@ def free_axes(extents: Sequence[Any], sizes: Sequence[Any]) -> tuple[int, ...]:
 
 
 def start_vectors(starts: Sequence[Value], batched: Sequence[bool], count: Any) -> Value:
-    """Return a matrix with the starts of one slice per row."""
+    """Return a matrix whose row i contains the starts for slice i, one column per axis."""
     columns = [
         reshape(start if has else lead(start, count), (count, 1))
         for start, has in zip(starts, batched, strict=True)
@@ -327,7 +332,7 @@ def start_vectors(starts: Sequence[Value], batched: Sequence[bool], count: Any) 
 
 
 def starts_that_fit(starts: Value, x: Value, update: Value, axes: Sequence[int]) -> Value:
-    """Return the rows of starts along these axes of x, clamped so that the update fits, as in the op."""
+    """Clamp the rows of `starts`, one column per axis in `axes`, so that the update fits into x, as the op does."""
     bounds = last_starts(starts, 1, [x.shape[axis] - update.shape[axis] for axis in axes])
     if bounds is None:
         if starts.dtype is DType.U64:
@@ -340,15 +345,15 @@ def starts_that_fit(starts: Value, x: Value, update: Value, axes: Sequence[int])
 
 
 def dynamic_slice_transpose(op: ops.DynamicSlice, x: Value, *rest: Value) -> Value:
-    """Write the cotangent into zeros at the same position."""
+    """Write the cotangent into zeros, at the position of the slice."""
     *starts, y_bar = rest
     return apply_one(ops.DynamicUpdateSlice(x.rank), zeros(x), y_bar, *starts)
 
 
 def dynamic_slice_batch(op: ops.DynamicSlice, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Batch a dynamic slice: slice all of the leading axis.
+    """Batch a dynamic slice: the slice contains the whole leading axis.
 
-    If starts differ between slices, gather one window per slice.
+    If starts differ between slices of the batch, gather one window for each.
     """
     x, *starts = inputs
     extents = x.shape[1:] if batched[0] else x.shape
@@ -360,7 +365,7 @@ def dynamic_slice_batch(op: ops.DynamicSlice, inputs: Values, batched: tuple[boo
     axes = free_axes(extents, sizes)
     if not axes:
         return (x if batched[0] else lead(x, count),)
-    # Kernels of gather are faster for single indexed rows than for windows of one row.
+    # Axes with windows of extent 1 are collapsed: gather kernels are faster for whole rows than for windows of one row.
     rows = tuple([axis for axis in axes if sizes[axis] == 1])
     batch_axis = (0,) if batched[0] else ()
     gather = ops.Gather(
@@ -381,7 +386,7 @@ def dynamic_slice_batch(op: ops.DynamicSlice, inputs: Values, batched: tuple[boo
 def update_slice_transpose(
     op: ops.DynamicUpdateSlice, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Return the cotangent outside the window for x, and inside the window for the update."""
+    """Return the cotangents: for x, `y_bar` outside the window and zeros inside; for the update, `y_bar` inside."""
     (_, update, *starts), (y_bar,) = inputs, y_bars
     assert y_bar is not None
     x_bar = apply_one(op, y_bar, zeros(update), *starts) if linear[0] else None
@@ -392,9 +397,9 @@ def update_slice_transpose(
 def update_slice_batch(
     op: ops.DynamicUpdateSlice, inputs: Values, batched: tuple[bool, ...]
 ) -> Values:
-    """Batch a dynamic update: update all of the leading axis.
+    """Batch a dynamic update: the window contains the whole leading axis.
 
-    If starts differ between slices, scatter one window per slice.
+    If starts differ between slices of the batch, scatter one window for each.
     """
     starts = inputs[2:]
     if not any(batched[2:]):

@@ -1,4 +1,4 @@
-"""Derivatives of the reduction family."""
+"""Derivatives of the reductions, cumulative ops and sorts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["ROWS", "take_along"]
 
 
 def others(rank: int, axes: Sequence[int]) -> tuple[int, ...]:
-    """Return the axes that are not named."""
+    """Return the axes of a tensor of this rank that are not in `axes`."""
     return tuple(axis for axis in range(rank) if axis not in axes)
 
 
@@ -45,12 +45,12 @@ def others(rank: int, axes: Sequence[int]) -> tuple[int, ...]:
 
 
 def reduce_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Apply the op along the same axes, which follow the leading axis."""
+    """Apply the op along the same axes, whose numbers are higher by one after the leading axis."""
     return apply(replace(op, axes=shifted(op.axes)), *inputs)
 
 
 def scan_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Apply the op along the same axis, with the leading axis added to all operands."""
+    """Apply the op along the same axis, after adding the leading axis to operands without it."""
     return apply(replace(op, axis=op.axis + 1), *lead_all(inputs, batched))
 
 
@@ -79,8 +79,9 @@ def reduce_prod_jvp(
 ) -> Tangents:
     """Return the sum over i of x_dot[i] times the product of all other elements, without dividing by x[i].
 
-    For a static extent, the product rule is applied to a tree of products of pairs, which is right at zeros to every
-    order. For a symbolic extent, the factors before i and after i are multiplied separately.
+    For a static extent, elements are multiplied pairwise in a tree, with the product rule for each pair. Derivatives of
+    every order are then right at zeros. For a symbolic extent, the factors before i and the factors after i are
+    multiplied separately.
     """
     (x,), (x_dot,) = inputs, tangents
     assert x_dot is not None
@@ -111,7 +112,7 @@ def _appended(x: Value, last: Value) -> Value:
 
 
 def in_front(x: Value, axes: Sequence[int]) -> Value:
-    """Merge these axes into one leading axis."""
+    """Move `axes` to the front and merge them into one leading axis."""
     rest = others(x.rank, axes)
     size: Any = 1
     for axis in axes:
@@ -123,7 +124,7 @@ def in_front(x: Value, axes: Sequence[int]) -> Value:
 
 
 def shift(x: Value, axis: int, distance: int, fill: Any) -> Value:
-    """Shift the elements towards the end, and insert `fill` at the front."""
+    """Shift the elements by `distance` towards the end of `axis`, and insert `fill` at the front."""
     low = [0] * x.rank
     high = [0] * x.rank
     low[axis], high[axis] = distance, -distance
@@ -132,7 +133,10 @@ def shift(x: Value, axis: int, distance: int, fill: Any) -> Value:
 
 
 def scanned(jvp: Callable[[Value, int, Value], Value]) -> Any:
-    """Return the rule of a cumulative op from its rule in forward order, `jvp(x, axis, x_dot)`."""
+    """Return the rule of a cumulative op in either direction.
+
+    `jvp(x, axis, x_dot)` is the rule in forward order; for `reverse`, operand and result are reversed.
+    """
 
     def rule(op: Any, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
         (x,), (x_dot,) = inputs, tangents
@@ -146,7 +150,8 @@ def scanned(jvp: Callable[[Value, int, Value], Value]) -> Any:
 def cumprod_jvp(x: Value, axis: int, x_dot: Value) -> Value:
     """Compute prefix products by doubling, with the product rule and without divisions, so that zeros are right.
 
-    For a symbolic extent, the derivative with respect to x[i] is the cumulative product of the other factors.
+    For a symbolic extent, the derivative of result k with respect to x[i] is a cumulative product, with 1 in place of
+    x[i].
     """
     count = x.shape[axis]
     if not isinstance(count, int):
@@ -161,7 +166,7 @@ def cumprod_jvp(x: Value, axis: int, x_dot: Value) -> Value:
 
 
 def squared(x: Value, axis: int, x_dot: Value) -> tuple[Value, Value, Value, Value]:
-    """Return i, k, x[k] and x_dot[i] on a grid, with i along a leading axis and k along the original axis."""
+    """Return i, k, x[k] and x_dot[i] for all pairs: i along a new leading axis, k along the original axis."""
     shape = (x.shape[axis], *x.shape)
     in_place = tuple(range(1, x.rank + 1))
     moved = tuple(0 if a == axis else a + 1 for a in range(x.rank))
@@ -178,7 +183,7 @@ def _placed(x: Value, shape: Sequence[Any], dims: Sequence[int]) -> Value:
 
 
 def cumulative_extremum_jvp(wins: str, card: Any, least: float) -> Any:
-    """Return the rule of a cumulative extremum: the mean tangent of the elements so far that equal it."""
+    """Return the rule of a cumulative extremum: the mean tangent of the elements so far that equal the extremum."""
 
     def jvp(x: Value, axis: int, x_dot: Value) -> Value:
         count = x.shape[axis]
@@ -213,7 +218,7 @@ def cumulative_extremum_jvp(wins: str, card: Any, least: float) -> Any:
 
 
 def take_along(x: Value, indices: Value, axis: int) -> Value:
-    """y[.., i, ..] = x[.., indices[.., i, ..], ..]; x and indices have the same shape except along `axis`.
+    """y[.., i, ..] = x[.., indices[.., i, ..], ..]; x and `indices` have the same shape except along `axis`.
 
     If the axis has no elements, `indices` must be empty too.
     """
@@ -233,7 +238,7 @@ def take_along(x: Value, indices: Value, axis: int) -> Value:
 
 
 def sort_jvp(op: ops.Sort, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Sort each tangent along with the keys; the sort is stable on every backend."""
+    """Reorder each tangent like its operand; the sort is made stable, so that all backends choose the same order."""
     with_places = replace(op, count=op.count + 1, stable=True)
     order = apply(with_places, *inputs, iota(inputs[0], op.axis))[-1]
     return tuple(None if x_dot is None else take_along(x_dot, order, op.axis) for x_dot in tangents)
@@ -252,12 +257,12 @@ EXTREMUM = jvp_only(reduce_extremum_jvp)
 
 
 def over_axes(rows: AdRows) -> AdRows:
-    """Return the ops with a payload `axes`."""
+    """Add the batch rule of ops with a payload `axes` to the rules in `rows`."""
     return batched_by(reduce_batch, rows)
 
 
 def along_axis(rows: AdRows) -> AdRows:
-    """Return the ops with a payload `axis`."""
+    """Add the batch rule of ops with a payload `axis` to the rules in `rows`."""
     return batched_by(scan_batch, rows)
 
 

@@ -1,4 +1,4 @@
-"""Derivatives of the source family: none, because no element of an input is read."""
+"""Derivatives of constants, iota and extents: none, because these ops read no element of an input."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ROWS"]
 
 
 def extent_batch(op: ops.ShapeOf, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Repeat the extent, which all slices share, along the leading axis."""
+    """Broadcast the extent along the leading axis: it is equal for all slices."""
     (x,) = inputs
     return (lead(apply_one(ops.ShapeOf(op.axis + 1), x), x.shape[0]),)
 

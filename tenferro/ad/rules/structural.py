@@ -1,4 +1,4 @@
-"""Derivatives of the structural family: all ops are linear, and transposes move data back."""
+"""Derivatives of the ops that move data: all are linear, and a transpose moves the cotangents back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["ROWS", "shifted"]
 
 
 def shifted(axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the axes, shifted by a leading axis."""
+    """Return the numbers of the axes after a leading axis was added."""
     return tuple(axis + 1 for axis in axes)
 
 
@@ -47,19 +47,19 @@ def inverse(perm: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def transpose_batch(op: ops.Transpose, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Keep the leading axis in front."""
+    """Permute the axes behind the leading axis, which stays in front."""
     return apply(ops.Transpose((0, *shifted(op.perm))), *inputs)
 
 
 def reshape_batch(op: ops.Reshape, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Add the leading axis to the target shape: in column-major order it varies fastest before and after."""
+    """Prepend the leading axis to the target shape. In column-major order it varies fastest in operand and result."""
     (x,) = inputs
     shape = op.resolved("shape", (x.shape[1:],))
     return (apply_one(ops.Reshape((x.shape[0], *shape)), x),)
 
 
 def broadcast_transpose(op: ops.BroadcastInDim, x: Value, y_bar: Value) -> Value:
-    """Sum over the broadcast axes: new axes, and axes of extent 1 in x."""
+    """Sum the cotangent over new axes, and over axes that had extent 1 in x."""
     shape = y_bar.shape
     stretched = [
         axis
@@ -73,7 +73,7 @@ def broadcast_transpose(op: ops.BroadcastInDim, x: Value, y_bar: Value) -> Value
         return x_bar
     if all(map(is_exact, x.shape)):
         return reshape(x_bar, x.shape)
-    # Data-dependent extents cannot be part of a target shape, but x_bar already has them.
+    # A reshape would need data-dependent extents in its target shape; a broadcast can copy them from x_bar.
     own = [axis for axis in range(x.rank) if axis not in stretched]
     extents = [
         1 if axis in stretched else DimExpr.input_axis(0, own.index(axis)) for axis in range(x.rank)
@@ -103,7 +103,7 @@ def broadcast_batch(op: ops.BroadcastInDim, inputs: Values, batched: tuple[bool,
 
 
 def slice_transpose(op: ops.Slice, x: Value, y_bar: Value) -> Value:
-    """Put the elements back where they came from, with zeros elsewhere."""
+    """Write the cotangent to the positions of the slice, with zeros elsewhere."""
     starts = op.resolved("starts", (x.shape,))
     high: list[Any] = []
     for start, stride, extent, count in zip(starts, op.strides, x.shape, y_bar.shape, strict=True):
@@ -134,7 +134,7 @@ def pad_jvp(op: ops.Pad, inputs: Values, outputs: Values, tangents: Tangents) ->
 
 
 def pad_transpose(op: ops.Pad, x: Value, fill: Value, y_bar: Value) -> Value:
-    """Remove the edges, then the interior padding; elements that were cropped get zeros."""
+    """Remove the padding at the edges, then between elements; the cotangents of cropped elements are zero."""
     low, high = tuple(-n for n in op.low), tuple(-n for n in op.high)
     x_bar = apply_one(ops.Pad(low, high, (0,) * len(low)), y_bar, scalar(y_bar, 0))
     strides = tuple(n + 1 for n in op.interior)
@@ -158,7 +158,7 @@ def pad_batch(op: ops.Pad, inputs: Values, batched: tuple[bool, ...]) -> Values:
 def concatenate_transpose(
     op: ops.Concatenate, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Slice the cotangent into the parts of the operands."""
+    """Slice the cotangent of each operand from `y_bar`."""
     (y_bar,) = y_bars
     assert y_bar is not None
     start: Any = 0
@@ -184,12 +184,12 @@ def reverse_batch(op: ops.Reverse, inputs: Values, batched: tuple[bool, ...]) ->
 
 
 def diagonal_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Shift the axes of the diagonal by the leading axis."""
+    """Apply the op to the same pair of axes, whose numbers are higher by one after the leading axis."""
     return apply(replace(op, axis_a=op.axis_a + 1, axis_b=op.axis_b + 1), *inputs)
 
 
 def same(op: StdTensorOp, x: Value, y_bar: Value) -> Value:
-    """Return an op that is its own transpose."""
+    """Apply the op, which is its own transpose, to the cotangent."""
     return apply_one(op, y_bar)
 
 

@@ -1,4 +1,4 @@
-"""Functions with the accuracy that a module demands."""
+"""Elementwise functions with the accuracy that an imported StableHLO module demands."""
 
 from tenferro.ext.accuracy import families
 from tenferro.ext.accuracy.families import ResultAccuracy

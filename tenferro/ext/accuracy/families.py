@@ -17,15 +17,15 @@ MODES = ("HIGHEST", "TOLERANCE")
 @extension_family("tenferro", "result_accuracy", version=1)
 @dataclass(frozen=True)
 class ResultAccuracy(ExtensionOp):
-    """An elementwise function y = f(x), and the largest permitted error of a result.
+    """An elementwise function y = f(x), with the largest permitted error of a result.
 
-    The error bound is passed on to compilers of the lowered program. Native execution, derivatives and compiled loops
-    use only the function, because its error was compared with the bound when the module was imported.
+    The error bound is passed on to the compiler of a lowered program. Native execution, derivatives and compiled loops
+    ignore the bound: when the module was imported, the function's error was compared with it.
 
     Attributes:
         function: a standard op of one operand.
         mode: "HIGHEST" for the most accurate implementation, or "TOLERANCE".
-        atol, rtol, ulps: the error is at most atol + rtol |y| + `ulps` units in the last place of y.
+        atol, rtol, ulps: the error is at most atol + rtol |y| + ulps u, where u is one unit in the last place of y.
     """
 
     function: Any
@@ -55,5 +55,5 @@ class ResultAccuracy(ExtensionOp):
 
 
 def batched(op: ResultAccuracy, builder: Any, inputs: Sequence[Any], of_batch: Any) -> Any:
-    """Return the function of a batch, with the same error bound."""
+    """Apply the op to a batch, with the same error bound."""
     return builder.apply(op, *inputs)

@@ -1,4 +1,4 @@
-"""Values that devices send to each other, simulated on one device.
+"""Communication between devices, simulated on one device.
 
 The program of one device is batched along a leading axis of devices; `Exchange` becomes a gather along that axis.
 """
@@ -13,7 +13,7 @@ __all__ = ["Exchange", "on_all_devices"]
 
 
 def on_all_devices(program: GraphProgram, count: int) -> GraphProgram:
-    """Return the program of one device, run by `count` devices: each input and output has a leading axis of devices.
+    """Return a program that runs a program for one device on `count` devices; inputs and outputs get a leading axis.
 
     Raises:
         UnsupportedError: an op has no batch rule.

@@ -1,4 +1,4 @@
-"""`Exchange`: values of other devices."""
+"""`Exchange`, the op by which a device reads values of other devices."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ class ExchangeRule(ExtensionAdRule):
 @extension_family("tenferro", "exchange", version=1, rules=ExchangeRule)
 @dataclass(frozen=True)
 class Exchange(ExtensionOp):
-    """The values of x on other devices: y[k] is x on device `sources[d][k]`, where d is this device; zeros for -1.
+    """The values of x on other devices: on device d, y[k] is the x of device `sources[d][k]`, or zeros for -1.
 
-    The op is part of the program of one of `len(sources)` devices, whose number is the second operand. It runs only
+    The op is part of a program for one of `len(sources)` devices. Its second operand is the number d of the device. It
+    runs only in a batch of all devices; see `on_all_devices`.
     in a batch of all devices; see `on_all_devices`.
     """
 

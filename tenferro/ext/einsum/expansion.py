@@ -1,7 +1,7 @@
-"""An einsum as standard ops, two operands at a time.
+"""An einsum as standard ops, which combine two operands at a time.
 
-Each step is at most: diagonals of repeated labels, sums over labels that only one operand has, one
-`DotGeneral`. The result is transposed once, at the end.
+A step combines two operands by at most three kinds of ops: diagonals of repeated labels, sums over labels that only
+one operand has, and one `DotGeneral`. The result is transposed once, at the end.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tenferro.types import DType
 __all__ = ["expand"]
 
 Labelled = tuple[str, Any]
-"""Labels of the axes, and the value."""
+"""An operand: the labels of its axes, and its value."""
 
 
 def expand(inputs: Sequence[str], output: str, path: Sequence[Sequence[int]], values: Any) -> Any:
-    """Evaluate the einsum, contracted along `path`."""
+    """Evaluate the einsum of `values`; `path` has the positions of the operands that each step contracts."""
     dtype = DType.of(values[0].dtype)
     counted = DType.I32 if dtype.is_bool else dtype
     pending = [
@@ -81,7 +81,7 @@ def _summed(operand: Labelled, needed: set[str]) -> Labelled:
 
 
 def _embedded(value: Any, labels: str, output: str) -> Any:
-    """Write a diagonal for each further occurrence of a label."""
+    """Write a diagonal for each label that `output` repeats, and transpose the axes to the order of `output`."""
     for position, label in enumerate(output):
         if label in output[:position]:
             value = apply_one(EmbedDiag(labels.index(label), len(labels)), value)

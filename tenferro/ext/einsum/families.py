@@ -24,11 +24,11 @@ class Einsum(ExtensionOp):
     """y[output] = product of all x_j[inputs[j]], summed over the labels that `output` lacks.
 
     A label that is repeated in an operand selects its diagonal. A label that is repeated in the output writes a
-    diagonal, with zeros elsewhere. Operands and result have the same dtype. A sum of bools is true if any term is.
+    diagonal, with zeros elsewhere. Operands and result have the same dtype. A sum of bools is true if any term is true.
 
     Attributes:
-        optimize: the name of the optimiser that plans the path when the extents are known, or the path itself.
-            () stands for left to right.
+        optimize: the name of the optimiser that plans the order of contractions when the extents are known, or the
+            path itself: the positions that each step contracts. () stands for left to right.
 
     >>> from tenferro.types import DType
     >>> Einsum(("ij", "jk"), "ik").infer_output_meta([DType.F64] * 2, [(2, 3), (3, 4)])
@@ -57,7 +57,7 @@ class Einsum(ExtensionOp):
         """Return the extent of each label: a number if it is static in some operand, else the first symbol.
 
         Raises:
-            ShapeError: a rank is not the number of labels, or a label has two extents.
+            ShapeError: the number of labels of an operand is not its rank, or a label has two extents.
         """
         extents: dict[str, Any] = {}
         for part, shape in zip(self.inputs, shapes, strict=True):

@@ -1,4 +1,4 @@
-"""NumPy's einsum notation, read into labels: one string per operand and one for the result.
+"""Parser of NumPy's einsum notation. It returns labels: one string per operand and one for the result.
 
 Source: NumPy's `einsum`.
 """
@@ -22,16 +22,16 @@ RESERVED = frozenset(",->.")
 MOST_LABELS = 1_000_000
 
 NOTATIONS = ExtensionCacheKey("tenferro.einsum.v1", "notations")
-"""Name of the store of parsed notations, by subscripts and ranks."""
+"""Key of the cache of parsed notations; its entries are looked up by subscripts and ranks."""
 
 
 @dataclass(frozen=True)
 class Notation:
-    """Labels of each operand and of the result, every axis labelled.
+    """Labels of each operand and of the result: one character for every axis.
 
     Attributes:
-        dots: the labels of the axes of an ellipsis.
-        slots: the position of the ellipsis of each operand, or None.
+        dots: the labels of the axes that the ellipsis stands for.
+        slots: for each operand, the position of the ellipsis in its labels, or None.
     """
 
     inputs: tuple[str, ...]
@@ -94,7 +94,7 @@ def _ellipsis_width(part: str, rank: int) -> int:
 
 
 def interleaved(arguments: Sequence[Any]) -> tuple[str, list[Any]]:
-    """Read subscripts and operands in the alternating form: operand, labels, operand, labels, .., output labels.
+    """Return subscripts and operands for arguments in the form operand, labels, operand, labels, .., output labels.
 
     Labels are sequences of integers and Ellipsis; without output labels the result has the labels that occur once.
 
@@ -133,7 +133,9 @@ def _letter(label: Any) -> str:
         )
     if number < 52:
         return chr(ord("a") + number) if number < 26 else chr(ord("A") + number - 26)
-    return chr(0x10000 + number)  # because code points are in order there, and none is reserved
+    return chr(
+        0x10000 + number
+    )  # no code point from here on is reserved, and their order is that of the numbers
 
 
 def spare_labels(used: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The order of contractions, by opt_einsum.
+"""Plan of an einsum: the order of contractions, which opt_einsum finds.
 
 Source: opt_einsum (Smith and Gray, 2018, doi:10.21105/joss.00753).
 """
@@ -24,30 +24,30 @@ __all__ = [
 ]
 
 PLANS = ExtensionCacheKey("tenferro.einsum.v1", "plans")
-"""Name of the store of paths, by op and shapes."""
+"""Key of the cache of paths; its entries are looked up by op and shapes."""
 
 Path = tuple[tuple[int, ...], ...]
-"""Positions to contract at each step; the result of a step is appended at the end."""
+"""Positions of the operands that each step contracts; a step's result is appended to the remaining operands."""
 
 TYPICAL_EXTENT = 32
-"""Number that replaces a symbolic extent; it affects only the speed of the path."""
+"""Number that replaces a symbolic extent in planning; it affects only the speed of the result, not its value."""
 
 
 MOST_OPERANDS = {"optimal": 8, "branch-all": 8, "branch-2": 20}
-"""Maximum number of operands for optimisers that try every order, whose number grows factorially."""
+"""Maximum number of operands for optimisers that try every order; the number of orders grows factorially."""
 
 MOST_NEIGHBOURS = 10
-"""Maximum number of neighbours, operands that share summed labels with one, for optimisers of connected parts.
+"""Maximum number of neighbours of an operand, for optimisers that enumerate connected sets of operands.
 
-With n neighbours such an optimiser enumerates at least 2 ** n connected parts.
+Neighbours are operands that share a summed label. With n neighbours there are at least 2 ** n connected sets.
 """
 
 
 def require_bounded(optimize: Any, inputs: Sequence[str], output: str) -> None:
-    """Require that the named optimiser ends in seconds for these operands.
+    """Require that the optimiser `optimize` needs at most seconds for these operands.
 
     Raises:
-        InvalidConfigError: the optimiser may take longer.
+        InvalidConfigError: the optimiser may take too long.
 
     >>> require_bounded("optimal", ["ab", "bc", "cd"], "ad")
     """
@@ -57,7 +57,7 @@ def require_bounded(optimize: Any, inputs: Sequence[str], output: str) -> None:
 
 
 def unbounded(optimize: Any, inputs: Sequence[str], output: str) -> str | None:
-    """Explain why the named optimiser takes too long for these operands; return None if it does not."""
+    """Return the reason why the optimiser takes too long for these operands; None if it does not."""
     name = optimize[0] if isinstance(optimize, tuple) and optimize else optimize
     most = MOST_OPERANDS.get(name) if isinstance(name, str) else None
     if most is not None and len(inputs) > most:
@@ -79,12 +79,12 @@ def unbounded(optimize: Any, inputs: Sequence[str], output: str) -> str | None:
 
 
 def checked_optimize(optimize: Any, operands: int) -> Any:
-    """Convert an optimiser to its normal form: a name, a path, an opt_einsum optimiser, or (name, limit).
+    """Return the normal form of the argument `optimize`: a name, a path, an opt_einsum optimiser, or (name, limit).
 
     True is "auto"; False and the empty path contract from left to right.
 
     Raises:
-        InvalidConfigError: the optimiser is none of these, or the path does not fit the number of operands.
+        InvalidConfigError: `optimize` has none of these forms, or is a path that does not fit the number of operands.
 
     >>> checked_optimize(True, 3), checked_optimize(["einsum_path", (1, 2), (0, 1)], 3)
     ('auto', ((1, 2), (0, 1)))
@@ -158,8 +158,8 @@ def plan(inputs: Sequence[str], output: str, shapes: Sequence[Any], optimize: An
 def plan_info(
     inputs: Sequence[str], output: str, shapes: Sequence[Any], optimize: Any
 ) -> tuple[list[tuple[int, ...]], Any]:
-    """Plan the path, and return opt_einsum's description: cost, scaling, largest intermediate."""
-    import opt_einsum  # because its import takes as long as NumPy's
+    """Return the path, and opt_einsum's description of it: cost, scaling, largest intermediate value."""
+    import opt_einsum  # imported here, because the import takes as long as NumPy's
 
     require_bounded(optimize, inputs, output)
     limit = None
@@ -191,7 +191,7 @@ def _names(labels: str) -> dict[int, str]:
 
 
 def _completed(steps: Path, operands: int) -> Path:
-    """Complete the path by contracting remaining operands from left to right."""
+    """Return `steps`, followed by steps that contract the remaining operands from left to right."""
     path: list[tuple[int, ...]] = []
     left = operands
     for step in steps:

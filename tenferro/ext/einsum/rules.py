@@ -1,7 +1,7 @@
-"""Derivatives of einsum: linear in each operand, and each transpose is an einsum again.
+"""Derivatives of einsum, which is linear in each operand. Each transpose is again an einsum.
 
-x_bar_j[inputs[j]] is the einsum of y_bar[output] and the conjugates of the other operands. For labels that only x_j
-has, an operand of ones is added.
+x_bar_j[inputs[j]] is the einsum of y_bar[output] and the conjugates of the other operands. If only x_j has a label,
+an operand of ones with this label is added.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["EinsumRule"]
 
 
 class EinsumRule(ExtensionAdRule):
-    """The product rule."""
+    """Derivative rule of einsum: the product rule."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         parts = [
@@ -45,7 +45,8 @@ class EinsumRule(ExtensionAdRule):
             for label in filled
         ]
         labels = (op.output, *terms.values(), *filled)
-        # The derivative is a different network: it has more operands, or an operand with labels of all others.
+        # The transpose may take the optimiser longer: it has more operands, or one operand shares labels with all
+        # others.
         is_planned = isinstance(op.optimize, str) and not unbounded(op.optimize, labels, own)
         planned = op.optimize if is_planned else "auto"
         pulled = Einsum(labels, own, planned)

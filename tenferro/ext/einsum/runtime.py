@@ -17,7 +17,7 @@ __all__ = ["EinsumRuntime"]
 
 
 class EinsumRuntime(ExtensionRuntime):
-    """Plans a path for the operands' shapes, then runs the expansion."""
+    """Runtime of einsum: plans a path for the operands' shapes, then runs the op's expansion along the path."""
 
     order = "K"
 
@@ -31,7 +31,7 @@ class EinsumRuntime(ExtensionRuntime):
         return ExpansionRuntime(self.family_id)
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """Contract along the planned path."""
+        """Plan a path for the shapes, or look it up, and contract the operands along the path."""
         shapes = tuple([x.shape for x in inputs])
         path = caches.store(PLANS).get(
             (op, shapes), lambda: plan(op.inputs, op.output, shapes, op.optimize)

@@ -1,4 +1,5 @@
-"""Discrete Fourier transforms along trailing axes, of StableHLO's four kinds; inverse transforms are divided by n.
+"""Discrete Fourier transforms along trailing axes, of the four kinds of StableHLO. Inverse transforms divide by the
+number of elements.
 
 Source: StableHLO spec #fft.
 """
@@ -27,9 +28,9 @@ COMPLEX = {DType.F32: DType.C32, DType.F64: DType.C64}
 class Fft(ExtensionOp):
     """Discrete Fourier transform over the last `len(lengths)` axes.
 
-    Kind "fft" is y[k] = sum_j x[j] exp(-2 pi i jk / n), complex to complex; "ifft" its inverse; "rfft" gives the
-    first n / 2 + 1 elements for real x, along the last axis; "irfft" inverts "rfft". `lengths` are the extents of the
-    real side; for "fft" and "ifft", None stands for the operand's extent.
+    Kind "fft" is y[k] = sum_j x[j] exp(-2 pi i jk / n), complex to complex, and "ifft" is its inverse. For real x,
+    "rfft" returns the first n / 2 + 1 elements along the last axis, and "irfft" inverts "rfft". `lengths` are the
+    extents of the operand or, for "irfft", of the result; for "fft" and "ifft", None stands for the operand's extent.
     """
 
     kind: str
@@ -49,7 +50,7 @@ class Fft(ExtensionOp):
             raise InvalidConfigError(f"Fft: {self.kind} needs its lengths, got {self.lengths}")
 
     def lengths_of(self, shape: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the lengths, for an operand of this shape."""
+        """Return `lengths`, with the extents of an operand of this shape in place of None."""
         own = shape[len(shape) - len(self.lengths) :]
         return tuple(
             [n if length is None else length for length, n in zip(self.lengths, own, strict=True)]

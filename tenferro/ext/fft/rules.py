@@ -1,7 +1,7 @@
-"""Derivatives of the Fourier family: linear, with transposes that are transforms again.
+"""Derivatives of Fourier transforms, which are linear. Their transposes are again transforms.
 
-With n the number of elements transformed, fft^H = n ifft and ifft^H = fft / n. A real transform keeps half of a
-symmetric spectrum: each element represents itself and its mirror image, if that is a different element.
+With n the number of elements transformed, fft^H = n ifft and ifft^H = fft / n. A real transform returns half of a
+symmetric spectrum: each element represents itself and, if that is another element, its mirror image.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["FftRule"]
 
 
 class FftRule(ExtensionAdRule):
-    """y_dot = F x_dot."""
+    """Derivative rule of a Fourier transform F: y_dot = F x_dot."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         return builder.apply(op, tangents[0])
@@ -47,7 +47,8 @@ class FftRule(ExtensionAdRule):
         if op.kind == "ifft":
             return builder.apply(Fft("fft", op.lengths), y_bar) * (1 / max(count, 1))
         if op.kind == "rfft":
-            # The adjoint of dropping half of the spectrum pads with zeros; the adjoint of the full transform follows.
+            # "rfft" is "fft" without the second half of the spectrum. Its adjoint pads with zeros, and applies the
+            # adjoint of "fft".
             missing = op.lengths[-1] - (op.lengths[-1] // 2 + 1)
             rank = y_bar.rank
             high = (*([0] * (rank - 1)), missing)
@@ -62,7 +63,7 @@ class FftRule(ExtensionAdRule):
 
 
 def of_own_lengths(op: Fft, builder: Any, y_bar: Value) -> Value:
-    """Compute the adjoint of "fft" or "ifft", with the number of elements computed by the program."""
+    """Compute the adjoint of "fft" or "ifft" for symbolic extents: the program computes the number of elements."""
     x_bar = builder.apply(Fft("ifft" if op.kind == "fft" else "fft", op.lengths), y_bar)
     axes = range(y_bar.rank - len(op.lengths), y_bar.rank)
     for axis in axes:
@@ -72,7 +73,10 @@ def of_own_lengths(op: Fft, builder: Any, y_bar: Value) -> Value:
 
 
 def mirrored(length: int, like: Value, count: int) -> Value:
-    """Return how many full-spectrum elements each half-spectrum element represents, divided by the count."""
+    """Return the weight of each element of a half spectrum, divided by `count`.
+
+    The weight is 2 if the element also represents its mirror image in the full spectrum, and otherwise 1.
+    """
     half = length // 2 + 1
     weights = np.full(half, 2.0)
     weights[0] = 1.0

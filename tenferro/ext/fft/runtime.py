@@ -1,4 +1,4 @@
-"""Native execution of the Fourier family, by scipy's pocketfft."""
+"""Native execution of Fourier transforms, by SciPy's pocketfft."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["FftRuntime"]
 
 
 class FftRuntime(ExtensionRuntime):
-    """Runtime by pocketfft, which caches its plans."""
+    """Runtime of Fourier transforms; pocketfft caches its plans."""
 
     order = "K"
 
@@ -23,7 +23,7 @@ class FftRuntime(ExtensionRuntime):
         return Routine("fft", kind=op.kind, lengths=op.lengths)
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """Transform by the n-dimensional function of the kind."""
+        """Transform x by SciPy's n-dimensional function for the op's kind."""
         from scipy import fft  # because importing scipy takes long
 
         (x,) = inputs

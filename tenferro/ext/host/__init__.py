@@ -1,4 +1,4 @@
-"""Calls of Python by a running program: checks of conditions, and calls of functions."""
+"""Ops for which a running program calls Python: checks of conditions, and callbacks."""
 
 from tenferro.ext.host import families
 from tenferro.ext.host.rules import CallbackRule, CheckRule

@@ -18,10 +18,10 @@ __all__ = ["Callback", "Check"]
 @extension_family("tenferro", "check", version=1)
 @dataclass(frozen=True)
 class Check(ExtensionOp):
-    """Raises template.format(*values) unless all elements of the condition are true.
+    """Raises `template.format(*values)` unless all elements of the condition are true.
 
-    The operands are the value of the previous effect, the condition, and the values. The output is False; the next
-    effect takes it as an operand, so that effects stay in order.
+    The operands are the result of the previous effect, the condition, and the values. The output is always False. The
+    next effect takes it as its first operand; this dependence keeps effects in order.
 
     Attributes:
         template: fields are numbered, as in "x={0}, y={1:.3f}".
@@ -58,15 +58,15 @@ class Check(ExtensionOp):
 @extension_family("tenferro", "pure_callback", version=1)
 @dataclass(frozen=True, eq=False)
 class Callback(ExtensionOp):
-    """Call of a Python function: the results are arrays.
+    """Call of a Python function on arrays.
 
     Attributes:
         function: a function from arrays to a list of arrays.
         results: the types of the results.
         count: the number of operands.
-        method: how a batch is called; see `tenferro.pure_callback`.
-        effects: whether the calls have effects and stay in order. Then the first operand is the value of the previous
-            effect, and the first result is False, an operand of the next effect.
+        method: how a batch is computed by calls; see `tenferro.pure_callback`.
+        effects: whether the calls have effects, and so must stay in order. Then the first operand is the result of the
+            previous effect, and the first result is False, an operand of the next effect.
     """
 
     function: Callable[..., Sequence[Any]]

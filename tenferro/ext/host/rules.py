@@ -1,4 +1,6 @@
-"""The rules of checks and callbacks: no derivatives; one check per batch; `method` decides the calls per batch."""
+"""Rules of checks and callbacks: no derivatives. A batch is checked once; `method` decides how callbacks are
+batched.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ __all__ = ["CallbackRule", "CheckRule"]
 
 
 def _leading(x: Any, size: Any) -> Any:
-    """Add a leading axis to x."""
+    """Broadcast x along a new leading axis."""
     return apply_one(BroadcastInDim((size, *x.shape), tuple(range(1, x.rank + 1))), x)
 
 
@@ -65,7 +67,7 @@ class OneByOne:
 
 
 class CallbackRule(ExtensionAdRule):
-    """The rule of a callback."""
+    """Rule of a callback: it has no tangent, and `method` decides how a batch is computed."""
 
     family_id = Callback.family_id
 

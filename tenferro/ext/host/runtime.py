@@ -33,7 +33,7 @@ class CheckRuntime(ExtensionRuntime):
 
 
 class CallbackRuntime(ExtensionRuntime):
-    """Calls the function on read-only arrays."""
+    """Runtime of `Callback`, which calls the function on read-only arrays."""
 
     order = "K"
 
@@ -41,5 +41,5 @@ class CallbackRuntime(ExtensionRuntime):
         self.family_id = family_id
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """Call the function, and return fresh arrays of the results."""
+        """Call the function, and copy its results to new arrays."""
         return tuple([np.array(y) for y in op.function(*inputs)])

@@ -1,4 +1,4 @@
-"""LAPACK's own forms as extension families: packed factors, pivots, failures as numbers."""
+"""Extension families that return LAPACK's raw results: packed factors, pivots, and failures as `info` numbers."""
 
 from tenferro.ext.lapack import families, rules
 from tenferro.ext.lapack.runtime import LapackRuntime

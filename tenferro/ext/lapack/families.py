@@ -1,9 +1,9 @@
 """Factorisations in the form of LAPACK's routines. Leading axes are batch axes.
 
-These families serve imported modules, which read a routine's raw results: reflectors below R, pivots that count from
-one, `info`. User code calls `tenferro.ext.linalg`.
+These families serve imported modules, which read a routine's raw results: Householder vectors below R, pivots that
+count from one, and `info`. User code calls `tenferro.ext.linalg`.
 
-Source: LAPACK Users' Guide, by name of routine; jaxlib's handlers for the order of operands and results.
+Source: LAPACK Users' Guide, under the names of the routines; jaxlib's handlers for the order of operands and results.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ INFO = DType.I32
 @extension_family("tenferro", "getrf", version=1)
 @dataclass(frozen=True)
 class Getrf(ExtensionOp):
-    """L below the diagonal and U on and above it, the row swaps, and `info`.
+    """LU factorisation: L below the diagonal, U on and above it, the row swaps, and `info`.
 
-    Row i is swapped with row pivots[i] - 1, for i = 0, 1, ..; `info` is the index of the first zero
-    on U's diagonal, counted from one, and 0 if there is none.
+    To factorise, row i was swapped with row `pivots[i] - 1`, for i = 0, 1, ..; `info` is the index of the first zero
+    on the diagonal of U, counted from one, or 0 if there is no zero.
     """
 
     output_count = 3
@@ -52,7 +52,10 @@ class Getrf(ExtensionOp):
 @extension_family("tenferro", "pivots_to_permutation", version=1)
 @dataclass(frozen=True)
 class PivotsToPermutation(ExtensionOp):
-    """The permutation of 0, .., size - 1 by swapping entries i and x0[i] for i = 0, 1, ..; indices are zero-based."""
+    """The permutation of 0, .., size - 1 after swapping entries i and x0[i] for i = 0, 1, ..
+
+    The operand x0 counts from zero, unlike the pivots of `Getrf`.
+    """
 
     size: int
 
@@ -70,9 +73,9 @@ class PivotsToPermutation(ExtensionOp):
 @extension_family("tenferro", "geqrf", version=1)
 @dataclass(frozen=True)
 class Geqrf(ExtensionOp):
-    """R on and above the diagonal, the Householder reflectors below, and their factors tau.
+    """QR factorisation: R on and above the diagonal, Householder vectors below it, and their factors tau.
 
-    Q = H_1 H_2 .. with H_i = 1 - tau_i v_i v_i^H, v_i zero above i and one at i.
+    Q = H_1 H_2 .. with H_i = 1 - tau_i v_i v_i^H. The vector v_i is one at position i, and zero above it.
     """
 
     output_count = 2
@@ -85,8 +88,10 @@ class Geqrf(ExtensionOp):
 @extension_family("tenferro", "geqp3", version=1)
 @dataclass(frozen=True)
 class Geqp3(ExtensionOp):
-    """`Geqrf` of the columns of A, permuted so that R's diagonal decreases; the permutation, counted from
-    one, is the second result.
+    """QR factorisation with column pivoting: the results of `Geqrf` for the permuted columns of A.
+
+    The columns are permuted such that the diagonal of R decreases. The second result is the permutation, counted from
+    one.
     """
 
     output_count = 3
@@ -99,8 +104,10 @@ class Geqp3(ExtensionOp):
 @extension_family("tenferro", "householder_product", version=1)
 @dataclass(frozen=True)
 class HouseholderProduct(ExtensionOp):
-    """The leading columns of H_1 H_2 .. (the number of columns of x0), from reflectors packed as in `Geqrf` and
-    their factors: orgqr and ungqr.
+    """The leading columns of the product H_1 H_2 .. of Householder reflectors: LAPACK's orgqr and ungqr.
+
+    The operands are the vectors, packed as by `Geqrf`, and their factors tau. The result has as many columns as the
+    first operand.
     """
 
     input_count = 2
@@ -144,9 +151,10 @@ class Geev(ExtensionOp):
 @extension_family("tenferro", "gtsv", version=1)
 @dataclass(frozen=True)
 class Gtsv(ExtensionOp):
-    """X with T X = B for a tridiagonal T, and `info`, which is nonzero if T is singular.
+    """The solution X of T X = B for a tridiagonal T, and `info`, which is nonzero if T is singular.
 
-    All three diagonals have n entries; the first entry of the lower and the last of the upper are not read.
+    All three diagonals have n entries; the first entry of the lower and the last entry of the upper diagonal are not
+    read.
     """
 
     input_count = 4
@@ -170,8 +178,9 @@ class Gtsv(ExtensionOp):
 @extension_family("tenferro", "sytrd", version=1)
 @dataclass(frozen=True)
 class Sytrd(ExtensionOp):
-    """A real tridiagonal matrix unitarily similar to a Hermitian one, read from one of its triangles:
-    the packed reflectors, the diagonal, the off-diagonal, and the reflectors' factors.
+    """A real tridiagonal matrix that is unitarily similar to a Hermitian matrix A, of which one triangle is read.
+
+    The results are the packed Householder vectors, the diagonal, the off-diagonal, and the vectors' factors tau.
     """
 
     lower: bool = True
@@ -190,7 +199,9 @@ class Sytrd(ExtensionOp):
 @extension_family("tenferro", "gehrd", version=1)
 @dataclass(frozen=True)
 class Gehrd(ExtensionOp):
-    """A Hessenberg matrix unitarily similar to A, reflectors packed below it, and their factors."""
+    """A Hessenberg matrix that is unitarily similar to A, with Householder vectors packed below it, and their
+    factors.
+    """
 
     output_count = 2
 
@@ -202,9 +213,9 @@ class Gehrd(ExtensionOp):
 @extension_family("tenferro", "gees", version=1)
 @dataclass(frozen=True)
 class Gees(ExtensionOp):
-    """T and Z with A = Z T Z^H, the complex eigenvalues, and `info`.
+    """Schur form: T and Z with A = Z T Z^H, the complex eigenvalues, and `info`.
 
-    T is upper triangular; complex pairs of a real A are blocks of two.
+    T is upper triangular, except that a pair of complex eigenvalues of a real A is a block of two by two.
     """
 
     output_count = 4

@@ -1,6 +1,6 @@
-"""Derivatives of LAPACK's packed forms, from the derivatives of the factorisations.
+"""Derivatives of LAPACK's packed results, from the derivatives of the factorisations.
 
-Reductions to tridiagonal, Hessenberg or Schur form have no rule; eigenvalues have one.
+Reductions to tridiagonal, Hessenberg or Schur form have no derivative rule; eigenvalues have one.
 
 Source: Ballard et al., "Reconstructing Householder vectors from tall-skinny QR", 2014, for Q - 1 = V U;
 Puglisi, "Modification of the Householder method based on the compact WY representation", 1992.
@@ -47,7 +47,7 @@ __all__ = ["GeevRule", "Geqp3Rule", "GeqrfRule", "GetrfRule", "GtsvRule", "House
 
 
 class GetrfRule(MatrixRule):
-    """The rule of `Lu`, with the permutation of the pivots."""
+    """Derivative rule of getrf: that of `Lu`, for the permutation that the pivots describe."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         packed, pivots, _ = outputs
@@ -59,11 +59,12 @@ class GetrfRule(MatrixRule):
 def packed_tangents(
     builder: RuleBuilder, a: Value, packed: Value, factors: Value, a_dot: Value
 ) -> tuple[Value, Value]:
-    """Compute the tangents of R with the reflectors V below it, and of tau.
+    """Compute the tangents of R, with the Householder vectors V below it, and of the factors tau.
 
-    Q_dot and R_dot are `Qr`'s. Q minus the first columns of the identity is V U, with V unit lower triangular, and U
-    upper triangular with -tau on the diagonal. V_dot and U_dot are those of LU without pivoting. A reflector with tau
-    = 0 is the identity, and its tangent is zero.
+    Q_dot and R_dot are computed by the rule of `Qr`. Q minus the first columns of the identity equals V U, where V is
+    unit lower triangular, and U is upper triangular with -tau on the diagonal. V_dot and U_dot follow from the
+    derivative of an LU factorisation without pivoting. A reflector with tau = 0 is the identity, and its tangent is
+    zero.
     """
     k = factors.shape[-1]
     left = cut(packed, -1, 0, k)
@@ -101,7 +102,7 @@ class GeqrfRule(MatrixRule):
 
 
 class Geqp3Rule(MatrixRule):
-    """The rule of `Geqrf`, for the permuted columns."""
+    """Derivative rule of geqp3: that of `Geqrf`, for the permuted columns."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (a,), (packed, order, factors), (a_dot,) = primals, outputs, tangents
@@ -113,8 +114,9 @@ class Geqp3Rule(MatrixRule):
 
 
 class HouseholderProductRule(MatrixRule):
-    """Q = 1 - V T V_n^H with T = (1 + D S)^-1 D, D = diag tau, S the part of V^H V above the diagonal.
+    """Derivative rule of Q = 1 - V T V_n^H with T = (1 + D S)^-1 D.
 
+    V are the Householder vectors, V_n its first n rows, D = diag tau, and S the part of V^H V above the diagonal.
     T_dot = (1 + D S)^-1 (D_dot (1 - S T) - D S_dot T).
     """
 
@@ -147,12 +149,16 @@ class HouseholderProductRule(MatrixRule):
 
 
 class GeevRule(MatrixRule):
-    """Rule of `Eig`: left vectors are the vectors of A^H, whose eigenvalues are the conjugates."""
+    """Derivative rule of geev: that of `Eig`.
+
+    Left eigenvectors of A are eigenvectors of A^H, whose eigenvalues are the conjugates.
+    """
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (w, left, right), (a_dot,) = outputs, tangents
         rule, eig = EigRule(), linalg.Eig()
-        # Tangents depend on the results alone, so A^H has the same tangents as A.
+        # The tangents of A are computed from w and the right vectors, and those of A^H from conj(w) and the left
+        # vectors.
         w_dot, right_dot = rule.tangents(eig, builder, primals, (w, right), (a_dot,))
         turned = (conj(w), left), (adjoint(a_dot),)
         _, left_dot = rule.tangents(eig, builder, primals, *turned)
@@ -160,7 +166,10 @@ class GeevRule(MatrixRule):
 
 
 class GtsvRule(MatrixRule):
-    """X_dot = T^-1 (B_dot - T_dot X); linear in B, its transpose solves with T^H."""
+    """Derivative rule of gtsv: X_dot = T^-1 (B_dot - T_dot X).
+
+    X is linear in B, and the transpose solves with T^H.
+    """
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (*diagonals, _), (x, _), (*moved, b_dot) = primals, outputs, tangents

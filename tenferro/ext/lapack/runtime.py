@@ -1,4 +1,4 @@
-"""Native execution of LAPACK's forms, by the routines of those names through scipy."""
+"""Native execution of the families of LAPACK's raw results, by LAPACK's routines through SciPy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 
 
 def with_workspace(function: Any, *arguments: Any, **options: Any) -> Any:
-    """Call a routine with the workspace that it asks for, and return the results without it."""
+    """Call a routine with a workspace of the size that it requests, and return all its results."""
     wanted = function(*arguments, lwork=-1, **options)[-2][0]
     return function(*arguments, lwork=int(wanted.real), **options)
 
@@ -42,7 +42,7 @@ def geqrf(op: fam.Geqrf, a: Array) -> Any:
 
 
 def geqp3(op: fam.Geqp3, a: Array) -> Any:
-    if not len(a):  # because LAPACK returns no order then
+    if not len(a):  # LAPACK returns no permutation for a matrix without rows
         return a, np.arange(1, a.shape[1] + 1, dtype=np.int32), np.zeros(0, a.dtype)
     packed, order, factors, _, _ = with_workspace(routine("geqp3", a), a)
     return packed, order.astype(np.int32), factors
@@ -56,7 +56,7 @@ def householder_product(op: fam.HouseholderProduct, packed: Array, factors: Arra
 
 
 def unpacked(imaginary: Array, vectors: Array) -> Array:
-    """Unpack complex vectors: the two columns of a conjugate pair hold the real and the imaginary part."""
+    """Return complex vectors: LAPACK returns the real and imaginary part of a conjugate pair in two columns."""
     unpacked_vectors = vectors.astype(np.result_type(vectors.dtype, np.complex64))
     for j in np.flatnonzero(imaginary > 0):
         unpacked_vectors[:, j] = vectors[:, j] + 1j * vectors[:, j + 1]
@@ -83,9 +83,9 @@ def _geev(a: Array) -> tuple[Array, ...]:
 
 
 def _scale(a: Array) -> Any:
-    """Return a power of two near the largest element if that is far from 1, otherwise 1.
+    """Return a power of two near the largest magnitude if this is far from 1, otherwise 1.
 
-    OpenBLAS's geev does not scale the eigenvalues back if it has to scale the matrix itself.
+    Callers divide the matrix by it: if OpenBLAS's geev has to scale a matrix, its eigenvalues stay scaled.
     """
     largest = np.abs(a).max(initial=0)
     info = np.finfo(a.dtype)
@@ -96,7 +96,7 @@ def _scale(a: Array) -> Any:
 
 
 def gtsv(op: fam.Gtsv, below: Array, diagonal: Array, above: Array, b: Array) -> Any:
-    if len(b) == 1:  # because scipy's wrapper rejects an empty off-diagonal
+    if len(b) == 1:  # SciPy's wrapper rejects an empty off-diagonal
         with np.errstate(all="ignore"):
             return b / diagonal, np.int32(diagonal[0] == 0)
     *_, x, info = routine("gtsv", b)(below[1:], diagonal, above[:-1], b)
@@ -115,7 +115,7 @@ def gehrd(op: fam.Gehrd, a: Array) -> Any:
 
 
 def gees(op: fam.Gees, a: Array) -> Any:
-    """Compute the Schur form, its vectors, eigenvalues and `info`.
+    """Compute the Schur form, the Schur vectors, the eigenvalues and `info`.
 
     The results are NaN, and `info` is not 0, if the iteration fails or the matrix is not finite.
     """
@@ -143,7 +143,7 @@ KERNELS: dict[type[Any], tuple[Callable[..., Any], tuple[int, ...]]] = {
     fam.Gehrd: (gehrd, (2,)),
     fam.Gees: (gees, (2,)),
 }
-"""Kernel for one matrix of each family, and the number of its axes in each input."""
+"""Kernel for one matrix, by family, and the rank of each of the kernel's inputs."""
 
 
 ROUTINES: dict[type[Any], str] = {
@@ -154,7 +154,7 @@ ROUTINES: dict[type[Any], str] = {
 
 
 class LapackRuntime(ExtensionRuntime):
-    """Runtime of one family of this package, matrix by matrix."""
+    """Runtime of one family of this package, which calls a kernel for each matrix of a batch."""
 
     order = "K"
 
@@ -167,7 +167,7 @@ class LapackRuntime(ExtensionRuntime):
         return None if name is None else Routine(name, is_exact=True)
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """Run the routine, unless there is nothing but its status to return."""
+        """Run the routine on each matrix; if all results except `info` are empty, return zeros without a call."""
         dtypes = [DType.of(x.dtype) for x in inputs]
         declared = op.infer_output_meta(dtypes, [x.shape for x in inputs])
         outputs = [np.zeros(shape, dtype.dtype) for dtype, shape in declared]

@@ -35,17 +35,19 @@ REAL = {DType.C32: DType.F32, DType.C64: DType.F64}
 COMPLEX = {DType.F32: DType.C32, DType.F64: DType.C64}
 
 DEGENERATE = ("zero", "nan", "raise")
-"""Treatments of the derivative of vectors whose values coincide; see `Svd`."""
+"""Options for the derivative of singular vectors or eigenvectors whose values coincide; see `Svd`."""
 TRANSPOSES = ("N", "T", "C")
-"""Forms of a solver's matrix: unchanged, transposed, or conjugate transposed."""
+"""Options of a solver for its matrix: unchanged, transposed, or conjugate transposed."""
 SAME = 64
-"""Distance below which values count as equal, in multiples of the largest value's rounding error."""
+"""Distance below which singular values or eigenvalues count as equal, in units of the largest value's rounding
+error.
+"""
 
 
 def matrix(
     op: ExtensionOp, dtypes: Sequence[Any], shapes: Sequence[Any]
 ) -> tuple[Any, Any, Any, Any]:
-    """Return dtype, batch shape, rows and columns of the first input.
+    """Return dtype, batch shape, number of rows and number of columns of the first input.
 
     Raises:
         DTypeError: the dtype is neither float32, float64, complex64 nor complex128.
@@ -67,7 +69,7 @@ def square(op: ExtensionOp, dtypes: Sequence[Any], shapes: Sequence[Any]) -> tup
     """Return dtype, batch shape and order of a square first input.
 
     Raises:
-        ShapeError: it is not square.
+        ShapeError: the input is not square.
     """
     dtype, batch, rows, columns = matrix(op, dtypes, shapes)
     if isinstance(rows, int) and isinstance(columns, int) and rows != columns:
@@ -103,7 +105,7 @@ class Cholesky(MatrixOp):
 @extension_family("tenferro", "qr", version=1)
 @dataclass(frozen=True)
 class Qr(MatrixOp):
-    """Q and R with A = Q R; Q is square with `full`. R alone without `vectors`."""
+    """Q and R with A = Q R. With `full`, Q is square; without `vectors`, the only result is R."""
 
     full: bool = False
     vectors: bool = True
@@ -114,7 +116,7 @@ class Qr(MatrixOp):
 
     @property
     def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it varies
-        """Two with `vectors`."""
+        """Two with `vectors`, otherwise one."""
         return 2 if self.vectors else 1
 
     def prune_outputs(self, used: Sequence[bool]) -> Qr | None:
@@ -129,12 +131,12 @@ class Qr(MatrixOp):
 @extension_family("tenferro", "svd", version=1)
 @dataclass(frozen=True)
 class Svd(MatrixOp):
-    """U, s and V^H with A = U diag(s) V^H, s descending; U and V^H are square with `full`. s alone without
-    `vectors`.
+    """U, s and V^H with A = U diag(s) V^H, and s descending. With `full`, U and V^H are square; without
+    `vectors`, the only result is s.
 
-    `degenerate` selects the derivative of the vectors where singular values coincide. "zero" omits the rotation
+    `degenerate` selects the derivative of the singular vectors if singular values coincide. "zero" omits the rotation
     within the subspace, which is right for functions of the values and of projectors on whole subspaces. "nan"
-    keeps the division by zero; "raise" is an error at run time.
+    keeps the division by zero. "raise" raises an error when the program runs.
     """
 
     full: bool = False
@@ -148,7 +150,7 @@ class Svd(MatrixOp):
 
     @property
     def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it varies
-        """Three with `vectors`."""
+        """Three with `vectors`, otherwise one."""
         return 3 if self.vectors else 1
 
     def prune_outputs(self, used: Sequence[bool]) -> Svd | None:
@@ -168,7 +170,7 @@ class Svd(MatrixOp):
 @dataclass(frozen=True)
 class Eigh(MatrixOp):
     """Eigenvalues ascending, and eigenvectors as columns, of the Hermitian part of a matrix.
-    `degenerate` and `vectors` as in `Svd`.
+    `degenerate` and `vectors` have the same meaning as in `Svd`.
     """
 
     degenerate: str = "zero"
@@ -180,7 +182,7 @@ class Eigh(MatrixOp):
 
     @property
     def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it varies
-        """Two with `vectors`."""
+        """Two with `vectors`, otherwise one."""
         return 2 if self.vectors else 1
 
     def prune_outputs(self, used: Sequence[bool]) -> Eigh | None:
@@ -195,8 +197,8 @@ class Eigh(MatrixOp):
 @extension_family("tenferro", "eig", version=1)
 @dataclass(frozen=True)
 class Eig(MatrixOp):
-    """Eigenvalues, and eigenvectors of unit length as columns, of a general matrix; both complex.
-    `vectors` as in `Svd`.
+    """Eigenvalues, and eigenvectors of unit length as columns, of a general matrix; both are complex.
+    `vectors` has the same meaning as in `Svd`.
     """
 
     vectors: bool = True
@@ -206,7 +208,7 @@ class Eig(MatrixOp):
 
     @property
     def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it varies
-        """Two with `vectors`."""
+        """Two with `vectors`, otherwise one."""
         return 2 if self.vectors else 1
 
     def prune_outputs(self, used: Sequence[bool]) -> Eig | None:
@@ -222,7 +224,7 @@ class Eig(MatrixOp):
 @extension_family("tenferro", "lu", version=1)
 @dataclass(frozen=True)
 class Lu(MatrixOp):
-    """L below the diagonal and U on and above it, and the row permutation: A[perm] = L U."""
+    """LU factorisation A[perm] = L U: L below the diagonal and U on and above it, and the row permutation `perm`."""
 
     output_count = 2
 
@@ -232,7 +234,7 @@ class Lu(MatrixOp):
 
 
 class Solver(MatrixOp):
-    """X with op(A) X = B, for A and B with equal batch axes."""
+    """The solution X of op(A) X = B, for A and B with equal batch axes; `transpose` selects op."""
 
     transpose: str
     input_count = 2
@@ -265,7 +267,10 @@ class Solver(MatrixOp):
 @extension_family("tenferro", "triangular_solve", version=1)
 @dataclass(frozen=True)
 class TriangularSolve(Solver):
-    """X with op(A) X = B, reading one triangle of A; op is "N", "T" or "C" (conjugate transpose)."""
+    """The solution X of op(A) X = B for a triangular A; the other triangle is not read.
+
+    `transpose` selects op(A): "N" for A, "T" for its transpose, "C" for its conjugate transpose.
+    """
 
     lower: bool = True
     unit_diagonal: bool = False
@@ -280,8 +285,9 @@ class TriangularSolve(Solver):
 @extension_family("tenferro", "solve", version=1)
 @dataclass(frozen=True)
 class Solve(Solver):
-    """X with op(A) X = B by LU with partial pivoting; op is "N", "T" or "C". Not finite where A is
-    singular.
+    """The solution X of op(A) X = B by LU with partial pivoting. X is infinite or NaN where A is singular.
+
+    `transpose` selects op(A): "N" for A, "T" for its transpose, "C" for its conjugate transpose.
     """
 
     transpose: str = "N"
@@ -290,10 +296,10 @@ class Solve(Solver):
 @extension_family("tenferro", "lu_solve", version=1)
 @dataclass(frozen=True)
 class LuSolve(Solver):
-    """X with op(A) X = B for (A, packed, perm, B), with the factors that `Lu` computes of A.
+    """The solution X of op(A) X = B for operands (A, packed, perm, B); `Lu` computed packed and perm from A.
 
-    op is "N", "T" or "C". A itself is not read. It is an operand because the derivative depends on it, and uses the
-    same factors.
+    `transpose` selects op(A): "N" for A, "T" for its transpose, "C" for its conjugate transpose. A itself is not read.
+    A is an operand because the derivative depends on it; the derivative is solved with the same factors.
     """
 
     transpose: str = "N"
@@ -317,7 +323,7 @@ class LuSolve(Solver):
 @extension_family("tenferro", "distinct", version=1)
 @dataclass(frozen=True)
 class Distinct(MatrixOp):
-    """Op that returns its input, a vector, and raises if two elements coincide; it runs natively only."""
+    """The identity of a vector, which raises an error if two elements coincide; only the native executor runs it."""
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         return [(input_dtypes[0], input_shapes[0])]

@@ -27,13 +27,13 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 
 LARGE = 64
-"""Minimum extent of a matrix for which a separate call is worthwhile."""
+"""Minimum number of rows of a matrix from which limiting the BLAS threads is worthwhile."""
 LARGEST_ALONE = 768
-"""Maximum extent for which LAPACK is faster with one BLAS thread than with two."""
+"""Maximum number of rows of a matrix for which LAPACK is faster with one BLAS thread than with two."""
 
 
 def blas_threads_for(a: Array, by_scipy: bool) -> AbstractContextManager[None]:
-    """Limit BLAS to one thread if it factorises a matrix of this size faster that way.
+    """Return a context that limits BLAS to one thread if one thread factorises a matrix of this size faster than two.
 
     Args:
         by_scipy: whether SciPy's BLAS is called. It is loaded before the limit is set: a BLAS loaded afterwards would
@@ -47,10 +47,10 @@ def blas_threads_for(a: Array, by_scipy: bool) -> AbstractContextManager[None]:
 
 
 def columns(rows: Dense, a: Array) -> Array:
-    """Copy a batch, each matrix column-major, for a routine that overwrites it.
+    """Copy a batch of matrices, each to column-major layout, for a routine that overwrites it.
 
     Args:
-        rows: makes row-major copies; a row-major copy of the transpose is the required layout.
+        rows: function that makes row-major copies. A row-major copy of the transpose, transposed, is column-major.
     """
     copy: Array = rows(np.swapaxes(a, -1, -2))
     return np.swapaxes(copy, -1, -2)
@@ -66,17 +66,17 @@ def routine(name: str, *arrays: Array) -> Any:
 def with_told_workspace(
     name: str, a: Array, *extents: int, overwrite_a: bool = False, **options: Any
 ) -> Any:
-    """Call a routine with the workspace that its query returns for the extents and these options."""
+    """Call a routine with the workspace size that its query routine returns for these extents and options."""
     wanted = routine(f"{name}_lwork", a)(*extents, **options)[0]
     size = max(int(wanted.real), 1)
     return routine(name, a)(a, lwork=size, overwrite_a=overwrite_a, **options)
 
 
 def nan_like(arrays: Iterable[Array]) -> tuple[Array, ...]:
-    """Return an array of NaN like x; complex numbers have NaN in both parts."""
+    """Return an array of NaN like each of `arrays`; complex numbers have NaN in both parts."""
     return tuple([np.full_like(x, nan_of(x)) for x in arrays])
 
 
 def nan_of(x: Array) -> complex:
-    """Return NaN of an array's dtype."""
+    """Return the NaN that fills an array: complex NaN for a complex array."""
     return complex(np.nan, np.nan) if np.iscomplexobj(x) else np.nan

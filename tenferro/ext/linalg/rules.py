@@ -1,7 +1,7 @@
-"""Derivatives of the linalg families, as tangents; cotangents follow by transposing them.
+"""Derivatives of the linear algebra families, as tangents; cotangents follow by transposing the tangents.
 
 Tangents consist of matrix products, triangles and solves, which are linear and have transposes.
-Notation: X_dot tangent, ^H conjugate transpose, o elementwise product, E differences of eigenvalues.
+Notation: X_dot is the tangent of X, ^H the conjugate transpose, and o the elementwise product.
 
 Source: Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
 differentiation", 2008; Roberts and Roberts, "QR and LQ decomposition matrix backpropagation
@@ -60,28 +60,31 @@ __all__ = [
 
 
 def adjoint(x: Value) -> Value:
-    """x^H."""
+    """x^H, the conjugate transpose of each matrix."""
     return conj(swapped(x))
 
 
 def swapped(x: Value) -> Value:
-    """x^T."""
+    """x^T, the transpose of each matrix."""
     rank = x.rank
     return transpose(x, (*range(rank - 2), rank - 1, rank - 2))
 
 
 def tril(x: Value, k: int = 0) -> Value:
-    """Return the lower triangle."""
+    """Return the lower triangle of each matrix: elements on and below diagonal k; zeros elsewhere."""
     return apply_one(Tril(k), x)
 
 
 def triu(x: Value, k: int = 0) -> Value:
-    """Return the upper triangle."""
+    """Return the upper triangle of each matrix: elements on and above diagonal k; zeros elsewhere."""
     return apply_one(Triu(k), x)
 
 
 def hermitian(x: Value) -> Value:
-    """(x + x^H) / 2, halved before the sum, so that its transpose starts with the sum and both fuse."""
+    """(x + x^H) / 2.
+
+    Each operand is halved before the sum. The transpose then starts with the sum, and both ops can be fused.
+    """
     half = x * 0.5
     return half + adjoint(half)
 
@@ -92,23 +95,23 @@ def diagonal(x: Value) -> Value:
 
 
 def diagonal_matrix(x: Value) -> Value:
-    """Build a matrix with that diagonal."""
+    """Build diagonal matrices from the last axis of x."""
     return apply_one(EmbedDiag(x.rank - 1, x.rank), x)
 
 
 def columns(x: Value, s: Value) -> Value:
-    """x diag(s)."""
+    """x diag(s): multiply column j of each matrix by s[j]."""
     rank = x.rank
     return x * broadcast(s, x, (*range(rank - 2), rank - 1))
 
 
 def rows(s: Value, x: Value) -> Value:
-    """diag(s) x."""
+    """diag(s) x: multiply row i of each matrix by s[i]."""
     return broadcast(s, x, range(x.rank - 1)) * x
 
 
 def as_dtype(x: Value, like: Value) -> Value:
-    """Convert x to the dtype of another value."""
+    """Convert x to the dtype of `like`."""
     return convert(x, like.dtype)
 
 
@@ -119,22 +122,22 @@ def identity_of(x: Value) -> Value:
 
 
 def cut(x: Value, axis: int, start: Any, limit: Any) -> Value:
-    """Slice an axis, counted from the end."""
+    """Return the slice [start, limit) along an axis; `axis` is negative, and counts from the end."""
     return slice_along(x, x.rank + axis, start, limit)
 
 
 def may_exceed(lhs: Any, rhs: Any) -> bool:
-    """Return whether one extent may be larger than another; slices past the smaller may be empty."""
+    """Return whether lhs may be larger than rhs; if not, the slice from rhs to lhs is empty and is omitted."""
     return at_least(rhs, lhs.dim if isinstance(lhs, UpperBound) else lhs) is not True
 
 
 def joined(x: Value, y: Value, axis: int) -> Value:
-    """Join two values along an axis counted from the end."""
+    """Concatenate x and y along an axis; `axis` is negative, and counts from the end."""
     return apply_one(Concatenate(x.rank + axis, 2), x, y)
 
 
 def triangular(builder: RuleBuilder, a: Value, b: Value, **options: Any) -> Value:
-    """Solve a triangular system."""
+    """Solve the triangular system a x = b."""
     return builder.apply(fam.TriangularSolve(**options), a, b)
 
 
@@ -144,10 +147,10 @@ def from_right(builder: RuleBuilder, b: Value, a: Value, **options: Any) -> Valu
 
 
 def reciprocal_differences(values: Value, like: Value, degenerate: str) -> Value:
-    """F[i, j] = 1 / (values[j] - values[i]), 0 on the diagonal, and 0 where they coincide.
+    """F[i, j] = 1 / (values[j] - values[i]), 0 on the diagonal.
 
-    The diagonal is masked by index: a compiler that contracts a product and a difference into one
-        rounding may compute a difference other than 0 of equal numbers.
+    F is also 0 where two values coincide, unless `degenerate` is "nan". The diagonal is masked by index: a compiler
+    that contracts a product and a difference into one rounding may compute a nonzero difference of equal numbers.
     """
     row, column = along_rows(values, like), along_columns(values, like)
     difference = row - column
@@ -162,17 +165,17 @@ def reciprocal_differences(values: Value, like: Value, degenerate: str) -> Value
 
 
 def distinct(builder: RuleBuilder, op: Any, values: Value) -> Value:
-    """Return the values; if `op` requires it, check at run time that they are distinct."""
+    """Return the values. If `op.degenerate` is "raise", the program checks that they are distinct."""
     return builder.apply(fam.Distinct(), values) if op.degenerate == "raise" else values
 
 
 def along_rows(values: Value, like: Value) -> Value:
-    """Broadcast along rows: values[j] at [i, j]."""
+    """Return a matrix whose element [i, j] is values[j]."""
     return broadcast(values, like_real(values, like), (*range(like.rank - 2), like.rank - 1))
 
 
 def along_columns(values: Value, like: Value) -> Value:
-    """Broadcast along columns: values[i] at [i, j]."""
+    """Return a matrix whose element [i, j] is values[i]."""
     return broadcast(values, like_real(values, like), range(like.rank - 1))
 
 
@@ -189,10 +192,10 @@ class MatrixRule(ExtensionAdRule):
 
 
 class FactorisationRule(MatrixRule):
-    """Base of the rules of factorisations, which need the vectors even if the op omits them.
+    """Base of the rules of factorisations, which compute the vectors even if the op does not return them.
 
     Attributes:
-        position: position of the output of an op without vectors.
+        position: the output, of the op with vectors, that is the only output of the op without vectors.
     """
 
     position: int
@@ -221,11 +224,11 @@ class CholeskyRule(MatrixRule):
 
 
 class QrRule(FactorisationRule):
-    """Derivative of QR. With W = A_dot R^-1 and G = Q^H W: Q_dot = W - Q U, R_dot = U R, where U is upper triangular
-    with a real diagonal, and G - U is skew.
+    """Derivative of QR: Q_dot = W - Q U and R_dot = U R, with W = A_dot R^-1.
 
-    A wide matrix is split into the square part that decides Q and the rest. The additional columns of a full Q move
-    only as orthogonality requires, without a rotation among themselves.
+    U is the upper triangular matrix with a real diagonal for which Q^H W - U is skew-Hermitian. A wide matrix is split
+    into the square part that determines Q, and the rest. The additional columns of a full Q change only as far as
+    orthogonality requires: they are not rotated among themselves.
     """
 
     position = 1
@@ -257,13 +260,17 @@ class QrRule(FactorisationRule):
             return q1_dot, r1_dot
         q2 = cut(q, -1, k, m)
         q2_dot = -matmul(q1, matmul(adjoint(q1_dot), q2))
-        # R's lower block stays zero; its columns of Q rotate with the other columns.
+        # The rows of R below the square part stay zero. The columns of Q for these rows only stay orthogonal to the
+        # others.
         zero = zeros(cut(r, -2, k, m))
         return joined(q1_dot, q2_dot, -1), joined(r1_dot, zero, -2)
 
 
 class EighRule(FactorisationRule):
-    """Derivative of eigh. With G = V^H A_dot V: w_dot = Re diag G, V_dot = V (F o G), F[i, j] = 1 / (w_j - w_i)."""
+    """Derivative of eigh for A = V diag(w) V^H, with G = V^H A_dot V.
+
+    w_dot = Re diag G and V_dot = V (F o G), where F[i, j] = 1 / (w_j - w_i).
+    """
 
     position = 0
 
@@ -275,7 +282,10 @@ class EighRule(FactorisationRule):
 
 
 class EigRule(FactorisationRule):
-    """Derivative of eig. With G = V^-1 A_dot V: w_dot = diag G, V_dot = V (F o G), and columns keep their lengths."""
+    """Derivative of eig for A = V diag(w) V^-1, with G = V^-1 A_dot V and F[i, j] = 1 / (w_j - w_i).
+
+    w_dot = diag G. V_dot = V (F o G), minus the part along each column, so that columns keep their lengths.
+    """
 
     position = 0
 
@@ -288,11 +298,12 @@ class EigRule(FactorisationRule):
 
 
 class SvdRule(FactorisationRule):
-    """Derivative of the SVD. With G = U^H A_dot V: s_dot = Re diag G, U_dot = U X and V_dot = V Y, plus terms
-    orthogonal to the spans. The skew X and Y solve X S - S Y = G - S_dot off the diagonal.
+    """Derivative of the SVD A = U S V^H, with S = diag s and G = U^H A_dot V.
 
+    s_dot = Re diag G, U_dot = U X and V_dot = V Y, plus terms orthogonal to the columns of U and V. X and Y are
+    skew-Hermitian. Off the diagonal they solve X S - S Y = G - diag s_dot:
     X[i, j] = (G s_j + s_i G^H)[i, j] / (s_j^2 - s_i^2), Y[i, j] = (s_i G + G^H s_j)[i, j] / (s_j^2 - s_i^2).
-    The phase of complex vectors is fixed by giving the diagonal's imaginary part to U.
+    The phase of complex vectors is free; it is fixed by adding the imaginary part of diag G to X only.
     """
 
     position = 1
@@ -339,7 +350,7 @@ class SvdRule(FactorisationRule):
 class LuRule(MatrixRule):
     """Derivative of LU. With G = L^-1 A_dot[perm] U^-1: L_dot = L tril(G, -1), U_dot = triu(G) U.
 
-    For a rectangular matrix the square corner determines both, and the rest follows linearly.
+    For a rectangular matrix the leading square block determines L_dot and U_dot; other rows or columns follow linearly.
     """
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
@@ -368,22 +379,24 @@ class LuRule(MatrixRule):
             right, right_dot = cut(packed, -1, k, n), cut(a_dot, -1, k, n)
             right_dot = cut(right_dot, -2, 0, k) - matmul(low_dot, cut(right, -2, 0, k))
             right_dot = triangular(builder, corner, right_dot, lower=True, unit_diagonal=True)
-            if may_exceed(m, k):  # one of the two is empty, and so is the block between them
+            if may_exceed(
+                m, k
+            ):  # at run time the rows or the columns beyond k are empty, and so is their intersection
                 right_dot = joined(right_dot, zeros(cut(cut(a_dot, -2, k, m), -1, k, n)), -2)
             packed_dot = joined(packed_dot, right_dot, -1)
         return packed_dot, None
 
 
 FLIPPED = {"N": "C", "C": "N", "T": "N"}
-"""Form of the solve with A^H, by the form of the op; for "T", A is conjugated, too."""
+"""Value of `transpose` for the solve in the transpose rule, by that of the op; for "T", A is conjugated, too."""
 TURNED: dict[str, Callable[[Value], Value]] = {"N": lambda x: x, "T": swapped, "C": adjoint}
 
 
 class SolverRule(MatrixRule):
-    """X_dot = A^-1 (B_dot - A_dot X), with A for op(A); linear in B, its transpose solves with A^H.
+    """Derivative rule of X = A^-1 B, where A stands for op(A): X_dot = A^-1 (B_dot - A_dot X).
 
-    The operands between A and B are factors of A: they have no separate tangents, because the tangent of A
-    determines them.
+    X is linear in B, and the transpose solves with A^H. The operands between A and B are factors of A. They have no
+    separate tangents, because the tangent of A determines theirs.
     """
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
@@ -394,7 +407,7 @@ class SolverRule(MatrixRule):
         return builder.apply(op, a, *factors, add(b_dot, change))
 
     def read(self, op: Any, a_dot: Value) -> Value:
-        """Return the part of A that the op reads."""
+        """Return the part of the tangent of A that affects the solution; here all of it."""
         return a_dot
 
     def transpose_rule(
@@ -416,16 +429,18 @@ class LuSolveRule(SolverRule):
 
 
 class TriangularSolveRule(SolverRule):
-    """Derivative rule of `TriangularSolve`; see `SolverRule`. Only the triangle that is read affects the solution."""
+    """Derivative rule of `TriangularSolve`; see `SolverRule`. Only the triangle that the op reads affects the
+    solution.
+    """
 
     def read(self, op: Any, a_dot: Value) -> Value:
-        """Return the triangle, without a unit diagonal."""
+        """Return the triangle of the tangent that the op reads, without the diagonal if `unit_diagonal`."""
         off = 1 if op.unit_diagonal else 0
         return tril(a_dot, -off) if op.lower else triu(a_dot, off)
 
 
 class DistinctRule(MatrixRule):
-    """Rule of the identity, because derivatives need no second check."""
+    """Derivative rule of `Distinct`: that of the identity, because a derivative needs no second check."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         return tangents[0]

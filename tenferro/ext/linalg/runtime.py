@@ -1,4 +1,4 @@
-"""Native execution of the linalg families, by LAPACK through NumPy and scipy."""
+"""Native execution of the linear algebra families, by LAPACK through NumPy and SciPy."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ Array = np.ndarray[Any, Any]
 WORK = 32
 """Number of columns in a block of LAPACK's QR, which determines the size of its workspace."""
 ROWS = 32
-"""Minimum number of right-hand sides for which trsm is faster with right-hand sides as rows."""
+"""Minimum number of right-hand sides from which trsm is faster if the right-hand sides are rows."""
 
 
 def each_matrix(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> tuple[Array, ...]:
-    """Apply `function` to each matrix of nonempty batches with equal extents."""
+    """Apply `function` to each matrix of nonempty batches with equal batch shapes, and stack the results."""
     batch = arrays[0].shape[:-2]
     if not batch:
         return function(*arrays)
@@ -48,22 +48,23 @@ def each_matrix(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> t
 
 
 def hermitian(rows: Dense, a: Array, order: Literal["C", "F"] = "C") -> Array:
-    """(a + a^H) / 2, exactly a where it is Hermitian; each matrix has memory order `order`."""
+    """(a + a^H) / 2, equal to a where a is Hermitian; each matrix of the result has memory order `order`."""
     if order == "F":
-        # Compute the transpose of the mean row by row, as the mean of the transpose.
+        # The transpose of a column-major mean is the row-major mean of the transpose.
         return np.swapaxes(hermitian(rows, np.swapaxes(a, -1, -2)), -1, -2)
     adjoint = np.swapaxes(a, -1, -2)
     adjoint = np.conjugate(adjoint) if np.iscomplexobj(a) else adjoint
     is_in_rows = a.strides[-1] <= a.strides[-2]
     mean: Array = rows(adjoint if is_in_rows else a)
     mean += a if is_in_rows else adjoint
-    parts = mean.view(mean.real.dtype)  # because a complex product of infinities is NaN
+    # Real and imaginary parts are halved separately, because a complex product with an infinity is NaN.
+    parts = mean.view(mean.real.dtype)
     parts *= parts.dtype.type(0.5)
     return mean
 
 
 def or_nan(function: Callable[[Array], tuple[Array, ...]], a: Array) -> tuple[Array, ...]:
-    """Compute the results for a batch; NaN for each matrix on which the routine fails."""
+    """Apply `function` to a batch; the results of a matrix on which it fails are NaN."""
     try:
         return function(a)
     except np.linalg.LinAlgError:
@@ -84,9 +85,9 @@ def is_large(a: Array) -> bool:
 
 
 def is_large_in_double(a: Array) -> bool:
-    """Return whether a double-precision matrix is large.
+    """Return whether LAPACK is called directly for each matrix of a double-precision batch.
 
-    In single precision NumPy computes spectra in double precision.
+    Matrices of single precision are left to NumPy, which computes spectra in double precision.
     """
     return is_large(a) and a.dtype.char in "dD"
 
@@ -101,13 +102,15 @@ def cholesky(op: fam.Cholesky, rows: Dense, a: Array) -> Array:
 
 
 def _cholesky_of_large(a: Array) -> tuple[Array]:
-    """Compute the Cholesky factor by potrf, in place on a row-major matrix: LAPACK reads a^T = U^H U, and L = U^T."""
+    """Compute the Cholesky factor by potrf, in place on a row-major matrix a. LAPACK reads it as a^T = U^H U, and L =
+    U^T.
+    """
     upper, info = routine("potrf", a)(a.T, lower=0, clean=1, overwrite_a=1)
     return (np.tril(np.full_like(a, nan_of(a))) if info > 0 else upper.T,)
 
 
 def qr(op: fam.Qr, rows: Dense, a: Array) -> Any:
-    """Compute QR by Householder reflections."""
+    """Compute the QR factorisation of each matrix by Householder reflections."""
     if is_large(a):
         return each_matrix(partial(_qr_of_large, op), columns(rows, a))
     if not op.vectors:
@@ -119,11 +122,15 @@ def qr(op: fam.Qr, rows: Dense, a: Array) -> Any:
 
 
 def _qr_of_large(op: fam.Qr, a: Array) -> tuple[Array, ...]:
-    """Compute QR by geqrf and orgqr, in place on a column-major matrix: NumPy would transpose it twice."""
+    """Compute QR by geqrf and orgqr, in place on a column-major matrix; NumPy would copy the matrix twice to transpose
+    it.
+    """
     m, n = a.shape
     packed, factors, _, _ = routine("geqrf", a)(a, lwork=WORK * n, overwrite_a=1)
     k = m if op.full else min(m, n)
-    r = np.tril(packed[:k].T).T  # because masks are row-major
+    r = np.tril(
+        packed[:k].T
+    ).T  # transposed, because the mask that NumPy's tril creates is row-major
     if not op.vectors:
         return (r,)
     if k > n:
@@ -134,7 +141,10 @@ def _qr_of_large(op: fam.Qr, a: Array) -> tuple[Array, ...]:
 
 
 def finite_or_nan(function: Callable[[Array], tuple[Array, ...]], a: Array) -> tuple[Array, ...]:
-    """Compute the results for a batch; NaN for matrices that are not finite, on which LAPACK may fail or never end."""
+    """Apply `function` to a batch; the results of a matrix are NaN if it is not finite, or if the routine fails.
+
+    On a matrix that is not finite, LAPACK may fail or never end; zeros are passed instead.
+    """
     broken: Array = ~np.asarray(np.isfinite(a).all(axis=(-2, -1)))
     if not broken.any():
         return or_nan(function, a)
@@ -155,7 +165,9 @@ def svd(op: fam.Svd, rows: Dense, a: Array) -> Any:
 
 
 def _svd_of_large(op: fam.Svd, a: Array) -> tuple[Array, ...]:
-    """Compute the singular value decomposition by gesdd, on a column-major matrix that it destroys; NaN if it fails."""
+    """Compute the singular value decomposition by gesdd, on a column-major matrix, which is overwritten; NaN if gesdd
+    fails.
+    """
     options = {"compute_uv": op.vectors, "full_matrices": op.full}
     u, s, vh, info = with_told_workspace("gesdd", a, *a.shape, overwrite_a=True, **options)
     results = (u, s, vh) if op.vectors else (s,)
@@ -174,7 +186,9 @@ def eigh(op: fam.Eigh, rows: Dense, a: Array) -> Any:
 
 
 def _eigh_of_large(op: fam.Eigh, a: Array) -> tuple[Array, ...]:
-    """Compute eigenvalues and eigenvectors by syevd or heevd, in place on a column-major matrix; NaN if it fails."""
+    """Compute eigenvalues and eigenvectors by syevd or heevd, in place on a column-major matrix; NaN if the routine
+    fails.
+    """
     name = "heevd" if np.iscomplexobj(a) else "syevd"
     options = {"compute_v": op.vectors, "lower": True}
     w, v, info = with_told_workspace(name, a, len(a), overwrite_a=True, **options)
@@ -183,7 +197,7 @@ def _eigh_of_large(op: fam.Eigh, a: Array) -> tuple[Array, ...]:
 
 
 def eig(op: fam.Eig, rows: Dense, a: Array) -> Any:
-    """Compute eigenvalues and eigenvectors, complex throughout."""
+    """Compute eigenvalues and eigenvectors of general matrices; the results are always complex."""
     kind = np.complex64 if a.dtype in (np.float32, np.complex64) else np.complex128
     if not op.vectors:
         return finite_or_nan(lambda x: (np.linalg.eigvals(x).astype(kind),), a)
@@ -191,7 +205,7 @@ def eig(op: fam.Eig, rows: Dense, a: Array) -> Any:
 
 
 def lu(op: fam.Lu, rows: Dense, a: Array) -> Any:
-    """Compute LU by getrf, in place on a copy; pivots are returned as a permutation."""
+    """Compute LU by getrf, in place on a copy; LAPACK's row swaps are converted to a permutation."""
     getrf, laswp = routine("getrf", a), routine("laswp", np.empty(0))
 
     def one(matrix: Array) -> tuple[Array, Array]:
@@ -210,7 +224,9 @@ def lu(op: fam.Lu, rows: Dense, a: Array) -> Any:
 
 
 def lu_solve(op: fam.LuSolve, rows: Dense, a: Array, packed: Array, perm: Array, b: Array) -> Array:
-    """Solve by two trsm; A[perm] = L U, so that A^T X = B is U^T L^T X[perm] = B."""
+    """Solve by two triangular solves. A[perm] = L U, so A X = B is L U X = B[perm], and A^T X = B is U^T L^T X[perm] =
+    B.
+    """
     if b.size == 0:
         return b
     low = fam.TriangularSolve(lower=True, unit_diagonal=True, transpose=op.transpose)
@@ -229,10 +245,10 @@ def lu_solve(op: fam.LuSolve, rows: Dense, a: Array, packed: Array, perm: Array,
 
 
 def triangular_solve(op: fam.TriangularSolve, rows: Dense, a: Array, b: Array) -> Array:
-    """Solve by trsm; a zero on the diagonal gives infinities.
+    """Solve by trsm; a zero on the diagonal results in infinities.
 
-    A row-major matrix is its transpose in column-major order. Many right-hand sides are passed as rows, which is
-    faster: op(A) X = B is X^T op(A)^T = B^T.
+    trsm expects column-major matrices, and a row-major matrix is passed as its transpose. Many right-hand sides are
+    passed as rows, which is faster: op(A) X = B is solved as X^T op(A)^T = B^T.
     """
     from scipy.linalg import blas
 
@@ -246,7 +262,7 @@ def triangular_solve(op: fam.TriangularSolve, rows: Dense, a: Array, b: Array) -
         right = right.T if in_rows else right
         is_own = not right.flags.f_contiguous
         right = columns(rows, right) if is_own else right
-        # The factor beside X, as flags (transposed, conjugated) of the matrix.
+        # Whether the matrix that multiplies X is transposed, and whether it is conjugated.
         turned, conjugate = (op.transpose != "N") != in_rows, op.transpose == "C"
         lower = op.lower
         if len(matrix) < LARGE:
@@ -272,7 +288,7 @@ def triangular_solve(op: fam.TriangularSolve, rows: Dense, a: Array, b: Array) -
 
 
 def solve(op: fam.Solve, rows: Dense, a: Array, b: Array) -> Array:
-    """Solve by gesv; not finite where a matrix is singular."""
+    """Solve by gesv; the solution for a singular matrix is infinite or NaN."""
     if op.transpose != "N":
         a = np.swapaxes(a, -1, -2)
         a = a.conj() if op.transpose == "C" else a
@@ -293,10 +309,10 @@ def solve(op: fam.Solve, rows: Dense, a: Array, b: Array) -> Array:
 
 
 def distinct(op: fam.Distinct, rows: Dense, values: Array) -> Array:
-    """Return the values, if they are distinct.
+    """Return the values after checking that they are distinct.
 
     Raises:
-        DegenerateSpectrumError: two values differ by a few roundings of the largest.
+        DegenerateSpectrumError: the difference of two values is within rounding of the largest value.
     """
     ordered = np.sort(values, axis=-1)
     gap = np.abs(np.diff(ordered, axis=-1))
@@ -334,7 +350,7 @@ KERNELS: dict[type[Any], tuple[Callable[..., Any], Callable[[Array], bool]]] = {
     fam.LuSolve: (lu_solve, always),
     fam.Distinct: (distinct, never),
 }
-"""Kernel of each family, and a predicate of its first operand: whether it calls SciPy's LAPACK, not NumPy's."""
+"""Kernel of each family, and a predicate of its first operand: whether the kernel calls SciPy's LAPACK, not NumPy's."""
 
 
 ROUTINES: dict[type[Any], str] = {
@@ -351,7 +367,7 @@ OPTIONS = ("transpose", "lower", "unit_diagonal", "full", "vectors")
 
 
 class LinalgRuntime(ExtensionRuntime):
-    """Runtime of one family of this package, on NumPy."""
+    """Runtime of one family of this package, which calls a kernel on NumPy arrays."""
 
     order = "K"
 
@@ -359,7 +375,7 @@ class LinalgRuntime(ExtensionRuntime):
         self.family_id = family_id
 
     def compiled_routine(self, op: Any) -> Routine | None:
-        """Return LAPACK's routine, if the op has one."""
+        """Return the LAPACK routine that compiled code calls for the op, or None."""
         name = ROUTINES.get(type(op))
         if name is None:
             return None

@@ -14,10 +14,10 @@ __all__ = ["DebugPrint"]
 @extension_family("tenferro", "debug_print", version=1)
 @dataclass(frozen=True)
 class DebugPrint(ExtensionOp):
-    """Prints template.format(*values), a line for each index of the leading `batch_rank` axes of the values.
+    """Prints `template.format(*values)`, one line for each index of the leading `batch_rank` axes of the values.
 
-    The first operand is the value of the previous effect. The output is False; the next effect takes it as an
-    operand, so that effects stay in order.
+    The first operand is the result of the previous effect. The output is always False. The next effect takes it as its
+    first operand; this dependence keeps effects in order.
 
     Attributes:
         template: fields are numbered, as in "x={0}, y={1:.3f}".

@@ -1,4 +1,4 @@
-"""The rules of printing: no derivatives, and batches that print a line per example."""
+"""Rules of printing: no derivatives; a batch prints one line per slice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Native execution of prints: one line at a time, on standard output."""
+"""Native execution of `DebugPrint`: lines are printed on standard output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DebugPrintRuntime(ExtensionRuntime):
         self.family_id = family_id
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """Print the lines, one after another."""
+        """Print the line of each index of the batch axes, and return False."""
         _, *values = inputs
         shape = values[0].shape[: op.batch_rank] if op.batch_rank else ()
         for index in np.ndindex(*shape):

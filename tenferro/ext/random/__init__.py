@@ -1,4 +1,4 @@
-"""Random bits as an extension family: descriptor, native runtime, and its expansion."""
+"""Random bits as an extension family: op with its expansion, native runtime, batch rule."""
 
 from tenferro.ext.random import families
 from tenferro.ext.random.rules import ThreefryRule

@@ -1,8 +1,8 @@
-"""Threefry-2x32: a keyed bijection of pairs of 32-bit words, which maps a count to random bits.
+"""Threefry-2x32: a keyed bijection of pairs of 32-bit words, which maps a counter to random bits.
 
-There are 5 groups of four rounds, and key words k0, k1 and k2 = k0 ^ k1 ^ 0x1BD11BDA. The key is added before the
-first group, and the words k_(g+1) and k_(g+2) + g + 1, indices modulo 3, after group g. Each round is
-x0 += x1; x1 = rotl(x1, r) ^ x0.
+The words x0 and x1 pass through 5 groups of four rounds. A round with rotation distance r is
+x0 += x1; x1 = rotl(x1, r) ^ x0. The key has the words k0, k1 and k2 = k0 ^ k1 ^ 0x1BD11BDA. k0 and k1 are added to
+(x0, x1) before the first group. After group g, k_(g+1) and k_(g+2) + g + 1 are added, with indices modulo 3.
 
 Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), whose
 known-answer vectors are in the tests.

@@ -12,7 +12,7 @@ __all__ = ["ThreefryRule"]
 
 
 class ThreefryRule(ExtensionAdRule):
-    """The rule of Threefry, which takes a batch of keys and a batch of words."""
+    """Batch rule of Threefry: the op accepts a batch of keys with a batch of words."""
 
     def batch_rule(self, op: Any, builder: Any, inputs: Any, batched: Any) -> Any:
         size = next(x.shape[0] for x, many in zip(inputs, batched, strict=True) if many)

@@ -1,4 +1,4 @@
-"""Native execution of Threefry: in place, in pieces that fit a core's cache."""
+"""Native execution of Threefry: in place, on pieces of the words that fit into a core's cache."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PIECE = 16384
 
 
 class ThreefryRuntime(ExtensionRuntime):
-    """Run the rounds by NumPy's operations on words."""
+    """Runtime of Threefry, by NumPy operations on arrays of words."""
 
     order = "K"
 
@@ -26,7 +26,7 @@ class ThreefryRuntime(ExtensionRuntime):
         self.family_id = family_id
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """Compute two arrays of words, in row-major order."""
+        """Copy the two arrays of words to row-major order, and run the rounds on the copies."""
         key, x0, x1 = inputs
         y0, y1 = np.array(x0, order="C"), np.array(x1, order="C")
         count = math.prod(key.shape[:-1])
@@ -42,7 +42,7 @@ class ThreefryRuntime(ExtensionRuntime):
 
 
 def _mix(x0: Any, x1: Any, keys: Sequence[Any]) -> None:
-    """Run all rounds on rows of words, each with its key, in place."""
+    """Run all rounds on rows of words in place; each row has its own key."""
     count, length = x0.shape
     if not x0.size:
         return

@@ -1,4 +1,4 @@
-"""`ShardingConstraint`: the sharding of a value over a mesh of devices.
+"""`ShardingConstraint`, the op that fixes how a value is divided over a mesh of devices.
 
 Source: jax.lax.with_sharding_constraint; Shardy's documentation of `sdy.sharding_constraint`.
 """
@@ -19,10 +19,10 @@ __all__ = ["ShardingConstraint", "ShardingConstraintRule"]
 @extension_family("tenferro", "sharding_constraint", version=1)
 @dataclass(frozen=True)
 class ShardingConstraint(ExtensionOp):
-    """y = x, sharded over the mesh of the lowered program.
+    """y = x, where the lowered program divides x over its mesh of devices.
 
     Attributes:
-        entries: for each axis of x, the mesh axes that cut it; None for an axis that the partitioner may cut.
+        entries: for each axis of x, the names of the mesh axes that divide it; None lets the partitioner choose.
     """
 
     entries: tuple[tuple[str, ...] | None, ...]
@@ -34,12 +34,12 @@ class ShardingConstraint(ExtensionOp):
 
     @property
     def spec(self) -> PartitionSpec:
-        """The entries as a `PartitionSpec`."""
+        """The constraint as a `PartitionSpec`."""
         unconstrained = PartitionSpec.UNCONSTRAINED
         return PartitionSpec(*[unconstrained if names is None else names for names in self.entries])
 
     def require_fits(self, shape: Sequence[Any], mesh: Mapping[str, int]) -> None:
-        """Check that a mesh has the axes, and that extents can be divided evenly.
+        """Check that `mesh` has the axes named in `entries`, and that extents can be divided evenly.
 
         Raises:
             InvalidConfigError, ShapeError: the errors of `PartitionSpec.extents`.
@@ -62,7 +62,7 @@ class ShardingConstraint(ExtensionOp):
 
 
 class ShardingConstraintRule(ExtensionAdRule):
-    """Rules of a constraint: tangents and cotangents have it, and a batch axis is unconstrained."""
+    """Rules of a constraint: it also applies to tangents and cotangents; a batch axis is unconstrained."""
 
     family_id = ShardingConstraint.family_id
 

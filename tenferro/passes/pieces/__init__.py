@@ -1,1 +1,1 @@
-"""Rewrite rules of `join_pieces`: slices, pads, windows and sums of pads."""
+"""Rewrite rules of the pass `join_pieces`, for slices, pads, windows and sums of pads."""

@@ -43,7 +43,7 @@ def are_static(*bounds: Sequence[Any]) -> bool:
 
 
 class Span(NamedTuple):
-    """Positions start, start + stride, .. along an axis, `length` of them."""
+    """The `length` positions `start`, `start + stride`, .. along an axis."""
 
     start: int
     length: int
@@ -76,7 +76,7 @@ def spans_of(producers: Producers, op: Slice, x: int) -> list[Span] | None:
 
 
 def slice_of(producers: Producers, x: int, spans: Sequence[Span], source: SourceLine | None) -> int:
-    """Emit a slice of x; return x itself if the slice is all of x."""
+    """Emit the slice of x with these spans; return x itself if they select all of x."""
     if producers.types[x].shape == tuple([s.length for s in spans]):
         return x
     # The stride of a single element is arbitrary; 1 makes equal slices equal ops.
@@ -86,12 +86,12 @@ def slice_of(producers: Producers, x: int, spans: Sequence[Span], source: Source
 
 
 def repeated(producers: Producers, scalar: int, shape: Shape, source: SourceLine | None) -> int:
-    """Emit a scalar broadcast to a shape."""
+    """Emit `scalar`, broadcast to `shape`."""
     return producers.apply(BroadcastInDim(shape, ()), (scalar,), source)[0] if shape else scalar
 
 
 def scalar_of(producers: Producers, value: int) -> int | None:
-    """Return the scalar of which `value` is a broadcast; None for other values."""
+    """Return the scalar value of which `value` is a broadcast; None if `value` is no broadcast scalar."""
     node = producers.of(value, BroadcastInDim)
     if node is None or producers.types[node.inputs[0]].rank:
         return None
@@ -99,7 +99,7 @@ def scalar_of(producers: Producers, value: int) -> int | None:
 
 
 def number_in(producers: Producers, value: int, source: SourceLine | None) -> int | None:
-    """Return a scalar that equals every element of `value`; None if elements may differ."""
+    """Return a scalar value that equals every element of `value`, or emit it; None if elements may differ."""
     scalar, number = scalar_of(producers, value), splat(producers, value)
     if scalar is not None or number is None:
         return scalar

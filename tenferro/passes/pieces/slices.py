@@ -76,7 +76,7 @@ def slice_of_pad(
 def slice_of_concatenation(
     producers: Producers, op: Slice, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Rewrite a slice within one operand as a slice of that operand."""
+    """Rewrite a slice of a concatenation as a slice of one operand, if the slice lies within the operand."""
     node, spans = producers.of(inputs[0], Concatenate), spans_of(producers, op, inputs[0])
     if node is None or spans is None:
         return None
@@ -94,7 +94,7 @@ def slice_of_concatenation(
 def slice_of_repeated(
     producers: Producers, op: Slice, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Rewrite a slice of broadcast axes as a smaller broadcast."""
+    """Rewrite a slice of a broadcast, along axes that are repeated, as a smaller broadcast."""
     node, spans = producers.of(inputs[0], BroadcastInDim), spans_of(producers, op, inputs[0])
     if node is None or spans is None:
         return None
@@ -111,7 +111,9 @@ def slice_of_repeated(
 def slice_of_update(
     producers: Producers, op: Slice, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Rewrite a slice inside the window as a slice of the update, and outside as a slice of the operand."""
+    """Rewrite a slice of a dynamic update: inside its window as a slice of the update, outside as one of the
+    operand.
+    """
     node, spans = producers.of(inputs[0], DynamicUpdateSlice), spans_of(producers, op, inputs[0])
     if node is None or spans is None or not all([s.length for s in spans]):
         return None

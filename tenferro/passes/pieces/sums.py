@@ -1,8 +1,8 @@
 """Rules that rewrite sums of tensors that are zero outside boxes as concatenations of the boxes.
 
-A sum of pads adds +0.0 to each box, which only changes -0.0 to 0.0. So a sum of pads that do not overlap equals the
-concatenation of the boxes plus 0.0, a single elementwise operation. (x + 0.0) + y equals (x + y) + 0.0, because
-a sum is -0.0 only where all of its terms are -0.0.
+A sum of pads adds +0.0 to the elements of each box, which only changes -0.0 to 0.0. So a sum of pads that do not
+overlap equals the concatenation of the boxes plus 0.0, a single elementwise operation. (x + 0.0) + y equals
+(x + y) + 0.0, because a sum is -0.0 only if all of its terms are -0.0.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ class Pieces:
     """A tensor that is zero outside some boxes along an axis.
 
     Attributes:
-        boxes: values and their first positions, in order.
+        axis: the axis along which the boxes follow each other.
+        extent: the extent of the tensor along `axis`.
+        boxes: the value of each box and its first position along `axis`, in order.
     """
 
     axis: int
@@ -104,7 +106,7 @@ def sum_of_pieces(
 def nested_sum_of_pieces(
     producers: Producers, op: Add, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Rewrite (x + a) + b with boxes a, b that do not overlap as x plus their concatenation, plus 0.0."""
+    """Rewrite (x + a) + b, for boxes a and b that do not overlap, as x plus the concatenation of a and b, plus 0.0."""
     for total, second in (inputs, inputs[::-1]):
         node = producers.of(total, Add)
         if node is None:
@@ -122,7 +124,7 @@ def nested_sum_of_pieces(
 def sum_of_equal_pads(
     producers: Producers, op: Add, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Rewrite a sum of equal pads with +0 as the pad of the sum."""
+    """Rewrite a sum of two pads with +0 and equal edges as the pad of the sum of their operands."""
     first, second = (producers.of(value, Pad) for value in inputs)
     if first is None or second is None or first.op != second.op:
         return None
@@ -136,7 +138,7 @@ def sum_of_equal_pads(
 
 
 def plus_zero(producers: Producers, x: int, source: SourceLine | None) -> int:
-    """Emit x + 0.0; return x itself if it is an integer, or already a sum with zero."""
+    """Emit x + 0.0; return x itself if x is an integer, or is already a sum with 0.0."""
     spec = producers.types[x]
     if not spec.dtype.is_inexact or without_zero(producers, x) is not None:
         return x
@@ -145,7 +147,7 @@ def plus_zero(producers: Producers, x: int, source: SourceLine | None) -> int:
 
 
 def without_zero(producers: Producers, value: int) -> int | None:
-    """Return the x of x + 0.0; None if `value` has another form."""
+    """Return x if `value` is computed as x + 0.0; None if `value` has another form."""
     node = producers.of(value, Add)
     if node is None or not producers.types[value].dtype.is_inexact:
         return None

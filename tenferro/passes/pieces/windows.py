@@ -1,4 +1,4 @@
-"""Rules for constant indices: dynamic slices and updates, gathers and scatters of a window or of rows."""
+"""Rules for dynamic slices and updates, and for gathers and scatters of a window or of rows, at constant indices."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MAX_INDICES = 1 << 12
 def window_of(
     producers: Producers, x: int, starts: Sequence[int], sizes: Sequence[Any]
 ) -> list[Span] | None:
-    """Return the spans of a window with constant starts, clamped into x; None if a start is not constant."""
+    """Return the spans of a window with constant starts, moved to lie inside x; None if a start is not constant."""
     numbers = [splat(producers, start) for start in starts]
     if any([number is None for number in numbers]):
         return None
@@ -54,7 +54,7 @@ def window_of(
 def fitted(
     producers: Producers, x: int, starts: Sequence[int], sizes: Sequence[Any]
 ) -> list[Span] | None:
-    """Return the spans of a window, clamped into x."""
+    """Return the spans of a window, moved to lie inside x; None if an extent is symbolic."""
     shape = shape_of(producers, x)
     if shape is None or not are_static(sizes):
         return None
@@ -78,8 +78,8 @@ def dynamic_update_slice(
 ) -> Values | None:
     """Simplify an update with constant starts.
 
-    An update of the whole operand becomes the update itself, and an update of a broadcast scalar becomes a pad
-    of the update. An earlier update of the same window is dropped.
+    An update of the whole operand is replaced by `update`, and an update of a broadcast scalar by a pad
+    of `update`. An earlier update of the same window is removed.
     """
     x, update, *starts = inputs
     spans = window_of(producers, x, starts, producers.types[update].shape)
@@ -128,9 +128,9 @@ class Rows(NamedTuple):
     """Slices along one axis of a tensor, gathered or scattered by a constant vector of indices.
 
     Attributes:
-        axis: the axis of the tensor.
-        position: the position of that axis in the gathered slices.
-        indices: the indices along the axis.
+        axis: the axis of the tensor that `indices` index.
+        position: the axis of the gathered slices that numbers the slices.
+        indices: the positions of the slices along `axis`.
     """
 
     axis: int
@@ -139,12 +139,12 @@ class Rows(NamedTuple):
 
     @property
     def step(self) -> int | None:
-        """The constant difference of adjacent indices; None if it is not constant."""
+        """The difference of adjacent indices, if it is the same for all; otherwise None."""
         steps = {b - a for a, b in pairwise(self.indices)}
         return steps.pop() if len(steps) == 1 else None
 
     def perm(self, rank: int, inverse: bool = False) -> tuple[int, ...]:
-        """Return the permutation from the tensor's axes to those of the gathered slices."""
+        """Return the permutation from the axes of the tensor to the axes of the gathered slices, or its inverse."""
         axes = [axis for axis in range(rank) if axis != (self.position if inverse else self.axis)]
         axes.insert(*(self.axis, self.position) if inverse else (self.position, self.axis))
         return tuple(axes)
@@ -160,7 +160,7 @@ def rows_of(
     windows: Shape,
     rank: int,
 ) -> Rows | None:
-    """Return the rows of a gather or scatter of whole slices at constant indices; None for others."""
+    """Return the rows of a gather or scatter, if it reads or writes whole slices at constant indices; else None."""
     spec = producers.types[indices]
     if len(axes) != 1 or dropped != axes or batching or len(windows) != rank - 1:
         return None
@@ -176,7 +176,7 @@ def rows_of(
 def transposed(
     producers: Producers, x: int, perm: tuple[int, ...], source: SourceLine | None
 ) -> int:
-    """Emit the transpose; return x itself if the permutation is the identity."""
+    """Emit a transpose of x; return x itself if `perm` is the identity."""
     if perm == tuple(range(len(perm))):
         return x
     return producers.apply(Transpose(perm), (x,), source)[0]
@@ -250,7 +250,7 @@ def scatter_of_window(
 ) -> Values | None:
     """Rewrite a scatter that sets one window at constant indices as a dynamic update.
 
-    Drop it if it is out of bounds.
+    A scatter whose window is out of bounds is removed.
     """
     x, indices, updates = inputs
     spec, shape, written = (

@@ -24,10 +24,11 @@ MOST_INSIDE = 40
 def to_html(program: GraphProgram, rows: Sequence[InstructionProfile] | None = None) -> str:
     """Return a page with the graph and its types.
 
-    Consecutive ops of one line or function are collapsed, and details are shown on hovering.
+    Consecutive ops from one source line or function are collapsed. Details are shown on hovering.
 
     Args:
-        rows: the rows of a profile of the program; rows of the ops inside a loop follow the row of the loop.
+        rows: the rows of a profile of the program, whose times are shown; rows of ops inside a loop follow the loop's
+            row.
     """
     inside = _inside(program) if rows is None else _inside_of_rows(rows)
     tapes = {number: tape.lines() for number, tape in tapes_of(program).items()}
@@ -47,7 +48,7 @@ def to_html(program: GraphProgram, rows: Sequence[InstructionProfile] | None = N
 
 
 def as_frame(page: str, height: int = 560) -> str:
-    """Return HTML that embeds the page in another, for notebooks."""
+    """Return HTML that embeds `page` in another page, such as a notebook."""
     style = f"width:100%;height:{height}px;border:1px solid #d0d7de;border-radius:6px"
     return f'<iframe style="{style}" srcdoc="{html.escape(page)}"></iframe>'
 
@@ -74,7 +75,9 @@ def _described(
 
 
 def _inside(program: GraphProgram) -> dict[int, list[str]]:
-    """Return the instructions in the bodies of loops and branches, by the number of the loop or conditional."""
+    """Return lines that describe the ops in the bodies of each loop or conditional, by the number of its
+    instruction.
+    """
     inside: dict[int, list[str]] = {}
     for number, instruction in enumerate(program.instructions):
         waiting = [(1, step) for step in reversed(_steps_inside(instruction.op))]
@@ -95,7 +98,7 @@ def _steps_inside(op: Any) -> list[tuple[Any, str]]:
 
 
 def _inside_of_rows(rows: Sequence[InstructionProfile]) -> dict[int, list[str]]:
-    """Return the page with times, from the rows of a profile."""
+    """Return lines that describe the ops in the bodies, with times, from the rows of a profile."""
     inside: dict[int, list[str]] = {}
     number = -1
     for row in rows:

@@ -1,4 +1,4 @@
-"""The boxes of a drawn program: one per input, op and output, without constants that clutter the drawing."""
+"""The boxes of a drawn program: one per input, op and output. Scalar constants have no boxes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Box:
     Attributes:
         kind: "input", "op" or "output".
         name: the name of the op, the argument or the result.
-        detail: the op with its payload, and scalars in place of scalar operands.
+        detail: the op with its payload, in which scalar constants are shown in place of operands.
         gives: the types of the outputs.
-        takes: the numbers of the operands' boxes, which are smaller than the box's own number.
+        takes: the numbers of the boxes of the operands, which are smaller than the number of this box.
         instruction: the number of the instruction; None for inputs and outputs.
-        source: the user's line.
+        source: the line of the user's code.
     """
 
     kind: str
@@ -40,7 +40,7 @@ class Box:
 
 
 def boxes_of(program: GraphProgram) -> list[Box]:
-    """Return the boxes, each after the boxes of its operands.
+    """Return the boxes of a program, each after the boxes of its operands.
 
     Scalar constants, and tensors filled with one number, are written in the boxes of the ops that read them.
     """
