@@ -233,7 +233,7 @@ def atan2(r: Reader, y: int, x: int) -> int:
 
 
 def polygamma(r: Reader, operation: Operation, operands: Sequence[int]) -> int | Sequence[int]:
-    """Read `polygamma` as the op `Polygamma` if all orders are the same constant natural number.
+    """Read chlo.polygamma as the op `Polygamma` if all orders are the same constant natural number.
 
     Otherwise read it as StableHLO's formula.
     """

@@ -75,7 +75,7 @@ class Mesh:
 
 @dataclass(frozen=True)
 class Cut:
-    """Partition of a tensor over the manual axes of a mesh.
+    """The partition of a tensor over the manual axes of a mesh.
 
     Attributes:
         mesh: the mesh.
@@ -138,8 +138,8 @@ def constraint_of(text: str, meshes: dict[str, str]) -> tuple[tuple[str, ...] | 
     """Parse the sharding of a tensor as the entries of a `PartitionSpec`.
 
     An entry lists the mesh axes along which an axis of the tensor is divided, or is None for an open axis. Return None
-    for a sharding that a `PartitionSpec` cannot describe. Such a sharding uses a part of a mesh axis, divides an axis
-    and leaves it open, has priorities, has replicated or unreduced axes, or refers to a mesh without axes.
+    for a sharding that a `PartitionSpec` cannot describe. Such a sharding uses a part of a mesh axis, or divides
+    an axis and leaves it open. Or it has priorities, replicated or unreduced axes, or refers to a mesh without axes.
 
     >>> meshes = {"m": '<["x"=2]>'}
     >>> constraint_of('#sdy.sharding<@m, [{"x"}, {?}, {}]>', meshes)

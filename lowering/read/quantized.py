@@ -1,9 +1,9 @@
 """Rewriting of modules with quantised types, before they are read, to modules with storage types only.
 
 A value of the type `!quant.uniform<storage:expressed, scale:zero_point>` is replaced by a tensor of the storage type.
-An operation on quantised values is replaced by three steps, as the specification defines: the operands are
-dequantised, the operation is computed on the expressed type, and the results are quantised. Operations that only move
-elements are applied to the stored integers.
+As the specification defines, an operation on quantised values is replaced by three steps. The operands are dequantised,
+the operation is computed on the expressed type, and the results are quantised. Operations that only move elements are
+applied to the stored integers.
 
     dequantize(q) = (q - zero_point) scale
     quantize(x)   = round_nearest_even(clamp(storage_min, x / scale + zero_point, storage_max))
