@@ -220,7 +220,7 @@ def cbrt(r: Reader, z: int) -> int:
 
 
 def atan2(r: Reader, y: int, x: int) -> int:
-    """Compute atan2(y, x) for complex numbers, as -i log((x + i y) / sqrt(x^2 + y^2))."""
+    """Compute the angle of the complex numbers y and x as -i log((x + i y) / sqrt(x^2 + y^2))."""
     i = r.full(1j, r.spec(x))
     sum_of_squares = r.apply_one(el.Add(), *[r.apply_one(el.Multiply(), z, z) for z in (x, y)])
     radius = r.apply_one(analytic.Sqrt(), sum_of_squares)
