@@ -1,4 +1,4 @@
-"""Kernels of the structural family: views where strides allow it, otherwise copies."""
+"""Kernels of the structural family, which return views if strides allow it, else copies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ROWS", "pad", "padding_slices", "slices_for", "write_padded"]
 
 
 def broadcast_in_dim(op: ops.BroadcastInDim, x: Array) -> Array:
-    """Transpose x to the order of the output, insert axes of extent 1, and broadcast."""
+    """Broadcast x: transpose it to the order of the result's axes, insert axes of extent 1, and broadcast these."""
     shape = op.resolved("shape", (x.shape,))
     order = sorted(range(x.ndim), key=op.dims.__getitem__)
     aligned = [1] * len(shape)
@@ -29,11 +29,12 @@ def broadcast_in_dim(op: ops.BroadcastInDim, x: Array) -> Array:
 
 
 class BroadcastView:
-    """Function that broadcasts an operand of static shape, ten times as fast as `broadcast_in_dim` if it is
-    row-major.
+    """Function that broadcasts an operand of static shape.
+
+    For a row-major operand it is ten times as fast as `broadcast_in_dim`.
 
     Args:
-        x: the operand's type; it has at least one element.
+        x: the operand's type, with at least one element.
     """
 
     def __init__(self, op: ops.BroadcastInDim, x: TensorSpec) -> None:
@@ -54,7 +55,10 @@ class BroadcastView:
 
 
 def plan_broadcast(op: ops.BroadcastInDim, x: TensorSpec) -> Function | None:
-    """Return the `BroadcastView` of an operand; None for data-dependent shapes and dtypes without a buffer protocol."""
+    """Return a `BroadcastView` for an operand of this type.
+
+    Return None for symbolic or data-dependent shapes, and for dtypes that do not support Python's buffer protocol.
+    """
     if not (are_static(op.shape) and are_static(x.shape) and x.size):
         return None
     has_buffer = x.dtype is not DType.BF16 and not x.dtype.is_narrow
@@ -62,34 +66,37 @@ def plan_broadcast(op: ops.BroadcastInDim, x: TensorSpec) -> Function | None:
 
 
 def reshape(op: ops.Reshape, _: np.dtype[Any]) -> Function:
-    """Return a function that reshapes in column-major order; it returns a view where strides allow it."""
+    """Return a function that reshapes an array in column-major order; its result is a view if strides allow it."""
     if are_static(op.shape):
         return methodcaller("reshape", op.shape, order="F")
     return lambda x: x.reshape(op.resolved("shape", (x.shape,)), order="F")
 
 
 def slice_(op: ops.Slice, _: np.dtype[Any]) -> Function:
-    """Return a function that returns a strided view."""
+    """Return a function that slices an array; its result is a view."""
     if are_static(op.starts) and are_static(op.limits):
         return itemgetter(slices_for(op, ()))
     return lambda x: x[slices_for(op, x.shape)]
 
 
 def slices_for(op: ops.Slice, shape: Sequence[int]) -> tuple[slice, ...]:
-    """Return the slices for an array of this shape."""
+    """Return the op as Python's slices, for an array of this shape."""
     starts, limits = op.resolved("starts", (shape,)), op.resolved("limits", (shape,))
     return tuple(map(slice, starts, limits, op.strides))
 
 
 def are_static(extents: tuple[Any, ...]) -> bool:
-    """Return whether no extent depends on the operands."""
+    """Return whether all extents are numbers."""
     return all(map(is_static, extents))
 
 
 def pad(
     x: Array, value: Array, low: tuple[int, ...], high: tuple[int, ...], interior: tuple[int, ...]
 ) -> Array:
-    """Crop x by the negative edges, and copy it into an array filled with the padding value."""
+    """Pad x with `value`: `interior` elements between neighbours, `low` before and `high` after, per axis.
+
+    Negative `low` or `high` remove elements.
+    """
     return write_padded(*padding_slices(x.shape, low, high, interior), x, value)
 
 
@@ -99,7 +106,11 @@ Slices: TypeAlias = tuple[slice, ...]
 def write_padded(
     shape: tuple[int, ...], target: Slices, source: Slices, x: Array, value: Array, into: Any = None
 ) -> Array:
-    """Return an array filled with a value, except for a slice into which x is copied."""
+    """Return an array of this shape filled with `value`, after copying x[source] to its slices `target`.
+
+    Args:
+        into: the buffer for the result; None for new memory.
+    """
     result = np.ndarray(shape, x.dtype, into)
     result[...] = value
     result[target] = x[source]
@@ -109,7 +120,12 @@ def write_padded(
 def padding_slices(
     extents: Sequence[int], low: Sequence[int], high: Sequence[int], interior: Sequence[int]
 ) -> tuple[tuple[int, ...], Slices, Slices]:
-    """Return the shape of the result, and the slices of the result and of the operand that are copied."""
+    """Return the shape of a padded array, the slices of the result to which elements are copied, and their source.
+
+    Args:
+        extents: the shape of the operand.
+        low, high, interior: see `pad`.
+    """
     shape: list[int] = []
     source: list[slice] = []
     target: list[slice] = []
@@ -127,16 +143,16 @@ def padding_slices(
 
 
 def plan_pad(op: ops.Pad, x: TensorSpec, value: TensorSpec) -> Function | None:
-    """Return a function that pads an operand of static shape; None for data-dependent shapes."""
+    """Return a function that pads operands of this type; None if a shape or an amount of padding is not static."""
     if not (are_static(x.shape) and are_static(op.low) and are_static(op.high)):
         return None
     return partial(write_padded, *padding_slices(x.shape, op.low, op.high, op.interior))
 
 
 def extract_diag(op: ops.ExtractDiag, x: Array) -> Array:
-    """Return the diagonal along axis_a, where NumPy appends it as the last axis.
+    """Return a copy of the diagonal, at the axis `axis_a`.
 
-    It is copied, because the elements of the view are far apart.
+    NumPy appends the diagonal as the last axis. It is copied, because elements of NumPy's view are far apart in memory.
     """
     diagonal, axis = x.diagonal(0, op.axis_a, op.axis_b), op.axis_a - (op.axis_b < op.axis_a)
     is_last = axis == diagonal.ndim - 1
@@ -144,7 +160,7 @@ def extract_diag(op: ops.ExtractDiag, x: Array) -> Array:
 
 
 def embed_diag(op: ops.EmbedDiag, x: Array) -> Array:
-    """Return an array of zeros, with x written through a view of its diagonal."""
+    """Return an array that is x on the diagonal of two axes, and zero elsewhere."""
     n = x.shape[op.input_axis]
     shape = list(x.shape)
     shape.insert(op.axis_b, n)
@@ -156,10 +172,10 @@ def embed_diag(op: ops.EmbedDiag, x: Array) -> Array:
 
 
 class Triangle:
-    """Function that keeps one triangle of matrices, and replaces all other elements by zeros, NaN and infinity too.
+    """Function that copies one triangle of each matrix, and sets all other elements to zero, even if they are NaN.
 
     Args:
-        k: the number of the diagonal, which belongs to the triangle.
+        k: the number of the diagonal that bounds the triangle; the diagonal itself is copied, too.
         lower: whether the triangle is below the diagonal.
     """
 
@@ -169,7 +185,7 @@ class Triangle:
         self.k, self.lower = k, lower
 
     def __call__(self, x: Array, into: Sequence[Any] = (None,)) -> Array:
-        """Return the triangles, in the layout of x."""
+        """Return the triangles of x, as row-major or column-major matrices like those of x."""
         is_column_major = abs(x.strides[-2]) < abs(x.strides[-1])
         if is_column_major:
             x = x.swapaxes(-1, -2)
@@ -183,7 +199,7 @@ class Triangle:
 
 
 def sliced(op: ops.Slice, x: Layout) -> Layout:
-    """Return the layout of a slice."""
+    """Return the layout of a slice of an array with the layout x, which is a view."""
     shape = tuple([
         len(range(*each)) for each in zip(op.starts, op.limits, op.strides, strict=True)
     ])  # fmt: skip
@@ -191,7 +207,7 @@ def sliced(op: ops.Slice, x: Layout) -> Layout:
 
 
 def triangular(op: ops.Tril | ops.Triu, x: Layout) -> Layout:
-    """Return the layout of a triangle: row-major or column-major matrices, like those of the operand."""
+    """Return the layout of a triangle's result: dense row-major or column-major matrices, like those of the operand."""
     *batch, row, column = range(len(x.shape))
     is_column_major = abs(x.strides[row]) < abs(x.strides[column])
     return dense(x.shape, (*batch, column, row) if is_column_major else (*batch, row, column))
