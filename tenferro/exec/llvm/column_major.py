@@ -1,4 +1,4 @@
-"""Batches of small column-major matrices, as LAPACK reads and writes them."""
+"""Batches of small column-major matrices, which LAPACK reads and writes in compiled code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def to_column_major(body: Body, x: Tensor, transpose: str = "N") -> Memory:
-    """Copy op(X) of every matrix X to column-major memory; op is "N", "T" or "C"."""
+    """Copy the matrices of a batch to column-major memory; `transpose` is "N", "T" or "C", as in BLAS."""
     *batch, m, n = x.spec.shape
     if transpose != "N":
         m, n = n, m
@@ -42,23 +42,22 @@ def to_column_major(body: Body, x: Tensor, transpose: str = "N") -> Memory:
 
 
 def matrix_pointer(code: Code, memory: Memory, number: Index) -> str:
-    """Return the pointer to a matrix of a batch."""
+    """Return a pointer to one matrix of a batch."""
     return vector_pointer(code, memory, number, prod(memory.spec.shape[-2:]))
 
 
 def vector_pointer(code: Code, memory: Memory, number: Index, size: int) -> str:
-    """Return the pointer to a member of a batch, each of which has `size` elements."""
+    """Return a pointer to one member of a batch whose members have `size` elements each."""
     dtype = memory.spec.dtype
     reals = 2 if dtype.is_complex else 1
     return code.address(memory.pointer, code.scaled(number, size * reals), dtype)
 
 
 def call_getrf(code: Code, matrices: Memory, number: Index, pivots: str, info: str) -> None:
-    """Write a call of getrf, which overwrites a matrix of a batch with L and U.
+    """Write a call of getrf, which overwrites one matrix of a batch with its factors L and U.
 
     Args:
-        pivots: pointer to the pivots.
-        info: pointer to the status.
+        pivots, info: the pointers to which the pivots and the status are written.
     """
     dtype = matrices.spec.dtype
     _, n, m = matrices.spec.shape
@@ -67,7 +66,7 @@ def call_getrf(code: Code, matrices: Memory, number: Index, pivots: str, info: s
 
 
 def hermitian_part(body: Body, a: Tensor, index: tuple[Index, ...]) -> Element:
-    """Write an element of (A + A^H) / 2."""
+    """Write one element of (A + A^H) / 2."""
     *batch, i, j = index
     code, dtype = body.code, a.spec.dtype
     half = literal(0.5, dtype.real)
@@ -79,7 +78,7 @@ def hermitian_part(body: Body, a: Tensor, index: tuple[Index, ...]) -> Element:
 
 
 def from_column_major(body: Body, memory: Memory, y: TensorSpec) -> Tensor:
-    """Return column-major matrices as a tensor, cropped to the extents of the result."""
+    """Return a tensor of type y that reads column-major matrices, which may be larger than those of y."""
     *batch, _, _ = y.shape
 
     def element(index: tuple[Index, ...]) -> Element:
@@ -93,7 +92,7 @@ def from_column_major(body: Body, memory: Memory, y: TensorSpec) -> Tensor:
 
 
 def is_finite(code: Code, matrices: Memory, number: Index) -> str:
-    """Write whether all elements of a matrix are finite: the sum of 0 x is 0 then, else NaN."""
+    """Write whether all elements x of a matrix are finite, as whether the sum of 0 x is 0; otherwise the sum is NaN."""
     dtype = matrices.spec.dtype
     zero = literal(0, dtype.real)
     matrix = matrix_pointer(code, matrices, number)
@@ -109,7 +108,13 @@ def is_finite(code: Code, matrices: Memory, number: Index) -> str:
 def fill_if_failed(
     code: Code, info: str, memories: Sequence[Memory], number: Index, count: int
 ) -> None:
-    """Write NaN to the results of one of `count` matrices if the status of its routine is not 0."""
+    """Write code that sets the results of one matrix of a batch to NaN if the status of its LAPACK call is not 0.
+
+    Args:
+        info: the pointer to the status.
+        memories: the results of the batch.
+        number, count: the number of the matrix, and the number of matrices.
+    """
 
     def fill() -> None:
         for memory in memories:

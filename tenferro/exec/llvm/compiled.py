@@ -1,4 +1,4 @@
-"""Compiled functions of arrays: linked at their first call, and interpreted if LLVM fails."""
+"""Compiled functions of arrays, which are linked at their first call and interpreted if LLVM fails."""
 
 from __future__ import annotations
 
@@ -27,23 +27,24 @@ __all__ = [
 ]
 
 MAX_UNPOOLED_BYTES = 1 << 16
-"""Maximum scratch memory that each call allocates, in bytes; more is borrowed from the pool."""
+"""Maximum size in bytes of scratch memory that each call allocates; larger scratch memory is borrowed from the pool."""
 MIN_THREADED_WORK = 400_000
-"""Minimum number of multiplications of a product that OpenBLAS distributes over threads."""
+"""Minimum number of instructions of the largest call of BLAS or LAPACK for which OpenBLAS may use several threads."""
 EMPTY_SCRATCH = np.empty(0, np.uint8)
 Interpreted: TypeAlias = Callable[[], Callable[..., Any]]
-"""Function without arguments that returns the interpreter's function of operands."""
+"""Function without arguments that returns a function of operands, by which the interpreter computes the results."""
 
 
 class WrittenFunction(NamedTuple):
-    """Module of a loop, a strip of one, or a block.
+    """LLVM module of a loop, a strip of a loop, or a block.
 
     Attributes:
-        module: function of operands, results, constants and scratch memory, and of the first index of a strip.
-        constants: large constants.
-        scratch: size of scratch memory, in bytes.
-        largest_call: estimated instructions of the largest call of BLAS or LAPACK.
-        work: estimated instructions of a run; None if it is unknown.
+        module: the module of a function of operands, results, large constants and scratch memory; for a strip, also of
+            integers.
+        constants: the arrays of the large constants.
+        scratch: the size of the scratch memory, in bytes.
+        largest_call: the estimated number of instructions of the largest call of BLAS or LAPACK.
+        work: the estimated number of instructions of a run; None if it is unknown.
     """
 
     module: Module
@@ -61,13 +62,13 @@ def written_function(
     releases: bool = True,
     calls: int = 1,
 ) -> WrittenFunction:
-    """Return the module of a function.
+    """Define the function whose instructions have been written, and return its module.
 
     Args:
-        pointers: names of the operands and results.
-        numbers: names of the last arguments, which are integers.
-        releases: whether to release the interpreter's lock during a call.
-        calls: number of calls in a run.
+        pointers: the names of the pointers to operands and results.
+        numbers: the names of the last arguments, which are integers.
+        releases: whether a call releases the GIL.
+        calls: the number of calls in a run of the step.
     """
     code = body.code
     pointers = [*pointers, *[constant for constant, _ in body.constants], "%scratch"]
@@ -78,7 +79,7 @@ def written_function(
 
 
 def as_contiguous(x: Any) -> Any:
-    """Return an array as a row-major, aligned array of no subclass, copied if necessary."""
+    """Return x as a row-major, aligned `np.ndarray`, not an instance of a subclass; it is copied only if necessary."""
     return np.require(x, requirements=("C", "A", "E"))
 
 
@@ -88,8 +89,8 @@ def allocate_results(
     """Return row-major arrays of these types.
 
     Args:
-        buffers: buffer of each array, or None for a new one.
-        inits: initial values of the first arrays.
+        buffers: the buffer of each array, or None for new memory.
+        inits: the values of the first arrays; the other arrays are uninitialised.
     """
     results = [
         np.empty(spec.shape, spec.dtype.dtype)
@@ -103,17 +104,17 @@ def allocate_results(
 
 
 class CompiledFunction:
-    """Machine code as a function of its operands, which allocates its results.
+    """Function of operands that allocates the results and runs machine code.
 
     Args:
-        kind: name of its attempts in the log.
-        written: the module.
-        outputs: types of the results.
-        carried: operands whose values initialise the first results, such as a loop's carry.
-        interpreted: returns the interpreter's function, which runs if LLVM fails.
+        kind: the kind of function in the executor's compile statistics.
+        written: the LLVM module.
+        outputs: the types of the results.
+        carried: the range of the operands that are the initial values of the first results, such as a loop's carry.
+        interpreted: the function that returns the interpreter's function, which runs instead if LLVM fails.
 
     Attributes:
-        remark: remark beside the step in the printed schedule.
+        remark: the remark beside the step in the printed schedule.
     """
 
     accepts_buffers = True
@@ -135,7 +136,7 @@ class CompiledFunction:
         self._first, self._last = carried.start, carried.stop
         self._fallback: Callable[..., Any] | None = None
         self._function: Callable[..., int | None] | None = None
-        # Idle threads of OpenBLAS would spin until the next iteration.
+        # One thread for small calls, because idle threads of OpenBLAS are busy waiting until the next call.
         threads = resources.workers.count
         self.blas_threads = threads if written.largest_call >= MIN_THREADED_WORK else 1
         self._sets_threads = (
@@ -145,10 +146,10 @@ class CompiledFunction:
         self._constants = tuple(written.constants)
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
-        """Return the results.
+        """Return the result, or a tuple of the results if there are several.
 
         Args:
-            into: buffer of each result, or None for a new one.
+            into: the buffer of each result, or None for new memory.
         """
         function = self._function or self._linked()
         if function is None:
@@ -160,7 +161,7 @@ class CompiledFunction:
         return results[0] if len(results) == 1 else tuple(results)
 
     def _run(self, function: Callable[..., int | None], operands: Sequence[Any]) -> None:
-        """Run a function with scratch memory."""
+        """Run the function with arrays of operands and results, in scratch memory that is allocated or borrowed."""
         size = self.written.scratch
         if self._allocates_scratch:
             scratch = np.empty(size, np.uint8) if size else EMPTY_SCRATCH
@@ -171,7 +172,7 @@ class CompiledFunction:
                 self._run_in(scratch, function, operands)
 
     def _run_in(self, scratch: Any, function: Callable[..., int | None], operands: Any) -> None:
-        """Run with scratch memory, with copies of the operands if the function refuses their layouts."""
+        """Run the function in this scratch memory; if it refuses an operand's layout, run it with copies."""
         last = *self._constants, scratch
         if function(*operands, *last) is None:
             status = function(*map(as_contiguous, operands), *last)
@@ -179,13 +180,13 @@ class CompiledFunction:
 
     @property
     def module(self) -> Module:
-        """Module of the function."""
+        """LLVM module of the function."""
         return self.written.module
 
     def _linked(self) -> Callable[..., int | None] | None:
-        """Compile and link the function for this call; return None if LLVM fails.
+        """Compile and link the function, and return it; return None if LLVM fails.
 
-        The first call does not wait for LLVM's passes if it is short.
+        The first calls of a short function run code that LLVM has not optimised.
         """
         if self._fallback is None:
             try:
@@ -200,7 +201,7 @@ class CompiledFunction:
         return self._function
 
     def _interpret(self, arrays: Sequence[Any], results: Sequence[Any]) -> Any:
-        """Run the interpreter's function, copy its results to arrays and return these."""
+        """Run the interpreter's function, copy its results to the arrays `results`, and return these."""
         assert self._fallback is not None
         values = self._fallback(*arrays)
         for y, value in zip(results, (values,) if len(results) == 1 else values, strict=True):

@@ -1,4 +1,4 @@
-"""LLVM code of the contraction ops: small products as loops, larger ones by BLAS."""
+"""LLVM lowerings of the contraction ops: a small product is written as loops, and a larger one as BLAS calls."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from tenferro.types import TensorSpec
 __all__ = ["ROWS"]
 
 MAX_LOOP_MULTIPLICATIONS = 1 << 12
-"""Break-even of loops against BLAS: maximum number of multiplications of a product of matrices."""
+"""Maximum number of multiplications for which a product of matrices is written as loops; BLAS is faster for more."""
 MAX_NARROW_MULTIPLICATIONS = 1 << 14
-"""Break-even of loops against BLAS for narrow products, which read the larger matrix once."""
+"""Maximum number of multiplications for which a narrow product is written as loops; it reads the larger matrix once."""
 MAX_NARROW_EXTENT = 4
-"""Maximum number of rows or columns of a narrow product."""
+"""Maximum number of rows or of columns of the result of a narrow product."""
 MAX_CONVOLUTION_MULTIPLICATIONS = 3 << 17
-"""Break-even of convolutions against the interpreter's kernel."""
+"""Maximum number of multiplications of a compiled convolution; the interpreter's kernel is faster for more."""
 
 
 def dot_general(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
-    """Write a product: by BLAS if large, else as sums of rows where these are long, else as dot products."""
+    """Write a DotGeneral: by BLAS if it is large, else as sums of rows if rows are long, else as dot products."""
     (lhs, rhs), (y,), code = operands, types, body.code
     if y.dtype is not lhs.spec.dtype:
         raise NotCompiledError(f"DotGeneral: {lhs.spec} with {rhs.spec} to {y} is not compiled")
@@ -55,7 +55,7 @@ def dot_general(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors
     size = y.size * prod(terms)
     is_narrow = min(free) <= MAX_NARROW_EXTENT
     most = MAX_NARROW_MULTIPLICATIONS if is_narrow else MAX_LOOP_MULTIPLICATIONS
-    # BLAS scales an operand by 1 + 0i, which makes NaN of an infinity, so products without a sum are written here.
+    # Products of one term are written here, because BLAS multiplies by 1 + 0i, and an infinity times that is NaN.
     is_for_blas = prod(terms) > 1 and (size > most or y.dtype.is_complex)
     if size and y.dtype in blas.LETTERS and is_for_blas:
         return [body.stored(blas.dot_general(body, op, lhs, rhs, y))]
@@ -87,7 +87,7 @@ def dot_general(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors
 
 
 def convolution(body: Body, op: co.Convolution, operands: Tensors, types: Specs) -> Tensors:
-    """Write a convolution: each position is a sum of rows of the kernel over the window of the padded input."""
+    """Write a convolution; at each position it is a sum of rows of the kernel, times elements of the window."""
     (x, kernel), (y,), code = operands, types, body.code
     image, taps = _padded(body, op, x), _taps(body, op, kernel)
     *sizes, features, outputs = taps.spec.shape
@@ -109,14 +109,14 @@ def convolution(body: Body, op: co.Convolution, operands: Tensors, types: Specs)
 
 
 def _padded(body: Body, op: co.Convolution, x: Tensor) -> Tensor:
-    """Return the input, padded and dilated with zeros."""
+    """Return the input with its padding and lhs dilation, in memory."""
     low, high, interior = ([0] * x.spec.rank for _ in range(3))
     pairs = zip(op.input_spatial, op.padding, op.lhs_dilation, strict=True)
     for axis, (before, after), dilation in pairs:
         low[axis], high[axis], interior[axis] = before, after, dilation - 1
     if not any([*low, *high, *interior]):
         return body.materialised(x)
-    body.target = None  # because the padded input is not the result
+    body.target = None  # the padded input must not be written to the memory of the result
     padding, zero = Pad(tuple(low), tuple(high), tuple(interior)), TensorSpec.of((), x.spec.dtype)
     (spec,) = padding.infer(x.spec, zero)
     (image,) = pad(body, padding, (x, body.filled(zero, 0)), (spec,))
@@ -124,7 +124,7 @@ def _padded(body: Body, op: co.Convolution, x: Tensor) -> Tensor:
 
 
 def _taps(body: Body, op: co.Convolution, kernel: Tensor) -> Tensor:
-    """Return the kernel as [k.., i, o], with window reversal undone."""
+    """Return the kernel as [k.., i, o] in memory; the axes that the op reverses are reversed."""
     axes = *op.kernel_spatial, op.kernel_input_feature, op.kernel_output_feature
     spec, code = transposed_spec(kernel.spec, axes), body.code
 
@@ -139,7 +139,7 @@ def _taps(body: Body, op: co.Convolution, kernel: Tensor) -> Tensor:
 
 
 def convolution_refusal(op: co.Convolution, operands: Specs) -> str:
-    """Return why a convolution is not compiled: it is large, or rare in loops."""
+    """Return why a convolution is not compiled, or an empty string; large and rare ones are interpreted."""
     x, kernel = operands
     if x.dtype.is_complex or op.batch_group_count > 1:
         return "convolutions of complex numbers and of groups of a batch are not compiled"

@@ -1,4 +1,4 @@
-"""Sums of rows, written so that LLVM vectorises along each row."""
+"""Sums of rows, whose innermost loop is along a row, so that LLVM vectorises it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tenferro.types import TensorSpec
 __all__ = ["sum_rows"]
 
 UNROLLED_TERMS = 8
-"""Number of terms that are added between a load and a store of the partial sum."""
+"""Number of terms that are added to an element's partial sum between its load and its store."""
 
 
 def sum_rows(
@@ -25,11 +25,11 @@ def sum_rows(
     extents: Sequence[int],
     term: Callable[[Indices, Indices], Element],
 ) -> Memory:
-    """Write each row of y as a sum of rows, a few terms per pass over the row.
+    """Write the rows of y as sums of rows, and return the memory of y; each pass over a row adds a few terms.
 
     Args:
         extents: the extents of the axes that are summed over.
-        term: the function from the index of an element and that of a term to the term.
+        term: the function that writes a term, for the index of an element of y and the index of the term.
     """
     code, memory = body.code, body.result(y)
     count, (*outer, width) = prod(extents), y.shape
