@@ -1,4 +1,4 @@
-"""Compiled sums of products of two strided arrays, with register tiles of results."""
+"""Compiled sums of products of two strided arrays; a tile of results is kept in vector registers."""
 
 from __future__ import annotations
 
@@ -17,22 +17,25 @@ from tenferro.program import BoundedCache
 __all__ = ["CompiledSums", "module_of"]
 
 KIND = "sum of products"
-"""Name of the attempt in the compile log."""
+"""Name of the kind of function in the executor's compile statistics."""
 REGISTERS = 32, 15
-"""Number of vector registers for totals and a row, with and without vectors of 512 bits; without, one holds a factor."""
+"""Number of vector registers for totals and for a row, with vectors of 512 bits, and without.
+
+Without them, another register contains a factor.
+"""
 MAX_TILE_COLUMNS = 4, 2
-"""Maximum number of vectors in a row of a tile, with and without vectors of 512 bits."""
+"""Maximum number of vectors in a row of a tile, with vectors of 512 bits, and without."""
 CACHE_ENTRIES = 64
-"""Maximum number of modules cached by one compiler."""
+"""Maximum number of modules that one compiler caches."""
 MAX_NARROW_MULTIPLICATIONS = 1 << 20
-"""Break-even against BLAS with a copy of the windows, for vectors that are not the widest."""
+"""Number of multiplications from which BLAS is faster, with a copy of the windows, if vectors are not the widest."""
 
 
 class CompiledSums:
-    """Compiled functions of sums of products.
+    """Compiler of sums of products, with a cache of the modules.
 
     Args:
-        min_multiplications: minimum number of multiplications that is worth compiling.
+        min_multiplications: the minimum number of multiplications of a sum that is compiled.
     """
 
     def __init__(self, linker: Linker, min_multiplications: int) -> None:
@@ -42,9 +45,9 @@ class CompiledSums:
     def function(
         self, sums: SumOfProducts, multiplications: int
     ) -> tuple[Callable[..., Any], int] | None:
-        """Return a function of pointers to a, b and y and a range of tasks, and the number of tasks of a row.
+        """Return a function of pointers to a, b and y and of a range of tasks, and the number of tasks per row.
 
-        None if it is not worth compiling, or if the outputs do not fill vectors.
+        None is returned if there are few multiplications, if the outputs do not fill vectors, or if LLVM fails.
         """
         if multiplications < self.min_multiplications:
             return None
@@ -61,7 +64,7 @@ class CompiledSums:
         return None
 
     def _written(self, sums: SumOfProducts) -> tuple[Module, bool, int] | None:
-        """Return the module, whether the processor has wider vectors, and the number of tasks of a row."""
+        """Return the module, whether the processor has wider vectors than it uses, and the number of tasks per row."""
         with suppress(NotCompiledError), self.linker.log.attempt(KIND):
             processor = self.linker.processor
             height, _, lanes = tile_of(sums, processor)
@@ -71,10 +74,10 @@ class CompiledSums:
 
 
 def tile_of(sums: SumOfProducts, processor: Processor) -> tuple[int, int, int]:
-    """Return the positions and vectors of a tile, and the elements per vector.
+    """Return the number of positions of a tile, of vectors in its rows, and of elements per vector.
 
     Raises:
-        NotCompiledError: the processor has no multiply-adds, or the outputs do not fill vectors.
+        NotCompiledError: the processor has no fused multiply-adds, or the outputs do not fill vectors.
     """
     widest = processor.lanes
     outputs, _ = sums.outputs
@@ -88,14 +91,14 @@ def tile_of(sums: SumOfProducts, processor: Processor) -> tuple[int, int, int]:
     most = min(positions, (REGISTERS[is_narrow] - columns) // columns)
 
     def loads(height: int) -> tuple[int, int]:
-        # The last tile overlaps the one before if the positions are not a multiple of the height.
+        # If the number of positions is not a multiple of the height, the last tile overlaps the previous one.
         return -(-positions // height) * (height + columns), -height
 
     return min(range(max(1, most // 2), most + 1), key=loads), columns, lanes
 
 
 def module_of(sums: SumOfProducts, processor: Processor) -> Module:
-    """Return the module of a function of pointers to a, b and y and a range of tasks, which are tiles of a row."""
+    """Return the module of a function of pointers to a, b and y and of a range of tasks; a task computes one tile."""
     height, columns, lanes = tile_of(sums, processor)
     positions, position_stride_a, position_stride_y = sums.places
     outputs, output_stride_y = sums.outputs
@@ -146,13 +149,13 @@ def module_of(sums: SumOfProducts, processor: Processor) -> Module:
             )
 
     def write_output(y: Index, output: Index) -> None:
-        """Write one output of each position, in the order of memory."""
+        """Write stores of one output at each position, in the order of memory."""
         for m in range(height):
             value = code.load(cell, code.add(output, m * columns * lanes), sums.dtype)
             code.store(value, "%y", code.add(y, m * position_stride_y), sums.dtype)
 
     def sum_along(axis: int, a: Index, b: Index) -> None:
-        """Write the loops over the terms of an axis and those after it."""
+        """Write the loops over the terms of an axis and of the axes after it."""
         if axis == len(sums.terms):
             multiply_add(a, b)
             return
@@ -165,7 +168,7 @@ def module_of(sums: SumOfProducts, processor: Processor) -> Module:
         code.loop(count, term)
 
     def multiply_add(a: Index, b: Index) -> None:
-        """Add the outer product of a column of a and a row of b to the totals."""
+        """Write the addition of the outer product of a column of a and a row of b to the totals."""
         row = [
             code.load_value(vector, code.address("%b", code.add(b, v * lanes), sums.dtype), align)
             for v in range(columns)
@@ -186,6 +189,6 @@ def module_of(sums: SumOfProducts, processor: Processor) -> Module:
 
 
 def _broadcast(code: Code, x: Value, lanes: int) -> Value:
-    """Return a vector with a number in all lanes."""
+    """Return a vector with x in all lanes."""
     poison = Value("poison", VectorType(lanes, x.type))
     return code.shuffle(code.insert(poison, x, 0), "poison", (0,) * lanes)

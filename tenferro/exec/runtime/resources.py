@@ -1,4 +1,4 @@
-"""Resources that an executor gives to its programs."""
+"""Resources of an executor that its kernels and schedules use."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["SERIAL_RESOURCES", "Resources"]
 
 @dataclass(frozen=True)
 class Resources:
-    """Threads, memory and conversions that kernels and schedules use.
+    """Threads and memory of an executor.
 
     Attributes:
-        workers: threads for large arrays.
-        memory: pool for intermediate values, results and scratch.
-        as_array: converts a kernel's result to an array; scalars become arrays of rank 0.
-        transposer: compiles transposing copies, if there is a compiler.
-        log: record of compilation attempts.
+        workers: the threads for large arrays.
+        memory: the pool of memory for intermediate values, results and scratch memory.
+        as_array: the function that converts a kernel's result to an array; a scalar becomes an array of rank 0.
+        transposer: the compiler of transposing copies, or None.
+        log: the record of attempts to compile.
     """
 
     workers: Workers = SERIAL
@@ -36,4 +36,4 @@ class Resources:
 
 
 SERIAL_RESOURCES = Resources()
-"""One thread, and a pool that caches nothing."""
+"""Resources with one thread, and with a pool that caches nothing."""
