@@ -48,17 +48,17 @@ class Value:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The extents."""
+        """The extents of the value's axes."""
         return self.spec.shape
 
     @property
     def dtype(self) -> DType:
-        """The element type."""
+        """The element type of the value."""
         return self.spec.dtype
 
     @property
     def rank(self) -> int:
-        """The number of axes."""
+        """The number of axes of the value."""
         return len(self.spec.shape)
 
 

@@ -21,7 +21,7 @@ class WriterEmitter:
         self.writer = w
 
     def apply(self, op: Any, *inputs: writer.Value) -> tuple[writer.Value, ...]:
-        """Emit `op`."""
+        """Emit a standard op on values of the algebra."""
         outputs = self.writer.emitters[type(op)](op, self.writer, *inputs)
         return (outputs,) if isinstance(outputs, writer.Value) else tuple(outputs)
 
