@@ -126,7 +126,7 @@ class CompileLog:
         return CompileStats(dict(self._compiled), tuple(failures))
 
     def clear(self) -> None:
-        """Reset the counts."""
+        """Forget all counts and failures."""
         self._compiled.clear()
         self._failures.clear()
 

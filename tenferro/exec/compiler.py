@@ -54,7 +54,7 @@ class LoopCompiler:
         return TransposingCopies(self.linker)
 
     def cache_clear(self) -> None:
-        """Drop every function that no schedule refers to."""
+        """Remove all functions from the caches; functions to which a schedule refers stay alive."""
         for name in ("linker", "transposer"):
             if name in self.__dict__:  # a property that was never read has no functions
                 getattr(self, name).cache_clear()

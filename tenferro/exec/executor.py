@@ -371,7 +371,7 @@ class GraphExecutor:
         return self.binder.resources.log.stats()
 
     def cache_clear(self) -> None:
-        """Drop cached schedules, extension plans and unreferenced machine code, and free cached memory."""
+        """Remove schedules, plans of extensions and machine code from the caches, and free cached memory."""
         self._compiled.clear()
         self.extensions.caches.clear()
         if self.compiler is not None:

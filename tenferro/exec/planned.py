@@ -46,7 +46,7 @@ class PlannedOp:
 
     @property
     def bodies(self) -> Sequence[ExecProgram]:
-        """The schedules inside the op."""
+        """The schedules that the op contains, such as the bodies of a loop."""
         return ()
 
     @property
@@ -102,7 +102,7 @@ class Control(AnnotatedOp):
 
     @property
     def remark(self) -> str:
-        """The reason why it is not compiled."""
+        """The word "interpreted" and the reason, if compilation was attempted; else an empty string."""
         return self.reason and f"interpreted: {self.reason}"
 
     def function(self, kernels: Binder) -> Function:
@@ -193,12 +193,12 @@ class Fused(PlannedOp):
 
     @property
     def bodies(self) -> Sequence[ExecProgram]:
-        """The steps."""
+        """The schedule of the steps."""
         return (self.body,)
 
     @property
     def remark(self) -> str:
-        """The reason why it is not compiled."""
+        """The word "interpreted" and the reason, if compilation was attempted; else an empty string."""
         return self.reason and f"interpreted: {self.reason}"
 
     @cached_property
@@ -245,7 +245,7 @@ class Block(PlannedOp):
 
     @property
     def bodies(self) -> Sequence[ExecProgram]:
-        """The steps."""
+        """The schedule of the steps."""
         return (self.body,)
 
     def function(self, kernels: Binder) -> Function:

@@ -139,7 +139,7 @@ class ExecInstruction:
 
     @property
     def bodies(self) -> Sequence[ExecProgram]:
-        """The schedules inside the op."""
+        """The schedules that the op contains, such as the bodies of a loop."""
         return () if self.planned is None else self.planned.bodies
 
     @property

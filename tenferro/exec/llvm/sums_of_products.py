@@ -107,7 +107,7 @@ def module_of(sums: SumOfProducts, processor: Processor) -> Module:
     element = llvm_type(sums.dtype)
     vector, align = VectorType(lanes, element), f", align {sums.dtype.itemsize}"
     places = [(m, v) for m in range(height) for v in range(columns)]
-    # LLVM keeps the totals in registers.
+    # LLVM moves the totals from the stack to registers.
     totals = [code.alloca(vector) for _ in places]
     cell = code.alloca(element, height * columns * lanes) if output_stride_y != 1 else ""
 

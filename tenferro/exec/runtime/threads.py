@@ -54,7 +54,7 @@ class Workers:
         self._excluded_core: int | None = None
 
     def parallel_for(self, work: Callable[[int, int], None], rows: int, step: int = 1) -> None:
-        """Call work(start, stop) concurrently on ranges of 0..rows; only the last may end at no multiple of `step`."""
+        """Call work(start, stop) concurrently on ranges of 0..rows, whose starts are multiples of `step`."""
         tiles = -(-rows // step)
         tasks = self._start_threads() if min(self.count, tiles) > 1 else None
         count = min(self.count, tiles)  # `self.count` may be smaller after threads are started
