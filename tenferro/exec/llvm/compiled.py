@@ -186,7 +186,7 @@ class CompiledFunction:
     def _linked(self) -> Callable[..., int | None] | None:
         """Compile and link the function, and return it; return None if LLVM fails.
 
-        The first calls of a short function run code that LLVM has not optimised.
+        If a call is short, the first one runs code that LLVM has not optimised.
         """
         if self._fallback is None:
             try:

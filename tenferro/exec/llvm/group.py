@@ -99,7 +99,7 @@ class CompiledGroup(FusedFunction):
     def _linked(self) -> Callable[..., Any] | None:
         """Compile and link the function, and return it; return None if LLVM fails.
 
-        The first calls of a short function run code that LLVM has not optimised.
+        If a call is short, the first one runs code that LLVM has not optimised.
         """
         try:
             baseline = self.linker.baseline(KIND, self.module, self._work)
