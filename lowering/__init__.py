@@ -1,6 +1,6 @@
 """Lowering of programs: to StableHLO, as text and artifacts, and to Python source that needs only NumPy.
 
-It reads programs, never graphs, derivative rules or kernels. Writing text needs no jaxlib.
+The package reads programs. It never reads graphs, derivative rules or kernels. Writing StableHLO text needs no jaxlib.
 """
 
 from lowering import families

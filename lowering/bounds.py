@@ -1,4 +1,4 @@
-"""Bounded dynamic extents: types with bounds become `TensorSpec`s before a module is read.
+"""Bounded dynamic extents: MLIR types with bounds are replaced by `TensorSpec`s before a module is read.
 
 Source: StableHLO's document on bounded dynamism.
 """
@@ -45,16 +45,16 @@ def with_bounds(tree: ModuleTree) -> ModuleTree:
 
 
 def has_bounds(types: Sequence[Type]) -> bool:
-    """Return whether any extent has a bound."""
+    """Return whether any extent of any of the types is an `UpperBound`."""
     shapes = [spec.shape for spec in types if isinstance(spec, TensorSpec)]
     return any([isinstance(extent, UpperBound) for shape in shapes for extent in shape])
 
 
 def bounded(spec: Type) -> Type:
-    """Convert a type with bounds to a `TensorSpec`; other types are returned unchanged.
+    """Convert a type with bounds to a `TensorSpec`; a type without bounds is returned unchanged.
 
     Raises:
-        InvalidConfigError: the numbers of bounds and extents differ, or a static extent has a bound.
+        InvalidConfigError: a type has more or fewer bounds than extents, or a static extent has a bound.
     """
     match = _BOUNDED.fullmatch(spec.text) if isinstance(spec, ForeignType) else None
     if match is None:

@@ -23,9 +23,10 @@ def _template(file: str) -> str:
 
 
 def chlo_function(name: str, element: str, shape: Sequence[Any], symbol: str) -> str:
-    """Write `func.func private @symbol`, which computes chlo.`name` for tensors of this type.
+    """Write `func.func private @symbol`, which computes chlo.`name` for tensors of this element type and shape.
 
-    If an extent is symbolic, the first arguments are the extents, and constants are broadcast to them.
+    If an extent is symbolic, the function's first arguments are the extents, and its constants are broadcast to the
+    shape.
 
     >>> print(chlo_function("erf", "f64", (2,), "erf_0").splitlines()[0])
       func.func private @erf_0(%arg0: tensor<2xf64>) -> tensor<2xf64> {
@@ -37,7 +38,7 @@ def chlo_function(name: str, element: str, shape: Sequence[Any], symbol: str) ->
     count = 2 if "%arg1" in body else 1
     takes = [f"%arg{n}: tensor<{extents}{element}>" for n in range(count)]
     if not is_static:
-        # StableHLO's refinement accepts only leading scalars as extents.
+        # The extents come first, because StableHLO's shape refinement accepts only leading scalars as extents.
         takes = [f"%n{axis}: tensor<i64>" for axis in range(len(shape))] + takes
         body = _shape_vector(len(shape)) + _CONSTANT.sub(
             r"\1_one = stablehlo.constant \2 : tensor<\3>\n"

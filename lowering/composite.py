@@ -1,8 +1,10 @@
-"""Extensions as `stablehlo.composite`: a consumer that knows the family uses the composite, others its decomposition.
+"""Extensions as `stablehlo.composite` operations.
+
+A consumer that supports the extension's family implements the composite. Any other consumer calls the decomposition.
 
 The name of the composite is the family id with `-` replaced by `_`, because StableHLO does not allow `-`. The id and
-the payload are attributes. The decomposition is a private function: the family's registered lowering, or its
-    expansion.
+the payload are attributes. The decomposition is a private function. It contains the family's registered lowering, or
+else its expansion in standard ops.
 
 Source: StableHLO spec #composite.
 """
@@ -30,7 +32,7 @@ __all__ = ["emit_composite"]
 
 
 def emit_composite(op: Extension, w: Writer, *operands: Value) -> tuple[Value, ...]:
-    """Emit a composite, and a private function for each combination of op and types."""
+    """Emit a `stablehlo.composite` and, for each new combination of op and operand types, its private function."""
     mangled = op.family_id.replace("-", "_")
     shown = "_".join(re.sub(r"\W+", "_", tensor_type(x.spec)).strip("_") for x in operands)
     stem = f"{mangled.replace('.', '_')}_{shown}"
@@ -63,7 +65,7 @@ def _decomposition(op: Extension, w: Writer, operands: tuple[Value, ...]) -> Blo
 def _attributes(op: Extension) -> dict[str, Any]:
     try:
         payload = op.op.payload_fields()
-    except UnsupportedError:  # for display only: the importer reads the decomposition
+    except UnsupportedError:  # the name is for display only: the importer reads the decomposition
         payload = {"payload": {"shown": type(op.op).__name__}}
     classes = payload_classes(type(op.op))
     entries = {name: _attribute(value, classes) for name, value in payload.items()}
@@ -71,7 +73,7 @@ def _attributes(op: Extension) -> dict[str, Any]:
 
 
 def _attribute(value: Any, classes: Mapping[str, type[Any]]) -> Any:
-    """Convert a payload value to an MLIR attribute; a value without an attribute becomes a dictionary with one key."""
+    """Convert a payload value to an MLIR attribute; None, NaN or an enum becomes a dictionary with one key."""
     if isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if isinstance(value, tuple | list):
@@ -82,5 +84,5 @@ def _attribute(value: Any, classes: Mapping[str, type[Any]]) -> Any:
         return {"none": True}
     try:
         return _attribute(saved_value(value, "composite", classes=classes), classes)
-    except UnsupportedError:  # for display only: the importer reads the decomposition
+    except UnsupportedError:  # the text is for display only: the importer reads the decomposition
         return _attribute({"shown": repr(value)}, classes)

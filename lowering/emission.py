@@ -1,4 +1,4 @@
-"""Emission: the loop of every lowering, which applies the emitter of each instruction of a program."""
+"""Emission: the loop that calls the emitter of each instruction of a program."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ __all__ = ["emit_instructions"]
 def emit_instructions(
     view: GraphProgram, writer: Writer, inputs: Sequence[Value] | None = None
 ) -> list[Value]:
-    """Add the operations of a program on `inputs`, which are values of the writer; return the outputs.
+    """Emit the operations of a program, and return the program's outputs.
+
+    Args:
+        inputs: the program's inputs, as values of the writer; by default the writer's arguments.
 
     Raises:
         NonStaticShapeError: an extent depends on the data.
         UnsupportedError: StableHLO cannot express an op.
-        BackendFailureError: an emitter returns other types than the op infers.
+        BackendFailureError: the types that an emitter returns differ from the types that the op infers.
     """
     values: list[Any] = [*(writer.arguments if inputs is None else inputs)]
     values += [None] * (len(view.types) - len(values))
@@ -53,7 +56,7 @@ def _emit(instruction: Instruction, view: GraphProgram, writer: Writer, values: 
 
 
 def _emitted(instruction: Instruction, writer: Writer, values: Sequence[Any]) -> Sequence[Value]:
-    """Emit an op; raise an error if the emitter computes with symbolic extents."""
+    """Emit an op; raise `NonStaticShapeError` if its emitter fails because it needs numbers for symbolic extents."""
     op = instruction.op
     operands = [values[slot] for slot in instruction.inputs]
     symbolic = [x.spec for x in operands if not x.spec.is_static]

@@ -30,7 +30,7 @@ Rule = Callable[..., Any]
 _RULES: dict[tuple[str, str | None], Rule] = {}
 _LOCK = threading.Lock()
 _REGISTERED: list[tuple[str, str | None]] = []
-"""Registrations in order; replacements are appended too."""
+"""Family id and platform of each registration, in order; a replacement is appended too."""
 
 
 def register_extension_lowering(
@@ -38,14 +38,15 @@ def register_extension_lowering(
 ) -> None:
     """Register `rule(op, writer, *operands)` as the lowering of a family, on one platform or on all.
 
-    The platform "inline" is for `linalg="inline"`: its rules use only standard operations, for compilers
-    without custom calls.
+    Rules of the platform "inline" apply if a program is lowered with `linalg="inline"`. They use only standard
+    operations, for compilers without custom calls.
 
-    The writer is the one that emitters use. `writer.op(name, *operands)` returns the result of an elementwise
-    operation. `writer.op(name, *operands, result=spec, **attributes)` returns the result of any other operation
-    with one result. `writer.operation` adds an operation with several results, or with regions, which
-    `writer.region` creates. The rule returns one value or a tuple, of the declared types. It takes precedence
-    over the family's expansion from the next run on, also in programs that an executor has already compiled.
+    The class of the writer is `lowering.writer.Writer`. `writer.op(name, *operands)` returns the result of an
+    elementwise operation. `writer.op(name, *operands, result=spec, **attributes)` returns the result of any other
+    operation with one result. `writer.operation` adds an operation with several results, or with regions, which
+    `writer.region` creates. The rule returns one value or a tuple of values, which must have the types that the
+    family's shape rule declares. The rule takes precedence over the family's expansion from the next run on, also in
+    programs that an executor has already compiled.
 
     Raises:
         DuplicateFamilyError: the family already has a rule for the platform, and `replace` is not set.
@@ -72,7 +73,7 @@ def register_extension_lowering(
 
 
 def has_lowering(family_id: str, platform: str) -> bool:
-    """Return whether the family with this id has a rule for the platform."""
+    """Return whether the family with this id has a rule for the platform or for all platforms."""
     family = registered_family(family_id)
     return any([
         (family_id, target) in _RULES
@@ -82,10 +83,10 @@ def has_lowering(family_id: str, platform: str) -> bool:
 
 
 def lowering_of(op: Extension, platform: str, linalg: str = "library") -> Rule | None:
-    """Return the rule for the platform, else the rule for all platforms.
+    """Return the op's lowering for the platform, else its lowering for all platforms, else None.
 
-    If `linalg` is "inline", a rule for "inline" takes precedence. Registered rules take precedence over rules of the
-    op's family.
+    If `linalg` is "inline", a lowering for "inline" takes precedence. Lowerings that were registered separately take
+    precedence over lowerings that are part of the op's family.
     """
     targets = [platform, None] if linalg == "library" else [INLINE, platform, None]
     for target in targets:
@@ -97,10 +98,13 @@ def lowering_of(op: Extension, platform: str, linalg: str = "library") -> Rule |
 
 
 def lowerings_in(program: GraphProgram, platform: str, linalg: str = "library") -> tuple[Any, ...]:
-    """Return the rules that apply to a program's families, in order; with the program they determine its text."""
+    """Return the lowering of each extension in a program, or None; with the program they determine the text."""
     return tuple([lowering_of(op, platform, linalg) for op in program.extensions])
 
 
 def registration_count() -> int:
-    """Return the number of registered rules and families; `lowering_of` does not change while it is constant."""
+    """Return the number of registrations of lowerings and families.
+
+    While this number is constant, `lowering_of` returns the same lowering for the same arguments.
+    """
     return len(_REGISTERED) + family_count()

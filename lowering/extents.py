@@ -1,7 +1,8 @@
-"""Extents that a module computes when it runs: symbols from the shapes of its arguments, shape vectors, and
-assertions.
+"""Extents that a module computes when it runs.
 
-Source: StableHLO spec, "dynamic_reshape" and its kin; StableHLO's document on dynamism, for
+The module computes symbols from the shapes of its arguments, vectors of extents for dynamic operations, and assertions.
+
+Source: StableHLO spec, "dynamic_reshape" and other dynamic operations; StableHLO's document on dynamism, for
 `shape_assertion`.
 """
 
@@ -32,7 +33,7 @@ class Extents:
     The value of a symbol is the extent of the first axis that is declared as this symbol.
 
     Args:
-        extents: symbols that a caller passes as scalars.
+        extents: symbols that a caller passes as scalar arguments, with these arguments.
 
     Raises:
         NonStaticShapeError: no axis is declared as the symbol.
@@ -72,11 +73,11 @@ class Extents:
 
     @property
     def symbols(self) -> list[Any]:
-        """The symbols and axes that have a value in the module."""
+        """The symbols, and the axes of arguments, whose extent `leaf` can emit."""
         return list({**self._given, **self._places})
 
     def leaf(self, leaf: Any) -> Value:
-        """Emit the value of one symbol as an int64 scalar."""
+        """Emit the value of one symbol, or the extent of one input axis, as an int64 scalar."""
         if leaf in self._given:
             return self._given[leaf]
         if leaf not in self._places:
@@ -87,7 +88,7 @@ class Extents:
         return self.measured(*self._places[leaf])
 
     def measured(self, x: Value, axis: int) -> Value:
-        """Emit the extent of an axis of an argument at run time."""
+        """Emit an operation that returns the extent of an argument's axis at run time, as an int64 scalar."""
         w = self._writer
         key = (x, axis)
         if key not in self._known:
@@ -111,7 +112,7 @@ class Extents:
         return self._op("maximum", lhs, rhs)
 
     def _modulo(self, lhs: Value, rhs: Value) -> Value:
-        """Emit the remainder for a positive rhs; as in Python, it is not negative."""
+        """Emit the remainder for a positive rhs; as in Python, the remainder is not negative."""
         return self._op("remainder", self._add(self._op("remainder", lhs, rhs), rhs), rhs)
 
     def _divide(self, lhs: Value, rhs: Value) -> Value:
@@ -156,7 +157,7 @@ class Extents:
                 )
 
     def assert_guards(self, guards: Iterable[Guard]) -> None:
-        """Emit assertions for the guards that tracing could not decide."""
+        """Emit assertions for guards, which are conditions on extents that could not be decided in tracing."""
         for guard in guards:
             lhs, rhs = self.value(guard.lhs), self.value(guard.rhs)
             words = f"{guard.reason} needs {guard.lhs} {guard.relation} {guard.rhs}, got {{0}} and {{1}}"

@@ -1,15 +1,15 @@
-"""MLIR on modules of unknown origin, in a separate process with limits.
+"""MLIR operations on modules of unknown origin, in a separate process with limits.
 
-MLIR aborts the process or corrupts its memory on some damaged bytecode and some valid text. So this process handles
-such a module only as text, bytes and plain data:
+MLIR may abort its process or corrupt its memory on damaged bytecode, and on some valid text. So the user's process
+never passes such a module to MLIR. It handles the module only as text, bytes and plain data:
 
-- One fork of the reading process converts bytecode to text. The text is not trusted either, because the fork's memory
-  may be damaged. So the next operation runs in another fork.
-- Text that a fork has parsed, verified and compiled without failure is passed to PJRT in this process, where the same
-  code behaves in the same way.
-- Trees are transferred as JSON, which Python parses.
+- A worker process forks for each operation. One fork converts bytecode to text. The text is not trusted either, because
+  the fork's memory may be damaged. So the next operation runs in another fork.
+- Text that a fork has parsed, verified and compiled without failure is passed to PJRT in the user's process, where the
+  same code behaves in the same way.
+- Trees of operations are transferred as JSON, which Python parses.
 
-The fork is not a sandbox: it has the user's permissions.
+A fork is not a sandbox: it has the user's permissions.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ __all__ = ["Limits", "last_words", "perform"]
 
 HELP = "a module of your own has no limits with trusted=True"
 
-# Create the packages as empty modules, because their `__init__.py` files import everything: the process
-# starts in 0.2 s instead of 0.7 s.
+# The worker process creates the packages as empty modules. Their `__init__.py` files would import everything, and the
+# process would start in 0.7 s instead of 0.2 s.
 START = """
 import sys, types
 sys.path[:] = {path!r}
@@ -57,7 +57,7 @@ class Limits:
     Attributes:
         cpu_seconds: processor time.
         wall_seconds: elapsed time.
-        memory: bytes that the process may allocate in addition to those at its start; enforced on Linux only.
+        memory: bytes that the process may allocate in addition to its memory at the start; enforced on Linux only.
         largest_reply: maximum size of the result, in bytes.
     """
 
@@ -103,13 +103,13 @@ def perform(
     """Perform an operation of `lowering.module_operations` on a module.
 
     Args:
-        trusted: perform it in this process, which a malformed module may crash.
-        limits: by default those for the module's size.
+        trusted: perform the operation in the calling process, which a malformed module may crash.
+        limits: limits of the worker's fork; by default those of `Limits.of_size`.
 
     Raises:
         MlirDiagnosticError: MLIR refused the module, or reading it crashed the worker process or exceeded the limits.
         UnsupportedError: the module is not trusted, and the system lacks `os.fork`.
-        Exception: the operation's own errors.
+        TenferroError, ImportError: the operation raised this error.
     """
     if trusted:
         return OPERATIONS[operation].perform(module, *arguments)
@@ -131,7 +131,7 @@ def perform(
 
 
 def _ending_words(ending: dict[str, Any], limits: Limits) -> str:
-    """Explain a missing reply; return "" if there is one."""
+    """Return why a fork sent no complete reply; "" if the reply is complete."""
     number, said = ending["signal"], ending["said"]
     if ending["ending"] == "late":
         return f"it took longer than {limits.wall_seconds:g} s; {HELP}"
@@ -139,7 +139,7 @@ def _ending_words(ending: dict[str, Any], limits: Limits) -> str:
         return f"what it stands for is more than {limits.largest_reply} bytes"
     if (
         number in (0, signal.SIGKILL) and ending["complete"]
-    ):  # a fork that has finished may also exceed a limit
+    ):  # a fork that was killed for a limit after its reply was complete
         return ""
     if number == signal.SIGXCPU:
         return f"it took more than {limits.cpu_seconds} s of processor time; {HELP}"
@@ -149,7 +149,7 @@ def _ending_words(ending: dict[str, Any], limits: Limits) -> str:
 
 
 def _raise_error(error: dict[str, Any], limits: Limits) -> None:
-    """Raise the operation's error, if there is one."""
+    """Raise the error that the fork reported in its reply; do nothing if `error` is empty."""
     if not error:
         return
     kind = error["kind"]
@@ -170,9 +170,10 @@ def _raise_error(error: dict[str, Any], limits: Limits) -> None:
 
 
 class ReadingProcess:
-    """Worker process that serves all threads of this process; it starts at the first request.
+    """Worker process that serves all threads of the calling process.
 
-    It ends with this process. A forked process starts a worker of its own.
+    The worker starts at the first request and ends with the calling process. A fork of the calling process starts its
+    own worker.
     """
 
     def __init__(self) -> None:
@@ -181,10 +182,10 @@ class ReadingProcess:
         self._messages: Any = None
 
     def ask(self, request: bytes, module: bytes, seconds: float) -> tuple[bytes, dict[str, Any]]:
-        """Send a request, and return the reply and how the fork that wrote it ended.
+        """Send a request, and return the reply and a dictionary that says how the worker's fork ended.
 
         Raises:
-            MlirDiagnosticError: the worker process ended, or did not answer within `seconds`.
+            MlirDiagnosticError: the worker process ended, or sent no complete reply within `seconds`.
         """
         sizes = b"".join([len(part).to_bytes(8, "little") for part in (request, module)])
         with self._lock:
@@ -197,14 +198,14 @@ class ReadingProcess:
                 raise MlirDiagnosticError(
                     [(f"the process that reads modules ended: {words}", "process")]
                 ) from None
-            except BaseException:  # because the rest of the reply would be read as the next reply
+            except BaseException:  # the next request would read the rest of this reply as its own
                 self._end()
                 raise
 
     def _send(self, parts: list[bytes]) -> None:
         try:
             self._write(parts)
-        except BrokenPipeError:  # because the process exits when it has been idle for long
+        except BrokenPipeError:  # an idle worker process exits after some time
             self._end()
             self._write(parts)
 
@@ -221,7 +222,7 @@ class ReadingProcess:
         packages = [("lowering", str(here)), ("tenferro", str(Path(tenferro.__file__).parent))]
         self._messages = tempfile.TemporaryFile()  # noqa: SIM115  because it lives as long as the process
         self._process = subprocess.Popen(
-            # -P because nothing must be imported from the working directory, where the module may come from.
+            # -P keeps Python from importing files of the working directory, which may be as untrusted as the module.
             [sys.executable, "-P", "-c", START.format(path=sys.path, packages=packages)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -280,18 +281,21 @@ class ReadingProcess:
             self._end()
 
     def abandon(self) -> None:
-        """Drop the process without ending it: a forked process calls this, because the worker belongs to its parent."""
+        """Forget the worker process without ending it.
+
+        A new fork of the calling process calls this method, because the worker belongs to its parent.
+        """
         self._lock = threading.Lock()
         process, self._process = self._process, None
         if process is not None:
             process.returncode = (
-                0  # because it is not a child of this process, which cannot wait for it
+                0  # it is not a child of this process; `Popen` must not wait for it
             )
             self._close(process)
 
 
 def last_words(data: bytes) -> str:
-    r"""Return the last line that a process wrote on standard error, without a stack trace.
+    r"""Return the last line that a process wrote on standard error; lines of a stack trace are skipped.
 
     >>> last_words(b"F0000 Check failed: n >= 0\n*** SIGABRT ***\n    @ 0x7f00 main\n")
     'F0000 Check failed: n >= 0'

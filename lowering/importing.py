@@ -47,17 +47,20 @@ CANONICALIZED = frozenset(
         "dynamic_pad", "dynamic_reshape", "real_dynamic_slice",
     )
 )  # fmt: skip
-"""Operations that StableHLO's own passes rewrite, because their operands are shapes, which must be constants."""
+"""Operations with shapes as operands, which StableHLO's own passes rewrite to static operations before reading."""
 
 
 MOST_EXTENTS = 16
-"""Maximum number of elements of an argument that may hold extents."""
+"""Maximum number of elements of an integer argument that may be read as extents."""
 OTHER_FORMS = re.compile(
     r"failed to satisfy constraint: i64 dense array attribute"
     r"|elements hex data size is invalid for provided type: 'tensor<[\dx]+xi1>'"
     r"|Dialect `ml_program' not found"
 )
-"""Pattern of MLIR's errors for texts of its older releases, and of torch-mlir, which `lowering.syntax` reads."""
+"""Pattern of MLIR's errors for texts that older releases of MLIR, or torch-mlir, wrote.
+
+`lowering.syntax` reads such texts.
+"""
 
 
 def import_stablehlo(
@@ -74,35 +77,35 @@ def import_stablehlo(
 
     Args:
         module: text; bytecode or a portable artifact; a serialised `jax.export`; a `StableHloModule`; or
-            a path to a file of these.
-        specs: the type of each argument, if the module has dynamic extents (`?`). Each is a number, or a symbol that
-            arguments may share. Without specs each dynamic extent is a separate symbol, named after the argument and
-            the axis; equalities are checked when the program runs. A symbol or number in place of a type is the value
-            of a scalar integer argument that determines extents.
-        function: the function to read; the program has its name, unless it is "main".
+            the path of a file with any of these contents.
+        specs: the type of each argument, if the module has dynamic extents (`?`). In its shape, a dynamic extent is
+            replaced by a number, or by a symbol that arguments may share. Without specs each dynamic extent is a
+            separate symbol, named after the argument and the axis; equalities are checked when the program runs. For a
+            scalar integer argument that determines extents, a symbol or number in place of a type is its value.
+        function: the name of the function to read. It is also the program's name, unless it is "main".
         trusted: read the module in this process, which a malformed module may crash. Modules that this process
             lowered are trusted; a separate process reads any other module, with limits on time and memory.
-        rules: for names of private functions, a function that marks the results of a call for differentiation. Its
-            arguments are the numbers of operands and results, and the positions of renamed values. Without rules,
-            differentiation warns about floats that are built from the bits of floats.
-        callbacks: the Python functions that the module calls by number, as JAX's callbacks.
-        devices: the devices that run the module, for a module that one of several devices runs with
-            collectives. It is a number, `{"replicas": r, "partitions": p}`, or the sizes of a mesh's axes by
-            name. Every argument and result then has a leading axis of devices, in the order of replica * p +
-            partition. The body of an `sdy.manual_computation` always runs on the devices of its mesh.
+        rules: a dictionary from names of private functions to Python functions. The Python function marks the results
+            of a call for differentiation. Its arguments are the numbers of operands and results, and the positions of
+            renamed values. Without rules, differentiation warns about floats that are built from the bits of floats.
+        callbacks: the Python functions that the module calls by number, as JAX's callbacks do.
+        devices: the devices that run the module together, if it communicates by collectives. It is their number,
+            `{"replicas": r, "partitions": p}`, or the sizes of a mesh's axes by name. Every argument and result of the
+            program then has a leading axis, with an element per device. The index of a device is
+            replica * p + partition. The body of an `sdy.manual_computation` always runs on the devices of its mesh.
 
     Without jaxlib the parsers of `lowering.syntax` replace MLIR's parser. They are pure Python, and need no separate
-    process. Operations that only MLIR's passes can rewrite raise errors then: `chlo` operations without a reader, and
-    operations whose shape operands are not constants. These parsers also read all modules with quantised types, whose
-    values are represented by the stored integers.
+    process. Operations that only MLIR's passes can rewrite then raise errors: `chlo` operations without a reader, and
+    operations whose shape operands are not constants. The parsers of `lowering.syntax` also read all modules with
+    quantised types. The program represents a quantised value by its stored integers.
 
-    The program's `origin` is the original module, which `xla_peer.check_parity` compares with. It is None for
+    The program's `origin` is the original module, with which `xla_peer.check_parity` compares. It is None for
     bytecode that was read without jaxlib.
 
     Raises:
-        MlirDiagnosticError: the input is not a module; the error has MLIR's messages and locations. Or reading
-            it crashed the worker process or exceeded the limits.
-        UnsupportedError: operations or types have no counterpart; the error has their locations.
+        MlirDiagnosticError: the input is not a module, and the error contains MLIR's messages and locations. Or
+            reading the module crashed the worker process or exceeded the limits.
+        UnsupportedError: operations or types have no counterpart; the error contains their locations.
         ArityError, ShapeError, DTypeError: the specs contradict the module's types.
         NonStaticShapeError: extents depend on the elements of an argument.
         FileNotFoundError: there is no file at the path.
@@ -124,7 +127,9 @@ def import_stablehlo(
     if has_mlir and isinstance(contents, str) and _OWN_READER.search(contents):
         (contents, elements), has_mlir = _contents_and_elements(module, trusted, False), False
     is_apart = isinstance(contents, MappedBytes) or bool(elements)
-    in_process = trusted and not is_apart  # because MLIR renames resources that it has seen before
+    # A text with resources is parsed in another process, because MLIR renames a resource whose name an earlier
+    # module of the process used.
+    in_process = trusted and not is_apart
     try:
         tree = _tree(contents, in_process, has_mlir, elements)
     except (mlir_bindings.MlirDiagnosticError, UnsupportedError) as error:
@@ -152,7 +157,7 @@ def import_stablehlo(
     is_refined = has_mlir and is_refined and are_static and not has_bounds(entry.body.types)
 
     def refine() -> None:
-        """Substitute numbers for extents in called functions, so that their arguments are known."""
+        """Refine the module to static shapes, so that called functions have arguments of static shapes too."""
         nonlocal contents, tree, entry
         types = [tensor_type(_known(entry, spec)) for spec in inputs]
         contents = perform("refined", _text_of(contents, in_process), types, trusted=in_process)
@@ -188,15 +193,17 @@ def import_stablehlo(
     if len(outputs) == 1:
         options["out_tree"] = flatten(0)[1]
     program = reader.builder.finish(outputs, **options)
-    if rules is None:  # because the original functions are unknown
+    if (
+        rules is None
+    ):  # the functions that the module was lowered from, and their rules, are unavailable
         program = note_bits(program)
-    # The text of a file that was read in pieces is not available here.
+    # The program has no `origin` if its module was read in pieces, because its whole text is not in memory.
     if is_apart or not isinstance(contents, str) or len(contents) > LARGE_FILE:
         return program
     if entry.name != "main":
         return program
     if reading.takes_extents or among is not None or callbacks:
-        return program  # because the module has other arguments, or needs several devices
+        return program  # without an origin: the module has other arguments, calls Python, or needs several devices
     types = tuple(program.input_specs), tuple(program.output_specs)
     names = tuple(program.input_names), tuple(program.output_names)
     origin = StableHloModule(contents, contents, "cpu", *types, *names, trusted=trusted)
@@ -209,8 +216,8 @@ _OWN_READER = re.compile(
 )
 """Pattern of text that `lowering.syntax` reads even if jaxlib is installed.
 
-MLIR prints quantisation scales with seven digits only. jaxlib lacks the dialects of the reference interpreter,
-and its older releases lack some operations.
+MLIR would lose digits, because it prints quantisation scales with seven digits only. jaxlib lacks the dialects of the
+reference interpreter, and its older releases lack some operations.
 """
 
 
@@ -219,10 +226,10 @@ class NamedValue:
     """A value of a module, with its position in the text.
 
     Attributes:
-        name: its name in the text, such as `%5` or `%3#0`.
-        line: number of its line in the text, from 1.
-        text: the text of the operation on that line.
-        outputs: the numbers of the outputs of `main` that have this value; empty for intermediate values.
+        name: the value's name in the text, such as `%5` or `%3#0`.
+        line: number of the line that defines the value, from 1.
+        text: the text of this line, with the operation that computes the value.
+        outputs: the indices of the outputs of `main` that are this value; empty for intermediate values.
     """
 
     name: str
@@ -234,16 +241,17 @@ class NamedValue:
 def import_values(
     module: Any, specs: Sequence[Any] | None = None, *, trusted: bool = False
 ) -> tuple[GraphProgram, tuple[NamedValue, ...]]:
-    """Import a module's `main` with the result of every operation as an output, in order, with names.
+    """Import a module's `main` as a program whose outputs are the results of all operations, in order.
 
-    Values in regions and in called functions are not included.
+    Return the program, and the name and position of each output. Values in regions and in called functions are not
+    included.
 
     Args:
         module, specs, trusted: as for `import_stablehlo`.
 
     Raises:
-        UnsupportedError: the module has operations that StableHLO's own passes rewrite, which loses names; or it is
-            bytecode, and jaxlib is not installed.
+        UnsupportedError: the module has operations that StableHLO's passes would rewrite, so that names are lost. Or
+            it is bytecode, and jaxlib is not installed.
         Exception: the errors of `import_stablehlo`.
 
     >>> program, values = import_values('''
@@ -304,8 +312,9 @@ class TextTree:
     """A module's text without locations, and its tree, whose operations have positions in the text.
 
     Attributes:
-        tree: the tree, as readers accept it.
-        own: numbers of the values that occur in the text, by function.
+        tree: the tree, with tuples, scalars and quantised types already replaced by tensors.
+        own: numbers of the values that occur in the text, by function; replacements have added other values.
+        lines: the lines of the text.
     """
 
     tree: ModuleTree
@@ -313,7 +322,7 @@ class TextTree:
     lines: Sequence[str]
 
     def main(self) -> Function:
-        """Return the function `main`, or the only one."""
+        """Return the function `main`, or the module's only function if it has another name."""
         return _entry(self.tree, "main")
 
     def names(self, operation: Operation) -> list[str]:
@@ -321,7 +330,7 @@ class TextTree:
         return _written_names(operation, self.lines)
 
     def place(self, operation: Operation) -> str:
-        """Return text that identifies an operation without results."""
+        """Return a name for an operation without results, from the number of its line."""
         return f"%line{_place(operation)[0]}"
 
     def line(self, operation: Operation) -> tuple[int, str]:
@@ -331,7 +340,7 @@ class TextTree:
 
 
 def text_tree_of(module: Any) -> TextTree:
-    """Return a module's text with the tree that `lowering.syntax` parses from it.
+    """Return a module's text without locations, and the tree that `lowering.syntax` parses from the text.
 
     Raises:
         UnsupportedError: the module is bytecode, and jaxlib is not installed.
@@ -358,18 +367,21 @@ _LOCATION = re.compile(
 
 
 def _without_locations(text: str) -> str:
-    """Remove the locations from a text; its line numbers do not change."""
+    """Remove the locations from a text, but no newlines, so that line numbers do not change."""
     return _LOCATION.sub("", text)
 
 
 def _place(operation: Operation) -> tuple[int, int]:
-    """Return the line and column of an operation in a text without locations."""
+    """Return the line and column of an operation, which the parser records as its location."""
     line, column = operation.location.rsplit(":", 2)[1:]
     return int(line), int(column)
 
 
 def _written_names(operation: Operation, lines: Sequence[str]) -> list[str]:
-    """Return the names of an operation's results from the text before it."""
+    """Return the names of an operation's results, which precede `=` and the operation on its line.
+
+    Without such names, the results are named after the number of the line.
+    """
     line, column = _place(operation)
     before = lines[line - 1][: column - 1].rstrip()
     match = re.search(r"((?:%[\w$.-]+(?::\d+)?\s*,\s*)*%[\w$.-]+(?::\d+)?)\s*=$", before)
@@ -383,13 +395,16 @@ def _written_names(operation: Operation, lines: Sequence[str]) -> list[str]:
 
 
 def _largest(tree: ModuleTree) -> int:
-    """Return the maximum number of operations that a well-formed module may have after inlining its calls."""
+    """Return the maximum number of ops into which a module that is not trusted may be expanded.
+
+    The number depends on the module's size. Nested calls could otherwise expand a small module without limit.
+    """
     written = sum(1 for _ in tree.operations())
     return min(MOST_OPS, max(20_000, 300 * written))
 
 
 def _prepared(tree: ModuleTree) -> ModuleTree:
-    """Return the module with tuples, scalars, indices and bounded extents replaced by tensors of supported dtypes."""
+    """Return the module with tuples, scalars, indices and types with bounds replaced by types of tensors."""
     return with_bounds(without_tuples(without_scalars(tree)))
 
 
@@ -399,14 +414,17 @@ def _tree(
     has_mlir: bool,
     elements: Mapping[str, memoryview],
 ) -> ModuleTree:
-    """Parse a module by MLIR or by `lowering.syntax`; only the latter reads large files in pieces."""
+    """Parse a module by MLIR if `has_mlir`, else by `lowering.syntax`.
+
+    `lowering.syntax` always parses the bytecode of large files, because it can read them in pieces.
+    """
     if not has_mlir or isinstance(contents, MappedBytes):
         return read_module(contents, elements)
     return with_elements(perform("tree", contents, trusted=trusted), elements)
 
 
 def _text_of(contents: str | bytes | MappedBytes, trusted: bool) -> str | bytes:
-    """Return the text of a module for MLIR's passes, which need the complete file."""
+    """Return the text of a module for MLIR's passes; a mapped file is read completely and converted to text."""
     if not isinstance(contents, MappedBytes):
         return contents
     text: str = perform("text", bytes(contents[:]), trusted=trusted)
@@ -416,7 +434,7 @@ def _text_of(contents: str | bytes | MappedBytes, trusted: bool) -> str | bytes:
 def _contents_and_elements(
     module: Any, trusted: bool, has_mlir: bool
 ) -> tuple[str | bytes | MappedBytes, dict[str, memoryview]]:
-    """Return the module as text or bytecode, and the elements of constants that the text omits."""
+    """Return the module as text or bytecode, and the elements of large constants, which the text omits, by name."""
     if _is_path(module) and is_large(module):
         return read_large(module)
     return _contents(module, trusted, has_mlir), {}
@@ -439,7 +457,7 @@ def _contents(module: Any, trusted: bool, has_mlir: bool) -> str | bytes:
 
 
 def _is_path(text: Any) -> bool:
-    """Return whether a value is a path or a file name; the text of a program has braces."""
+    """Return whether a value is a path or a file name, not the text of a module, which contains braces."""
     if not isinstance(text, str):
         return isinstance(text, os.PathLike)
     if "\n" in text or "{" in text:
@@ -448,7 +466,10 @@ def _is_path(text: Any) -> bool:
 
 
 def _decoded(data: bytes, trusted: bool, has_mlir: bool) -> str | bytes:
-    """Read text or bytecode; `jax.export` serialises bytecode after its length."""
+    """Convert the bytes of a file to text, or to bytecode if MLIR is not available.
+
+    In a serialised `jax.export`, the bytecode follows four bytes with its length.
+    """
     if data.startswith(mlir_bindings.MAGIC):
         return perform("text", data, trusted=trusted) if has_mlir else data
     offset = data.find(mlir_bindings.MAGIC, 4)
@@ -474,7 +495,10 @@ def _entry(tree: ModuleTree, name: str) -> Function:
 
 
 def _without_tokens(function: Function) -> Function:
-    """Return the function without tokens among its arguments and results; JAX adds tokens for ordered effects."""
+    """Return the function without tokens among its arguments and results.
+
+    JAX adds tokens for ordered effects. Token arguments are replaced by `stablehlo.create_token` in the body.
+    """
     body = function.body
     tokens = [is_token(spec) for spec in body.types]
     if not any(tokens):
@@ -516,9 +540,11 @@ class ExtentArgument:
 
 @dataclass(frozen=True)
 class Reading:
-    """A reader after reading a function, with the values of the function's arguments and results.
+    """A reader that has converted a function, and the function's arguments and results as values of its program.
 
     Attributes:
+        reader: the reader, which contains the program's graph.
+        arguments, outputs: numbers of values in the graph.
         takes_extents: whether an integer argument of the module is replaced by extents of the program.
     """
 
@@ -531,7 +557,7 @@ class Reading:
     def of_block(
         cls, reader: Reader, block: Block, inputs: Sequence[TensorSpec | ExtentArgument]
     ) -> Reading:
-        """Read a block on arguments of these types."""
+        """Convert a block for arguments of these types."""
         arguments: list[int] = []
         values: list[int] = []
         for spec in inputs:
@@ -554,7 +580,7 @@ class Reading:
         inputs: Sequence[TensorSpec | ExtentArgument],
         devices: Devices,
     ) -> Reading:
-        """Read a function that several devices run; values get a leading axis of devices."""
+        """Convert a function that several devices run; each value gets a leading axis with an element per device."""
         specs = [_known(entry, spec) for spec in inputs]
         arguments = [
             reader.builder.input(TensorSpec.of((devices.total, *spec.shape), spec.dtype))
@@ -571,7 +597,11 @@ def _with_extents(
     inputs: Sequence[TensorSpec | ExtentArgument],
     entry: Function,
 ) -> Reading:
-    """Read a function, with those integer arguments as extents that determine extents."""
+    """Read a function whose shapes may depend on integer arguments.
+
+    If a shape operand is not computed from the shapes of arguments, all small integer arguments are read as extents.
+    The function is then read once more, in which only the arguments that determine shapes are extents.
+    """
     try:
         return read(inputs)
     except UndecidedExtentError:
@@ -602,7 +632,7 @@ def _leaves(extent: Any) -> set[Any]:
 
 
 def _may_be_extents(spec: Type) -> bool:
-    """Return whether a declared type is a small integer tensor of known size."""
+    """Return whether an argument of this declared type may be read as extents: a small static tensor of integers."""
     if isinstance(spec, ForeignType):
         return False
     is_small = spec.rank <= 2 and spec.is_static and spec.size <= MOST_EXTENTS
@@ -610,7 +640,7 @@ def _may_be_extents(spec: Type) -> bool:
 
 
 def _as_extents(spec: TensorSpec | ExtentArgument, name: str) -> TensorSpec | ExtentArgument:
-    """Return a symbol for each element of an integer argument of rank 0 to 2."""
+    """Read an integer argument of rank 0 to 2 as extents, with a symbol for each element, named after the argument."""
     if isinstance(spec, ExtentArgument):
         return spec
     word = _word(name)
@@ -627,7 +657,7 @@ def _argument_names(function: Function) -> tuple[str, ...]:
 def _input_types(
     function: Function, specs: Sequence[Any] | None
 ) -> list[TensorSpec | ExtentArgument]:
-    """Return the types of the arguments, with the caller's extents."""
+    """Return the types of the arguments, with dynamic extents replaced as the caller's `specs` say, or by symbols."""
     declared = [_known(function, spec) for spec in function.body.types]
     names = _argument_names(function)
     if specs is None:
@@ -649,7 +679,7 @@ def _known(function: Function, spec: TensorSpec | ForeignType | ExtentArgument) 
 
 
 def _named(spec: TensorSpec, name: str) -> TensorSpec:
-    """Return the type with a symbol for each dynamic extent."""
+    """Replace each dynamic extent of an argument's type by a symbol, named after the argument and the axis."""
     word = _word(name)
     return TensorSpec.of(
         tuple([
@@ -661,16 +691,21 @@ def _named(spec: TensorSpec, name: str) -> TensorSpec:
 
 
 def _word(name: str) -> str:
-    """Convert a name to an identifier."""
+    """Convert an argument's name to an identifier, which names a symbol."""
     word = re.sub(r"\W+", "_", name).strip("_")
     return word if word.isidentifier() else f"x{word}"
 
 
 def _given(declared: TensorSpec, said: Any, name: str) -> TensorSpec | ExtentArgument:
-    """Return the caller's type for an argument with dynamic extents, or its extent for an integer argument.
+    """Check the caller's spec of an argument, and return it as a type or as an extent.
+
+    Args:
+        declared: the argument's type in the module.
+        said: the caller's type, or a symbol or number as the value of a scalar integer argument.
+        name: the argument's name.
 
     Raises:
-        ShapeError, DTypeError: it contradicts the module's type.
+        ShapeError, DTypeError: the caller's type contradicts the module's type.
     """
     extent: Any = said
     if isinstance(extent, str | int | SymDim) and declared.dtype.is_integer and not declared.rank:

@@ -1,4 +1,4 @@
-"""Inference of result types, for ops and for StableHLO operations.
+"""Inference of result types, for tenferro's ops and for StableHLO operations.
 
 Source: StableHLO spec, the constraints of each operation.
 """
@@ -20,7 +20,7 @@ __all__ = ["agree", "result_of", "result_type", "result_types"]
 
 
 def result_types(op: Any, operands: Sequence[Value]) -> tuple[TensorSpec, ...]:
-    """Return the output types of an op, or of an extension's op, for these operands."""
+    """Return the types of all outputs of a standard or extension op for these operands."""
     typed = op if isinstance(op, StdTensorOp) else Extension(op)
     return typed.infer(*[operand.spec for operand in operands])
 
@@ -32,11 +32,13 @@ def result_type(op: Any, *operands: Value) -> TensorSpec:
 
 
 def result_of(name: str, operands: Sequence[Value], result: TensorSpec | None = None) -> TensorSpec:
-    """Return the result type of `stablehlo.name`: inferred from its operands if possible, else `result`.
+    """Return the result type of the operation `stablehlo.<name>`.
+
+    It is inferred for elementwise operations. For other operations, the caller must pass it as `result`.
 
     Raises:
         DTypeError, ShapeError: the operands of an elementwise operation have different types.
-        InvalidConfigError: there is neither an inferred type nor `result`, or both exist and differ.
+        InvalidConfigError: neither is there an inferred type nor a `result`, or they differ.
     """
     dtype_of = _ELEMENTWISE.get(name)
     if dtype_of is None:
@@ -46,7 +48,7 @@ def result_of(name: str, operands: Sequence[Value], result: TensorSpec | None = 
                 "give result="
             )
         return result
-    # Two different symbols count as equal, because the module asserts the guards of its program.
+    # Two different symbols count as equal here, because the module asserts the guards of its program at run time.
     common = same_type(f"stablehlo.{name}", [operand.spec for operand in operands], GuardLog())
     dtype = dtype_of(common.dtype)
     inferred = common if dtype is common.dtype else TensorSpec.of(common.shape, dtype)
@@ -58,7 +60,7 @@ def result_of(name: str, operands: Sequence[Value], result: TensorSpec | None = 
 
 
 def agree(one: TensorSpec, other: TensorSpec) -> bool:
-    """Return whether two types are equal, except for symbolic extents."""
+    """Return whether two types are equal; a symbolic extent counts as equal to every extent."""
     return one == other or (
         one.dtype is other.dtype
         and one.rank == other.rank
@@ -87,4 +89,4 @@ _ELEMENTWISE: Mapping[str, Callable[[DType], DType]] = {
     "complex": lambda dtype: dtype.complex,
     "is_finite": lambda dtype: DType.Bool,
 }
-"""Functions from the operands' dtype to the result's dtype, for operations on operands of one type."""
+"""Functions from the operands' dtype to the result's dtype, for elementwise operations on operands of equal types."""

@@ -1,8 +1,8 @@
 """Modules in large files: large constants are decoded directly into the memory of the program's constants.
 
-MLIR would copy these constants several times. In text, each is replaced by the name of a resource before parsing.
-Bytecode is parsed by `lowering.syntax`, which slices the file. Pages of the mapped file are released once they
-are read.
+MLIR would copy large constants several times. In text, each large constant is replaced by the name of a resource before
+MLIR parses the text. Bytecode is parsed by `lowering.syntax`, which slices the mapped file. Pages of this file are
+released once they have been read.
 """
 
 from __future__ import annotations
@@ -23,18 +23,21 @@ from tenferro.ops.elements import LARGE, adopted_elements
 __all__ = ["LARGE_FILE", "MappedBytes", "contains", "is_large", "read_large"]
 
 LARGE_FILE = 1 << 24
-"""Minimum size of a file that is read in pieces, in bytes."""
+"""Size in bytes above which a file is read in pieces."""
 PIECE = 1 << 20
-"""Number of bytes that are read at once; a multiple of the page size."""
+"""Number of bytes that are read at once from a file; a multiple of the page size."""
 NEAR = 4096
-"""Number of bytes before a literal within which the name of its operation, or of its attribute, is found."""
+"""Number of bytes before a hexadecimal literal that are searched for the operation or resource that it belongs to."""
 
 _NAMED = re.compile(rb'("[^"]*"|[\w$.]+)\s*:\s*\Z')
-"""Pattern of the end of the text before a resource."""
+"""Pattern of a resource's name and colon, at the end of the text before its hexadecimal literal."""
 
 
 class MappedBytes:
-    """Bytes of a file, read on access; slices of at least `LARGE` bytes become arrays for constants."""
+    """Bytes of a memory-mapped file.
+
+    A slice of at least `LARGE` bytes is copied to memory that a constant of the program can use without another copy.
+    """
 
     __slots__ = ("_content", "_start", "_stop")
 
@@ -62,13 +65,13 @@ class MappedBytes:
         )
 
     def find(self, what: bytes, start: int, stop: int) -> int:
-        """Return the first position of `what` between two positions; -1 if there is none."""
+        """Return the first position of the bytes `what` from `start` to `stop`; -1 if they do not occur."""
         position = _find(self._content, what, self._start + start, self._start + stop)
         return position if position < 0 else position - self._start
 
 
 def is_large(path: Any) -> bool:
-    """Return whether `read_large` reads a file, in place of the child process that reads smaller ones."""
+    """Return whether `read_large` reads this file; smaller files are read by the worker process."""
     return hasattr(os, "fork") and os.path.isfile(path) and os.path.getsize(path) > LARGE_FILE
 
 
@@ -90,10 +93,12 @@ def contains(path: Any, what: bytes) -> bool:
 
 
 def read_large(path: Any) -> tuple[str | MappedBytes, dict[str, memoryview]]:
-    """Read a module's text without its large constants, and their elements by resource name; or map its bytecode.
+    """Read a text without its large constants, or map a file of bytecode.
+
+    Return the text or the mapped bytes, and the elements of the text's large constants by resource name.
 
     Raises:
-        MlirDiagnosticError: the file has neither text nor bytecode.
+        MlirDiagnosticError: the file contains neither text nor bytecode.
         InvalidConfigError, OSError: the errors of `tenferro.files.reading`.
     """
     with reading(path) as file:
@@ -102,7 +107,7 @@ def read_large(path: Any) -> tuple[str | MappedBytes, dict[str, memoryview]]:
     start = _find(content, MAGIC, 0, size)
     if start == 0:
         return MappedBytes(content, 0, size), {}
-    if start >= 4:  # `jax.export` serialises bytecode after its length
+    if start >= 4:  # in a serialised `jax.export`, the bytecode follows four bytes with its length
         length = int.from_bytes(content[start - 4 : start], "little")
         if 0 < length <= size - start:
             return MappedBytes(content, start, start + length), {}
@@ -114,7 +119,10 @@ def read_large(path: Any) -> tuple[str | MappedBytes, dict[str, memoryview]]:
 
 
 def _without_elements(content: mmap.mmap) -> tuple[bytes, dict[str, memoryview]]:
-    """Return a text with the large literals of constants replaced by resources, and the elements by resource name."""
+    """Replace the large literals of constants in a text by resources.
+
+    Return the new text, and the elements of these constants by resource name.
+    """
     pieces: list[bytes] = []
     elements: dict[str, memoryview] = {}
     copied, size = 0, len(content)
@@ -137,19 +145,23 @@ def _without_elements(content: mmap.mmap) -> tuple[bytes, dict[str, memoryview]]
                     f"dense_resource<{name}".encode(),
                 ]
             elif named is not None:
-                alignment = start + 11  # after four bytes for the alignment, in hexadecimal
+                alignment = (
+                    start + 11
+                )  # the end of `"0x` and of eight digits, the resource's alignment
                 elements[named[1].decode().strip('"')] = _hexadecimal(content, alignment, end)
                 pieces += [content[copied:alignment], b'"']
             else:
                 continue
-        except binascii.Error:  # MLIR reports the error with its position
+        except (
+            binascii.Error
+        ):  # the literal is left in the text, where MLIR reports its error and position
             continue
         copied = end + 1
     return b"".join([*pieces, content[copied:]]), elements
 
 
 def _elements(content: mmap.mmap, start: int, stop: int) -> memoryview:
-    """Copy a part of a file into new memory for a constant."""
+    """Copy the bytes from `start` to `stop` of a file into new memory for a constant."""
     memory = aligned_bytes(stop - start)
     for at in range(start, stop, PIECE):
         piece = content[at : min(at + PIECE, stop)]
@@ -159,10 +171,10 @@ def _elements(content: mmap.mmap, start: int, stop: int) -> memoryview:
 
 
 def _hexadecimal(content: mmap.mmap, start: int, stop: int) -> memoryview:
-    """Decode hexadecimal digits of a file into new memory for a constant.
+    """Decode the hexadecimal digits from `start` to `stop` of a file into new memory for a constant.
 
     Raises:
-        binascii.Error: a character is not a digit, or the number of digits is odd.
+        binascii.Error: a character is no hexadecimal digit, or the number of digits is odd.
     """
     memory = aligned_bytes((stop - start) // 2)
     filled = 0
@@ -175,7 +187,7 @@ def _hexadecimal(content: mmap.mmap, start: int, stop: int) -> memoryview:
 
 
 def _find(content: mmap.mmap, what: bytes, start: int, stop: int) -> int:
-    """Return the first position of `what` in a part of a file; -1 if there is none."""
+    """Return the first position of the bytes `what` from `start` to `stop` of a file; -1 if they do not occur."""
     for at in range(start, stop, PIECE):
         position = content.find(what, at, min(at + PIECE + len(what) - 1, stop))
         if position >= 0:
@@ -185,7 +197,7 @@ def _find(content: mmap.mmap, what: bytes, start: int, stop: int) -> int:
 
 
 def _give_back(content: mmap.mmap, start: int, stop: int) -> None:
-    """Release the memory of a part's pages; the operating system reads them again when they are accessed."""
+    """Release the memory of the mapped pages of one piece; the operating system reads a page again on access."""
     if hasattr(mmap, "MADV_DONTNEED"):
         start -= start % mmap.PAGESIZE
         content.madvise(mmap.MADV_DONTNEED, start, min(PIECE + mmap.PAGESIZE, stop - start))

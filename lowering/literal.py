@@ -1,7 +1,7 @@
-"""Constants in StableHLO's notation: exact, in every dtype and size.
+"""Text of constants in StableHLO's notation, which reproduces every element exactly.
 
-Floats are written with enough digits to round-trip. Infinities and NaN are written as bit patterns. A tensor
-with more than a few elements is written as one hexadecimal string.
+Floats are written with enough digits to round-trip. Infinities and NaN are written as bit patterns. A tensor of more
+than `LONGEST_LIST` elements is written as one hexadecimal string.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ __all__ = ["LONGEST_LIST", "dense", "is_splat", "quoted"]
 LONGEST_LIST = 32
 """Maximum number of elements that are written as a list; larger constants are written as one hexadecimal string."""
 PIECE = 1 << 16
-"""Number of elements that are compared at once."""
+"""Number of elements that `is_splat` compares at once."""
 
 
 def dense(array: Any) -> str:
     """Write the `dense<...>` literal of a NumPy array, without its type.
 
-    Bool arrays of more than `LONGEST_LIST` elements have no hexadecimal form that every version of MLIR reads.
-    For them the writer converts a constant of ui8.
+    Bool arrays of more than `LONGEST_LIST` elements have no hexadecimal form that every version of MLIR reads. Instead
+    of such a constant, the writer emits a constant of ui8 and a conversion to bool.
 
     >>> dense(np.array([1.5, -np.inf]))
     'dense<[1.5, 0xFFF0000000000000]>'
@@ -38,7 +38,7 @@ def dense(array: Any) -> str:
     if is_splat(array):
         first = array[
             (slice(0, 1),) * array.ndim
-        ].ravel()  # because `flat` supports at most 32 axes
+        ].ravel()  # not `flat`, which supports at most 32 axes
         return f"dense<{_element(first[0], DType.of(array.dtype))}>"
     if array.size > LONGEST_LIST:
         return f'dense<"0x{_little_endian(array).hex().upper()}">'
@@ -46,7 +46,7 @@ def dense(array: Any) -> str:
 
 
 def _little_endian(array: Any) -> bytes:
-    """Encode the elements of an array; integers narrower than a byte are stored in its low bits."""
+    """Encode the elements of an array as little-endian bytes; a narrower integer is the low bits of a byte."""
     dtype = DType.of(array.dtype)
     if dtype.is_integer and dtype.is_narrow:
         return (array.view(np.uint8) & np.uint8((1 << dtype.bits) - 1)).tobytes()
@@ -54,7 +54,7 @@ def _little_endian(array: Any) -> bytes:
 
 
 def quoted(text: str) -> str:
-    r"""Quote a string attribute, with bytes that are not printable ASCII escaped.
+    r"""Quote a string attribute; quotes, backslashes and bytes that are not printable ASCII are escaped.
 
     >>> print(quoted('say "hi"'))
     "say \22hi\22"
@@ -67,7 +67,7 @@ def quoted(text: str) -> str:
 
 
 def is_splat(array: Any) -> bool:
-    """Return whether all elements have the same bits; they are compared piece by piece, to save memory.
+    """Return whether all elements have the same bits; pieces are compared one after the other to save memory.
 
     >>> is_splat(np.zeros(3)), is_splat(np.array([0.0, -0.0])), is_splat(np.ones(()))
     (True, False, True)
@@ -82,7 +82,7 @@ def is_splat(array: Any) -> bool:
 
 
 def _nested(array: Any, dtype: DType) -> str:
-    """Write nested brackets, with the last axis innermost."""
+    """Write the elements of an array in nested brackets, with the last axis innermost."""
     parts = [_element(value, dtype) for value in array.ravel()]
     for extent in reversed(array.shape):
         parts = [

@@ -43,38 +43,38 @@ def lower_to_stablehlo(
     partitioning: Partitioning | None = None,
     callbacks: list[Any] | None = None,
 ) -> StableHloModule:
-    """Lower a program to a StableHLO module; needs no jaxlib.
+    """Lower a program to a StableHLO module, without jaxlib.
 
     Args:
         program: the result of `tenferro.compile`.
-        platform: the platform that will run the text. Only ops of extensions and linear algebra depend on it.
-        precision: precision of dots without an explicit precision. "highest" keeps float32 products in float32;
-            "default" lets an accelerator use TF32 or bfloat16.
-        specs: concrete specs (or arrays) to specialise a symbolic program to.
+        platform: the platform that will run the text. The text of extension ops and of linear algebra depends on it.
+        precision: precision of dot products and convolutions without an explicit precision. "highest" keeps float32
+            products in float32; "default" lets an accelerator use TF32 or bfloat16.
+        specs: concrete specs (or arrays), one per input, to which a symbolic program is specialised.
         extensions: "expand" writes an op of an extension family by its registered lowering, or else its expansion.
             "composite" writes a `stablehlo.composite` with the family id and the payload; its decomposition is the
             lowering or expansion.
-        linalg: "library" calls the platform's routines (LAPACK, cuSOLVER, those of the TPU). "inline" writes plain
-            StableHLO, for compilers without custom calls.
+        linalg: "library" calls the platform's routines (of LAPACK, cuSOLVER, hipSOLVER or the TPU compiler). "inline"
+            writes standard StableHLO operations, for compilers without custom calls.
         input_orders, output_orders: "C" or "F" for each leaf; by default "C" for all. A tensor in F order is
-            passed as its row-major transpose. The compiler folds the transposition into operations that read
-            it.
-        donate: names of inputs whose memory results may reuse.
-        symbolic: keep symbolic extents. The module accepts all shapes that fit, and asserts that they do. It is
+            passed as its row-major transpose. The compiler folds the transposition into operations that use the
+            tensor.
+        donate: names of inputs whose memory the compiler may reuse for results.
+        symbolic: keep symbolic extents. The module asserts at run time that the shapes of its arguments fit. It is
             for tools that refine shapes before they compile; see `StableHloModule.refined`.
         annotate: write the names of inputs and outputs, as `jax.arg_info` and `jax.result_info`.
-        partitioning: a mesh, and the sharding of inputs and outputs, which are written in Shardy, as the constraints
-            of `tenferro.lax.with_sharding_constraint` are. XLA's partitioner derives one program per device. Without
-            a mesh the constraints are omitted.
-        callbacks: a list to which the module's Python callbacks are appended; the module calls them by their
-            index. None refuses `tenferro.pure_callback`. A module with callbacks runs only in this process, on
-            the CPU.
+        partitioning: a mesh, and the sharding of inputs and outputs. They are written as Shardy's attributes, and the
+            constraints of `tenferro.lax.with_sharding_constraint` as Shardy's operations. XLA's partitioner then
+            derives one program per device. Without a mesh the constraints are omitted.
+        callbacks: a list to which the program's Python callbacks are appended; the module calls each by its
+            index. If it is None, `tenferro.pure_callback` raises an error. A module with callbacks runs only in this
+            process, on the CPU.
 
     Raises:
         NonStaticShapeError: an extent is symbolic, or depends on the data.
         InvalidConfigError: the platform, the precision or another option is unknown.
         UnsupportedError: StableHLO cannot express an op. One error lists all such ops of extensions.
-        ExtensionLoweringError: an expansion or lowering has other types than declared.
+        ExtensionLoweringError: the types of an expansion or lowering differ from the types that the op declares.
 
     >>> import tenferro as tnf
     >>> program = tnf.compile(lambda x: x + x, tnf.TensorSpec((2,), "float64"))
@@ -107,7 +107,7 @@ def lower_to_stablehlo(
         keep=lambda op: (
             lowering_of(op, platform, linalg) is not None or (calls and op.family_id == FAMILY)
         ),
-    )  # also inside composites, so that the error lists all ops that cannot be lowered
+    )  # composites are expanded here too, although only the error is used: it lists all ops that cannot be lowered
     program = program if wrapped else expanded
     view = program.lowering_view()
     if not symbolic:

@@ -44,7 +44,7 @@ WINDOWS = ("week4", "week12", "minimum", "current")
 
 
 class MlirDiagnosticError(TenferroError, ValueError):
-    """A module that MLIR's parser or `lowering.syntax` refused; `diagnostics` has pairs (message, location)."""
+    """Error: MLIR's parser or `lowering.syntax` rejected a module; `diagnostics` lists pairs (message, location)."""
 
     def __init__(self, diagnostics: list[tuple[str, str]]) -> None:
         self.diagnostics = diagnostics
@@ -56,7 +56,7 @@ def is_jaxlib_installed() -> bool:
     """Return whether jaxlib can be imported."""
     try:
         return find_spec("jaxlib") is not None
-    except (ImportError, ValueError):  # because an import may be blocked
+    except (ImportError, ValueError):  # the import of jaxlib may be blocked, for example in a test
         return False
 
 
@@ -64,7 +64,7 @@ def jaxlib_modules() -> Any:
     """Import the modules of `jaxlib.mlir`.
 
     Raises:
-        ImportError: jaxlib is not installed; the message names the extra.
+        ImportError: jaxlib is not installed; the message says how to install it.
     """
     try:
         from jaxlib.mlir import ir, passmanager
@@ -80,7 +80,7 @@ def jaxlib_modules() -> Any:
 
 @cache
 def context() -> Any:
-    """Return the MLIR context of this process, with the dialects that modules use."""
+    """Return the MLIR context of this process, with CHLO, StableHLO, Shardy and standard dialects registered."""
     ir, _, extension, chlo, _, stablehlo, sdy = jaxlib_modules()
     registry = ir.DialectRegistry()
     extension.register_dialects(registry)
@@ -97,7 +97,7 @@ def parsed(text: str | bytes) -> Any:
     """Parse a module by MLIR, and verify it.
 
     Raises:
-        MlirDiagnosticError: with MLIR's messages and places.
+        MlirDiagnosticError: the module is malformed; the error contains MLIR's messages and locations.
     """
     ir = jaxlib_modules()[0]
     try:
@@ -110,13 +110,13 @@ def parsed(text: str | bytes) -> Any:
 def compile_for_trial(text: str, options: str, devices: int) -> None:
     """Compile a module as PJRT would, to test whether compilation crashes the process.
 
-    It returns nothing, because the later compilation reports errors. Custom calls need no handlers here, because the
-    code is not run.
+    Errors of the compiler are ignored, because PJRT reports them when it compiles the module later. Custom calls need
+    no handlers here, because the code is not run.
 
     Args:
-        options: jaxlib's CompileOptions for the CPU, in hexadecimal. "" stands for another platform, for which
-            the module is only converted to HLO.
-        devices: the number of devices of the client.
+        options: jaxlib's serialised CompileOptions for the CPU, in hexadecimal. If it is "", the module is for another
+            platform, and is only converted to HLO.
+        devices: the number of devices of the PJRT client.
 
     Relies on jaxlib._jax.mlir.mlir_module_to_xla_computation, xla_client.make_cpu_client and
     CompileOptions.ParseFromString.
@@ -140,10 +140,10 @@ def _refused(error: Any) -> MlirDiagnosticError:
 
 
 def parse_and_verify(text: str | bytes) -> None:
-    """Parse text or bytecode; parsing verifies.
+    """Parse text or bytecode, and verify the module; return nothing.
 
     Raises:
-        MlirDiagnosticError: with MLIR's messages and places.
+        MlirDiagnosticError: the module is malformed; the error contains MLIR's messages and locations.
         ImportError: jaxlib is not installed.
     """
     parsed(text)
@@ -166,7 +166,7 @@ def portable_artifact(text: str | bytes, target_version: str | None = None) -> b
             "current". None means "week12".
 
     Raises:
-        InvalidConfigError: this jaxlib cannot write the version.
+        InvalidConfigError: the installed jaxlib cannot write the version.
     """
     stablehlo = jaxlib_modules()[5]
     version = artifact_version(target_version)
@@ -175,7 +175,7 @@ def portable_artifact(text: str | bytes, target_version: str | None = None) -> b
         with context():
             if "sdy.mesh" in str(module):
                 return _mixed_artifact(module, version)
-            # The conversion to VHLO is in place, so it gets a separate module.
+            # The serialisation converts the module to VHLO in place; `module` is a copy that nothing else uses.
             return bytes(stablehlo.serialize_portable_artifact(module, version))
     except UnsupportedError:
         raise
@@ -189,7 +189,10 @@ def portable_artifact(text: str | bytes, target_version: str | None = None) -> b
 
 
 def _mixed_artifact(module: Any, target: str) -> bytes:
-    """Convert StableHLO to its versioned form; Shardy has no versioned form and is unchanged."""
+    """Convert the StableHLO operations of a module with Shardy operations to a portable artifact.
+
+    Shardy's operations have no versioned form, and are stored unchanged.
+    """
     from jaxlib import _jax, version  # pyright: ignore[reportAttributeAccessIssue]  # because it ships no stubs
 
     try:
@@ -202,7 +205,7 @@ def _mixed_artifact(module: Any, target: str) -> bytes:
 
 
 def artifact_version(name: str | None) -> str:
-    """Return the StableHLO version of a compatibility window; a version is returned unchanged."""
+    """Return the StableHLO version of a compatibility window such as "week12"; any other name is returned unchanged."""
     stablehlo = jaxlib_modules()[5]
     name = "week12" if name is None else name
     if name == "current":
@@ -223,7 +226,7 @@ def deserialize_portable_artifact(artifact: bytes) -> str:
         MlirDiagnosticError: the bytes are not an artifact, or its version is too new.
     """
     ir, stablehlo = jaxlib_modules()[0], jaxlib_modules()[5]
-    if not artifact.startswith(MAGIC):  # because MLIR would read other bytes as text
+    if not artifact.startswith(MAGIC):  # MLIR would parse any other bytes as text
         raise MlirDiagnosticError([("the bytes are not MLIR bytecode", "artifact")])
     diagnostics: list[tuple[str, str]] = []
 
@@ -247,10 +250,10 @@ def _register_passes() -> None:
 
 
 def _rewritten(text: str, pipeline: str) -> str:
-    """Run passes on the text.
+    """Run a pipeline of MLIR's passes on a module, and return the new text.
 
     Raises:
-        MlirDiagnosticError: a pass refuses the module.
+        MlirDiagnosticError: a pass rejects the module.
     """
     _register_passes()
     ir, passmanager = jaxlib_modules()[:2]
@@ -264,10 +267,10 @@ def _rewritten(text: str, pipeline: str) -> str:
 
 
 def canonical(text: str) -> str:
-    """Remove CHLO, deprecated operations, and constant shape operands from the text.
+    """Rewrite CHLO, deprecated operations, and dynamic operations with constant shape operands to StableHLO.
 
     Raises:
-        MlirDiagnosticError: a pass refuses the module.
+        MlirDiagnosticError: a pass rejects the module.
     """
     pipeline = (
         "builtin.module(func.func(chlo-legalize-to-stablehlo,stablehlo-legalize-deprecated-ops{fail-on-unused=false},"
@@ -277,16 +280,16 @@ def canonical(text: str) -> str:
 
 
 def legalize_chlo(text: str) -> str:
-    """Expand CHLO ops into StableHLO."""
+    """Expand the CHLO operations of a module into StableHLO operations."""
     return _rewritten(
         text, "builtin.module(func.func(chlo-legalize-to-stablehlo),canonicalize,cse)"
     )
 
 
 def refined(text: str, types: Sequence[str]) -> str:
-    """Refine a module with symbolic extents to arguments of these types; all shapes become static.
+    """Refine a module with symbolic extents to arguments of these static types, so that all shapes are static.
 
-    Assertions about shapes are kept, with constant conditions.
+    The result still contains the assertions about shapes; their conditions are constants.
 
     Raises:
         MlirDiagnosticError: the shapes contradict each other.
@@ -299,7 +302,7 @@ def refined(text: str, types: Sequence[str]) -> str:
 
 
 def string_attribute(text: str | bytes, name: str) -> str | None:
-    """Return a string attribute of a module; None if it has no such attribute."""
+    """Return the string attribute `name` of a module; None if the module has no attribute of this name."""
     ir = jaxlib_modules()[0]
     module = parsed(text)
     with context():
@@ -330,7 +333,7 @@ def _dense(ir: Any, x: Any) -> Any:
 
 
 def main_type(text: str | bytes) -> str:
-    """Return the type of the function `main`; empty if there is none."""
+    """Return the type of the function `main` as MLIR prints it; "" if the module has no such function."""
     ir = jaxlib_modules()[0]
     module = parsed(text)
     with context():
@@ -344,7 +347,7 @@ def main_type(text: str | bytes) -> str:
 
 
 def version_window() -> tuple[str, str]:
-    """Return the oldest and newest StableHLO versions of artifacts that this jaxlib reads and writes."""
+    """Return the oldest and the newest version of StableHLO artifacts that the installed jaxlib can read and write."""
     stablehlo = jaxlib_modules()[5]
     return stablehlo.get_minimum_version(), stablehlo.get_current_version()
 
@@ -353,7 +356,7 @@ def text_of(data: bytes) -> str:
     """Convert bytecode or a portable artifact to text. Malformed bytes may abort the process.
 
     Raises:
-        MlirDiagnosticError: with MLIR's messages and places.
+        MlirDiagnosticError: the bytes are malformed; the error contains MLIR's messages and locations.
     """
     if b"StableHLO_v" in data[:64]:
         return deserialize_portable_artifact(data)

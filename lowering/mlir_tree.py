@@ -1,4 +1,4 @@
-"""Conversion of MLIR's modules to plain data, in the classes of `lowering.module_tree`."""
+"""Conversion of MLIR's modules to plain data: objects of the classes in `lowering.module_tree`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ __all__ = ["module_tree"]
 
 
 def module_tree(text: str) -> ModuleTree:
-    """Convert the module to plain data; `lowering.syntax.elements.with_elements` completes constants without elements.
+    """Convert a module to plain data.
+
+    Constants whose elements are in another file have none here; `lowering.syntax.elements.with_elements` adds them.
 
     Raises:
-        MlirDiagnosticError: with MLIR's messages and places.
-        InvalidConfigError: regions are nested deeper than readers allow.
+        MlirDiagnosticError: the module is malformed; the error contains MLIR's messages and locations.
+        InvalidConfigError: regions are nested more deeply than readers allow.
     """
     ir = jaxlib_modules()[0]
     require_shallow(text)
@@ -33,8 +35,8 @@ def module_tree(text: str) -> ModuleTree:
     with context():
         attributes = _attributes(ir, module.operation.attributes)
         tree = ModuleTree(str(attributes.pop("sym_name", "main")), attributes=attributes)
-        # MLIR renumbers values if an earlier module used the same names, so names are read from its
-        # printed text.
+        # MLIR renames a resource if an earlier module used its name. So the names of resources are read from the text
+        # that MLIR prints, not from the original text.
         blobs = _resources(str(module)) if "dense_resource<" in text else {}
         for op in module.body.operations:
             if op.operation.name == "func.func":
@@ -47,7 +49,7 @@ def module_tree(text: str) -> ModuleTree:
 
 
 class _Numbering:
-    """Numbering of the values of one function, by their identity in MLIR."""
+    """Converter of one function, which numbers the function's values in the order of their first occurrence."""
 
     def __init__(self, ir: Any, blobs: Mapping[str, str]) -> None:
         self.ir = ir
@@ -131,7 +133,7 @@ _BLOB = re.compile(r'("[^"]*"|[\w$.]+)\s*:\s*"0x([0-9A-Fa-f]*)"')
 
 
 def _resources(text: str) -> dict[str, str]:
-    """Return the resources that follow a module's text, as hexadecimal digits by name."""
+    """Return the resources at the end of a module's text: hexadecimal digits by name."""
     start = text.rfind("{-#")
     if start < 0:
         return {}
@@ -149,7 +151,7 @@ _ELEMENTS = {element_type(dtype): dtype for dtype in DType}
 
 
 def _type(ir: Any, mlir_type: Any) -> Any:
-    """Return a `TensorSpec`, or the type as MLIR prints it."""
+    """Convert an MLIR type to a `TensorSpec`; any type but that of a tensor of a supported dtype to a `ForeignType`."""
     if isinstance(mlir_type, ir.RankedTensorType):
         ranked = ir.RankedTensorType(mlir_type)
         dtype = _ELEMENTS.get(str(ranked.element_type))
@@ -164,17 +166,17 @@ def _attributes(ir: Any, attributes: Any) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for item in (
         attributes
-    ):  # iterating gives names in some versions of jaxlib, and named attributes in others
+    ):  # an item is a name in some versions of jaxlib, and a named attribute in others
         name = item if isinstance(item, str) else item.name
         try:
             values[name] = _attribute(ir, attributes[name])
-        except TypeError:  # because the bindings have no class for complex elements
+        except TypeError:  # the bindings have no class for constants of complex elements
             values[name] = None
     return values
 
 
 def _attribute(ir: Any, attribute: Any) -> Any:
-    """Convert an attribute to Python data, or to MLIR's text if there is no such data."""
+    """Convert an attribute to Python data; an attribute of any other kind to the text that MLIR prints."""
     kind = type(attribute).__name__
     reader = _READERS.get(kind)
     if reader is not None:
@@ -195,7 +197,7 @@ def _plain(value: Any) -> Any:
 
 
 def _elements(ir: Any, attribute: Any) -> Any:
-    """Convert elements to an array; a splat becomes a broadcast view of one element."""
+    """Convert the elements of a constant to an array; if all are equal, to a broadcast view of one element."""
     spec = _type(ir, attribute.type)
     if isinstance(spec, ForeignType):
         if "index" in spec.text:
@@ -214,7 +216,7 @@ _NUMBER = re.compile(r"0x[0-9A-Fa-f]+|[-+]?\d+\.\d+(?:[eE][-+]?\d+)?")
 
 
 def _printed_elements(text: str, spec: TensorSpec) -> Any:
-    """Parse the printed elements of a dtype that MLIR's Python bindings cannot access."""
+    """Parse the elements of a constant from its text, for dtypes that MLIR's Python bindings cannot access."""
     dtype = spec.dtype.dtype
     inside = text[text.index("dense<") + 6 : text.index("> : tensor<")]
     if spec.dtype.is_narrow:
@@ -229,7 +231,7 @@ def _printed_elements(text: str, spec: TensorSpec) -> Any:
 
 
 def _parts(printed: list[str], dtype: Any) -> Any:
-    """Parse real numbers; a number with the prefix 0x is a bit pattern."""
+    """Parse the texts of real numbers; a text with the prefix 0x is the bit pattern of a number."""
     data = np.zeros(len(printed), dtype)
     bits = data.view(f"u{dtype.itemsize}")
     for i, one in enumerate(printed):

@@ -1,4 +1,4 @@
-"""`StableHloModule`: a program's text, with its signature and its serialised forms."""
+"""`StableHloModule`: the StableHLO text of a program, with the program's signature and other serialised forms."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ NOTEBOOK = 100_000
 class StableHloModule:
     """A StableHLO module with one public function, `main`.
 
-    `text` has the user's lines as locations; `str(module)` omits them. Verification, bytecode and artifacts need
-    jaxlib; the text does not.
+    Verification, bytecode and artifacts need jaxlib; the text does not.
 
     Attributes:
+        text: the module with locations, which are lines of the user's code.
+        plain_text: the module without locations, which `str(module)` returns.
         trusted: whether this process wrote the text, or the user declares it safe. MLIR handles trusted text in this
-            process, and other text in a separate process; see `lowering.guarded`.
+            process, and any other text in a separate process; see `lowering.guarded`.
     """
 
     text: str = field(repr=False)
@@ -56,8 +57,8 @@ class StableHloModule:
         """Refine a module with symbolic extents to inputs of these shapes; a static module is returned unchanged.
 
         Raises:
-            ShapeError, GuardError: the shapes do not fit.
-            MlirDiagnosticError: the text itself contradicts the shapes.
+            ShapeError, GuardError: the shapes contradict the types of the inputs, or a guard.
+            MlirDiagnosticError: the operations of the text contradict the shapes.
         """
         bindings = bind_symbols(self.input_specs, self.input_names, shapes)
         for guard in self.guards:
@@ -68,7 +69,8 @@ class StableHloModule:
             TensorSpec.of(tuple(shape), spec.dtype)
             for shape, spec in zip(shapes, self.input_specs, strict=True)
         ]
-        # The guards were checked above, and XLA does not implement the call that asserts them.
+        # The assertions are removed: the guards were checked above, and XLA does not implement the custom call that
+        # asserts them.
         lines = self.text.splitlines()
         plain = "\n".join([line for line in lines if "custom_call @shape_assertion" not in line])
         text = self._perform("refined", [tensor_type(spec) for spec in specs], text=plain)
@@ -100,7 +102,7 @@ class StableHloModule:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the text without locations. It does not change if user code moves to another line."""
+        """SHA-256 of the text without locations, so that it does not change if user code moves to another line."""
         import hashlib  # because it is slow to import
 
         return hashlib.sha256(self.plain_text.encode()).hexdigest()
@@ -109,7 +111,7 @@ class StableHloModule:
         """Parse and verify the text with jaxlib's StableHLO.
 
         Raises:
-            MlirDiagnosticError: with line and column.
+            MlirDiagnosticError: the text is malformed; the error contains the line and the column.
             ImportError: jaxlib is not installed.
         """
         self._perform("verification")
@@ -119,7 +121,12 @@ class StableHloModule:
         return self._perform("bytecode")
 
     def portable_artifact(self, target_version: str | None = None) -> bytes:
-        """Convert the module to a StableHLO portable artifact that `target_version` and later versions can read."""
+        """Convert the module to a StableHLO portable artifact.
+
+        Args:
+            target_version: the oldest version of StableHLO that can read the artifact; see
+                `lowering.mlir_bindings.portable_artifact`.
+        """
         return self._perform("portable artifact", target_version)
 
     def _perform(self, operation: str, *arguments: Any, text: str | None = None) -> Any:
@@ -138,7 +145,7 @@ class StableHloModule:
         return f"<StableHloModule for {self.platform}: ({inputs}) -> ({outputs}), {lines} lines>"
 
     def _repr_html_(self) -> str:
-        """Show the summary, and the text in a collapsed section, up to a limit."""
+        """Show a summary, and in a collapsed section the text, of which at most `NOTEBOOK` characters."""
         shown, total = self.plain_text[:NOTEBOOK], len(self.plain_text)
         rest = (
             f"\n.. {total - NOTEBOOK:,} more characters; print shows all"

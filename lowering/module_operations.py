@@ -1,7 +1,7 @@
 """MLIR's operations on a module as text or bytes, by name.
 
-Each operation takes the module and plain arguments, and returns text, bytes, a tree or JSON data. So it can run
-in this process or in another; `lowering.guarded` decides.
+Each operation accepts the module and plain data, and returns text, bytes, a tree or JSON data. So `lowering.guarded`
+can run it in the user's process or in a worker process.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ __all__ = ["OPERATIONS", "ModuleOperation"]
 
 
 class ModuleOperation(NamedTuple):
-    """A function of a module, with functions that encode its result as bytes and decode it.
+    """A function `perform` of a module, with functions that encode its result as bytes and decode the bytes.
 
     Attributes:
-        takes_text: whether it takes the module as text; otherwise as bytes.
+        takes_text: whether `perform` accepts the module as text; otherwise it accepts bytes.
     """
 
     perform: Callable[..., Any]
@@ -31,7 +31,7 @@ class ModuleOperation(NamedTuple):
 
 
 def _description(text: str, attribute: str) -> tuple[str | None, str]:
-    """Return a string attribute of the module, and the type of `main`."""
+    """Return a string attribute of the module, or None, and the type of the function `main`."""
     return mlir_bindings.string_attribute(text, attribute), mlir_bindings.main_type(text)
 
 

@@ -1,8 +1,8 @@
-"""A StableHLO module as plain data: functions consist of blocks, blocks of operations on numbered values.
+"""A StableHLO module as plain data: a function has a block, and a block is a list of operations on numbered values.
 
-The tree has no MLIR objects: types are `TensorSpec`s, and attributes are numbers, strings, tuples, dictionaries and
-arrays. The number of a value is unique within a function and its regions, so a region can refer to values of the
-enclosing blocks.
+The tree contains no MLIR objects. Types are `TensorSpec`s or `ForeignType`s. Attributes are numbers, strings, tuples,
+dictionaries and arrays. The number of a value is unique within a function and its regions, so a region can refer to
+values of the enclosing blocks.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ def is_token(spec: Type) -> bool:
 
 @dataclass(slots=True)
 class Operation:
-    """One operation.
+    """An operation of a block.
 
     Attributes:
-        name: its name with the dialect, such as "stablehlo.add".
-        operands, results: value numbers.
-        types: types of the results.
-        attributes: attributes by name, without defaults that the text omits.
+        name: the name with the dialect, such as "stablehlo.add".
+        operands, results: the numbers of these values.
+        types: the types of the results.
+        attributes: the attributes by name. An attribute that the text omits is missing here, too.
         regions: the block of each region.
-        location: file and line, as MLIR prints them.
+        location: file, line and column, as MLIR prints them.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Operation:
     def config(self) -> Any:
         """The backend configuration of a custom call: a dictionary, a string, or None.
 
-        JAX writes it as an attribute of another dialect.
+        JAX writes it as the attribute `mhlo.backend_config`.
         """
         return self.attributes.get("mhlo.backend_config") or self.attributes.get("backend_config")
 
@@ -92,14 +92,14 @@ class Operation:
 
 @dataclass(slots=True)
 class Block:
-    """Arguments and operations; the last operation returns the results."""
+    """The arguments and operations of a function or region; the last operation returns the results."""
 
     arguments: tuple[int, ...]
     types: tuple[Type, ...]
     operations: list[Operation]
 
     def walk(self) -> Iterator[Operation]:
-        """Yield every operation, including those in regions."""
+        """Yield every operation of the block, including operations in regions."""
         waiting: list[Block] = [self]
         while waiting:
             for operation in waiting.pop().operations:
@@ -107,7 +107,7 @@ class Block:
                 waiting += operation.regions
 
     def values(self) -> Iterator[int]:
-        """Yield the numbers of all values: arguments and results, including those in regions."""
+        """Yield the numbers of all arguments and results in the block, including values in regions."""
         yield from self.arguments
         for operation in self.walk():
             yield from operation.results
@@ -117,9 +117,10 @@ class Block:
 
 @dataclass(slots=True)
 class Function:
-    """A function: its body, its types, and the names of arguments and results if they have names.
+    """A function of a module.
 
-    The body of a declaration has no operations.
+    The types of the arguments are those of the body. `argument_names` and `result_names` are empty, or contain "", if
+    the module does not name its arguments or results. The body of a declaration has no operations.
     """
 
     name: str
@@ -139,15 +140,15 @@ class ModuleTree:
     meshes: dict[str, str] = field(default_factory=dict)
 
     def operations(self) -> Iterator[Operation]:
-        """Yield every operation, including those in regions."""
+        """Yield every operation of every function, including operations in regions."""
         for function in self.functions.values():
             yield from function.body.walk()
 
     def has_unknown_extents(self) -> bool:
-        """Return whether any result has a dynamic extent."""
+        """Return whether any result of any operation has a dynamic extent."""
         types = [spec for operation in self.operations() for spec in operation.types]
         return any(map(has_unknown_extents, types))
 
     def operation_names(self) -> set[str]:
-        """Return the names of the operations that occur."""
+        """Return the names of all operations in the module."""
         return {operation.name for operation in self.operations()}

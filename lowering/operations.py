@@ -35,7 +35,7 @@ class Value:
     """SSA value: a result of an operation, or an argument of a block.
 
     Attributes:
-        name: its name in the text; the printer numbers values without one.
+        name: the value's name in the text; the printer numbers values without a name.
     """
 
     spec: TensorSpec
@@ -48,17 +48,17 @@ class Value:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The extents."""
+        """The extents of the value's axes."""
         return self.spec.shape
 
     @property
     def dtype(self) -> DType:
-        """The element type."""
+        """The element type of the value."""
         return self.spec.dtype
 
     @property
     def rank(self) -> int:
-        """The number of axes."""
+        """The number of axes of the value."""
         return len(self.spec.shape)
 
 
@@ -70,7 +70,7 @@ class Operation:
         attributes: Python values (bool, int for i64, float for f64, str, list and dict), NumPy arrays for
             constants, and the classes below for all other attributes.
         regions: blocks that the operation runs; they may use values of the enclosing blocks.
-        source: the user's line.
+        source: the user's line, which the text shows as the operation's location.
     """
 
     name: str
@@ -96,7 +96,7 @@ class Operation:
 
     @property
     def symbols(self) -> Iterator[str]:
-        """The functions that the operation or its regions name."""
+        """The names of the functions that the operation or its regions refer to."""
         for attribute in self.attributes.values():
             if type(attribute) is Symbol:
                 yield attribute.name
@@ -107,7 +107,7 @@ class Operation:
 
 @dataclass(slots=True, eq=False)
 class Block:
-    """A region, or the body of a function: arguments, operations, and the values that it returns."""
+    """A region or the body of a function: its arguments, its operations, and the values that it returns."""
 
     arguments: Sequence[Value]
     operations: Sequence[Operation]
@@ -116,7 +116,7 @@ class Block:
 
 @dataclass(slots=True, eq=False)
 class Function:
-    """A function of a module; functions that others call are private.
+    """A function of a module; every function but `main` is private.
 
     Attributes:
         argument_attributes, result_attributes: one dictionary per argument and result; empty if none has attributes.
@@ -130,13 +130,13 @@ class Function:
 
     @property
     def callees(self) -> set[str]:
-        """The functions that this function refers to."""
+        """The names of the functions that this function refers to."""
         return {symbol for operation in self.body.operations for symbol in operation.symbols}
 
 
 @dataclass(slots=True, eq=False)
 class PrintedFunction:
-    """A private function as text, printed by another compiler; it refers to no other function."""
+    """A private function as text, which another compiler has printed; it calls no other function."""
 
     text: str
     callees: frozenset[str] = frozenset()
@@ -144,10 +144,10 @@ class PrintedFunction:
 
 @dataclass(slots=True, eq=False)
 class Module:
-    """A module with its public function first.
+    """A module: its public function `main`, its private functions, and its mesh.
 
     Attributes:
-        mesh: the axes of a mesh of devices with their sizes.
+        mesh: the name and size of each axis of the mesh of devices; empty without a mesh.
     """
 
     name: str
@@ -161,14 +161,14 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """The name of a function: `@name`."""
+    """The name of a function as an attribute: `@name`."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Integer:
-    """An integer of another type than i64: `4 : i32`."""
+    """An integer attribute of a type other than i64: `4 : i32`."""
 
     value: int
     type: str
@@ -183,7 +183,7 @@ class Integers:
 
 @dataclass(frozen=True, slots=True)
 class Dense:
-    """A tensor of integers, as lists of lists: `dense<[[0, 1]]> : tensor<1x2xi64>`."""
+    """A tensor of integers, given as nested lists: `dense<[[0, 1]]> : tensor<1x2xi64>`."""
 
     values: Sequence[Any]
     type: str
@@ -207,6 +207,6 @@ class Struct:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """An attribute as text, for dialects without classes here."""
+    """An attribute as text, for attributes of dialects that this module has no classes for."""
 
     text: str

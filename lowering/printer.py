@@ -1,6 +1,6 @@
-"""The printer of StableHLO modules: it writes all names, types and punctuation.
+"""The printer of StableHLO modules, which writes all names, types and punctuation.
 
-Each operation is printed in one form: StableHLO's short form, or MLIR's generic form.
+The name of an operation determines whether it is printed in StableHLO's short form or in MLIR's generic form.
 
 Source: StableHLO spec, "Programs"; MLIR's language reference.
 """
@@ -70,10 +70,13 @@ def _escaped(path: str) -> str:
 
 
 class _Names:
-    """Names of the values in a block: given names, made unique, and numbers for all other values.
+    """Names of the values in a block.
+
+    A value that already has a name keeps it, with a suffix if another value has the same name. All other values are
+    numbered.
 
     Args:
-        outer: names of the enclosing blocks, which a region may use.
+        outer: names of the enclosing block, whose values a region may use.
     """
 
     def __init__(self, outer: _Names | None = None) -> None:
@@ -94,7 +97,7 @@ class _Names:
             self._own[argument] = self._unique(argument.name or f"arg{index}")
 
     def name_results(self, results: Sequence[Value]) -> str:
-        """Name the results of an operation; returns the text before it: `%0 = ` or `%0:2 = `."""
+        """Name the results of an operation, and return the text before the operation: `%0 = ` or `%0:2 = `."""
         if not results:
             return ""
         if results[0].name:
@@ -125,7 +128,7 @@ class _Names:
 
 
 def _function_lines(function: Function) -> list[str]:
-    """Write the header of a function, a line for each operation, the return, and the closing brace."""
+    """Return the lines of a function: the header, a line for each operation, the return, and the closing brace."""
     body, names = function.body, _Names()
     names.name_arguments(body.arguments)
     takes = [
@@ -146,7 +149,7 @@ def _function_lines(function: Function) -> list[str]:
 
 
 def _typed(values: Sequence[Value], attributes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Write the type of each value, with its attributes if it has any."""
+    """Return the text of each value's type, followed by the value's attributes if there are any."""
     types = [tensor_type(value.spec) for value in values]
     for index, own in enumerate(attributes):
         types[index] += f" {{{_entries(own)}}}" if own else ""
@@ -184,7 +187,10 @@ _IN_LINES = frozenset({"stablehlo.reduce", "stablehlo.sort"})
 
 
 def _region(operation: Operation, region: Block, names: _Names) -> str:
-    """Write a region: indented, on lines of its own, or on a single line."""
+    """Return the text of a region: on indented lines, on lines without indentation, or on a single line.
+
+    The operation's name determines which.
+    """
     names = _Names(names)
     names.name_arguments(region.arguments)
     takes = ", ".join([f"{names[x]}: {tensor_type(x.spec)}" for x in region.arguments])
@@ -202,7 +208,7 @@ def _region(operation: Operation, region: Block, names: _Names) -> str:
 
 
 def _short(op: Operation, names: _Names) -> str:
-    """Print `stablehlo.add %a, %b, key = value : types`; a type that all operands and results share is written once."""
+    """Print `stablehlo.add %a, %b, key = value : types`; a type that operands and result share is written once."""
     shown = "".join([f", {key} = {_bare(value)}" for key, value in op.attributes.items()])
     (result,) = op.results
     is_shared = not op.attributes and all(x.spec == result.spec for x in op.operands)
@@ -211,7 +217,7 @@ def _short(op: Operation, names: _Names) -> str:
 
 
 def _by_result_types(op: Operation, names: _Names) -> str:
-    """Print `stablehlo.reverse %a, key = value : types`, for operands with the types of the results."""
+    """Print `stablehlo.reverse %a, key = value : types`, for operations whose operands and results have equal types."""
     shown = "".join([f", {key} = {_bare(value)}" for key, value in op.attributes.items()])
     return f"{op.name} {names.joined(op.operands)}{shown} : {_types(op.results)}"
 
@@ -252,7 +258,10 @@ def _slice(op: Operation, names: _Names) -> str:
 
 
 def _reduce(op: Operation, names: _Names) -> str:
-    """Print `stablehlo.reduce(%a init: %b) applies stablehlo.add ..` if the region has a single operation."""
+    """Print `stablehlo.reduce(%a init: %b) applies stablehlo.add ..` if the region has only that operation.
+
+    Any other region is printed in the generic form.
+    """
     (body,) = op.regions
     (*others, last) = body.operations
     if others or [*last.operands] != [*body.arguments]:
@@ -336,7 +345,7 @@ _FORMS: Mapping[str, Callable[[Operation, _Names], str]] = {
     "func.call": _call,
     "sdy.sharding_constraint": _sharding_constraint,
 }
-"""Functions that print operations, by name. All other operations are printed in the short form."""
+"""Functions that print operations, by operation name; an operation without an entry is printed by `_short`."""
 
 
 # ---- types and attributes ------------------------------------------------------------------------
@@ -347,13 +356,13 @@ def _types(values: Sequence[Value]) -> str:
 
 
 def _signature(op: Operation) -> str:
-    """Print `(types) -> types`."""
+    """Return the types of operands and results: `(types) -> types`."""
     results = _types(op.results)
     return f"({_types(op.operands)}) -> {results if len(op.results) == 1 else f'({results})'}"
 
 
 def _bare(value: Any) -> str:
-    """Write an attribute for the short form: integers without their type, and words without quotation marks."""
+    """Return an attribute's text in the short form, with integers without types and words without quotation marks."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return integers(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -364,7 +373,7 @@ def _entries(attributes: Mapping[str, Any]) -> str:
 
 
 def _attribute(value: Any) -> str:
-    """Write an attribute in MLIR's notation."""
+    """Return an attribute's text in MLIR's notation."""
     match value:
         case bool():
             return str(value).lower()

@@ -1,11 +1,11 @@
-"""The server of `lowering.guarded`: a process that forks a child for every module.
+"""The worker process of `lowering.guarded`, which forks a child for every request.
 
-The server has one thread, imports only MLIR's bindings, and never reads a module itself. A fork takes 3 ms;
-starting an interpreter would take 200. If a module corrupts a fork's memory, the next fork is not affected.
+The worker has one thread, imports only MLIR's bindings, and never passes a module to MLIR itself. A fork takes 3 ms;
+starting an interpreter would take 200 ms. If a module corrupts a fork's memory, the next fork is not affected.
 
-A request consists of the lengths of its two parts, eight bytes each, a JSON document, and the module. The reply
-has the same format; its parts are an error and the result. The reply is sent in pieces, each preceded by its
-length in eight bytes, then an empty piece and the exit status of the fork.
+A request consists of two lengths of eight bytes each, a JSON document of the first length, and a module of the second.
+The reply has the same format; its parts are an error and a result. It is sent in pieces, each preceded by its
+length in eight bytes. An empty piece follows, and a piece that says how the fork ended.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ PIECE = 1 << 18
 
 def serve() -> None:
     """Answer requests on standard input until it ends, or no request comes for `IDLE_SECONDS`."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # because Ctrl-C is meant for the parent
-    with suppress(ImportError):  # every fork will report it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the parent process
+    with suppress(ImportError):  # every fork will report the error in its reply
         mlir_bindings.context().enable_multithreading(False)
     gc.collect()
     gc.freeze()
@@ -71,7 +71,10 @@ def _send(piece: bytes) -> None:
 
 
 def _forked(request: dict[str, Any], module: bytearray) -> dict[str, Any]:
-    """Perform a request in a fork, and send its reply; return how the fork ended."""
+    """Perform a request in a fork, and send its reply to the parent process.
+
+    Return a dictionary with "ending", the result of `_forward`, and "signal", the signal that ended the fork, or 0.
+    """
     os.ftruncate(2, 0)
     source, sink = os.pipe()
     process = os.fork()
@@ -95,7 +98,10 @@ def _forked(request: dict[str, Any], module: bytearray) -> dict[str, Any]:
 
 
 def _forward(source: int, seconds: float, largest: int) -> str:
-    """Forward the data of a pipe, then an empty piece; return "end", "late" or "large"."""
+    """Forward the data of a pipe to the parent process, then an empty piece.
+
+    Return "end" at the end of the data, "late" after `seconds`, or "large" after more than `largest` bytes.
+    """
     deadline, total, ending = time.monotonic() + seconds, 0, "end"
     while True:
         if not select.select([source], [], [], max(0.0, deadline - time.monotonic()))[0]:
@@ -114,8 +120,10 @@ def _forward(source: int, seconds: float, largest: int) -> str:
 
 
 def _limit(request: dict[str, Any]) -> None:
-    """Limit the resources of this process, and close the file descriptors that it does not write to."""
-    if hasattr(os, "sched_setaffinity"):  # because XLA starts threads on each core
+    """Limit the resources of this process, and redirect its standard input and output to the null device."""
+    if hasattr(
+        os, "sched_setaffinity"
+    ):  # XLA would start a thread for each core, and threads take memory
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:4])
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 0)
@@ -129,7 +137,7 @@ def _limit(request: dict[str, Any]) -> None:
     for limit, bound in bounds.items():
         hard = resource.getrlimit(limit)[1]
         bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
-        # The hard limit is unchanged, because exceeding it sends SIGKILL without a message.
+        # Only the soft limit is set. A process that exceeds the hard limit would get SIGKILL, without a message.
         resource.setrlimit(limit, (bound, hard))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
@@ -139,7 +147,7 @@ def _data_bytes() -> int:
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[5]) * resource.getpagesize()
-    except OSError:  # on systems without it, mmap ignores the limit, too
+    except OSError:  # systems without this file do not apply RLIMIT_DATA to mmap either
         return 0
 
 
@@ -149,12 +157,12 @@ def _freed() -> int:
         with open("/proc/self/status") as file:
             sizes = dict(line.split(":", 1) for line in file)
         return 1024 * (int(sizes["VmPeak"].split()[0]) - int(sizes["VmSize"].split()[0]))
-    except OSError:  # on systems without it, mmap ignores the limit, too
+    except OSError:  # systems without this file do not apply RLIMIT_DATA to mmap either
         return 0
 
 
 def reply_of(request: dict[str, Any], module: bytes) -> bytes:
-    """Perform an operation, and encode its result or error as bytes."""
+    """Perform the requested operation on a module, and return the reply: its error and result, encoded as bytes."""
     operation = OPERATIONS[request["operation"]]
     error: dict[str, Any] = {}
     result = b""
@@ -167,12 +175,10 @@ def reply_of(request: dict[str, Any], module: bytes) -> bytes:
         error = {"kind": type(refusal).__name__, "message": str(refusal)}
     except MemoryError:
         error = {"kind": "MemoryError", "message": ""}
-    except (
-        Exception
-    ) as failure:  # because MLIR's bindings raise various errors for names that are not UTF-8
+    except Exception as failure:  # MLIR's bindings raise errors of various classes, for example for names that are not UTF-8
         error = {"kind": "", "message": f"{type(failure).__name__}: {failure}"}
-        # When memory is exhausted, the bindings may return NULL without setting an exception; Python
-        # then raises this one.
+        # When memory is exhausted, the bindings may return NULL without setting an exception. Python then raises
+        # SystemError.
         if isinstance(failure, SystemError) and _freed() > request["memory"] // 4:
             error = {"kind": "MemoryError", "message": ""}
     parts = [json.dumps(error).encode(), result]

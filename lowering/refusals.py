@@ -1,6 +1,6 @@
-"""Ops that a platform's compiler cannot compile, or on which it crashes. They raise an error before compilation.
+"""Ops that the compiler of a platform cannot compile, or on which it crashes: lowering raises an error for them.
 
-Seen with libtpu 0.0.42; `make platforms` reports missing entries.
+The entries for TPU were observed with libtpu 0.0.42; `make platforms` reports missing entries.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Refused(NamedTuple):
     """Ops that are not lowered for some dtypes on some platforms.
 
     Attributes:
-        reason: why they are refused, and an alternative.
+        dtypes: a predicate, true for these dtypes.
+        reason: why the ops are not lowered, and an alternative.
     """
 
     ops: tuple[type[StdTensorOp], ...]
@@ -95,18 +96,18 @@ REFUSED = (
         "XLA has no products of 4-bit floats; convert to float8_e4m3fn, which has all of their values",
     ),
 )
-"""Ops that an emitter can write and a platform cannot run."""
+"""Ops that emitters can write as StableHLO, but that a platform cannot compile."""
 
 
 NOT_IN_XLA = (DType.F6E2M3FN, DType.F6E3M2FN)
-"""StableHLO's dtypes that XLA lacks; some modules with them abort XLA's process."""
+"""Dtypes of StableHLO that XLA lacks; some modules with these dtypes abort XLA's process."""
 
 
 def refuse_types(text: str, platform: str) -> None:
-    """Raise an error if a module's text has an element type that XLA lacks.
+    """Raise an error if a module's text contains an element type that XLA lacks.
 
     Raises:
-        UnsupportedError: there is one; the error names the dtype and the platform.
+        UnsupportedError: it does; the error names the dtype and the platform.
     """
     for dtype in NOT_IN_XLA:
         if f"{element_type(dtype)}>" in text:
@@ -120,7 +121,11 @@ def _without(dtype: DType) -> str:
 
 
 def refusal(op: type[StdTensorOp] | str, dtype: DType, platform: str) -> str | None:
-    """Return why an op, or a family given by its id, is not lowered for a dtype on a platform; None if it is."""
+    """Return the reason why an op is not lowered for a dtype on a platform; None if it is lowered.
+
+    Args:
+        op: a class of ops, or the id of an extension family.
+    """
     if isinstance(op, str):
         if not has_lowering(op, platform):
             return (
@@ -139,7 +144,7 @@ def refuse(op: StdTensorOp, platform: str, types: list[TensorSpec]) -> None:
     """Raise an error if the platform does not support the op on values of these types.
 
     Raises:
-        UnsupportedError: it does not; the error names the op, the type and the platform.
+        UnsupportedError: it does not support the op; the error names the op, the type and the platform.
     """
     for spec in types:
         if spec.is_static and spec.size * spec.dtype.itemsize > MOST_BYTES:

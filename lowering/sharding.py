@@ -17,7 +17,12 @@ __all__ = ["Partitioning", "mesh_declaration", "sharding_attribute"]
 
 @dataclass(frozen=True)
 class Partitioning:
-    """The axes of a mesh with their sizes, and a spec for each leaf of the arguments and the result."""
+    """The partition of a program over a mesh of devices.
+
+    Attributes:
+        mesh: the name and size of each axis of the mesh.
+        inputs, outputs: a spec for each leaf of the arguments and of the result.
+    """
 
     mesh: tuple[tuple[str, int], ...]
     inputs: tuple[PartitionSpec, ...]
@@ -26,7 +31,10 @@ class Partitioning:
     def require_fits(
         self, inputs: Sequence[tuple[str, Any]], outputs: Sequence[tuple[str, Any]]
     ) -> None:
-        """Check that each named type has a spec, and that extents can be divided evenly.
+        """Check that there is a spec for each leaf, and that its extents can be divided evenly among the devices.
+
+        Args:
+            inputs, outputs: the name and the type of each leaf.
 
         Raises:
             InvalidConfigError, ShapeError: the errors of `PartitionSpec.extents`; or the number of specs is wrong.
@@ -40,7 +48,7 @@ class Partitioning:
                 spec.extents(leaf.shape, dict(self.mesh), name)
 
     def to_document(self) -> dict[str, Any]:
-        """Return the partitioning as lists and strings, for JSON.
+        """Convert the partitioning to a dictionary of lists and strings, which can be stored as JSON.
 
         >>> cut = Partitioning((("x", 2),), (PartitionSpec(None, "x"),), (PartitionSpec(),))
         >>> cut.to_document()
@@ -56,7 +64,7 @@ class Partitioning:
 
     @classmethod
     def of_document(cls, document: Any) -> Partitioning:
-        """Read the result of `to_document`.
+        """Convert the result of `to_document` back to a partitioning.
 
         Raises:
             InvalidConfigError: the document is invalid.
@@ -75,7 +83,7 @@ class Partitioning:
 
 
 def mesh_declaration(mesh: Sequence[tuple[str, int]]) -> str:
-    """Write `sdy.mesh`.
+    """Return the text of the operation `sdy.mesh` for the names and sizes of a mesh's axes.
 
     >>> mesh_declaration((("x", 4), ("y", 2)))
     'sdy.mesh @mesh = <["x"=4, "y"=2]>'
@@ -85,7 +93,7 @@ def mesh_declaration(mesh: Sequence[tuple[str, int]]) -> str:
 
 
 def sharding_attribute(spec: PartitionSpec, rank: int) -> str:
-    """Write the attribute `sdy.sharding` of a tensor of this rank.
+    """Return the text of the attribute `sdy.sharding` of a tensor of this rank.
 
     >>> sharding_attribute(PartitionSpec("x", PartitionSpec.UNCONSTRAINED), 3)
     '#sdy.sharding<@mesh, [{"x"}, {?}, {}]>'

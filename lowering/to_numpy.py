@@ -59,18 +59,21 @@ if __name__ == "__main__":
 '''
 
 READ_CONSTANTS = 'CONSTANTS = dict(np.load(Path(__file__).with_suffix(".npz")))'
-"""Statement by which a file reads its arrays."""
+"""Statement by which a generated file reads its constant arrays from an `.npz` file."""
 MAX_LISTED_RESULTS = 48
-"""Maximum number of elements of recorded cases that are written as lists; larger cases are stored beside the file."""
+"""Maximum number of elements of recorded results that are written as lists.
+
+If there are more, they are stored with the constant arrays.
+"""
 
 
 class Recorded(NamedTuple):
-    """Inputs with the results of native execution, with which a file checks itself.
+    """Inputs and the results of native execution, with which a generated file compares its own results.
 
     Attributes:
         inputs, outputs: the leaves of arguments and results.
-        limits: the maximum difference of each element of each output.
-        others: for each output, indices of elements and alternative values that they may have; or None.
+        limits: for each output, the maximum difference of each element.
+        others: for each output, flat indices of elements and alternative values that these elements may have; or None.
     """
 
     inputs: Sequence[Any]
@@ -84,12 +87,12 @@ class NumpySource:
     """A program as Python source.
 
     Attributes:
-        name: the name of its function.
-        text: the file.
-        constants: the arrays that the file reads from the `.npz` file of the same name; empty if there is no
-            such file.
+        name: the name of the Python function.
+        text: the text of the Python file.
+        constants: the arrays that the Python file reads from an `.npz` file of the same name, by name; empty if it
+            reads no file.
         statements: the number of lines of the function's body.
-        weights: the name of a safetensors file that has the arrays instead of the `.npz` file, or "".
+        weights: the name of a safetensors file that contains the arrays instead of an `.npz` file, or "".
     """
 
     name: str
@@ -99,7 +102,7 @@ class NumpySource:
     weights: str = ""
 
     def beside(self, path: Any) -> Path:
-        """Return the path of the file of arrays that belongs to the Python file at `path`."""
+        """Return the path of the file with the constant arrays, if the Python file is stored at `path`."""
         return (
             Path(path).with_name(self.weights) if self.weights else Path(path).with_suffix(".npz")
         )
@@ -111,21 +114,21 @@ class NumpySource:
 def to_numpy(
     program: GraphProgram, recorded: Sequence[Recorded] = (), weights: str = ""
 ) -> NumpySource:
-    """Return a program as a Python file that needs only NumPy.
+    """Write a program as a Python file that needs only NumPy.
 
-    Loops and conditionals become Python's. Functions that NumPy lacks are defined in the file. The sign of a
-    zero result may differ from native execution where operands are zeros of both signs; all other results agree
-    up to rounding.
+    Loops and conditionals are written as Python's statements. Functions that NumPy lacks are defined in the file. If
+    operands are zeros of both signs, the sign of a zero result may differ from native execution. All other results
+    agree up to rounding.
 
     Args:
-        recorded: results with which the file compares its own when it is run.
-        weights: the name of a safetensors file in the same folder, from which the file maps its arrays. By
-            default they are in an `.npz` file.
+        recorded: inputs and results; the file compares its own results with them when it is run.
+        weights: the name of a safetensors file in the same folder, from which the Python file maps its constant arrays.
+            By default it reads them from an `.npz` file.
 
     Raises:
-        UnsupportedError: the program has bfloat16, effects, or an extension without an expansion. The error
+        UnsupportedError: the program contains bfloat16, effects, or an extension without an expansion. The error
             names the op and the line.
-        NonStaticShapeError: an extent that must be known depends on the data.
+        NonStaticShapeError: an extent depends on the data, but the code of an op needs it as an expression.
 
     >>> import numpy as np, tenferro as tnf
     >>> program = tnf.compile(lambda x, w: {"y": tnf.tanh(x @ w)}, np.ones((2, 3)), np.ones((3, 4)))
@@ -192,7 +195,7 @@ def _arguments(program: GraphProgram) -> str:
 
 
 def _body(program: GraphProgram, writer: Writer, signature: Signature) -> list[str]:
-    """Write the statements: extents, guards, instructions, and the result."""
+    """Return the lines of the function's body: symbols, guards, instructions, and the `return` statement."""
     symbols = signature.extents(writer)
     for guard in program.guards:
         lhs, rhs = writer.extent(guard.lhs), writer.extent(guard.rhs)
@@ -211,12 +214,12 @@ def _body(program: GraphProgram, writer: Writer, signature: Signature) -> list[s
 
 
 def quoted(text: str) -> str:
-    """Return a text as a string literal in double quotes."""
+    """Return the Python string literal of a text, in double quotes."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def identifier(name: str, default: str) -> str:
-    """Return a valid name of a Python function, made from `name`.
+    """Convert the name of a program or input to a Python identifier; return `default` if that is impossible.
 
     >>> identifier("<lambda>", "function"), identifier("my-model.v1", "function")
     ('function', 'my_model_v1')
@@ -226,11 +229,14 @@ def identifier(name: str, default: str) -> str:
 
 
 class Signature:
-    """Parameters of the function, and expressions for the leaves of its arguments.
+    """Parameters of the generated function, and expressions for the leaves of its arguments.
+
+    If the arguments are trees of plain containers, the parameters are these trees; else there is a parameter per leaf.
 
     Attributes:
-        parameters: names, in order.
-        expressions: one per input of the program.
+        structure: the tree of each parameter, with the numbers of the program's inputs as leaves.
+        parameters: the names of the parameters, in order.
+        expressions: an expression such as `params["w"]` for each input of the program.
     """
 
     def __init__(self, program: GraphProgram, writer: Writer) -> None:
@@ -267,7 +273,13 @@ class Signature:
         ]
 
     def extents(self, writer: Writer) -> dict[str, str]:
-        """Return the statements that assign symbols to variables; register the names of these."""
+        """Return the statements that assign the values of symbols to variables, by variable.
+
+        The names of the variables are added to `writer.extents`.
+
+        Raises:
+            UnsupportedError: no axis of an input has the symbol alone as its extent.
+        """
         lines: dict[str, str] = {}
         for value in self.expressions:
             for axis, extent in enumerate(value.spec.shape):
@@ -290,12 +302,12 @@ class Signature:
         return lines
 
     def call(self, name: str, leaves: Sequence[str]) -> str:
-        """Return the expression of a call of the function with these leaves."""
+        """Return the text of a call of the generated function, whose arguments have these leaves."""
         return f"{name}({', '.join(_text(entry, leaves) for entry in self.structure)})"
 
 
 def _is_plain_tree(tree: Any) -> bool:
-    """Return whether a tree consists of dicts with names, lists, tuples and None."""
+    """Return whether a tree consists only of lists, tuples, None, and dicts whose keys are identifiers."""
     if type(tree) is dict:
         return all(isinstance(key, str) and key.isidentifier() for key in tree) and all(
             map(_is_plain_tree, tree.values())
@@ -306,7 +318,7 @@ def _is_plain_tree(tree: Any) -> bool:
 
 
 def _paths(tree: Any, root: str) -> dict[int, str]:
-    """Return the expression of each leaf of a tree with this name.
+    """Return the expression of each leaf of a tree that is the value of the expression `root`, by leaf.
 
     >>> _paths({"a": [0, 1], "b": None}, "p")
     {0: 'p["a"][0]', 1: 'p["a"][1]'}
@@ -340,8 +352,9 @@ def _text(tree: Any, leaves: Sequence[str]) -> str:
 
 
 def tree_text(tree: TreeDef, leaves: Sequence[str]) -> str:
-    """Return the Python expression of a tree with these leaves; a tuple of the leaves if it has containers of
-    other classes.
+    """Return the Python expression of a tree with these leaves.
+
+    If the tree has containers that are not plain, such as dataclasses, return a tuple of the leaves.
 
     >>> import optree
     >>> from tenferro.types import flatten
@@ -361,7 +374,7 @@ def _cases(
     name: str,
     signature: Signature,
 ) -> tuple[str, int]:
-    """Return the statements of the check, and the number of results that it compares."""
+    """Return the statements of the function `check`, and the number of results that it compares."""
     lines: list[str] = []
     count = 0
     structure = unflatten(program.out_tree, list(range(len(program.output_specs))))

@@ -1,7 +1,7 @@
-"""Encoding of `ModuleTree`s as bytes: JSON, then the elements of the arrays.
+"""Encoding of `ModuleTree`s as bytes: a JSON document, then the elements of the arrays.
 
-Decoding creates only plain data, so the bytes may come from a process that is not trusted. All blocks are in
-one list, and regions refer to them by position, so encoding needs no recursion.
+Decoding creates only plain data, so the bytes may come from a process that is not trusted. All blocks are stored in one
+list, and operations refer to their regions by positions in the list, so encoding needs no recursion.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["decoded_tree", "encoded_tree"]
 
 
 def encoded_tree(tree: ModuleTree) -> bytes:
-    """Encode the tree as bytes."""
+    """Encode a tree as bytes: the length of the JSON document in eight bytes, the document, and the elements."""
     encoder = _Encoder()
     functions = [
         [
@@ -41,7 +41,7 @@ def encoded_tree(tree: ModuleTree) -> bytes:
 
 
 def decoded_tree(data: bytes) -> ModuleTree:
-    """Decode the tree that `encoded_tree` wrote.
+    """Decode a tree from the bytes that `encoded_tree` returned.
 
     Raises:
         InvalidConfigError: the bytes are not an encoded tree.
@@ -71,7 +71,14 @@ def _decoded_type(encoded: Any) -> Any:
 
 
 class _Encoder:
-    """Encoder of a tree, with blocks in the order of their positions, and elements in the order of their offsets."""
+    """Encoder of a tree.
+
+    Attributes:
+        blocks: the encoded blocks, by position; None for blocks that have not been encoded.
+        waiting: the blocks that have not been encoded, with their positions.
+        elements: the elements of arrays, in the order of their offsets.
+        offset: the total number of bytes of these elements.
+    """
 
     def __init__(self) -> None:
         self.blocks: list[Any] = []
@@ -80,7 +87,7 @@ class _Encoder:
         self.offset = 0
 
     def block(self, block: Block) -> int:
-        """Return the position of a block; the block is encoded later."""
+        """Reserve a position for a block, which is encoded later, and return the position."""
         index = len(self.blocks)
         self.blocks.append(None)
         self.waiting.append((index, block))
@@ -118,7 +125,7 @@ class _Encoder:
 
 
 class _Decoder:
-    """Decoder of a tree: converts positions to blocks, and offsets to arrays."""
+    """Decoder of a tree, which replaces positions by blocks, and offsets by arrays."""
 
     def __init__(self, elements: memoryview) -> None:
         self.elements = elements

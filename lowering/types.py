@@ -46,7 +46,7 @@ _ELEMENT: Mapping[DType, str] = {
 
 
 def element_type(dtype: DType) -> str:
-    """Return the name of the element type.
+    """Return StableHLO's name of a dtype.
 
     >>> element_type(DType.C64), element_type(DType.U8)
     ('complex<f64>', 'ui8')
@@ -58,7 +58,7 @@ _DTYPES = {element: dtype for dtype, element in _ELEMENT.items()}
 
 
 def dtype_of_element(element: str) -> DType | None:
-    """Return the dtype of an element type's name; None for an unsupported type.
+    """Return the dtype with this name in StableHLO; None if the type is not supported.
 
     >>> dtype_of_element("complex<f64>"), dtype_of_element("tf32")
     (DType.C64, None)
@@ -67,7 +67,7 @@ def dtype_of_element(element: str) -> DType | None:
 
 
 def is_promotable(dtype: DType, wider: DType) -> bool:
-    """Return whether both dtypes are of the same kind, and the first is not wider.
+    """Return whether `dtype` can be promoted to `wider`, the same kind of numbers with at least as many bits.
 
     Source: StableHLO spec, `is_promotable`.
 
@@ -82,7 +82,7 @@ def is_promotable(dtype: DType, wider: DType) -> bool:
 
 
 def tensor_type(spec: TensorSpec) -> str:
-    """Write the tensor type; extents that are not numbers become question marks.
+    """Return the text of a tensor type; a question mark replaces each extent that is not a number.
 
     >>> tensor_type(TensorSpec((2, "n"), "float64")), tensor_type(TensorSpec((), "bool"))
     ('tensor<2x?xf64>', 'tensor<i1>')
@@ -92,5 +92,5 @@ def tensor_type(spec: TensorSpec) -> str:
 
 
 def integers(values: Iterable[int]) -> str:
-    """Write a list of integers: `[1, 2]`."""
+    """Return the text of a list of integers, such as `[1, 2]`."""
     return f"[{', '.join(map(str, values))}]"

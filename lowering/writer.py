@@ -1,8 +1,7 @@
 """`Writer`: builds the operations of one function or region.
 
-Emitters call its methods to add operations, and get values. The writer keeps the operations in order, adds equal
-constants once per function and equal private functions once per module, and drops unused operations.
-`lowering.printer` writes the text.
+Emitters call the writer's methods, which add operations and return values. The writer adds equal constants only once
+per function, and omits operations whose results are not used. `lowering.printer` writes the operations as text.
 """
 
 from __future__ import annotations
@@ -34,7 +33,22 @@ __all__ = ["Value", "Writer"]
 
 
 class Writer:
-    """Builder of the operations of one function or region, and of the private functions that they call."""
+    """Builder of the operations of one function or region, and of the private functions that they call.
+
+    Attributes:
+        precision: the precision of products without an explicit precision.
+        platform: the platform for which the module is written.
+        linalg: "library" or "inline"; see `lower_to_stablehlo`.
+        emitters: the emitter of each op.
+        operations: the operations, in the order in which they were added.
+        functions: the private functions of the module, by name.
+        symbols: the names of private functions, by what they compute.
+        source: the user's line for the operations that are added next.
+        arguments: the arguments of the function or region.
+        extents: the emitter of symbolic extents, or None if all extents are numbers.
+        callbacks: the Python callbacks that the module calls, or None if callbacks are not supported.
+        mesh: the sizes of the mesh's axes by name, or None without a mesh.
+    """
 
     def __init__(
         self,
@@ -73,7 +87,8 @@ class Writer:
         """Add an operation of any dialect, such as `stablehlo.sort`, and return its results.
 
         Args:
-            attributes: values as in `lowering.operations.Operation`.
+            results: the types of the results.
+            attributes: the attributes by name; for their values see `lowering.operations.Operation`.
         """
         values = tuple([Value(spec) for spec in results])
         self.operations.append(
@@ -91,7 +106,7 @@ class Writer:
 
         Raises:
             DTypeError, ShapeError: the operands of an elementwise operation have different types.
-            InvalidConfigError: the result type is missing, or contradicts the inferred type.
+            InvalidConfigError: `result` is missing, or contradicts the inferred type.
         """
         value = Value(result_of(name, operands, result))
         self.operations.append(
@@ -102,7 +117,7 @@ class Writer:
     def call(
         self, symbol: str, operands: Sequence[Value], results: Sequence[TensorSpec]
     ) -> tuple[Value, ...]:
-        """Call a private function of the module."""
+        """Add a call of a private function of the module, and return its results."""
         return self.operation("func.call", operands, results, {"callee": Symbol(symbol)})
 
     # ---- functions and regions ---------------------------------------------------------------
@@ -118,14 +133,20 @@ class Writer:
         return writer
 
     def define(self, symbol: str, outputs: Sequence[Value], inner: Writer) -> str:
-        """Add the operations of `inner` as a private function, and return its name; a number makes the name unique."""
+        """Add the operations of the writer `inner` as a private function, and return the function's name.
+
+        The name is `symbol` with a number that makes it unique.
+        """
         number = sum(name.rpartition("_")[0] == symbol for name in self.functions)
         name = f"{symbol}_{number}"
         self.functions[name] = Function(name, inner.body(outputs))
         return name
 
     def body(self, outputs: Sequence[Value]) -> Block:
-        """Return the body of a function: operations with a side effect, and operations on which outputs depend."""
+        """Return the body of a function with these outputs.
+
+        It contains the operations on which the outputs depend, and operations with a side effect.
+        """
         needed, live = set(outputs), list[Operation]()
         for operation in reversed(self.operations):
             if operation.has_effect or not needed.isdisjoint(operation.results):
@@ -136,12 +157,13 @@ class Writer:
     def region(
         self, arguments: Mapping[str, TensorSpec], write: Callable[..., Value | Sequence[Value]]
     ) -> Block:
-        """Return a region with the operations that `write(writer, *arguments)` adds and the values that it returns.
+        """Return a region with the operations that `write` adds, and with the values that it returns.
 
-        These operations may also use values of this writer.
+        The function `write` is called with a writer of the region and the region's arguments. Its operations may also
+        use values of this writer.
 
         Args:
-            arguments: the names and types of the region's own arguments.
+            arguments: the names and types of the region's arguments.
         """
         inner = self.inner(list(arguments.values()))
         for argument, name in zip(inner.arguments, arguments, strict=True):
@@ -157,11 +179,15 @@ class Writer:
         results: Sequence[TensorSpec],
         captured: Sequence[Value] = (),
     ) -> Block:
-        """Return a region that calls a private function with values of this writer and with the region's arguments.
+        """Return a region that calls a private function, and returns the function's results.
+
+        The function's arguments are the captured values, then the region's arguments.
 
         Args:
+            symbol: the name of the function.
             specs: the types of the region's arguments.
-            captured: values of this writer, which are the first arguments of the function.
+            results: the types of the results.
+            captured: values of this writer.
         """
 
         def write(inner: Writer, *own: Value) -> Sequence[Value]:
@@ -171,7 +197,7 @@ class Writer:
         return self.region({f"a{i}": spec for i, spec in enumerate(specs)}, write)
 
     def combiner(self, name: str, dtype: DType) -> Block:
-        """Return a region that combines two scalars by one operation."""
+        """Return a region that combines two scalars by the operation stablehlo.`name`."""
         scalar = TensorSpec.of((), dtype)
         return self.region({"a": scalar, "b": scalar}, lambda w, a, b: w.op(name, a, b).called("c"))
 
@@ -182,7 +208,11 @@ class Writer:
         body: Callable[..., Sequence[Value]],
         *state: Value,
     ) -> tuple[Value, ...]:
-        """Add a while loop with regions written by `condition` and `body`, both called with (writer, *state)."""
+        """Add a while loop, and return its final state.
+
+        The functions `condition` and `body` write the regions. They are called with a writer and the state. They return
+        a scalar bool and the new state.
+        """
         specs = [value.spec for value in state]
         regions: list[Block] = []
         for stem, write in (("while", condition), ("do", body)):
@@ -203,8 +233,9 @@ class Writer:
         """Return the module with this function as `main`, and the functions that it calls.
 
         Args:
-            argument_attributes, result_attributes: one dictionary per argument and result; empty if none has
+            argument_attributes, result_attributes: a dictionary for each argument and result; empty if there are no
                 attributes.
+            mesh: the name and size of each axis of a mesh.
         """
         body = self.body(outputs)
         main = Function("main", body, False, argument_attributes, result_attributes)
@@ -219,10 +250,10 @@ class Writer:
     # ---- extents that are not numbers ---------------------------------------------------------
 
     def shape(self, shape: Sequence[Any]) -> Value:
-        """Write a shape as a vector of int64.
+        """Add a vector of int64 with the extents of a shape, and return it.
 
         Raises:
-            NonStaticShapeError: a private function has no access to a symbol.
+            NonStaticShapeError: an extent is symbolic, and this writer cannot emit symbolic extents.
         """
         if self.extents is None and not all(map(is_static, shape)):
             raise NonStaticShapeError(
@@ -233,7 +264,7 @@ class Writer:
         )
 
     def extent(self, extent: Any) -> Value:
-        """Write an extent as a scalar of int64."""
+        """Add a scalar of int64 with the value of an extent, and return it."""
         if is_static(extent):
             return self.scalar(extent, DType.I64)
         return self.reshape(self.shape((extent,)), ())
@@ -241,7 +272,7 @@ class Writer:
     # ---- constants ---------------------------------------------------------------------------
 
     def constant(self, array: Any, dtype: DType | None = None) -> Value:
-        """Write a constant with exactly these elements; equal constants are written once."""
+        """Add a constant with exactly these elements, and return it; an equal constant is reused."""
         array = np.asarray(array, None if dtype is None else dtype.dtype)
         spec = TensorSpec.of(array.shape, DType.of(array.dtype))
         key = (spec, array.tobytes())
@@ -251,18 +282,18 @@ class Writer:
 
     def _write_constant(self, array: Any, spec: TensorSpec) -> Value:
         if spec.dtype.is_bool and array.size > LONGEST_LIST and not is_splat(array):
-            # The hexadecimal form of i1 differs between MLIR versions; that of ui8 does not.
+            # The hexadecimal form of i1 differs between versions of MLIR. So a constant of ui8 is converted.
             return self.convert(self.constant(array.astype(np.uint8)), DType.Bool)
         return self.op("constant", result=spec, value=array)
 
     def full(self, number: Any, like: TensorSpec) -> Value:
-        """Write a constant of the type of `like` whose elements all are `number`."""
+        """Add a constant of the type `like` whose elements all equal `number`, and return it."""
         if not like.is_static:
             return self.broadcast(self.scalar(number, like.dtype), like.shape, ())
         return self.constant(np.full(like.shape, number, like.dtype.dtype))
 
     def scalar(self, number: Any, dtype: DType) -> Value:
-        """Write a rank-0 constant."""
+        """Add a constant of rank 0, and return it."""
         return self.constant(np.asarray(number).astype(dtype.dtype))
 
     # ---- operations that several families write ----------------------------------------------
@@ -282,7 +313,7 @@ class Writer:
         return self.op("bitcast_convert", x, result=TensorSpec.of(shape, dtype))
 
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
-        """Permute the axes of x; consecutive permutations are composed, and removed if they cancel."""
+        """Permute the axes of x; if x is itself a transpose, both are combined, and omitted if they cancel."""
         perm = tuple(perm)
         base, before = self._transposes.get(x, (x, tuple(range(x.rank))))
         whole = tuple(before[axis] for axis in perm)
@@ -294,7 +325,7 @@ class Writer:
         return value
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
-        """Reshape x in row-major order; consecutive reshapes are combined."""
+        """Reshape x in row-major order; if x is itself a reshape, its operand is reshaped instead."""
         shape = tuple(shape)
         base = self._reshapes.get(x, x)
         if base.shape == shape:
@@ -309,7 +340,7 @@ class Writer:
         return value
 
     def broadcast(self, x: Value, shape: Sequence[int], dims: Sequence[int]) -> Value:
-        """Broadcast x to `shape`, with its axis j at axis dims[j]."""
+        """Broadcast x to `shape`; axis j of x is axis dims[j] of the result."""
         shape, dims = tuple(shape), tuple(dims)
         if shape == x.shape and dims == tuple(range(x.rank)):
             return x
@@ -327,7 +358,7 @@ class Writer:
         strides: Sequence[int],
         result: TensorSpec,
     ) -> Value:
-        """Write `stablehlo.slice %x [start:limit:stride, ..]`, or `real_dynamic_slice` if bounds are symbolic."""
+        """Add `stablehlo.slice %x [start:limit:stride, ..]`, or `real_dynamic_slice` if bounds are symbolic."""
         if not all(map(is_static, (*starts, *limits))):
             bounds = [self.shape(starts), self.shape(limits), self.shape(strides)]
             return self.op("real_dynamic_slice", x, *bounds, result=result)
@@ -335,7 +366,7 @@ class Writer:
         return self.op("slice", x, result=result, **bounds)
 
     def compare(self, direction: str, lhs: Value, rhs: Value) -> Value:
-        """Write the predicate `lhs direction rhs`, with the comparison type of the dtype."""
+        """Compare elements in the direction "EQ", "NE", "LT", "LE", "GT" or "GE", and return bools."""
         spec = TensorSpec.of(lhs.shape, DType.Bool)
         how = {"comparison_direction": direction, "compare_type": comparison_type(lhs.dtype)}
         return self.op("compare", lhs, rhs, result=spec, **how)
@@ -345,10 +376,10 @@ class Writer:
         return self.op("select", pred, on_true, on_false, result=on_true.spec)
 
     def iota(self, shape: Sequence[int], axis: int, dtype: DType = DType.I64) -> Value:
-        """Write the index of each element along one axis.
+        """Return a tensor whose elements are their own indices along one axis.
 
-        Complex iotas are built from real ones, because XLA treats a complex iota as real, and aborts on its absolute
-        value.
+        If the dtype is complex, a real iota is converted. XLA would treat a complex iota as real, and abort on its
+        absolute value.
         """
         if dtype.is_complex:
             spec = TensorSpec.of(tuple(shape), dtype)
@@ -360,7 +391,7 @@ class Writer:
         return self.op("iota", result=spec, dim=axis)
 
     def reduce(self, name: str, x: Value, initial: Value, axes: Sequence[int]) -> Value:
-        """Write `stablehlo.reduce` by one op; without axes, return x."""
+        """Reduce x along `axes` by the operation stablehlo.`name`; without axes, return x."""
         if not axes:
             return x
         dropped = set(axes)
@@ -371,7 +402,7 @@ class Writer:
         return self.operation("stablehlo.reduce", (x, initial), (spec,), dimensions, [combiner])[0]
 
     def barrier(self, *operands: Value) -> tuple[Value, ...]:
-        """Return the operands behind an optimization barrier."""
+        """Pass the operands through an optimization barrier, which keeps compilers from moving code across it."""
         specs = [x.spec for x in operands]
         return self.operation("stablehlo.optimization_barrier", operands, specs)
 

@@ -45,7 +45,8 @@ class AccurateFunction:
         name: the StableHLO operation.
         error_f32, error_f64: largest errors of native execution, interpreted or compiled, in units in the last
             place, from docs/accuracy.md.
-        is_bounded: whether |y| <= 1, so that an absolute tolerance covers a relative one.
+        is_bounded: whether |y| <= 1 for all results y. The relative error is then an upper bound of the absolute
+            error, so an absolute tolerance can be compared with it.
 
     Source: StableHLO spec, `result_accuracy`.
     """
@@ -59,9 +60,9 @@ class AccurateFunction:
         return direct(self.name)(op, w, x)
 
     def error(self, dtype: DType) -> float:
-        """Return the largest error of native execution.
+        """Return the largest error of native execution, in units in the last place.
 
-        Floats narrower than 32 bits are computed in float32 and rounded once.
+        Floats narrower than 32 bits are computed in float32 and rounded once, so their error is about half a unit.
         """
         if dtype is DType.F64:
             return self.error_f64
@@ -69,12 +70,12 @@ class AccurateFunction:
 
 
 def expanded(name: str) -> Emitter:
-    """Return the emitter that calls a private function with the expansion of the CHLO op."""
+    """Return the emitter that calls a private function, which contains the expansion of chlo.`name`."""
     return widened(lambda op, w, x: call(name, w, x))
 
 
 def call(name: str, w: Writer, x: Value) -> Value:
-    """Call the expansion of chlo.`name`."""
+    """Emit a call of a private function with the expansion of chlo.`name`, and define the function if it is new."""
     spec = x.spec
     element, shape = element_type(spec.dtype), spec.shape
     if spec.is_static:
@@ -91,9 +92,9 @@ def call(name: str, w: Writer, x: Value) -> Value:
 
 
 def polygamma_of(op: ops.Polygamma, w: Writer, x: Value) -> Value:
-    """Emit CHLO's expansion of digamma for order 0, and our own formulas for other orders.
+    """Emit CHLO's expansion of digamma for order 0, and the formulas of `lowering.emit.polygamma` for other orders.
 
-    CHLO's formulas for other orders are inaccurate below zero.
+    CHLO's formulas for orders above 0 are inaccurate at negative arguments.
     """
     return polygamma(w, op.order, x) if op.order else call("digamma", w, x)
 

@@ -14,16 +14,16 @@ __all__ = ["ROWS"]
 
 
 def precision_of(op: DotGeneral | Convolution, w: Writer) -> str:
-    """Return the precision of the op, by default that of the module."""
+    """Return the name of the op's precision in upper case; an op without a precision has the module's."""
     return (op.precision or w.precision).upper()
 
 
 def dot_general(op: DotGeneral, w: Writer, lhs: Value, rhs: Value) -> Value:
-    """Emit `stablehlo.dot_general`; low-precision operands accumulate in float32, then are rounded.
+    """Emit `stablehlo.dot_general`; products of low-precision floats are summed in float32, and the sum is rounded.
 
-    Narrow integers are converted before they are multiplied, except on TPU, which has products of int8. On
-    CUDA, XLA would pass products of int8 that accumulate in int32 to cuBLAS. Some results would be twice the
-    product, for example of 2 x 3 and 3 x 2 matrices (seen with jaxlib 0.11.2 on an H200).
+    Narrow integers are converted before they are multiplied, except on TPU, which can multiply int8. On CUDA, XLA
+    would pass int8 matrices to a routine of cuBLAS that accumulates in int32. Some of its results are twice the
+    product, for example for 2 x 3 and 3 x 2 matrices (seen with jaxlib 0.11.2 on an H200).
     """
     result = result_type(op, lhs, rhs)
     work = (op.accumulate_dtype or lhs.dtype).accumulator
@@ -45,13 +45,14 @@ def dot_general(op: DotGeneral, w: Writer, lhs: Value, rhs: Value) -> Value:
 
 
 def convolution(op: Convolution, w: Writer, x: Value, kernel: Value) -> Value:
-    """Emit `stablehlo.convolution`; narrow integers use int32, because XLA's CPU path saturates int8.
+    """Emit `stablehlo.convolution`.
 
-    On GPUs, where the library supports only real convolutions, a complex convolution is computed by four real ones.
+    Integers of fewer than 32 bits are converted to int32, because XLA saturates int8 on the CPU. GPU libraries support
+    only real convolutions, so on GPUs a complex convolution is computed by four real convolutions.
     """
     result = result_type(op, x, kernel)
     if 0 in kernel.shape or 0 in x.shape:
-        return w.full(0, result)  # because StableHLO has no empty windows; empty sums are 0
+        return w.full(0, result)  # StableHLO rejects empty windows; each result is an empty sum, 0
     if w.platform in GPUS and x.dtype.is_complex:
         return _complex_convolution(op, w, x, kernel, result)
     return _convolution(op, w, x, kernel, result)
@@ -60,7 +61,7 @@ def convolution(op: Convolution, w: Writer, x: Value, kernel: Value) -> Value:
 def _complex_convolution(
     op: Convolution, w: Writer, x: Value, kernel: Value, result: TensorSpec
 ) -> Value:
-    """(a + ib)(c + id) = (ac - bd) + i(ad + bc)."""
+    """Emit four real convolutions, by (a + ib)(c + id) = (ac - bd) + i(ad + bc)."""
     real = TensorSpec.of(result.shape, result.dtype.real)
     (a, b), (c, d) = ([w.op(part, z) for part in ("real", "imag")] for z in (x, kernel))
     ac, bd, ad, bc = (_convolution(op, w, *pair, real) for pair in ((a, c), (b, d), (a, d), (b, c)))
@@ -95,7 +96,10 @@ def _convolution(op: Convolution, w: Writer, x: Value, kernel: Value, result: Te
 
 
 def _dimension_numbers(op: Convolution) -> tuple[list[str], ...]:
-    """Name the axes of the input, the kernel and the output by letters: `b0f`, `0io`, `b0f`."""
+    """Label the axes of the input, the kernel and the output, for example as `b0f`, `0io` and `b0f`.
+
+    b is the batch, f the feature, i the input feature and o the output feature; spatial axes are numbered.
+    """
 
     def letters_of(
         first: tuple[str, int], second: tuple[str, int], spatial: tuple[int, ...]

@@ -1,7 +1,7 @@
 """Emitters of the control family.
 
-A sub-program becomes a private function, which a region calls. The region captures loop-invariant values: the
-constants of the loop, and the tensors that it scans over.
+Each sub-program, such as the body of a loop, is written as a private function. The region of the operation calls this
+function. The region captures loop-invariant values: the constants of the loop, and the tensors that are scanned over.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["ROWS"]
 
 Write = Callable[[Writer, Sequence[Value]], Sequence[Value]]
-"""Function that writes the body of a private function for these arguments, and returns the results."""
+"""Function of an inner writer and its arguments, which writes a function's body and returns the results."""
 
 
 class _Regions:
-    """The regions of one operation, which share captured values.
+    """The regions of one operation, which capture the same values.
 
-    Symbolic extents that the module computes are captured too, because a function has access only to its arguments.
+    Symbolic extents that the module computes are captured too, because a private function can use only its arguments.
     """
 
     def __init__(self, w: Writer, captured: Sequence[Value]) -> None:
@@ -40,7 +40,10 @@ class _Regions:
         self.captured = [*extents, *captured]
 
     def region(self, name: str, state: Sequence[TensorSpec], write: Write) -> Block:
-        """Write one region; `write` is called with the captured values and the region's own arguments."""
+        """Write one region, whose own arguments have the types `state`.
+
+        The function `write` is called with an inner writer, and the captured values followed by those arguments.
+        """
         w, count = self.writer, len(self.symbols)
         inner = w.inner([*[value.spec for value in self.captured], *state])
         if w.extents is not None:
@@ -52,12 +55,15 @@ class _Regions:
 
 
 def _run(part: Any, w: Writer, inputs: Sequence[Value]) -> list[Value]:
-    """Emit a sub-program."""
+    """Emit the operations of a sub-program, and return its outputs."""
     return emit_instructions(part.program.lowering_view(), w, inputs)
 
 
 def cond(op: Cond, w: Writer, index: Value, *operands: Value) -> tuple[Value, ...]:
-    """Emit `stablehlo.if` for a bool, with the true branch first, and `stablehlo.case` otherwise."""
+    """Emit `stablehlo.if` if the index is a bool, else `stablehlo.case`.
+
+    The branches of `stablehlo.if` are written in reverse, because its first branch is the one for true.
+    """
     regions = _Regions(w, operands)
 
     def branch(part: Any) -> Block:
@@ -70,7 +76,7 @@ def cond(op: Cond, w: Writer, index: Value, *operands: Value) -> tuple[Value, ..
 
 
 def alternatives(op: Alternatives, w: Writer, *operands: Value) -> Sequence[Value]:
-    """Emit the parallel program."""
+    """Emit the sub-program `op.parallel`; the sequential alternative is for native execution only."""
     return _run(op.parallel, w, operands)
 
 
@@ -91,7 +97,10 @@ def scan(op: Scan, w: Writer, *inputs: Value) -> tuple[Value, ...]:
     results = result_types(op, inputs)
     stacks = [w.full(0, spec) for spec in results[m:]]
     if op.length == 0:
-        return (*carry, *stacks)  # because slices of an empty operand are rejected
+        return (
+            *carry,
+            *stacks,
+        )  # no loop, because StableHLO rejects slices of the empty stacks in its body
     counter = TensorSpec.of((), _counter_dtype(op.length))
     length = () if is_static(op.length) else (w.extent(op.length),)
     regions = _Regions(w, (*length, *consts, *xs))
@@ -125,7 +134,7 @@ def scan(op: Scan, w: Writer, *inputs: Value) -> tuple[Value, ...]:
 
 
 def _counter_dtype(length: Any) -> DType:
-    """Return int32, the usual counter on accelerators, if the length fits, else int64."""
+    """Return the dtype of a loop's counter: int32, as is usual on accelerators, or int64 if int32 may overflow."""
     return DType.I32 if is_static(length) and length < 1 << 31 else DType.I64
 
 

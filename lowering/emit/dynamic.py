@@ -24,7 +24,7 @@ def dynamic_truncate(op: DynamicTruncate, w: Writer, x: Value, size: Value) -> N
 
 
 def pad_to_match(op: PadToMatch, w: Writer, x: Value, reference: Value) -> Value:
-    """Pad with zeros at the end; emit nothing if the extents agree."""
+    """Pad x with zeros at the end of an axis, to the extent of `reference`; emit nothing if the extents agree."""
     result = result_type(op, x, reference)
     missing = result.shape[op.axis] - x.shape[op.axis]
     if is_static(missing) and not missing:

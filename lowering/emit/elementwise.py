@@ -36,10 +36,10 @@ def on_unsigned(unsigned: Emitter, otherwise: Emitter) -> Emitter:
 
 
 def guarded_division(name: str, emit_zero: Emitter) -> Emitter:
-    """Return the emitter of an integer division that replaces the operands of the two undefined cases, and
-    corrects the result.
+    """Return the emitter of a division whose integer results are defined for every pair of operands.
 
-    No division by zero and no overflow remain, so constant folding and all backends agree.
+    If the divisor is zero or the quotient overflows, the emitted division has the divisor 1. A zero divisor then
+    selects the result of `emit_zero`. So constant folding and all backends agree.
     """
 
     def emit(op: Any, w: Writer, x: Value, y: Value) -> Value:
@@ -54,7 +54,7 @@ def guarded_division(name: str, emit_zero: Emitter) -> Emitter:
             minus_one = w.compare("EQ", y, w.full(-1, y.spec))
             overflow = w.op("and", w.compare("EQ", x, least), minus_one)
             divisor = w.select(overflow, one, divisor)
-        # On overflow divide by 1: the quotient is the least integer, and the remainder 0, as required.
+        # On overflow the divisor is 1, not -1: the quotient is the least integer and the remainder 0, as required.
         return w.select(zero_divisor, emit_zero(op, w, x, y), w.op(name, x, divisor))
 
     return emit
@@ -66,7 +66,10 @@ def all_ones(op: Any, w: Writer, x: Value, y: Value) -> Value:
 
 
 def count_leading_zeros(op: ops.CountLeadingZeros, w: Writer, x: Value) -> Value:
-    """Count on unsigned integers, because XLA folds the op wrongly for negative narrow constants."""
+    """Count leading zeros of the same bits as an unsigned integer.
+
+    XLA's constant folding is wrong for negative integers of fewer than 32 bits.
+    """
     if x.dtype.kind == "u":
         return w.op("count_leading_zeros", x)
     unsigned = w.bitcast(x, DType.of(f"uint{x.dtype.bits}"))
@@ -74,7 +77,11 @@ def count_leading_zeros(op: ops.CountLeadingZeros, w: Writer, x: Value) -> Value
 
 
 def population_count(op: ops.PopulationCount, w: Writer, x: Value) -> Value:
-    """Count the bits of narrow integers without sign extension, because XLA counts the bits of the byte."""
+    """Count the bits that are set.
+
+    Integers of fewer than 8 bits are zero-extended before, because XLA counts the bits of a whole byte, which include
+    copies of the sign.
+    """
     if not x.dtype.is_narrow:
         return w.op("popcnt", x)
     unsigned = w.bitcast(x, DType.of(f"uint{x.dtype.bits}"))
@@ -82,7 +89,10 @@ def population_count(op: ops.PopulationCount, w: Writer, x: Value) -> Value:
 
 
 def power(op: ops.Power, w: Writer, x: Value, y: Value) -> Value:
-    """Emit an integer power by repeated squaring over the exponent's bits, unrolled."""
+    """Emit a power; an integer power is computed by repeated squaring, unrolled over the exponent's bits.
+
+    For a negative exponent the result is 1 if x is 1, 1 or -1 if x is -1, else 0.
+    """
     if not x.dtype.is_integer:
         return w.op("power", x, y)
     one, zero = w.full(1, x.spec), w.full(0, x.spec)
@@ -104,14 +114,15 @@ def power(op: ops.Power, w: Writer, x: Value, y: Value) -> Value:
 
 
 def clamp(op: ops.Clamp, w: Writer, x: Value, lower: Value, upper: Value) -> Value:
-    """Emit a maximum, then a minimum, because these treat NaN and bools as the op does."""
+    """Emit a maximum and a minimum instead of `stablehlo.clamp`, because they treat NaN and bools as `Clamp` does."""
     return minimum(op, w, maximum(op, w, x, lower), upper)
 
 
 def convert(op: ops.Convert, w: Writer, x: Value) -> Value:
-    """Emit a conversion: from complex through the real part, and from or to bfloat16 through float32.
+    """Emit a conversion: from complex by the real part, and from or to bfloat16 by float32.
 
-    A conversion to complex is written by parts, because the TPU compiler aborts on the operation.
+    A conversion to complex is written as a real part and zeros, because the TPU compiler aborts on
+    `stablehlo.convert` to complex.
     """
     to = op.to
     if x.dtype.is_complex and not to.is_complex:
@@ -129,7 +140,7 @@ def convert(op: ops.Convert, w: Writer, x: Value) -> Value:
 
 
 def conj(op: ops.Conj, w: Writer, x: Value) -> Value:
-    """Emit a complex number with the imaginary part negated."""
+    """Emit the complex conjugate; return a real x unchanged."""
     if not x.dtype.is_complex:
         return x
     imag = w.op("negate", w.op("imag", x))
@@ -139,7 +150,7 @@ def conj(op: ops.Conj, w: Writer, x: Value) -> Value:
 def reduce_precision(op: ops.ReducePrecision, w: Writer, x: Value) -> Value:
     """Emit `stablehlo.reduce_precision`.
 
-    Without mantissa bits XLA converts NaN to infinity; a select restores NaN.
+    If the format has no mantissa bits, XLA converts NaN to infinity; a select restores NaN.
     """
     format_ = f"e{op.exponent_bits}m{op.mantissa_bits}"
     value = w.op("reduce_precision", x, result=x.spec, format=format_)

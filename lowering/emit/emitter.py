@@ -10,8 +10,9 @@ from tenferro.ops import StdTensorOp
 __all__ = ["Emitter", "EmitterRows"]
 
 Emitter = Callable[..., Any]
-"""`emit(op, w, *operands)` writes statements through the writer `w` and returns the output value, or a tuple of
-output values. `result_types(op, operands)` are the types that they must have; `op`'s payload holds numbers, and
+"""Function `emit(op, w, *operands)`, which writes operations by the writer `w` and returns one value or a tuple.
+
+The types of the returned values must be `result_types(op, operands)`. The payload of `op` contains numbers, and
 op-local extents that `op.resolved` resolves to numbers.
 """
 

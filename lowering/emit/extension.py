@@ -1,4 +1,7 @@
-"""The emitter of extension ops: it calls the family's registered lowering. Other extensions are expanded before."""
+"""The emitter of extension ops, which calls the registered lowering of the extension's family.
+
+Extensions without a registered lowering are expanded to standard ops before.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,10 @@ __all__ = ["ROWS"]
 
 
 def registered(op: Extension, w: Writer, *operands: Value) -> Any:
-    """Emit an op by its family's lowering for this platform.
+    """Emit an op by its family's lowering for the writer's platform.
 
     Raises:
-        ExtensionLoweringError: the lowering fails, or does not return values of the declared types.
+        ExtensionLoweringError: the lowering fails, or returns anything but values of the declared types.
     """
     rule = lowering_of(op, w.platform, w.linalg)
     if rule is None and w.callbacks is not None and op.family_id == callbacks.FAMILY:

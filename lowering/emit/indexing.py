@@ -31,7 +31,10 @@ def gather(op: Gather, w: Writer, x: Value, indices: Value) -> Value:
 def gathered(
     op: Gather | GatherDynamicSliceSizes, w: Writer, x: Value, indices: Value, result: TensorSpec
 ) -> Value:
-    """Emit `stablehlo.gather` with this result type; along an axis without elements, slices are empty."""
+    """Emit `stablehlo.gather` with this result type, or `dynamic_gather` if a slice size is symbolic.
+
+    Along an axis of extent 0, the slice size is 0.
+    """
     sizes = tuple([
         0 if extent == 0 else size
         for size, extent in zip(
@@ -56,15 +59,15 @@ def gathered(
 
 
 def _numbers(index_vector_dim: int, **lists: Sequence[int]) -> dict[str, Any]:
-    """Return the dimension numbers of a gather or scatter, without lists that are empty."""
+    """Return the dimension numbers of a gather or scatter by name; empty lists are omitted."""
     given = {name: values for name, values in lists.items() if values}
     return {**given, "index_vector_dim": index_vector_dim}
 
 
 def scatter(op: Scatter, w: Writer, x: Value, indices: Value, updates: Value) -> Value:
-    """Emit `stablehlo.scatter` with the combiner as its region.
+    """Emit `stablehlo.scatter`, whose region combines an element with an update.
 
-    XLA fails on updates without indexed axes, so an axis of extent 1 is added.
+    XLA fails if no axis of the operand is indexed. In that case an indexed axis of extent 1 is added.
     """
     if not op.scatter_dims_to_operand_dims:
         shape = x.shape
@@ -113,7 +116,7 @@ def _combiner(name: str, w: Writer, dtype: DType) -> Block:
 
 
 def dynamic_slice(op: DynamicSlice, w: Writer, x: Value, *starts: Value) -> Value:
-    """Emit `stablehlo.dynamic_slice`; return a scalar unchanged."""
+    """Emit `stablehlo.dynamic_slice`; return x unchanged if it has rank 0."""
     if not starts:
         return x
     result = result_type(op, x, *starts)
@@ -123,7 +126,7 @@ def dynamic_slice(op: DynamicSlice, w: Writer, x: Value, *starts: Value) -> Valu
 def dynamic_update_slice(
     op: DynamicUpdateSlice, w: Writer, x: Value, update: Value, *starts: Value
 ) -> Value:
-    """Emit `stablehlo.dynamic_update_slice`; for a scalar, return the update."""
+    """Emit `stablehlo.dynamic_update_slice`; return the update if x has rank 0."""
     return _updated(w, x, update, starts) if starts else update
 
 
@@ -132,7 +135,7 @@ def _updated(w: Writer, x: Value, update: Value, starts: Sequence[Value]) -> Val
 
 
 def dynamic_slice_at(w: Writer, x: Value, index: Value) -> Value:
-    """x[index], along the leading axis."""
+    """Emit x[index], along the leading axis."""
     rest = x.shape[1:]
     result = TensorSpec.of(rest, x.dtype)
     if all(map(is_static, rest)):
@@ -156,7 +159,7 @@ def dynamic_slice_at(w: Writer, x: Value, index: Value) -> Value:
 
 
 def dynamic_update_at(w: Writer, x: Value, update: Value, index: Value) -> Value:
-    """Emit x with x[index] = update, along the leading axis."""
+    """Emit a copy of x in which the slice x[index] along the leading axis is `update`."""
     zero = w.scalar(0, index.dtype)
     row = w.reshape(update, (1, *update.shape))
     return _updated(w, x, row, (index, *[zero] * update.rank))

@@ -1,11 +1,13 @@
 """Polygamma functions, the derivatives of digamma, for the whole real line.
 
-For x >= 0 it is the sum over the nearest poles, plus Euler-Maclaurin's formula for all others, with a = x + 10:
+For x >= 0, psi_n(x) is a sum over all poles. The terms of the ten nearest poles are summed separately. The
+Euler-Maclaurin formula approximates the sum over all other poles, with a = x + 10 and Bernoulli numbers B_2k:
 
     psi_n(x) = (-1)^(n+1) [sum over k < 10 of n! / (x + k)^(n+1)
                            + (n-1)! / a^n (1 + n / 2a + sum over k of B_2k (n+2k-1)! / ((n-1)! (2k)!) a^-2k)]
 
-Below zero the reflection formula is used; derivatives of the cotangent are polynomials in the cotangent:
+For x < 0 the reflection formula is used. It contains derivatives of the cotangent, which are polynomials D_n in the
+cotangent:
 
     psi_n(x) = (-1)^n psi_n(1 - x) - pi^(n+1) D_n(cot pi x),    D_0(c) = c,  D_n+1 = -(1 + c^2) D_n'
 
@@ -31,24 +33,25 @@ BERNOULLI = [
     Fraction(*ratio)
     for ratio in ((1, 6), (-1, 30), (1, 42), (-1, 30), (5, 66), (-691, 2730), (7, 6), (-3617, 510))
 ]
-"""B_2, B_4, .., B_16."""
+"""Bernoulli numbers B_2, B_4, .., B_16."""
 
 
 def polygamma(w: Writer, n: int, x: Value) -> Value:
     """Emit psi_n for float32 or float64 and n >= 1.
 
-    At poles it is NaN if the one-sided limits differ, else infinite.
+    At a pole the result is NaN if the one-sided limits differ, else infinite.
     """
     zero = w.full(0, x.spec)
     is_negative = w.compare("LT", x, zero)
     mirrored = w.op("subtract", w.full(1, x.spec), x)
     y = right_of_zero(w, n, w.select(is_negative, mirrored, x))
-    # For positive x the cotangent also has poles; if another compiler differentiates the text, their slopes
-    # would be NaN.
+    # The reflection formula is evaluated for all x. A positive x is replaced by -0.5, because the cotangent has poles
+    # there too: if another compiler differentiates the text, derivatives at these poles would be NaN.
     left = w.select(is_negative, x, w.full(-0.5, x.spec))
     poles = w.op("negate", cotangents(w, n, left))
     others = w.op("subtract" if n % 2 else "add", poles, y)
-    # Near a pole, and for orders whose factorial overflows, the cotangent term exceeds the others.
+    # The term of the cotangent overflows near a pole, and for orders whose factorial overflows. It is then the result,
+    # because it exceeds the other term.
     finite = w.op("is_finite", poles)
     reflected = w.select(finite, others, poles)
     is_whole = w.compare("EQ", x, w.op("floor", x))
@@ -67,7 +70,7 @@ def right_of_zero(w: Writer, n: int, x: Value) -> Value:
 
 
 def tail(w: Writer, n: int, a: Value) -> Value:
-    """Sum n! / (a + k)^(n+1) over all k >= 0, for a >= 10."""
+    """Emit the sum of n! / (a + k)^(n+1) over all k >= 0, for a >= 10."""
     inverse = w.op("divide", w.full(1, a.spec), a)
     coefficients = [
         number
@@ -82,7 +85,11 @@ def tail(w: Writer, n: int, a: Value) -> Value:
 
 
 def ratio(w: Writer, numerator: int, x: Value, power: int) -> Value:
-    """Emit numerator / x^power; x is divided by a root of the numerator, so that neither factor overflows."""
+    """Emit `numerator / x**power`.
+
+    x is divided by a power of two near the numerator's root of this order, so that the numerator and `x**power` do
+    not overflow.
+    """
     exponent = round(math.log2(numerator) / power)
     scaled = w.op("multiply", x, w.full(2.0**-exponent, x.spec)) if exponent else x
     rest = Fraction(numerator, 2 ** (exponent * power))
@@ -90,7 +97,7 @@ def ratio(w: Writer, numerator: int, x: Value, power: int) -> Value:
 
 
 def integer_power(w: Writer, x: Value, power: int) -> Value:
-    """x^power by repeated squaring."""
+    """Emit x^power by repeated squaring."""
     result: Value | None = None
     while True:
         if power & 1:
@@ -103,10 +110,10 @@ def integer_power(w: Writer, x: Value, power: int) -> Value:
 
 
 def cotangents(w: Writer, n: int, x: Value) -> Value:
-    """pi^(n+1) D_n(cot pi x), as a polynomial in pi cot pi x of one parity.
+    """Emit pi^(n+1) D_n(cot pi x), as an even or odd polynomial in p = pi cot pi x.
 
-    The distance r to the nearest pole is exact. For |r| > 1/4 the cotangent is computed as the tangent of pi
-    (1/2 - |r|), so its zeros are exactly 0.
+    The distance r to the nearest pole is exact. For |r| > 1/4 the cotangent is computed as the tangent of
+    pi (1/2 - |r|), so it is exactly 0 at its zeros.
     """
     r = w.op("subtract", x, w.op("round_nearest_even", x))
     size = w.op("abs", r)
@@ -125,13 +132,13 @@ def cotangents(w: Writer, n: int, x: Value) -> Value:
         y = w.op("multiply", p, y)
     if all(map(math.isfinite, numbers)):
         return y
-    # The product of an infinite coefficient and a zero of the cotangent must be zero.
+    # If a coefficient is infinite, `y` is NaN where the cotangent is 0. The exact value is the lowest coefficient.
     at_zero = w.full(0 if lowest else numbers[0], x.spec)
     return w.select(w.compare("EQ", p, w.full(0, x.spec)), at_zero, y)
 
 
 def float_of(coefficient: int, power: int, x: Value) -> float:
-    """Compute coefficient pi^power, or infinity beyond the dtype's range."""
+    """Compute `coefficient * pi**power`; beyond the range of x's dtype, return an infinity of the same sign."""
     bits = math.log2(abs(coefficient)) + power * math.log2(math.pi)
     if bits >= np.finfo(x.dtype.dtype).maxexp:
         return math.inf if coefficient > 0 else -math.inf
@@ -139,7 +146,7 @@ def float_of(coefficient: int, power: int, x: Value) -> float:
 
 
 def horner(w: Writer, coefficients: Sequence[float | Fraction], x: Value) -> Value:
-    """Emit the polynomial with these coefficients in ascending powers."""
+    """Emit the value at x of the polynomial with these coefficients, from the constant term upwards."""
     y = w.full(float(coefficients[-1]), x.spec)
     for coefficient in reversed(coefficients[:-1]):
         y = w.op("add", w.op("multiply", y, x), w.full(float(coefficient), x.spec))

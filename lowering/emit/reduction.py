@@ -33,7 +33,7 @@ __all__ = ["ROWS"]
 
 
 def identity(name: str, dtype: DType) -> Any:
-    """Return the identity element."""
+    """Return the identity element of the reduction operation `name`, for example 0 for "add"."""
     if name == "multiply":
         return 1
     if name == "and":
@@ -42,14 +42,17 @@ def identity(name: str, dtype: DType) -> Any:
 
 
 def combiner(name: str, dtype: DType) -> str:
-    """Return the combining operation; for bools, max is `or` and min is `and`."""
+    """Return the operation that combines two elements; for bools, "maximum" is "or" and "minimum" is "and"."""
     if dtype.is_bool:
         return {"maximum": "or", "minimum": "and"}.get(name, name)
     return name
 
 
 def reduction(name: str) -> Emitter:
-    """Emit `stablehlo.reduce` by this operation; sums and products in low precision use float32."""
+    """Return the emitter of a `stablehlo.reduce` by the operation `name`.
+
+    Sums and products of low-precision floats are accumulated in float32.
+    """
 
     def emit(op: Any, w: Writer, x: Value) -> Value:
         wide = w.convert(x, x.dtype.accumulator) if name in ("add", "multiply") else x
@@ -60,7 +63,10 @@ def reduction(name: str) -> Emitter:
 
 
 def scan(name: str) -> Emitter:
-    """Return the emitter of a cumulative op: stablehlo.reduce_window, with windows that end at each element."""
+    """Return the emitter of a cumulative op by the operation `name`.
+
+    It emits `stablehlo.reduce_window`, with a window of the axis's extent that ends at each element.
+    """
 
     def emit(op: Any, w: Writer, x: Value) -> Value:
         extent = x.shape[op.axis]
@@ -82,9 +88,9 @@ def scan(name: str) -> Emitter:
 
 
 def arg_reduction(direction: str) -> Emitter:
-    """Return the emitter of a reduction of pairs (value, index).
+    """Return the emitter of an argmax ("GT") or argmin ("LT"), as a reduction of pairs (value, index).
 
-    It selects the better value, NaN before all numbers, and the lower index if values are equal.
+    NaN takes precedence over every number. Among equal values the lowest index is selected.
     """
 
     def emit(op: Any, w: Writer, x: Value) -> Value:
@@ -108,7 +114,7 @@ def arg_reduction(direction: str) -> Emitter:
 def _better(
     w: Writer, direction: str, a: Value, i: Value, b: Value, j: Value
 ) -> tuple[Value, Value]:
-    """Select the pair (value, index) that an arg reduction keeps."""
+    """Select one of the pairs (a, i) and (b, j) of value and index, by the rule of `arg_reduction`."""
     nan_a = w.compare("NE", a, a).called("nan_a")
     nan_b = w.compare("NE", b, b).called("nan_b")
     more = w.compare(direction, a, b).called("more")
@@ -125,7 +131,7 @@ def _better(
 
 
 def sort(op: Sort, w: Writer, *operands: Value) -> Any:
-    """Emit `stablehlo.sort`, which compares the first operand's elements."""
+    """Emit `stablehlo.sort`, which orders all operands by the elements of the first operand."""
     in_total_order = sort_in_total_order(w, operands, op.axis, op.stable)
     if in_total_order is not None:
         return in_total_order
@@ -166,10 +172,10 @@ def _before(w: Writer, a: Value, b: Value) -> Value:
 
 
 def _before_complex(w: Writer, a: Value, b: Value) -> Value:
-    """Compare real parts, then imaginary parts if the real parts are equal; NaN parts are last.
+    """Return whether a sorts before b in NumPy's order of complex numbers.
 
-    As in NumPy, numbers without NaN come first, then numbers with NaN in the imaginary part, in the real part,
-    in both.
+    Numbers without NaN come first, then numbers with NaN in the imaginary part, in the real part, and in both. Within
+    each of these four classes, real parts are compared, then imaginary parts if the real parts are equal.
     """
     parts = {
         f"{field}{name}": w.op(part, x).called(f"{field}{name}")
@@ -194,7 +200,10 @@ def _before_complex(w: Writer, a: Value, b: Value) -> Value:
 
 
 def _nan_class(w: Writer, imag: Value, real: Value, name: str) -> Value:
-    """Emit the class of a number: 0 without NaN, 1 with NaN in the imaginary part, 2 in the real part, 3 in both."""
+    """Emit the class of a complex number: 0 without NaN, 1 if the imaginary part is NaN, 2 if the real part, 3 if both.
+
+    `imag` and `real` are bools that say whether these parts are NaN.
+    """
     one = w.convert(imag, DType.I32).called(f"one_{name}")
     two = w.convert(real, DType.I32).called(f"two_{name}")
     double = w.op("add", two, two).called(f"dbl_{name}")

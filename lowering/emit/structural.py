@@ -41,7 +41,7 @@ def reshape(op: Reshape, w: Writer, x: Value) -> Value:
 
 
 def slice_(op: Slice, w: Writer, x: Value) -> Value:
-    """Emit `stablehlo.slice %x [start:limit:stride, ..]`; axes that are not sliced may have any extent."""
+    """Emit `stablehlo.slice %x [start:limit:stride, ..]`; an axis that is not sliced may have a symbolic extent."""
     starts, limits = op.resolved("starts", (x.shape,)), op.resolved("limits", (x.shape,))
     return w.slice(x, starts, limits, op.strides, result_type(op, x))
 
@@ -55,7 +55,7 @@ def emit_pad(
     high: tuple[int, ...],
     interior: tuple[int, ...],
 ) -> Value:
-    """Emit `stablehlo.pad`."""
+    """Emit `stablehlo.pad`, or `stablehlo.dynamic_pad` if an amount is symbolic."""
     if not all(map(is_static, (*low, *high))):
         amounts = [w.shape(low), w.shape(high), w.shape(interior)]
         return w.op("dynamic_pad", x, value, *amounts, result=result)
@@ -69,19 +69,21 @@ def pad(op: Pad, w: Writer, x: Value, value: Value) -> Value:
 
 
 def reverse(op: Reverse, w: Writer, x: Value) -> Value:
-    """Emit `stablehlo.reverse`, or nothing for no axes."""
+    """Emit `stablehlo.reverse`; return x unchanged if there are no axes to reverse."""
     if not op.axes:
         return x
     return w.op("reverse", x, result=x.spec, dims=op.axes)
 
 
 def concatenate(op: Concatenate, w: Writer, *operands: Value) -> Value:
-    """Emit `stablehlo.concatenate`, whose attribute is `dim`."""
+    """Emit `stablehlo.concatenate`; its attribute `dim` is the op's axis."""
     return w.op("concatenate", *operands, result=result_type(op, *operands), dim=op.axis)
 
 
 def extract_diag(op: ExtractDiag, w: Writer, x: Value) -> Value:
-    """Emit `stablehlo.gather` at (i, i), which keeps all bits and has a known derivative."""
+    """Emit a `stablehlo.gather` of the elements (i, i), which copies all bits and which other compilers can
+    differentiate.
+    """
     axes = tuple(sorted((op.axis_a, op.axis_b)))
     batch_axis = op.axis_a - (op.axis_b < op.axis_a)
     result = result_type(op, x)
@@ -100,7 +102,7 @@ def extract_diag(op: ExtractDiag, w: Writer, x: Value) -> Value:
 
 
 def embed_diag(op: EmbedDiag, w: Writer, x: Value) -> Value:
-    """Repeat x along the new axis, and keep the diagonal."""
+    """Repeat x along the new axis, and select zero off the diagonal."""
     result = result_type(op, x)
     shape = result.shape
     mask = diagonal_mask(w, shape, op.axis_a, op.axis_b)
@@ -114,7 +116,7 @@ def diagonal_mask(w: Writer, shape: tuple[int, ...], axis_a: int, axis_b: int) -
 
 
 def triangle(w: Writer, x: Value, k: int, lower: bool) -> Value:
-    """Select by the sign of column - row - k."""
+    """Set elements above the k-th diagonal of each matrix to zero if `lower`, else elements below it."""
     rows = w.op("add", w.iota(x.shape, x.rank - 2), w.full(k, TensorSpec.of(x.shape, DType.I64)))
     mask = w.compare("LE" if lower else "GE", w.iota(x.shape, x.rank - 1), rows)
     return w.select(mask, x, w.full(0, x.spec))

@@ -1,6 +1,9 @@
-"""Rewriting of sorts of integer keys, which define the total order of floats, to sorts of the floats themselves.
+"""Rewriting of sorts by integer keys to sorts of floats in the total order.
 
-Source: StableHLO spec, "compare" with TOTALORDER; `lowering.read.total_order` computes the integers.
+The reader `lowering.read.total_order` replaces a comparison of floats in the total order by a comparison of integers,
+which it computes from their bits. Here sorts by such integers are written as sorts by the floats again.
+
+Source: StableHLO spec, "compare" with TOTALORDER.
 """
 
 from __future__ import annotations
@@ -22,9 +25,10 @@ FLOATS = (DType.F16, DType.BF16, DType.F32, DType.F64)
 def sort_in_total_order(
     w: Writer, operands: Sequence[Value], axis: int, stable: bool
 ) -> tuple[Value, ...] | None:
-    """Return the sorted operands; None unless the first operand has the integer keys of another operand.
+    """Emit a sort in the total order, and return the sorted operands.
 
-    The sorted integers are computed from the sorted floats; they are dropped if nothing reads them.
+    Return None unless the first operand consists of the integer keys of another operand, which has a float dtype. The
+    sorted keys are computed from the sorted floats; the module omits them if nothing uses them.
     """
     ordered, *moved = operands
     if ordered.dtype not in (DType.I16, DType.I32, DType.I64):
@@ -56,7 +60,10 @@ def sort_in_total_order(
 def _comparator(
     moved: Sequence[Value], place: int, direction: str
 ) -> tuple[Mapping[str, TensorSpec], Callable[..., Value]]:
-    """Return the arguments of a comparator, and the function that writes it."""
+    """Return the types of a comparator's arguments by name, and the function that writes its body.
+
+    It compares elements of the operand at index `place` of `moved`.
+    """
     scalars = [TensorSpec.of((), x.dtype) for x in moved]
     names = {f"{side}{i}": scalar for i, scalar in enumerate(scalars) for side in "ab"}
 
@@ -71,7 +78,10 @@ def _comparator(
 
 
 def _ordered_bits(made: Mapping[Value, Operation], value: Value) -> Value | None:
-    """Return b if a value is b ^ ((b >> (bits - 1)) & largest); None for any other value."""
+    """Return b if the value is computed as b ^ ((b >> (width - 1)) & largest); None for any other value.
+
+    `width` is the number of bits of the dtype, and `largest` its largest integer.
+    """
     pair = _of(made, value, "xor")
     mask = None if pair is None else _of(made, pair[1], "and")
     shift = None if mask is None else _of(made, mask[0], "shift_right_arithmetic")
@@ -91,7 +101,7 @@ def _of(made: Mapping[Value, Operation], value: Value, name: str) -> Sequence[Va
 
 
 def _number(made: Mapping[Value, Operation], value: Value) -> int | None:
-    """Return the integer that a constant repeats; None for any other value."""
+    """Return the integer that every element of a constant equals; None for any other value."""
     spread = _of(made, value, "broadcast_in_dim")
     operation = made.get(value if spread is None else spread[0])
     if operation is None or operation.name != "stablehlo.constant":

@@ -1,4 +1,4 @@
-"""Lowering of functions with a required accuracy: the operation with its `result_accuracy`."""
+"""Lowering of functions with a required accuracy, to operations with the attribute `result_accuracy`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ __all__ = ["register"]
 
 
 def accurate(op: ResultAccuracy, w: Writer, x: Value) -> Value:
-    """Write one operation, in the dtype of the operand, for which the tolerances are given."""
+    """Emit the function's operation with its tolerances as `result_accuracy`.
+
+    The operation has the operand's dtype, without a conversion to float32, because the tolerances are meant for it.
+    """
     fields = [
         f"{name} = {getattr(op, name):.16e}" for name in ("atol", "rtol") if getattr(op, name)
     ]

@@ -1,6 +1,7 @@
-"""Lowering of calls of Python functions: calls of jaxlib's handler on the CPU, which finds a function by its number.
+"""Lowering of calls of Python functions, to custom calls of jaxlib's CPU handler.
 
-The text does not contain the functions; they are passed to the compiler in the order of their numbers.
+The handler finds a function by its number. The StableHLO text contains only the numbers. The functions are passed to
+the compiler in the order of their numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def callback(op: Any, w: Writer, *operands: Value) -> tuple[Value, ...]:
     """Append the function to the module's list of functions, and emit a call by its number.
 
     Raises:
-        UnsupportedError: operands or results have less than 8 bits, which the handler would read as bytes.
+        UnsupportedError: an operand or result has elements of less than 8 bits, which the handler would read as bytes.
     """
     assert w.callbacks is not None
     results = result_types(op, operands)

@@ -14,7 +14,12 @@ __all__ = ["register"]
 
 
 def fft(op: Any, w: Writer, x: Value) -> Value:
-    """Emit one operation, or none if there are no elements."""
+    """Emit `stablehlo.fft`.
+
+    Raises:
+        UnsupportedError: more than three axes are transformed.
+        NonStaticShapeError: a length is symbolic.
+    """
     lengths = op.lengths_of(x.shape)
     if len(lengths) > 3:
         raise UnsupportedError(f"Fft: stablehlo.fft transforms 3 axes at most, got {lengths}")

@@ -1,4 +1,4 @@
-"""LAPACK calls in StableHLO, on the CPU, and on a GPU if it has the same calls.
+"""Lowering of single LAPACK routines to custom calls, on the CPU, and on GPUs and TPUs with a corresponding routine.
 
 Source: jaxlib's handlers, as JAX calls them.
 """
@@ -24,17 +24,22 @@ INFO = DType.I32
 
 
 def getrf(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Emit getrf: LU in packed form. Empty matrices, which LAPACK refuses, are not passed to it."""
+    """Call getrf, which returns the LU factorisation in packed form.
+
+    An empty matrix is returned without a call, because LAPACK rejects it.
+    """
     if 0 in a.shape:
         return a, *(w.full(0, declared) for declared in result_types(op, (a,))[1:])
     return call(w, "getrf", (a,), "m", result_types(op, (a,)), "mvv")
 
 
 def getrf_on_tpu(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Call the TPU's routine; `info` is the first place where U's diagonal is zero, counted from one.
+    """Call the TPU's routine, and compute LAPACK's `info` from its result.
+
+    `info` is the number of the first zero on the diagonal of U, counted from one, or 0 if there is none.
 
     Raises:
-        UnsupportedError: double precision, which the routine does not have.
+        UnsupportedError: the matrix is in double precision, which the routine does not support.
     """
     if a.dtype not in tpu.SINGLE:
         raise UnsupportedError(f"Getrf: {a.spec} on tpu; use linalg.lu, or float32")
@@ -56,7 +61,7 @@ def getrf_on_tpu(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def permutation(op: Any, w: Writer, pivots: Value) -> Value:
-    """Convert row swaps to a permutation, by the platform's own routine on GPUs, and by a loop elsewhere."""
+    """Convert row swaps to a permutation, by jaxlib's routine on GPUs, and by a loop on other platforms."""
     (result,) = result_types(op, (pivots,))
     if w.platform in VENDOR and pivots.dtype is INFO:
         name = f"{VENDOR[w.platform]}_lu_pivots_to_permutation"
@@ -70,9 +75,9 @@ def geqrf(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def geqp3(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Call geqp3; no column is fixed in advance.
+    """Call geqp3, which may move every column when it pivots.
 
-    Matrices without rows, for which geqp3 divides by zero, are returned unchanged.
+    A matrix without rows is returned without a call, because geqp3 divides by the number of rows.
     """
     if a.shape[-2] == 0:
         _, order, factors = result_types(op, (a,))
@@ -88,7 +93,7 @@ def householder_product(op: Any, w: Writer, packed: Value, factors: Value) -> Va
 
 
 def geev(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Call geev; for real matrices the library returns real and imaginary parts of eigenvalues separately."""
+    """Call geev, and combine the real and imaginary parts of eigenvalues, which it returns for real matrices."""
     batch, n, _ = parts(a)
     values, left, right = result_types(op, (a,))
     info = spec(INFO, *batch)
@@ -108,7 +113,7 @@ def geev(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def gtsv(op: Any, w: Writer, *operands: Value) -> tuple[Value, ...]:
-    """Call gtsv; the diagonals that the routine overwrites are dropped."""
+    """Call gtsv, and return the solution and `info`, without the diagonals that the routine overwrites."""
     x, info = result_types(op, operands)
     diagonal = operands[0].spec
     results = (diagonal, diagonal, diagonal, x, info)
@@ -117,7 +122,7 @@ def gtsv(op: Any, w: Writer, *operands: Value) -> tuple[Value, ...]:
 
 
 def sytrd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Emit sytrd, whose `info` is nonzero only for wrong arguments."""
+    """Call sytrd; its result `info` is omitted, because it is nonzero only if an argument is invalid."""
     batch, _, _ = parts(a)
     results = (*result_types(op, (a,)), spec(INFO, *batch))
     routine = "sytrd_lower" if op.lower else "sytrd_upper"
@@ -125,7 +130,7 @@ def sytrd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def gehrd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Call gehrd on all rows."""
+    """Call gehrd, with flags that select all rows and columns of the matrix."""
     batch, n, _ = parts(a)
     results = (*result_types(op, (a,)), spec(INFO, *batch))
     flags = {"high": Integer(n, "i32"), "low": Integer(1, "i32")}
@@ -133,7 +138,7 @@ def gehrd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def gees(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Call gees without sorting; the results are NaN if the iteration fails or the matrix is not finite."""
+    """Call gees without sorting eigenvalues; results are NaN if the iteration fails or the matrix is not finite."""
     form, vectors, values, info = result_types(op, (a,))
     chosen = spec(INFO, *form.shape[:-2])
     part = spec(REAL.get(values.dtype, values.dtype), *values.shape)
@@ -153,13 +158,13 @@ LIBRARY = {
     "tenferro.geqrf.v1": geqrf,
     "tenferro.householder_product.v1": householder_product,
 }
-"""Families with routines also in cuSOLVER and hipSOLVER."""
+"""Lowerings for CPUs and GPUs, by family; cuSOLVER and hipSOLVER have the same routines as LAPACK."""
 TPU = {
     "tenferro.getrf.v1": getrf_on_tpu,
     "tenferro.geqrf.v1": lambda op, w, a: tpu.reflectors(w, a, result_types(op, (a,))[1]),
     "tenferro.householder_product.v1": lambda op, w, packed, tau: tpu.product(w, packed, tau),
 }
-"""Families that the TPU's compiler has as calls of its own."""
+"""Lowerings to custom calls that the TPU compiler implements, by family."""
 CPU = {
     "tenferro.geqp3.v1": geqp3,
     "tenferro.geev.v1": geev,

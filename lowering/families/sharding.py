@@ -1,4 +1,4 @@
-"""Lowering of sharding constraints: Shardy's annotation where the module has a mesh, else no operation."""
+"""Lowering of sharding constraints, to Shardy's operation if the module has a mesh, else to no operation."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["register"]
 
 
 def constraint(op: ShardingConstraint, w: Writer, x: Value) -> Value:
-    """Write `sdy.sharding_constraint`.
+    """Emit `sdy.sharding_constraint`; return x unchanged if the module has no mesh.
 
     Raises:
-        InvalidConfigError: the mesh has no axis of this name.
-        ShapeError: an extent cannot be divided evenly.
+        InvalidConfigError: the mesh lacks an axis that the constraint names.
+        ShapeError: an extent cannot be divided evenly among the devices of its mesh axes.
     """
     if w.mesh is None:
         return x

@@ -1,4 +1,4 @@
-"""Programs as Python source that needs only NumPy: the code of each op, and functions that NumPy lacks."""
+"""Programs as Python source that needs only NumPy: writers of the code of each op, and functions that NumPy lacks."""
 
 from lowering.numpy_source import (
     analytic,
@@ -32,4 +32,4 @@ CELLS: Column[Cell] = Column(
     control.ROWS,
     extension.ROWS,
 )
-"""Python code of each op."""
+"""The function that writes the Python code of each op."""

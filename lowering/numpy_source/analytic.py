@@ -1,4 +1,4 @@
-"""The analytic family: NumPy's functions, and functions of `functions.py` that NumPy lacks."""
+"""Code of the analytic family: calls of NumPy's functions, and of functions in `functions.py` that NumPy lacks."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __all__ = ["ROWS"]
 
 
 def of_complex(name: str, complex_name: str) -> Any:
-    """Return the writer of a NumPy function, which for complex numbers is a function of `functions.py`."""
+    """Return the cell that calls NumPy's function `name`, and for complex numbers `complex_name` of `functions.py`."""
     of_real, of_others = function(name), upcast(complex_name)
     return lambda op, w, x: (of_others if x.spec.dtype.is_complex else of_real)(op, w, x)
 
 
 def rsqrt(op: Any, w: Writer, x: Expression) -> Code:
-    """Write 1 / sqrt(x); float16 is rounded once."""
+    """Write 1 / sqrt(x); a function computes float16 in float32, so that the result is rounded only once."""
     if x.spec.dtype.is_complex or x.spec.dtype is DType.F16:
         return upcast("rsqrt")(op, w, x)
     return Code(f"1 / {call('np.sqrt', x).text}", Level.PRODUCT)
 
 
 def polygamma(op: ops.Polygamma, w: Writer, x: Expression) -> Code:
-    """Write a call of a function of `functions.py` that takes the order."""
+    """Write a call of `polygamma` in `functions.py`, with the order as a number; float16 is computed in float32."""
     if x.spec.dtype is DType.F16:
         wide = call(w.function("polygamma"), op.order, f"{x.at(Level.ATOM)}.astype(np.float32)")
         return Code(f"{wide.text}.astype(np.float16)")
@@ -37,7 +37,7 @@ def polygamma(op: ops.Polygamma, w: Writer, x: Expression) -> Code:
 
 
 UFUNCS: Rows = {card: function(card.ufunc) for card in ops.CARDS if card.ufunc}
-"""Cells of the ops that name a ufunc of NumPy."""
+"""Cells of the ops whose class names a ufunc of NumPy."""
 ROWS: Rows = {
     **UFUNCS,
     ops.Expm1: of_complex("expm1", "complex_expm1"),

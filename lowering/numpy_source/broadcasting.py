@@ -1,4 +1,7 @@
-"""Operands of elementwise functions, with broadcasts left to NumPy where another operand has the full shape."""
+"""Code of the operands of elementwise functions.
+
+An explicit broadcast of an operand is omitted if another operand has the result's shape, because NumPy then broadcasts.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,11 @@ __all__ = ["beside", "operands_of"]
 def operands_of(
     w: Writer, operands: Sequence[Expression], weak: Sequence[int] | None = None
 ) -> list[Code]:
-    """Return the code of each operand: as short as NumPy's broadcasting and promotion allow.
+    """Return the code of each operand, as short as NumPy's broadcasting and promotion allow.
 
     Args:
-        weak: the operands that may be Python numbers, if at least one operand is an array; all by default.
+        weak: indices of the operands that may be written as Python numbers, if at least one operand is an array; by
+            default all.
     """
     shape = w.specs[0].shape
     is_full = [
@@ -42,7 +46,7 @@ def operands_of(
 
 
 def beside(symbol: str, level: Level, lhs: Code, rhs: Code) -> Code:
-    """Return `lhs symbol rhs`, with parentheses that keep the order of evaluation.
+    """Return the code `lhs symbol rhs` of a binary operator, with parentheses that keep the order of evaluation.
 
     >>> beside("-", Level.SUM, Code("a - b", Level.SUM), Code("c - d", Level.SUM)).text
     'a - b - (c - d)'
@@ -58,7 +62,7 @@ def beside(symbol: str, level: Level, lhs: Code, rhs: Code) -> Code:
 
 
 def binary(symbol: str, level: Level) -> Any:
-    """Return the cell of an operator."""
+    """Return the cell that writes a binary operator of this precedence."""
 
     def cell(op: Any, w: Writer, lhs: Expression, rhs: Expression) -> Code:
         return beside(symbol, level, *operands_of(w, (lhs, rhs)))

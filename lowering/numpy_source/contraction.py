@@ -1,4 +1,4 @@
-"""Products of matrices and convolutions."""
+"""Code of matrix products and convolutions."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["ROWS"]
 
 
 def _converted(w: Writer, x: Expression, dtype: DType) -> Code:
-    """Return an operand in the dtype of products and sums."""
+    """Return an operand's code, with a conversion to the dtype in which products are summed."""
     if x.spec.dtype is dtype:
         return x.code
     return Code(f"{x.at(Level.ATOM)}.astype({w.dtype(dtype)})")
 
 
 def dot_general(op: DotGeneral, w: Writer, lhs: Expression, rhs: Expression) -> Code:
-    """Write the operator @ for products of matrices or vectors, else `np.einsum`."""
+    """Write the operator `@` for products of matrices or vectors, else `np.outer` or `np.einsum`."""
     dtype = op.accumulate_dtype or lhs.spec.dtype
     result = dtype
     if dtype is DType.F16:
@@ -41,7 +41,7 @@ def dot_general(op: DotGeneral, w: Writer, lhs: Expression, rhs: Expression) -> 
 def _as_matrices(
     op: DotGeneral, w: Writer, lhs: Expression, rhs: Expression, codes: list[Code]
 ) -> Code | None:
-    """Return the product by @; None if the operands are not matrices, vectors, or batches of matrices."""
+    """Return the product by the operator `@`; None if it does not compute this product of these operands."""
     if len(op.lhs_contracting) != 1:
         return None
     batch = len(op.lhs_batch)
@@ -74,10 +74,12 @@ def _swapped(code: Code, x: Expression, batch: int) -> Code:
 
 
 def _as_einsum(op: DotGeneral, lhs: Expression, rhs: Expression, codes: list[Code]) -> Code:
-    """Return the product by labels: batch axes, free axes of lhs, free axes of rhs.
+    """Return the product by `np.einsum`, or by `np.outer` for two vectors.
+
+    The result has the batch axes, then the free axes of `lhs`, then the free axes of `rhs`.
 
     Raises:
-        UnsupportedError: too many axes for the available letters.
+        UnsupportedError: there are more axes than letters.
     """
     count = lhs.spec.rank + rhs.spec.rank
     if lhs.spec.rank == rhs.spec.rank == 1 and not (op.lhs_contracting or op.lhs_batch):
@@ -104,7 +106,11 @@ def _as_einsum(op: DotGeneral, lhs: Expression, rhs: Expression, codes: list[Cod
 
 
 def convolution(op: Convolution, w: Writer, x: Expression, kernel: Expression) -> Code:
-    """Write a call on operands with the axes batch, features, space and the kernel's output, input, space."""
+    """Write a call of `convolution` in `functions.py`, between transposes of the operands and the result.
+
+    The function accepts x with the axes batch, features, space, and a kernel with the axes output features, input
+    features, space. Arguments with default values are omitted.
+    """
     dtype = x.spec.dtype
     wide = DType.F32 if dtype is DType.F16 else dtype
     w.dtype(wide)

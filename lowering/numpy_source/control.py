@@ -1,4 +1,4 @@
-"""Loops and conditionals as Python's."""
+"""Loops and conditionals, written as Python's statements."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["ROWS"]
 
 
 def _invariant(w: Writer, values: Sequence[Expression]) -> list[Expression]:
-    """Return operands that may be read several times: each has a name, or is free to recompute."""
+    """Return operands whose code may be repeated: each is assigned to a name unless its evaluation costs nothing."""
     for value in values:
         w.named(value)
     return list(values)
 
 
 def _assigned(w: Writer, names: Sequence[str], values: Sequence[Expression]) -> None:
-    """Assign values to names at once, except unchanged ones."""
+    """Write one statement that assigns the values to the names; a name that keeps its value is omitted."""
     changed = [(name, str(x)) for name, x in zip(names, values, strict=True) if name != str(x)]
     if changed:
         w.say(
@@ -32,13 +32,13 @@ def _assigned(w: Writer, names: Sequence[str], values: Sequence[Expression]) -> 
 
 
 def _names(w: Writer, specs: Sequence[TensorSpec], hint: str) -> tuple[list[str], list[Expression]]:
-    """Return new names, and their values."""
+    """Return a new name for each type, and the names as expressions of these types."""
     names = [w.fresh(hint) for _ in specs]
     return names, [Expression(Code(name), spec) for name, spec in zip(names, specs, strict=True)]
 
 
 def cond(op: ops.Cond, w: Writer, index: Expression, *operands: Expression) -> list[Code]:
-    """Write `if`, with `elif` for more than two branches."""
+    """Write `if` and `else`, with `elif` if there are more than two branches."""
     inner = _invariant(w, operands)
     names, _ = _names(w, op.branches[0].output_specs, "chosen")
     is_bool = index.spec.dtype.is_bool
@@ -58,13 +58,13 @@ def cond(op: ops.Cond, w: Writer, index: Expression, *operands: Expression) -> l
 
 
 def alternatives(op: ops.Alternatives, w: Writer, *operands: Expression) -> list[Code]:
-    """Write the parallel program, which needs no loop."""
+    """Write the sub-program `op.parallel`, which needs no loop, unlike the sequential alternative."""
     results = w.program(op.parallel.program, _invariant(w, operands))
     return [Code(w.named(result)) for result in results]
 
 
 def while_(op: ops.While, w: Writer, *operands: Expression) -> list[Code]:
-    """Write `while`; its head has the condition if this is a single expression."""
+    """Write `while condition:`; a condition that needs statements is computed in the body of `while True:`."""
     n = op.num_consts
     consts = _invariant(w, operands[:n])
     names, carry = _names(w, op.body.input_specs[n:], "state")
@@ -86,7 +86,10 @@ def while_(op: ops.While, w: Writer, *operands: Expression) -> list[Code]:
 
 
 def scan(op: ops.Scan, w: Writer, *operands: Expression) -> list[Code]:
-    """Write `for`, with a list of the iterations for each stacked output."""
+    """Write `for`, which appends the results of each iteration to lists; after the loop each list is stacked.
+
+    If there are several stacked outputs and at least one iteration, one list of tuples replaces them.
+    """
     n, first, m = op.num_consts, op.first_xs, op.num_carry
     consts, xs = _invariant(w, operands[:n]), _invariant(w, operands[first:])
     names, carry = _names(w, op.body.input_specs[n:first], "carry")
@@ -124,7 +127,10 @@ def scan(op: ops.Scan, w: Writer, *operands: Expression) -> list[Code]:
 
 
 def _stacked(w: Writer, op: ops.Scan, rows: str, row: TensorSpec) -> Code:
-    """Return an array of the rows; the shape of a row is passed if there may be no rows."""
+    """Return the array that stacks a list of rows.
+
+    If the list may be empty, `np.stack` would fail. A function then gets the shape and dtype of the empty result.
+    """
     stacked = call("np.stack", rows)
     if isinstance(op.length, int) and op.length > 0:
         return stacked

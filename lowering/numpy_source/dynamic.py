@@ -1,4 +1,4 @@
-"""The dynamic family: NumPy's arrays may have data-dependent extents."""
+"""Code of the dynamic family: ops with data-dependent extents, which NumPy's arrays may have."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["ROWS"]
 
 
 def dynamic_truncate(op: DynamicTruncate, w: Writer, x: Expression, size: Expression) -> Code:
-    """Write a call of a plain function."""
+    """Write a call of the function `truncated`, which the generated file includes."""
     return call(w.function("truncated"), x, size, op.axis)
 
 
 def pad_to_match(op: PadToMatch, w: Writer, x: Expression, reference: Expression) -> Code:
-    """Write a call of a function of `functions.py` that takes the reference's extent."""
+    """Write a call of the function `padded_to` with the extent of `reference`; the generated file includes it."""
     return call(w.function("padded_to"), x, f"{w.named(reference)}.shape[{op.axis}]", op.axis)
 
 

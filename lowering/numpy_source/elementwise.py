@@ -1,4 +1,4 @@
-"""NumPy's operators and functions of the elementwise family."""
+"""Code of the elementwise family: Python's operators and NumPy's functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INTEGERS = "iu"
 
 
 def function(name: str) -> Any:
-    """Return the cell of a function of NumPy."""
+    """Return the cell that calls the NumPy function `np.<name>`."""
 
     def cell(op: Any, w: Writer, *operands: Expression) -> Code:
         return call(f"np.{name}", *[code.text for code in operands_of(w, operands)])
@@ -28,7 +28,7 @@ def function(name: str) -> Any:
 
 
 def own(name: str) -> Any:
-    """Return the cell of a function of `functions.py`."""
+    """Return the cell that calls the function `name` of `functions.py`."""
 
     def cell(op: Any, w: Writer, *operands: Expression) -> Code:
         return call(w.function(name), *[code.text for code in operands_of(w, operands, [])])
@@ -52,14 +52,18 @@ def by_kind(of_integers: Any, of_others: Any) -> Any:
 
 
 def remainder(op: Any, w: Writer, x: Expression, y: Expression) -> Code:
-    """Write NumPy's fmod, guarded against integer divisors of zero."""
+    """Write `np.fmod`, or for integer divisors that may be zero `integer_remainder` of `functions.py`."""
     number = y.code.number
     is_safe = not x.spec.dtype.is_integer or (number is not None and number.text != "0")
     return (function("fmod") if is_safe else own("integer_remainder"))(op, w, x, y)
 
 
 def power(op: Any, w: Writer, x: Expression, y: Expression) -> Code:
-    """Write `**`, unless NumPy would compute a square root or the exponent is a negative integer."""
+    """Write `**` if the exponent is a constant number, else a call of `power` or `integer_power` in `functions.py`.
+
+    These functions are also called for the exponent 0.5, for which NumPy computes a square root, and for negative
+    exponents of integers, which NumPy rejects.
+    """
     number, dtype = y.code.number, x.spec.dtype
     if dtype.is_integer:
         is_simple = number is not None and number.level is not Level.UNARY
@@ -72,7 +76,7 @@ def power(op: Any, w: Writer, x: Expression, y: Expression) -> Code:
 
 
 def negate(op: Any, w: Writer, x: Expression) -> Code:
-    """Write the minus sign; the negative of a negative is the number itself."""
+    """Write a minus sign; if x is itself a negation, return its operand instead."""
     if isinstance(x.op, ops.Negate):
         return x.operands[0].code
     text = str(x)
@@ -80,12 +84,12 @@ def negate(op: Any, w: Writer, x: Expression) -> Code:
 
 
 def invert(op: Any, w: Writer, x: Expression) -> Code:
-    """Write the tilde."""
+    """Write the operator `~`."""
     return Code(f"~{x.at(Level.UNARY)}", Level.UNARY)
 
 
 def compare(op: ops.Compare, w: Writer, lhs: Expression, rhs: Expression) -> Code:
-    """Write a comparison operator; a comparison with True or False is the operand or its complement."""
+    """Write a comparison operator; `x == True` is written as `x`, and `x == False` as `~x`."""
     sign = SIGNS[op.direction]
     if lhs.spec.dtype.is_bool and sign in ("==", "!="):
         x, other = (rhs, lhs) if lhs.code.number is not None else (lhs, rhs)
@@ -96,13 +100,16 @@ def compare(op: ops.Compare, w: Writer, lhs: Expression, rhs: Expression) -> Cod
 
 
 def select(op: Any, w: Writer, pred: Expression, on_true: Expression, on_false: Expression) -> Code:
-    """Write NumPy's where."""
+    """Write `np.where`."""
     codes = operands_of(w, (pred, on_true, on_false), [1, 2])
     return call("np.where", *[code.text for code in codes])
 
 
 def shift(symbol: str, name: str) -> Any:
-    """Return the cell of a shift: an operator if the amount is a number below the width."""
+    """Return the cell of a shift: the operator `symbol` if the amount is a number below the width, else a call.
+
+    The function `name` of `functions.py` also supports larger amounts, for which Python's operators are undefined.
+    """
 
     def cell(op: Any, w: Writer, x: Expression, y: Expression) -> Code:
         number, dtype = y.code.number, x.spec.dtype
@@ -119,7 +126,7 @@ def shift(symbol: str, name: str) -> Any:
 
 
 def convert(op: ops.Convert, w: Writer, x: Expression) -> Code:
-    """Write a cast; float to integer saturates, and a complex number is cast to its real part."""
+    """Write a conversion; from float to integer it saturates, and from complex to real it uses the real part."""
     dtype, to = x.spec.dtype, op.to
     w.dtype(dtype)
     if dtype.is_complex and to.is_bool:
@@ -133,7 +140,7 @@ def convert(op: ops.Convert, w: Writer, x: Expression) -> Code:
 
 
 def bitcast_convert(op: ops.BitcastConvert, w: Writer, x: Expression) -> Code:
-    """Write a view of the bits as another dtype: a narrower one appends an axis, a wider one consumes the last."""
+    """Write a view of the bits as another dtype: a narrower dtype adds a last axis, a wider dtype removes it."""
     old, new = x.spec.dtype.itemsize, op.to.itemsize
     w.dtype(x.spec.dtype)
     if old == new:
@@ -142,24 +149,24 @@ def bitcast_convert(op: ops.BitcastConvert, w: Writer, x: Expression) -> Code:
 
 
 def conj(op: Any, w: Writer, x: Expression) -> Code:
-    """Write NumPy's conj; a real number is unchanged."""
+    """Write `np.conj`; return a real x unchanged."""
     return call("np.conj", x) if x.spec.dtype.is_complex else x.code
 
 
 def real(op: Any, w: Writer, x: Expression) -> Code:
-    """Write the real part."""
+    """Write `x.real`; return a real x unchanged."""
     return Code(f"{x.at(Level.ATOM)}.real", free=x.is_name) if x.spec.dtype.is_complex else x.code
 
 
 def imag(op: Any, w: Writer, x: Expression) -> Code:
-    """Write the imaginary part."""
+    """Write `x.imag`, or zeros for a real x."""
     if x.spec.dtype.is_complex:
         return Code(f"{x.at(Level.ATOM)}.imag", free=x.is_name)
     return call("np.zeros_like", x)
 
 
 def reduce_precision(op: ops.ReducePrecision, w: Writer, x: Expression) -> Code:
-    """Write rounding to fewer bits."""
+    """Write a call of the function `reduce_precision`, which the generated file includes."""
     return call(w.function("reduce_precision"), x, op.exponent_bits, op.mantissa_bits)
 
 

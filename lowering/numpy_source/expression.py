@@ -1,4 +1,4 @@
-"""`Expression`: the Python text of a value, with its precedence inside other expressions."""
+"""`Expression`: a value of the program as a Python expression, with the precedence that decides about parentheses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ __all__ = ["Cell", "Code", "Expression", "Level", "Rows", "call", "in_parenthese
 
 
 class Level(IntEnum):
-    """Precedence of Python's operators; an expression needs parentheses beside an operator of a higher level."""
+    """Precedence of Python's operators.
+
+    An expression needs parentheses as an operand of an operator of a higher level than its own.
+    """
 
     COMPARISON = 6
     OR = 7
@@ -30,14 +33,14 @@ class Level(IntEnum):
 
 @dataclass(frozen=True)
 class Code:
-    """The expression that a cell returns.
+    """A Python expression, as a cell returns it.
 
     Attributes:
-        text: Python.
-        level: the precedence of its outermost operator.
-        aligned: the text of a value that broadcasts to the result, where a broadcast is written in full.
-        number: the Python number of a constant with one element.
-        free: evaluating it again costs nothing, such as a view.
+        text: the expression's text.
+        level: the precedence of the outermost operator.
+        aligned: if `text` is a call of `np.broadcast_to`, the operand's code, which NumPy can broadcast implicitly.
+        number: if all elements are the same constant, the code of this Python number.
+        free: whether the expression may be repeated, because its evaluation costs nothing, as of a view.
     """
 
     text: str
@@ -48,10 +51,14 @@ class Code:
 
 
 class Expression:
-    """A value of the program: its type, and its text, which is a name once it has been assigned.
+    """A value of the program: its type and its code. The code is a name once the value has been assigned to a name.
 
     Attributes:
-        op, operands: the expression that computes it, until it is assigned to a name.
+        code: the Python expression.
+        spec: the type.
+        op, operands: the op that computes the value, and its operands; None and () once the value has a name.
+        source: the line of the user's code that computes the value.
+        name_hint: the name in the user's code, or "".
     """
 
     __slots__ = ("code", "name_hint", "op", "operands", "source", "spec")
@@ -74,7 +81,7 @@ class Expression:
         return self.code.free or self.code.text.isidentifier()
 
     def at(self, level: Level) -> str:
-        """Return the text beside an operator of that level."""
+        """Return the text as an operand of an operator of this level, with parentheses if necessary."""
         return in_parentheses(self.code, level)
 
     def __str__(self) -> str:
@@ -82,12 +89,15 @@ class Expression:
 
 
 Cell = Callable[..., Any]
-"""`cell(op, writer, *operands)` returns a `Code`, a list of them, or a text of a tuple of all results."""
+"""Function `cell(op, writer, *operands)`, which returns the code of an op's result or results.
+
+It returns a `Code`, a list with a `Code` per result, or the text of an expression for a tuple of all results.
+"""
 Rows = Mapping[type[StdTensorOp], Cell]
 
 
 def in_parentheses(code: Code, level: Level) -> str:
-    """Return the text beside an operator of that level.
+    """Return the text of an operand of an operator of this level, in parentheses if its own level is lower.
 
     >>> in_parentheses(Code("x + y", Level.SUM), Level.PRODUCT)
     '(x + y)'
@@ -96,7 +106,7 @@ def in_parentheses(code: Code, level: Level) -> str:
 
 
 def tuple_of(entries: Any) -> str:
-    """Return a tuple as Python.
+    """Return the Python text of a tuple.
 
     >>> tuple_of([1]), tuple_of([2, "n"])
     ('(1,)', '(2, n)')
@@ -106,7 +116,7 @@ def tuple_of(entries: Any) -> str:
 
 
 def call(function: str, *arguments: Any, **options: Any) -> Code:
-    """Return a call; options that are None are omitted.
+    """Return the code of a function call; keyword arguments that are None are omitted.
 
     >>> call("np.sum", "x", axis=0, dtype=None).text
     'np.sum(x, axis=0)'

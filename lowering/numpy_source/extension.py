@@ -1,4 +1,7 @@
-"""Extension families that NumPy has functions for; all other families are expanded into standard ops."""
+"""Code of the extension families that NumPy, or a function of `functions.py`, implements.
+
+Ops of all other families are expanded into standard ops.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,12 @@ __all__ = ["FAMILIES", "ROWS", "is_written"]
 
 
 def cholesky(op: Any, w: Writer, a: Expression) -> Code:
-    """Write `np.linalg.cholesky`, with NaN instead of an exception for an indefinite matrix."""
+    """Write a call of `cholesky` in `functions.py`, which returns NaN for an indefinite matrix and does not raise."""
     return call(w.function("cholesky"), a)
 
 
 def qr(op: Any, w: Writer, a: Expression) -> Any:
-    """Write `np.linalg.qr`."""
+    """Write `np.linalg.qr`, with a mode for the full factors, the reduced factors, or R alone."""
     if op.vectors:
         return call("np.linalg.qr", a, *(['"complete"'] if op.full else [])).text
     if op.full:
@@ -30,20 +33,20 @@ def qr(op: Any, w: Writer, a: Expression) -> Any:
 
 
 def svd(op: Any, w: Writer, a: Expression) -> Any:
-    """Write `np.linalg.svd`."""
+    """Write `np.linalg.svd`, with options for the full factors, the reduced factors, or the singular values alone."""
     if not op.vectors:
         return call("np.linalg.svd", a, compute_uv=False)
     return call("np.linalg.svd", a, full_matrices=None if op.full else False).text
 
 
 def eigh(op: Any, w: Writer, a: Expression) -> Any:
-    """Write `np.linalg.eigh` of the Hermitian part."""
+    """Write `np.linalg.eigh` or `np.linalg.eigvalsh` of the matrix's Hermitian part, (a + a^H) / 2."""
     part = call(w.function("hermitian_part"), a).text
     return call("np.linalg.eigh", part).text if op.vectors else call("np.linalg.eigvalsh", part)
 
 
 def eig(op: Any, w: Writer, a: Expression) -> Any:
-    """Write `np.linalg.eig` of a complex matrix."""
+    """Write a call of `eig` in `functions.py`, or `np.linalg.eigvals`; results are converted to complex."""
     kind = w.dtype(a.spec.dtype.complex)
     w.functions.add("eig")
     if op.vectors:
@@ -52,12 +55,12 @@ def eig(op: Any, w: Writer, a: Expression) -> Any:
 
 
 def lu(op: Any, w: Writer, a: Expression) -> str:
-    """Write a call of a plain function."""
+    """Write a call of the function `lu`, which the generated file includes."""
     return call(w.function("lu"), a).text
 
 
 def getrf(op: Any, w: Writer, a: Expression) -> list[Code]:
-    """Write a call of a plain function; pivots count from one."""
+    """Write calls of `getrf` and `getrf_info`, which the generated file includes; one is added to the pivots."""
     packed, pivots = w.fresh("packed"), w.fresh("pivots")
     w.say(f"{packed}, {pivots} = {w.function('getrf')}({a})")
     ones = Code(f"({pivots} + 1).astype(np.int32)")
@@ -65,52 +68,52 @@ def getrf(op: Any, w: Writer, a: Expression) -> list[Code]:
 
 
 def pivots_to_permutation(op: Any, w: Writer, pivots: Expression) -> Code:
-    """Write a call of a plain function."""
+    """Write a call of the function `pivots_to_permutation`, which the generated file includes."""
     return call(w.function("pivots_to_permutation"), pivots, w.extent(op.size))
 
 
 def geqrf(op: Any, w: Writer, a: Expression) -> str:
-    """Write a call of a plain function."""
+    """Write a call of the function `geqrf`, which the generated file includes."""
     return call(w.function("geqrf"), a).text
 
 
 def geqp3(op: Any, w: Writer, a: Expression) -> str:
-    """Write a call of a plain function."""
+    """Write a call of the function `geqp3`, which the generated file includes."""
     return call(w.function("geqp3"), a).text
 
 
 def gehrd(op: Any, w: Writer, a: Expression) -> str:
-    """Write a call of a plain function."""
+    """Write a call of the function `gehrd`, which the generated file includes."""
     return call(w.function("gehrd"), a).text
 
 
 def sytrd(op: Any, w: Writer, a: Expression) -> str:
-    """Write a call of a plain function."""
+    """Write a call of the function `sytrd`, which the generated file includes."""
     return call(w.function("sytrd"), a, op.lower).text
 
 
 def gtsv(op: Any, w: Writer, *operands: Expression) -> str:
-    """Write a call of a plain function."""
+    """Write a call of the function `gtsv`, which the generated file includes."""
     return call(w.function("gtsv"), *operands).text
 
 
 def geev(op: Any, w: Writer, a: Expression) -> str:
-    """Write a call of a plain function, which calls `np.linalg.eig`."""
+    """Write a call of the function `geev`, which the generated file includes and which calls `np.linalg.eig`."""
     return call(w.function("geev"), a, w.dtype(a.spec.dtype.complex)).text
 
 
 def gees(op: Any, w: Writer, a: Expression) -> str:
-    """Write a call of a plain function, which calls `np.linalg.eig`."""
+    """Write a call of the function `gees`, which the generated file includes and which calls `np.linalg.eig`."""
     return call(w.function("gees"), a, w.dtype(a.spec.dtype.complex)).text
 
 
 def householder_product(op: Any, w: Writer, packed: Expression, factors: Expression) -> Code:
-    """Write a call of a plain function."""
+    """Write a call of the function `householder_product`, which the generated file includes."""
     return call(w.function("householder_product"), packed, factors)
 
 
 def _applied(op: Any, a: Expression) -> str:
-    """Return op(A) for a solve: A, transposed or conjugated if required."""
+    """Return the matrix of a solve: A, its transpose or its conjugate transpose, as `op.transpose` says."""
     if op.transpose == "N":
         return str(a)
     turned = call("np.swapaxes", a, -1, -2)
@@ -118,7 +121,7 @@ def _applied(op: Any, a: Expression) -> str:
 
 
 def triangular_solve(op: Any, w: Writer, a: Expression, b: Expression) -> Code:
-    """Write a call of a plain function: substitution."""
+    """Write a call of the function `triangular_solve`, which the generated file includes."""
     lower = op.lower == (op.transpose == "N")
     return call(
         w.function("triangular_solve"),
@@ -130,24 +133,24 @@ def triangular_solve(op: Any, w: Writer, a: Expression, b: Expression) -> Code:
 
 
 def solve(op: Any, w: Writer, a: Expression, b: Expression) -> Code:
-    """Write a solve, with NaN instead of an exception for a singular matrix."""
+    """Write a call of `solve` in `functions.py`, which returns NaN for a singular matrix and does not raise."""
     return call(w.function("solve"), _applied(op, a), b)
 
 
 def lu_solve(
     op: Any, w: Writer, a: Expression, packed: Expression, perm: Expression, b: Expression
 ) -> Code:
-    """Write a solve with the matrix itself, because NumPy has no solve with LU factors."""
+    """Write a call of `solve` with the original matrix, because NumPy cannot solve with LU factors."""
     return call(w.function("solve"), _applied(op, a), b)
 
 
 def distinct(op: Any, w: Writer, values: Expression) -> Code:
-    """Write a call that raises if two values coincide."""
+    """Write a call of the function `distinct`, which raises an error if two values coincide."""
     return call(w.function("distinct"), values)
 
 
 def fft(op: Any, w: Writer, x: Expression) -> Code:
-    """Write NumPy's transform along the last axes."""
+    """Write a function of `np.fft` along the last axes; its lengths are omitted if the op omits them."""
     axes = tuple_of(range(-len(op.lengths), 0))
     shape = x.spec.shape
     lengths = None
@@ -160,7 +163,7 @@ def fft(op: Any, w: Writer, x: Expression) -> Code:
 
 
 def einsum(op: Any, w: Writer, *operands: Expression) -> Code:
-    """Write `np.einsum`; bools are counted, and float16 is computed in float32."""
+    """Write `np.einsum`; bools are computed in int64, float16 in float32, and the result is converted back."""
     dtype = operands[0].spec.dtype
     through = {DType.Bool: "np.int64", DType.F16: "np.float32"}.get(dtype)
     texts = [str(x) for x in operands]
@@ -173,12 +176,12 @@ def einsum(op: Any, w: Writer, *operands: Expression) -> Code:
 
 
 def threefry(op: Any, w: Writer, key: Expression, x0: Expression, x1: Expression) -> str:
-    """Write a call of a plain function."""
+    """Write a call of the function `threefry`, which the generated file includes."""
     return call(w.function("threefry"), key, x0, x1).text
 
 
 def plain_einsum(op: Any) -> bool:
-    """Return whether NumPy writes the sum: no repeated label in the output, and letters as labels."""
+    """Return whether `np.einsum` supports the op: labels are ASCII letters, and none is repeated in the output."""
     labels = "".join([*op.inputs, op.output])
     return len(set(op.output)) == len(op.output) and labels.isascii() and labels.isalpha()
 
@@ -208,17 +211,17 @@ FAMILIES: Mapping[str, tuple[Callable[..., Any], Callable[..., bool]]] = {
     "tenferro.einsum.v1": (einsum, plain_einsum),
     "tenferro.threefry2x32.v1": (threefry, lambda op: True),
 }
-"""The cell of each family, and the ops that it writes."""
+"""The cell of each family, and a predicate that says which of the family's ops the cell can write."""
 
 
 def is_written(op: Extension) -> bool:
-    """Return whether an extension op has a cell; other ops are expanded."""
+    """Return whether an extension op is written by a cell; an op without a cell is expanded into standard ops."""
     cell = FAMILIES.get(op.family_id)
     return cell is not None and cell[1](op.op)
 
 
 def extension(op: Extension, w: Writer, *operands: Expression) -> Any:
-    """Write an op by the cell of its family."""
+    """Write an extension op by the cell of its family."""
     for x in operands:
         w.dtype(x.spec.dtype)
     cell, _ = FAMILIES[op.family_id]

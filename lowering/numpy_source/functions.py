@@ -1,7 +1,7 @@
-"""Plain functions of NumPy for ops that it lacks; a file contains copies of the functions that it calls.
+"""Functions in plain NumPy for ops that NumPy lacks; a generated file contains copies of the functions that it calls.
 
-Each calls only NumPy and other functions of this module. Where a program may be traced again, they keep to
-functions that tensors of a trace take too.
+Each function calls only NumPy and other functions of this module. A generated file may be traced again. So most
+functions call only NumPy functions that also accept tensors of a trace.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 
 def integer_quotient(x: Any, y: Any) -> Any:
-    """Return x / y of integers, truncated; x / 0 is -1, all bits set."""
+    """Return the quotient x / y of integers, rounded towards zero; x / 0 is the integer with all bits set."""
     divisor = np.where(y == 0, np.ones_like(y), y)
     quotient = x // divisor
     rest = x - quotient * divisor
@@ -23,12 +23,12 @@ def integer_quotient(x: Any, y: Any) -> Any:
 
 
 def integer_remainder(x: Any, y: Any) -> Any:
-    """Return the remainder of integers with the sign of x; that over 0 is x."""
+    """Return the remainder of x / y of integers, with the sign of x; the remainder is x if y is 0."""
     return np.where(y == 0, x, np.fmod(x, np.where(y == 0, np.ones_like(y), y)))
 
 
 def integer_power(x: Any, y: Any) -> Any:
-    """Return x^y for integers by repeated squaring, which wraps around; a negative power is 0 unless x is 1 or -1."""
+    """Return x^y for integers, modulo 2^bits; for a negative y the result is 0 unless x is 1 or -1."""
     if hasattr(x, "at"):  # a tensor of a trace
         return np.power(x, y)
     x, y = np.broadcast_arrays(x, y)
@@ -45,44 +45,44 @@ def integer_power(x: Any, y: Any) -> Any:
 
 
 def power(x: Any, y: Any) -> Any:
-    """Return x to the power y; at zeros and -inf to the power 1/2, |x|^y, where NumPy takes the square root."""
+    """Return x^y; for y = 1/2 and x = 0, -0 or -inf the result is |x|, where NumPy returns the square root of x."""
     is_special = (y == 0.5) & ((x == 0) | (x == -np.inf))
     return np.where(is_special, np.abs(x), np.power(x, y))
 
 
 def unsigned(x: Any) -> Any:
-    """Return integers with the same bits that have no sign."""
+    """Return the bits of x as unsigned integers."""
     return x.view(f"u{x.dtype.itemsize}")
 
 
 def shift_left(x: Any, y: Any) -> Any:
-    """Return x shifted left by y bits; 0 where y is not below the width."""
+    """Return x shifted left by y bits; 0 if y is at least the number of bits of x."""
     width, amount = 8 * x.dtype.itemsize, unsigned(y)
     shifted = unsigned(x) << np.minimum(amount, width - 1)
     return np.where(amount < width, shifted, np.zeros_like(shifted)).view(x.dtype)
 
 
 def shift_right_logical(x: Any, y: Any) -> Any:
-    """Return x shifted right by y bits, filled with zeros; 0 where y is not below the width."""
+    """Return x shifted right by y bits, filled with zeros; 0 if y is at least the number of bits of x."""
     width, amount = 8 * x.dtype.itemsize, unsigned(y)
     shifted = unsigned(x) >> np.minimum(amount, width - 1)
     return np.where(amount < width, shifted, np.zeros_like(shifted)).view(x.dtype)
 
 
 def shift_right_arithmetic(x: Any, y: Any) -> Any:
-    """Return x shifted right by y bits, filled with its first bit."""
+    """Return x shifted right by y bits, filled with copies of the highest bit of x."""
     signed = x.view(f"i{x.dtype.itemsize}")
     amount = np.minimum(unsigned(y), 8 * x.dtype.itemsize - 1)
     return (signed >> amount.astype(signed.dtype)).view(x.dtype)
 
 
 def population_count(x: Any) -> Any:
-    """Return the number of set bits."""
+    """Return the number of bits of x that are 1."""
     return np.bitwise_count(unsigned(x)).astype(x.dtype)
 
 
 def count_leading_zeros(x: Any) -> Any:
-    """Return the number of zeros before the first set bit."""
+    """Return the number of zeros above the highest bit of x that is 1."""
     bits, width = unsigned(x), 8 * x.dtype.itemsize
     step = 1
     while step < width:
@@ -98,7 +98,7 @@ def round_half_away(x: Any) -> Any:
 
 
 def to_integer(x: Any, dtype: Any) -> Any:
-    """Return floats as integers: truncated, limited to the dtype's range, and 0 for NaN."""
+    """Convert floats to integers: round towards zero, clip to the range of `dtype`, and convert NaN to 0."""
     info = np.iinfo(dtype)
     wide = x.astype(np.float64)
     above, below = wide >= float(info.max), wide <= float(info.min)
@@ -108,14 +108,14 @@ def to_integer(x: Any, dtype: Any) -> Any:
 
 
 def reinterpreted(x: Any, dtype: Any) -> Any:
-    """Return the bits as another dtype: a narrower one appends an axis, a wider one consumes the last."""
+    """Return the bits of x as another dtype: a narrower dtype adds a last axis, a wider dtype removes it."""
     old, new = x.dtype.itemsize, np.dtype(dtype).itemsize
     shape = (*x.shape, old // new) if old > new else x.shape[:-1]
     return np.frombuffer(x.tobytes(), dtype).reshape(shape)
 
 
 def complex_of(real: Any, imag: Any) -> Any:
-    """Return complex numbers from their parts, infinities and signs of zeros included."""
+    """Return complex numbers with exactly these parts; `real + 1j * imag` would lose infinities and signs of zeros."""
     if hasattr(real, "at"):  # a tensor of a trace
         return real + imag * 1j
     result = np.empty(
@@ -126,7 +126,7 @@ def complex_of(real: Any, imag: Any) -> Any:
 
 
 def reduce_precision(x: Any, exponent_bits: int, mantissa_bits: int) -> Any:
-    """Return floats rounded to fewer bits; beyond the exponents of these bits infinity or zero."""
+    """Round floats to a format with fewer bits; numbers out of its range become infinity or zero."""
     dtype = x.dtype
     x = x.astype(np.float32) if dtype.itemsize == 2 else x
     integer = np.dtype(f"u{x.dtype.itemsize}").type
@@ -150,7 +150,7 @@ def reduce_precision(x: Any, exponent_bits: int, mantissa_bits: int) -> Any:
 
 
 def polynomial(x: Any, coefficients: Any) -> Any:
-    """Return c[0] + c[1] x + c[2] x^2 + .."""
+    """Return the polynomial c[0] + c[1] x + c[2] x^2 + .. with c = `coefficients`."""
     y = coefficients[-1] + 0 * x
     for coefficient in coefficients[-2::-1]:
         y = y * x + coefficient
@@ -158,7 +158,11 @@ def polynomial(x: Any, coefficients: Any) -> Any:
 
 
 def complex_log1p(z: Any) -> Any:
-    """Return log(1 + z), accurate near 0 by |1 + z|^2 - 1 = a (2 + a) + b^2."""
+    """Return log(1 + z) for complex z = a + ib.
+
+    Near 0 the real part is log1p(|1 + z|^2 - 1) / 2, where |1 + z|^2 - 1 = a (2 + a) + b^2 is computed without
+    cancellation.
+    """
     a, b = z.real, z.imag
     is_near = np.maximum(np.abs(a), np.abs(b)) < 0.5
     near = 0.5 * np.log1p(np.where(is_near, a * (2 + a) + b * b, 0))
@@ -167,7 +171,7 @@ def complex_log1p(z: Any) -> Any:
 
 
 def complex_expm1(z: Any) -> Any:
-    """Return e^z - 1, accurate near 0: its real part is (e^a - 1) cos b - 2 sin^2(b / 2)."""
+    """Return e^z - 1 for complex z = a + ib; the real part is (e^a - 1) cos b - 2 sin^2(b / 2), accurate near 0."""
     a, b = z.real, z.imag
     half = np.sin(b / 2)
     real, imag = np.expm1(a) * np.cos(b) - 2 * half * half + 0.0, np.exp(a) * np.sin(b)
@@ -184,7 +188,7 @@ def rsqrt(x: Any) -> Any:
 
 
 def logistic(x: Any) -> Any:
-    """Return 1 / (1 + e^-x); e^x where e^-x overflows."""
+    """Return 1 / (1 + e^-x), and for real x e^x if e^-x would overflow."""
     y = 1 / (1 + np.exp(-x))
     if np.iscomplexobj(x):
         return y
@@ -197,7 +201,7 @@ ERF = (
     1.6461000484121368e-06, -1.6350312701054695e-07, 1.4659775274047436e-08,
     -1.1372848856791674e-09, 5.957176147748911e-11,
 )  # fmt: skip
-"""Approximation of erf(x) / x - 1 in x^2, for |x| <= 1."""
+"""Coefficients of a polynomial in x^2 that approximates erf(x) / x - 1 for |x| <= 1."""
 ERFC = (
     1.2375126308378275, -0.1402405985855467, 0.003585415485463779, 0.08227673849011204,
     -0.10880393014171236, 0.09230432116153116, -0.05869339859030941, 0.028362277400457724,
@@ -206,25 +210,34 @@ ERFC = (
     1.7481190468391965e-06, -4.815839621672849e-08, -2.5261465267715506e-07, 1.5996335215573707e-08,
     3.285083556233316e-08, -8.782125734803513e-10, -2.410821536542233e-09,
 )  # fmt: skip
-"""Approximation of (1 + 2 x) exp(x^2) erfc(x) in (x - k) / (x + k) with k = 3.75, for 0 <= x <= 28."""
+"""Coefficients of a polynomial in (x - k) / (x + k), k = 3.75, that approximates (1 + 2 x) exp(x^2) erfc(x).
+
+It holds for 0 <= x <= 28.
+"""
 ERFINV = (
     0.8862261978545369, 0.23203255984471685, 0.011468011650000085, -0.002199594496708503,
     -0.000241129983900583, 9.887347802447058e-05, -1.1387677026111827e-05, 5.802103343812262e-07,
     -1.0232947239685764e-08,
 )  # fmt: skip
-"""Approximation of y / erf(y) in w = -log(1 - erf(y)^2), for w <= 6.25, to seven digits."""
+"""Coefficients of a polynomial in w = -log(1 - erf(y)^2) that approximates y / erf(y) to seven digits if w <= 6.25."""
 ERFINV_FAR = (
     3.839783754417199, 1.009493223610987, 0.0012609942147370709, -0.000870616830000943,
     0.00031754906812867396, -0.0001111073049611938, 5.6965203357876566e-05, -4.033009582788626e-05,
     2.1541665636942442e-05, -6.295565810583698e-06, 7.458155501324895e-07,
 )  # fmt: skip
-"""Approximation of y / erf(y) in sqrt(w) - 4, for 2.5 <= sqrt(w) <= 6.2, to seven digits."""
+"""Coefficients of a polynomial in sqrt(w) - 4 that approximates y / erf(y) to seven digits, for 2.5 <= sqrt(w) <= 6.2.
+
+As for `ERFINV`, w = -log(1 - erf(y)^2).
+"""
 
 
 def erfc_of_positive(x: Any) -> Any:
-    """Return erfc(x) for x >= 0 in float64: e^(-x^2) times a polynomial, x^2 being taken in two parts."""
+    """Return erfc(x) for x >= 0 in float64, as the product of exp(-x^2) and a rational function.
+
+    x^2 is split into the square of a rounded x, which is exact, and a small rest.
+    """
     x = np.minimum(x, 28.0)
-    short = np.round(x * 1024) / 1024  # whose square is exact
+    short = np.round(x * 1024) / 1024  # so few bits that short * short is exact
     gauss = np.exp(-short * short) * np.exp((short - x) * (short + x))
     return gauss * polynomial((x - 3.75) / (x + 3.75), ERFC) / (1 + 2 * x)
 
@@ -239,7 +252,7 @@ def erf(x: Any) -> Any:
 
 
 def erfc(x: Any) -> Any:
-    """Return 1 - erf(x), accurate where that is small."""
+    """Return 1 - erf(x), with a small relative error also where the result is near 0."""
     wide = x.astype(np.float64)
     near = np.clip(wide, -1.0, 1.0)
     far = erfc_of_positive(np.abs(wide))
@@ -249,7 +262,10 @@ def erfc(x: Any) -> Any:
 
 
 def erfinv(x: Any) -> Any:
-    """Return the inverse of the error function: seven digits, and a step of Halley's iteration."""
+    """Return the inverse of the error function.
+
+    A polynomial approximates it to seven digits, and a step of Halley's iteration makes the result accurate.
+    """
     a = np.abs(x.astype(np.float64))
     w = -np.log1p(-a) - np.log1p(a)
     near = polynomial(np.minimum(w, 6.25), ERFINV)
@@ -269,7 +285,7 @@ LGAMMA = (
     -4.4926351103833334e-05, 2.050726741605779e-05, -9.438458716242811e-06, 4.374374916915131e-06, -2.0449201467015115e-06,
     9.578663334114758e-07, -4.303558760359961e-07, 2.0304806751615227e-07, -1.3412819758517287e-07, 6.379047507619774e-08,
 )  # fmt: skip
-"""Coefficients of log Gamma(2 + s) / s for |s| <= 1/2."""
+"""Coefficients of a polynomial in s that approximates log(Gamma(2 + s)) / s for |s| <= 1/2."""
 BERNOULLI = (
     1 / 6,
     -1 / 30,
@@ -286,9 +302,10 @@ BERNOULLI = (
 
 
 def lgamma(x: Any) -> Any:
-    """Return log |Gamma(x)|: a polynomial around 1 and 2, from which steps lead up to 12, then Stirling's series.
+    """Return log |Gamma(x)|.
 
-    Below 1/2 it is reflected.
+    Around 1 and 2 it is a polynomial, and from there up to 12 the recurrence Gamma(x + 1) = x Gamma(x) is applied. From
+    12 on, Stirling's series is used, and below 1/2 the reflection formula.
 
     Source: Abramowitz and Stegun 6.1.17, 6.1.40.
     """
@@ -321,11 +338,13 @@ DIGAMMA = (
     -0.0010376374098418604, 0.0007233266279287554, -0.0004821990530566789, 0.0002272331660987376, -0.00015148586836773365,
     0.00025968482126430747, -0.00017312261802727394,
 )  # fmt: skip
-"""Approximation of digamma(x) / (x - r) in x - 3/2 for 1 <= x <= 2, r being its root."""
+"""Coefficients of a polynomial in x - 3/2 that approximates digamma(x) / (x - r) for 1 <= x <= 2; r is the root."""
 
 
 def digamma(x: Any) -> Any:
-    """Return the derivative of log Gamma: a polynomial around its root, else an asymptotic series.
+    """Return the derivative of log Gamma.
+
+    Near its positive root it is a polynomial, else an asymptotic series after a recurrence, with reflection below 0.
 
     Source: Abramowitz and Stegun 6.3.5, 6.3.7, 6.3.18.
     """
@@ -346,7 +365,7 @@ def digamma(x: Any) -> Any:
 
 
 def polygamma(n: int, x: Any) -> Any:
-    """Return the n-th derivative of digamma: an asymptotic series, and reflection below 0.
+    """Return the n-th derivative of digamma, by an asymptotic series after a recurrence, with reflection below 0.
 
     Source: Abramowitz and Stegun 6.4.6, 6.4.7, 6.4.11.
     """
@@ -387,10 +406,10 @@ def polygamma(n: int, x: Any) -> Any:
 
 
 def require(lhs: Any, relation: str, rhs: Any, reason: str) -> None:
-    """Check two extents; values of a trace, which are not numbers yet, are not checked.
+    """Check a relation between two extents; extents of a trace, which are not numbers yet, are not checked.
 
     Raises:
-        ValueError: they are not related so.
+        ValueError: the relation does not hold.
     """
     if not (isinstance(lhs, int) and isinstance(rhs, int)):
         return
@@ -405,7 +424,10 @@ def require(lhs: Any, relation: str, rhs: Any, reason: str) -> None:
 
 
 def padded(x: Any, value: Any, low: Any, high: Any, interior: Any) -> Any:
-    """Return x with `value` between and around its elements; negative edges cut elements off."""
+    """Pad x with `value`: `interior` elements between neighbours, `low` before and `high` after, per axis.
+
+    Negative `low` or `high` remove elements.
+    """
     for axis, (n, gap) in enumerate(zip(x.shape, interior, strict=True)):
         if gap and n > 1:
             shape = [*x.shape[: axis + 1], gap, *x.shape[axis + 1 :]]
@@ -420,7 +442,7 @@ def padded(x: Any, value: Any, low: Any, high: Any, interior: Any) -> Any:
 
 
 def embedded_diagonal(x: Any, axis_a: int, axis_b: int) -> Any:
-    """Return zeros with x where the indices of two axes are equal."""
+    """Return an array that is x where the indices of `axis_a` and `axis_b` are equal, and zero elsewhere."""
     axis = axis_a - (axis_b < axis_a)
     n = x.shape[axis]
     places = [1] * (x.ndim + 1)
@@ -430,25 +452,28 @@ def embedded_diagonal(x: Any, axis_a: int, axis_b: int) -> Any:
 
 
 def sorted_by_first(axis: int, *operands: Any) -> Any:
-    """Return all operands in the order that sorts the first, in which equal elements keep theirs."""
+    """Return all operands, reordered as a stable sort of the first operand along `axis` requires."""
     order = np.argsort(operands[0], axis=axis, kind="stable")
     return tuple([np.take_along_axis(x, order, axis=axis) for x in operands])
 
 
 def top_k(x: Any, k: int) -> Any:
-    """Return the k largest elements of the last axis, descending, and their indices; the first of equal ones first."""
+    """Return the k largest elements along the last axis, in descending order, and their indices.
+
+    Equal elements are in the order of their indices.
+    """
     order = np.flip(np.argsort(np.flip(x, -1), axis=-1, kind="stable"), -1)[..., :k]
     indices = x.shape[-1] - 1 - order
     return np.take_along_axis(x, indices, axis=-1), indices
 
 
 def stacked(rows: Any, shape: Any, dtype: Any) -> Any:
-    """Return rows along a new axis; no rows have this shape and dtype."""
+    """Stack rows along a new leading axis; if there are no rows, return an empty array of this shape and dtype."""
     return np.stack(rows) if len(rows) else np.empty(shape, dtype)
 
 
 def truncated(x: Any, size: Any, axis: int) -> Any:
-    """Return the first `size` elements along an axis; a float is rounded, and 0 where it is not finite."""
+    """Return the first `size` elements along an axis; `size` is rounded to an integer, and is 0 if it is not finite."""
     count = int(np.trunc(size + np.copysign(0.5, size))) if np.isfinite(size) else 0
     index = [slice(None)] * x.ndim
     index[axis] = slice(0, min(max(count, 0), x.shape[axis]))
@@ -456,7 +481,11 @@ def truncated(x: Any, size: Any, axis: int) -> Any:
 
 
 def padded_to(x: Any, extent: int, axis: int) -> Any:
-    """Return x with zeros at its end, up to an extent of an axis."""
+    """Pad x with zeros at the end of `axis`, up to `extent` elements.
+
+    Raises:
+        ValueError: x already has more elements.
+    """
     missing = extent - x.shape[axis]
     if missing < 0:
         raise ValueError(
@@ -469,7 +498,10 @@ def padded_to(x: Any, extent: int, axis: int) -> Any:
 
 
 def start_indices(indices: Any, vector_axis: int) -> Any:
-    """Return an int64 array of starts for each component, and the shape of the batch."""
+    """Split `indices` along `vector_axis` into an int64 array for each component of the index vectors.
+
+    Return the list of arrays, and their shape.
+    """
     if indices.dtype == np.uint64:
         indices = np.minimum(indices, np.uint64(2**63 - 1))
     indices = indices.astype(np.int64)
@@ -480,7 +512,7 @@ def start_indices(indices: Any, vector_axis: int) -> Any:
 
 
 def spread(values: Any, axes: Any, rank: int) -> Any:
-    """Return an array with its axes at these positions of a higher rank."""
+    """Reshape an array to a higher rank: its axes become `axes`, and all others have extent 1."""
     shape = [1] * rank
     for axis, extent in zip(axes, values.shape, strict=True):
         shape[axis] = extent
@@ -488,14 +520,17 @@ def spread(values: Any, axes: Any, rank: int) -> Any:
 
 
 def positions(starts: Any, batch: Any, windows: Any, sizes: Any, rank: int, numbers: Any) -> Any:
-    """Return for each axis of an operand the positions along it, which broadcast to the space of the result.
+    """Return, for each axis of an operand, the index along it of each element of a gather's result.
+
+    The arrays of indices broadcast to the result's shape.
 
     Args:
-        starts: by axis, the first position of each window.
-        batch: the axes of the result that count windows, with their extents.
-        windows, sizes: by axis, the axis of the result that counts inside a window, and the window's extent.
+        starts: for an axis of the operand, the first index of each window.
+        batch: the extents of the result's axes that enumerate windows, by axis.
+        windows: for an axis of the operand, the axis of the result that enumerates the elements of a window.
+        sizes: the extent of a window along each axis of the operand.
         rank: the rank of the result.
-        numbers: by axis that is counted along with the windows, which of the axes of the batch counts it.
+        numbers: for a batching axis of the operand, the position of the matching axis in `batch`.
     """
     axes = list(batch)
     along = []
@@ -513,20 +548,22 @@ def positions(starts: Any, batch: Any, windows: Any, sizes: Any, rank: int, numb
 
 
 def indexable(x: Any, indices: Any) -> Any:
-    """Return x, as a tensor if the indices are tensors of a trace, because an array takes no tensors as indices."""
+    """Return x, converted to a tensor if `indices` is a tensor of a trace, which cannot index a NumPy array."""
     if hasattr(x, "at") or not hasattr(indices, "at"):
         return x
-    is_empty = np.sum(np.reshape(indices, -1)[:0]) == 0  # true, and a tensor
+    is_empty = (
+        np.sum(np.reshape(indices, -1)[:0]) == 0
+    )  # a tensor that is true, so that np.where returns a tensor
     return np.where(is_empty, x, x)
 
 
 def take(x: Any, indices: Any, axis: int = 0) -> Any:
-    """Return the slices of x along an axis at these positions, which are clamped to be in bounds."""
+    """Return the slices of x along an axis at these indices, which are clipped to be in bounds."""
     return np.take(indexable(x, indices), indices, axis=axis, mode="clip")
 
 
 def batch_numbers(axes: Any, index_axes: Any, vector_axis: int) -> Any:
-    """Return for each batching axis of an operand the matching axis of the batch of indices."""
+    """Return, for each batching axis of an operand, the matching axis of the indices without their vector axis."""
     pairs = zip(axes, index_axes, strict=True)
     return {axis: number - (number > vector_axis) for axis, number in pairs}
 
@@ -542,7 +579,7 @@ def gather(
     vector_axis: int = 0,
     sizes: Any = (),
 ) -> Any:
-    """Return windows of x at the starts in `indices`, clamped to be in bounds, as StableHLO's gather does."""
+    """Return windows of x, as StableHLO's gather: `indices` contains their first indices, clipped to be in bounds."""
     parts, batch_shape = start_indices(indices, vector_axis)
     window = [axis for axis in range(x.ndim) if axis not in (*collapsed, *batching)]
     rank = len(batch_shape) + len(window)
@@ -574,7 +611,7 @@ def scatter(
     index_map: Any = (),
     vector_axis: int = 0,
 ) -> Any:
-    """Return x with windows of `updates` combined into it, except for windows that do not fit; StableHLO's scatter."""
+    """Combine windows of `updates` into x, as StableHLO's scatter; a window out of bounds is omitted."""
     parts, batch_shape = start_indices(indices, vector_axis)
     window = [axis for axis in range(x.ndim) if axis not in (*inserted, *batching)]
     rank = updates.ndim
@@ -610,7 +647,7 @@ def scatter(
 
 
 def dynamic_slice(x: Any, starts: Any, sizes: Any) -> Any:
-    """Return a window of x, moved to where it fits."""
+    """Return the window of x with these first indices, which are clipped so that the window is in bounds."""
     for axis, (start, size) in enumerate(zip(starts, sizes, strict=True)):
         first = np.clip(start, 0, x.shape[axis] - size).astype(np.int64)
         x = take(x, first + np.arange(size), axis)
@@ -618,7 +655,7 @@ def dynamic_slice(x: Any, starts: Any, sizes: Any) -> Any:
 
 
 def dynamic_update_slice(x: Any, update: Any, starts: Any) -> Any:
-    """Return x with a window overwritten, moved to where it fits."""
+    """Return x with a window replaced by `update`; its first indices are clipped so that the window is in bounds."""
     inside, shifted = np.ones((1,) * x.ndim, bool), update
     if 0 in update.shape:
         return x
@@ -694,7 +731,7 @@ def hermitian_part(a: Any) -> Any:
 
 
 def cholesky(a: Any) -> Any:
-    """Return L with A = L L^H; NaN for a matrix that is not positive definite."""
+    """Return L with A = L L^H; L is NaN for a matrix that is not positive definite."""
     a = hermitian_part(a)
     try:
         return np.linalg.cholesky(a)
@@ -705,13 +742,13 @@ def cholesky(a: Any) -> Any:
 
 
 def eig(a: Any, dtype: Any) -> Any:
-    """Return eigenvalues and eigenvectors, complex."""
+    """Return eigenvalues and eigenvectors, converted to the complex `dtype`."""
     values, vectors = np.linalg.eig(a)
     return values.astype(dtype), vectors.astype(dtype)
 
 
 def solve(a: Any, b: Any) -> Any:
-    """Return X with A X = B; NaN where A is singular."""
+    """Return X with A X = B; X is NaN if A is singular."""
     try:
         return np.linalg.solve(a, b)
     except np.linalg.LinAlgError:
@@ -721,7 +758,7 @@ def solve(a: Any, b: Any) -> Any:
 
 
 def triangular_solve(a: Any, b: Any, lower: bool = True, unit_diagonal: bool = False) -> Any:
-    """Return X with A X = B by substitution, reading one triangle of A."""
+    """Return X with A X = B by substitution; only the lower or upper triangle of A is used."""
     n = a.shape[-1]
     rows = [None] * n
     for i in range(n) if lower else range(n)[::-1]:
@@ -732,7 +769,10 @@ def triangular_solve(a: Any, b: Any, lower: bool = True, unit_diagonal: bool = F
 
 
 def getrf(a: Any) -> Any:
-    """Return L below the diagonal and U on and above it, and the row that each row is swapped with, counted from zero."""
+    """Return the LU factorisation with L below the diagonal and U on and above it, and the row swaps.
+
+    Entry i of the swaps is the number of the row, from zero, with which row i is swapped.
+    """
     m, n = a.shape[-2:]
     rows, columns = np.arange(m), np.arange(n)
     pivots = np.zeros((*a.shape[:-2], min(m, n)), np.int64)
@@ -751,7 +791,7 @@ def getrf(a: Any) -> Any:
 
 
 def pivots_to_permutation(pivots: Any, size: int) -> Any:
-    """Return the order of rows after swaps of row i with row pivots[i]."""
+    """Return the order of rows after row i has been swapped with row pivots[i], for i = 0, 1, .."""
     rows = np.arange(size)
     order = np.broadcast_to(rows, (*pivots.shape[:-1], size)).astype(pivots.dtype)
     for i in range(pivots.shape[-1]):
@@ -762,13 +802,13 @@ def pivots_to_permutation(pivots: Any, size: int) -> Any:
 
 
 def lu(a: Any) -> Any:
-    """Return L below the diagonal and U on and above it, and the order of rows: A[order] = L U."""
+    """Return the factorisation A[order] = L U, with L below the diagonal and U on and above it, and `order`."""
     packed, pivots = getrf(a)
     return packed, pivots_to_permutation(pivots, a.shape[-2])
 
 
 def getrf_info(packed: Any) -> Any:
-    """Return the place of the first zero on the diagonal of U, counted from one, or 0."""
+    """Return the number of the first zero on the diagonal of U, counted from one; 0 if there is no zero."""
     is_zero = np.diagonal(packed, 0, -2, -1) == 0
     if not is_zero.shape[-1]:
         return np.zeros(is_zero.shape[:-1], np.int32)
@@ -777,7 +817,10 @@ def getrf_info(packed: Any) -> Any:
 
 
 def reflector(column: Any, i: int) -> Any:
-    """Return v, with one at i and zeros above, tau and beta, for which 1 - conj(tau) v v^H maps a column to beta at i."""
+    """Return v, tau and beta of the reflection 1 - conj(tau) v v^H that makes a column zero below element i.
+
+    Element i of the reflected column is beta. Element i of v is one, and the elements of v above are zero.
+    """
     rows = np.arange(column.shape[-1])
     corner, below = column[..., i], np.where(rows > i, column, 0)
     tail = np.sum(np.real(below) ** 2 + np.imag(below) ** 2, -1) + corner.imag**2
@@ -790,7 +833,10 @@ def reflector(column: Any, i: int) -> Any:
 
 
 def reflected(a: Any, i: int, j: int) -> Any:
-    """Return a, with column j reduced below row i, its reflector in place of the zeros, and the factor of the reflector."""
+    """Apply the reflection that makes column j of A zero below row i; return A, and the reflection's factor tau.
+
+    The reflection's vector is stored in place of the zeros.
+    """
     rows, columns = np.arange(a.shape[-2]), np.arange(a.shape[-1])
     vector, factor, beta = reflector(a[..., j], i)
     shared = np.conj(vector)[..., None, :] @ a
@@ -801,7 +847,7 @@ def reflected(a: Any, i: int, j: int) -> Any:
 
 
 def geqrf(a: Any) -> Any:
-    """Return R on and above the diagonal and Householder vectors below it, and their factors."""
+    """Return R on and above the diagonal and Householder vectors below it, and the reflections' factors tau."""
     count = min(a.shape[-2:])
     factors = np.zeros((*a.shape[:-2], count), a.dtype)
     for i in range(count):
@@ -811,7 +857,10 @@ def geqrf(a: Any) -> Any:
 
 
 def geqp3(a: Any) -> Any:
-    """Return `geqrf` of the columns, the longest remaining one first, and their order, counted from one."""
+    """Return the QR factorisation with column pivoting: `geqrf`'s packed matrix, the columns' order, and tau.
+
+    In each step the remaining column of largest norm is moved to the front. The order counts from one.
+    """
     m, n = a.shape[-2:]
     rows, columns = np.arange(m), np.arange(n)
     order = np.broadcast_to(columns, (*a.shape[:-2], n))
@@ -828,7 +877,7 @@ def geqp3(a: Any) -> Any:
 
 
 def gehrd(a: Any) -> Any:
-    """Return a Hessenberg matrix similar to A with Householder vectors below it, and their factors."""
+    """Return a Hessenberg matrix similar to A, with Householder vectors in place of its zeros, and the factors tau."""
     count = max(a.shape[-1] - 1, 0)
     rows, factors = np.arange(a.shape[-1]), np.zeros((*a.shape[:-2], count), a.dtype)
     for j in range(count):
@@ -845,7 +894,11 @@ def gehrd(a: Any) -> Any:
 
 
 def sytrd(a: Any, lower: bool) -> Any:
-    """Return a tridiagonal matrix similar to a Hermitian one, read from a triangle: packed vectors, both diagonals, factors."""
+    """Reduce a Hermitian matrix, of which one triangle is used, to a similar tridiagonal matrix.
+
+    Return the matrix with Householder vectors packed into the triangle, the diagonal, the off-diagonal, and the
+    reflections' factors tau.
+    """
     if not lower:
         packed, *others = sytrd(a[..., ::-1, ::-1], True)
         return packed[..., ::-1, ::-1], *[y[..., ::-1] for y in others]
@@ -857,7 +910,10 @@ def sytrd(a: Any, lower: bool) -> Any:
 
 
 def gtsv(below: Any, diagonal: Any, above: Any, b: Any) -> Any:
-    """Return X with T X = B for a tridiagonal T, by elimination with row swaps, and the place of a zero pivot, or 0."""
+    """Return X with T X = B for a tridiagonal T, by elimination with row swaps, and `info`.
+
+    `info` is the number of the first zero pivot, counted from one, or 0.
+    """
     n = b.shape[-2]
     if not b.size:
         return b, np.zeros(b.shape[:-2], np.int32)
@@ -893,7 +949,10 @@ def gtsv(below: Any, diagonal: Any, above: Any, b: Any) -> Any:
 
 
 def geev(a: Any, dtype: Any) -> Any:
-    """Return eigenvalues, and left and right eigenvectors of unit length; left ones are NaN if there is no basis of vectors."""
+    """Return eigenvalues, and left and right eigenvectors of unit length.
+
+    Left eigenvectors are NaN if the right eigenvectors are linearly dependent.
+    """
     values, right = eig(a, dtype)
     identity = np.broadcast_to(np.eye(a.shape[-1], dtype=dtype), a.shape)
     left = solve(np.conj(np.swapaxes(right, -1, -2)), identity)
@@ -901,9 +960,10 @@ def geev(a: Any, dtype: Any) -> Any:
 
 
 def schur(a: Any) -> Any:
-    """Return T and Z with A = Z T Z^H, by a unitary basis for one eigenvector, or one conjugate pair, after the other.
+    """Return the Schur form T and the unitary Z with A = Z T Z^H.
 
-    The real and the imaginary part of a pair's vector are orthogonal, so that the diagonal of its block is constant.
+    Each step deflates one eigenvector, or for a real A one pair of conjugate eigenvectors. The real and the imaginary
+    part of such a vector are made orthogonal, so that both diagonal elements of its 2 x 2 block are equal.
     """
     n, t, z = len(a), a.copy(), np.eye(len(a), dtype=a.dtype)
     i = 0
@@ -924,7 +984,7 @@ def schur(a: Any) -> Any:
 
 
 def gees(a: Any, dtype: Any) -> Any:
-    """Return Schur forms, their vectors, eigenvalues, and 0, or 1 for a matrix that is not finite."""
+    """Return the Schur form, Schur vectors and eigenvalues of each matrix, and 1 if it is not finite, else 0."""
     t, z = np.full_like(a, np.nan), np.full_like(a, np.nan)
     is_finite = np.all(np.isfinite(a), (-2, -1))
     for index in np.argwhere(is_finite):
@@ -939,7 +999,7 @@ def gees(a: Any, dtype: Any) -> Any:
 
 
 def householder_product(packed: Any, factors: Any) -> Any:
-    """Return the leading columns of the product of the reflections that `geqrf` has packed."""
+    """Return the leading columns of the product of the reflections that `geqrf` returns in packed form."""
     m, n = packed.shape[-2:]
     rows = np.arange(m)
     q = np.broadcast_to(np.eye(m, n, dtype=packed.dtype), packed.shape)
@@ -951,10 +1011,10 @@ def householder_product(packed: Any, factors: Any) -> Any:
 
 
 def distinct(values: Any) -> Any:
-    """Return the values.
+    """Return the values unchanged if they are distinct.
 
     Raises:
-        ValueError: two singular values coincide, and the vectors have no derivative there.
+        ValueError: two values coincide up to rounding, so that their vectors have no derivative.
     """
     gaps = np.abs(np.diff(np.sort(values, axis=-1), axis=-1))
     largest = np.max(np.abs(values), axis=-1, keepdims=True, initial=0)
@@ -964,7 +1024,7 @@ def distinct(values: Any) -> Any:
 
 
 def threefry(key: Any, x0: Any, x1: Any) -> Any:
-    """Return two arrays of random words for a key and two arrays of counts.
+    """Return two arrays of random 32-bit words for a key and two arrays of counters, by Threefry-2x32.
 
     Source: Salmon, Moraes, Dror and Shaw, Parallel random numbers: as easy as 1, 2, 3 (2011).
     """
@@ -986,7 +1046,7 @@ def threefry(key: Any, x0: Any, x1: Any) -> Any:
 
 
 def mapped_arrays(path: Any) -> Any:
-    """Return the arrays of a safetensors file by name, each mapped from the file and not copied."""
+    """Return the arrays of a safetensors file by name; they are mapped from the file and not copied."""
     import json
 
     content = np.memmap(path, np.uint8, "r")
@@ -1003,10 +1063,10 @@ def mapped_arrays(path: Any) -> Any:
 
 
 def disagreement(actual: Any, expected: Any, limit: Any, other: Any = None) -> str:
-    """Return the indices at which two arrays differ by more than `limit`.
+    """Describe the first element at which two arrays differ by more than `limit`; return "" if there is none.
 
     Args:
-        other: indices of elements, and alternative values that these elements may have.
+        other: flat indices of elements, and alternative values that these elements may have.
     """
     actual = np.asarray(actual)
     if actual.dtype != expected.dtype or actual.shape != expected.shape:

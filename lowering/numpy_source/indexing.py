@@ -1,4 +1,4 @@
-"""Reads and writes at data-dependent positions: one axis by a short function, others by longer ones."""
+"""Code of gathers, scatters and slices at data-dependent positions, as calls of functions in `functions.py`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ __all__ = ["ROWS"]
 
 
 def _tuple(axes: Sequence[int]) -> str | None:
-    """Return a tuple of axes as an option; None if it is empty."""
+    """Return the text of a tuple of axes as a keyword argument; None, which omits the argument, if it is empty."""
     return tuple_of(axes) if axes else None
 
 
 def take_axis(op: Any, x: Expression, indices: Expression) -> int | None:
-    """Return the axis if the gather is NumPy's `take`: whole slices, with batch axes in place of the indexed axis."""
+    """Return the axis along which `np.take` computes the gather; None if it does not compute this gather.
+
+    `np.take` copies whole slices, and puts the axes of the indices in place of the indexed axis.
+    """
     if len(op.start_index_map) != 1 or op.operand_batching_dims:
         return None
     if op.collapsed_slice_dims != op.start_index_map:

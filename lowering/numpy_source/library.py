@@ -1,4 +1,4 @@
-"""The text of the functions in `functions.py`, and which of these functions each calls."""
+"""The text of the functions and constants in `functions.py`, and the dependencies between them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["NAMES", "text_of"]
 
 @cache
 def _definitions() -> dict[str, str]:
-    """Return the text of each definition by its name, in order, without annotations."""
+    """Return the text of each function and constant by name, in the order of the module, without type annotations."""
     source = files("lowering.numpy_source").joinpath("functions.py").read_text("utf-8")
     lines = source.splitlines()
     definitions: dict[str, str] = {}
@@ -33,12 +33,12 @@ def _definitions() -> dict[str, str]:
 
 
 NAMES = frozenset(_definitions())
-"""Names of all functions and constants."""
+"""Names of all functions and constants in `functions.py`."""
 
 
 @cache
 def _calls() -> dict[str, frozenset[str]]:
-    """Return the names that each definition reads."""
+    """Return, for each function and constant, the other names of `functions.py` that it uses."""
     return {
         name: frozenset(
             node.id
@@ -50,7 +50,7 @@ def _calls() -> dict[str, frozenset[str]]:
 
 
 def text_of(names: Iterable[str]) -> list[str]:
-    """Return the definitions of these names, and of all that they call, in the order of the module.
+    """Return the texts of these functions, and of all functions and constants that they use, in the module's order.
 
     >>> [text.splitlines()[0] for text in text_of(["shift_left"])]
     ['def unsigned(x):', 'def shift_left(x, y):']

@@ -1,4 +1,4 @@
-"""NumPy's reductions, cumulative functions and sorts."""
+"""Code of reductions, cumulative functions and sorts, as calls of NumPy's functions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["ROWS"]
 
 
 def _axes(op: Any, x: Expression) -> Any:
-    """Return the axes as an argument; None for all axes."""
+    """Return the argument `axis` of a reduction; None, which omits the argument, for all axes."""
     if len(op.axes) == x.spec.rank:
         return None
     return op.axes[0] if len(op.axes) == 1 else tuple_of(op.axes)
 
 
 def _accumulator(w: Writer, dtype: DType) -> tuple[str | None, str]:
-    """Return the accumulation dtype for NumPy, and the conversion of the result."""
+    """Return the argument `dtype` of a sum, or None, and the text that converts the result back, or ""."""
     w.dtype(dtype)
     if dtype is DType.F16:
         return "np.float32", ".astype(np.float16)"
@@ -31,7 +31,7 @@ def _accumulator(w: Writer, dtype: DType) -> tuple[str | None, str]:
 
 
 def total(name: str) -> Any:
-    """Return the cell of a sum or product, in the dtype of the operand."""
+    """Return the cell of a sum or product, `np.<name>`, whose result has the operand's dtype."""
 
     def cell(op: Any, w: Writer, x: Expression) -> Code:
         if not op.axes:
@@ -43,7 +43,7 @@ def total(name: str) -> Any:
 
 
 def extreme(name: str) -> Any:
-    """Return the cell of a maximum or minimum, with an initial value if there may be no element."""
+    """Return the cell of a maximum or minimum, with an initial value if a reduced axis may be empty."""
 
     def cell(op: Any, w: Writer, x: Expression) -> Code:
         if not op.axes:
@@ -58,7 +58,7 @@ def extreme(name: str) -> Any:
 
 
 def bitwise(name: str) -> Any:
-    """Return the cell of a reduction by bits."""
+    """Return the cell of a reduction by the ufunc `np.<name>`; bools are reduced by `np.all` or `np.any`."""
 
     def cell(op: Any, w: Writer, x: Expression) -> Code:
         if not op.axes:
@@ -72,12 +72,12 @@ def bitwise(name: str) -> Any:
 
 
 def winner(name: str) -> Any:
-    """Return the cell of argmax or argmin."""
+    """Return the cell of `np.argmax` or `np.argmin`."""
     return lambda op, w, x: call(f"np.{name}", x, axis=op.axis)
 
 
 def cumulative(name: str) -> Any:
-    """Return the cell of a cumulative function; a reverse scan runs along the reversed axis."""
+    """Return the cell of a cumulative function; for a reverse scan, operand and result are flipped along the axis."""
 
     def cell(op: Any, w: Writer, x: Expression) -> Code:
         options: dict[str, Any] = {"axis": op.axis}
@@ -94,7 +94,7 @@ def cumulative(name: str) -> Any:
 
 
 def sort(op: ops.Sort, w: Writer, *operands: Expression) -> Any:
-    """Write `np.sort`; several operands are ordered by the first."""
+    """Write `np.sort`, or for several operands a call of `sorted_by_first` in `functions.py`."""
     if op.count == 1:
         return call("np.sort", *operands, axis=op.axis, kind='"stable"')
     w.functions.add("sorted_by_first")
@@ -102,7 +102,7 @@ def sort(op: ops.Sort, w: Writer, *operands: Expression) -> Any:
 
 
 def top_k(op: ops.TopK, w: Writer, x: Expression) -> str:
-    """Write a call of a plain function."""
+    """Write a call of the function `top_k`, which the generated file includes."""
     return call(w.function("top_k"), x, op.k).text
 
 

@@ -1,4 +1,4 @@
-"""Constants and counts."""
+"""Code of the source family: constants, index arrays and extents."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ __all__ = ["ROWS"]
 
 
 def constant(op: Constant, w: Writer) -> Code:
-    """Write a number, a list, or an array beside the file."""
+    """Write a number, a list, or a reference to an array in the file of constants."""
     return w.array(op.array)
 
 
 def iota(op: Iota, w: Writer) -> Code:
-    """Write NumPy's arange, broadcast along all other axes."""
+    """Write `np.arange`, broadcast along all axes but `op.axis`."""
     n = w.extent(op.shape[op.axis])
     dtype = w.dtype(op.dtype)
     line = call("np.arange", n, dtype=dtype)
     if op.dtype.is_complex or op.dtype.itemsize < 4:
         line = Code(
             f"np.arange({n}).astype({dtype})"
-        )  # because NumPy counts in the dtype, and overflows
+        )  # np.arange with a narrow dtype would overflow
     if len(op.shape) == 1:
         return line
     aligned = spread(line, [op.axis], len(op.shape))
@@ -35,11 +35,13 @@ def iota(op: Iota, w: Writer) -> Code:
 
 
 def shape_of(op: ShapeOf, w: Writer, x: Expression) -> Code:
-    """Write an extent, as an int64."""
+    """Write the extent of an axis, as an int64 scalar."""
     extent = x.spec.shape[op.axis]
     try:
         text = w.extent(extent)
-    except Exception:  # because an extent that depends on the data can only be read from the array
+    except (
+        Exception
+    ):  # a data-dependent extent has no formula; it is the extent of the array at run time
         text = f"{w.named(x)}.shape[{op.axis}]"
     return call("np.int64", text)
 

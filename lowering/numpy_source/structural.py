@@ -1,4 +1,4 @@
-"""NumPy's functions of the structural family: transposes, reshapes, slices, broadcasts."""
+"""Code of the structural family: transposes, reshapes, slices, broadcasts and the like, by NumPy's functions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def is_reversal(perm: Sequence[int]) -> bool:
 
 
 def transpose(op: ops.Transpose, w: Writer, x: Expression) -> Code:
-    """Write `x.T` or `np.transpose`."""
+    """Write `x.T`, `np.swapaxes` or `np.transpose`; return x unchanged if the order of axes does not change."""
     if list(op.perm) == sorted(op.perm):
         return x.code
     inner = x.op
@@ -39,7 +39,10 @@ def transpose(op: ops.Transpose, w: Writer, x: Expression) -> Code:
 
 
 def untransposed(x: Expression) -> Expression | None:
-    """Return the operand of a transpose that reverses the axes, the value itself for rank below 2, or None."""
+    """Return the value whose reversal of axes is x: x itself if its rank is below 2, or the operand of a transpose.
+
+    Return None for any other value.
+    """
     if x.spec.rank < 2:
         return x
     inner = x.op
@@ -47,7 +50,11 @@ def untransposed(x: Expression) -> Expression | None:
 
 
 def reshaped(w: Writer, x: Expression, shape: Sequence[Any]) -> Code:
-    """Return a row-major reshape: an index if it only adds axes of extent 1, or drops the axes of a slice."""
+    """Return the code of a row-major reshape.
+
+    It is an index such as `x[:, None]` if the reshape only adds axes of extent 1, or removes axes that a slice has
+    reduced to extent 1. Else it is `x.reshape(..)`.
+    """
     old = list(x.spec.shape)
     if isinstance(x.op, ops.Slice) and all(map(is_exact, old)):
         dropped = _dropped(old, shape)
@@ -63,14 +70,14 @@ def reshaped(w: Writer, x: Expression, shape: Sequence[Any]) -> Code:
 
 
 def _without_trailing(entries: list[str]) -> list[str]:
-    """Return an index without whole slices at its end."""
+    """Return the entries of an index without `:` at its end."""
     while len(entries) > 1 and entries[-1] == ":":
         entries = entries[:-1]
     return entries
 
 
 def _dropped(old: Sequence[Any], new: Sequence[Any]) -> list[int]:
-    """Return the axes of extent 1 to remove from one shape to get the other; empty if this is impossible."""
+    """Return the axes of extent 1 whose removal changes the shape `old` to `new`; empty if there are no such axes."""
     dropped: list[int] = []
     position = 0
     for axis, extent in enumerate(old):
@@ -84,7 +91,7 @@ def _dropped(old: Sequence[Any], new: Sequence[Any]) -> list[int]:
 
 
 def _is_reshape(x: Expression) -> bool:
-    """Return whether an unnamed value has the elements of its operand in the same order."""
+    """Return whether a value is a reshape of its operand, so that the elements have the same order in both."""
     if isinstance(x.op, ops.BroadcastInDim):
         return list(x.op.dims) == sorted(x.op.dims) and bool(
             not x.spec.rank or _dropped(x.spec.shape, x.operands[0].spec.shape)
@@ -93,7 +100,7 @@ def _is_reshape(x: Expression) -> bool:
 
 
 def reshape(op: ops.Reshape, w: Writer, x: Expression) -> Code:
-    """Write a row-major reshape if it equals the column-major reshape, else `order="F"`."""
+    """Write a column-major reshape: row-major if both orders agree, which is shorter, else with `order="F"`."""
     shape = w.specs[0].shape
     if not all(map(is_exact, shape)):
         shape = op.shape
@@ -113,10 +120,11 @@ def reshape(op: ops.Reshape, w: Writer, x: Expression) -> Code:
 
 
 def spread(x: Code, axes: Sequence[int], rank: int, first: int | None = None) -> Code:
-    """Return a value reshaped to broadcast to an array of rank `rank`, in which its axes are `axes`, in order.
+    """Return an index that adds axes to a value, so that it broadcasts to an array of rank `rank`.
 
     Args:
-        first: the first axis in the index; by default the first of `axes`.
+        axes: the axes of that array that are the value's axes, in ascending order.
+        first: the first axis that the index mentions; by default the first of `axes`.
     """
     if not axes:
         return x
@@ -129,7 +137,10 @@ def spread(x: Code, axes: Sequence[int], rank: int, first: int | None = None) ->
 
 
 def broadcast_in_dim(op: ops.BroadcastInDim, w: Writer, x: Expression) -> Code:
-    """Write `np.broadcast_to` of the operand, whose axes are moved first."""
+    """Write `np.broadcast_to` of the operand, with its axes transposed and axes added as the op requires.
+
+    If only axes of extent 1 are added, write an index such as `x[:, None]` instead.
+    """
     order = sorted(range(x.spec.rank), key=op.dims.__getitem__)
     code = x.code
     if order != sorted(order):
@@ -168,12 +179,12 @@ def _index(w: Writer, op: ops.Slice, x: Expression, dropped: Sequence[int] = ())
 
 
 def slice_(op: ops.Slice, w: Writer, x: Expression) -> Code:
-    """Write an index with slices."""
+    """Write an index such as `x[1:3, ::2]`."""
     return _index(w, op, x) if op.starts else x.code
 
 
 def pad(op: ops.Pad, w: Writer, x: Expression, value: Expression) -> Code:
-    """Write `np.pad`, unless elements are cut off or padding goes between elements."""
+    """Write `np.pad`; if elements are removed, or inserted between elements, write a call of `padded` instead."""
     edges = [*op.low, *op.high]
     is_plain = not any(op.interior) and all(isinstance(n, int) and n >= 0 for n in edges)
     number = value.code.number
@@ -202,7 +213,7 @@ def reverse(op: ops.Reverse, w: Writer, x: Expression) -> Code:
 
 
 def extract_diag(op: ops.ExtractDiag, w: Writer, x: Expression) -> Code:
-    """Write `np.diagonal`, which puts the diagonal on the last axis."""
+    """Write `np.diagonal`, and `np.moveaxis` unless the op's result has the diagonal on its last axis, too."""
     axis = op.axis_a - (op.axis_b < op.axis_a)
     diagonal = call("np.diagonal", x, 0, op.axis_a, op.axis_b)
     if axis == x.spec.rank - 2:
@@ -211,7 +222,7 @@ def extract_diag(op: ops.ExtractDiag, w: Writer, x: Expression) -> Code:
 
 
 def embed_diag(op: ops.EmbedDiag, w: Writer, x: Expression) -> Code:
-    """Write a diagonal in a matrix of zeros."""
+    """Write a call of the function `embedded_diagonal`, which the generated file includes."""
     return call(w.function("embedded_diagonal"), x, op.axis_a, op.axis_b)
 
 
@@ -221,7 +232,7 @@ def triangle(name: str) -> Any:
 
 
 def barrier(op: ops.OptimizationBarrier, w: Writer, *operands: Expression) -> Any:
-    """Return the operands themselves."""
+    """Return the operands, each assigned to a name, so that no expression extends across the barrier."""
     return [
         Code(w.named(x), x.code.level, x.code.aligned, x.code.number, free=True) for x in operands
     ]

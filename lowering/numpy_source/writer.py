@@ -1,4 +1,4 @@
-"""`Writer`: the statements of a Python function, with its names, and the functions that it needs."""
+"""`Writer`: writes the statements of a Python function, and records the names and helper functions that they use."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["Writer"]
 
 MAX_INLINE = 44
-"""Maximum length of an expression that is written inside another."""
+"""Maximum length in characters of an expression that is written inside another expression."""
 MAX_LINE = 100
-"""Length that a comment does not exceed."""
+"""Maximum length in characters of a line with a comment."""
 MAX_LISTED = 16
-"""Maximum number of elements of an array that is written as a list; larger ones are stored beside the file."""
+"""Maximum number of elements of an array that is written as a list; larger arrays are stored in another file."""
 INDENT = "    "
 
 
 class Writer:
-    """Statements of one function.
+    """Writer of the statements of one Python function.
 
     Args:
-        table: cells by card.
-        reserved: names that the file uses for other purposes.
+        table: the cell of each op.
+        reserved: names that the generated file uses for other purposes.
 
     Attributes:
-        lines: the statements so far.
-        functions: names of functions of `functions.py` that they call.
-        constants: arrays that are stored beside the file, by name.
-        extents: the names of symbols.
+        lines: the statements that have been written.
+        functions: names of the functions in `functions.py` that the statements call.
+        constants: arrays that are stored in the file of constants, by name.
+        extents: the Python variable of each symbol.
     """
 
     def __init__(self, table: Any, reserved: Sequence[str] = ()) -> None:
@@ -90,12 +90,12 @@ class Writer:
         return name
 
     def function(self, name: str) -> str:
-        """Return the name of a function of `functions.py`, which the file then contains."""
+        """Record that the generated file must include the function `name` of `functions.py`, and return the name."""
         self.functions.add(name)
         return name
 
     def named(self, value: Expression) -> str:
-        """Return a text of the value that can be repeated: its name, which is assigned first if it has none."""
+        """Return a text of the value that may be repeated, such as its name; assign it to a name if necessary."""
         if not value.is_name:
             self._assign(value, self._hint(value))
         return value.code.text
@@ -111,7 +111,7 @@ class Writer:
     # ---- statements ------------------------------------------------------------------------------
 
     def say(self, text: str, source: Any = None) -> None:
-        """Write a statement, with the user's line as a comment if the line changes."""
+        """Write a statement, with a comment that shows the user's line, if the last comment showed another line."""
         line = INDENT * self._depth + text
         comment = ""
         if source is not None and source != self._told:
@@ -124,7 +124,7 @@ class Writer:
 
     @contextmanager
     def block(self, head: str) -> Generator[None, None, None]:
-        """Write an indented block below a head such as `for t in range(n):`."""
+        """Write a head such as `for t in range(n):`; indent the statements that are written within the context."""
         self.say(head, self._source)
         self._depth += 1
         before = len(self.lines)
@@ -134,10 +134,12 @@ class Writer:
         self._depth -= 1
 
     def program(self, program: Any, operands: Sequence[Expression]) -> list[Expression]:
-        """Write the instructions of a program on these values; return its outputs, some of them not assigned.
+        """Write the instructions of a program for these operands, and return its outputs.
+
+        An output may be an expression that is not yet assigned to a name.
 
         Raises:
-            NonStaticShapeError, UnsupportedError: an op that is not written, with the user's line.
+            NonStaticShapeError, UnsupportedError: an op cannot be written.
         """
         values: list[Any] = [None] * program.n_slots
         for slot, operand in zip(program.input_slots, operands, strict=True):
@@ -172,7 +174,8 @@ class Writer:
                 )
                 if uses[slot] > 1 or len(result.code.text) > MAX_INLINE or not is_near:
                     if result.code.aligned is not None and arguments:
-                        # A broadcast operand is assigned to a name, so that NumPy can broadcast it.
+                        # Assign the operand of a broadcast to a name, not the broadcast. Later expressions then use
+                        # the operand, which NumPy broadcasts implicitly.
                         self.named(arguments[0])
                         (again,) = self.results(op, arguments, [program.types[slot]])
                         result.code = again.code
@@ -184,7 +187,10 @@ class Writer:
     def results(
         self, op: StdTensorOp, operands: Sequence[Expression], specs: Sequence[TensorSpec]
     ) -> list[Expression]:
-        """Return the results of an op as expressions; several are assigned at once."""
+        """Return the results of an op as expressions.
+
+        If the cell returns the text of a tuple, write a statement that assigns its elements to names.
+        """
         self.specs = tuple(specs)
         codes = self.table.cell(op)(op, self, *operands)
         if isinstance(codes, str):
@@ -202,7 +208,7 @@ class Writer:
     # ---- payloads --------------------------------------------------------------------------------
 
     def extent(self, extent: Any, operands: Sequence[Expression] = ()) -> str:
-        """Return an extent as Python: a number, or an expression in the extents of arguments or operands."""
+        """Return the Python text of an extent: a number, or an expression in extents of arguments or operands."""
         if isinstance(extent, int):
             return str(extent)
         if not isinstance(extent, Polynomial):
@@ -221,21 +227,21 @@ class Writer:
         return f"{self.named(operand)}.shape[{axis}]"
 
     def shape(self, shape: Sequence[Any], operands: Sequence[Expression] = ()) -> str:
-        """Return a shape as a tuple in Python; the result's shape if it is exact."""
+        """Return the Python text of a shape, as a tuple."""
         return tuple_of([self.extent(extent, operands) for extent in shape])
 
     def result_shape(self, op: Any, operands: Sequence[Expression], field: str = "shape") -> str:
-        """Return the shape for a payload: that of the first result if it is exact."""
+        """Return the text of the first result's shape; if it is not exact, of the shape in the op's payload."""
         shape = self.specs[0].shape
         if all(map(is_exact, shape)):
             return self.shape(shape)
         return self.shape(getattr(op, field), operands)
 
     def dtype(self, dtype: DType) -> str:
-        """Return the name of a dtype in NumPy.
+        """Return the name of a dtype in NumPy, such as "np.float32".
 
         Raises:
-            UnsupportedError: NumPy has no such dtype.
+            UnsupportedError: the dtype is bfloat16, which NumPy lacks.
         """
         if dtype is DType.BF16:
             raise UnsupportedError(
@@ -244,7 +250,7 @@ class Writer:
         return "np.bool_" if dtype.is_bool else f"np.{dtype.value}"
 
     def full(self, shape: str, number: Code, dtype: DType) -> str:
-        """Return an array of one number as Python."""
+        """Return the text of an array whose elements all equal a number: `np.zeros`, `np.ones` or `np.full`."""
         kind = None if dtype is DType.F64 else self.dtype(dtype)
         name = {"0": "zeros", "0.0": "zeros", "False": "zeros", "1": "ones", "1.0": "ones"}.get(
             number.text
@@ -255,7 +261,7 @@ class Writer:
         return call("np.full", shape, number.text, self.dtype(dtype)).text
 
     def array(self, array: Any) -> Code:
-        """Return an array as Python: a number, a list, or a name of the arrays beside the file."""
+        """Return the code of a constant array: a number, a list, or an entry of `CONSTANTS`, the file of constants."""
         dtype = DType.of(array.dtype)
         kind = self.dtype(dtype)
         if not array.ndim:
@@ -278,7 +284,7 @@ class Writer:
 
 
 def listed(array: Any) -> str:
-    """Return an array as nested lists in Python.
+    """Return the Python text of an array as nested lists.
 
     >>> listed(np.array([[1.0, np.inf], [-0.0, 3.0]]))
     '[[1.0, np.inf], [-0.0, 3.0]]'
@@ -289,7 +295,7 @@ def listed(array: Any) -> str:
 
 
 def number_text(x: Any) -> Code:
-    """Return a NumPy scalar as a Python number, with as few digits as restore its value.
+    """Return the code of a NumPy scalar as a Python number, with as few digits as restore its value.
 
     >>> [number_text(x).text for x in (np.float32(0.1), np.int8(-3), np.bool_(True), np.complex64(1 - 2j))]
     ['0.1', '-3', 'True', 'complex(1.0, -2.0)']
@@ -308,7 +314,7 @@ def number_text(x: Any) -> Code:
 
 
 def polynomial(extent: int | Polynomial, leaf_text: Any) -> str:
-    """Return an extent as Python; `leaf_text` writes its leaves."""
+    """Return the Python text of an extent, a polynomial; the function `leaf_text` returns the text of a symbol."""
     if isinstance(extent, int):
         return str(extent)
     text = ""
@@ -326,7 +332,7 @@ def polynomial(extent: int | Polynomial, leaf_text: Any) -> str:
 
 
 def operation(atom: Operation, leaf_text: Any) -> str:
-    """Return a quotient, remainder, minimum or maximum of extents as Python."""
+    """Return the Python text of a quotient, remainder, minimum or maximum of extents."""
     lhs, rhs = polynomial(atom.lhs, leaf_text), polynomial(atom.rhs, leaf_text)
     if atom.kind in ("min", "max"):
         return f"{atom.kind}({lhs}, {rhs})"
@@ -335,7 +341,7 @@ def operation(atom: Operation, leaf_text: Any) -> str:
 
 
 def snake_case(name: str) -> str:
-    """Return a name in lower case with underscores.
+    """Convert the name of an op to lower case with underscores; of a family id, only the middle part is used.
 
     >>> snake_case("DotGeneral"), snake_case("tenferro.lu_solve.v1")
     ('dot_general', 'lu_solve')
@@ -346,13 +352,13 @@ def snake_case(name: str) -> str:
 
 
 class StatementFinder:
-    """Finder of the user's statements: the names that they assign, and their text."""
+    """Reader of the user's source, for the names that its statements assign and for the text of its lines."""
 
     def __init__(self) -> None:
         self._files: dict[str, dict[int, str]] = {}
 
     def target(self, source: Any) -> str:
-        """Return the name that the statement assigns; empty if it assigns no name or several."""
+        """Return the name to which the user's statement assigns; "" if there is no name, or several."""
         if source is None or source.derivative_of:
             return ""
         if source.file.endswith(".py") or source.file.startswith("<"):
@@ -362,7 +368,7 @@ class StatementFinder:
         return match[1] if match and not match[1].isdigit() else ""
 
     def is_anonymous(self, source: Any) -> bool:
-        """Return whether no statement in the user's source computes the value, as in a derivative or a module."""
+        """Return whether no statement of the user names the value, as for values of derivatives or imported modules."""
         if source is None or source.file.endswith(".py"):
             return source is not None and bool(source.derivative_of)
         if source.file.startswith("<"):
@@ -382,14 +388,14 @@ class StatementFinder:
             if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
                 names = node.targets if isinstance(node, ast.Assign) else [node.target]
                 if any(isinstance(part, ast.Lambda) for part in ast.walk(node)):
-                    continue  # because a line of its body would be taken for the statement's
+                    continue  # the lambda's lines compute values that the statement does not assign
                 if len(names) == 1 and isinstance(names[0], ast.Name):
                     lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
                     targets.update(dict.fromkeys(lines, names[0].id))
         return targets
 
     def comment(self, source: Any) -> str:
-        """Return the number and the text of the user's line; "" if the file cannot be read."""
+        """Return the number and text of the user's line, and whose derivative it is; "" if the file cannot be read."""
         text = linecache.getline(source.file, source.line).strip()
         place = f"line {source.line}" if text else ""
         if source.derivative_of:

@@ -1,5 +1,6 @@
-"""Readers: functions that convert StableHLO's operations to ops, by operation name; the files match those of the
-emitters.
+"""Readers: functions that convert StableHLO's operations to ops.
+
+The files have the same names as those of the emitters, `lowering/emit`, which convert ops to operations.
 """
 
 from lowering.read import (
@@ -37,4 +38,4 @@ _PLAIN: ReadRows = {
     **refused.ROWS,
 }
 READERS: ReadRows = {**_PLAIN, **broadcasting_rows(_PLAIN)}
-"""Readers of all supported operations."""
+"""Readers of all supported operations, by operation name."""

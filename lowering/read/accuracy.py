@@ -1,4 +1,6 @@
-"""Accuracy requirements of functions. They become part of the program if native execution satisfies them.
+"""Readers of functions with a required accuracy, the attribute `result_accuracy`.
+
+A program contains the requirement as an extension op. If native execution may violate it, reading raises an error.
 
 Source: StableHLO spec, `result_accuracy`; JAX's `Tolerance`, for the sum of tolerances.
 """
@@ -26,9 +28,9 @@ _FIELDS = re.compile(r"(atol|rtol|ulps|mode) ?= ?(?:#stablehlo\.result_accuracy_
 
 
 def with_accuracy(read: Read) -> Read:
-    """Return the reader of a function that may require an accuracy.
+    """Extend the reader of a function by the attribute `result_accuracy`.
 
-    It raises UnsupportedError if the error of native execution may exceed the tolerance.
+    The extended reader raises UnsupportedError if the error of native execution may exceed the tolerance.
     """
 
     @wraps(read)
@@ -48,7 +50,7 @@ def with_accuracy(read: Read) -> Read:
             return y
         made = r.builder.made_by(y)
         if made is None or type(made[0]) not in ACCURATE:
-            return y  # because a complex cube root is read as several ops, and a constant as none
+            return y  # without the requirement: a complex cube root is read as several ops, a constant as none
         tolerances = {name: float(fields.get(name, 0)) for name in ("atol", "rtol")}
         op = ResultAccuracy(made[0], mode, ulps=int(fields.get("ulps", 0)), **tolerances)
         if mode == "TOLERANCE":
@@ -59,10 +61,10 @@ def with_accuracy(read: Read) -> Read:
 
 
 def _require_met(name: str, op: ResultAccuracy, dtype: DType) -> None:
-    """Compare the native error with the tolerance, both in units in the last place of a normal number.
+    """Require that the error of native execution is within the tolerance, both in units in the last place.
 
     Raises:
-        UnsupportedError: the native error may be larger, or is unknown.
+        UnsupportedError: the error may exceed the tolerance, or is unknown.
     """
     if dtype.is_complex:
         raise UnsupportedError(

@@ -1,8 +1,9 @@
 """Reductions of pairs (value, index) to the index of the largest or smallest element.
 
-The result of a region that only compares and selects depends only on the order of its two pairs. So the region is
-evaluated for every order of a pair and a pair with a larger index, and of the initial pair and any other pair. If it
-always selects the pair that `ArgMax` or `ArgMin` selects, the reduction is read as this op.
+The reduction's region selects one of two pairs. If it only compares and selects, its result depends only on the order
+of the values and of the indices. So the region is evaluated for every possible order: of a pair and a pair with a
+larger index, and of the initial pair and any other pair. If it always selects the pair that `ArgMax` or `ArgMin`
+selects, the reduction is read as this op.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ __all__ = ["arg_reduction"]
 def arg_reduction(
     r: Reader, block: Block, operands: Sequence[int], axes: Sequence[int]
 ) -> list[int] | None:
-    """Reduce to the extreme values and their indices along the axis; return None for any other reduction.
+    """Read a reduction as a maximum and `ArgMax`, or as a minimum and `ArgMin`; return None if it is neither.
 
     Args:
+        block: the reduction's region.
         operands: values, their indices, and the initial value and index.
+        axes: the reduced axes.
     """
     if len(operands) != 4 or len(axes) != 1:
         return None
@@ -60,7 +63,10 @@ def _keeps_the_winner(
     start: Sequence[Any],
     largest: bool,
 ) -> bool:
-    """Return whether the region keeps the better pair, for all orders of positions below `extent`."""
+    """Return whether the region always selects the pair that `ArgMax`, or `ArgMin` if not `largest`, selects.
+
+    It is evaluated for every order of two values, and for every order of two indices below `extent`.
+    """
     constants = constants_of(r, block)
     values, numbers = standings(dtype, constants), standings(kind, constants)
     numbers = numbers[numbers >= 0]
@@ -87,7 +93,8 @@ def _keeps_the_winner(
         same = (a == b) | (odd_a & odd_b)
         first = (odd_a & ~odd_b) | (more & ~odd_b) | (same & (i <= j))
         right = (value == np.where(first, a, b)) | ((value != value) & (odd_a | odd_b))
-    # If all elements equal the initial value, the result is the first index, which may be the initial one.
+    # If all elements equal the initial value, `ArgMax` returns index 0. So an element that equals the initial value
+    # must replace it, unless the initial index is 0.
     tied = same & (np.arange(len(a)) >= later.sum())
     wanted = np.where(first, i, j)
     placed = np.where(tied, (position == j) | ((position == i) & (i == 0)), position == wanted)
@@ -95,7 +102,7 @@ def _keeps_the_winner(
 
 
 def _loses(start: Any, values: Any, largest: bool) -> bool:
-    """Return whether no element is worse than the initial value."""
+    """Return whether no element can be worse than the initial value, which therefore never affects the result."""
     start = np.asarray(start).reshape(())
     with np.errstate(all="ignore"):
         worse = (values < start) if largest else (values > start)
@@ -103,7 +110,7 @@ def _loses(start: Any, values: Any, largest: bool) -> bool:
 
 
 def _answers(r: Reader, block: Block, arguments: Sequence[Any]) -> list[Any] | None:
-    """Evaluate the region for these pairs."""
+    """Evaluate the region elementwise for arrays of arguments; return None if it cannot be evaluated."""
     scratch = r.scratch()
     inputs = [scratch.constant(values) for values in arguments]
     try:

@@ -1,5 +1,6 @@
-"""Readers of CHLO's broadcasting operations: they broadcast the operands, then apply the reader of the plain
-operation.
+"""Readers of CHLO's broadcasting operations, such as `chlo.broadcast_add`.
+
+They broadcast the operands explicitly, then call the reader of the operation without broadcasting.
 
 Source: CHLO's operation definitions, "broadcast_dimensions".
 """
@@ -24,7 +25,10 @@ PREFIX = "chlo.broadcast_"
 
 
 def broadcasting_rows(readers: ReadRows) -> ReadRows:
-    """Return a reader for each broadcasting operation whose plain form, in StableHLO or CHLO, has a reader."""
+    """Return a reader for each broadcasting operation, by name.
+
+    Omit operations without a counterpart in StableHLO or CHLO that does not broadcast and has a reader.
+    """
     rows: dict[str, Read] = {}
     for name in DEFINITIONS:
         plain = name.removeprefix(PREFIX)
@@ -35,7 +39,7 @@ def broadcasting_rows(readers: ReadRows) -> ReadRows:
 
 
 def broadcasting(read: Read) -> Read:
-    """Return the reader of an operation on operands that are broadcast to the shape of its result."""
+    """Return a reader that broadcasts all operands to the shape of the result, and then calls `read`."""
 
     def read_broadcast(r: Reader, operation: Operation, operands: Sequence[int]) -> Any:
         shapes = [r.spec(value).shape for value in operands]
@@ -67,7 +71,7 @@ def broadcasting(read: Read) -> Read:
 def _common_shape(
     operation: Operation, shapes: Sequence[Sequence[Any]], placed: Sequence[Sequence[int]]
 ) -> tuple[Any, ...]:
-    """Return the shape to which operands are broadcast; its dynamic extents are computed when the program runs.
+    """Return the shape to which operands are broadcast; symbolic extents are computed when the program runs.
 
     Raises:
         UnsupportedError: an extent depends on the data.
@@ -84,7 +88,9 @@ def _common_shape(
 
 
 def _common_extent(a: Any, b: Any) -> Any:
-    """Return the extent to which two axes are broadcast; a guard of the program checks that this is possible.
+    """Return the extent to which two axes are broadcast.
+
+    A guard of the program checks that the extents of two symbolic axes are equal or 1.
 
     >>> _common_extent(3, 1), _common_extent(1, 0), _common_extent(2, 2)
     (3, 0, 2)

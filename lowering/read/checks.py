@@ -1,6 +1,7 @@
 """Readers of the checks and probes of StableHLO's reference interpreter.
 
-Values that depend on no argument are checked while the module is read. Programs contain no checks.
+A check is performed while the module is read, if its values do not depend on arguments. Any other check is an error,
+because programs contain no checks.
 
 Source: StableHLO's reference documentation, dialects `check` and `interpreter`.
 """
@@ -20,27 +21,33 @@ from tenferro.types import DType
 __all__ = ["ROWS"]
 
 TOLERANCE = 1e-3
-"""Default tolerance of `expect_almost_eq`."""
+"""Default absolute tolerance of `expect_almost_eq`."""
 FARTHEST = (1 << 64) - 1
-"""Difference of a number from an infinity or NaN, and between infinities and NaN, in the reference interpreter."""
+"""Difference in units in the last place between unequal elements if one is infinite or NaN.
+
+The reference interpreter defines this value.
+"""
 ULPS = 3
 """Default tolerance of `expect_close`, in units in the last place."""
 
 
 def equal(operation: Operation, x: Any, y: Any) -> Any:
-    """Return whether elements are equal; NaN equals NaN."""
+    """Return whether each element of x equals the element of y; NaN equals NaN."""
     return (x == y) | ((x != x) & (y != y))
 
 
 def almost_equal(operation: Operation, x: Any, y: Any) -> Any:
-    """Return whether elements differ by at most a tolerance; infinities of one sign are equal."""
+    """Return whether elements differ by at most the operation's tolerance; infinities of equal sign are equal."""
     tolerance = float(operation.attributes.get("tolerance", TOLERANCE))
     wide = np.complex128 if x.dtype.kind == "c" else np.float64
     return equal(operation, x, y) | (np.abs(x.astype(wide) - y.astype(wide)) <= tolerance)
 
 
 def close(operation: Operation, x: Any, y: Any) -> Any:
-    """Return whether the differences of elements, in units in the last place, are within bounds; see `FARTHEST`."""
+    """Return whether the differences of elements, in units in the last place, are within the operation's bounds.
+
+    The difference of an infinity or NaN from an unequal element is `FARTHEST`.
+    """
     least = int(operation.attributes.get("min_ulp_difference", 0))
     most = int(operation.attributes.get("max_ulp_difference", ULPS))
     if x.dtype.kind == "c":
@@ -54,14 +61,21 @@ def close(operation: Operation, x: Any, y: Any) -> Any:
 
 
 def _place(x: Any) -> Any:
-    """Convert floats to their number in order of size, counted from zero."""
+    """Convert each float to the number of floats from zero to it, with the float's sign.
+
+    The difference of two such numbers is a difference in units in the last place.
+    """
     bits = x.view(f"i{x.dtype.itemsize}")
     magnitude = (bits & bits.dtype.type(np.iinfo(bits.dtype).max)).astype(object)
     return np.where(bits < 0, -magnitude, magnitude)
 
 
 def expected(holds: Callable[[Operation, Any, Any], Any]) -> Read:
-    """Return the reader of a check that compares two values, or one value and a constant of the operation."""
+    """Return the reader of a check that compares two operands, or an operand and a constant attribute.
+
+    Args:
+        holds: the comparison; a function of the operation and two arrays, which returns an array of bools.
+    """
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
         arrays = [r.evaluated(value) for value in operands]
@@ -90,13 +104,16 @@ def expected(holds: Callable[[Operation, Any, Any], Any]) -> Read:
 
 
 def probe(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Return the operand, and record its elements if they are constant. The interpreter would write them to a file."""
+    """Return the operand, and record its elements, or None if they depend on arguments.
+
+    StableHLO's interpreter writes the elements to a file instead.
+    """
     r.probed.setdefault(operation.attributes["probe_id"], []).append(r.evaluated(operands[0]))
     return operands[0]
 
 
 def serialized(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Compare with the elements that a probe recorded, the first or the `iter`-th time.
+    """Compare the operand with the elements that a probe recorded when it ran for the `iter`-th time, counted from 0.
 
     Raises:
         InvalidConfigError: the values differ, or no probe with this id precedes the operation.

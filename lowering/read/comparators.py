@@ -1,9 +1,9 @@
-"""The order that a sort's comparator defines.
+"""Sorts by a comparator, the region of `stablehlo.sort`.
 
 Some comparators only compare values, select, and combine bools. Their results depend only on the order of
-arguments and constants, so they are evaluated for every possible order. If the results match a lexicographic
-order of the first few operands, the sort uses this order. Any other comparator is evaluated in a sorting
-network.
+arguments and constants, so these comparators are evaluated for every possible order. If the results match a
+lexicographic order of the first few operands, the sort is read as the op `Sort`. A sort by any other comparator is read
+as a sorting network, which contains the comparator.
 """
 
 from __future__ import annotations
@@ -32,13 +32,16 @@ SEES_ONLY_ORDER = frozenset(
     for name in ("compare", "select", "and", "or", "not", "xor", "constant", "return")
 )
 MOST_TRIALS = 300_000
-"""Maximum number of orders of the arguments for which a comparator is evaluated."""
+"""Maximum number of combinations of arguments for which a comparator is evaluated."""
 
 
 class Key(NamedTuple):
-    """Order of one sort key: its direction, and whether floats compare by the total order.
+    """Order of one sort key.
 
-    Otherwise NaNs are equal to each other and above all numbers, and -0 equals +0.
+    Attributes:
+        descending: whether larger elements come first.
+        total: whether floats are compared in StableHLO's total order. Otherwise NaNs are equal to each other and above
+            all numbers, and -0 equals +0.
     """
 
     descending: bool
@@ -46,7 +49,7 @@ class Key(NamedTuple):
 
 
 def sorted_by(r: Reader, block: Block, operands: list[int], axis: int, stable: bool) -> list[int]:
-    """Sort the operands by a comparator."""
+    """Sort the operands along an axis by the comparator `block`, and return the sorted operands."""
     specs = [r.spec(x) for x in operands]
     order = _lexicographic(r, block, specs)
     if order is None:
@@ -61,14 +64,14 @@ def sorted_by(r: Reader, block: Block, operands: list[int], axis: int, stable: b
 
 
 def _is_top_k(r: Reader, order: tuple[Key, ...], operands: list[int], axis: int) -> bool:
-    """Return whether values and their indices are sorted in descending order along the last axis."""
+    """Return whether the sort is a `TopK`: values with their indices, in descending order, along the last axis."""
     if len(operands) != 2 or len(order) != 1 or not order[0].descending:
         return False
     return axis == len(r.spec(operands[0]).shape) - 1 and counts_along(r, operands[1], axis)
 
 
 def _sorted(r: Reader, operands: list[int], index: int, axis: int, key: Key) -> list[int]:
-    """Sort stably by one of the operands."""
+    """Sort all operands stably by the operand `index`, in the order that `key` describes."""
     if key.total:
         ordered = total_order.key(r, operands[index], key.descending)
         sort = re.Sort(axis, True, len(operands) + 1)
@@ -86,7 +89,7 @@ def _sorted(r: Reader, operands: list[int], index: int, axis: int, key: Key) -> 
 
 
 def counts_along(r: Reader, places: int, axis: int) -> bool:
-    """Return whether the elements of a tensor are 0, 1, .. along an axis."""
+    """Return whether the elements of the tensor `places` are known to be 0, 1, .. along an axis."""
     producer = r.builder.made_by(places)
     if producer is None:
         return False
@@ -102,7 +105,7 @@ def counts_along(r: Reader, places: int, axis: int) -> bool:
 
 
 def constants_of(r: Reader, block: Block) -> list[Any]:
-    """Return the constants that a region uses, including those defined outside it."""
+    """Return the constants that a region uses, including constants that are defined outside the region."""
     constants = []
     inside = {*block.arguments}
     for operation in block.operations:
@@ -118,7 +121,7 @@ def constants_of(r: Reader, block: Block) -> list[Any]:
 
 
 def standings(dtype: DType, constants: Sequence[Any]) -> Any:
-    """Create numbers that have every possible order relative to each other and to the constants."""
+    """Create numbers of a dtype that represent every possible order relative to each other and to the constants."""
     kind = dtype.dtype
     if dtype.is_bool:
         return np.array([False, True])
@@ -129,7 +132,8 @@ def standings(dtype: DType, constants: Sequence[Any]) -> Any:
         around |= {limits.min, limits.min + 1, limits.max - 1, limits.max}
         return np.array(sorted(n for n in around if limits.min <= n <= limits.max), kind)
     with np.errstate(all="ignore"):
-        # Test a number on either side of each constant, because two constants may be adjacent.
+        # There is no float between two constants that are adjacent floats. So the nearest floats on both sides of each
+        # constant are included.
         beside = [np.nextafter(c, kind.type(end)) for c in own for end in (-np.inf, np.inf)]
         near = {float(c) for c in (*own, *beside)} | {-1.5, -1.0, -0.5, 0.5, 1.0, 1.5}
         candidates = [*sorted(near - {0.0}), 0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan]
@@ -137,7 +141,7 @@ def standings(dtype: DType, constants: Sequence[Any]) -> Any:
 
 
 def _lexicographic(r: Reader, block: Block, specs: list[TensorSpec]) -> tuple[Key, ...] | None:
-    """Find the order of each key; None for a comparator without a lexicographic order."""
+    """Return the keys of the lexicographic order that a comparator defines; None if it defines no such order."""
     if not {operation.name for operation in block.operations} <= SEES_ONLY_ORDER:
         return None
     if any(spec.dtype.is_complex for spec in specs):
@@ -145,7 +149,7 @@ def _lexicographic(r: Reader, block: Block, specs: list[TensorSpec]) -> tuple[Ke
     constants = constants_of(r, block)
     seen = _operands_seen(block)
     for keys in range(1, len(specs) + 1):
-        # Operands after the keys vary too, because the order must not depend on them.
+        # Operands after the keys get two values each, to test that the order does not depend on them.
         pools = [standings(spec.dtype, constants) for spec in specs[:keys]]
         pools += [
             np.array([0, 1] if keys + n in seen else [0]).astype(spec.dtype.dtype)
@@ -170,7 +174,7 @@ def _orders(dtype: DType) -> list[Key]:
 
 
 def _operands_seen(block: Block) -> set[int]:
-    """Return the operands of the sort on which the comparator's result depends."""
+    """Return the indices of the sort's operands on which the comparator's result may depend."""
     needed = set(block.operations[-1].operands)
     for operation in reversed(block.operations[:-1]):
         if needed & set(operation.results):
@@ -179,7 +183,10 @@ def _operands_seen(block: Block) -> set[int]:
 
 
 def _answers(r: Reader, block: Block, pairs: list[Any]) -> Any:
-    """Evaluate the comparator for pairs of every operand."""
+    """Evaluate the comparator for arrays of pairs of elements, one pair of arrays per operand.
+
+    Return None if it cannot be evaluated.
+    """
     scratch = r.scratch()
     arguments = [scratch.constant(values) for pair in pairs for values in pair]
     try:
@@ -190,7 +197,7 @@ def _answers(r: Reader, block: Block, pairs: list[Any]) -> Any:
 
 
 def _agrees(answers: Any, pairs: list[Any], order: tuple[Key, ...]) -> bool:
-    """Return whether the comparator's results match a lexicographic order."""
+    """Return whether the comparator's results `answers` match the lexicographic order with these keys."""
     wanted = np.zeros(len(answers), bool)
     tied = np.ones(len(answers), bool)
     for (a, b), key in zip(pairs, order, strict=True):
@@ -200,7 +207,8 @@ def _agrees(answers: Any, pairs: list[Any], order: tuple[Key, ...]) -> bool:
         tied &= same
     if np.array_equal(answers, wanted):
         return True
-    # Plain comparisons with NaN are false, so pairs with NaN may have any order.
+    # A plain comparison with NaN is always false. Then the comparator does not define the order of a pair with NaN, and
+    # only pairs without NaN must match.
     numbers = np.ones(len(answers), bool)
     for a, b in pairs:
         numbers &= (a == a) & (b == b)
@@ -209,14 +217,14 @@ def _agrees(answers: Any, pairs: list[Any], order: tuple[Key, ...]) -> bool:
 
 
 def _with_nan_last(low: Any, high: Any) -> tuple[Any, Any]:
-    """Return masks of the pairs with low < high and low == high, where NaNs are equal and above all numbers."""
+    """Return two masks of pairs, for low < high and for low == high, where NaNs are equal and above all numbers."""
     nan_low, nan_high = low != low, high != high
     with np.errstate(all="ignore"):
         return (low < high) | (~nan_low & nan_high), (low == high) | (nan_low & nan_high)
 
 
 def _in_total_order(low: Any, high: Any) -> tuple[Any, Any]:
-    """Return masks of the pairs with low < high and low == high, in the total order of floats."""
+    """Return two masks of pairs, for low < high and for low == high, in the total order of floats."""
 
     def rank(x: Any) -> Any:
         bits = x.view(f"i{x.dtype.itemsize}")
@@ -229,7 +237,7 @@ def _in_total_order(low: Any, high: Any) -> tuple[Any, Any]:
 
 
 def _by_network(r: Reader, block: Block, operands: list[int], axis: int, stable: bool) -> list[int]:
-    """Sort by Batcher's merge exchange; each of its rounds compares disjoint pairs.
+    """Sort by Batcher's merge exchange, a sorting network in which each round compares disjoint pairs of elements.
 
     Source: Knuth, The Art of Computer Programming 3, section 5.2.2, algorithm M.
     """
@@ -282,7 +290,7 @@ def _rounds(n: int) -> list[tuple[Any, Any]]:
 
 
 def _taken(r: Reader, x: int, places: Any, axis: int) -> int:
-    """Gather slices of x at constant indices."""
+    """Gather the slices of x along an axis at constant indices."""
     shape = r.spec(x).shape
     rank = len(shape)
     op = Gather(

@@ -1,7 +1,8 @@
-"""Readers of composites, and of calls that name an extension family, as the operation from which they were lowered.
+"""Readers of composites, and of custom calls that name an extension family.
 
-tenferro's lowering writes the family id and the payload as attributes. Other packages register readers for names with
-`register_composite_reader`. For any other composite its decomposition is read.
+tenferro's lowering writes an extension op as a composite, with the family id and the payload as attributes. Such a
+composite is read as this op again. Other packages register readers for composites of other names with
+`register_composite_reader`. For a composite without a reader its decomposition is read.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ _LOCK = threading.Lock()
 
 
 def register_composite_reader(name: str, reader: CompositeReader, *, replace: bool = False) -> None:
-    """Read composites of a name, or of a family id, as one operation.
+    """Register a reader, which converts composites of this name, or of this family id, to one op.
 
     Args:
         name: the composite's name in the text, such as "odml.rms_norm", or a family id.
-        reader: takes the composite's attributes, and the types of its operands and results. It returns a standard or
-            extension op, or None to read the decomposition.
-        replace: replace the registered reader.
+        reader: a function of the composite's attributes, the types of its operands, and the types of its results. It
+            returns a standard or extension op, or None; for None the decomposition is read.
+        replace: whether the reader may replace a registered reader.
 
     Raises:
         DuplicateFamilyError: the name already has a reader, and `replace` is not set.
@@ -61,7 +62,7 @@ def register_composite_reader(name: str, reader: CompositeReader, *, replace: bo
 
 
 def composite(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read a composite as its registered operation, or else as its decomposition."""
+    """Read a composite as the op that its reader returns, or else read its decomposition."""
     a = operation.attributes
     if "." not in a["name"].strip("."):
         raise InvalidConfigError(
@@ -79,7 +80,10 @@ def rebound(
     name: str,
     attributes: Mapping[str, Any],
 ) -> Sequence[int] | None:
-    """Apply the operation that a name and attributes describe; None if none has the declared types."""
+    """Apply the op that a name and attributes describe.
+
+    Return None if there is no such op, or if the types of its results differ from the declared types.
+    """
     inputs = [r.spec(x) for x in operands]
     outputs = [spec for spec in operation.types if isinstance(spec, TensorSpec)]
     family_id = attributes.get("family_id")
@@ -96,7 +100,7 @@ def rebound(
 
 
 def _of_family(family_id: Any, attributes: Mapping[str, Any]) -> ExtensionOp | None:
-    """Build the op of a registered family with this payload."""
+    """Build the op of a registered family from attributes, which contain its payload; return None if it fails."""
     try:
         factory = lookup_extension_factory(check_family_id(family_id))
         if factory is None:
@@ -109,11 +113,11 @@ def _of_family(family_id: Any, attributes: Mapping[str, Any]) -> ExtensionOp | N
         }
         return factory.instantiate(payload)
     except (TenferroError, TypeError, ValueError, AttributeError):
-        return None  # because the decomposition is read instead
+        return None  # the decomposition is read instead
 
 
 def _plain(value: Any) -> Any:
-    """Convert an attribute to the form of `saved_value`."""
+    """Convert an attribute to the JSON form that `saved_value` returned when the composite was written."""
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     if value == {"none": True}:

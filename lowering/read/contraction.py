@@ -1,4 +1,4 @@
-"""Readers of contractions, convolutions, transforms and solves."""
+"""Readers of dot products, convolutions, Fourier transforms and solves."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["ROWS", "adjoint", "extension", "mirrored", "solved", "swapped"]
 
 MOST_GROUPS = 4096
-"""Maximum number of groups of a ragged product; each group is a separate product."""
+"""Maximum number of groups of `chlo.ragged_dot`, which is read as a separate product for each group."""
 
 
 def extension(r: Reader, op: ExtensionOp, *operands: int) -> tuple[int, ...]:
-    """Apply an op of an extension."""
+    """Apply an extension op, and return its results."""
     return r.apply(Extension(op), *operands)
 
 
 def _precision(operation: Operation) -> str | None:
-    """Return the precision of both operands; None if it is not set."""
+    """Return the precision of a product; None if it is not set, or if it differs between the operands."""
     asked = operation.attributes.get("precision_config") or ()
     return str(asked[0]).lower() if asked and len(set(asked)) == 1 else None
 
@@ -64,7 +64,7 @@ def _dot(r: Reader, operation: Operation, operands: Sequence[int], *axes: Sequen
     lhs, rhs = operands
     wanted = operation.spec.dtype
     if r.spec(lhs).dtype.is_bool:
-        # The product of bools is true if any pair of terms is true.
+        # For bools, sums are disjunctions and products conjunctions: an element is true if its integer sum is not 0.
         counted = [r.convert(x, DType.I32) for x in operands]
         total = r.apply_one(_product(axes, None), *counted)
         return r.convert(r.apply_one(Compare("NE"), total, r.full(0, r.spec(total))), wanted)
@@ -79,7 +79,11 @@ def _product(axes: Sequence[Sequence[int]], precision: str | None) -> DotGeneral
 
 
 def _common(lhs: DType, rhs: DType, wanted: DType) -> DType:
-    """Return the dtype in which the product is computed: the operands', the result's if it is wider, or one that holds both."""
+    """Return the dtype to which operands of a product are converted before it is computed.
+
+    It is the operands' dtype if that is the result's or wider. Else it is the result's dtype, or for a narrow float
+    result the dtype in which such floats are accumulated.
+    """
     if lhs is rhs and (lhs is wanted or lhs.bits > wanted.bits):
         return lhs
     if wanted.is_float and wanted.bits <= max(lhs.bits, rhs.bits):
@@ -88,11 +92,15 @@ def _common(lhs: DType, rhs: DType, wanted: DType) -> DType:
 
 
 def ragged_dot(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Multiply consecutive groups along one axis; the last operand has the sizes of the groups.
+    """Read a product in which an axis of `lhs`, the ragged axis, is divided into consecutive groups.
 
-    The ragged axis is one of rows, of summands, or of batches. Each group of rows is multiplied separately, and rows
-    outside all groups are zero. Each group of summands gives a result along a new first axis. Batches need no
-    grouping. The sizes may depend on the indices of the axes of the same kind that precede the ragged axis.
+    The third operand contains the sizes of the groups. There are three kinds of ragged axes:
+
+    - An axis of rows: each group is multiplied by its own matrix of `rhs`. Rows outside all groups are zero.
+    - A contracting axis: each group is summed separately. The results are stacked along a new first axis.
+    - A batch axis: the product does not depend on the groups.
+
+    The sizes may depend on the indices along axes of the same kind that precede the ragged axis.
 
     Source: CHLO's operation definitions, "ragged_dot".
     """
@@ -155,7 +163,7 @@ def ragged_dot(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def _ragged_numbers(operation: Operation) -> list[list[int]]:
-    """Return the contracting and batching axes of both operands, the ragged axes, and the group axes."""
+    """Return six lists of axes: contracting and batching axes of `lhs` and `rhs`, ragged axes, and group axes."""
     text = str(operation.attributes["ragged_dot_dimension_numbers"])
     names = (
         "lhs_contracting_dimensions", "rhs_contracting_dimensions", "lhs_batching_dimensions",
@@ -173,7 +181,13 @@ def _ragged_numbers(operation: Operation) -> list[list[int]]:
 def _members(
     r: Reader, like: TensorSpec, axis: int, outer: Sequence[int], ends: int, group: int
 ) -> int:
-    """Return a mask of the elements along an axis that belong to a group; its ends may depend on outer axes."""
+    """Return a mask of the elements that belong to the group number `group` along an axis.
+
+    Args:
+        like: the shape of the mask.
+        outer: the axes on whose indices the ends of the groups depend.
+        ends: the end of each group along the axis, exclusive, with the axes `outer` and an axis of groups.
+    """
     place = r.apply_one(Iota(like.shape, axis, DType.I64))
     shape = [like.shape[n] for n in outer]
 
@@ -222,14 +236,14 @@ def convolution(r: Reader, operation: Operation, operands: Sequence[int]) -> int
 
 
 def _without_barrier(r: Reader, x: int) -> int:
-    """Return x without the barrier that lowering inserts before integer convolutions."""
+    """Return the operand of the barrier that lowering inserts before integer convolutions; x if there is none."""
     producer = r.builder.made_by(x)
     is_barrier = producer is not None and producer[0] == OptimizationBarrier(1)
     return producer[1][0] if producer and is_barrier and r.spec(x).dtype.is_integer else x
 
 
 def einsum(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Contract one or two operands by subscripts."""
+    """Read an einsum of one or two operands."""
     ranks = [len(r.spec(x).shape) for x in operands]
     notation = read_subscripts(operation.attributes["einsum_config"], ranks)
     (y,) = extension(r, Einsum(notation.inputs, notation.output), *operands)
@@ -237,7 +251,7 @@ def einsum(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def fft(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read a transform; a guard checks that dynamic extents along transformed axes are the declared ones."""
+    """Read a Fourier transform; a guard checks that symbolic extents of transformed axes equal the declared lengths."""
     a, x = operation.attributes, operands[0]
     lengths = tuple(a["fft_length"])
     kind = a["fft_type"].lower()
@@ -254,7 +268,10 @@ def fft(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def cholesky(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read a Cholesky factorisation; one triangle of the operand is replaced by the mirror image of the other."""
+    """Read a Cholesky factorisation.
+
+    The operation uses one triangle of its operand, but the op both. So a Hermitian matrix is built from that triangle.
+    """
     (x,) = operands
     is_lower = operation.attributes.get("lower", False)
     (factor,) = extension(r, Cholesky(), mirrored(r, x if is_lower else adjoint(r, x)))
@@ -262,7 +279,7 @@ def cholesky(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def swapped(r: Reader, x: int) -> int:
-    """Swap the last two axes."""
+    """Swap the last two axes of x."""
     rank = len(r.spec(x).shape)
     return r.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
 
@@ -273,12 +290,12 @@ def conjugate(r: Reader, x: int) -> int:
 
 
 def adjoint(r: Reader, x: int) -> int:
-    """Return the conjugate transpose."""
+    """Return the conjugate transpose of each matrix of x."""
     return conjugate(r, swapped(r, x))
 
 
 def mirrored(r: Reader, x: int) -> int:
-    """Build the Hermitian matrix with the lower triangle of x."""
+    """Build the Hermitian matrix whose lower triangle is that of x."""
     spec = r.spec(x)
     shape = spec.shape
     rank = len(shape)
@@ -305,7 +322,13 @@ def triangular_solve(r: Reader, operation: Operation, operands: Sequence[int]) -
 
 
 def solved(r: Reader, a: int, b: int, *, lower: bool, unit: bool, kind: str, left: bool) -> int:
-    """Solve op(a) x = b or x op(a) = b, where a is triangular, and op is "N", "T" or "C"."""
+    """Solve op(a) x = b for x if `left`, else x op(a) = b, where a is triangular.
+
+    Args:
+        lower: whether a is lower triangular.
+        unit: whether the diagonal of a is taken to be one.
+        kind: the function op: "N" for a itself, "T" for its transpose, "C" for its conjugate transpose.
+    """
     triangle: Any = Tril(0) if lower else Triu(0)
     a = r.apply_one(triangle, a)
     if left:

@@ -1,4 +1,4 @@
-"""Readers of calls, composites, custom calls, and control flow."""
+"""Readers of calls, composites, custom calls, conditionals, loops and scans."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def custom_call(r: Reader, operation: Operation, operands: Sequence[int]) -> Seq
 
 
 def nothing(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Return no values, because the operation only orders effects."""
+    """Return a constant for each result: results are tokens, which only order effects and have no value."""
     return [r.constant(False) for _ in operation.results]
 
 
 def while_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read a loop; a loop with a known trip count becomes a scan, which has derivatives in both modes."""
+    """Read a loop; if its trip count can be determined, as a scan, which has forward and reverse derivatives."""
     condition, body = operation.regions
     if any([_observes(region) for region in operation.regions]):
         (decision,) = r.block(condition, operands, r.surroundings)
@@ -63,14 +63,14 @@ def while_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
 
 
 def _observes(region: Block) -> bool:
-    """Return whether a region has checks or probes of the reference interpreter."""
+    """Return whether a region contains checks or probes of StableHLO's reference interpreter."""
     return any([each.name.startswith(("check.", "interpreter.")) for each in region.walk()])
 
 
 def _observed(
     r: Reader, operation: Operation, operands: Sequence[int], decision: int
 ) -> Sequence[int]:
-    """Unroll a loop while reading, so that checks and probes see the values of each iteration.
+    """Read a loop as its unrolled iterations, so that checks and probes are performed in each iteration.
 
     Raises:
         UnsupportedError: the condition depends on arguments, or there are more than `MOST_ITERATIONS` iterations.
@@ -96,12 +96,12 @@ def _observed(
 
 
 def if_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read a conditional on a bool; the first region is the true branch."""
+    """Read a conditional on a bool; the regions are reversed, because the first is the branch for true."""
     return _choice(r, operation, operands[0], operation.regions[::-1])
 
 
 def case(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read a conditional on an index; an index that is out of range selects the last branch."""
+    """Read a conditional on an integer; an integer that is out of range selects the last branch."""
     return _choice(r, operation, operands[0], operation.regions)
 
 
@@ -121,13 +121,17 @@ def _choice(r: Reader, operation: Operation, index: int, regions: Sequence[Block
 
 
 def _for_effects(r: Reader, region: Block, arguments: Sequence[int]) -> Sequence[int]:
-    """Read a region without results, and return False as its result."""
+    """Read a region without results for its effects, and return one result, False, because a branch needs a result."""
     r.block(region, arguments, r.surroundings)
     return [r.constant(False)]
 
 
 def scan(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read a scan along an axis. The region maps slices without this axis and carries to outputs and carries."""
+    """Read a scan along an axis.
+
+    The region maps slices along this axis and the carry to output slices and the new carry. `Scan` expects the carry
+    first and the scanned axis in front, so arguments are reordered and axes are transposed.
+    """
     a, block = operation.attributes, operation.regions[0]
     count = int(a["operandSegmentSizes"][0])
     axis = int(a["dimension"])

@@ -1,8 +1,9 @@
-"""Counted loops: a `while` with a known trip count, read as a scan.
+"""Counted loops: a `while` whose trip count can be computed is read as a scan.
 
-If a carry is incremented by a constant and compared with a constant, the trip count is known. A tensor of which each
-iteration reads one slice becomes a scanned input; a tensor of which each iteration writes one slice becomes a stacked
-output. So a lowered scan is read as a scan again, and has reverse-mode derivatives.
+The trip count can be computed if the loop's condition compares a constant with an element of the carry to which each
+iteration adds a constant. A tensor of which iteration t reads only slice t becomes a scanned input. A tensor of which
+iteration t writes only slice t becomes a stacked output. So a lowered scan is read as a scan again, and has
+reverse-mode derivatives.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ __all__ = ["counted_loop"]
 
 
 class Line(NamedTuple):
-    """Affine function of the iteration t: slope t + first."""
+    """Integer that is an affine function of the iteration t: slope * t + first."""
 
     slope: int
     first: int
@@ -34,7 +35,13 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Turns:
-    """The induction variable of a loop, its values, and the trip count."""
+    """The iterations of a loop.
+
+    Attributes:
+        counter: slot of the induction variable.
+        line: its value as a function of the iteration.
+        count: the number of iterations.
+    """
 
     counter: int
     line: Line
@@ -42,7 +49,7 @@ class Turns:
 
 
 def counted_loop(r: Reader, loop: While, operands: Sequence[int]) -> Sequence[int] | None:
-    """Write the loop as a scan; return None if the trip count depends on the data."""
+    """Apply a loop as a scan, and return the final carry; return None if the trip count cannot be computed."""
     constants = [r.known(value) for value in operands]
     body = _body_of(loop)
     n = loop.num_consts
@@ -62,7 +69,10 @@ def counted_loop(r: Reader, loop: While, operands: Sequence[int]) -> Sequence[in
 
 
 def _body_of(loop: While) -> GraphProgram:
-    """Return the body with the marks that programs keep; marks hide no integers, such as induction variables."""
+    """Return the body's program, including its marks if the loop keeps them.
+
+    Marks hide instructions on floats, but none on integers, so that induction variables are found.
+    """
     return loop.body if loop.body.is_kept else loop.body.program
 
 
@@ -70,7 +80,14 @@ def _body_of(loop: While) -> GraphProgram:
 
 
 def _turns(loop: While, constants: Sequence[Any], numbers: Mapping[int, int]) -> Turns | None:
-    """Find the trip count from the comparison of an induction variable with a number."""
+    """Find the induction variable and the trip count from the condition, which must compare it with a constant.
+
+    Return None for any other condition.
+
+    Args:
+        constants: the loop's operands, or None for operands that are not constants.
+        numbers: operands that are constant integers and that the loop does not change, by slot.
+    """
     test = loop.cond.program
     (asked,) = test.output_slots
     producers = makers(test.instructions)
@@ -104,7 +121,10 @@ _FLIPPED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ", "NE": "N
 
 
 def _count(direction: str, first: int, step: int, bound: int) -> int | None:
-    """Count the leading terms of the sequence first, first + step, .. for which the comparison holds."""
+    """Return how many terms of first, first + step, .. satisfy the comparison with `bound` before one does not.
+
+    Return None if it never ends.
+    """
     if direction in ("LE", "GE"):
         direction, bound = direction[0] + "T", bound + (1 if direction == "LE" else -1)
     if (direction, step > 0) in (("LT", True), ("GT", False)):
@@ -115,7 +135,7 @@ def _count(direction: str, first: int, step: int, bound: int) -> int | None:
 
 
 def _step(loop: While, counter: int) -> int | None:
-    """Return the constant that the body adds to a carry."""
+    """Return the nonzero constant that the body adds to the carry in slot `counter`; None if it does anything else."""
     body = _body_of(loop)
     if counter < loop.num_consts:
         return None
@@ -132,7 +152,7 @@ def _step(loop: While, counter: int) -> int | None:
 
 
 def _constants(program: GraphProgram) -> dict[int, int]:
-    """Return the constant integers and bools of rank 0."""
+    """Return the constants of a program that are integers or bools of rank 0, by slot."""
     return {
         step.outputs[0]: int(step.op.array)
         for step in program.instructions
@@ -146,7 +166,7 @@ def _constants(program: GraphProgram) -> dict[int, int]:
 
 
 def _lines(program: GraphProgram, turns: Turns, numbers: Mapping[int, int]) -> dict[int, Line]:
-    """Return the scalars that are affine functions of the induction variable."""
+    """Return the scalars of the body that are affine functions of the iteration, by slot."""
     affine = {slot: Line(0, number) for slot, number in numbers.items()}
     affine[turns.counter] = turns.line
     for step in program.instructions:
@@ -163,7 +183,7 @@ def _lines(program: GraphProgram, turns: Turns, numbers: Mapping[int, int]) -> d
             if line is not None and _fits(line, turns, spec.dtype):
                 affine[step.outputs[0]] = line
         elif isinstance(step.op, el.Select) and step.inputs[0] in affine:
-            # The branch that is not taken need not be affine.
+            # If the predicate is constant, only the selected operand has to be affine.
             chosen = step.inputs[1 if affine[step.inputs[0]].first else 2]
             if affine[step.inputs[0]].slope == 0 and chosen in affine:
                 affine[step.outputs[0]] = affine[chosen]
@@ -230,10 +250,13 @@ _RULES: dict[Any, Callable[..., Line | None]] = {
 
 @dataclass(frozen=True)
 class _Windows:
-    """Slices of tensors that the iterations read and write.
+    """Finder of the tensors of which each iteration reads or writes one slice.
 
     Attributes:
-        handed: values that an iteration passes unchanged to the next one, in carries that change otherwise.
+        program: the loop's body.
+        lines: the scalars that are affine functions of the iteration, by slot.
+        readers: the instructions that use each slot.
+        handed: the body's outputs for elements of the carry that iterations change.
     """
 
     program: GraphProgram
@@ -243,7 +266,12 @@ class _Windows:
     handed: Sequence[int]
 
     def direction(self, starts: Sequence[int], extent: Any) -> int | None:
-        """Return 1 if iteration t accesses slice t, and -1 if it accesses the t-th slice from the end."""
+        """Return 1 if iteration t accesses slice t, and -1 if it accesses the t-th slice from the end; else None.
+
+        Args:
+            starts: slots of the first indices of the slice that an iteration accesses.
+            extent: the extent of the tensor's leading axis.
+        """
         at = [self.lines.get(slot) for slot in starts]
         if extent != self.turns.count or at[0] is None or any(line != (0, 0) for line in at[1:]):
             return None
@@ -252,7 +280,7 @@ class _Windows:
         return 1 if ends == (0, max(last, 0)) else -1 if ends == (last, 0) else None
 
     def read(self, slot: int) -> int | None:
-        """Return the direction in which all readers of an input scan it; None if they differ."""
+        """Return the direction, 1 or -1, in which iterations read the slices of an input; None if they do otherwise."""
         if slot in self.handed:
             return None
         spec = self.program.types[slot]
@@ -268,7 +296,10 @@ class _Windows:
         return directions.pop() if len(directions) == 1 else None
 
     def written(self, slot: int, output: int, maker: Instruction | None) -> int | None:
-        """Return the direction in which iterations fill a carry that nothing else reads; None for other carries."""
+        """Return the direction, 1 or -1, in which iterations overwrite the slices of a carry; else None.
+
+        Nothing but the overwriting instruction `maker` may use the carry.
+        """
         spec = self.program.types[slot]
         if maker is None or not isinstance(maker.op, DynamicUpdateSlice) or not spec.rank:
             return None
@@ -289,7 +320,7 @@ class _Windows:
 def _as_scan(
     loop: While, turns: Turns, unchanged: set[int], numbers: Mapping[int, int]
 ) -> tuple[Scan, list[int], list[int]]:
-    """Return the scan, the operands of the loop that it takes, and the carries that it returns."""
+    """Convert a loop to a scan; return the scan, the slots of its operands, and the slots of the carry it returns."""
     body, n = _body_of(loop), loop.num_consts
     handed = [slot for j, slot in enumerate(body.output_slots) if n + j not in unchanged]
     windows = _Windows(
@@ -321,7 +352,13 @@ def _body(
     xs: Sequence[int],
     stacked: Sequence[int],
 ) -> Any:
-    """Write a body that takes slices of the scanned tensors, and returns slices of the stacked ones."""
+    """Write the scan's body, whose inputs are slices of scanned tensors, and whose outputs slices of stacked tensors.
+
+    Args:
+        body: the loop's body.
+        n: the number of the loop's constants.
+        consts, carry, xs, stacked: slots of the scan's constants, carry, scanned tensors and stacked tensors.
+    """
     builder = ProgramBuilder(trusted=body.trusted)
     values = {slot: builder.input(body.types[slot]) for slot in (*consts, *carry)}
     slices = {

@@ -1,4 +1,4 @@
-"""Custom calls with known semantics, by target."""
+"""Readers of custom calls, by target."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ __all__ = ["CUSTOM_CALLS", "unknown_targets"]
 
 
 def same(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Return the operands of an annotation unchanged."""
+    """Return the operands unchanged, because the call is only an annotation."""
     return list(operands)
 
 
 def checked(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read a check that the tests of the reference interpreter use; it has no results."""
+    """Omit a check of the reference interpreter's tests, which has no results."""
     return []
 
 
 def shape_assertion(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read an assertion about shapes; if it depends on the arguments' extents, it becomes a guard.
+    """Read an assertion about shapes: check it now if its value is constant, else add it as a guard of the program.
 
     Raises:
-        ShapeError: the assertion is false; the error has the module's message.
+        ShapeError: the assertion is false; the error contains the module's message.
         UnsupportedError: the assertion depends on elements of arguments.
     """
     holds, *shown = [r.evaluated(value) for value in operands]
@@ -64,12 +64,12 @@ def shape_assertion(r: Reader, operation: Operation, operands: Sequence[int]) ->
 
 
 def _reason(message: str) -> str:
-    """Return a message without the link at its end, which JAX's messages have."""
+    """Return the first part of a message of JAX, without the values and the link that follow it."""
     return f"shape_assertion: {message.partition(' Obtained')[0].partition(' Using')[0]}"
 
 
 def _filled(message: str, values: Sequence[Any]) -> str:
-    """Replace {0}, {1}, .. in a message by known values."""
+    """Replace {0}, {1}, .. in a message by the values that are not None."""
     for i, value in enumerate(values):
         if value is not None:
             message = message.replace(f"{{{i}}}", str(np.asarray(value)))
@@ -77,9 +77,9 @@ def _filled(message: str, values: Sequence[Any]) -> str:
 
 
 def approx_top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read an approximate top-k exactly: return the first k elements in the comparator's order.
+    """Read an approximate top-k as an exact one: return the first k elements in the comparator's order.
 
-    Operands are values and their indices, then the initial value of each.
+    The operands are values and their indices, then an initial value and an initial index, which are not used.
     """
     options = operation.config or {}
     k, axis = int(options["top_k"]), int(options["reduction_dim"])
@@ -111,7 +111,7 @@ CUSTOM_CALLS: ReadRows = {
 
 
 def unknown_targets(tree: ModuleTree) -> str:
-    """Return a message about custom calls without a reader: all targets, with their source locations."""
+    """Return the error message for custom calls without a reader, which lists their targets and source locations."""
     places: dict[str, list[str]] = {}
     for operation in tree.operations():
         if operation.name == "stablehlo.custom_call":

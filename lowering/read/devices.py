@@ -1,10 +1,12 @@
 """Readers of operations that communicate between devices.
 
-By default the program computes one device, and a collective on a group of one device returns its operand. A
-mesh, or `import_stablehlo(devices=..)`, gives several devices. Then the program computes all devices at once,
-along a leading axis, and a collective is an `Exchange` of values, followed by each device's own computation.
+By default the program computes the results of one device, and a collective on a group of one device returns its
+operand. A mesh in the module, or `import_stablehlo(devices=..)`, defines several devices. Then the program computes the
+results of all devices at once, along a leading axis. A collective is read as an `Exchange` of values, followed by each
+device's own computation.
 
-A process has a replica and a partition; its number is replica * partitions + partition.
+A device is identified by its replica and its partition; its number is replica * partitions + partition, where
+`partitions` is the number of partitions.
 
 Source: StableHLO spec, "Parallel execution", #all_gather, #all_reduce, #all_to_all, #collective_broadcast,
 #collective_permute, #partition_id, #recv, #reduce_scatter, #replica_id, #send; Shardy's documentation of `sdy.manual_computation`.
@@ -39,7 +41,7 @@ __all__ = ["ROWS", "Devices", "on_devices"]
 
 
 class Devices(NamedTuple):
-    """The numbers of replicas and of partitions."""
+    """The devices that run a module: the number of replicas, and the number of partitions of each replica."""
 
     replicas: int
     partitions: int
@@ -54,8 +56,9 @@ class Devices(NamedTuple):
         """Check the caller's devices against the module's declarations, and return them.
 
         Args:
-            requested: their number; the numbers of replicas and partitions, by these names; or the axes of a
-                mesh, which count as partitions.
+            requested: the number of devices; a dictionary with "replicas" and "partitions"; or the sizes of a mesh's
+                axes by name, whose product is the number of partitions.
+            attributes: the module's attributes, which may declare the numbers of replicas and partitions.
 
         Raises:
             InvalidConfigError: a number is below 1, or contradicts the module.
@@ -87,12 +90,12 @@ class Devices(NamedTuple):
 def on_devices(
     r: Reader, write: Write, specs: Sequence[TensorSpec], values: Sequence[int], devices: Devices
 ) -> list[int]:
-    """Apply a function of one device on all devices, and return its results with a leading axis of devices.
+    """Apply a function on all devices at once, and return its results with a leading axis, one element per device.
 
     Args:
-        write: writes the function of one device.
-        specs: the types of its arguments.
-        values: the arguments of all devices, with a leading axis.
+        write: writes the function for one device; it maps the arguments to the results.
+        specs: the types of one device's arguments.
+        values: the arguments of all devices, each with a leading axis.
     """
     outside, device, among = r.builder, r.device, r.devices
     r.builder = ProgramBuilder(trusted=r.trusted)
@@ -118,16 +121,17 @@ def on_devices(
 
 
 def channel_of(operation: Operation) -> int:
-    """Return the number of an operation's channel; 0 if it has none."""
+    """Return the number of an operation's channel; 0 if the operation has no channel."""
     channel = re.search(r"-?\d+", str(operation.attributes.get("channel_handle", "")))
     return int(channel[0]) if channel else 0
 
 
 def groups_of(r: Reader, operation: Operation, by_channel: str) -> list[list[int]]:
-    """Return the groups of devices, each in the order of the operation's members.
+    """Return the groups of devices that communicate, as lists of device numbers in the order of the attribute.
 
     Args:
-        by_channel: the kind of groups if the operation has a channel.
+        by_channel: the meaning of the attribute's numbers if the operation has a channel. They are partitions of each
+            replica ("partitions"), or replicas with all their partitions ("both").
     """
     replicas, partitions = _among(r)
     groups = _groups_attribute(operation)
@@ -139,9 +143,7 @@ def groups_of(r: Reader, operation: Operation, by_channel: str) -> list[list[int
         groups = np.arange(counts.get(across, replicas))[None]
     rows: list[list[int]] = []
     for members in groups.reshape(-1, groups.shape[-1]).tolist():
-        group = [
-            number for number in members if number >= 0
-        ]  # because smaller groups are padded with -1
+        group = [number for number in members if number >= 0]  # smaller groups are padded with -1
         if across == "ids":
             rows.append(group)
         elif across == "partitions":
@@ -154,7 +156,7 @@ def groups_of(r: Reader, operation: Operation, by_channel: str) -> list[list[int
 
 
 def _groups_attribute(operation: Operation) -> Any:
-    """Return the members of each group; groups that are given as mesh axes are computed."""
+    """Return the attribute `replica_groups` as an array with a row per group; compute it if it names mesh axes."""
     groups = operation.attributes["replica_groups"]
     if isinstance(groups, str):
         return groups_along(groups)
@@ -167,10 +169,10 @@ def _among(r: Reader) -> Devices:
 
 
 def members_of(r: Reader, operation: Operation, by_channel: str) -> list[tuple[int, ...]]:
-    """Return the members of the group of each device, in the order of devices; see `groups_of`.
+    """Return, for each device, the members of the group that contains it; see `groups_of`.
 
     Raises:
-        InvalidConfigError: a device does not exist, or is not in exactly one group.
+        InvalidConfigError: a number is not that of a device, or a device is not in exactly one group.
     """
     count, groups = _among(r).total, groups_of(r, operation, by_channel)
     members = [device for group in groups for device in group]
@@ -183,13 +185,16 @@ def members_of(r: Reader, operation: Operation, by_channel: str) -> list[tuple[i
 
 
 def exchanged(r: Reader, x: int, sources: Sequence[Sequence[int]]) -> int:
-    """Gather the values of x on other devices, along a new leading axis; see `Exchange`."""
+    """Return the values of x on other devices, along a new leading axis; `sources` lists them for each device."""
     op = Exchange(tuple(map(tuple, sources)))
     return r.apply_one(Extension(op), x, r.device())
 
 
 def gathered(r: Reader, operation: Operation, x: int, by_channel: str) -> tuple[int, int]:
-    """Gather the values of x in this device's group along a new leading axis; also return this device's position."""
+    """Gather the values of x on all devices of this device's group along a new leading axis.
+
+    Return the values, and this device's position in its group.
+    """
     groups = members_of(r, operation, by_channel)
     if len({*map(len, groups)}) > 1:
         raise UnsupportedError(
@@ -199,12 +204,12 @@ def gathered(r: Reader, operation: Operation, x: int, by_channel: str) -> tuple[
 
 
 def position_of(r: Reader, groups: Sequence[Sequence[int]]) -> int:
-    """Return this device's position in its group."""
+    """Return this device's position in its group; `groups` contains the group of each device."""
     return of_device(r, [group.index(device) for device, group in enumerate(groups)])
 
 
 def of_device(r: Reader, numbers: Sequence[int]) -> int:
-    """Return this device's element of a list of numbers."""
+    """Return this device's number from a list that contains a number for each device."""
     gather = Gather(
         offset_dims=(),
         collapsed_slice_dims=(0,),
@@ -218,10 +223,10 @@ def of_device(r: Reader, numbers: Sequence[int]) -> int:
 
 
 def is_alone(r: Reader, operation: Operation) -> bool:
-    """Return whether the program runs on one device.
+    """Return whether the program computes the results of only one device.
 
     Raises:
-        UnsupportedError: the program runs on one device, and the operation's groups have several.
+        UnsupportedError: it does, but the operation's groups contain several devices.
     """
     if r.devices is not None:
         return False
@@ -242,7 +247,7 @@ def _require_one(operation: Operation, count: int) -> None:
 
 
 def combined(r: Reader, operation: Operation, x: int) -> int:
-    """Reduce the leading axis by the operation's region: combine neighbours first, in order."""
+    """Reduce the leading axis of x by the operation's region, as a tree: neighbours are combined first, in order."""
     while (count := r.spec(x).shape[0]) > 1:
         even = count - count % 2
         pair = [r.slice(r.slice(x, 0, 0, even), 0, start, even, 2) for start in (0, 1)]
@@ -261,10 +266,11 @@ def all_reduce(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequ
 
 
 def replica_sum(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Add the values of replicas: an older operation, which `all_reduce` with a region replaced.
+    """Read `cross-replica-sum`, the older form of `all_reduce` with an addition as its region.
 
     Raises:
-        InvalidConfigError: groups without a replica below the largest; MLIR does not verify those of this operation.
+        InvalidConfigError: the groups omit a replica below the largest; MLIR does not verify the groups of this
+            operation.
     """
     groups = _groups_attribute(operation)
     members = sorted(groups[groups >= 0].tolist())
@@ -278,7 +284,7 @@ def replica_sum(r: Reader, operation: Operation, operands: Sequence[int]) -> Seq
 
 
 def reduced(r: Reader, operation: Operation, x: int, groups: Sequence[Sequence[int]]) -> int:
-    """Reduce the values of x in the group of each device; groups may differ in size."""
+    """Reduce the values of x on the devices of each group; groups may differ in size."""
     sizes = [len(group) for group in groups]
     largest = max(sizes)
     values = exchanged(r, x, [[*group, *[-1] * (largest - len(group))] for group in groups])
@@ -299,7 +305,7 @@ def all_gather(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequ
 
 
 def merged(r: Reader, x: int, axis: int) -> int:
-    """Merge the leading axis, which counts parts, into another axis."""
+    """Concatenate the slices x[0], x[1], .. along their axis `axis`."""
     shape = r.spec(x).shape
     x = r.transpose(x, (*range(1, axis + 1), 0, *range(axis + 1, len(shape))))
     count, *rest = shape
@@ -308,10 +314,10 @@ def merged(r: Reader, x: int, axis: int) -> int:
 
 
 def part_of(r: Reader, x: int, axis: int, count: int, index: int) -> int:
-    """Return one of `count` equal parts along an axis.
+    """Divide x into `count` equal parts along an axis, and return the part number `index`.
 
     Raises:
-        InvalidConfigError: the extent is not a multiple of the count.
+        InvalidConfigError: the axis's extent is not a multiple of `count`.
     """
     shape = r.spec(x).shape
     if shape[axis] % count:
@@ -352,7 +358,7 @@ def all_to_all(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequ
 
 
 def permuted(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read `collective_permute`; the result is zero on devices without a source."""
+    """Read `collective_permute`, which moves values between pairs of devices; a device without a source gets zeros."""
     pairs = np.asarray(operation.attributes["source_target_pairs"], np.int64).reshape(-1, 2)
     if r.devices is None:
         _require_one(operation, int(pairs.max(initial=0)) + 1)
@@ -361,7 +367,11 @@ def permuted(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def _moved(r: Reader, operation: Operation, x: int, pairs: Any) -> int:
-    """Return the value of each device's source, and zeros on devices without a source."""
+    """Return, on each device, the value of x on its source device, or zeros if it has no source.
+
+    Args:
+        pairs: an array of pairs (source, target).
+    """
     replicas, partitions = _among(r)
     sources = np.full(replicas * partitions, -1)
     for source, target in pairs.tolist():
@@ -380,7 +390,7 @@ def _moved(r: Reader, operation: Operation, x: int, pairs: Any) -> int:
 
 
 def send(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read `send`: return the token. A later `recv` of the same channel returns the values.
+    """Read `send`: record the values for a later `recv` on the same channel, and return the token.
 
     Raises:
         UnsupportedError: the receiver is the host, or the program runs on one device.
@@ -423,7 +433,7 @@ def receive(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
 
 
 def broadcast(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read `collective_broadcast`: return the value of the group's root, and zeros on devices in no group."""
+    """Read `collective_broadcast`: each device gets the value of its group's root, or zeros if it is in no group."""
     count = len(operation.results)
     if is_alone(r, operation):
         return operands[:count]
@@ -446,7 +456,7 @@ def broadcast(r: Reader, operation: Operation, operands: Sequence[int]) -> Seque
 
 
 def roots_of(r: Reader, operation: Operation, operands: Sequence[int]) -> list[int]:
-    """Return the position of the group's root for each result: 0, or an element of the last operand."""
+    """Return, for each result, the position of the root in its group: 0, or an element of the last operand."""
     count = len(operation.results)
     if operation.attributes.get("has_dynamic_root", False) is False:
         return [r.constant(0, DType.I64)] * count
@@ -459,7 +469,7 @@ def roots_of(r: Reader, operation: Operation, operands: Sequence[int]) -> list[i
 
 
 def rooted(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read `collective_reduce`: the result is the reduction on a group's root, and zero on all other devices."""
+    """Read `collective_reduce`: a group's root gets the sum or other reduction, and all other devices get zeros."""
     count = len(operation.results)
     if is_alone(r, operation):
         return operands[:count]
@@ -475,10 +485,10 @@ def rooted(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
 
 
 def infeed(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read `infeed`: return the results of the infeed's next function, and the token.
+    """Read `infeed`: call the next function of the list `r.feeds`, and return its results and the token.
 
     Raises:
-        UnsupportedError: no function is left, or the reference interpreter does not run the processes.
+        UnsupportedError: no function is left, or the operation is not inside of `interpreter.run_parallel`.
     """
     if not r.feeds:
         raise UnsupportedError(
@@ -488,10 +498,10 @@ def infeed(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
 
 
 def outfeed(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read `outfeed`: return the token. The reference interpreter stores the values, and nothing reads them.
+    """Read `outfeed`: return the token. The values are dropped, because nothing can read them.
 
     Raises:
-        UnsupportedError: the reference interpreter does not run the processes.
+        UnsupportedError: the operation is not inside of `interpreter.run_parallel`.
     """
     if r.feeds is None:
         raise UnsupportedError(
@@ -501,17 +511,18 @@ def outfeed(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def run_parallel(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read an operation that runs a function on each process; operands and results are ordered by process.
+    """Read `interpreter.run_parallel`, which runs a function on each of several processes, the devices.
 
-    If all processes run the same function, they are computed at once. Processes of different functions are computed from
-    one collective to the next, in which all take part. Without collectives they are computed one by one, with receivers
-    after senders.
+    Its operands are the arguments of the first process, then those of the second, and so on; the results likewise. If
+    all processes run the same function, they are computed at once. If their functions differ and contain collectives,
+    they are computed up to the first collective of each, then up to the second, and so on. If their functions differ
+    and contain no collectives, the processes are computed one by one, with receivers after senders.
 
     Raises:
         InvalidConfigError: the grid of functions is empty or ragged, or a function is unknown or has the wrong
             number of arguments or results.
-        UnsupportedError: different functions use both sends and collectives, or sends in a cycle; or their collectives
-            differ.
+        UnsupportedError: the functions differ, and they contain both sends and collectives, sends in a cycle, or
+            different collectives.
     """
     programs, feeds = operation.attributes["programs"], operation.attributes.get("infeed")
     grid = [list(row) for row in programs if not isinstance(row, str)]
@@ -562,11 +573,14 @@ def _run_in_step(
     arguments: Sequence[Sequence[int]],
     devices: Devices,
 ) -> Sequence[int]:
-    """Read the processes up to a collective of each, then these collectives as one, and so on.
+    """Read processes with different functions that contain collectives.
+
+    Read the operations of each process up to its first collective, then the first collectives of all processes as one
+    collective, and so on.
 
     Raises:
-        UnsupportedError: a collective in a region or in a called function, a send or receive beside collectives, or
-            collectives of different processes that differ.
+        UnsupportedError: a collective is in a region or in a called function, a function contains a send or a receive,
+            or the processes reach different collectives.
     """
     blocks = [r.tree.functions[name].body for name in names]
     for name, block in zip(names, blocks, strict=True):
@@ -605,7 +619,12 @@ def _run_in_step(
 def _up_to_collective(
     r: Reader, process: int, scope: dict[int, int], operations: Iterator[Operation]
 ) -> Operation | None:
-    """Read the operations of a process up to its next collective, and return the collective."""
+    """Read the operations of a process up to its next collective; return the collective, or None at the end.
+
+    Args:
+        scope: the values of the process's function, to which results are added.
+        operations: an iterator over the function's operations that have not been read.
+    """
     r.device = partial(r.constant, process, DType.I64)
     for each in operations:
         if each.name in COLLECTIVES:
@@ -621,7 +640,11 @@ def _exchange_at_once(
     scopes: Sequence[dict[int, int]],
     devices: Devices,
 ) -> None:
-    """Read the collective that every process has reached."""
+    """Read the collective that every process has reached, and add its results to the scope of each process.
+
+    Raises:
+        UnsupportedError: the processes have reached different operations.
+    """
     first = reached[0]
     kinds = {None if each is None else _kind_of(each) for each in reached}
     if first is None or len(kinds) > 1:
@@ -647,14 +670,14 @@ def _exchange_at_once(
 
 
 def _kind_of(operation: Operation) -> tuple[Any, ...]:
-    """Return what the operations of one collective have in common."""
+    """Return the properties in which the operations of different processes must agree to be one collective."""
     attributes = sorted([(name, str(value)) for name, value in operation.attributes.items()])
     region = [each.name for block in operation.regions for each in block.operations]
     return operation.name, tuple(attributes), operation.types, tuple(region)
 
 
 def _stacked(r: Reader, values: Sequence[int]) -> int:
-    """Join the values of all devices along a leading axis."""
+    """Stack the values of all devices along a new leading axis."""
     rows = [r.reshape(x, (1, *r.spec(x).shape)) for x in values]
     return r.apply_one(st.Concatenate(0, len(rows)), *rows)
 
@@ -664,10 +687,10 @@ def _unstacked(r: Reader, x: int, device: int) -> int:
 
 
 def _senders_first(r: Reader, operation: Operation, names: Sequence[str]) -> list[int]:
-    """Order processes so that the receivers of a channel come after its senders.
+    """Return the numbers of the processes in an order in which receivers on a channel come after its senders.
 
     Raises:
-        UnsupportedError: processes use other collectives, or wait for each other.
+        UnsupportedError: processes wait for each other in a cycle.
     """
     sends: list[set[int]] = []
     receives: list[set[int]] = []
@@ -691,7 +714,7 @@ def _senders_first(r: Reader, operation: Operation, names: Sequence[str]) -> lis
 
 
 def _reached(r: Reader, name: str) -> Iterator[Operation]:
-    """Yield the operations of a function, its regions, and the functions that it calls."""
+    """Yield the operations of a function, of its regions, and of the functions that it calls, directly or not."""
     names = [name]
     for called in names:
         for operation in r.tree.functions[called].body.walk():
@@ -702,7 +725,7 @@ def _reached(r: Reader, name: str) -> Iterator[Operation]:
 
 
 def _run_at_once(r: Reader, name: str, operands: Sequence[int], devices: Devices) -> Sequence[int]:
-    """Run one function on all processes at once, along a leading axis."""
+    """Apply one function for all processes at once, along a leading axis, and return the results by process."""
     count = len(operands) // devices.total
     columns = [list(operands[i::count]) for i in range(count)]
     specs = [r.spec(column[0]) for column in columns]
@@ -712,7 +735,7 @@ def _run_at_once(r: Reader, name: str, operands: Sequence[int], devices: Devices
 
 
 def number(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Return the number of this device's replica, or of its partition."""
+    """Read `replica_id` or `partition_id`: return the number of this device's replica or partition."""
     name = operation.name.removeprefix("stablehlo.").removesuffix("_id")
     if r.devices is None:
         _require_one(operation, r.tree.attributes.get(f"mhlo.num_{name}s", 1))
@@ -726,9 +749,9 @@ def number(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def sharding_constraint(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read the constraint of a whole tensor, which does not affect elements.
+    """Read a sharding constraint of a whole tensor as an extension op, which returns its operand.
 
-    It is dropped where devices are simulated, and if a `PartitionSpec` cannot describe it.
+    The constraint is omitted if the program computes several devices, or if a `PartitionSpec` cannot describe it.
     """
     entries = constraint_of(str(operation.attributes["sharding"]), r.tree.meshes)
     if r.devices is not None or entries is None:
@@ -737,9 +760,9 @@ def sharding_constraint(r: Reader, operation: Operation, operands: Sequence[int]
 
 
 def manual_computation(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Run the body on every device of the mesh, with parts of the operands, and join the results.
+    """Read `sdy.manual_computation`: apply its body to a part of each operand per device, and join the results.
 
-    A result that several devices share is taken from the first of them.
+    If several devices compute the same part of a result, the part of the first device is used.
     """
     if r.devices is not None:
         raise UnsupportedError(f"{operation.name} inside of a program of several devices")
@@ -771,7 +794,7 @@ def manual_computation(r: Reader, operation: Operation, operands: Sequence[int])
 
 
 def _cut(r: Reader, x: int, cut: Cut) -> int:
-    """Split x into parts along a leading axis of devices."""
+    """Split x into the parts of all devices, along a new leading axis with an element per device."""
     shape, counts = r.spec(x).shape, cut.counts
     split: list[Any] = []
     for extent, count in zip(shape, counts, strict=True):
@@ -784,7 +807,7 @@ def _cut(r: Reader, x: int, cut: Cut) -> int:
 
 
 def _joined(r: Reader, x: int, cut: Cut) -> int:
-    """Join the parts along a leading axis of devices."""
+    """Join the parts of all devices, which are stacked along the leading axis of x, to the whole tensor."""
     counts, (_, *shape) = cut.counts, r.spec(x).shape
     _, firsts = np.unique(cut.rows, return_index=True)
     y = r.reshape(_rows(r, x, firsts), (*counts, *shape))
@@ -796,7 +819,7 @@ def _joined(r: Reader, x: int, cut: Cut) -> int:
 
 
 def _rows(r: Reader, x: int, rows: np.ndarray) -> int:
-    """Gather slices of the leading axis, by number."""
+    """Gather the slices of x along its leading axis whose numbers are `rows`; if these are all in order, return x."""
     shape = r.spec(x).shape
     if rows.tolist() == list(range(shape[0])):
         return x
@@ -819,7 +842,7 @@ COLLECTIVES = frozenset(
                      "collective_reduce", "cross-replica-sum", "reduce_scatter")
     ]
 )  # fmt: skip
-"""Operations that need the values of other processes at the same time."""
+"""Operations in which all processes exchange values at the same time."""
 POINT_TO_POINT = frozenset(["stablehlo.recv", "stablehlo.send"])
 
 ROWS: ReadRows = {

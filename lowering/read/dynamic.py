@@ -1,9 +1,10 @@
 """Readers of operations with shapes as operands.
 
-An integer that the module computes from the arguments' extents is known as an extent: a number or a `SymDim`. A bool
-computed from extents is True, False, or an extent that is 0 or 1. All elements of a shape operand must be such
-extents. If they depend on an integer argument, this argument becomes an extent of the program. A tensor whose size
-depends on other elements is truncated when the program runs if a bound is known; otherwise an error is raised.
+An integer that the module computes from the extents of its arguments is recorded symbolically, as a number or a
+`SymDim`. A bool that the module computes from extents is recorded as True, False, or a `SymDim` that is 0 or 1. All
+elements of a shape operand must have been recorded in this way. If they depend on an integer argument, this argument
+becomes an extent of the program. If a size depends on other data, but has a bound, the program truncates the tensor
+when it runs. Without a bound, reading raises an error.
 
 Source: StableHLO spec #dynamic_broadcast_in_dim, #dynamic_conv, #dynamic_gather, #dynamic_iota, #dynamic_pad,
 #dynamic_reshape, #get_dimension_size, #real_dynamic_slice; StableHLO's document on dynamism, for
@@ -47,7 +48,7 @@ __all__ = [
 
 
 class UndecidedExtentError(UnsupportedError):
-    """Error: a shape operand is not computed from the arguments' extents."""
+    """Error: a shape operand is not computed from the extents of the arguments."""
 
 
 def dimension_size(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -62,7 +63,7 @@ def dimension_size(r: Reader, operation: Operation, operands: Sequence[int]) -> 
 
 
 def set_dimension_size(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read `set_dimension_size`: keep the first elements along an axis; an operand has their number."""
+    """Read `set_dimension_size`: keep the first elements along an axis; the second operand is their number."""
     x, size = operands
     axis = operation.attributes["dimension"]
     extents = extents_of(r, size)
@@ -88,9 +89,9 @@ def dynamic_iota(r: Reader, operation: Operation, operands: Sequence[int]) -> in
 
 
 def dynamic_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read a slice whose bounds are extents or depend on the data.
+    """Read a slice whose starts, limits and strides are operands.
 
-    For bounds that depend on the data, the axis is shifted by the start and truncated to
+    If starts or limits depend on the data, each axis is shifted by its start, and truncated when the program runs to
     ceil((limit - start) / stride) elements.
     """
     x, *edges = operands
@@ -122,7 +123,10 @@ def dynamic_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> i
 
 
 def _every(r: Reader, x: int, axis: int, stride: Any) -> int:
-    """Take every n-th element along an axis, where n is an extent: the first of each row of n elements."""
+    """Select every n-th element along an axis, where n is the extent `stride`, which may be symbolic.
+
+    The axis is padded and reshaped to rows of n elements, and the first element of each row is selected.
+    """
     r.builder.guards.require(stride, ">=", 1, "a stride of real_dynamic_slice is at least 1")
     shape = r.spec(x).shape
     rank, extent = len(shape), shape[axis]
@@ -151,7 +155,7 @@ def _spaced(r: Reader, x: int, axis: int, between: Any, filler: int) -> int:
 
 
 def _moved(r: Reader, x: int, axis: int, start: int) -> int:
-    """Shift x along an axis so that it begins with element `start`; append zeros at the end."""
+    """Shift x along an axis so that it begins with element `start`, with zeros at its end; the shape is unchanged."""
     shape = r.spec(x).shape
     high = tuple([extent if i == axis else 0 for i, extent in enumerate(shape)])
     none = (0,) * len(shape)
@@ -171,7 +175,10 @@ def dynamic_pad(r: Reader, operation: Operation, operands: Sequence[int]) -> int
 
 
 def dynamic_gather(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read a gather whose slice sizes are extents; a size that the result's type determines becomes a number."""
+    """Read a gather whose slice sizes are an operand.
+
+    If a size is symbolic, but the result's declared type determines it, the number replaces it and a guard checks it.
+    """
     numbers, shape = operation.attributes["dimension_numbers"], operation.spec.shape
     sizes = list(_shape(r, operation, operands[2]))
     dropped = {*numbers["collapsed_slice_dims"], *numbers["operand_batching_dims"]}
@@ -188,7 +195,7 @@ def dynamic_gather(r: Reader, operation: Operation, operands: Sequence[int]) -> 
 
 
 def dynamic_convolution(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read a convolution; if the padding is not constant, a separate operation pads the operand first."""
+    """Read a convolution whose padding is an operand; if the padding is symbolic, another op pads the input first."""
     lhs, rhs, padding = operands
     edges = _shape(r, operation, padding)
     attributes = operation.attributes | {"padding": _array(edges, (len(edges) // 2, 2))}
@@ -209,7 +216,7 @@ def dynamic_convolution(r: Reader, operation: Operation, operands: Sequence[int]
 
 
 def dynamic_top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read JAX's call for the k largest elements in the total order and their indices, where k is an operand."""
+    """Read JAX's custom call for the k largest elements, in the total order, and their indices; k is an operand."""
     (k,) = _shape(r, operation, operands[1])
     values, places = total_order.top_k(r, operands[0], k)
     return [values, r.convert(places, DType.I32)]
@@ -218,7 +225,7 @@ def dynamic_top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> S
 def dynamic_reduce_window(
     r: Reader, operation: Operation, operands: Sequence[int]
 ) -> Sequence[int]:
-    """Read JAX's call for window reductions whose sizes, strides, dilations and padding are operands."""
+    """Read JAX's custom call for a window reduction whose sizes, strides, dilations and padding are operands."""
     *arrays, sizes, strides, base, dilations, edges = operands
     name = operation.attributes["called_computations"][0]
     region = r.tree.functions[name.removeprefix("@")].body
@@ -233,10 +240,10 @@ def dynamic_reduce_window(
 
 
 def _shape(r: Reader, operation: Operation, value: int) -> tuple[Any, ...]:
-    """Return the elements of a vector of extents.
+    """Return the elements of a shape operand as extents, numbers or `SymDim`s.
 
     Raises:
-        UnsupportedError: an element is not an extent.
+        UndecidedExtentError: an element is not computed from the extents of the arguments.
     """
     extents = extents_of(r, value)
     if extents is None:
@@ -252,7 +259,10 @@ def _note_need(r: Reader, *extents: Any) -> None:
 
 
 def extents_value(r: Reader, argument: int, spec: TensorSpec, extents: Sequence[Any]) -> int:
-    """Return the leading extents of an argument as integers of a type."""
+    """Return the extents of an argument as a tensor of the type `spec`, and record them.
+
+    The module declares this type for an integer argument, which the program replaces by extents.
+    """
     sizes = [
         r.convert(r.apply_one(ShapeOf(axis), argument), spec.dtype) for axis in range(len(extents))
     ]
@@ -266,7 +276,7 @@ def extents_value(r: Reader, argument: int, spec: TensorSpec, extents: Sequence[
 
 
 def undecided(operation: Operation) -> UndecidedExtentError:
-    """Return the error for a shape that depends on the data."""
+    """Return the error for an operation with a shape operand that depends on the data."""
     return UndecidedExtentError(
         f"{operation.name}: its shapes and bounds must be constants or made of the arguments' extents, or of "
         "integer arguments, by arithmetic, and other elements, or another operation, decide one of them"
@@ -277,7 +287,10 @@ def undecided(operation: Operation) -> UndecidedExtentError:
 
 
 def extents_of(r: Reader, value: int) -> Any:
-    """Return the elements of an integer or bool tensor as numbers, extents and bools; None if unknown."""
+    """Return the elements of an integer or bool tensor as an array of numbers, `SymDim`s and bools.
+
+    Return None if they are neither constant nor computed from extents.
+    """
     extents = r.extents.get(value)
     if extents is not None:
         return extents
@@ -292,7 +305,7 @@ def extents_of(r: Reader, value: int) -> Any:
 def note_extents(
     r: Reader, operation: Operation, operands: Sequence[int], results: Sequence[int]
 ) -> None:
-    """Record the result of an operation if it is computed from extents."""
+    """Record the result of an operation as extents, if at least one operand is recorded and a rule supports it."""
     rule = RULES.get(operation.name)
     if rule is None or len(results) != 1 or r.extents.keys().isdisjoint(operands):
         return
@@ -301,7 +314,7 @@ def note_extents(
         return
     try:
         extents = rule(r, operation, *[extents_of(r, value) for value in operands])
-    except InvalidConfigError:  # because the expression would be too large
+    except InvalidConfigError:  # the symbolic expression would be too large
         return
     if extents is not None:
         r.extents[results[0]] = extents
@@ -312,7 +325,7 @@ def note_extents(
 
 
 def _note_claim(r: Reader, operation: Operation, operands: Sequence[int], result: int) -> None:
-    """Record a comparison of two extents whose result is known only when the program runs."""
+    """Record a comparison of two extents, so that a `shape_assertion` of its result can become a guard."""
     sides = [extents_of(r, value) for value in operands]
     if any([side is None for side in sides]):
         return
@@ -333,7 +346,7 @@ def _note_claim(r: Reader, operation: Operation, operands: Sequence[int], result
 
 
 def _at_least(r: Reader, lhs: Any, rhs: Any) -> bool | None:
-    """Return whether lhs >= rhs follows from the lower bounds that the module asserts for symbols."""
+    """Return whether lhs >= rhs, given the lower bounds that the module asserts for symbols; None if undecided."""
     if isinstance(lhs, int) and isinstance(rhs, int):
         return lhs >= rhs
     shifted: dict[Any, Any] = {
@@ -352,10 +365,12 @@ def _array(elements: Sequence[Any], shape: tuple[int, ...]) -> Any:
 
 
 def _each(function: Callable[..., Any], partly: bool = False) -> Callable[..., Any]:
-    """Return a rule that applies `function(r, *elements)` elementwise; an unknown element is None.
+    """Return a rule that applies `function(r, *elements)` elementwise to recorded operands.
+
+    The rule returns None if the function returns None for any element.
 
     Args:
-        partly: whether the function also accepts None for unknown operands.
+        partly: whether the function also accepts None, for elements of operands that are not recorded.
     """
 
     def rule(r: Reader, operation: Operation, *operands: Any) -> Any:
@@ -379,7 +394,7 @@ def _magnitude(r: Reader, x: Any) -> Any:
 
 
 def _quotient(r: Reader, lhs: Any, rhs: Any) -> Any:
-    """Divide and round towards zero, as StableHLO does; division of extents would round down."""
+    """Divide two extents, rounding towards zero as StableHLO does; the operator `//` of extents rounds down."""
     if isinstance(rhs, int) and not rhs:
         return None
     if not _at_least(r, rhs, 0):
@@ -399,7 +414,7 @@ def _quotient_by_magnitude(r: Reader, lhs: Any, rhs: Any) -> Any:
 
 
 def _remainder(r: Reader, lhs: Any, rhs: Any) -> Any:
-    """Compute the remainder with the sign of lhs."""
+    """Compute the remainder of two extents, which has the sign of lhs."""
     if isinstance(rhs, int) and not rhs:
         return None
     if _at_least(r, lhs, 0) and _at_least(r, rhs, 0):
@@ -453,13 +468,16 @@ def _select(r: Reader, pred: Any, on_true: Any, on_false: Any) -> Any:
 
 
 def _is_rounded_up(r: Reader, lhs: Any, rhs: Any) -> Any:
-    """Return whether a quotient rounded towards zero exceeds the exact quotient; JAX's floor division needs this."""
+    """Return whether a quotient rounded towards zero exceeds the exact quotient.
+
+    JAX writes a floor division as a division and a selection with this predicate.
+    """
     is_negative = _decided(r, "NE", _sign(r, lhs), _sign(r, rhs))
     return _and(r, is_negative, _decided(r, "NE", _remainder(r, lhs, rhs), 0))
 
 
 def _compare(r: Reader, operation: Operation, lhs: Any, rhs: Any) -> Any:
-    """Compare two extents: return a bool if the result is the same for all values, else an extent that is 0 or 1."""
+    """Compare extents elementwise: a result is a bool if it is the same for all symbols, else a `SymDim`, 0 or 1."""
     if lhs is None or rhs is None:
         return None
     direction = operation.attributes["comparison_direction"]
@@ -489,7 +507,7 @@ def _decided(r: Reader, direction: str, lhs: Any, rhs: Any) -> Any:
 
 
 def _converted(r: Reader, operation: Operation, x: Any) -> Any:
-    """Convert an integer; to bool, whether it is not 0."""
+    """Convert extents elementwise: to bool, whether an extent is not 0; to any other dtype, unchanged."""
     if x is None or not operation.spec.dtype.is_bool:
         return x
     return _each(lambda r, a: a if isinstance(a, bool) else _decided(r, "NE", a, 0))(
@@ -521,14 +539,14 @@ def _cut(x: Any, starts: Any, limits: Any, strides: Any) -> Any:
 
 
 def _cut_by_operands(r: Reader, operation: Operation, x: Any, *edges: Any) -> Any:
-    """Slice with constant bounds."""
+    """Slice an array of extents by operands, which must be constants."""
     if x is None or any([edge is None or not all(map(is_static, edge)) for edge in edges]):
         return None
     return _cut(x, *edges)
 
 
 def _taken(r: Reader, operation: Operation, x: Any, *starts: Any) -> Any:
-    """Slice a fixed number of elements from a constant start, which is clamped so that the slice fits."""
+    """Slice an array of extents, as `dynamic_slice`: constant starts are clipped so that the slice fits."""
     if x is None or any([start is None or not is_static(start.item()) for start in starts]):
         return None
     sizes = operation.attributes["slice_sizes"]
@@ -544,7 +562,7 @@ def _reshaped(r: Reader, operation: Operation, x: Any, *shape: Any) -> Any:
 
 
 def _total(r: Reader, operation: Operation, x: Any, initial: Any) -> Any:
-    """Compute the sum, product, maximum or minimum of extents."""
+    """Compute the sum, product, maximum or minimum of a vector of extents, as the reduction's region says."""
     combiners = {
         "add": "stablehlo.add",
         "multiply": "stablehlo.multiply",
@@ -593,7 +611,7 @@ RULES: Mapping[str, Callable[..., Any]] = {
     "stablehlo.slice": _sliced,
     "stablehlo.subtract": _each(lambda r, x, y: x - y),
 }
-"""Rules for integers and truth values computed from extents, by name of operation."""
+"""Rules that compute the recorded extents of an operation's result from those of its operands, by operation name."""
 
 ROWS: ReadRows = {
     "stablehlo.dynamic_broadcast_in_dim": broadcast_in_dim,

@@ -1,4 +1,4 @@
-"""Readers of the elementwise and the analytic family, including CHLO's functions."""
+"""Readers of the elementwise operations of StableHLO and CHLO, including analytic functions."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = ["ROWS"]
 
 
 def plain(op: StdTensorOp) -> Read:
-    """Return a reader that applies an op with the same semantics."""
+    """Return a reader that applies `op`, which has the semantics of the operation."""
     return lambda r, operation, operands: r.apply_one(op, *operands)
 
 
 def convert(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read a conversion; of complex numbers the real part is converted, also to bool."""
+    """Read a conversion; for a complex operand the real part is converted, also to bool, unlike `Convert`."""
     (x,) = operands
     to = operation.spec.dtype
     if r.spec(x).dtype.is_complex and to.is_bool:
@@ -55,8 +55,8 @@ def compare(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     """Read a comparison.
 
     Raises:
-        UnsupportedError: an order of integers by a sign that their type does not have: XLA refuses it, IREE compares
-            the bits as numbers of that sign, and the reference interpreter compares by the type.
+        UnsupportedError: integers are ordered with a `compare_type` that contradicts their signedness. XLA rejects such
+            a comparison, IREE reinterprets the bits, and the reference interpreter ignores `compare_type`.
     """
     direction: str = operation.attributes["comparison_direction"]
     kind = operation.attributes.get("compare_type")
@@ -82,7 +82,7 @@ def compared_in_total_order(r: Reader, direction: str, lhs: int, rhs: int) -> in
 
 
 def compared_in_weak_order(r: Reader, direction: str, lhs: int, rhs: int) -> int:
-    """Compare floats in the order in which all NaNs are equal and above all numbers, and zeros are equal."""
+    """Compare floats in the weak order: all NaNs are equal and above all numbers, and -0 equals +0."""
     if direction in ("NE", "LE", "GE"):
         opposite = {"NE": "EQ", "LE": "GT", "GE": "LT"}[direction]
         return r.apply_one(el.Not(), compared_in_weak_order(r, opposite, lhs, rhs))
@@ -119,7 +119,13 @@ def in_order(r: Reader, direction: str, x: int, y: int) -> int:
 
 
 def extreme(op: StdTensorOp, on_truth: StdTensorOp, direction: str) -> Read:
-    """Return the reader of a maximum or minimum: a logical op on bools, lexicographic by parts on complex numbers."""
+    """Return the reader of a maximum or minimum.
+
+    Args:
+        op: the op for numbers.
+        on_truth: the op for bools.
+        direction: the comparison, "GT" or "LT", that selects a complex number by real part, then by imaginary part.
+    """
     plainly = on_bool(op, on_truth)
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> Any:
@@ -131,9 +137,12 @@ def extreme(op: StdTensorOp, on_truth: StdTensorOp, direction: str) -> Read:
 
 
 def square(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Compute x x; for complex numbers (a - b)(a + b) + 2ab i, with real part 0 if |a| = |b| is finite.
+    """Compute x x.
 
-    Source: CHLO's decomposition of `square`; the naive difference of squares overflows to NaN there.
+    For complex x = a + ib the result is (a - b)(a + b) + 2ab i. Its real part is set to 0 if |a| = |b| is finite. A
+    difference of squares would be NaN if both squares overflow.
+
+    Source: CHLO's decomposition of `square`.
     """
     (x,) = operands
     if not r.spec(x).dtype.is_complex:
@@ -149,7 +158,7 @@ def square(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def part(op: StdTensorOp) -> Read:
-    """Return the reader of the real or imaginary part; for real x it is x or zero."""
+    """Return the reader of the real or the imaginary part; for a real operand they are the operand and zero."""
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         (x,) = operands
@@ -161,7 +170,7 @@ def part(op: StdTensorOp) -> Read:
 
 
 def on_bool(op: StdTensorOp, instead: StdTensorOp) -> Read:
-    """Return the reader of an arithmetic operation, which is a logical one on bools."""
+    """Return the reader of an operation that is `op` for numbers, and the logical op `instead` for bools."""
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         is_bool = r.spec(operands[0]).dtype.is_bool
@@ -171,12 +180,16 @@ def on_bool(op: StdTensorOp, instead: StdTensorOp) -> Read:
 
 
 def mapped(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Apply a region to every element."""
+    """Apply the operation's region, a function of scalars, to the elements of the operands."""
     return r.lifted(operation.regions[0], operands)
 
 
 def reduce_precision(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read reduce_precision. With zero mantissa bits StableHLO converts NaN to infinity, while the op keeps NaN."""
+    """Read `reduce_precision`.
+
+    For a format without mantissa bits, StableHLO converts NaN to infinity, but `ReducePrecision` keeps NaN. A select
+    then replaces it.
+    """
     (x,) = operands
     a = operation.attributes
     y = r.apply_one(el.ReducePrecision(a["exponent_bits"], a["mantissa_bits"]), x)
@@ -187,7 +200,10 @@ def reduce_precision(r: Reader, operation: Operation, operands: Sequence[int]) -
 
 
 def in_complex128(read: Callable[..., int], real: StdTensorOp) -> Read:
-    """Return a reader that applies an op to real numbers, and a formula in complex128 to complex numbers."""
+    """Return a reader that applies the op `real` to real numbers, and the formula `read` to complex numbers.
+
+    The formula is computed in complex128.
+    """
 
     def of_either(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         dtype = r.spec(operands[0]).dtype
@@ -199,12 +215,12 @@ def in_complex128(read: Callable[..., int], real: StdTensorOp) -> Read:
 
 
 def cbrt(r: Reader, z: int) -> int:
-    """Compute the principal root z^(1/3)."""
+    """Compute the principal cube root of z, as z^(1/3)."""
     return r.apply_one(el.Power(), z, r.full(1 / 3, r.spec(z)))
 
 
 def atan2(r: Reader, y: int, x: int) -> int:
-    """Compute the angle -i log((x + i y) / sqrt(x^2 + y^2))."""
+    """Compute the angle of the complex numbers y and x as -i log((x + i y) / sqrt(x^2 + y^2))."""
     i = r.full(1j, r.spec(x))
     sum_of_squares = r.apply_one(el.Add(), *[r.apply_one(el.Multiply(), z, z) for z in (x, y)])
     radius = r.apply_one(analytic.Sqrt(), sum_of_squares)
@@ -217,7 +233,10 @@ def atan2(r: Reader, y: int, x: int) -> int:
 
 
 def polygamma(r: Reader, operation: Operation, operands: Sequence[int]) -> int | Sequence[int]:
-    """Read polygamma as an op if the order is a constant natural number, else by StableHLO's formula."""
+    """Read chlo.polygamma as the op `Polygamma` if all orders are the same constant natural number.
+
+    Otherwise read it as StableHLO's formula.
+    """
     orders = r.evaluated(operands[0])
     order = float(orders.flat[0]) if orders is not None and orders.size else -1.0
     if order < 0 or not order.is_integer() or (orders != order).any():
@@ -227,13 +246,13 @@ def polygamma(r: Reader, operation: Operation, operands: Sequence[int]) -> int |
 
 @lru_cache(maxsize=16)
 def _expansion(name: str, dtype: DType) -> Block:
-    """Return StableHLO's formula of a CHLO operation, for scalars."""
+    """Return the formula for chlo.`name` of StableHLO's passes, as a block of operations on scalars."""
     text = chlo_function(name, element_type(dtype), (), name)
     return text_tree(f"module {{\n{text}}}\n").functions[name].body
 
 
 def expanded(name: str) -> Read:
-    """Return a reader by the formula that StableHLO's pass writes for a CHLO operation, in float32 or wider."""
+    """Return a reader that expands chlo.`name` as StableHLO's passes do; it computes in float32 or float64."""
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         dtype = r.spec(operands[0]).dtype
@@ -245,10 +264,11 @@ def expanded(name: str) -> Read:
 
 
 def mulhi(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Return the upper half of the bits of a product of integers.
+    """Read `mulhi`: return the upper half of the bits of a product of integers.
 
-    64-bit integers are multiplied by halves, because there are no wider integers. With a = a' 2^32 + a'',
-    ab / 2^64 = a'b' + (a'b'' + (a''b'' >> 32)) >> 32 + .., including the carries from the middle terms.
+    Integers of less than 64 bits are multiplied in 64 bits. 64-bit integers are split into halves of 32 bits, because
+    there are no wider integers. With operands a 2^32 + c and b 2^32 + d, the upper half is a b, plus the upper halves
+    of the middle terms a d and c b, plus carries.
     """
     (spec,) = {r.spec(x) for x in operands}
     bits, is_unsigned = spec.dtype.bits, spec.dtype.kind == "u"
@@ -311,7 +331,7 @@ def next_after(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def infinite(kind: str) -> Read:
-    """Return a reader of chlo.is_inf or a related operation."""
+    """Return the reader of chlo.`kind`: `is_inf`, `is_pos_inf` or `is_neg_inf`."""
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         (x,) = operands

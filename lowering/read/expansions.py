@@ -1,6 +1,6 @@
-"""Private functions that lowering writes for CHLO's operations, read back as these operations.
+"""Reading of private functions that lowering has written for ops such as `Erf`, as these ops.
 
-A function counts as an expansion only if its body equals the one that lowering writes; the name is not enough.
+A function counts as such an expansion only if its body equals the body that lowering writes; the name is not enough.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAMED = re.compile(rf"({'|'.join(OPS)})_(?:f32|f64|c64|c128)\w*")
 
 
 def expanded_op(function: Function) -> StdTensorOp | None:
-    """Return the operation that a function expands; None for any other function."""
+    """Return the op for which lowering writes this function; None for any other function."""
     named = _NAMED.fullmatch(function.name)
     if named is None or len(function.body.types) != 1:
         return None

@@ -31,7 +31,10 @@ def gather(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def index_select(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Gather slices along one axis at tensor indices; both operands may have leading batch axes."""
+    """Read `torch_index_select`: gather the slices along one axis at indices that are an operand.
+
+    Both operands may have leading batch axes.
+    """
     axis, batch = operation.attributes["dim"], operation.attributes["batch_dims"]
     x, places = operands
     shape, rank = r.spec(x).shape, len(r.spec(places).shape)
@@ -53,7 +56,10 @@ def index_select(r: Reader, operation: Operation, operands: Sequence[int]) -> in
 
 
 def scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read a scatter as `Scatter` if the region combines each operand by a supported op, else window by window."""
+    """Read a scatter as the op `Scatter` for each operand, if the region combines elements by a supported op.
+
+    A scatter with any other region is read as a loop that combines one window after the other.
+    """
     a = operation.attributes
     numbers = Numbers(**a["scatter_dimension_numbers"])
     count = len(operands) // 2
@@ -73,7 +79,7 @@ def scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
 
 
 def _combiners(r: Reader, operation: Operation, inputs: Sequence[int]) -> list[str] | None:
-    """Return the combiner of `Scatter` for each operand; None if one of them has no counterpart."""
+    """Return the combiner of `Scatter` for each operand; None if the region combines an operand in any other way."""
     names = known_combiner(operation.regions[0])
     if names is None:
         return None
@@ -94,7 +100,10 @@ def dynamic_update_slice(r: Reader, operation: Operation, operands: Sequence[int
 
 
 def inputs_and_updates(count: int) -> Sequence[int]:
-    """Return the positions of the inputs and updates of a scatter; the indices are between them."""
+    """Return the positions of inputs and updates among the `count` operands of a scatter.
+
+    The operands are inputs, then one tensor of indices, then updates.
+    """
     half = count // 2
     return [*range(half), *range(half + 1, count)]
 

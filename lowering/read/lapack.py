@@ -1,9 +1,9 @@
-"""Readers of LAPACK's custom calls, as JAX writes them for CPUs.
+"""Readers of custom calls of LAPACK's routines, as JAX writes them for CPUs.
 
-A routine is read as an extension family with the same semantics. This is a factorisation of `tenferro.linalg` if that
-computes all results that are used. Otherwise it is a family with LAPACK's own results: packed factors, pivots,
-or both kinds of vectors. If a routine fails, `info` is not 0, and its value is unspecified. Operands that a
-routine overwrites, and results that it does not compute, are NaN here.
+A call is read as an extension op with the same semantics. The op is a factorisation of `tenferro.linalg` if it computes
+all results of the call. Otherwise it is an op of `tenferro.ext.lapack`, with LAPACK's own results: packed factors,
+pivots, or left and right eigenvectors. If a routine fails, the result `info` is nonzero, but may differ from LAPACK's
+value. Results for overwritten operands, and results that the call does not request, are NaN.
 
 Source: jaxlib's handlers, as JAX calls them; LAPACK Users' Guide.
 """
@@ -32,14 +32,14 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["LAPACK", "TPU"]
 
 Routine = Callable[[Reader, Operation, Sequence[int], dict[str, Any]], Sequence[int]]
-"""Function from a routine's operands and flags to its results."""
+"""Function that reads a routine: it maps a reader, the call, the operands and the flags to the results."""
 
 
 # ---- layouts and flags -------------------------------------------------------------------------------
 
 
 def columns_first(kind: str, rank: int) -> tuple[int, ...]:
-    """Return a handler's layout, minor to major: column-major for matrices ("m"), else row-major ("v")."""
+    """Return the layout that a routine requires, from minor to major: column-major for "m", row-major for "v"."""
     order = list(range(rank))[::-1]
     if kind == "m":
         order[:2] = [rank - 2, rank - 1]
@@ -47,7 +47,7 @@ def columns_first(kind: str, rank: int) -> tuple[int, ...]:
 
 
 def reinterpreted(r: Reader, x: int, source: tuple[int, ...], wanted: tuple[int, ...]) -> int:
-    """Reinterpret the memory of x in layout `source` as a tensor in layout `wanted`."""
+    """Return the tensor that has, in the layout `wanted`, the same memory as x in the layout `source`."""
     if source == wanted:
         return x
     shape = r.spec(x).shape
@@ -58,7 +58,10 @@ def reinterpreted(r: Reader, x: int, source: tuple[int, ...], wanted: tuple[int,
 
 
 def layouts(operation: Operation, name: str, ranks: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return the layout of each operand or result, minor to major; row-major if the call has no layouts."""
+    """Return the layout of each operand or result that the attribute `name` declares, as axes from minor to major.
+
+    Without the attribute, all layouts are row-major.
+    """
     declared = operation.attributes.get(name)
     if declared is None:
         return [tuple(range(rank))[::-1] for rank in ranks]
@@ -66,14 +69,19 @@ def layouts(operation: Operation, name: str, ranks: Sequence[int]) -> list[tuple
 
 
 def flags(operation: Operation) -> dict[str, Any]:
-    """Return the call's own attributes, with flags converted from bytes to letters."""
+    """Return the call's configuration by name, with LAPACK's flags, which are bytes, converted to letters."""
     attributes = operation.config if isinstance(operation.config, dict) else {}
     letters = ("uplo", "diag", "side", "trans_x", "mode", "sort", "compute_left", "compute_right")
     return {key: chr(value) if key in letters else value for key, value in attributes.items()}
 
 
 def handler(operand_kinds: str, result_kinds: str, routine: Routine) -> Read:
-    """Return a reader of calls that converts between the declared layouts and the layouts of the routine."""
+    """Return a reader of calls, which converts between the declared layouts and those that the routine requires.
+
+    Args:
+        operand_kinds, result_kinds: a letter per operand or result, "m" for a column-major matrix, else "v".
+        routine: reads the call for operands in the required layouts.
+    """
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
         operand_layouts = layouts(
@@ -84,7 +92,7 @@ def handler(operand_kinds: str, result_kinds: str, routine: Routine) -> Read:
             for x, layout, kind in zip(operands, operand_layouts, operand_kinds, strict=False)
         ]
         outputs = routine(r, operation, inside, flags(operation))
-        # Complex eigenvalues are one result; the eigenvalues of real matrices are two.
+        # Eigenvalues of complex matrices are one result, but of real matrices two: real and imaginary parts.
         kinds = (
             result_kinds
             if len(outputs) == len(result_kinds)
@@ -103,17 +111,21 @@ def handler(operand_kinds: str, result_kinds: str, routine: Routine) -> Read:
 
 
 def left_over(r: Reader, declared: Any) -> int:
-    """Return NaN for a result that the routine leaves undefined."""
+    """Return NaN as a result of the type `declared` that the routine leaves undefined."""
     return r.full(np.nan, declared)
 
 
 def succeeded(r: Reader, batch: Sequence[int]) -> int:
-    """Return the `info` of a call that cannot fail: zeros."""
+    """Return the result `info` of a call that cannot fail: a zero for each matrix of the batch."""
     return r.full(0, TensorSpec.of(tuple(batch), DType.I32))
 
 
 def failed(r: Reader, x: int, batch: int) -> int:
-    """Return the `info` of a call whose results are NaN where it failed."""
+    """Return the result `info` of a call: 1 for each matrix whose result x contains NaN, else 0.
+
+    Args:
+        batch: the number of batch axes.
+    """
     real = r.apply_one(el.Real(), x) if r.spec(x).dtype.is_complex else x
     odd = r.apply_one(el.Compare("NE"), real, real)
     axes = tuple(range(batch, len(r.spec(x).shape)))
@@ -121,7 +133,7 @@ def failed(r: Reader, x: int, batch: int) -> int:
 
 
 def triangle_of(r: Reader, x: int, lower: bool, rest: int) -> int:
-    """Combine one triangle of x, including the diagonal, with the remaining elements of `rest`."""
+    """Return the lower or upper triangle of x, including the diagonal, with the other elements taken from `rest`."""
     shape = r.spec(x).shape
     rank = len(shape)
     rows = r.apply_one(Iota(shape, rank - 2, DType.I64))
@@ -131,19 +143,19 @@ def triangle_of(r: Reader, x: int, lower: bool, rest: int) -> int:
 
 
 def hermitian(r: Reader, x: int, lower: bool) -> int:
-    """Build the Hermitian matrix from one of its triangles."""
+    """Build the Hermitian matrix whose lower or upper triangle is that of x."""
     return mirrored(r, x if lower else adjoint(r, x))
 
 
 def product(r: Reader, x: int, y: int) -> int:
-    """Multiply matrices."""
+    """Multiply the matrices of x and y."""
     rank = len(r.spec(x).shape)
     batch = tuple(range(rank - 2))
     return r.apply_one(DotGeneral((rank - 1,), (rank - 2,), batch, batch), x, y)
 
 
 def only(routine: str, allowed: Sequence[Any], value: Any, flag: str) -> None:
-    """Raise an error if a flag has a value without a counterpart."""
+    """Raise `UnsupportedError` unless the value of a routine's flag is one of `allowed`."""
     if value not in allowed:
         shown = ", ".join(map(repr, allowed))
         raise UnsupportedError(f"custom_call {routine}: {flag} = {value!r}; read are {shown}")
@@ -153,7 +165,7 @@ def only(routine: str, allowed: Sequence[Any], value: Any, flag: str) -> None:
 
 
 def potrf(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """Read potrf; the triangle that is not computed is returned unchanged."""
+    """Read potrf; as in LAPACK, the triangle that does not contain the factor is that of the operand."""
     (x,) = operands
     lower = flag.get("uplo", "L") == "L"
     (factor,) = extension(r, Cholesky(), hermitian(r, x, lower))
@@ -182,9 +194,10 @@ def orgqr(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -
 
 
 def ormqr(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """Read op(Q) C or C op(Q) with Q = 1 - V T V^H, LAPACK's compact form.
+    """Read ormqr: a product of a matrix C and the orthogonal Q, or its adjoint, of which reflectors are given.
 
-    T = (1 + D S)^-1 D, where D = diag tau, and S is the part of V^H V above the diagonal.
+    The product is computed by LAPACK's compact form Q = 1 - V T V^H, where the columns of V are the vectors of the
+    reflections. T = (1 + D S)^-1 D, where D = diag(tau), and S is the part of V^H V above the diagonal.
     """
     packed, factors, c = operands
     k = r.spec(factors).shape[-1]
@@ -211,7 +224,7 @@ def ormqr(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -
 
 
 def unit(r: Reader, spec: TensorSpec) -> int:
-    """Create the identity for each matrix."""
+    """Create a tensor of the type `spec`, each matrix of which has ones on its diagonal and zeros elsewhere."""
     rank = len(spec.shape)
     rows = r.apply_one(Iota(spec.shape, rank - 2, DType.I64))
     columns = r.apply_one(Iota(spec.shape, rank - 1, DType.I64))
@@ -219,7 +232,7 @@ def unit(r: Reader, spec: TensorSpec) -> int:
 
 
 def gesdd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """Read gesdd: singular values, and vectors if the call requests them."""
+    """Read gesdd or gesvd: singular values, and singular vectors if the call requests them."""
     (x,) = operands
     mode = flag.get("mode", "S")
     only("gesdd", ("A", "S", "N"), mode, "mode")
@@ -239,7 +252,7 @@ def syevd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -
 
 
 def geev(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """Read geev; left eigenvectors are computed by the family that computes both kinds."""
+    """Read geev as `Eig`, or as `Geev` if the call requests left eigenvectors, which `Eig` does not compute."""
     (x,) = operands
     *_, left, right, _ = operation.types
     if flag.get("compute_left") == "V":
@@ -254,7 +267,7 @@ def geev(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) ->
 
 
 def in_parts(r: Reader, x: int, values: int) -> Sequence[int]:
-    """Split a real matrix's complex eigenvalues into real and imaginary parts."""
+    """Return the eigenvalues of x as the call's results: two, real and imaginary parts, if x is real, else one."""
     if r.spec(x).dtype.is_complex:
         return (values,)
     return r.apply_one(el.Real(), values), r.apply_one(el.Imag(), values)
@@ -266,7 +279,7 @@ def sytrd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -
 
 
 def gehrd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """Read gehrd; raise an error unless `low` and `high`, counted from one, cover the whole matrix."""
+    """Read gehrd; raise an error unless the flags `low` and `high`, which count from one, select the whole matrix."""
     shape = r.spec(operands[0]).shape
     only("gehrd", (1,), flag.get("low", 1), "low")
     only("gehrd", (shape[-1],), flag.get("high", shape[-1]), "high")
@@ -274,7 +287,7 @@ def gehrd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -
 
 
 def gees(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """Read gees: the Schur form, with eigenvalues in the order of the routine and not selected."""
+    """Read gees, the Schur form; a call that sorts eigenvalues raises an error."""
     (x,) = operands
     only("gees", ("N",), flag.get("sort", "N"), "sort")
     form, vectors, values, info = extension(r, lapack.Gees(), x)
@@ -302,7 +315,7 @@ def trsm(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) ->
 
 
 def gtsv(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """Read gtsv, which overwrites the diagonals."""
+    """Read gtsv; its results for the overwritten diagonals are NaN."""
     x, info = extension(r, lapack.Gtsv(), *operands)
     return (*[left_over(r, declared) for declared in operation.types[:3]], x, info)
 
@@ -331,7 +344,7 @@ LAPACK: ReadRows = {
     for name, read in ROUTINES.items()
     for letter in "sdcz"
 }
-"""Readers by custom-call target."""
+"""Readers of custom calls of LAPACK's routines, by target."""
 
 
 def reflected(op: ExtensionOp) -> Read:
@@ -339,7 +352,10 @@ def reflected(op: ExtensionOp) -> Read:
 
 
 def eigh(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read vectors and ascending values; the first number of the configuration says which triangle is read."""
+    """Read "Eigh": return eigenvectors, and eigenvalues in ascending order.
+
+    The first number of the call's configuration is 0 if the upper triangle of the operand is used, else the lower.
+    """
     (x,) = operands
     is_lower = not str(operation.config or "1").startswith("0")
     values, vectors = extension(r, Eigh(), hermitian(r, x, is_lower))
@@ -347,7 +363,7 @@ def eigh(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[i
 
 
 def lu(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read the packed factors, the row swaps, counted from zero, and the permutation."""
+    """Read "LuDecomposition": return the packed factors, the row swaps, which count from zero, and the permutation."""
     packed, order = extension(r, Lu(), *operands)
     _, swaps, _ = extension(r, lapack.Getrf(), *operands)
     swaps = r.apply_one(el.Subtract(), swaps, r.full(1, r.spec(swaps)))
@@ -360,4 +376,4 @@ TPU: ReadRows = {
     "ProductOfElementaryHouseholderReflectors": reflected(lapack.HouseholderProduct()),
     "Qr": reflected(lapack.Geqrf()),
 }
-"""Readers of XLA's own targets, whose operands are tensors and not memory; JAX writes them for a TPU."""
+"""Readers of custom calls that the TPU compiler implements, by target; they have no layouts, unlike LAPACK's."""

@@ -1,4 +1,4 @@
-"""Meshes and shardings from Shardy's text: the partition of tensors over devices.
+"""Parsers of Shardy's meshes and shardings, which describe how tensors are partitioned over devices.
 
 Source: Shardy's documentation of `sdy.mesh`, `sdy.sharding` and `sdy.manual_computation`; StableHLO's attribute
 `replica_group_mesh_axes`.
@@ -24,7 +24,7 @@ _SHARDING = re.compile(
 )
 _PLAIN_SHARDING = re.compile(
     r'<@(?:"([^"]+)"|([\w.$-]+)), \[((?:\{[^{}]*\}(?:, )?)*)\]>'
-)  # without priorities, and without replicated or unreduced axes
+)  # a sharding without priorities, and without replicated or unreduced axes
 _DIMENSION = re.compile(r"\{([^{}]*)\}")
 _NAME = re.compile(r'"([^"]+)"(:\(\d+\)\d+)?')
 _MESH_AXIS = re.compile(r'mesh_axis<name="([^"]*)",size=(\d+)>')
@@ -59,7 +59,10 @@ class Mesh:
         return cls(sizes, devices)
 
     def parts(self, axes: tuple[str, ...]) -> np.ndarray:
-        """Return the part number of each device along some axes; the first axis varies slowest."""
+        """Return, for each device, the number of its part if a tensor is divided along these mesh axes.
+
+        Parts are numbered in row-major order: the first axis varies slowest.
+        """
         grid = np.indices(tuple(self.sizes.values())).reshape(len(self.sizes), -1)
         coordinates = dict(zip(self.sizes, grid, strict=True))
         part = np.zeros(len(self.devices), np.int64)
@@ -72,10 +75,11 @@ class Mesh:
 
 @dataclass(frozen=True)
 class Cut:
-    """Layout of a tensor that is partitioned over the manual axes of a mesh.
+    """The partition of a tensor over the manual axes of a mesh.
 
     Attributes:
-        axes: for each axis of the tensor, the mesh axes that cut it.
+        mesh: the mesh.
+        axes: for each axis of the tensor, the mesh axes along which it is divided.
     """
 
     mesh: Mesh
@@ -88,20 +92,25 @@ class Cut:
 
     @property
     def rows(self) -> np.ndarray:
-        """The part number of each device, in row-major order."""
+        """The number of each device's part of the tensor; parts are numbered in row-major order."""
         return self.mesh.parts(tuple([axis for axes in self.axes for axis in axes]))
 
 
 def names_of(text: str) -> tuple[str, ...]:
-    """Return the axes that an attribute lists."""
+    """Return the names of the mesh axes that the text of an attribute lists."""
     return tuple([name for name, _ in _NAME.findall(text)])
 
 
 def cuts_of(text: str, meshes: dict[str, str], manual: tuple[str, ...]) -> list[Cut]:
-    """Parse the shardings of several values, along manual axes.
+    """Parse the shardings of several values, and return the partition of each value over manual axes.
+
+    Args:
+        text: the attribute with the shardings.
+        meshes: the text of the module's meshes, by name.
+        manual: the names of the manual axes; all other axes are ignored.
 
     Raises:
-        UnsupportedError: a sharding uses a part of an axis, or the text is not a sharding.
+        UnsupportedError: a sharding uses a part of an axis, or the text has an unknown form.
 
     >>> text = '#sdy.sharding_per_value<[<@m, [{"x", ?}, {}]>]>'
     >>> cuts_of(text, {"m": '<["x"=2]>'}, ("x",))[0].counts
@@ -126,10 +135,11 @@ def cuts_of(text: str, meshes: dict[str, str], manual: tuple[str, ...]) -> list[
 
 
 def constraint_of(text: str, meshes: dict[str, str]) -> tuple[tuple[str, ...] | None, ...] | None:
-    """Parse one sharding: return the mesh axes that cut each axis of a tensor, or None for an axis that is left open.
+    """Parse the sharding of a tensor as the entries of a `PartitionSpec`.
 
-    Return None for a sharding that a `PartitionSpec` cannot describe. It may use a part of a mesh axis, or leave an
-    axis open that it cuts. It may name more axes than the ones that cut the tensor, or be over a mesh without axes.
+    An entry lists the mesh axes along which an axis of the tensor is divided, or is None for an open axis. Return None
+    for a sharding that a `PartitionSpec` cannot describe. Such a sharding uses a part of a mesh axis, or divides
+    an axis and leaves it open. Or it has priorities, replicated or unreduced axes, or refers to a mesh without axes.
 
     >>> meshes = {"m": '<["x"=2]>'}
     >>> constraint_of('#sdy.sharding<@m, [{"x"}, {?}, {}]>', meshes)
@@ -149,12 +159,13 @@ def constraint_of(text: str, meshes: dict[str, str]) -> tuple[tuple[str, ...] | 
 
 
 def groups_along(text: str) -> np.ndarray:
-    """Return groups of devices, one per row, that differ only along the mesh axes that an attribute lists.
+    """Return groups of devices as the rows of an array; devices of a group differ only along the listed mesh axes.
 
-    It may list a part of an axis as `(m)k`: the factor k that follows the first factor m.
+    The text of the attribute may list a part of an axis as `(m)k`. The axis is then split into an axis of extent m, an
+    axis of extent k and the rest, and the listed axis is the second.
 
     Raises:
-        InvalidConfigError: the mesh does not have an axis, or a part does not divide it.
+        InvalidConfigError: the mesh lacks a listed axis, or its extent is not a multiple of m * k.
 
     >>> axes = '[mesh_axis<name="x", size=2>, mesh_axis<name="y", size=2>]'
     >>> groups_along(f'<mesh<axes={axes}>, axes=[axis_ref<name="x">]>')

@@ -1,4 +1,6 @@
-"""Readers of batch normalisation, by its formulas; sums are over all axes except the feature axis.
+"""Readers of batch normalisation, as the formulas of the specification.
+
+Means and sums are over all axes except the feature axis.
 
 Source: StableHLO spec #batch_norm_inference, #batch_norm_training, #batch_norm_grad.
 """
@@ -18,7 +20,7 @@ __all__ = ["ROWS"]
 
 
 class Features:
-    """Arithmetic between a tensor and vectors with one number per feature."""
+    """Builder of arithmetic between a tensor and vectors with one element per feature."""
 
     def __init__(self, r: Reader, operation: Operation, x: int) -> None:
         self.r = r
@@ -38,7 +40,7 @@ class Features:
         return self.r.apply_one(el.Divide(), total, self.r.full(count, self.r.spec(total)))
 
     def deviation(self, variance: int) -> int:
-        """sqrt(variance + epsilon), for every element."""
+        """Return sqrt(variance + epsilon), broadcast to the tensor's shape."""
         shifted = self.r.apply_one(
             el.Add(), variance, self.r.full(self.epsilon, self.r.spec(variance))
         )

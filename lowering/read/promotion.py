@@ -1,4 +1,4 @@
-"""`promoted`: readers of reductions whose region computes in a wider dtype than the operands.
+"""Readers of reductions and scatters whose region computes in a wider dtype than the operands have.
 
 Source: StableHLO specification, reduce, reduce_window and scatter, `is_promotable`.
 """
@@ -16,10 +16,11 @@ __all__ = ["promoted"]
 
 
 def promoted(read: Read, reduced: Callable[[int], Sequence[int]]) -> Read:
-    """Return a reader that first converts the operands to the dtypes of the region's arguments.
+    """Return a reader that converts operands to the dtypes of the region's arguments, and then calls `read`.
 
     Args:
-        reduced: the position of the operand of each region argument, as a function of the number of operands.
+        reduced: a function of the number of operands, which returns the operand's position for each argument of the
+            region.
     """
 
     def read_promoted(

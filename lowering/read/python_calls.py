@@ -1,4 +1,4 @@
-"""Custom calls to Python functions that are registered for their targets."""
+"""Readers of custom calls of Python functions: functions that are registered for a target, and JAX's callbacks."""
 
 from __future__ import annotations
 
@@ -34,27 +34,28 @@ _LOCK = threading.Lock()
 def register_custom_call(
     target: str, function: Callable[..., Any], *, replace: bool = False
 ) -> None:
-    """Read calls of a target as calls of a Python function.
+    """Register a Python function for a target: custom calls of this target are read as calls of the function.
 
-    The function takes the operands as NumPy arrays, and the entries of the call's `backend_config` as keyword
+    The function's arguments are the operands as NumPy arrays, and the entries of the call's `backend_config` as keyword
     arguments. If `backend_config` is a string, it is passed as `backend_config=`. The function returns an
     array, or a sequence with one array per result. Its results must depend only on its arguments, and it must
-    not modify these.
+    not modify its arguments.
 
     A program with such a call runs natively. Differentiation and batching treat the call like
     `tenferro.pure_callback`. Lowering raises an error.
 
     Args:
         target: the call's `call_target_name`.
-        replace: replace the registered function.
+        function: the Python function.
+        replace: whether the function may replace a registered function.
 
     Raises:
         DuplicateFamilyError: the target already has a function, and `replace` is not set; or it has a built-in
             reader.
         InvalidConfigError: `function` is not a function.
 
-    When a program runs the call, it raises BackendFailureError if the function fails or its results do not match the
-    declared types. The cause of the error shows which.
+    When a program runs the call, it raises BackendFailureError if the function fails, or if its results do not have the
+    declared types. The cause of this error is the function's error, or an error about the types.
 
     >>> import numpy as np
     >>> from lowering import import_stablehlo
@@ -83,7 +84,7 @@ def register_custom_call(
 
 
 def python_call(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int] | None:
-    """Call the function that is registered for a call's target; return None if there is none.
+    """Read a call of the Python function that is registered for its target; return None if there is none.
 
     Raises:
         UnsupportedError: the call has no operands or no results, or a result has a dynamic extent.
@@ -110,7 +111,7 @@ def python_call(r: Reader, operation: Operation, operands: Sequence[int]) -> Seq
 def _jax_callback(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
     """Read a call of one of the Python functions that JAX passes to the compiler with the module.
 
-    A call with effects is ordered after the preceding ones. Tokens, if any, are its first operands.
+    A call with effects is ordered after the preceding calls with effects. Its first operands may be tokens.
     """
     attributes = operation.attributes
     function = r.callbacks[int(operation.config["index"])]
@@ -135,7 +136,9 @@ def _jax_callback(r: Reader, operation: Operation, operands: Sequence[int]) -> S
 
 @dataclass(frozen=True, eq=False)
 class _JaxCallback:
-    """A Python function of JAX, wrapped for a `Callback` with one more operand, and one more result that is False.
+    """Wrapper of a Python function of JAX, which adds an operand and a result that order calls with effects.
+
+    The added result is always False.
 
     Attributes:
         takes_token: whether the function has a token as its first argument and result.
@@ -148,7 +151,7 @@ class _JaxCallback:
         return "<callback of JAX>"
 
     def __call__(self, after: Any, *arrays: Any) -> Sequence[Any]:
-        """Return False and the results."""
+        """Call the function, and return False and its results."""
         if self.takes_token:
             return [np.False_, *self.function(after, *arrays)[1:]]
         return [np.False_, *self.function(*arrays)]
@@ -156,7 +159,7 @@ class _JaxCallback:
 
 @dataclass(frozen=True, eq=False)
 class _Call:
-    """A registered function, which returns arrays of the declared types or raises an error."""
+    """Wrapper of a registered function, which checks the number, shapes and dtypes of its results."""
 
     target: str
     function: Callable[..., Any]
@@ -164,7 +167,7 @@ class _Call:
     types: tuple[TensorSpec, ...]
 
     def __call__(self, *arrays: Any) -> Sequence[Any]:
-        """Return the results as a list.
+        """Call the function, and return its results as a list of arrays.
 
         Raises:
             ArityError, ShapeError, DTypeError: the results do not match the module's declarations.

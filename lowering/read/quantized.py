@@ -1,13 +1,15 @@
-"""Quantised types: before a module is read, they are replaced by storage types and the specification's arithmetic.
+"""Rewriting of modules with quantised types, before they are read, to modules with storage types only.
 
-A value of `!quant.uniform<storage:expressed, scale:zero_point>` becomes a tensor of its storage type. An operation on
-quantised values dequantises the operands, computes on the expressed type, and quantises the results. Operations that
-only move elements are applied to the stored integers.
+A value of the type `!quant.uniform<storage:expressed, scale:zero_point>` is replaced by a tensor of the storage type.
+As the specification defines, an operation on quantised values is replaced by three steps. The operands are dequantised,
+the operation is computed on the expressed type, and the results are quantised. Operations that only move elements are
+applied to the stored integers.
 
     dequantize(q) = (q - zero_point) scale
     quantize(x)   = round_nearest_even(clamp(storage_min, x / scale + zero_point, storage_max))
 
-The difference q - zero_point is computed in 64 bits, because it may overflow the storage type.
+Here q is the stored integer, and x the represented float. The difference q - zero_point is computed in 64 bits, because
+it may overflow the storage type.
 
 Source: StableHLO spec, sections "Quantized types" and "Quantization computations"; #uniform_quantize, #uniform_dequantize.
 """
@@ -42,7 +44,7 @@ STORED = frozenset([
         "select", "select_and_scatter", "slice", "sort", "transpose", "tuple", "while",
     )],
 ])  # fmt: skip
-"""Operations that only move elements or pass them to regions; they are applied to the storage types."""
+"""Operations that only move elements or pass them to regions or functions; they are applied to stored integers."""
 
 ALONG_AXES = frozenset([
     *("func.call", "func.return", "stablehlo.return", "stablehlo.composite"),
@@ -52,7 +54,10 @@ ALONG_AXES = frozenset([
         "reshape", "transpose", "tuple", "uniform_dequantize", "uniform_quantize", "while",
     )],
 ])  # fmt: skip
-"""Operations that accept types with scales along an axis; other operations accept a single scale only."""
+"""Operations that accept types with a scale for each index along an axis.
+
+All other operations accept only types with a single scale.
+"""
 CONTRACTIONS = frozenset([
     f"stablehlo.{name}" for name in ("convolution", "dot", "dot_general", "dynamic_conv")
 ])  # fmt: skip
@@ -63,11 +68,11 @@ MOVES = frozenset([
         "real_dynamic_slice", "reverse", "select", "slice",
     )
 ])  # fmt: skip
-"""Operations whose results have the element type of their operands."""
+"""Operations whose operands and results must all have the same quantised element type."""
 SHAPES = frozenset([
     f"stablehlo.{name}" for name in ("broadcast_in_dim", "dynamic_broadcast_in_dim", "dynamic_reshape", "reshape", "transpose")
 ])  # fmt: skip
-"""Operations that keep the scales, but may move the axis along which scales differ."""
+"""Operations that preserve the scales, but may move the axis along which scales differ."""
 UNIFORM_ONLY = "of quantised types, uniform ones per tensor and per axis are read"
 _TENSOR = re.compile(r"tensor<((?:(?:\d+|\?)x)*)(!quant\.uniform<.*>)>", re.DOTALL)
 _UNIFORM = re.compile(
@@ -84,7 +89,7 @@ class QuantizedType:
     Attributes:
         storage, expressed: dtypes of the stored integer, and of the represented float.
         low, high: the least and the largest stored integer.
-        scales, zero_points: one for all elements, or one for each index along `axis`.
+        scales, zero_points: one number for all elements, or one number for each index along `axis`.
         axis: the axis along which scales differ; None if there is a single scale.
 
     >>> quantized_type("!quant.uniform<i8<-127:127>:f32:1, {0.5, 0.25:3}>").zero_points
@@ -101,10 +106,10 @@ class QuantizedType:
 
 
 def quantized_type(text: str) -> QuantizedType:
-    """Return a type from its text in MLIR.
+    """Parse a quantised element type from MLIR's text.
 
     Raises:
-        UnsupportedError: the type is not supported, for example because its scales belong to blocks.
+        UnsupportedError: the type is not supported, for example because it has a scale for each block of elements.
         InvalidConfigError: a scale is not positive and finite, or the bounds exceed the storage type.
     """
     match = _UNIFORM.fullmatch("".join(text.split()))
@@ -146,7 +151,7 @@ def quantized_type(text: str) -> QuantizedType:
 
 @dataclass(frozen=True)
 class _Tensor:
-    """A tensor of a quantised type."""
+    """The type of a tensor with a quantised element type."""
 
     shape: tuple[Any, ...]
     element: QuantizedType
@@ -161,10 +166,11 @@ class _Tensor:
 
 
 def _quantized(kind: Type) -> _Tensor | None:
-    """Return a type as a quantised tensor; None for others.
+    """Parse the type of a quantised tensor; return None for any type that is not quantised.
 
     Raises:
-        InvalidConfigError: the tensor does not have the axis, or its extent is not the number of scales.
+        UnsupportedError: the quantised type is not supported.
+        InvalidConfigError: the tensor lacks the axis of its scales, or the axis's extent is not the number of scales.
     """
     match = _TENSOR.fullmatch(kind.text) if isinstance(kind, ForeignType) else None
     if match is None:
@@ -183,7 +189,7 @@ def _quantized(kind: Type) -> _Tensor | None:
 
 
 def without_quantized_types(tree: ModuleTree) -> ModuleTree:
-    """Return the module with storage types instead of quantised types, or the module itself."""
+    """Return the module with storage types in place of quantised types; without quantised types, the module itself."""
     if not any([_has_quantized_types(function) for function in tree.functions.values()]):
         return tree
     functions = {name: _Rewriter(function).function() for name, function in tree.functions.items()}
@@ -206,7 +212,7 @@ def _stored(types: Sequence[Type]) -> tuple[Type, ...]:
 
 
 class _Rewriter:
-    """Rewriter of one function, which assigns numbers to the values that it adds."""
+    """Rewriter of the quantised types of one function; values that it adds get new numbers."""
 
     def __init__(self, source: Function) -> None:
         self.source = source
@@ -236,7 +242,11 @@ class _Rewriter:
         return Block(block.arguments, _stored(block.types), operations)
 
     def rewrite(self, operation: Operation) -> None:
-        """Append the operation: unchanged, on storage types, or on expressed types between conversions."""
+        """Append an operation to the new block.
+
+        Without quantised values it is unchanged. Else it is applied to storage types, or to expressed types between a
+        dequantisation and a quantisation.
+        """
         self.types.update(zip(operation.results, operation.types, strict=True))
         operands = [_quantized(self.types[number]) for number in operation.operands]
         results = [_quantized(kind) for kind in operation.types]
@@ -266,9 +276,10 @@ class _Rewriter:
         operands: Sequence[_Tensor | None],
         results: Sequence[_Tensor | None],
     ) -> None:
-        """Compute on dequantised operands, and quantise the results.
+        """Append the dequantisation of the operands, the operation on expressed types, and the quantisation.
 
-        For `uniform_quantize` and `uniform_dequantize` there is no operation between the conversions.
+        For `uniform_quantize` and `uniform_dequantize`, which are such conversions themselves, no other operation is
+        appended.
         """
         values = [
             number if tensor is None else self.dequantized(number, tensor)
@@ -303,7 +314,7 @@ class _Rewriter:
     # ---- the two conversions ---------------------------------------------------------------------
 
     def dequantized(self, number: int, tensor: _Tensor) -> int:
-        """Dequantize: (q - zero_point) scale."""
+        """Append the dequantisation (q - zero_point) scale of the value `number`, and return the result's number."""
         element, expressed = tensor.element, tensor.expressed
         wide = TensorSpec.of(tensor.shape, DType.I64)
         x = self.append("convert", [number], wide)
@@ -317,7 +328,10 @@ class _Rewriter:
         )
 
     def quantized(self, number: int, tensor: _Tensor, result: int) -> None:
-        """round_nearest_even(clamp(low, x / scale + zero_point, high)), with this number."""
+        """Append the quantisation of the value `number`, whose result gets the number `result`.
+
+        It is round_nearest_even(clamp(low, x / scale + zero_point, high)).
+        """
         element, expressed = tensor.element, tensor.expressed
         x = self.append(
             "divide", [number, self.parameter(element.scales, tensor, expressed)], expressed
@@ -333,7 +347,7 @@ class _Rewriter:
         self.append("convert", [x], tensor.stored, results=(result,))
 
     def parameter(self, values: Sequence[float], tensor: _Tensor, spec: TensorSpec) -> int:
-        """Broadcast scales or zero points to the shape of a tensor."""
+        """Append scales or zero points as a constant of the type `spec`, broadcast to the tensor's shape."""
         axis = tensor.element.axis
         if not spec.is_static:
             raise UnsupportedError(
@@ -384,7 +398,7 @@ class _Rewriter:
 def _wrong(
     operation: Operation, operands: Sequence[_Tensor | None], results: Sequence[_Tensor | None]
 ) -> str | None:
-    """Describe how an operation violates the specification's constraints on quantised types."""
+    """Describe how an operation violates the specification's constraints on quantised types; None if it does not."""
     name = operation.name
     inside = [tensor for tensor in operands if tensor is not None]
     outside = [tensor for tensor in results if tensor is not None]
@@ -418,7 +432,7 @@ def _wrong_contraction(
     results: Sequence[_Tensor | None],
     elements: Sequence[QuantizedType],
 ) -> str | None:
-    """Check #dot_general (C14) to (C20), #convolution (C28) to (C33)."""
+    """Describe a violation of the specification, #dot_general (C14) to (C20), #convolution (C28) to (C33), or None."""
     lhs, rhs = operands[:2]
     if lhs is not None and lhs.element.axis is not None:
         return "its left side has one scale for all elements"
@@ -432,7 +446,7 @@ def _wrong_contraction(
 
 
 def _wrong_shape(operation: Operation, x: _Tensor, y: _Tensor) -> str | None:
-    """Check #broadcast_in_dim (C1), (C6), #reshape (C1), (C3), #transpose (C1), (C4)."""
+    """Describe a violation of #broadcast_in_dim (C1), (C6), #reshape (C1), (C3), #transpose (C1), (C4), or None."""
     one, other = x.element, y.element
     if (one.storage, one.expressed) != (other.storage, other.expressed):
         return "keeps the stored and the expressed type"
@@ -461,7 +475,7 @@ def _type_of(operation: Operation, results: Sequence[_Tensor | None]) -> Type:
 
 
 def _constant(operation: Operation, results: Sequence[_Tensor | None]) -> dict[str, Any]:
-    """Return the attributes of a constant; the elements of a quantised one are the stored integers."""
+    """Return an operation's attributes; the elements of a quantised constant are parsed as its stored integers."""
     value = operation.attributes.get("value")
     (tensor,) = results if len(results) == 1 else (None,)
     if operation.name != "stablehlo.constant" or tensor is None or not isinstance(value, str):

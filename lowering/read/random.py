@@ -1,7 +1,7 @@
-"""Readers of random bits; the generators use the counters of XLA's.
+"""Readers of `rng_bit_generator`; the random bits equal those of XLA.
 
-The state has a uint64 key and a uint64 counter; a third uint64, if present, is the upper half of the counter. The
-algorithm DEFAULT, which StableHLO leaves to the implementation, is PHILOX, as in XLA on CPUs.
+The state consists of a key and a counter, each a uint64. If there is a third uint64, it is the upper half of the
+counter. StableHLO leaves the algorithm DEFAULT to the implementation. Here it is PHILOX, as in XLA on CPUs.
 
 Source: StableHLO spec #rng_bit_generator; Salmon, Moraes, Dror and Shaw (SC 2011).
 """
@@ -60,7 +60,7 @@ def _word(r: Reader, state: int, index: int) -> int:
 
 
 def _low(r: Reader, x: int) -> int:
-    """Return the lower half of 64 bits."""
+    """Return the lower 32 bits of each 64-bit integer."""
     mask = r.full(2**HALF - 1, r.spec(x))
     return r.convert(r.apply_one(el.And(), x, mask), DType.U32)
 
@@ -70,14 +70,14 @@ def _high(r: Reader, x: int) -> int:
 
 
 def _joined(r: Reader, low: int, high: int) -> int:
-    """Join two halves of 32 bits into 64 bits."""
+    """Combine lower and upper halves of 32 bits to 64-bit integers."""
     wide = r.convert(high, DType.U64)
     upper = r.apply_one(el.ShiftLeft(), wide, r.full(HALF, r.spec(wide)))
     return r.apply_one(el.Or(), upper, r.convert(low, DType.U64))
 
 
 def _counts(r: Reader, counter: int, size: int) -> int:
-    """Return `size` consecutive counters, beginning with this one."""
+    """Return `counter`, `counter + 1`, .. as a vector of `size` elements."""
     steps = r.apply_one(Iota((size,), 0, DType.U64))
     return r.apply_one(el.Add(), r.spread(counter, (size,)), steps)
 
@@ -87,7 +87,8 @@ def _threefry(
 ) -> tuple[int, int]:
     """Generate bits by Threefry, two 32-bit words per counter.
 
-    For 64-bit results both words form one element; for 32-bit results they are neighbours along one axis.
+    Two words form one element of a 64-bit result. For a 32-bit result they are neighbours along one axis. Return the
+    bits, and the number of counters that are used.
     """
     key = [r.reshape(part, (1,)) for part in (_low(r, words[0]), _high(r, words[0]))]
     key_words = r.apply_one(st.Concatenate(0, 2), *key)
@@ -115,11 +116,11 @@ def _mixed(r: Reader, key: int, counter: int, size: int) -> tuple[int, ...]:
 
 
 def _philox(r: Reader, words: list[int], shape: tuple[int, ...], is_wide: bool) -> tuple[int, int]:
-    """Generate bits by Philox, four 32-bit words per counter."""
+    """Generate bits by Philox, four 32-bit words per counter; return the bits, and the number of counters used."""
     count = math.prod(shape) * (2 if is_wide else 1)
     size = -(-count // 4)
     low = _counts(r, words[1], size)
-    # Without a third number, the upper half of the counter is the key.
+    # If the state has no third number, the key is also the upper half of the counter, as in XLA.
     upper = r.spread(words[2] if len(words) > 2 else words[0], (size,))
     carried = r.apply_one(el.Compare("LT"), low, r.spread(words[1], (size,)))
     upper = r.apply_one(el.Add(), upper, r.convert(carried, DType.U64))

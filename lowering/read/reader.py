@@ -1,4 +1,4 @@
-"""`Reader`: converts the operations of a module to a program."""
+"""`Reader`: converts the operations of a module to the ops of a program."""
 
 from __future__ import annotations
 
@@ -22,19 +22,28 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["MOST_OPS", "Read", "ReadRows", "Reader", "located"]
 
 Read = Callable[["Reader", Operation, Sequence[int]], "int | Sequence[int]"]
-"""Function that writes the ops of an operation on these values, and returns its results."""
+"""Function that converts an operation: it appends ops on these operands to the program, and returns the results."""
 ReadRows = Mapping[str, Read]
 Note = Callable[["Reader", Operation, Sequence[int], Sequence[int]], None]
 Rule = Callable[[int, int, tuple[int, ...]], Any]
-"""Function that returns the mark of a call, given the numbers of operands and results, and the named positions."""
+"""Function that returns the mark of a call; see the argument `rules` of `import_stablehlo`.
+
+Its arguments are the number of operands, the number of results, and the positions of the renamed values among both.
+"""
 Write = Callable[[Sequence[int]], Sequence[int]]
-"""Function that writes a region for its arguments, and returns the results."""
+"""Function that writes the ops of a region on its arguments, and returns the results."""
 
 MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, StopIteration)
-"""Exceptions that readers raise for attributes and operands that no parser checks, for example in custom calls."""
+"""Exceptions that readers raise for malformed operations.
+
+Parsers do not check all attributes and operands, for example those of custom calls.
+"""
 DEEPEST_CALL = 128
 SMALL = 1024
-"""Maximum number of elements of a constant that is copied into regions, and of a splat that is stored densely."""
+"""Maximum number of elements of a constant that is copied into the regions that use it.
+
+A larger constant whose elements are all equal is stored as a broadcast scalar.
+"""
 MOST_OPS = 2_000_000
 
 _PLACE = re.compile(r'"([^"]*)":(\d+):\d+')
@@ -46,24 +55,24 @@ class Reader:
     Args:
         tree: the module.
         readers: the reader of each operation, by name.
-        note: records extents in the results of an operation that has been read.
+        note: is called after an operation has been read, and records results that are computed from extents.
         largest: the maximum number of operations after inlining calls.
         trusted: whether the program, and programs derived from it, are trusted.
-        rules: for names of functions of the module, a function that marks the results of a call for differentiation,
-            given the numbers of operands and results.
+        rules: for names of functions of the module, the function that marks the results of a call for differentiation.
+        callbacks: the Python functions that the module calls by number.
 
     Attributes:
-        extents: for each value that is computed from the arguments' extents, an array of numbers and `SymDim`s.
-        claims: for each comparison of extents that is decided at run time, its sides and relation.
+        extents: for each value that is computed from the extents of arguments, an array of numbers and `SymDim`s.
+        claims: for each comparison of extents that is decided at run time, the left extent, the relation and the right
+            extent.
         lowest: lower bounds of symbols, from assertions of the module.
         quotients: for each extent that is a quotient rounded towards zero, its dividend and divisor.
-        needed: the symbols in shapes that operands determine.
-        devices: the devices of a program for several devices.
+        needed: the symbols that occur in shape operands.
+        devices: the devices, if the program computes the results of several devices; else None.
         device: returns the number of the current device, an int64 scalar.
-        sent: the values that were sent and not yet received, and the pairs of devices, by builder and channel.
-        feeds: the functions whose results infeeds read, if processes are computed one by one; else None.
-        probed: the elements that probes outside regions have recorded, by id; None for elements that are not
-            constant.
+        sent: values that were sent and not yet received, with the pairs of devices, by builder and channel.
+        feeds: the functions whose results `infeed` returns, if processes are computed one by one; else None.
+        probed: the elements that probes have recorded, by id; None for elements that depend on arguments.
     """
 
     def __init__(
@@ -103,10 +112,13 @@ class Reader:
     # ---- functions and blocks ----------------------------------------------------------------
 
     def call(self, name: str, operands: Sequence[int]) -> list[int]:
-        """Read a call of a function of the module with these values.
+        """Read a call of the module's function `name`, and return the results.
+
+        The function's body is read for these operands. If it is the expansion of a CHLO operation, the op is applied.
 
         Raises:
-            InvalidConfigError: there is no such function, or calls are nested too deep.
+            InvalidConfigError: the module has no such function, or calls are nested too deeply.
+            UnsupportedError: the function has no body.
         """
         function = self.tree.functions.get(name)
         if function is None:
@@ -129,7 +141,7 @@ class Reader:
         return results if rule is None else self._marked(rule, operands, results)
 
     def _marked(self, rule: Rule, operands: Sequence[int], results: list[int]) -> list[int]:
-        """Mark the results of a call that have derivatives, by a rule."""
+        """Mark the float and complex results of a call as the rule says, and return the renamed results."""
         places = [i for i, y in enumerate(results) if self.spec(y).dtype.is_inexact]
         if not places or all([self.known(x) is not None for x in operands]):
             return results
@@ -141,7 +153,11 @@ class Reader:
         return results
 
     def block(self, block: Block, arguments: Sequence[int], outer: Mapping[int, int]) -> list[int]:
-        """Read a block with these arguments; `outer` has the values of the enclosing blocks."""
+        """Read the operations of a block for these arguments, and return the values that the block returns.
+
+        Args:
+            outer: the values of the enclosing blocks, by their numbers in the module.
+        """
         values = Scope(outer)
         values.update(zip(block.arguments, arguments, strict=True))
         for operation in block.operations[:-1]:
@@ -198,7 +214,7 @@ class Reader:
     def _agrees(self, value: int, declared: TensorSpec) -> bool:
         """Return whether a value has the type that the module declares; dynamic extents match any extent.
 
-        If the module declares a number, and the extent is a symbol here, a guard checks it at run time.
+        If the module declares a number, but the value's extent is symbolic, a guard checks the extent at run time.
         """
         spec = self.spec(value)
         if spec == declared:
@@ -216,7 +232,7 @@ class Reader:
         return True
 
     def require_bounds(self, value: int, declared: Any) -> None:
-        """Check the module's bounds on extents, now if they are known, else at run time.
+        """Check a value's extents against the bounds that the module declares, at run time if they are symbolic.
 
         Raises:
             ShapeError: an extent exceeds its bound.
@@ -235,10 +251,11 @@ class Reader:
     def parts(
         self, *regions: tuple[Block | Write, Sequence[TensorSpec]]
     ) -> tuple[list[Subprogram], list[int]]:
-        """Read regions with arguments of these types as sub-programs; also return the outer values that they use.
+        """Read regions with arguments of these types as sub-programs.
 
-        Each sub-program takes the outer values that any of the regions uses, then its own arguments. It contains the
-        small constants that it uses. A region is a block of the module, or a function that writes one.
+        A region is a block of the module, or a function that writes its ops. Return the sub-programs, and the outer
+        values that any of the regions uses. The inputs of each sub-program are these outer values, then its own
+        arguments. Small constants are copied into the sub-programs instead.
         """
         outside, outer, source, device = self.builder, self._values, self._source, self.device
         extents, claims = self.extents, self.claims
@@ -271,7 +288,7 @@ class Reader:
         return parts, captured
 
     def scratch(self) -> Reader:
-        """Return a reader of isolated regions, which may use constants of the enclosing blocks."""
+        """Return a new reader for regions in isolation, which may use only constants of the enclosing blocks."""
         reader = Reader(self.tree, self.readers, self.note, self.largest)
         reader._values = Constants(self, reader, self._values)
         return reader
@@ -289,11 +306,11 @@ class Reader:
     # ---- writing -----------------------------------------------------------------------------
 
     def apply(self, op: StdTensorOp, *values: int) -> tuple[int, ...]:
-        """Apply an op."""
+        """Apply an op to values, and return its outputs."""
         return self.builder.apply(op, *values, source=self._source)
 
     def apply_one(self, op: StdTensorOp, *values: int) -> int:
-        """Apply an op with one output."""
+        """Apply an op with one output to values, and return the output."""
         (output,) = self.builder.apply(op, *values, source=self._source)
         return output
 
@@ -302,15 +319,15 @@ class Reader:
         return self.builder.type_of(value)
 
     def known(self, value: int) -> Any:
-        """Return the elements of a constant; None for other values."""
+        """Return the elements of a value that is a constant op; None for any other value."""
         return self.builder.known(value)
 
     def evaluated(self, value: int) -> Any:
-        """Evaluate a value that depends on no argument; return None for other values."""
+        """Compute the elements of a value that depends on no argument; return None for any other value."""
         return self.builder.evaluated(value)
 
     def constant(self, array: Any, dtype: DType | None = None) -> int:
-        """Append a constant; a large splat becomes a broadcast scalar."""
+        """Append a constant; a large array whose strides are zero becomes a broadcast scalar."""
         array = np.asarray(array, None if dtype is None else dtype.dtype)
         if array.size > SMALL and not any(array.strides):
             scalar = self.builder.constant(array.flat[0], self._source)
@@ -318,12 +335,12 @@ class Reader:
         return self.builder.constant(np.ascontiguousarray(array).reshape(array.shape), self._source)
 
     def full(self, value: Any, like: TensorSpec) -> int:
-        """Fill a type with a number."""
+        """Return a tensor of the type `like` whose elements all equal a number."""
         scalar = self.builder.constant(np.asarray(value, like.dtype.dtype), self._source)
         return self.spread(scalar, like.shape)
 
     def spread(self, value: int, shape: Sequence[int]) -> int:
-        """Broadcast a scalar to a shape; any other tensor already has the shape's rank, and is returned unchanged."""
+        """Broadcast a scalar to a shape; a tensor of any other rank is returned unchanged."""
         shape = tuple(shape)
         if self.spec(value).rank:
             return value
@@ -332,22 +349,22 @@ class Reader:
         return self.apply_one(BroadcastInDim(shape, ()), value)
 
     def convert(self, value: int, dtype: DType) -> int:
-        """Convert the value to a dtype."""
+        """Convert a value to a dtype; return it unchanged if it has that dtype."""
         return value if self.spec(value).dtype is dtype else self.apply_one(Convert(dtype), value)
 
     def transpose(self, value: int, perm: Sequence[int]) -> int:
-        """Permute the axes."""
+        """Permute the axes of a value; return it unchanged if their order does not change."""
         perm = tuple(perm)
         return value if perm == tuple(range(len(perm))) else self.apply_one(Transpose(perm), value)
 
     def reshape(self, value: int, shape: Sequence[int]) -> int:
-        """Reshape in row-major order; the op Reshape is column-major."""
+        """Reshape in row-major order, with transpositions before and after the op `Reshape`, which is column-major."""
         shape = tuple(shape)
         old_shape = self.spec(value).shape
         if old_shape == shape:
             return value
         if [e for e in old_shape if e != 1] == [e for e in shape if e != 1]:
-            return self.apply_one(Reshape(shape), value)  # because both orders agree here
+            return self.apply_one(Reshape(shape), value)  # row-major and column-major order agree
         turned = (
             value if _is_flat(old_shape) else self.transpose(value, range(len(old_shape))[::-1])
         )
@@ -356,7 +373,7 @@ class Reader:
         return self.transpose(self.apply_one(Reshape(shape[::-1]), turned), range(len(shape))[::-1])
 
     def slice(self, value: int, axis: int, start: int, limit: int, stride: int = 1) -> int:
-        """Slice one axis."""
+        """Slice a value along one axis."""
         shape = self.spec(value).shape
         if (start, limit, stride) == (0, shape[axis], 1):
             return value
@@ -368,7 +385,7 @@ class Reader:
     # ---- regions on whole tensors ----------------------------------------------------------------
 
     def lifted(self, block: Block, arguments: Sequence[int]) -> list[int]:
-        """Apply a region of scalars to every element of tensors with equal shapes.
+        """Apply a region, which is a function of scalars, to the elements of tensors with equal shapes.
 
         Raises:
             UnsupportedError: the region is not elementwise.
@@ -402,7 +419,7 @@ class Reader:
 
 
 class Scope(dict[int, int]):
-    """Values of a block, by their numbers in the module; other values are looked up in the enclosing scope."""
+    """Values of a block, by their numbers in the module; a missing number is looked up in the enclosing scope."""
 
     def __init__(self, outer: Mapping[int, int]) -> None:
         super().__init__()
@@ -414,7 +431,7 @@ class Scope(dict[int, int]):
 
 
 class Constants(Mapping[int, int]):
-    """Enclosing scope of a region that is read in isolation: it has constants only."""
+    """Enclosing scope of a region that is read in isolation; it contains only the constants of the enclosing blocks."""
 
     def __init__(self, outside: Reader, inside: Reader, outer: Mapping[int, int]) -> None:
         self._outside = outside
@@ -435,10 +452,11 @@ class Constants(Mapping[int, int]):
 
 
 class Captures(Mapping[int, int]):
-    """Enclosing scope of a region that becomes a sub-program; values that the region uses become its inputs.
+    """Enclosing scope of a region that becomes a sub-program; outer values that the region uses become its inputs.
 
     Attributes:
-        inputs: the input for each outer value.
+        outside, inside: the builders of the enclosing program and of the sub-program.
+        inputs: the sub-program's input for each outer value.
     """
 
     def __init__(
@@ -464,7 +482,7 @@ class Captures(Mapping[int, int]):
         return self.input(value)
 
     def input(self, value: int) -> int:
-        """Return the input for an outer value."""
+        """Return the sub-program's input for an outer value, and create it at the first use."""
         if value not in self.inputs:
             self.inputs[value] = self.inside.input(self.outside.type_of(value))
             if value in self._extents:
@@ -483,7 +501,7 @@ def _no_device() -> int:
 
 
 def _captured(captures: Captures, device: Callable[[], int]) -> int:
-    """Return the number of the device inside a region, as a captured value."""
+    """Return the number of the current device as an input of a region's sub-program."""
     return captures.input(device())
 
 
@@ -493,7 +511,7 @@ def _is_flat(shape: Sequence[int]) -> bool:
 
 
 def source_of(operation: Operation) -> SourceLine | None:
-    """Return the source line of a location."""
+    """Return the file and line in an operation's location; None if it contains none."""
     match = _PLACE.search(operation.location)
     if match is None:
         return None
@@ -501,7 +519,7 @@ def source_of(operation: Operation) -> SourceLine | None:
 
 
 def located(operation: Operation) -> str:
-    """Return the file and line of a location; a location without them is returned unchanged."""
+    """Return an operation's location as text, reduced to file and line if it contains them; "" if it is unknown."""
     match = _PLACE.search(operation.location)
     if match is not None:
         return f"{match[1]}:{match[2]}"

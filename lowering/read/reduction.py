@@ -1,10 +1,10 @@
 """Readers of reductions, windows and sorts.
 
-A region with a single operation that has a reduction op is read as this op. A region that selects the better of two
-pairs of value and position is read as `ArgMax` or `ArgMin`. Any other region must be elementwise and associative.
-It is applied to whole tensors: first to neighbours, then to neighbours of the results, in log2(n) steps. Windows of
-w elements are combined from windows of w/2, w/4, .. elements. The order of elements is kept, so the region need not
-be commutative.
+A reduction whose region is a single operation, such as an addition, is read as a reduction op. A reduction whose region
+selects one of two pairs of value and index is read as `ArgMax` or `ArgMin`. The region of any other reduction must be
+elementwise and associative. It is applied to whole tensors: first to neighbouring elements, then to neighbouring
+results, in log2(n) steps for n elements. The reduction of a window of w elements is combined from those of windows of
+1, 2, 4, .. elements. The order of elements is preserved, so the region need not be commutative.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ PAIRS: dict[str, StdTensorOp] = {
 
 
 def is_identity(name: str, value: Any) -> bool:
-    """Return whether a constant scalar is the identity of a combiner."""
+    """Return whether a value is a scalar that equals the identity of the operation `name`, for example 0 for "add"."""
     if value is None or value.size != 1:
         return False
     return bool(value.flat[0] == identity(name, DType.of(value.dtype)))
 
 
 def _name_of(r: Reader, block: Block, values: Sequence[int]) -> str | None:
-    """Return the operation of a region that consists of one operation on a pair."""
+    """Return the name of the operation if a region consists of one operation on a pair of elements; else None."""
     names = known_combiner(block) if len(values) == 1 else None
     if names is None or names[0] == "set":
         return None
@@ -66,7 +66,7 @@ def _name_of(r: Reader, block: Block, values: Sequence[int]) -> str | None:
 
 
 def _combine(r: Reader, block: Block, values: Sequence[int]) -> Combine:
-    """Return the region as a function of whole tensors."""
+    """Return a function that applies the region elementwise to two lists of tensors."""
     name = _name_of(r, block, values)
     if name is not None:
         return lambda xs, ys: [r.apply_one(PAIRS[name], xs[0], ys[0])]
@@ -95,7 +95,7 @@ def reduce(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
 
 
 def _started(r: Reader, name: str, start: int, y: int) -> int:
-    """Combine the result of a reduction with its initial value."""
+    """Combine the result y of a reduction with the initial value `start`, unless that is the identity."""
     if is_identity(name, r.known(start)):
         return y
     return r.apply_one(PAIRS[name], r.spread(start, r.spec(y).shape), y)
@@ -146,14 +146,18 @@ class Windows:
         self.high = tuple([high for _, high in pairs])
 
     def padded(self, r: Reader, x: int, start: int) -> int:
-        """Pad x with the initial value, around and between its elements."""
+        """Pad x with the initial value `start`, around and between its elements, as padding and base dilation say."""
         interior = tuple([dilation - 1 for dilation in self.base])
         if all([edge == 0 for edge in (*self.low, *self.high, *interior)]):
             return x
         return r.apply_one(st.Pad(self.low, self.high, interior), x, start)
 
     def scan(self, shape: tuple[int, ...]) -> tuple[int, bool] | None:
-        """Return the axis and direction of a cumulative reduction if each window ends at its position; else None."""
+        """Return the axis, and whether the direction is reverse, if the windows are those of a cumulative reduction.
+
+        Each window then contains all elements up to a position along the axis, or from it on. Return None for any other
+        windows.
+        """
         wide = [axis for axis, size in enumerate(self.sizes) if size != 1]
         ones = (1,) * len(shape)
         if len(wide) != 1 or not self.strides == self.base == self.dilations == ones:
@@ -203,7 +207,7 @@ def _window(
 
 
 def _windowed(r: Reader, xs: Values, windows: Windows, combine: Combine) -> Values:
-    """Combine the elements of every window in row-major order, one axis at a time, beginning with the last."""
+    """Combine the elements of each window, in row-major order: along the last axis first, then along the others."""
     for axis, size in reversed(list(enumerate(windows.sizes))):
         xs = _along(r, xs, axis, size, windows.strides[axis], windows.dilations[axis], combine)
     return xs
@@ -222,7 +226,7 @@ def _along(
         return [r.slice(x, axis, 0, 0) for x in xs]
     reach = (count - 1) * stride + 1
     if size <= 2 * size.bit_length():
-        # Small windows: a strided slice for each element.
+        # Small windows: combine strided slices of x, one for each element of a window.
         parts = [
             [r.slice(x, axis, k * dilation, k * dilation + reach, stride) for x in xs]
             for k in range(size)
@@ -231,7 +235,8 @@ def _along(
         for part in parts[1:]:
             total = combine(total, part)
         return total
-    # Large windows: combine windows of 1, 2, 4, .. elements at every position, from left to right.
+    # Large windows: compute the reductions of windows of 1, 2, 4, .. elements at every position. Combine them as the
+    # binary digits of the size require; windows of fewer elements are on the right.
     power, length, done = list(xs), 1, 0
     total: Values | None = None
     for bit in range(size.bit_length()):
@@ -253,8 +258,8 @@ def _along(
 def select_and_scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     """Read `select_and_scatter`.
 
-    The first region selects an element of each window, to which the window's source is scattered. The second region
-    combines the sources that are scattered to one element.
+    The first region selects one element of each window. The source operand contains a value for each window, which is
+    scattered to the selected element. The second region combines the values that are scattered to the same element.
     """
     x, source, start = operands
     windows = Windows(operation)
@@ -302,9 +307,9 @@ def sort(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[i
 
 
 def top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read a call for the k largest elements in the total order, and their indices; k is the extent of the result.
+    """Read an operation or a call for the k largest elements in the total order, and their indices.
 
-    With an attribute, the call returns the smallest elements.
+    k is the extent of the result. An attribute `largest` that is false selects the smallest elements instead.
     """
     largest = bool((operation.attributes.get("mhlo.attributes") or {}).get("largest", True))
     values, places = total_order.top_k(r, operands[0], operation.spec.shape[-1], largest)

@@ -1,4 +1,4 @@
-"""Operations without a reader: some have no counterpart, and others are rewritten before reading."""
+"""Operations that are not converted to ops: some cannot be, and others are rewritten before the module is read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REFUSED: Mapping[str, str] = {
     "stablehlo.async_start": SYNCHRONOUS,
     "stablehlo.rng": "its state is nobody's argument; use rng_bit_generator, whose state is",
 }
-"""Operations that no reader can read, with the reason or the alternative."""
+"""Operations that cannot be read, with the alternative that the error suggests."""
 
 MLIR_REWRITES: Mapping[str, str] = {
     "chlo._asin_acos_kernel": "a pass of MLIR's writes it in other operations: install jaxlib"

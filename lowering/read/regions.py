@@ -1,4 +1,4 @@
-"""Recognition of the regions of reductions, scatters and sorts."""
+"""Recognition of regions of reductions and scatters that combine two elements by one operation."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from tenferro.types import DType
 __all__ = ["ON_BOOL", "known_combiner", "scatter_combiner"]
 
 ON_BOOL = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
-"""The logical operation for arithmetic on bools."""
+"""The logical operation that an arithmetic operation means for bools."""
 SCATTERS = {"add": "add", "multiply": "multiply", "minimum": "min", "maximum": "max", "set": "set"}
-"""Combiners of `Scatter`, by operation."""
+"""Combiners of the op `Scatter` for numbers, by the operation of the region."""
 ON_TRUTH = {"or": "add", "and": "multiply", "set": "set"}
-"""Combiners of `Scatter` for bools, by operation."""
+"""Combiners of the op `Scatter` for bools, by the operation of the region."""
 COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
 
 
 def known_combiner(block: Block) -> tuple[str, ...] | None:
-    """Return the operation that combines each pair of a region's arguments; None for other regions.
+    """Return the names of the operations that combine each pair of a region's arguments; None for any other region.
 
-    It is "set" if the region returns the second argument of each pair.
+    The name is "set" if the region returns the second argument of the pair.
     """
     count = len(block.arguments) // 2
     firsts, seconds = block.arguments[:count], block.arguments[count:]
@@ -44,7 +44,7 @@ def known_combiner(block: Block) -> tuple[str, ...] | None:
 
 
 def scatter_combiner(name: str, dtype: DType) -> str | None:
-    """Return the combiner of `Scatter` for an operation, or None.
+    """Return the combiner of the op `Scatter` for the region's operation `name`; None if there is none for the dtype.
 
     >>> scatter_combiner("maximum", DType.F32), scatter_combiner("add", DType.Bool)
     ('max', 'add')

@@ -1,7 +1,7 @@
-"""Scalars and indices of other dialects: before a module is read, they are replaced by tensors and StableHLO's
-operations.
+"""Rewriting of scalars and indices of other MLIR dialects, before a module is read.
 
-Modules with dynamic shapes compute extents with them. An `index` becomes an int64.
+Modules with dynamic shapes may compute extents with them. Scalars are replaced by tensors of rank 0, `index` by int64,
+and operations on them by StableHLO's operations.
 
 Source: MLIR's `arith`, `shape` and `tensor` dialects.
 """
@@ -44,7 +44,7 @@ SCALAR_OPERATIONS: Mapping[str, str] = {
     "tensor.extract": "replaced by `stablehlo.dynamic_slice`",
     "tensor.from_elements": "replaced by `stablehlo.concatenate`",
 }
-"""Operations that are replaced before reading, and their replacements."""
+"""Operations of other dialects that are replaced before reading, with descriptions of the replacements."""
 _INDICES = re.compile(r"tensor<((?:(?:\d+|\?)x)*)index>")
 
 
@@ -64,7 +64,7 @@ def without_scalars(tree: ModuleTree) -> ModuleTree:
 
 
 def _tensor(spec: Type) -> Type:
-    """Return the tensor type for a scalar or for indices; return other types unchanged.
+    """Return the tensor type that replaces the type of a scalar or of indices; return any other type unchanged.
 
     >>> _tensor(ForeignType("index")), _tensor(ForeignType("tensor<2x?xindex>"))
     (i64[], i64[2,?])
@@ -90,7 +90,12 @@ def _without(function: Function) -> Function:
 
 
 class _Rewriting:
-    """Rewriter of one function, with the number of the next value and the constants so far."""
+    """Rewriter of one function.
+
+    Attributes:
+        free: the number of the next new value.
+        constants: the integers that `arith.constant` defines, by value number.
+    """
 
     def __init__(self, free: int) -> None:
         self.free = free
@@ -138,7 +143,7 @@ class _Rewriting:
         return [replace(operation, name=name, operands=(x,), attributes=attributes)]
 
     def shape(self, operation: Operation) -> Sequence[Operation]:
-        """Return the extents of a tensor; the result's type determines their number."""
+        """Rewrite `shape.shape_of` to an operation for each extent, and a concatenation of the extents."""
         (spec,) = operation.types
         if not isinstance(spec, TensorSpec) or not spec.is_static or spec.rank != 1:
             raise UnsupportedError(f"shape.shape_of: the rank must be known, got {spec}")
@@ -151,7 +156,10 @@ class _Rewriting:
         return [*made, *self.elements(replace(operation, operands=extents))]
 
     def extracted(self, operation: Operation) -> Sequence[Operation]:
-        """Take one element of a tensor; an index that is not constant is clamped to the bounds."""
+        """Rewrite `tensor.extract`, which selects one element, to a slice; an index out of bounds is clipped.
+
+        If all indices are constants, an index out of bounds is an error.
+        """
         (spec,) = operation.types
         if not isinstance(spec, TensorSpec):
             return [operation]  # unchanged, because the reader rejects its type
@@ -195,7 +203,7 @@ class _Rewriting:
         spec: TensorSpec,
         **attributes: Any,
     ) -> Operation:
-        """Build an operation at the location of another one."""
+        """Build the operation stablehlo.`name` with one result, at the location of the operation `like`."""
         self.free += 1
         results = (self.free - 1,)
         name = f"stablehlo.{name}"

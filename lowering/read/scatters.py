@@ -1,8 +1,9 @@
-"""Scatters with any elementwise region: windows are gathered, combined, and written back.
+"""Scatters whose region is elementwise, but no combiner of the op `Scatter`.
 
-Windows that may overlap are combined one after the other, in the order of their indices, as in XLA on CPUs and the
-reference interpreter. If all indices are declared unique, or are known to differ, a single step combines all
-windows. A window that is out of bounds is read at a clamped position, and its result is dropped.
+Windows are gathered, combined with the updates by the region, and written back. Windows that may overlap are combined
+one after the other, in the order of their indices, as in XLA on CPUs and the reference interpreter. If the module
+declares that indices are unique, or if they are constants that differ, all windows are combined at once. A window that
+is out of bounds is gathered at clipped indices, and its result is not written back.
 
 Source: StableHLO spec #scatter.
 """
@@ -49,7 +50,11 @@ class Numbers:
         )
 
     def gather(self, operand: Sequence[int], update: Sequence[int]) -> ix.Gather:
-        """Return the `Gather` op that reads the windows that the scatter writes."""
+        """Return the `Gather` op that reads the windows that the scatter writes.
+
+        Args:
+            operand, update: the shapes of the operand and of the updates.
+        """
         windows = iter([update[axis] for axis in self.update_window_dims])
         single = {*self.inserted_window_dims, *self.input_batching_dims}
         return ix.Gather(
@@ -74,7 +79,7 @@ def scattered(
     updates: Sequence[int],
     unique: bool,
 ) -> list[int]:
-    """Combine every window of the inputs with its updates.
+    """Combine every window of the inputs with its updates by the region `block`, and return the new inputs.
 
     Raises:
         UnsupportedError: the region is not elementwise.
@@ -106,7 +111,7 @@ def _turn(
     indices: int,
     updates: Sequence[int],
 ) -> list[int]:
-    """Combine windows that do not overlap, all at once."""
+    """Combine all windows with their updates at once; the windows must not overlap."""
     shape = r.spec(updates[0]).shape
     read = [r.apply_one(numbers.gather(r.spec(x).shape, shape), x, indices) for x in values]
     combined = r.lifted(block, [*read, *updates])
@@ -117,7 +122,10 @@ def _turn(
 def _turning_axes(
     r: Reader, numbers: Numbers, indices: int, update: int
 ) -> tuple[list[int], list[int]]:
-    """Return the axes of indices and updates along which windows may overlap; batch axes are not among them."""
+    """Return the axes of the indices, and of the updates, along which windows may overlap.
+
+    Windows of different batches never overlap, so batch axes are omitted.
+    """
     every = [axis for axis in range(len(r.spec(indices).shape)) if axis != numbers.index_vector_dim]
     others = [
         axis for axis in range(len(r.spec(update).shape)) if axis not in numbers.update_window_dims
@@ -140,7 +148,7 @@ def _differ(r: Reader, numbers: Numbers, indices: int) -> bool:
 
 
 def _pieces(r: Reader, x: int, axes: Sequence[int]) -> int:
-    """Merge some axes into a new leading axis; the axes keep an extent of one."""
+    """Merge the axes `axes` of x into a new leading axis; the axes themselves remain, with extent 1."""
     shape = r.spec(x).shape
     rest = [axis for axis in range(len(shape)) if axis not in axes]
     count = int(np.prod([shape[axis] for axis in axes]))

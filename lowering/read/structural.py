@@ -1,4 +1,4 @@
-"""Readers of the structural family and of constants."""
+"""Readers of reshapes, broadcasts, slices and similar operations, and of constants."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ def transpose(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def reshape(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read a reshape; an extent that has a bound is the number of elements divided by the other extents."""
+    """Read a reshape.
+
+    If one extent of the result is not a number, it is the number of elements divided by the other extents.
+    """
     (x,) = operands
     shape = list(operation.spec.shape)
     opened = [axis for axis, extent in enumerate(shape) if not is_static(extent)]
@@ -52,7 +55,7 @@ def reshape(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def broadcast_in_dim(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read a broadcast; an extent of the result that has a bound is the extent of the operand's axis."""
+    """Read a broadcast; if an extent of the result is not a number, it is the extent of the operand's axis."""
     shape, dims = list(operation.spec.shape), tuple(operation.attributes["broadcast_dimensions"])
     for axis, extent in zip(dims, r.spec(operands[0]).shape, strict=True):
         if not is_static(shape[axis]):
@@ -70,12 +73,17 @@ def broadcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 def slice_(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     a = operation.attributes
     op = st.Slice(tuple(a["start_indices"]), tuple(a["limit_indices"]), tuple(a["strides"]))
-    first = _first_of_sorted(r, op, operands[0]) if op.starts else None  # None for rank 0
+    first = (
+        _first_of_sorted(r, op, operands[0]) if op.starts else None
+    )  # a tensor of rank 0 cannot be sorted
     return r.apply_one(op, operands[0]) if first is None else first
 
 
 def _first_of_sorted(r: Reader, op: st.Slice, x: int) -> int | None:
-    """Read a slice of the first elements of a descending sort with indices as a `TopK` with a smaller k."""
+    """Read a slice of the first k elements of a `TopK` as a `TopK` with this k; return None for any other slice.
+
+    JAX writes such a slice after a descending sort with indices, which is read as a `TopK`.
+    """
     producer = r.builder.made_by(x)
     if producer is None:
         return None
@@ -93,7 +101,7 @@ def _first_of_top(r: Reader, op: st.Slice, x: int, top: TopK, inputs: Sequence[i
     is_first = not any(op.starts) and set(op.strides) == {1} and list(op.limits[:-1]) == lead
     if not is_first or k == extent:
         return None
-    # Equal ops on equal operands have the same results, so this finds the earlier ones.
+    # Applying an equal op to equal operands returns the results of the earlier op. So x is one of them.
     output = r.apply(top, *inputs).index(x)
     return r.apply(TopK(k), *inputs)[output]
 
@@ -118,7 +126,7 @@ def barrier(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
 
 
 def constant_like(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Return a tensor with the shape of the operand, filled with one number."""
+    """Read `chlo.constant_like`: a tensor with the shape of the operand, whose elements all equal one number."""
     attribute = operation.attributes["value"]
     parts = _COMPLEX.match(attribute) if isinstance(attribute, str) else None
     value = np.asarray(attribute if parts is None else complex(float(parts[1]), float(parts[2])))

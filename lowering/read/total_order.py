@@ -1,7 +1,8 @@
-"""The total order of floats, -NaN < -inf < .. < -0 < 0 < .. < inf < NaN, by integers in the same order.
+"""Sorts of floats in the total order, -NaN < -inf < .. < -0 < 0 < .. < inf < NaN.
 
-`Sort` and `TopK` treat all NaNs as equal, and both zeros as equal; the integers distinguish them. Values are sorted
-along with these keys, so that derivatives flow through them.
+`Sort` and `TopK` treat all NaNs as equal, and -0 as equal to +0. So the bits of floats are converted to integers that
+have the total order, the keys. The floats are sorted together with their keys, so that derivatives flow through the
+floats.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ __all__ = ["key", "taken_along_last", "top_k"]
 
 
 def key(r: Reader, x: int, descending: bool = False) -> int:
-    """Convert x to integers in the order of its elements, or in the reverse order."""
+    """Convert x to integers that have the total order of its elements, or the reverse order if `descending`."""
     spec = r.spec(x)
     if not spec.dtype.is_float:
         return r.apply_one(el.Not(), x) if descending else x
     if spec.dtype.bits == 6:
-        x = r.convert(x, DType.F8E4M3FN)  # which has every value of the 6-bit floats
+        x = r.convert(x, DType.F8E4M3FN)  # it represents every value of the 6-bit floats
     word = {4: DType.I4, 8: DType.I8, 16: DType.I16, 32: DType.I32, 64: DType.I64}[
         r.spec(x).dtype.bits
     ]
@@ -38,7 +39,7 @@ def key(r: Reader, x: int, descending: bool = False) -> int:
 
 
 def top_k(r: Reader, x: int, k: Any, largest: bool = True) -> tuple[int, int]:
-    """Return the k largest or smallest elements along the last axis in order, and their positions."""
+    """Return the k largest or smallest elements along the last axis, in the total order, and their indices."""
     spec = r.spec(x)
     if not is_static(k):
         axis = spec.rank - 1
@@ -55,12 +56,12 @@ def top_k(r: Reader, x: int, k: Any, largest: bool = True) -> tuple[int, int]:
 
 
 def taken_along_last(r: Reader, x: int, places: int) -> int:
-    """y[.., i] = x[.., places[.., i]]."""
+    """Return the elements x[.., places[.., i]] as y[.., i]."""
     return r.apply_one(along_last(len(r.spec(x).shape)), x, places)
 
 
 def along_last(rank: int) -> Gather:
-    """Return the gather that takes elements of the last axis, row by row."""
+    """Return the gather of elements along the last axis, at separate indices for each row."""
     rows = tuple(range(rank - 1))
     return Gather(
         offset_dims=(),

@@ -1,6 +1,6 @@
-"""Tuples: before a module is read, they are replaced by their elements.
+"""Rewriting of tuples, before a module is read: they are replaced by their elements.
 
-A tuple that a function takes or returns becomes several arguments or results, as in XLA.
+If an argument or result of a function is a tuple, it is replaced by several arguments or results, as in XLA.
 
 Source: StableHLO spec #tuple, #get_tuple_element.
 """
@@ -20,7 +20,10 @@ CALLS = frozenset(["func.call", "stablehlo.composite", "stablehlo.custom_call"])
 
 
 def without_tuples(tree: ModuleTree) -> ModuleTree:
-    """Replace the tuples that functions take, create, read, pass to calls, or return by their elements."""
+    """Replace the tuples in a module by their elements.
+
+    Tuples may be arguments, results, operands and results of calls, and values within functions.
+    """
     names = ("stablehlo.tuple", "stablehlo.get_tuple_element")
     types = [kind for function in tree.functions.values() for kind in function.body.types]
     if not tree.operation_names() & set(names) and not any(map(_is_tuple, types)):
@@ -36,7 +39,7 @@ def _is_tuple(kind: Type) -> bool:
 
 
 def _leaf_types(kinds: Iterable[Type]) -> tuple[Type, ...]:
-    """Return the types of the elements of tuples and of nested tuples, in order."""
+    """Return the types with each tuple replaced by the types of its elements, also of nested tuples, in order."""
     leaves: list[Type] = []
     waiting = list(kinds)[::-1]
     while waiting:
@@ -49,13 +52,13 @@ def _leaf_types(kinds: Iterable[Type]) -> tuple[Type, ...]:
 
 
 class _Flattening:
-    """Removal of the tuples of a function.
+    """Rewriter that removes the tuples of a function.
 
     Attributes:
         whole: the function with its tuples.
-        free: the first unused number of a value.
-        parts: elements of each tuple.
-        same: replaced values, with their replacements.
+        free: the number of the next new value.
+        parts: the elements of each tuple, by value number.
+        same: for each removed `get_tuple_element`, the element that replaces its result.
     """
 
     def __init__(self, whole: Function) -> None:
@@ -65,7 +68,10 @@ class _Flattening:
         self.same: dict[int, int] = {}
 
     def function(self) -> Function:
-        """Return the function without tuples; names of tuples do not apply to their elements."""
+        """Return the function without tuples.
+
+        If a tuple is an argument, all names of arguments are dropped; if it is a result, all names of results.
+        """
         whole = self.whole
         arguments, types = self.opened(whole.body.arguments, whole.body.types)
         body = self.block(replace(whole.body, arguments=arguments, types=types))
@@ -106,7 +112,7 @@ class _Flattening:
         return tuple(leaves), tuple(types)
 
     def leaves(self, values: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the elements of tuples and of nested tuples, in order."""
+        """Return the values with each tuple replaced by its elements, also of nested tuples, in order."""
         leaves: list[int] = []
         waiting = list(values[::-1])
         while waiting:

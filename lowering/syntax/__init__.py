@@ -1,7 +1,6 @@
-"""Parsers of StableHLO in pure Python: of its text, in the generic and the pretty form, and of its bytecode.
+"""Parsers of StableHLO in pure Python, for text in MLIR's generic and pretty forms, and for bytecode.
 
-Each returns the same tree as `lowering.mlir_tree`, which uses MLIR's bindings. So modules can be read without
-jaxlib.
+They return the same tree as `lowering.mlir_tree`, which uses MLIR's bindings. So modules can be read without jaxlib.
 """
 
 from collections.abc import Mapping
@@ -22,12 +21,12 @@ def read_module(
     """Parse a module's text, bytecode or portable artifact, and return its tree.
 
     Args:
-        elements: data of the resources that the text omits, by name.
+        elements: the elements of constants that the text omits, by name of the resource.
 
     Raises:
-        MlirDiagnosticError: the contents are not a module; the error has the line and column, or the offset.
-        InvalidConfigError: brackets are nested deeper than the parser allows.
-        UnsupportedError: the module has constructs that the tree cannot represent, such as regions of several blocks.
+        MlirDiagnosticError: the contents are not a module; the error contains the line and column, or the offset.
+        InvalidConfigError: brackets are nested more deeply than the parser allows.
+        UnsupportedError: the tree cannot represent a part of the module, such as a region of several blocks.
 
     >>> tree = read_module("func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }")
     >>> tree.functions["main"].result_types

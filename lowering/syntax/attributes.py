@@ -1,8 +1,8 @@
 """Parser of the types and attributes in MLIR's text.
 
-The tree represents a tensor type of a supported dtype by a `TensorSpec`, and any other type by its text. It
-represents attributes by numbers, strings, tuples, dictionaries and arrays, and attributes of unparsed dialects
-by their text.
+A tensor type of a supported dtype is parsed as a `TensorSpec`, and any other type as a `ForeignType` with its text.
+Attributes are parsed as numbers, strings, tuples, dictionaries and arrays. Attributes of dialects without a parser are
+represented by their text.
 
 Source: MLIR language reference, "Type System" and "Attributes"; StableHLO specification, "Enums".
 """
@@ -42,15 +42,15 @@ _SIMPLE_SIGNS = re.compile(r"\s+")
 LARGEST_EXTENT = (1 << 63) - 1
 LARGEST_WIDTH = 1 << 24
 SMALL_LITERAL = 64
-"""Maximum number of characters of a literal whose array is shared by constants with the same text."""
+"""Maximum number of characters of a literal that is decoded only once, if several constants have the same text."""
 
 
 class FunctionType:
     """The type of a function.
 
     Attributes:
-        inputs, results: types.
-        text: as MLIR prints it.
+        inputs, results: the types of the arguments and of the results.
+        text: the type as MLIR prints it.
     """
 
     def __init__(self, inputs: tuple[Any, ...], results: tuple[Any, ...]) -> None:
@@ -67,7 +67,7 @@ class FunctionType:
 
 
 def type_text(kind: Any) -> str:
-    """Write a type as MLIR prints it."""
+    """Return the text of a type as MLIR prints it."""
     if isinstance(kind, TensorSpec):
         extents = "".join(["?x" if extent is UNKNOWN else f"{extent}x" for extent in kind.shape])
         return f"tensor<{extents}{element_type(kind.dtype)}>"
@@ -95,7 +95,10 @@ _DIALECTS = frozenset(
         "vhlo",
     ]
 )
-"""Dialects whose types and attributes are kept as text. Dialects without types or attributes are omitted."""
+"""Dialects whose types and attributes are accepted; most are represented by their text.
+
+Dialects without types or attributes are omitted.
+"""
 _STABLEHLO_ATTRIBUTES = frozenset(
     [
         "axis_ref",
@@ -155,7 +158,7 @@ INTEGERS = frozenset(
         "split_dimension",
     ]
 )
-"""Attributes of StableHLO's operations that are integers of 64 bits."""
+"""Names of attributes of StableHLO's operations that must be integers of 64 bits."""
 _LIST = r"\[(?:\d+(?:,\d+)*)?\]"
 _REAL = r"-?\d+\.\d*(?:[eE][-+]?\d+)?"
 _FIELDS = {
@@ -173,12 +176,15 @@ _FIELDS = {
         r"mode=#stablehlo\.result_accuracy_mode<(?:DEFAULT|HIGHEST|TOLERANCE)>"
     ),
 }
-"""Pattern of the bracketed text of an attribute that has no parsed form, without spaces."""
+"""Pattern that the text in brackets of an attribute must match after spaces are removed, by name.
+
+These attributes are represented by their text.
+"""
 _ESCAPE = re.compile(r"\\(?:([nt\"\\])|([0-9A-Fa-f]{2}))")
 
 
 def unquoted(word: str) -> str:
-    """Decode the value of a string literal.
+    """Decode a string literal, given with its quotation marks.
 
     Raises:
         ValueError: the literal has an unknown escape sequence.
@@ -217,10 +223,10 @@ NAMED_NUMBERS = {
         "scattered_dims_to_operand_dims", "update_window_dims",
     ),
 }  # fmt: skip
-"""Fields of the attributes of dimension numbers. All are lists, except for `index_vector_dim`."""
+"""Fields of the attributes with dimension numbers; all but `index_vector_dim`, an integer, are lists of integers."""
 
 _PRINTED = {"scattered_dims_to_operand_dims": "scatter_dims_to_operand_dims"}
-"""Fields with another name in the text than in the bindings."""
+"""Names in the text of fields that MLIR's Python bindings, and the tree, name differently."""
 
 WORDS = {
     "comparison_direction": ("EQ", "NE", "GE", "GT", "LE", "LT"),
@@ -238,7 +244,9 @@ Source: StableHLO specification.
 
 
 def conv_numbers(labels: tuple[tuple[Any, ...], ...]) -> dict[str, Any]:
-    """Derive the dimension numbers of a convolution from the labels of its operands and result.
+    """Derive the dimension numbers of a convolution from three tuples of labels, such as ("b", "0", "f").
+
+    They label the axes of the input, the kernel and the output.
 
     Raises:
         ValueError: a label is missing, unknown, or occurs twice.
@@ -268,7 +276,7 @@ def conv_numbers(labels: tuple[tuple[Any, ...], ...]) -> dict[str, Any]:
 
 
 class AttributeParser:
-    """Parser of types, attributes and locations; it has a position in a sequence of tokens."""
+    """Parser of types, attributes and locations, at the position `at` in a sequence of tokens."""
 
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens
@@ -282,7 +290,7 @@ class AttributeParser:
     # ---- tokens ------------------------------------------------------------------------------
 
     def error(self, message: str, at: int | None = None) -> MlirDiagnosticError:
-        """Create an error at a token, by default at the next one."""
+        """Create an error at a token, by default at the next token."""
         return self.tokens.error(message, self.at if at is None else at)
 
     def accept(self, word: str) -> bool:
@@ -296,19 +304,19 @@ class AttributeParser:
         """Consume the next token, which must be this word.
 
         Raises:
-            MlirDiagnosticError: the next token is another one.
+            MlirDiagnosticError: the next token is any other word.
         """
         if self.words[self.at] != word:
             raise self.error(f"expected '{word}', got {self.shown()}")
         self.at += 1
 
     def shown(self) -> str:
-        """Return the next token, in its form for messages."""
+        """Return the next token as error messages show it."""
         word = self.words[self.at]
         return "the end of the text" if word == END else f"'{word[:40]}'"
 
     def string(self) -> str:
-        """Read a string."""
+        """Read a string literal, and return its value."""
         word = self.words[self.at]
         if not word.startswith('"') or len(word) < 2:
             raise self.error(f"expected a string, got {self.shown()}")
@@ -319,7 +327,7 @@ class AttributeParser:
             raise self.error(str(error), self.at - 1) from None
 
     def keyword(self) -> str:
-        """Read a bare word."""
+        """Read a word without quotation marks, such as a keyword or the name of an attribute."""
         word = self.words[self.at]
         if not (word[:1].isalpha() or word[:1] == "_") or word.endswith(">"):
             raise self.error(f"expected a word, got {self.shown()}")
@@ -327,7 +335,7 @@ class AttributeParser:
         return word
 
     def integer(self) -> int:
-        """Read an integer."""
+        """Read an integer, which may have a sign."""
         word = self.words[self.at]
         is_negative = word == "-"
         if is_negative:
@@ -352,7 +360,7 @@ class AttributeParser:
         return tuple(numbers)
 
     def symbol(self) -> str:
-        """Read the name of a symbol, without its @."""
+        """Read the name of a symbol, such as `@main`, and return it without `@`."""
         word = self.words[self.at]
         if not word.startswith("@") or len(word) < 2:
             raise self.error(f"expected a symbol's name, got {self.shown()}")
@@ -504,7 +512,7 @@ class AttributeParser:
     # ---- attributes --------------------------------------------------------------------------
 
     def attribute(self) -> Any:
-        """Read an attribute."""
+        """Read an attribute of any kind."""
         at = self.at
         word = self.words[at]
         first = word[:1]
@@ -557,7 +565,10 @@ class AttributeParser:
         return kind.text if isinstance(kind, FunctionType) else type_text(kind)
 
     def _affine(self) -> str:
-        """Read the text of an affine map or set, whose conditions contain `>=`."""
+        """Read the text of an affine map or set.
+
+        Its conditions may contain `>=`, so a `>` ends the text only outside of parentheses.
+        """
         start = self.at
         depth = 0
         self.at += 1
@@ -572,7 +583,7 @@ class AttributeParser:
         return _SIMPLE_SIGNS.sub(" ", self.tokens.text[offsets[start] : offsets[self.at - 1] + 1])
 
     def _unread(self, word: str) -> str:
-        """Read the text of a builtin attribute that no operation of StableHLO has."""
+        """Read a builtin attribute that no operation of StableHLO uses, and return its text."""
         self.at += 1
         number = ""
         if word == "distinct":
@@ -586,12 +597,17 @@ class AttributeParser:
         return text
 
     def elements(self, text: str, at: int) -> Any:
-        """Read the type of a literal, and decode its elements."""
+        """Read the type that follows a literal, and decode the literal's elements.
+
+        Args:
+            text: the text between the brackets of the literal.
+            at: the position of the literal, for errors.
+        """
         kind = self.type()
         return self.elements_of(text, kind, at)
 
     def elements_of(self, text: str, kind: Any, at: int) -> Any:
-        """Decode the elements of a literal of a type."""
+        """Decode the elements of a literal of the type `kind`; see `elements`."""
         if len(text) > SMALL_LITERAL:
             return self._elements_of(text, kind, at)
         elements = self._literals.get((text, kind))
@@ -654,7 +670,7 @@ class AttributeParser:
             raise self.error(str(error), at) from None
 
     def _array(self, text: str, at: int) -> tuple[Any, ...]:
-        """Read a dense array: `i64: 1, 2`."""
+        """Decode the text of a dense array, such as `i64: 1, 2`."""
         kind, colon, rest = text.partition(":")
         kind = kind.strip()
         words = [item.strip() for item in rest.split(",")] if colon else []
@@ -741,7 +757,7 @@ class AttributeParser:
         return text
 
     def checked(self, text: str, at: int) -> str:
-        """Return the text of an attribute, after checking its fields."""
+        """Check the fields of an attribute by its pattern in `_FIELDS`, and return its text."""
         name, _, inside = text.partition("<")
         pattern = _FIELDS.get(name.removeprefix("#stablehlo."))
         if pattern is not None and not pattern.fullmatch("".join(inside[:-1].split())):
@@ -749,7 +765,10 @@ class AttributeParser:
         return text
 
     def _word(self, dialect: str) -> Any:
-        """Read a value of an enumeration, or another attribute in the form with its full name."""
+        """Read an attribute such as `#stablehlo<precision HIGH>`, after `#stablehlo` or `#chlo`.
+
+        It is a value of an enumeration, or another attribute whose name is within the brackets.
+        """
         start = self.at
         self.expect("<")
         kind = self.keyword()
@@ -790,7 +809,7 @@ class AttributeParser:
         return numbers
 
     def convolution_numbers(self) -> dict[str, Any]:
-        """Read dimension numbers of a convolution: `[b, 0, f]x[0, i, o]->[b, 0, f]`."""
+        """Read the dimension numbers of a convolution, such as `[b, 0, f]x[0, i, o]->[b, 0, f]`."""
         at = self.at
         labels: list[tuple[str, ...]] = []
         for separator in ("x", "->", ""):
@@ -811,9 +830,10 @@ class AttributeParser:
     # ---- locations ---------------------------------------------------------------------------
 
     def location(self) -> Any:
-        """Read a location and its closing parenthesis; the opening one has been read.
+        """Read a location and its closing parenthesis, after the opening parenthesis.
 
-        The result is the location's text, or a tuple of texts and aliases if an alias is defined later.
+        Return the location's text. If it contains aliases, which may be defined later in the module, return a tuple of
+        texts and aliases.
         """
         place = self._location()
         self.expect(")")
@@ -883,7 +903,7 @@ def _joined_sign(word: str) -> str:
 
 
 def fused_location(parts: Sequence[str]) -> str:
-    """Return the text of several locations: without unknown ones, and with each once.
+    """Return the text of a fused location, without unknown locations and without repetitions.
 
     >>> fused_location(['"a"', "unknown", '"a"']), fused_location(['"a"', '"b"']), fused_location([])
     ('"a"', 'fused["a", "b"]', 'unknown')
@@ -895,7 +915,7 @@ def fused_location(parts: Sequence[str]) -> str:
 
 
 def joined_location(*parts: Any) -> Any:
-    """Join the texts of a location; the result is a tuple if a part is an alias that is not yet defined."""
+    """Join the parts of a location to a text, or to a tuple if a part contains aliases that are not yet resolved."""
     if all(isinstance(part, str) for part in parts):
         return "".join(parts)
     flat: list[str] = []
@@ -905,7 +925,7 @@ def joined_location(*parts: Any) -> Any:
 
 
 def tuple_types(kind: Type) -> list[Type]:
-    """Return the types of a tuple's elements.
+    """Return the types of the elements of a tuple type.
 
     >>> tuple_types(ForeignType("tuple<tensor<2x!quant.uniform<i8:f32, 0.5>>, tuple<tensor<i32>>>"))[1]
     ForeignType(text='tuple<tensor<i32>>')

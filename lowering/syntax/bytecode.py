@@ -1,7 +1,7 @@
-"""`bytecode_tree`: the tree of a module in MLIR's bytecode, with StableHLO's own operations or versioned ones.
+"""`bytecode_tree`: parses MLIR's bytecode, with the operations of StableHLO or with VHLO's versioned operations.
 
-Attributes and types are stored in tables, and refer to each other by number. They are decoded with a work list
-instead of recursion, because chains of references may be long.
+Bytecode stores attributes and types as entries of tables, which refer to each other by number. Entries are decoded
+with a work list instead of recursion, because chains of references may be long.
 
 Source: MLIR bytecode format; MLIR's, StableHLO's and VHLO's encodings of attributes and types.
 """
@@ -25,7 +25,7 @@ from tenferro.errors import UnsupportedError
 __all__ = ["bytecode_tree"]
 
 NEWER = {"stablehlo.collective_broadcast": "has_dynamic_root"}
-"""Property of an operation that bytecode of older releases does not contain."""
+"""Properties that older releases of StableHLO do not write to bytecode, by operation."""
 NEWEST = 6
 """Newest version of MLIR's bytecode that can be read."""
 
@@ -36,14 +36,14 @@ STRINGS, DIALECTS, ENTRIES, OFFSETS, OPERATIONS, RESOURCES, RESOURCE_OFFSETS, _,
 
 HAS_ATTRIBUTES, HAS_RESULTS, HAS_OPERANDS, HAS_SUCCESSORS = 1, 2, 4, 8
 HAS_REGIONS, HAS_USE_LISTS, HAS_PROPERTIES = 16, 32, 64
-"""Flags in an operation's mask, for the parts that follow the mask."""
+"""Flags in the mask of an operation, which say what follows the mask in the bytecode."""
 
 
 def bytecode_tree(data: bytes | MappedBytes) -> ModuleTree:
     """Parse bytecode or a portable artifact, and return the tree of its module.
 
     Raises:
-        MlirDiagnosticError: the bytes are not a module; the error has the offset.
+        MlirDiagnosticError: the bytes are not a module; the error contains the offset.
         UnsupportedError: a region has several blocks, or a function has no body.
     """
     try:
@@ -55,14 +55,22 @@ def bytecode_tree(data: bytes | MappedBytes) -> ModuleTree:
 
 
 class _MissingError(Exception):
-    """Request to decode another entry before the current one."""
+    """Signal that the entry `index` must be decoded before the current entry."""
 
     def __init__(self, index: int) -> None:
         self.index = index
 
 
 class _Entries:
-    """Attributes and types, decoded on first use."""
+    """Table of attributes and types, each of which is decoded at its first use.
+
+    Attributes:
+        reader: the reader, which decodes the bytes of an entry.
+        attributes: the number of attributes; they precede the types in the table.
+        places: for each entry, its dialect, whether it has a custom encoding, and its first and last offset.
+        values: the decoded entries, or `_UNREAD`.
+        missing: entries that the current entry contains and that have not been decoded.
+    """
 
     def __init__(self, reader: _BytecodeReader, count: int, attributes: int) -> None:
         self.reader = reader
@@ -72,7 +80,7 @@ class _Entries:
         self.missing: list[int] = []
 
     def value(self, index: int) -> Any:
-        """Decode an entry, after the entries that it refers to."""
+        """Return an entry; decode it first if necessary, after the entries that it refers to."""
         entry = self.values[index]
         if entry is not _UNREAD:
             return entry
@@ -99,14 +107,21 @@ class _Entries:
         return self.values[index]
 
     def needed(self, index: int) -> Any:
-        """Return an entry whose value is needed to decode the current one."""
+        """Return an entry whose value is needed to decode the current entry.
+
+        Raises:
+            _MissingError: the entry has not been decoded.
+        """
         entry = self.values[index]
         if entry is _UNREAD:
             raise _MissingError(index)
         return entry
 
     def part(self, index: int) -> Any:
-        """Return an entry that is stored inside the current one; a placeholder until the entry is decoded."""
+        """Return an entry that the current entry contains, or a placeholder if it has not been decoded.
+
+        In the latter case the current entry is decoded again later.
+        """
         entry = self.values[index]
         if entry is _UNREAD:
             self.missing.append(index)
@@ -117,19 +132,24 @@ _UNREAD: Any = object()
 
 
 class _Scope:
-    """Values of an isolated region by number; the region does not see values that are defined outside it."""
+    """Numbering of the values in an isolated region, which cannot use values that are defined outside.
+
+    Attributes:
+        values: for each value's index in the bytecode, its number in the tree, or -1 before its definition.
+        next: for each open region, the index of the next value that it defines.
+    """
 
     def __init__(self) -> None:
         self.values: list[int] = []
         self.next: list[int] = []
 
     def enter(self, count: int) -> None:
-        """Enter a region with this many values."""
+        """Enter a region that defines `count` values."""
         self.next.append(len(self.values))
         self.values += [-1] * count
 
     def leave(self, count: int) -> None:
-        """Forget the values of a region."""
+        """Leave a region, and remove the `count` values that it defines."""
         del self.values[len(self.values) - count :]
         self.next.pop()
 
@@ -140,7 +160,15 @@ class _Scope:
 
 
 class _Frame:
-    """An operation whose regions are being read."""
+    """State of an operation whose regions are being read.
+
+    Attributes:
+        regions: the number of regions that have not been opened.
+        block: the block of the open region.
+        operations: the number of the block's operations that have not been read.
+        values: the number of values that the open region defines.
+        blocks: the blocks of the regions that have been read.
+    """
 
     def __init__(self, operation: Operation, cursor: Cursor, regions: int, scope: _Scope) -> None:
         self.operation = operation
@@ -204,7 +232,7 @@ class _BytecodeReader:
             raise cursor.error("unexpected trailing data between the offsets and the strings")
 
     def string(self, index: int) -> str:
-        """Return a string by its number."""
+        """Return the string with this number in the bytecode's table of strings."""
         if index >= len(self.strings):
             raise ValueError(f"invalid string index: {index}")
         return self.strings[index].decode()
@@ -257,7 +285,7 @@ class _BytecodeReader:
         for _ in range(externals):
             offsets.number()
             self._read_resource_group(offsets, entries)
-        self.blobs.clear()  # because attributes do not refer to external resources
+        self.blobs.clear()  # attributes refer only to the resources that follow the external resources
         while not offsets.is_empty:
             offsets.number()
             self._read_resource_group(offsets, entries)
@@ -278,7 +306,7 @@ class _BytecodeReader:
     # ---- attributes and types ----------------------------------------------------------------
 
     def decoded(self, entries: _Entries, index: int) -> Any:
-        """Decode the value of an entry."""
+        """Decode the bytes of an entry, and return its value."""
         dialect, is_custom, start, end = entries.places[index]
         is_type = index >= entries.attributes
         cursor = Cursor(self.data, start, end)
@@ -311,7 +339,7 @@ class _BytecodeReader:
         return self.entries.value(self._type_index(cursor.number()))
 
     def attribute_index(self, index: int) -> int:
-        """Return the index of the entry of an attribute."""
+        """Check the number of an attribute, and return its index in the table of entries."""
         if index >= self.entries.attributes:
             raise ValueError(f"invalid attribute index: {index}")
         return index
@@ -323,33 +351,33 @@ class _BytecodeReader:
         return index
 
     def part(self, cursor: Cursor) -> Any:
-        """Read an attribute that is stored inside another."""
+        """Read the number of an attribute that the current attribute contains; see `_Entries.part`."""
         return self.entries.part(self.attribute_index(cursor.number()))
 
     def needed(self, cursor: Cursor) -> Any:
-        """Read an attribute whose value is needed to decode the current entry."""
+        """Read the number of an attribute whose value is needed to decode the current entry, and return the value."""
         return self.entries.needed(self.attribute_index(cursor.number()))
 
     def optional(self, cursor: Cursor) -> Any:
-        """Read an attribute whose value is needed to decode the current entry; None if it is absent."""
+        """Read the number of an attribute as `needed` does; return None if the attribute is absent."""
         index, is_present = cursor.flagged()
         return self.entries.needed(self.attribute_index(index)) if is_present else None
 
     def blob(self, cursor: Cursor) -> tuple[str, bytes | None]:
-        """Read the number of a resource, and return its name and its data; the data is None if absent."""
+        """Read the number of a resource, and return its name and its data, or None if it has no data."""
         index = cursor.number()
         if index >= len(self.blobs):
             raise ValueError(f"invalid resource index: {index}")
         return self.blobs[index]
 
     def needed_type(self, cursor: Cursor) -> Any:
-        """Read a type whose value is needed to decode the current entry."""
+        """Read the number of a type whose value is needed to decode the current entry, and return the value."""
         return self.entries.needed(self._type_index(cursor.number()))
 
     # ---- operations --------------------------------------------------------------------------
 
     def _read_operations(self, cursor: Cursor) -> Block:
-        """Read the operations of the file's top-level block."""
+        """Read the operations of the file's top-level block, and return the block."""
         top = _Frame(Operation("", (), (), (), {}, (), ""), cursor, 0, _Scope())
         top.scope.enter(0)
         self._open_block(top)
@@ -495,7 +523,11 @@ class _BytecodeReader:
     def _registered(
         self, name: str, definition: Definition, cursor: Cursor, newer: str = ""
     ) -> dict[str, Any]:
-        """Read the properties of an operation, without the property `newer`, which this bytecode does not contain."""
+        """Read the properties of an operation of a registered dialect.
+
+        Args:
+            newer: the name of a property that the bytecode omits, because an older release has written it.
+        """
         attributes = {}
         for item, is_required in definition.attributes:
             if item == newer:
@@ -532,7 +564,7 @@ def _sparse_array(cursor: Cursor, size: int) -> tuple[int, ...]:
 
 
 def _tree(top: Block, value_types: list[Any]) -> ModuleTree:
-    """Build the module; versioned operations are replaced by StableHLO's own."""
+    """Build the module from the top-level block; versioned operations are replaced by operations of StableHLO."""
     modules = [item for item in top.operations if item.name == "builtin.module"]
     if len(top.operations) != 1 or not modules:
         raise MlirDiagnosticError([("expected one module", "bytecode")])
@@ -560,7 +592,7 @@ def _tree(top: Block, value_types: list[Any]) -> ModuleTree:
 
 
 def _unversion(function: Operation) -> None:
-    """Replace the versioned operations of a function by StableHLO's own, in place."""
+    """Replace the versioned operations of a function by operations of StableHLO, in place."""
     waiting = [(function, "")]
     while waiting:
         operation, parent = waiting.pop()
@@ -579,7 +611,10 @@ CAST = "builtin.unrealized_conversion_cast"
 
 
 def _remove_casts(function: Operation) -> None:
-    """Remove conversions between versioned and StableHLO's own types, in place; the tree has the same type for both."""
+    """Remove the conversions between VHLO's and StableHLO's types in a function, in place.
+
+    They have no effect, because the tree represents both types in the same way.
+    """
     blocks = list(function.regions)
     for block in blocks:
         blocks += [region for item in block.operations for region in item.regions]

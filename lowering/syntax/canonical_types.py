@@ -1,4 +1,4 @@
-"""Canonical texts of types that MLIR prints in one way, and reads in several.
+"""Canonical texts of types for which MLIR's parser accepts several texts, of which MLIR prints only one.
 
 Source: MLIR's quant dialect, "Uniform quantised type"; StableHLO's `type_extensions`.
 """
@@ -16,14 +16,14 @@ _UNIFORM = re.compile(
 _PARAMETER = re.compile(r"(?P<scale>[-+0-9.eE]+)(?::(?P<zero>-?\d+))?")
 _EXTENSIONS = re.compile(r"#stablehlo\.type_extensions<bounds=\[([?\d,]*)\]>")
 LONGEST_WIDTH = 8
-"""Maximum number of digits of a width; longer ones are no integer types."""
+"""Maximum number of digits of the width of an integer type."""
 
 
 def canonical_text(text: str) -> str:
-    """Return a text that is equal for equal types.
+    """Return the canonical text of a type; equal types have equal canonical texts.
 
-    Storage bounds that are those of the integer, and zero points of 0, are omitted; scales are the shortest
-    numbers that round-trip.
+    Storage bounds that equal the limits of the integer type, and zero points of 0, are omitted. Scales are written as
+    the shortest numbers that round-trip.
 
     >>> canonical_text("tensor<2x!quant.uniform<i8<-128:127>:f32, 5.000000e-01:0>>")
     'tensor<2x!quant.uniform<i8:f32, 0.5>>'

@@ -1,9 +1,9 @@
 """`broken`: finds a constraint of the specification that an operation's attributes, regions or operands violate.
 
-The readers check shapes and dtypes of results. They do not need the constraints in this file, so a module that
-violates one could run without this check.
+Readers check only the shapes and dtypes of results. Without the checks of this file, a module that violates another
+constraint might run.
 
-Source: StableHLO specification; (I1), (C1) are the numbers of its inputs and constraints.
+Source: StableHLO specification; (I1) and (C1) are its numbers for constraints of inputs and for other constraints.
 """
 
 from __future__ import annotations
@@ -27,13 +27,20 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["Types", "broken"]
 
 Types = Mapping[int, Type]
-"""Types of values, by number."""
+"""The types of values, by value number."""
 Check = Callable[[Operation, Sequence[Type], Types], Iterable[str]]
-"""Function that yields messages about violations by an operation whose operands have these types."""
+"""Function of an operation, the types of its operands, and the types of all values.
+
+It yields messages about violated constraints.
+"""
 
 
 def broken(operation: Operation, types: Types) -> str | None:
-    """Return a message about the first constraint that an operation violates; None if it violates none."""
+    """Return a message about the first constraint that an operation violates; None if it satisfies all.
+
+    Args:
+        types: the types of all values that the operation and its regions may use.
+    """
     operands = [types[number] for number in operation.operands]
     checks = [CHECKS[operation.name]] if operation.name in CHECKS else []
     checks += [elementwise] if operation.name in ELEMENTWISE else []
@@ -61,7 +68,7 @@ _BOOLS = frozenset(
 
 
 def kinds(operation: Operation) -> Iterable[str]:
-    """Yield messages about attributes that have another kind of value than all attributes of this name."""
+    """Yield messages about attributes whose values have the wrong type, which the attribute's name determines."""
     if not operation.name.startswith("stablehlo."):
         return
     for name, value in operation.attributes.items():
@@ -79,7 +86,7 @@ def kinds(operation: Operation) -> Iterable[str]:
 
 
 def _pairs(name: str, value: Any) -> Iterable[str]:
-    """Yield messages about an attribute that is not a list of pairs of integers."""
+    """Yield messages about an attribute that must be a list of pairs of integers."""
     array: Any = value if isinstance(value, np.ndarray) else np.zeros(0)
     if array.dtype != np.int64 or array.ndim != 2 or array.shape[1] != 2:
         yield f"attribute '{name}' holds pairs of integers, of shape (N, 2)"
@@ -98,7 +105,7 @@ _RAGGED = frozenset(
 
 
 def _groups(operation: Operation, value: Any) -> Iterable[str]:
-    """Yield messages about invalid groups of devices. Groups along mesh axes are text, and are not checked."""
+    """Yield messages about invalid groups of devices; groups along mesh axes, which are text, are not checked."""
     if isinstance(value, str):
         return
     array = value if isinstance(value, np.ndarray) else np.zeros(0)
@@ -140,11 +147,14 @@ def _scalars(kinds: Iterable[Type]) -> bool:
 def _combines(
     block: Block, types: Types, operands: Sequence[Type], starts: Sequence[Type]
 ) -> Iterable[str]:
-    """Yield messages if a region is not of the form (E, .., E) -> (E, ..), or operands are not promotable to E.
+    """Yield messages about a region that does not combine pairs of elements, one pair per operand.
+
+    The arguments of the region must be a first element per operand, then a second element per operand. It must return
+    a scalar per operand, of the same type E as both elements. Elements of operands must be promotable to E.
 
     Args:
-        starts: the types of the first half of the region's arguments in the first call.
-        operands: likewise, of the second half.
+        operands: the types of the operands, whose elements the region combines.
+        starts: the types of the initial values or updates with which they are combined.
     """
     if not block.operations:
         yield "has a region that does not end with a return"
@@ -168,7 +178,7 @@ def _combines(
 
 
 def reduction(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #reduce (C6), #reduce_window (C13): the region takes elements of the inputs, and initial values are scalars."""
+    """Check #reduce (C6), #reduce_window (C13): the region combines elements, and initial values are scalars."""
     count = len(operands) // 2
     if not _scalars(operands[count:]):
         yield "takes initial values that are no scalars"
@@ -176,7 +186,7 @@ def reduction(operation: Operation, operands: Sequence[Type], types: Types) -> I
 
 
 def window(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #reduce_window (C4) to (C13), #select_and_scatter (C4) to (C8)."""
+    """Check #reduce_window (C4) to (C13), #select_and_scatter (C4) to (C8): sizes, strides, dilations and padding."""
     sizes = operation.attributes.get("window_dimensions")
     first = operands[0]
     rank = first.rank if isinstance(first, TensorSpec) else None
@@ -194,7 +204,7 @@ def window(operation: Operation, operands: Sequence[Type], types: Types) -> Iter
 
 
 def reduce_window(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #reduce_window."""
+    """Check #reduce_window: the windows, the region and the initial values."""
     yield from window(operation, operands, types)
     yield from reduction(operation, operands, types)
 
@@ -202,7 +212,7 @@ def reduce_window(operation: Operation, operands: Sequence[Type], types: Types) 
 def select_and_scatter(
     operation: Operation, operands: Sequence[Type], types: Types
 ) -> Iterable[str]:
-    """Check #select_and_scatter: windows, and (C9) and (C10) of its two regions."""
+    """Check #select_and_scatter: the windows, and constraints (C9) and (C10) of the two regions."""
     yield from window(operation, operands, types)
     select, scatter = operation.regions
     wanted = _element(operands[0])
@@ -239,7 +249,7 @@ def _sources(operation: Operation, image: Type, source: Type) -> Iterable[str]:
 
 
 def scatter(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #scatter (C8), (C9), (C13), (C23): dimension numbers are sorted; the region takes elements of inputs and updates."""
+    """Check #scatter (C8), (C9), (C13), (C23): dimension numbers are sorted, and the region combines elements."""
     numbers = operation.attributes["scatter_dimension_numbers"]
     yield from _sorted(numbers, "update_window_dims", "inserted_window_dims", "input_batching_dims")
     if numbers.get("index_vector_dim", 0) in numbers.get("scatter_indices_batching_dims", ()):
@@ -257,7 +267,7 @@ def gather(operation: Operation, operands: Sequence[Type], types: Types) -> Iter
 
 
 def _sorted(numbers: Mapping[str, Any], *names: str) -> Iterable[str]:
-    """Yield messages about lists that are not sorted, or contain a number twice."""
+    """Yield messages about dimension numbers that are not sorted, or contain a number twice; `names` are checked."""
     for name in names:
         dimensions = list(numbers.get(name, ()))
         if dimensions != sorted({*dimensions}):
@@ -271,7 +281,7 @@ def collective(operation: Operation, operands: Sequence[Type], types: Types) -> 
 
 
 def mapped(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #map (C3), (C4): `dimensions` lists all axes, and the region maps elements of the inputs to a scalar."""
+    """Check #map (C3), (C4): `dimensions` lists all axes, and the region maps elements of the operands to a scalar."""
     first = operands[0] if operands else None
     if isinstance(first, TensorSpec):
         dimensions = np.asarray(operation.attributes["dimensions"]).tolist()
@@ -296,7 +306,7 @@ def _decides(block: Block, types: Types) -> Iterable[str]:
 
 
 def sort(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #sort (C4), (C5)."""
+    """Check #sort (C4), (C5): the axis exists, and the comparator returns a scalar bool."""
     if not operands:
         yield "needs an operand"
     first = operands[0] if operands else None
@@ -312,7 +322,10 @@ def loop(operation: Operation, operands: Sequence[Type], types: Types) -> Iterab
 
 
 def branches(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #case (I1), (C1) to (C3), #if (I1), (C1), (C2): a scalar selects one of several branches with equal result types."""
+    """Check #case (I1), (C1) to (C3), #if (I1), (C1), (C2).
+
+    The operand is a scalar, and each branch returns as many values as the operation.
+    """
     dtype = DType.Bool if operation.name == "stablehlo.if" else DType.I32
     if operands[0] != TensorSpec.of((), dtype):
         yield f"decides by {operands[0]}, and not by a scalar of {dtype}"
@@ -329,7 +342,7 @@ def branches(operation: Operation, operands: Sequence[Type], types: Types) -> It
 
 
 def without(is_wrong: Callable[[DType], bool]) -> Check:
-    """Return a check that operands do not have certain dtypes."""
+    """Return a check that no operand has a dtype for which the predicate `is_wrong` is true."""
 
     def check(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
         for kind in operands:
@@ -340,7 +353,7 @@ def without(is_wrong: Callable[[DType], bool]) -> Check:
 
 
 def normalization(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #batch_norm_grad (C1) to (C4): vectors have one element per feature."""
+    """Check #batch_norm_grad (C1) to (C4): vector operands have one element per feature."""
     image, axis = operands[0], operation.attributes["feature_index"]
     if not isinstance(image, TensorSpec):
         return
@@ -357,7 +370,7 @@ def normalization(operation: Operation, operands: Sequence[Type], types: Types) 
 
 
 def convolution(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #convolution (C27), #dynamic_conv (C27)."""
+    """Check #convolution (C27), #dynamic_conv (C27): both operands have the same element type."""
     elements = {_element(kind) for kind in operands[:2]} - {None}
     if len(elements) > 1:
         yield f"takes {operands[0]} and {operands[1]}, which differ in element type"
@@ -366,7 +379,7 @@ def convolution(operation: Operation, operands: Sequence[Type], types: Types) ->
 _MULTIPLIED = frozenset(
     ["f8E3M4", "f8E4M3", "f8E4M3B11FNUZ", "f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ"]
 )
-"""Floats of 8 bits that hardware multiplies in any pair, with sums in f32."""
+"""Floats of 8 bits; hardware can multiply operands of any two of these types, and accumulate in f32."""
 _ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "bf16 bf16 bf16": ("1",),
     "bf16 bf16 f32": ("1", "3", "6", "9"),
@@ -376,11 +389,11 @@ _ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "f64 f64 f64": ("1",),
     "tf32 tf32 f32": ("1", "3"),
 }
-"""Counts of primitive operations by the types of both operands and of the sum."""
+"""Supported numbers of primitive operations, by the types of `lhs`, `rhs` and the sum."""
 
 
 def contraction(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #dot_general (I8) to (I14): MLIR's verifier lists the algorithm for some hardware."""
+    """Check #dot_general (I8) to (I14): some hardware supports the algorithm, according to MLIR's verifier."""
     chosen = operation.attributes.get("algorithm")
     if chosen is None or chosen is False:
         return
@@ -406,7 +419,7 @@ def same_elements(operation: Operation, operands: Sequence[Type], types: Types) 
 
 
 def solve(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #triangular_solve (I1), (I2), (C1)."""
+    """Check #triangular_solve (I1), (I2), (C1): operands are floats or complex, of the same element type."""
     yield from _INEXACT(operation, operands, types)
     yield from same_elements(operation, operands, types)
 
@@ -422,13 +435,16 @@ def gives(dtype: DType) -> Check:
 
 
 def resize(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #set_dimension_size: the size is a scalar int32."""
+    """Check #set_dimension_size: the operand with the size is a scalar int32."""
     if operands[1] != TensorSpec.of((), DType.I32):
         yield f"takes {operands[1]} as a size, and not a scalar int32"
 
 
 def vector(*places: int) -> Check:
-    """Return a check that operands that give shapes are integer vectors of known length and of one type."""
+    """Return a check that the operands at these places are integer vectors of known length, of the same type.
+
+    They are shapes or amounts of padding of a dynamic operation.
+    """
 
     def check(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
         shapes = [operands[place] for place in places]
@@ -443,20 +459,23 @@ def vector(*places: int) -> Check:
 
 
 def _is_shape(kind: Type) -> bool:
-    """Return whether a type is a vector of known length, of integers or of type index."""
+    """Return whether a type is a vector of known length whose elements are integers or of the type index."""
     if isinstance(kind, TensorSpec):
         return kind.rank == 1 and kind.is_static and kind.dtype.kind in "iu"
     return re.fullmatch(r"tensor<\d+xindex>", kind.text) is not None
 
 
 def dynamic_gather(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #dynamic_gather: the dimension numbers as for #gather, and the slice sizes (I3)."""
+    """Check #dynamic_gather: the dimension numbers, as for #gather, and (I3), the slice sizes."""
     yield from gather(operation, operands, types)
     yield from vector(2)(operation, operands, types)
 
 
 def _hints(operation: Operation, first: Type) -> Iterable[str]:
-    """Check #dynamic_broadcast_in_dim (C5), (C7) to (C9): each axis is in range, and listed once as expanding or not."""
+    """Check #dynamic_broadcast_in_dim (C5), (C7) to (C9).
+
+    The attributes that list expanding and nonexpanding axes list each axis at most once, and extents can be broadcast.
+    """
     named = [
         int(axis)
         for kind in ("expanding", "nonexpanding")
@@ -482,7 +501,7 @@ def unchanged(operation: Operation, operands: Sequence[Type], types: Types) -> I
 
 
 def element(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #get_tuple_element (C1), (C2): a place in the tuple, and the type there."""
+    """Check #get_tuple_element (C1), (C2): the index is in range, and the result has the element's type."""
     (kind,), index = operands, operation.attributes["index"]
     elements = tuple_types(kind) if isinstance(kind, ForeignType) else []
     if not 0 <= index < len(elements):
@@ -492,7 +511,7 @@ def element(operation: Operation, operands: Sequence[Type], types: Types) -> Ite
 
 
 def tupled(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #tuple (C1): the elements have the types of the operands."""
+    """Check #tuple (C1): the elements of the result's type are the types of the operands."""
     parts = ", ".join([_text(kind) for kind in operands])
     if str(operation.types[0]).replace(" ", "") != f"tuple<{parts}>".replace(" ", ""):
         yield f"gives {operation.types[0]}, and not tuple<{parts}>"
@@ -516,7 +535,7 @@ def fixed(operation: Operation, operands: Sequence[Type], types: Types) -> Itera
 
 
 def stacked(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check the deprecated `broadcast`, which adds leading axes."""
+    """Check the deprecated operation `broadcast`, which adds leading axes: the result's shape and the sizes."""
     sizes, kind, result = operation.attributes["broadcast_sizes"], operands[0], operation.types[0]
     if min(sizes, default=0) < 0:
         yield f"broadcast_sizes holds {min(sizes)}"
@@ -525,13 +544,13 @@ def stacked(operation: Operation, operands: Sequence[Type], types: Types) -> Ite
 
 
 def _fits(shape: Sequence[Any], result: TensorSpec) -> Iterable[str]:
-    """Yield a message if a result has the wrong shape; dynamic extents match any number."""
+    """Yield a message if the type of a result does not have this shape; dynamic extents match any number."""
     if not _agree(shape, result.shape):
         yield f"gives {result}, and not one of shape {list(shape)}"
 
 
 def _agree(first: Sequence[Any], second: Sequence[Any]) -> bool:
-    """Return whether two shapes may be equal: dynamic extents match any number up to their bound."""
+    """Return whether two shapes may be equal; a dynamic extent matches any number up to its bound."""
     if len(first) != len(second):
         return False
     for pair in zip(first, second, strict=True):
@@ -547,7 +566,7 @@ def _agree(first: Sequence[Any], second: Sequence[Any]) -> bool:
 
 
 def elementwise(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check that operands and results of an elementwise operation may have one shape."""
+    """Check that all operands and results of an elementwise operation may have the same shape."""
     kinds = [kind for kind in (*operands, *operation.types) if isinstance(kind, TensorSpec)]
     for place, kind in enumerate(kinds):
         for other in kinds[:place]:
@@ -556,7 +575,7 @@ def elementwise(operation: Operation, operands: Sequence[Type], types: Types) ->
 
 
 def sliced(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #slice (C3) for extents with a bound."""
+    """Check #slice (C3) for extents with a bound: the limit is at most the bound."""
     kind, limits = operands[0], operation.attributes["limit_indices"]
     if isinstance(kind, TensorSpec):
         for extent, limit in zip(kind.shape, limits, strict=False):
@@ -569,7 +588,7 @@ def sliced(operation: Operation, operands: Sequence[Type], types: Types) -> Iter
 
 
 def padded(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #pad (C4) for extents with a bound."""
+    """Check #pad (C4) for extents with a bound: the result's extent cannot be negative for all allowed extents."""
     names = ("edge_padding_low", "interior_padding", "edge_padding_high")
     kind, amounts = operands[0], zip(*[operation.attributes[name] for name in names], strict=False)
     if isinstance(kind, TensorSpec):
@@ -581,14 +600,14 @@ def padded(operation: Operation, operands: Sequence[Type], types: Types) -> Iter
 
 
 def permuted(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #transpose (C2)."""
+    """Check #transpose (C2): `permutation` contains each axis once."""
     kind, order = operands[0], np.asarray(operation.attributes["permutation"]).tolist()
     if isinstance(kind, TensorSpec) and sorted(order) != list(range(kind.rank)):
         yield f"permutation must name each axis of {kind} once, got {order}"
 
 
 _AXIS = re.compile(r'"[^"]*"(?::\s*\(\s*\d+\s*\)\s*\d+)?')
-"""The axis of a mesh, or the part of one: "x", "x":(2)4."""
+"""Pattern of the axis of a mesh, such as `"x"`, or of a part of an axis, such as `"x":(2)4`."""
 
 
 def sharded(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
@@ -636,7 +655,7 @@ def likened(operation: Operation, operands: Sequence[Type], types: Types) -> Ite
 
 
 def largest(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check `top_k`: the operand's last axis has at least k elements, and that of each result has k."""
+    """Check `top_k`: the operand's last axis has at least k elements, and the last axis of each result has k."""
     kind, count = operands[0], operation.attributes["k"]
     if (
         count < 0
@@ -652,7 +671,7 @@ def largest(operation: Operation, operands: Sequence[Type], types: Types) -> Ite
 
 
 def same_types(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check that operands are floats of one type."""
+    """Check that both operands are floats of the same element type and shape."""
     yield from _FLOAT(operation, operands, types)
     yield from same_elements(operation, operands, types)
     first, second = operands
@@ -661,7 +680,7 @@ def same_types(operation: Operation, operands: Sequence[Type], types: Types) -> 
 
 
 def scanned(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check `scan`: the region takes slices of inputs and carries, and all extents along the axis are equal."""
+    """Check `scan`: the region's arguments are slices of inputs and carries, and all extents of the axis are equal."""
     attributes, (block,) = operation.attributes, operation.regions
     count, axis = int(attributes["operandSegmentSizes"][0]), attributes["dimension"]
     size = attributes.get("scan_dim_size")
@@ -742,4 +761,4 @@ CHECKS: Mapping[str, Check] = {
         for name in names.split()
     },
 }
-"""Checks by operation."""
+"""Checks by operation name; `elementwise` applies in addition to elementwise operations."""

@@ -1,4 +1,4 @@
-"""`Cursor`: integers, strings and sections of MLIR's bytecode.
+"""`Cursor`: reads integers, strings and sections of MLIR's bytecode.
 
 Source: MLIR bytecode format, "Format Overview" and "Encoding".
 """
@@ -38,14 +38,17 @@ class Cursor:
         return self.data[self.at - 1]
 
     def bytes(self, count: int) -> bytes:
-        """Read the next bytes; a long part of a file is returned as a memoryview."""
+        """Read the next `count` bytes; if there are many, and the data is a file, return a memoryview."""
         if count > self.end - self.at:
             raise self.error(f"attempting to parse {count} bytes when {self.end - self.at} remain")
         self.at += count
         return self.data[self.at - count : self.at]
 
     def number(self) -> int:
-        """Read a varint: the number of trailing zero bits of the first byte is the number of bytes that follow."""
+        """Read a varint, MLIR's encoding of a 64-bit integer in one to nine bytes.
+
+        The number of trailing zero bits of the first byte is the number of bytes that follow.
+        """
         at = self.at
         if at >= self.end:
             raise self.error("attempting to parse a byte at the end of the bytecode")
@@ -62,12 +65,12 @@ class Cursor:
         return int.from_bytes(self.data[at : self.at], "little") >> (count + 1)
 
     def flagged(self) -> tuple[int, bool]:
-        """Read a varint whose lowest bit is a flag."""
+        """Read a varint whose lowest bit is a flag; return the other bits and the flag."""
         value = self.number()
         return value >> 1, bool(value & 1)
 
     def signed(self) -> int:
-        """Read a signed varint."""
+        """Read a signed varint, whose lowest bit is the sign."""
         value = self.number()
         return (value >> 1) ^ -(value & 1)
 
@@ -83,7 +86,7 @@ class Cursor:
         return tuple([self.signed() for _ in range(self.count())])
 
     def terminated(self) -> bytes:
-        """Read the bytes up to and including a null byte."""
+        """Read the bytes up to and including a null byte, and return them without the null byte."""
         end = self.data.find(b"\0", self.at, self.end)
         if end < 0:
             raise self.error("malformed null-terminated string, no null character found")
@@ -92,7 +95,7 @@ class Cursor:
         return string
 
     def align(self, alignment: int) -> None:
-        """Skip padding."""
+        """Skip padding bytes up to the next multiple of `alignment`."""
         if alignment < 1 or alignment & (alignment - 1):
             raise self.error("expected alignment to be a power of two")
         while self.at % alignment:

@@ -1,6 +1,6 @@
-"""Signatures of the operations of StableHLO and CHLO: numbers of operands, results and regions, and attributes.
+"""Signatures of operations: their numbers of operands, results and regions, and their attributes.
 
-Bytecode stores these attributes without names, in alphabetical order.
+Bytecode stores the attributes without names, in alphabetical order.
 
 Source: StableHLO's and CHLO's operation definitions.
 """
@@ -17,7 +17,7 @@ class Definition(NamedTuple):
     """An operation's signature.
 
     Attributes:
-        operands, results, regions: their numbers; None allows any number.
+        operands, results, regions: the number of operands, results and regions; None allows any number.
         attributes: names in alphabetical order, each with a flag: True if the attribute is required.
     """
 
@@ -148,7 +148,11 @@ sdy 1:1:0 sharding_constraint ; sharding
 sdy *:*:1 manual_computation ; in_shardings manual_axes out_shardings
 sdy *:0:0 return
 """
-"""Rows of dialect, operands:results:regions, names; attributes. A question mark means optional."""
+"""Table of signatures. A row has the form `dialect operands:results:regions name .. ; attribute ..`.
+
+Its names are those of operations with this signature. A star allows any number. A question mark follows the name of an
+optional attribute.
+"""
 
 
 def _definitions() -> dict[str, Definition]:

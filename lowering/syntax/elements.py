@@ -1,4 +1,4 @@
-"""Conversion of literals of elements to arrays.
+"""Conversion of the elements of constants, as text or bytes, to arrays.
 
 Source: MLIR language reference, "DenseIntOrFPElementsAttr".
 """
@@ -31,13 +31,17 @@ _INTEGER = re.compile(r"-?(?:0x[0-9a-fA-F]+|[0-9]+)")
 _FLOAT = re.compile(r"-?[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?")
 _HEX = re.compile(r"0x[0-9a-fA-F]+")
 LONGEST_NUMBER = 1000
-"""Maximum number of characters of a number. Python converts longer ones slowly, and no dtype needs as many digits."""
+"""Maximum number of characters of a number.
+
+No dtype needs as many digits, and Python would convert longer numbers slowly.
+"""
 
 
 def integer_value(text: str, width: int, is_signed: bool | None) -> int:
-    """Convert an integer literal to a value of the type.
+    """Convert an integer literal to a value of an integer type.
 
     Args:
+        width: the number of bits of the type.
         is_signed: None for a signless type, which accepts both signed and unsigned literals.
 
     Raises:
@@ -54,7 +58,7 @@ def integer_value(text: str, width: int, is_signed: bool | None) -> int:
 
 
 def float_value(text: str, dtype: Any) -> Any:
-    """Convert a float literal to a NumPy scalar; a hexadecimal literal gives the bits.
+    """Convert a float literal to a NumPy scalar; a hexadecimal literal is the bit pattern of the float.
 
     Raises:
         ValueError: the text is not a float.
@@ -71,7 +75,9 @@ def float_value(text: str, dtype: Any) -> Any:
 
 
 def dense_elements(text: str, spec: TensorSpec) -> Any:
-    """Parse the text between the brackets of a literal to an array; a splat becomes a broadcast view.
+    """Convert the text between the brackets of `dense<..>` to an array.
+
+    If the text has only one element, it stands for all elements, and the array is a broadcast view.
 
     Raises:
         ValueError: the text is malformed, or does not have the shape of the type.
@@ -114,7 +120,7 @@ def dense_elements(text: str, spec: TensorSpec) -> Any:
 
 
 def _parsed(text: str) -> Any:
-    """Parse the words of a literal to nested lists."""
+    """Convert the text of a literal to nested lists of words."""
     try:
         return json.loads(_ELEMENT.sub(r'"\g<0>"', text), strict=True)
     except (json.JSONDecodeError, RecursionError) as error:
@@ -126,7 +132,7 @@ _SIMPLE_FLOATS = re.compile(r"(?:-?[0-9]++\.[0-9]*+(?:[eE][-+]?[0-9]++)? )*")
 
 
 def _scalars(words: list[str], dtype: DType) -> Any:
-    """Convert words to an array of rank 1."""
+    """Convert the texts of elements to an array of rank 1."""
     kind = dtype.dtype
     if dtype is DType.Bool:
         known = {"true": True, "false": False, "1": True, "0": False, "-1": True}
@@ -156,7 +162,7 @@ def _hexadecimal_elements(text: str, spec: TensorSpec) -> Any:
 
 
 def raw_elements(data: bytes | memoryview, spec: TensorSpec) -> Any:
-    """Decode little-endian data: all elements, or a single element for a splat.
+    """Decode little-endian data: the bytes of all elements, or of a single element that all elements equal.
 
     Raises:
         ValueError: the data has the wrong length.
@@ -172,14 +178,14 @@ def raw_elements(data: bytes | memoryview, spec: TensorSpec) -> Any:
 
 
 def _native(data: bytes | memoryview, dtype: DType) -> Any:
-    """Decode little-endian elements; integers narrower than a byte are stored in its low bits."""
+    """Decode little-endian elements; an integer of fewer than 8 bits is stored in the low bits of a byte."""
     if dtype.is_narrow and dtype.is_integer:
         return np.frombuffer(data, dtype.wide.dtype).astype(dtype.dtype)
     return np.frombuffer(data, dtype.dtype.newbyteorder("<")).astype(dtype.dtype, copy=False)
 
 
 def _raw_bits(data: bytes | memoryview, spec: TensorSpec) -> Any:
-    """Decode bools with one byte each; texts of older MLIR pack eight into a byte."""
+    """Decode bools of one byte each; older releases of MLIR write eight bools to a byte."""
     count = spec.size
     if len(data) == 1 and count != 1:
         return np.broadcast_to(np.array(bool(data[0])), spec.shape)
@@ -192,9 +198,10 @@ def _raw_bits(data: bytes | memoryview, spec: TensorSpec) -> Any:
 
 
 def resource_elements(blobs: Mapping[str, str], name: str, spec: TensorSpec) -> Any:
-    """Decode the elements of a constant from a resource; None if the resource has no data.
+    """Decode the elements of a constant from a resource; return None if the resource has no data.
 
-    The data begins with four bytes for the alignment.
+    Args:
+        blobs: hexadecimal digits by resource name; the first four bytes are the alignment.
 
     Raises:
         InvalidConfigError: the data has the wrong length.
@@ -204,7 +211,7 @@ def resource_elements(blobs: Mapping[str, str], name: str, spec: TensorSpec) -> 
 
 
 def elements_in(name: str, data: bytes | memoryview, spec: TensorSpec) -> Any:
-    """Decode the data of a resource.
+    """Decode the data of the resource `name`, without the bytes of the alignment, as a constant of the type `spec`.
 
     Raises:
         InvalidConfigError: the data has the wrong length.
@@ -223,7 +230,7 @@ def with_elements(tree: ModuleTree, elements: Mapping[str, memoryview]) -> Modul
     """Insert elements into constants that refer to resources by name, in place.
 
     Raises:
-        UnsupportedError: elements were elided when the module was printed.
+        UnsupportedError: the elements were omitted when the module was printed.
         InvalidConfigError: data has the wrong length.
     """
     for operation in tree.operations():

@@ -1,6 +1,7 @@
 """Decoders of attributes and types in bytecode, by dialect and code.
 
-Each decoder takes the table of entries that it may refer to, and a cursor over its own bytes.
+The arguments of a decoder are an object that reads the entries to which the encoding refers, and a cursor over the
+bytes of the encoding.
 
 Source: MLIR's, StableHLO's, CHLO's, VHLO's and Shardy's bytecode.
 """
@@ -23,34 +24,38 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["ATTRIBUTES", "TYPES", "References"]
 
 LONGEST_TEXT = 1 << 16
-"""Maximum number of characters of a type or location. Entries that refer to each other may expand to far more text
-than the size of the file.
+"""Maximum number of characters of a type or location.
+
+Entries that refer to each other may expand to a text that is far longer than the file.
 """
 DYNAMIC = -(1 << 63)
-"""Extent of an axis of unknown size."""
+"""Number that stands for a dynamic extent in bytecode."""
 
 
 class References(Protocol):
-    """Interface to the attributes and types that an encoding refers to; each method reads the next number."""
+    """Interface to the attributes and types to which an encoding refers by number.
+
+    A method with a cursor reads the number from the encoding, and returns the attribute or type.
+    """
 
     def string(self, index: int) -> str:
-        """Return a string by its number."""
+        """Return the string with this number."""
         ...
 
     def part(self, cursor: Cursor) -> Any:
-        """Read an attribute that may not be decoded yet."""
+        """Read an attribute that the current attribute contains; it may be a placeholder, until it is decoded."""
         ...
 
     def needed(self, cursor: Cursor) -> Any:
-        """Read an attribute."""
+        """Read an attribute whose value is needed to decode the current attribute."""
         ...
 
     def needed_type(self, cursor: Cursor) -> Any:
-        """Read a type."""
+        """Read a type whose value is needed to decode the current attribute or type."""
         ...
 
     def optional(self, cursor: Cursor) -> Any:
-        """Read an attribute, or None."""
+        """Read an attribute as `needed` does, or return None if it is absent."""
         ...
 
     def blob(self, cursor: Cursor) -> tuple[str, bytes | None]:
@@ -105,7 +110,7 @@ def _unit(r: References, c: Cursor) -> Any:
 
 
 def _integer_width(kind: Any) -> tuple[int, bool]:
-    """Return the bits of an integer type, and whether its values are unsigned."""
+    """Return the number of bits of an integer type, and whether the type is unsigned."""
     text = getattr(kind, "text", "")
     digits = text.lstrip("su")[1:]
     if text == "index":
@@ -116,7 +121,7 @@ def _integer_width(kind: Any) -> tuple[int, bool]:
 
 
 def _integer_bits(c: Cursor, width: int) -> int:
-    """Read the bits of an integer of known width, as an unsigned number."""
+    """Read an integer of `width` bits, and return its bits as an unsigned number."""
     if width <= 8:
         return c.byte()
     if width <= 64:
@@ -214,7 +219,7 @@ def _dense_elements(r: References, c: Cursor) -> Any:
 
 
 def elements_of(kind: Any, data: bytes) -> Any:
-    """Decode bytes to an array of elements; for a foreign type, to text."""
+    """Decode the bytes of a constant's elements as an array; as text if the type `kind` is a `ForeignType`."""
     if isinstance(kind, TensorSpec):
         if UNKNOWN in kind.shape:
             raise ValueError(f"elements of type {kind}, whose shape is open")
@@ -229,7 +234,7 @@ def elements_of(kind: Any, data: bytes) -> Any:
 
 
 def _packed_truths(data: bytes, spec: TensorSpec) -> Any:
-    """Decode bools, packed eight to a byte."""
+    """Decode bools that are packed, eight to a byte."""
     if len(data) == 1 and data[0] in (0, 0xFF):
         return np.broadcast_to(np.array(bool(data[0])), spec.shape)
     if len(data) != (spec.size + 7) // 8:
@@ -354,7 +359,7 @@ def _accuracy(r: References, c: Cursor) -> Any:
     return f"#stablehlo.result_accuracy<{', '.join([*fields, f'mode = {mode}'])}>"
 
 
-# Shardy's attributes are decoded to texts, because no reader parses them.
+# Shardy's attributes are decoded to their texts, which `lowering.read.meshes` parses.
 
 
 def _manual_axes(r: References, c: Cursor) -> Any:
@@ -492,7 +497,7 @@ ATTRIBUTES: Mapping[tuple[str, int], Callable[..., Any]] = {
     for code, decode in enumerate(table)
     if decode is not None
 }
-"""Decoders by dialect and code; the order of each table is that of the codes."""
+"""Decoders of attributes, by dialect and code. The position of a decoder in the tables above is its code."""
 
 
 # ---- decoders of types -------------------------------------------------------------------------
@@ -554,7 +559,7 @@ def _real(c: Cursor) -> float:
 
 
 def _scale(c: Cursor) -> str:
-    """Write a scale as MLIR prints it, or with more digits if MLIR's text denotes another number."""
+    """Read a scale, and return its text: as MLIR prints it, or with more digits if that text were inexact."""
     scale = _real(c)
     short = f"{scale:.6e}"
     return short if float(short) == scale else repr(scale)
@@ -603,4 +608,4 @@ TYPES: Mapping[tuple[str, int], Callable[..., Any]] = {
         if decode is not None
     },
 }
-"""Decoders by dialect and code; the order of each table is that of the codes."""
+"""Decoders of types, by dialect and code. The position of a decoder in the tables above is its code."""

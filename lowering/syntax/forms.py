@@ -1,18 +1,18 @@
-"""The pretty forms of operations: for each name, a pattern of operands, attributes, punctuation and types.
+"""Patterns of the pretty forms in which MLIR prints operations.
 
-A pattern consists of words that are separated by spaces:
+For each operation, a pattern says in which order operands, attributes, punctuation and types occur. It consists of
+words that are separated by spaces:
 
     %            an operand
     %*           operands, up to the first token that is not an operand
     %,           operands, each followed by a comma
     {}           an optional dictionary of attributes
-    name:kind    an attribute; kinds are `integer`, `i64`, `ui64`, `integers`, `bool`, `string`, `keyword`, `symbol`,
-                 `attribute`, and those of special forms
+    name:kind    an attribute, which is read by the method `FormParser.read_<kind>` or as a word of an enumeration
     ?( .. )      an optional part, present if its first word is the next token
-    types:kind   the types, after which the operation ends; see `TYPES`
+    types:kind   the types, after which the operation ends, read by the method `FormParser.types_<kind>`
     other        a token of the text
 
-Source: StableHLO's and CHLO's operation definitions, by the text that their printers write.
+Source: StableHLO's and CHLO's operation definitions, and the text that their printers write.
 """
 
 from __future__ import annotations
@@ -100,7 +100,10 @@ _FAST = "?( fastmath fastmath:flags )"
 _CHLO_BROADCAST = [*_BINARY, *_CHLO_BINARY, "compare", "complex"]
 
 ELEMENTWISE = frozenset([f"stablehlo.{name}" for name in (*_UNARY, *_BINARY)])
-"""Operations whose pretty form has operands and one type, or a type for each operand and the result."""
+"""Elementwise operations of StableHLO whose pretty form consists of operands and types.
+
+It has one type, or a type for each operand and for the result.
+"""
 
 FORMS: Mapping[str, str] = {
     **{f"stablehlo.{name}": "% {} : types:function" for name in [*_UNARY, *_RESHAPING]},
@@ -195,11 +198,12 @@ FORMS: Mapping[str, str] = {
     "stablehlo.unary_einsum": "% , config = einsum_config:string {} : types:function",
     "util.unfoldable_constant": "{} value:elements types:value",
 }  # fmt: skip
-"""Patterns by operation. A name that ends with a bracket belongs to the form with brackets, which IREE writes.
+"""Patterns by operation name.
 
-A single type after the colon is the type of the result and of every operand."""
+A name that ends with a parenthesis has the pattern of a form with parentheses, which IREE writes.
+"""
 
 REGION_FORMS = frozenset(
     {"chlo.scan", "sdy.manual_computation", "stablehlo.reduce", "stablehlo.while"}
 )
-"""Operations whose pretty form contains regions."""
+"""Operations whose pretty form contains regions, for which `lowering.syntax.text` has methods."""

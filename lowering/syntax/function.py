@@ -1,4 +1,4 @@
-"""`function_of`: converts a function's operation to a function of the tree."""
+"""`function_of`: converts the operation `func.func` to a `Function` of the tree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TERMINATORS = frozenset({"func.return", "sdy.return", "stablehlo.return"})
 
 
 def _given_names(attributes: Sequence[Any], keys: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of arguments or results, from their attributes; empty if none has a name."""
+    """Return the name of each argument or result, which its attributes contain; "" for an argument without a name."""
     return tuple([
         next((str(entry[name]) for name in keys if name in entry), "") for entry in attributes
     ])  # fmt: skip
@@ -26,6 +26,9 @@ def _given_names(attributes: Sequence[Any], keys: Sequence[str]) -> tuple[str, .
 
 def function_of(operation: Operation, value_types: Sequence[Any]) -> Function:
     """Convert an operation `func.func` to a function.
+
+    Args:
+        value_types: the type of each value, by number.
 
     Raises:
         MlirDiagnosticError: the function's type does not match its arguments and results.

@@ -15,13 +15,14 @@ DEEPEST = 256
 
 
 STRING_OR_COMMENT = re.compile(r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"|//[^\n]*')
-"""Pattern of a string or comment, because a string may contain comment marks, and a comment may contain quotes.
+"""Pattern of a string or a comment; both in one pattern, because a string may contain `//`, and a comment quotes.
 
-The quantifiers are possessive, so that matching a string of many megabytes needs no memory."""
+The quantifiers are possessive, so that matching a string of many megabytes needs no memory.
+"""
 
 
 def require_shallow(text: str) -> None:
-    """Raise an error for brackets nested deeper than `DEEPEST`, except in strings and comments."""
+    """Raise `InvalidConfigError` if brackets are nested more deeply than `DEEPEST`, except in strings and comments."""
     letters = np.frombuffer(STRING_OR_COMMENT.sub("", text).encode(), np.uint8)
     for opening, closing in ("()", "[]", "{}", "<>"):
         steps = (letters == ord(opening)).astype(np.int8)

@@ -1,4 +1,4 @@
-"""`FormParser`: parses operations in the pretty form, by the patterns of `lowering.syntax.forms`."""
+"""`FormParser`: parses operations in the pretty form, as the patterns of `lowering.syntax.forms` describe."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["STEPS", "FormParser"]
 
 
 class FormParser(AttributeParser):
-    """The grammar of pretty forms without regions.
+    """Parser of the pretty forms without regions.
 
     Attributes:
-        scope: the number of each value, by name.
+        scope: the numbers of the values that a name such as `%5` denotes, by name.
         value_types: the type of each value, by number.
     """
 
@@ -69,7 +69,10 @@ class FormParser(AttributeParser):
     def followed(
         self, steps: Any, operands: list[int], attributes: dict[str, Any]
     ) -> tuple[Any, ...] | None:
-        """Read an operation by a pattern; return the result types if the pattern ends with types."""
+        """Read an operation by the steps of a compiled pattern.
+
+        Operands and attributes are added to the arguments. Return the result types; None if the pattern has no types.
+        """
         for kind, argument, name in steps:
             if kind == "token":
                 if self.words[self.at] != argument:
@@ -152,7 +155,7 @@ class FormParser(AttributeParser):
             attributes[name] = self.attribute()
 
     def _read_value(self, attributes: dict[str, Any]) -> None:
-        """Read a constant; its type is also the type of the operation."""
+        """Read the value of `arith.constant`; its type, which is the operation's, is stored as the attribute ":"."""
         start = self.at
         attributes["value"] = self.attribute()
         end = self.at
@@ -167,7 +170,7 @@ class FormParser(AttributeParser):
         self.at = end
 
     def read_elements(self, name: str, attributes: dict[str, Any]) -> None:
-        """Read the literal of a constant, and its type."""
+        """Read the literal of a constant, and store its type as the attribute ":"."""
         at = self.at
         word = self.words[at]
         if word.startswith("#"):
@@ -248,7 +251,7 @@ class FormParser(AttributeParser):
         attributes[name] = self.convolution_numbers()
 
     def read_window(self, name: str, attributes: dict[str, Any]) -> None:
-        """Read the strides, padding, dilations and reversals of a convolution; each is optional."""
+        """Read the strides, padding, dilations and reversals of a convolution, each of which is optional."""
         keys = {
             "stride": "window_strides", "pad": "padding", "lhs_dilate": "lhs_dilation",
             "rhs_dilate": "rhs_dilation", "reverse": "window_reversal",
@@ -303,7 +306,7 @@ class FormParser(AttributeParser):
         attributes["exponent_bits"], attributes["mantissa_bits"] = int(match[1]), int(match[2])
 
     def read_ranges(self, name: str, attributes: dict[str, Any]) -> None:
-        """Read slices: `[0:4:2, 1:3]`."""
+        """Read the starts, limits and strides of a slice, such as `[0:4:2, 1:3]`."""
         starts: list[int] = []
         limits: list[int] = []
         strides: list[int] = []
@@ -328,7 +331,7 @@ class FormParser(AttributeParser):
     # ---- types of pretty forms ---------------------------------------------------------------
 
     def types_function(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """Read a function's type, or one type for the result and every operand."""
+        """Read a function's type, or a single type, which is that of the result and of every operand."""
         at = self.at
         if self.words[at] == "(":
             kind = self.function_type()
@@ -340,7 +343,7 @@ class FormParser(AttributeParser):
         return (kind,)
 
     def types_arrow(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """Parse `operand, operand -> result`."""
+        """Read types in the form `operand, operand -> result`."""
         at = self.at
         self.check_operands(operands, self.type_list(), at)
         self.expect("->")
@@ -356,7 +359,7 @@ class FormParser(AttributeParser):
         return (attributes.pop(":"),)
 
     def types_operands(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """Read the operands' types, if there are operands; the operation has no result."""
+        """Read a colon and the operands' types if there are operands; the operation has no result."""
         if operands:
             self.expect(":")
             at = self.at
@@ -364,31 +367,31 @@ class FormParser(AttributeParser):
         return ()
 
     def types_checked(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """Read one type for all operands, or one for each; the operation has no result."""
+        """Read one type for all operands, or a type for each operand; the operation has no result."""
         at = self.at
         types = self.type_list()
         self.check_operands(operands, types * len(operands) if len(types) == 1 else types, at)
         return ()
 
     def types_constant(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """Use the type of the operation's constant as that of its operand; the operation has no result."""
+        """Check that the operand has the type of the operation's constant; the operation has no result."""
         self.check_operands(operands, [attributes.pop(":")], self.at)
         return ()
 
     def types_compared(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """Read the operand's type, which the operation's constant also has; the operation has no result."""
+        """Read the operand's type, which must also be the type of the operation's constant; there is no result."""
         at = self.at
         kind = self.type()
         self.check_operands([*operands, *operands], [kind, attributes.pop(":")], at)
         return ()
 
     def types_opened(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """Read a type in which extents of the operation's constant may be dynamic."""
+        """Read the result's type; it may have a dynamic extent where the operation's constant has a number."""
         attributes.pop(":")
         return (self.type(),)
 
     def types_pairwise(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """Read the operands' types, which are also the types of the results."""
+        """Read the operands' types, which are also the results' types; there are none without operands."""
         if not operands:
             if self.accept("("):
                 self.expect(")")
@@ -437,7 +440,7 @@ class FormParser(AttributeParser):
         return (self.type(),)
 
     def types_element(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """Read the tensor's type; the other operands have type index, and the result is an element."""
+        """Read the type of the first operand, a tensor; other operands are indices, and the result is an element."""
         at = self.at
         kind = self.type()
         index = ForeignType("index")
@@ -448,13 +451,13 @@ class FormParser(AttributeParser):
         return (ForeignType(element[1]),)
 
     def types_cast(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """Read the operand's type, a word, and the result's type."""
+        """Read types in the form `operand to result`."""
         self.check_operands(operands, [self.type()], self.at)
         self.expect("to")
         return (self.type(),)
 
     def types_dimension(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """Read the tensor's type; the axis and the result have type index."""
+        """Read the type of the first operand, a tensor; the second operand and the result have the type index."""
         index = ForeignType("index")
         self.check_operands(operands, [self.type(), index], self.at)
         return (index,)
@@ -501,7 +504,7 @@ _ATTRIBUTES.update({kind: _reader_of_words(kind) for kind in WORDS})
 
 
 def _compiled(pattern: str) -> list[tuple[str, Any, str]]:
-    """Compile a pattern to steps (kind, argument, attribute's name)."""
+    """Compile a pattern of `FORMS` to steps, tuples of a kind, an argument and the name of an attribute or ""."""
     return _steps(iter(pattern.split()))
 
 

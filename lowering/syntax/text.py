@@ -1,6 +1,7 @@
-"""`text_tree`: parses a module's text, in the generic or the pretty form, to a tree.
+"""`text_tree`: parses a module's text, in MLIR's generic form or in pretty forms, to a tree.
 
-Regions are parsed without recursion: a stack has one generator for each operation that waits for a region.
+Regions are parsed without recursion. For each operation that waits for one of its regions to be parsed, a stack
+contains a generator.
 
 Source: MLIR language reference; StableHLO specification, "Syntax".
 """
@@ -25,31 +26,41 @@ from tenferro.types import TensorSpec
 __all__ = ["text_tree"]
 
 LONGEST_LOCATION = 1 << 16
-"""Maximum number of characters of a location. Aliases that refer to each other may expand to far more text than
-the size of the module.
+"""Maximum number of characters of a location.
+
+Aliases that refer to each other may expand to a text that is far longer than the module.
 """
 
 ISOLATED = frozenset({"chlo.scan"})
-"""Operations whose regions do not see values that are defined outside."""
+"""Operations whose regions cannot use values that are defined outside."""
 _NAME = re.compile(r"[A-Za-z_][\w$\-]*(?:\.[\w$\-]+)+")
 
 Waiting = Generator["_Region", Block, Any]
-"""Reader of one operation: a generator that yields regions to read, receives their blocks, and returns the operation."""
+"""Generator that reads one operation.
+
+It yields each region of the operation, receives the region's block, and finally returns the operation.
+"""
 
 
 def text_tree(text: str) -> ModuleTree:
     """Parse the text of a module.
 
     Raises:
-        MlirDiagnosticError: the text is not a module; the error has the line and column.
-        InvalidConfigError: brackets are nested deeper than the parser allows.
+        MlirDiagnosticError: the text is not a module; the error contains the line and column.
+        InvalidConfigError: brackets are nested more deeply than the parser allows.
         UnsupportedError: a region has several blocks.
     """
     return _TextParser(Tokens(text)).module()
 
 
 class _Region:
-    """Region to be read: the arguments of its block, and whether the block sees values that are defined outside."""
+    """Region that is to be read.
+
+    Attributes:
+        names, types: the arguments of its block, if they precede the region in the text.
+        is_function: whether it is the body of a function.
+        is_isolated: whether it cannot use values that are defined outside.
+    """
 
     def __init__(
         self,
@@ -65,7 +76,13 @@ class _Region:
 
 
 class _Frame:
-    """Block that is being read, with the names that it defines."""
+    """Block that is being read.
+
+    Attributes:
+        scope: the values that the block can use, by name.
+        defined: the names that the block has defined, which are removed from the scope at its end.
+        waiting: the generator that waits for the block.
+    """
 
     def __init__(
         self,
@@ -111,7 +128,7 @@ class _TextParser(FormParser):
         return tree
 
     def _top_level(self, tree: ModuleTree) -> None:
-        """Read aliases, then a module, or functions without a module around them."""
+        """Read aliases, and a module or the functions of a module without the enclosing `module { .. }`."""
         closing = END
         while True:
             word = self.words[self.at]
@@ -191,7 +208,7 @@ class _TextParser(FormParser):
         tree.functions[function.name] = function
 
     def string_at(self, at: int) -> str:
-        """Read the string at a token."""
+        """Move to the token `at`, and read it as a string."""
         self.at = at
         return self.string()
 
@@ -204,9 +221,9 @@ class _TextParser(FormParser):
         self._skip_location()
 
     def _global(self) -> None:
-        """Read a variable as torch-mlir declares it: `private mutable @seed(dense<0> : tensor<i64>) : tensor<i64>`.
+        """Read a global variable of torch-mlir, such as `private mutable @seed(dense<0> : tensor<i64>) : tensor<i64>`.
 
-        It is not in the tree; the operations that would read it have no reader.
+        The variable is omitted from the tree, because the operations that use such variables are not supported.
         """
         while self.words[self.at] in ("public", "private", "nested", "mutable"):
             self.at += 1
@@ -235,7 +252,7 @@ class _TextParser(FormParser):
             self.aliases[name] = self.attribute()
 
     def _resources(self) -> None:
-        """Read the data of resources: `{-# dialect_resources: { builtin: { name: "0x.." } } #-}`."""
+        """Read resources, such as `{-# dialect_resources: { builtin: { name: "0x.." } } #-}`."""
         self.expect("{-#")
         depth = 0
         while not self.accept("#-}"):
@@ -275,7 +292,12 @@ class _TextParser(FormParser):
             operation.location = self._resolved(parts, known)
 
     def _resolved(self, parts: tuple[str, ...], known: dict[str, str]) -> str:
-        """Resolve the aliases in the text of a location."""
+        """Return the text of a location, with its aliases replaced.
+
+        Args:
+            parts: texts and aliases.
+            known: the text of each alias that has been resolved; others are added.
+        """
         waiting: list[str] = [part for part in parts if part.startswith("#") and part not in known]
         seen: set[str] = set()
         while waiting:
@@ -393,7 +415,7 @@ class _TextParser(FormParser):
         return tuple(types), attributes
 
     def _typed_names(self) -> tuple[list[str], list[Any]]:
-        """Read names with types, and locations if there are any, up to a closing parenthesis."""
+        """Read the names and types of arguments up to a closing parenthesis, and skip their locations."""
         names: list[str] = []
         types: list[Any] = []
         while not self.accept(")"):
@@ -428,7 +450,10 @@ class _TextParser(FormParser):
     # ---- blocks ------------------------------------------------------------------------------
 
     def _driven(self, reading: Any) -> Any:
-        """Run the reader of an operation and the readers of its regions, without recursion."""
+        """Run the generator that reads an operation, and those of operations in its regions; return the result.
+
+        A stack of frames replaces recursion.
+        """
         stack: list[_Frame] = []
         waiting, answer = reading, None
         while True:
@@ -455,7 +480,7 @@ class _TextParser(FormParser):
                 self.defined = stack[-1].defined
 
     def _opened(self, region: _Region, waiting: Any) -> _Frame:
-        """Open a frame for a region whose brace has been read; read the label of its block."""
+        """Return a frame for a region whose opening brace has been read, and read the label of its block."""
         scope = {} if region.is_isolated else self.scope
         self.defined = []
         names, types = list(region.names), list(region.types)
@@ -486,7 +511,7 @@ class _TextParser(FormParser):
     def _read_operations(self, frame: _Frame) -> Any:
         """Read operations up to the end of the block, and return None.
 
-        At an operation with regions, return its reader instead.
+        At an operation that may have regions, return the generator that reads it.
         """
         operations = frame.block.operations
         words = self.words
@@ -532,7 +557,10 @@ class _TextParser(FormParser):
         raise self.error(f"custom op '{word[:40]}' is unknown", at)
 
     def _result_names(self) -> list[tuple[str, int]]:
-        """Read the names before the equals sign, with the number of values of each name."""
+        """Read the names of an operation's results and the equals sign.
+
+        Return the names, each with the number of results that it denotes: 2 for `%0:2`.
+        """
         names: list[tuple[str, int]] = []
         while True:
             name = self.words[self.at]
@@ -555,7 +583,7 @@ class _TextParser(FormParser):
     def _defined(
         self, results: list[tuple[str, int]], types: tuple[Any, ...], at: int
     ) -> tuple[int, ...]:
-        """Assign numbers to results of these types, and add their names to the scope."""
+        """Assign numbers to an operation's results, and add their names to the scope."""
         first = len(self.value_types)
         self.value_types += types
         self._name_results(results, first, len(types), at)
@@ -583,7 +611,10 @@ class _TextParser(FormParser):
             self.location()
 
     def _located(self, operation: Operation, at: int) -> Operation:
-        """Add the location that follows the operation; without one, its position in the text."""
+        """Set the operation's location: the location that follows it, or else its position in the text.
+
+        Locations with aliases are resolved at the end of the module.
+        """
         if self.words[self.at] == "loc" and self.words[self.at + 1] == "(":
             self.at += 2
             location = self.location()
@@ -598,7 +629,11 @@ class _TextParser(FormParser):
     # ---- generic form ------------------------------------------------------------------------
 
     def _properties(self, keep_types: bool = False) -> dict[str, Any]:
-        """Read properties in `<{ .. }>`."""
+        """Read the properties of an operation in the generic form, `<{ .. }>`; return {} if there are none.
+
+        Args:
+            keep_types: whether the attribute `function_type` is read as a `FunctionType`, not as text.
+        """
         if self.words[self.at] != "<" or self.words[self.at + 1] != "{":
             return {}
         self.at += 1
@@ -607,7 +642,7 @@ class _TextParser(FormParser):
         return properties
 
     def _function_attributes(self) -> dict[str, Any]:
-        """Read a dictionary of attributes; its `function_type` is kept as a type."""
+        """Read the attributes of a function; the attribute `function_type` is read as a `FunctionType`, not as text."""
         self.expect("{")
         attributes: dict[str, Any] = {}
         while not self.accept("}"):
@@ -636,7 +671,8 @@ class _TextParser(FormParser):
         self.expect(")")
         attributes = self._properties()
         regions: list[Block] = []
-        # The types of the results follow the regions, which do not see the results.
+        # The types of the results follow the regions in the text. So their numbers are reserved here without types, and
+        # their names are added to the scope only after the regions, which cannot use the results.
         numbers = self.reserved([None] * sum(number for _, number in results))
         if self.accept("("):
             while True:
@@ -745,7 +781,7 @@ class _TextParser(FormParser):
         types: tuple[Any, ...],
         at: int,
     ) -> tuple[int, ...]:
-        """Set the types of results, which follow the regions in the text."""
+        """Set the types and names of results whose numbers were reserved before the regions were read."""
         if not results:
             return self.reserved(types)
         self._name_results(results, numbers[0], len(types), at)
@@ -828,7 +864,9 @@ class _TextParser(FormParser):
             "",
         )
         is_pending = len(self.pending)
-        self._completed(operation, at + 1)  # because MLIR counts this form from its parenthesis
+        self._completed(
+            operation, at + 1
+        )  # MLIR's location of this form is its parenthesis, not its name
         if inner:
             for item in region.operations:
                 item.location = operation.location
@@ -857,12 +895,12 @@ class _TextParser(FormParser):
         return (yield _Region([name for name, _ in pairs], [kind for _, kind in pairs]))
 
     def _applied(self, name: str, kind: FunctionType, name_at: int, at: int) -> Block:
-        """Build a region that applies one operation to two elements."""
+        """Build the region of `stablehlo.reduce(..) applies name`, which applies this operation to two elements."""
         if name not in _APPLIED:
             raise self.error(f"invalid operation for a reduction: '{name[:40]}'", name_at)
         if len(kind.inputs) != 2:
             raise self.error("expected one input and one initial value", at)
-        element = kind.inputs[1]  # a foreign type is a quantised one
+        element = kind.inputs[1]  # a `ForeignType` if it is quantised
         element = TensorSpec.of((), element.dtype) if isinstance(element, TensorSpec) else element
         left, right, result = self.reserved((element, element, element))
         first = Operation(name, (left, right), (result,), (element,), {}, (), "")

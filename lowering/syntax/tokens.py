@@ -1,7 +1,7 @@
-"""Tokens of MLIR's text, split by one regular expression.
+"""Tokens of MLIR's text, which one regular expression splits.
 
-A tensor type, or a literal of elements, without nested brackets is one token. Most of a module's text consists of
-these, and each distinct text is parsed once.
+A tensor type without nested brackets is one token, and so is a literal such as `dense<..>`. Most of a module's text
+consists of such tokens, and each distinct token is parsed only once.
 
 Source: MLIR language reference, "Notation" and "Common syntax".
 """
@@ -42,11 +42,11 @@ _TOKEN = re.compile(
 
 
 class Tokens:
-    """The tokens of a text; the last is `END`.
+    """The tokens of a text; the last token is `END`.
 
     Raises:
-        MlirDiagnosticError: the text is not valid UTF-8.
-        InvalidConfigError: brackets are nested deeper than the parser allows.
+        MlirDiagnosticError: the text cannot be encoded as UTF-8.
+        InvalidConfigError: brackets are nested more deeply than the parser allows.
     """
 
     def __init__(self, text: str) -> None:
@@ -56,17 +56,22 @@ class Tokens:
             raise MlirDiagnosticError([(f"the text is not UTF-8: {error}", "text")]) from None
         self.text = text
         self.words: list[str] = _TOKEN.findall(text)
-        if not self.words or self.words[-1] != END:  # because the last may have been empty already
+        if (
+            not self.words or self.words[-1] != END
+        ):  # the pattern also matches an empty token at the end of the text
             self.words.append(END)
 
     @cached_property
     def offsets(self) -> list[int]:
-        """The offset of each token. It is computed on first use, because operations with locations do not need it."""
+        """The offset of each token in the text.
+
+        They are computed at the first use, because they are not needed if all operations have locations.
+        """
         return [*[match.start(1) for match in _TOKEN.finditer(self.text)], len(self.text)]
 
     @cached_property
     def _lines(self) -> list[int]:
-        """The offset of each line."""
+        """The offset of each line in the text."""
         return [0, *[match.end() for match in re.finditer("\n", self.text)]]
 
     def place(self, index: int) -> tuple[int, int]:

@@ -1,6 +1,6 @@
-"""`verify`: checks that every operation of a tree, from any parser, has the parts that its definition requires.
+"""`verify`: checks the operations of a tree, which any parser may have built, against their definitions.
 
-The readers of operations check shapes and dtypes of results.
+Shapes and dtypes of results are checked later, by the readers of operations.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _verify_operation(operation: Operation) -> None:
 
 
 def _verify_composite(operation: Operation, tree: ModuleTree, types: Mapping[int, Type]) -> None:
-    """Raise an error unless the decomposition is a function with the operation's types."""
+    """Raise an error unless the attribute `decomposition` names a function with the operation's types."""
     name = operation.attributes["decomposition"]
     function = tree.functions.get(name)
     if function is None:
@@ -107,7 +107,7 @@ def _verify_custom_call(operation: Operation) -> None:
 
 
 def _verify_meshes(operation: Operation, tree: ModuleTree) -> None:
-    """Raise for a sharding along axes of a mesh that the module does not have."""
+    """Raise an error if a sharding refers to a mesh that the module does not define."""
     shardings = [
         text
         for name, text in operation.attributes.items()
@@ -119,7 +119,7 @@ def _verify_meshes(operation: Operation, tree: ModuleTree) -> None:
 
 
 def _verify_regions(operation: Operation, types: Mapping[int, Type]) -> None:
-    """Raise an error for regions whose arguments do not match the operation."""
+    """Raise an error if the number or types of a region's arguments do not match the operation's operands."""
     given = tuple([types[number] for number in operation.operands])
     short = operation.name.removeprefix("stablehlo.")
     expected: list[tuple[Type, ...]] = []
@@ -149,7 +149,7 @@ _ARGUMENTS: Mapping[str, Callable[[int], int]] = {
     "scatter": lambda count: 2 * (count // 2),
     "select_and_scatter": lambda count: 2,
 }
-"""Number of arguments of an operation's regions, as a function of its number of operands."""
+"""Functions from the number of an operation's operands to the number of arguments of its regions, by operation."""
 
 
 _EXTENTS = re.compile(r"^tensor<(?:(?:\d+|\?)x)+")

@@ -1,4 +1,4 @@
-"""Conversion of versioned StableHLO, which portable artifacts contain, to StableHLO's own operations.
+"""Conversion of VHLO's versioned operations, which portable artifacts contain, to operations of StableHLO.
 
 Source: VHLO's operation definitions, and their conversion to StableHLO.
 """
@@ -37,19 +37,19 @@ _NUMBERS = {
     "gather": ("dimension_numbers", _GATHER),
     "scatter": ("scatter_dimension_numbers", _SCATTER),
 }
-"""Attributes of dimension numbers, by operation. Versioned operations have each field as a separate attribute."""
+"""Attributes with dimension numbers, and their fields, by operation; in VHLO each field is a separate attribute."""
 _PRINTED = {"scattered_dims_to_operand_dims": "scatter_dims_to_operand_dims"}
 _SECOND = frozenset({
     "operand_batching_dims", "start_indices_batching_dims", "input_batching_dims",
     "scatter_indices_batching_dims", "result_accuracy", "source_target_pairs",
     "has_dynamic_root",
 })  # fmt: skip
-"""Attributes that the second version of an operation added."""
+"""Attributes that an operation has from its second version on."""
 _FIRST = {
     "collective_permute": frozenset({"source_target_pairs"}),
     "collective_reduce": frozenset({"has_dynamic_root"}),
 }
-"""Exceptions to `_SECOND`: attributes that the first version already has."""
+"""Exceptions to `_SECOND`: attributes that the first version of these operations already has."""
 _RENAMED = {"func": "func.func", "call": "func.call"}
 
 _LISTS = frozenset({
@@ -59,7 +59,7 @@ _LISTS = frozenset({
     "slice_sizes", "start_indices", "strides", "window_dilations", "window_dimensions", "window_reversal",
     "window_strides",
 })  # fmt: skip
-"""Attributes that are lists of numbers; elements of other attributes are arrays."""
+"""Attributes that the tree represents by tuples of numbers; VHLO stores them as arrays."""
 _ONES = frozenset(
     {"base_dilations", "lhs_dilation", "rhs_dilation", "window_dilations", "window_strides"}
 )
@@ -87,14 +87,14 @@ _OFTEN_ABSENT: dict[str, tuple[Any, ...]] = {
     "unique_indices": (False,),
     "use_global_device_ids": (False,),
 }
-"""Values that stand for an absent attribute."""
+"""Values of VHLO's attributes that mean that StableHLO's attribute is absent, by name."""
 
 
 def versioned_attributes(name: str) -> tuple[str, ...]:
-    """Return the attributes of a versioned operation, in alphabetical order.
+    """Return the names of the attributes of a versioned operation, in alphabetical order.
 
     Raises:
-        MlirDiagnosticError: there is no such operation.
+        MlirDiagnosticError: VHLO has no operation of this name.
     """
     match = _NAME.fullmatch(name)
     title = match[1] if match else ""
@@ -120,13 +120,13 @@ def versioned_attributes(name: str) -> tuple[str, ...]:
 
 
 def unversioned_operation(operation: Operation, parent: str) -> None:
-    """Replace the name and attributes of a versioned operation by StableHLO's own, in place.
+    """Replace the name and attributes of a versioned operation by those of StableHLO's operation, in place.
 
     Args:
         parent: the name of the enclosing operation.
 
     Raises:
-        MlirDiagnosticError: there is no such operation.
+        MlirDiagnosticError: StableHLO has no corresponding operation.
     """
     match = _NAME.fullmatch(operation.name)
     title = match[1] if match else ""
@@ -188,7 +188,7 @@ def _join_algorithm(title: str, attributes: dict[str, Any]) -> None:
 
 
 def _drop_absent(title: str, attributes: dict[str, Any]) -> None:
-    """Remove attributes whose value stands for absence."""
+    """Remove the attributes whose values mean that StableHLO's attribute is absent."""
     for name, value in list(attributes.items()):
         if isinstance(value, FunctionType) and name != "function_type":
             attributes[name] = value.text

@@ -1,4 +1,4 @@
-"""The native path: NumPy kernels, the schedule, and the executor."""
+"""Native execution of programs: kernels, schedules, and the executor."""
 
 from tenferro.exec.executor import GraphExecutor
 from tenferro.exec.schedule import ExecInstruction, ExecProgram

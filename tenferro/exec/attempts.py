@@ -1,7 +1,8 @@
-"""Guard around attempts to compile: probes, cost estimates, code generation, linking and cache access run in it.
+"""`CompileLog`: a guard around attempts to compile a step, and a record of failures.
 
-If an attempt raises, the interpreter runs the step, the executor's `CompileLog` counts the reason, and the process
-warns once. Exceptions of the user's own code and of signal handlers pass unchanged.
+Everything that belongs to compilation runs within the guard: probes, cost estimates, code generation, linking and
+access to the cache. If an attempt raises an exception, the interpreter runs the step, the log counts the reason, and
+the process warns once. Exceptions of the user's own code and of signal handlers are not caught.
 """
 
 from __future__ import annotations
@@ -26,20 +27,26 @@ __all__ = [
 ]
 
 FAILED_ATTEMPTS_VARIABLE = "TENFERRO_FAILED_ATTEMPTS"
-"""Environment variable that makes failed attempts raise if its value is "raise"; tenferro's tests set it."""
+"""Environment variable; if its value is "raise", a failed attempt raises its exception, as in tenferro's tests."""
 MAX_FAILURES = 64
-"""Maximum number of distinct failures in a log."""
+"""Maximum number of distinct failures that a log records."""
 MAX_REASON = 300
-"""Maximum number of characters of a reason."""
+"""Maximum number of characters of the reason of a failure."""
 _FROM_USER_CODE = "_tenferro_from_user_code"
 
 
 class NotCompiledError(UnsupportedError):
-    """Reason why a step is not compiled; the interpreter runs it instead."""
+    """Error: a step is not compiled, for the reason in the message; the interpreter runs the step instead."""
 
 
 class CompileFailure(NamedTuple):
-    """One kind of failed attempt: its subject, the exception, and the number of times."""
+    """A failed attempt to compile.
+
+    Attributes:
+        attempt: what was to be compiled, such as "loop".
+        reason: the exception, with the first line of its message.
+        times: how often this attempt failed for this reason.
+    """
 
     attempt: str
     reason: str
@@ -52,11 +59,11 @@ class CompileFailure(NamedTuple):
 
 @dataclass(frozen=True)
 class CompileStats:
-    """Counts of an executor's compiler.
+    """Numbers of functions that an executor has compiled, and its failed attempts.
 
     Attributes:
         compiled: the number of compiled functions by kind, such as "loop" or "fused group".
-        failures: attempts that raised, with their reasons; the steps concerned are interpreted.
+        failures: the attempts that raised exceptions; their steps are interpreted.
     """
 
     compiled: Mapping[str, int]
@@ -68,7 +75,7 @@ class CompileStats:
 
 
 class CompileLog:
-    """The record of an executor's attempts to compile.
+    """Record of an executor's attempts to compile.
 
     >>> log = CompileLog()
     >>> log.count("loop")
@@ -85,9 +92,9 @@ class CompileLog:
         """Run the body of a `with` statement as an attempt to compile.
 
         Raises:
-            NotCompiledError: the body refused to compile, or raised another exception. A refusal is not counted
-                as a failure.
-            Exception: an exception of user code in the body, or of a signal handler.
+            NotCompiledError: the body raised this error, which is not counted as a failure, or any other exception,
+                which is counted.
+            Exception: the exception of user code in the body, or of a signal handler.
         """
         try:
             yield
@@ -110,23 +117,23 @@ class CompileLog:
             raise NotCompiledError(f"failed: {reason}") from error
 
     def count(self, kind: str) -> None:
-        """Count a compiled function."""
+        """Count one compiled function of this kind."""
         self._compiled[kind] = self._compiled.get(kind, 0) + 1
 
     def stats(self) -> CompileStats:
-        """Return the counts so far."""
+        """Return the counts since the start, or since the last `clear`."""
         failures = [CompileFailure(*key, count) for key, count in self._failures.items()]
         return CompileStats(dict(self._compiled), tuple(failures))
 
     def clear(self) -> None:
-        """Reset the counts."""
+        """Forget all counts and failures."""
         self._compiled.clear()
         self._failures.clear()
 
 
 @contextmanager
 def user_code() -> Generator[None]:
-    """Mark exceptions of the body as the user's own; attempts do not catch them."""
+    """Mark the exceptions of a `with` statement's body as the user's own, so that `CompileLog` does not catch them."""
     try:
         yield
     except Exception as error:

@@ -1,7 +1,7 @@
-"""`Backend`: a table of kernels, and functions that upload and download arrays.
+"""`Backend`: kernels for one class of arrays, and functions that upload and download such arrays.
 
-NumPy's backend is the default. The interpreter runs the same schedules on the arrays of any other backend. An
-op without a kernel raises an error that names the op; no other backend is tried.
+NumPy's backend is the default. The schedules of any other backend are interpreted. An op without a kernel raises an
+error that names the op; it never runs on a different backend.
 
 Source: docs/specification/backends.md.
 """
@@ -25,18 +25,18 @@ __all__ = ["NUMPY", "Backend"]
 
 @dataclass(frozen=True, eq=False)
 class Backend:
-    """Kernels, and functions that allocate, upload and download their arrays.
+    """Kernels for one class of arrays, and functions that allocate, upload and download such arrays.
 
     Attributes:
-        name: name in errors.
-        kernels: maps each op to a function of the op and of the backend's arrays. The function returns one
-            array, or a tuple with one array per output. It may have `bind(op, types, resources)`, which
-            returns a function of the arrays alone. The kernel of a loop or conditional has
-            `bind_programs(runs)`, where `runs` has one function per body, from a sequence of arrays to a list
-            of arrays. Constants are uploaded, unless the backend has a kernel for constants.
+        name: the backend's name, for error messages.
+        kernels: the kernel of each class of ops. A kernel is a function of the op and of the backend's arrays. It
+            returns one array, or a tuple with one array per output. It may have a method `bind(op, types, resources)`,
+            which returns a function of the arrays alone. The kernel of a loop or conditional has a method
+            `bind_programs(runs)`. Its argument `runs` has a function for each body, which maps a sequence of arrays to
+            a list of arrays. Constants are uploaded, unless the backend has a kernel for constants.
         upload: converts a NumPy array to an array of the backend.
         download: converts an array of the backend to a NumPy array.
-        allocate: returns an array of a type, with undefined elements.
+        allocate: returns a new array of a type, with undefined elements.
         refuses: returns why the backend does not support an op for a dtype, or None if it does.
 
     >>> import tenferro as tnf
@@ -60,10 +60,11 @@ class Backend:
         """Return the kernel of an op for operands or results of these dtypes.
 
         Args:
-            name: name in errors; by default that of the op's class.
+            op: the op's class.
+            name: the name in error messages; by default that of the op's class.
 
         Raises:
-            UnsupportedError: the backend has no kernel for the op, or refuses one of the dtypes.
+            UnsupportedError: the backend has no kernel for the op, or does not support one of the dtypes.
         """
         name = op.__name__ if name is None else name
         kernel = self.kernels.get(op)
@@ -82,4 +83,4 @@ class Backend:
 
 
 NUMPY = Backend("numpy", KERNELS)
-"""NumPy and SciPy on the host. Only schedules of this backend go through all planning steps."""
+"""Backend of NumPy and SciPy. Only its schedules are planned, compiled and fused; see `tenferro.exec.plan`."""

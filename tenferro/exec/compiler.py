@@ -1,6 +1,6 @@
-"""`LoopCompiler`: the compiled functions of one executor.
+"""`LoopCompiler`: compiles the steps of one executor, and caches the functions.
 
-`tenferro.exec.llvm` writes the LLVM IR; it is imported when the first function is compiled.
+`tenferro.exec.llvm` writes the LLVM IR. It is imported when the first function is compiled.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ __all__ = ["LoopCompiler"]
 
 
 class LoopCompiler:
-    """Compiler of loops, with a cache of their functions.
+    """Compiler of loops, fused groups and blocks of steps, with a cache of the compiled functions.
 
     Args:
-        always: also compile loops with too few iterations to gain from it.
-        block_gain: number of NumPy calls that a compiled block must save in each run; None disables blocks.
-        cache: machine code of earlier processes, on disk.
-        log: record of the attempts to compile.
+        always: whether loops are compiled that have too few iterations to gain from compilation.
+        cache: the folder with machine code of earlier processes; None without a folder.
+        log: the record of attempts to compile.
+        block_gain: the number of NumPy calls that a compiled block must save in each run; None disables blocks.
     """
 
     def __init__(
@@ -42,14 +42,14 @@ class LoopCompiler:
 
     @cached_property
     def linker(self) -> Linker:
-        """The linker, which holds the compiled functions."""
-        from tenferro.exec.llvm.link import Linker  # because most processes compile nothing
+        """The linker, which contains the compiled functions."""
+        from tenferro.exec.llvm.link import Linker  # not imported by processes that compile nothing
 
         return Linker(cache=self._cache, log=self.log)
 
     @cached_property
     def transposer(self) -> TransposingCopies:
-        """Compiled transposing copies."""
+        """The compiled functions that copy an array with transposed axes."""
         from tenferro.exec.llvm.transposing_copy import TransposingCopies  # imported when needed
 
         return TransposingCopies(self.linker)

@@ -1,4 +1,4 @@
-"""`GraphExecutor`: runs programs on NumPy."""
+"""`GraphExecutor`: runs programs natively, by NumPy's kernels and compiled code."""
 
 from __future__ import annotations
 
@@ -59,37 +59,41 @@ BLOCK_GAINS: Mapping[str | bool, float | None] = {
     True: -1e9,
     False: None,
 }
-"""Number of NumPy calls that a compiled block must save in each run, by `compiled`; None disables blocks."""
+"""Number of NumPy calls that a compiled block must save in each run, for each value of the option `compiled`.
+
+None disables compiled blocks.
+"""
 
 
 class GraphExecutor:
     """Executor that specialises a `GraphProgram` to its input shapes, applies the passes, and calls NumPy kernels.
 
     Args:
-        order: memory order of the results: "F" (dense column-major), "C" (dense row-major), or "K", the order
-            that the kernel produced, which needs no copy.
-        threads: number of threads that share large kernels and fused groups; None means one per core. Results
-            do not depend on the number.
+        order: memory order of the results: "F" (dense column-major), "C" (dense row-major), or "K", which keeps the
+            order in which the kernel wrote the result, and needs no copy.
+        threads: number of threads that share large kernels and fused groups; None means one thread per core. Results
+            do not depend on this number.
         segmented: run programs as generated Python code. If False, interpret one instruction at a time; results
             are the same, except for the rounding of sums.
-        check_finite: raise an error at the first op that computes NaN or infinity from finite operands, in
-            gradients too. The error names the op, the element, its operands and the user's line. Inputs and
+        check_finite: raise an error at the first op that computes NaN or infinity from finite operands, also in
+            gradients. The error names the op, the element, its operands and the user's line. Inputs and
             constants are not checked.
-        passes: the native passes; None takes `tenferro.passes.NATIVE_PASSES`.
-        cache_size: maximum number of cached specialised programs.
-        cache_bytes: maximum total size of their constants.
+        passes: the native passes; by default `tenferro.passes.NATIVE_PASSES`.
+        cache_size: maximum number of cached schedules, one for each program and input shapes.
+        cache_bytes: maximum total size of the constants of cached schedules, in bytes.
         compiled: which steps LLVM compiles, if llvmlite is installed. "auto" compiles loops, fused groups, and
             blocks of many steps on small values. "loops" omits the blocks. "jit" also compiles blocks of few
-            steps, as `tnf.jit` does. True compiles all steps that can be compiled, and False none. Compiled
-            functions such as exp may differ from NumPy's by one or two units in the last place, and sums by
-            their order; arithmetic and data movement give the same bits.
+            steps, as `tnf.jit` does. True compiles all steps that can be compiled, and False none. Results of compiled
+            functions such as exp may differ from NumPy's by one or two units in the last place. Compiled sums may add
+            in a different order. Arithmetic and data movement have the same bits as in NumPy.
         cache_dir: folder that stores machine code for later processes. None means the environment variable
-            TENFERRO_CACHE_DIR, and "" disables the cache. The folder holds native code: see
-            `tenferro.compile_cache.CompileCache`.
-        backend: the kernels and their arrays; NumPy's by default. Schedules of other backends are interpreted.
-        memory_bytes: maximum memory that is cached for later runs. It comes from intermediate values, scratch
-            buffers, and results that are no longer referenced.
-        runtimes: runtimes of extension families, in addition to those of the package.
+            TENFERRO_CACHE_DIR, and "" disables the cache. The folder contains native code, which later processes
+            run; see `tenferro.compile_cache.CompileCache`.
+        backend: the kernels, and the arrays that they accept; NumPy's by default. Schedules of any other backend are
+            interpreted.
+        memory_bytes: maximum size of freed memory that is cached for later runs, in bytes. It was used by intermediate
+            values, scratch buffers, and results that are no longer referenced.
+        runtimes: runtimes of extension families, in addition to the runtimes that families define.
 
     Results never share memory with an argument, a constant, or each other.
 
@@ -178,11 +182,11 @@ class GraphExecutor:
     def run(self, program: GraphProgram, *arrays: Any) -> Any:
         """Run a program, and return its result tree, with new NumPy arrays as leaves.
 
-        If an argument is a tensor of a trace, the program's instructions are added to the trace, and the result
-        has tensors. So a function that is traced or differentiated can call programs.
+        If an argument is a tensor of a trace, the program's instructions are added to the trace, and the leaves of the
+        result are tensors. So a function that is traced or differentiated can call programs.
 
         Raises:
-            ArityError, DTypeError, ShapeError, GuardError: the arguments do not fit the program.
+            ArityError, DTypeError, ShapeError, GuardError: the arguments contradict the program's inputs or guards.
             BackendFailureError: a kernel failed; the error names the op and the user's line.
             NonFiniteError: an op computed NaN or infinity, under `check_finite`.
         """
@@ -228,8 +232,8 @@ class GraphExecutor:
 
     @public
     def profile(self, program: GraphProgram, *arrays: Any, runs: int = 5) -> Profile:
-        """Time and memory of each instruction; see `GraphProgram.profile`."""
-        from tenferro.exec.profiling import measure  # because few runs are profiled
+        """Measure the time and memory of each instruction; see `GraphProgram.profile`."""
+        from tenferro.exec.profiling import measure  # not imported unless a run is profiled
 
         if isinstance(runs, bool) or runs < 1:
             raise InvalidConfigError(f"profile: runs must be at least 1, got {runs!r}")
@@ -245,7 +249,7 @@ class GraphExecutor:
 
     @public
     def compile(self, program: GraphProgram, *specs: Any) -> ExecProgram:
-        """Return the schedule for input specs, or for arrays and their layouts. Schedules are cached."""
+        """Return the schedule for inputs of these specs, or for these arrays with their layouts; it is cached."""
         shapes = tuple(tuple(spec.shape) for spec in specs or program.input_specs)
         return self._compile(program, shapes, axes_of(specs)).schedule
 
@@ -277,7 +281,7 @@ class GraphExecutor:
         """Return the function that runs one op on arrays, with this executor's runtimes and passes.
 
         Raises:
-            UnsupportedError: an extension without a runtime.
+            UnsupportedError: the op is an extension without a runtime, or the backend has no kernel for the op.
         """
         return self.binder.kernel(op)
 
@@ -285,7 +289,7 @@ class GraphExecutor:
         """Run one op on arrays outside any program, and return its results.
 
         Raises:
-            ArityError, ShapeError, DTypeError: the op refuses these operands.
+            ArityError, ShapeError, DTypeError: the op does not accept these operands.
             UnsupportedError: the backend has no kernel for the op, or the extension has no runtime.
             BackendFailureError: the kernel failed.
         """
@@ -306,7 +310,11 @@ class GraphExecutor:
         return tuple(map(backend.download, results))
 
     def refusal(self, op: type[StdTensorOp] | str, dtype: DType, platform: str) -> str | None:
-        """Return why an op, or an extension family by its id, is refused for a dtype; None if it is supported."""
+        """Return the reason why an op is not supported for a dtype; None if it is supported.
+
+        Args:
+            op: a class of ops, or the id of an extension family.
+        """
         if isinstance(op, str):
             registered = {runtime.family_id for runtime in self.extensions.registered}
             is_known = op in registered or op in registered_families()
@@ -325,7 +333,7 @@ class GraphExecutor:
             DuplicateFamilyError: the family already has a runtime, and `replace` is not set.
         """
         self.extensions.register(runtime, replace=replace)
-        self._compiled.clear()  # because compiled loops may contain code of the earlier runtime
+        self._compiled.clear()  # cached schedules may contain code of the earlier runtime
 
     @public
     def source(self, program: GraphProgram, *specs: Any) -> str:
@@ -335,7 +343,7 @@ class GraphExecutor:
                 raise InvalidConfigError(
                     f'source: of "llvm", or Python without a name, got {specs[0]!r}'
                 )
-            from tenferro.exec.llvm.listing import llvm_text  # because few programs are listed
+            from tenferro.exec.llvm.listing import llvm_text  # only listings need it
 
             return llvm_text(self.compile(program, *specs[1:]))
         return source_of(self.compile(program, *specs))
@@ -346,11 +354,11 @@ class GraphExecutor:
         return self.compile(program, *specs).memory
 
     def cache_stats(self) -> CacheStats:
-        """Return the hits, misses, evictions and entries of the cache of specialised programs."""
+        """Return the numbers of hits, misses, evictions and entries of the cache of schedules."""
         return self._compiled.stats()
 
     def compile_cache_stats(self) -> CompileCacheStats | None:
-        """Return the hits and misses of this process in the cache folder; None without a folder."""
+        """Return the numbers of hits and misses of this process in the cache folder; None if there is no folder."""
         return None if self.compile_cache is None else self.compile_cache.stats()
 
     def compile_stats(self) -> CompileStats:
@@ -364,7 +372,7 @@ class GraphExecutor:
         return self.binder.resources.log.stats()
 
     def cache_clear(self) -> None:
-        """Drop cached schedules, extension plans and unreferenced machine code, and free cached memory."""
+        """Remove schedules, plans of extensions and machine code from the caches, and free cached memory."""
         self._compiled.clear()
         self.extensions.caches.clear()
         if self.compiler is not None:
@@ -390,7 +398,7 @@ def _require_options(
         )
     if check_finite and backend is not NUMPY:
         raise InvalidConfigError("GraphExecutor: check_finite looks at NumPy's arrays only")
-    if compiled not in tuple(BLOCK_GAINS):  # a tuple, because not every value is hashable
+    if compiled not in tuple(BLOCK_GAINS):  # a tuple, because `compiled` may be unhashable
         raise InvalidConfigError(
             f'GraphExecutor: compiled must be "auto", "loops", "jit", True or False, got {compiled!r}'
         )

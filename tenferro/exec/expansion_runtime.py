@@ -1,4 +1,4 @@
-"""`ExpansionRuntime`: runs the ops of a family as programs of standard ops."""
+"""`ExpansionRuntime`: runs the ops of an extension family as programs of standard ops."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["ExpansionRuntime"]
 
 
 class ExpansionRuntime(ExtensionRuntime):
-    """Runtime that executes the program that an op's `lower_to_standard_ops` writes.
+    """Runtime that executes an op's expansion, the program that its `lower_to_standard_ops` writes.
 
-    The programs are cached by op and input types, in the executor's store
-    `ExtensionCacheKey(family_id, "programs")`.
+    Schedules of the programs are cached by op and input types, in the store `ExtensionCacheKey(family_id, "programs")`
+    of the executor's caches.
 
     >>> ExpansionRuntime("example.identity.v1").family_id
     'example.identity.v1'
@@ -33,7 +33,7 @@ class ExpansionRuntime(ExtensionRuntime):
         self._programs = ExtensionCacheKey(family_id, "programs")
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """Return the results of the expansion."""
+        """Run the op's expansion on the inputs, and return its results."""
         carrier = Extension(op)
         specs = tuple([TensorSpec.of(x.shape, DType.of(x.dtype)) for x in inputs])
 
@@ -44,5 +44,5 @@ class ExpansionRuntime(ExtensionRuntime):
         return caches.store(self._programs).get((carrier, specs), compiled)(inputs)
 
     def compiles_expansion(self, op: Any) -> bool:
-        """Return True: every op of the family runs by its expansion."""
+        """Return True, because every op of the family runs as its expansion."""
         return True

@@ -1,6 +1,6 @@
-"""The extension runtimes of a native executor, and the caches of these runtimes.
+"""The runtimes of extension families on a native executor, and the caches of these runtimes.
 
-A family without a runtime raises an error; there is no silent fallback.
+An op of a family without a runtime raises an error; there is no silent fallback.
 
 Source: docs/specification/execution.md and failures.md.
 """
@@ -35,9 +35,9 @@ __all__ = ["ExtensionRegistry"]
 
 
 class ExtensionRegistry:
-    """The runtimes of one executor, and their caches.
+    """The runtimes of extension families on one executor, and the caches of these runtimes.
 
-    A runtime that is registered here takes precedence over the family's own.
+    A runtime that is registered here takes precedence over the runtime that the family defines.
 
     Args:
         executor: the executor; runtimes access it as `caches.owner`.
@@ -57,7 +57,7 @@ class ExtensionRegistry:
         self.caches = ExtensionCaches(cache_size, owner=executor)
 
     def register(self, runtime: ExtensionRuntime, *, replace: bool = False) -> None:
-        """Use `runtime` for its family from the next call on, also in programs that have already run.
+        """Register `runtime` for its family; it is used from the next call on, also in programs that have already run.
 
         Raises:
             DuplicateFamilyError: the family already has a registered runtime, and `replace` is not set.
@@ -69,7 +69,7 @@ class ExtensionRegistry:
                 f"family_id {family!r} already has a runtime on this executor; pass replace=True"
             )
         self._registered[family] = runtime
-        self.caches.forget(family)  # because the new runtime cannot read earlier plans
+        self.caches.forget(family)  # the new runtime cannot use plans of the earlier runtime
 
     @property
     def registered(self) -> tuple[ExtensionRuntime, ...]:
@@ -77,17 +77,20 @@ class ExtensionRegistry:
         return tuple(self._registered.values())
 
     def runtime_of(self, op: Extension) -> ExtensionRuntime:
-        """Return the runtime of an op: the registered one, that of its family, or `by_expansion` if the op allows it.
+        """Return the runtime of an op.
+
+        It is the registered runtime of its family, or the runtime that the family defines, or the runtime that
+        `by_expansion` creates if the op's class allows it.
 
         Raises:
-            UnsupportedError: there is none.
+            UnsupportedError: there is no such runtime.
         """
         return self._registered.get(op.family_id) or self._of_family(op)
 
     def _of_family(self, op: Extension) -> ExtensionRuntime:
-        """Return the family's runtime, which the op's class creates, or the runtime of its expansion."""
+        """Return the runtime that the op's family defines, or the runtime that runs its expansion."""
         family = family_of(op.op)
-        # Of two op classes of one family, one may run by its expansion and the other not.
+        # `is_expanded` is a part of the key, because it may differ between the op classes of a family.
         is_expanded = bool(getattr(op.op, "from_expansion", False))
         key = op.family_id, family, is_expanded
         if key not in self._of_families:
@@ -108,21 +111,21 @@ class ExtensionRegistry:
         """Return a kernel that executes an op by its family's runtime.
 
         Raises:
-            UnsupportedError: there is none.
+            UnsupportedError: the family has no runtime.
         """
         family_id, registered = op.family_id, self._registered
-        # Look the runtime up now, so that an unsupported op is refused before its program runs.
+        # Look the runtime up now, so that an op without a runtime raises an error before its program runs.
         own = registered.get(family_id) or self._of_family(op)
 
         @lru_cache(maxsize=1)
         def declared(*types: tuple[tuple[int, ...], Any]) -> tuple[TensorSpec, ...]:
             return op.infer(*[TensorSpec.of(shape, DType.of(dtype)) for shape, dtype in types])
 
-        # Look it up again at each call, so that a runtime that is registered later is used at once.
+        # Look the runtime up again at each call, so that a runtime that is registered later is used at once.
         def kernel(carrier: Extension, *arrays: Any) -> Any:
             return execute(registered.get(family_id, own), carrier, arrays, self.caches, declared)
 
-        # Library routines never call tenferro.
+        # A library routine never calls tenferro, unlike a runtime in Python.
         routine = own.compiled_routine(op.op)
         kernel.may_call_back = routine is None or not routine.is_exact  # pyright: ignore[reportFunctionMemberAccess]
         return kernel
@@ -135,16 +138,17 @@ def execute(
     caches: ExtensionCaches,
     declared: Callable[..., tuple[TensorSpec, ...]],
 ) -> Any:
-    """Run one op on read-only inputs, check the outputs against its declarations, and return outputs that own
-    their memory.
+    """Run one op by its runtime, and return its outputs, which own their memory.
+
+    The runtime gets read-only inputs, and its outputs are checked against the types that the op declares.
 
     Args:
-        declared: returns the types of the outputs for the shapes and dtypes of the inputs.
+        declared: a function from the shapes and dtypes of the inputs to the types of the outputs.
 
     Raises:
         BackendFailureError: the runtime failed.
-        InvalidConfigError: outputs differ from the declaration in number, dtype or shape; or `aliases` names an
-            unknown slot.
+        InvalidConfigError: outputs differ from the declared types in number, dtype or shape. Or `aliases` names an
+            input or output that the op does not have.
     """
     family = carrier.family_id
     inputs = borrowed(runtime, carrier.op, arrays)
@@ -168,7 +172,7 @@ def execute(
         ) from error
     types = declared(*[(x.shape, x.dtype) for x in arrays])
     outputs = outputs_of(family, result, len(types))
-    del result, inputs  # because they may refer to the outputs
+    del result, inputs  # `take_ownership` below copies outputs that are still referenced elsewhere
     for index, spec in enumerate(types):
         if DType.of(outputs[index].dtype) is not spec.dtype or not fits(
             outputs[index].shape, spec.shape
@@ -183,7 +187,7 @@ def execute(
 
 
 def fits(shape: Sequence[int], declared: Sequence[Any]) -> bool:
-    """Return whether an array's shape fits the declared one. An `UpperBound` in it is the largest extent allowed.
+    """Return whether an array has the declared shape; an `UpperBound` allows every extent up to it.
 
     >>> fits((2,), (3,)), fits((2,), (UpperBound(3),)), fits((4,), (UpperBound(3),)), fits((4,), (UNKNOWN,))
     (False, True, False, True)
@@ -203,8 +207,9 @@ def fits(shape: Sequence[int], declared: Sequence[Any]) -> bool:
 
 
 def borrowed(runtime: ExtensionRuntime, op: Any, arrays: Sequence[Any]) -> list[Any]:
-    """Return a runtime's operands: read-only and in the declared memory order. Operands that it may overwrite are
-    copied.
+    """Return the arrays as operands of a runtime, in the memory order that it declares.
+
+    They are read-only, except for copies of the operands that the runtime may overwrite.
 
     Raises:
         InvalidConfigError: `aliases` names an input or output that the op does not have.
@@ -217,7 +222,7 @@ def borrowed(runtime: ExtensionRuntime, op: Any, arrays: Sequence[Any]) -> list[
 
 
 def aliased_inputs(op: Any) -> frozenset[int]:
-    """Return the inputs that outputs overwrite, as the op's `aliases` declare.
+    """Return the indices of the inputs that outputs may overwrite, as the op's attribute `aliases` declares.
 
     Raises:
         InvalidConfigError: `aliases` names an output or input that the op does not have.

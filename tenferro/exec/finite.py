@@ -1,4 +1,4 @@
-"""`check_finite`: raises at the first NaN or infinity that an op computes from finite operands."""
+"""Option `check_finite`: an error at the first NaN or infinity that an op computes from finite operands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ def finite_or_raise(
 ) -> Sequence[Any]:
     """Run a step, and return its results.
 
-    Constants are not checked. For loops and conditionals, the steps of their bodies are checked instead.
+    Constants are not checked. The results of loops and conditionals are not checked either, because the steps of their
+    bodies are.
+
+    Args:
+        call: runs the step on its operands, and returns its results.
 
     Raises:
         NonFiniteError: the step computed NaN or infinity from finite operands.
@@ -35,7 +39,9 @@ def finite_or_raise(
 
 
 def strange(y: Any, operands: Sequence[Any]) -> str | None:
-    """Return a message if a result is NaN where no operand is NaN, or infinite where all operands are finite.
+    """Return a message if the result y is NaN although no operand contains NaN, or infinite although all are finite.
+
+    Return None otherwise.
 
     >>> strange(np.array([0.0, -np.inf]), [np.array([1.0, 0.0])])
     'made -inf at [1] of 0.0; 1 of 2 elements'

@@ -1,4 +1,4 @@
-"""Fused groups that are not compiled: functions of arrays that run the steps one after the other."""
+"""Execution of fused groups that are not compiled: their steps run one after the other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FusedFunction:
     """Function of arrays that runs the steps of a fused group.
 
     Args:
-        body: the function of the steps, from a sequence of operands to the results and totals.
+        body: runs the steps; a function from a sequence of operands to the group's results and reduced totals.
     """
 
     accepts_buffers = True
@@ -28,12 +28,13 @@ class FusedFunction:
         self.tiling = op.require_tiling()
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
-        """Return the results, then the totals.
+        """Return the results of the group, then its totals.
 
         Args:
-            into: for each result the destination bytes, the operand that it overwrites, or None for new memory.
+            into: for each result, the bytes in which it is stored, or the operand that it overwrites, or None for new
+                memory.
         """
-        # Copy, because a value may be a view of an operand that another result overwrites.
+        # Outputs are copied, because an output may be a view of an operand that another result overwrites below.
         outputs = [np.array(y) for y in self.body(arrays)]
         for number, target in enumerate(into or ()):
             if target is not None:
@@ -44,6 +45,6 @@ class FusedFunction:
         return outputs[0] if len(outputs) == 1 else outputs
 
     def empty_result(self, number: int, memory: Any) -> Any:
-        """Return an uninitialised array for a result, in these bytes or in new memory."""
+        """Return an uninitialised array for the result `number`, in the bytes `memory`, or in new memory if None."""
         spec = self.op.results[number]
         return empty(spec.shape, self.tiling.axes(spec.rank), spec.dtype.dtype, memory)

@@ -1,4 +1,4 @@
-"""The interpreter: runs a schedule step by step. It defines the meaning of a schedule."""
+"""The interpreter of schedules, which runs one step after the other. It defines the meaning of a schedule."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ __all__ = ["Observer", "failure", "interpret", "located", "results_of"]
 Observer: TypeAlias = Callable[
     [ExecProgram, ExecInstruction, Sequence[Any], Callable[..., Sequence[Any]]], Sequence[Any]
 ]
-"""Function that runs one step: it takes the schedule, the step, its operands and the kernel call, and returns the
-results.
+"""Function `around(program, step, operands, call)`, which runs one step of a schedule and returns its results.
+
+`call(operands)` calls the step's kernel.
 """
 
 
@@ -29,11 +30,11 @@ def interpret(
     """Run a schedule, and return its results.
 
     Args:
-        leaves: arrays that fit the inputs.
-        around: observer that runs each step, also in the bodies of loops and conditionals.
+        leaves: arrays of the types of the schedule's inputs.
+        around: an observer, which runs each step, also in the bodies of loops and conditionals.
 
     Raises:
-        BackendFailureError: a kernel failed, with op and user line.
+        BackendFailureError: a kernel failed; the error names the op and the user's line.
     """
     memory, size = program.resources.memory, program.memory.size
     slots, arena = program.start(leaves), memory.acquire(size) if size else None
@@ -69,7 +70,12 @@ def _call(
     arena: Any,
     operands: Sequence[Any],
 ) -> Sequence[Any]:
-    """Run one step, and return its results in the planned places."""
+    """Run one step, and return its results, which are stored in the memory that the schedule plans for them.
+
+    Args:
+        slots: the values of the schedule, by slot.
+        arena: the bytes of the arena, or None if the schedule has no arena.
+    """
     options: dict[str, Any] = {}
     if step.out is not None:
         options["out"] = slots[step.out]
@@ -87,7 +93,7 @@ def _call(
 
 
 def results_of(op: Any, result: Any, count: int) -> Sequence[Any]:
-    """Return the results of a kernel as a sequence of one array per output of its op.
+    """Convert the result of an op's kernel to a sequence of `count` arrays, one per output.
 
     Raises:
         BackendFailureError: the kernel returned None, or the wrong number of results.
@@ -103,7 +109,10 @@ def results_of(op: Any, result: Any, count: int) -> Sequence[Any]:
 
 
 def _function(step: ExecInstruction, around: Observer | None) -> Callable[..., Any]:
-    """Return the function of a step. An observer also runs the steps in the bodies of a loop or conditional."""
+    """Return the function that runs a step.
+
+    With an observer, the function of a loop or conditional interprets its bodies, and the observer runs their steps.
+    """
     control = step.inner_op
     if around is None or not isinstance(control, Control):
         return step.function
@@ -112,7 +121,10 @@ def _function(step: ExecInstruction, around: Observer | None) -> Callable[..., A
 
 
 def located(step: ExecInstruction, error: Exception) -> Exception:
-    """Return the error of a step with its op and the user's line. Interruptions by signals are returned unchanged."""
+    """Add the op and the user's line to the error of a step, and return the error.
+
+    The exception of a signal handler is returned unchanged.
+    """
     if is_interruption(error):
         return error
     line = str(step.source) if step.source else None
@@ -124,7 +136,7 @@ def located(step: ExecInstruction, error: Exception) -> Exception:
 def failure(
     op: StdTensorOp | Any, types: Sequence[TensorSpec], error: Exception
 ) -> BackendFailureError:
-    """Return the error of a kernel that failed."""
+    """Return the error for an op whose kernel, for results of these types, raised an exception."""
     shown = ", ".join(map(str, types))
     return BackendFailureError(
         f"{op.name}: the kernel for {shown} failed: {type(error).__name__}: {error}"

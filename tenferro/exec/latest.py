@@ -1,4 +1,7 @@
-"""Types of a program's last arguments: comparing new arguments with them is cheaper than checking these in full."""
+"""Shapes and dtypes of a program's last arguments.
+
+If the next arguments have the same shapes and dtypes, they need no other checks, and their schedule is known.
+"""
 
 from __future__ import annotations
 
@@ -31,19 +34,22 @@ def _axes(x: np.ndarray[Any, Any]) -> Axes | None:
 
 
 class Compiled(NamedTuple):
-    """A schedule, and the function that runs it."""
+    """Pair of a schedule and the function that runs it."""
 
     schedule: ExecProgram
     run: Callable[[Sequence[Any]], list[Any]]
 
 
 class Latest(NamedTuple):
-    """Shapes and dtypes of a program's last arguments, each an array or NumPy scalar.
+    """Classes, shapes and dtypes of a program's last arguments, which are arrays and NumPy scalars.
 
     Attributes:
-        program: the program; the reference keeps its `id` from being reused.
-        matrices: the number of each array of rank 2 or more whose layout matters, with two flags: row-major,
-            column-major.
+        program: the program, which is referenced so that no other object gets its `id`.
+        types: the class, shape and dtype of each argument.
+        compiled: the schedule for arguments of these types, and its function.
+        has_scalars: whether an argument is a NumPy scalar.
+        matrices: the numbers of the arguments of rank 2 or more, and for each whether it is row-major and whether it
+            is column-major; empty if the schedule does not depend on layouts.
     """
 
     program: GraphProgram
@@ -56,9 +62,9 @@ class Latest(NamedTuple):
     def from_arguments(
         cls, program: GraphProgram, arrays: Sequence[Any], compiled: Compiled, has_layouts: bool
     ) -> Latest | None:
-        """Return the types of these arguments; None if they cannot be compared.
+        """Return the types of these arguments; None if later arguments have to be checked in full.
 
-        That is so if an argument is neither an array nor a NumPy scalar, or if the program takes extents as
+        This is the case if an argument is neither an array nor a NumPy scalar, or if the program takes extents as
         arguments.
 
         Args:
@@ -78,7 +84,7 @@ class Latest(NamedTuple):
         return cls(program, types, compiled, has_scalars, matrices)
 
     def leaves(self, arrays: Sequence[Any]) -> Sequence[Any] | None:
-        """Return the arguments as arrays if they have these types and layouts, else None."""
+        """Return the arguments as arrays if their types and layouts equal those of the last arguments, else None."""
         if len(arrays) != len(self.types):
             return None
         for x, (kind, shape, dtype) in zip(arrays, self.types):  # noqa: B905  # because the lengths are equal

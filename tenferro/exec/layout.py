@@ -1,4 +1,4 @@
-"""Layouts: how arrays are arranged in memory."""
+"""Layouts of arrays in memory: their strides, and the order of their axes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Axes: TypeAlias = tuple[int, ...]
 class Layout(NamedTuple):
     """Shape of an array, and its strides in elements.
 
-    The stride is 0 along axes of extent 1, and along axes that repeat their elements.
+    The stride along an axis is 0 if the axis has extent 1, or if all elements along it are one element of memory.
     """
 
     shape: tuple[int, ...]
@@ -37,19 +37,19 @@ class Layout(NamedTuple):
 
     @property
     def repeats(self) -> bool:
-        """Whether the array repeats its elements along an axis."""
+        """Whether several elements of the array are one element of memory."""
         return any([n > 1 and not step for n, step in zip(self.shape, self.strides, strict=True)])
 
     def transposed(self, perm: Sequence[int]) -> Layout:
-        """Return the layout of a transposed view."""
+        """Return the layout of a view of the array whose axis i is axis `perm[i]` of the array."""
         return Layout(
             tuple([self.shape[axis] for axis in perm]), tuple([self.strides[axis] for axis in perm])
         )
 
     def reshaped(self, shape: tuple[int, ...]) -> Layout:
-        """Return the layout after a reshape in column-major order.
+        """Return the layout of the array's reshape, whose elements are in column-major order.
 
-        It is that of a view if only axes of extent 1 are added or removed, and column-major otherwise.
+        If only axes of extent 1 are added or removed, the reshape is a view. Otherwise it is a column-major copy.
         """
         long = [pair for pair in zip(self.shape, self.strides, strict=True) if pair[0] != 1]
         if [n for n, _ in long] != [n for n in shape if n != 1]:
@@ -58,14 +58,14 @@ class Layout(NamedTuple):
         return Layout(shape, tuple([0 if n == 1 else next(strides) for n in shape]))
 
     def broadcast(self, shape: tuple[int, ...], dims: Sequence[int]) -> Layout:
-        """Return the layout of a broadcast view; axis i of this layout is axis `dims[i]` of the view."""
+        """Return the layout of a broadcast view of the array, whose axis i becomes axis `dims[i]` of the view."""
         strides = [0] * len(shape)
         for axis, step in zip(dims, self.strides, strict=True):
             strides[axis] = step
         return Layout(shape, tuple(strides))
 
     def merges(self, count: int) -> bool:
-        """Return whether the first axes can be viewed as one."""
+        """Return whether the first `count` axes can be viewed as one axis with one stride."""
         pairs = list(zip(self.shape, self.strides, strict=True))[:count]
         long = [pair for pair in pairs if pair[0] > 1]
         return all([outer == n * inner for (_, outer), (n, inner) in pairwise(long)])
@@ -79,7 +79,7 @@ class Layout(NamedTuple):
 
 
 def by_stride(strides: Sequence[int]) -> Axes:
-    """Return the axes by descending absolute stride; axes of equal stride keep their order.
+    """Return the axes sorted by the absolute value of their strides, largest first; the sort is stable.
 
     >>> by_stride((8, -96, 8))
     (1, 0, 2)
@@ -88,7 +88,7 @@ def by_stride(strides: Sequence[int]) -> Axes:
 
 
 def dense(shape: tuple[int, ...], axes: Iterable[int]) -> Layout:
-    """Return the contiguous layout whose axes have this order in memory.
+    """Return the contiguous layout of a shape whose axes are in this order in memory, slowest first.
 
     >>> dense((2, 3), (1, 0))
     Layout(shape=(2, 3), strides=(1, 2))
@@ -101,19 +101,19 @@ def dense(shape: tuple[int, ...], axes: Iterable[int]) -> Layout:
 
 
 def strided(shape: tuple[int, ...], strides: Sequence[int]) -> Layout:
-    """Return the layout with these strides in elements; strides along axes of extent 1 are ignored."""
+    """Return the layout with these strides in elements; strides along axes of extent 1 become 0."""
     return Layout(
         shape, tuple([step if n > 1 else 0 for n, step in zip(shape, strides, strict=True)])
     )
 
 
 def row_major(shape: tuple[int, ...]) -> Layout:
-    """Return the row-major contiguous layout."""
+    """Return the contiguous row-major layout of a shape."""
     return dense(shape, range(len(shape)))
 
 
 def layout_of(x: Any) -> Layout | None:
-    """Return the layout of an array; None if a stride is no multiple of the element size.
+    """Return the layout of an array; None if one of its strides is not a multiple of the element size.
 
     >>> layout_of(np.zeros((2, 1, 3)).T)
     Layout(shape=(3, 1, 2), strides=(1, 0, 3))
@@ -128,9 +128,9 @@ def layout_of(x: Any) -> Layout | None:
 
 
 def arranged(x: Any, layout: Layout) -> Any:
-    """Return the array itself if it has this layout, else a copy that has it.
+    """Return the array if it has this layout, else a copy with this layout.
 
-    Along axes of stride 0 in `layout`, the elements of the array must be equal; its own strides may be anything.
+    Along an axis whose stride in `layout` is 0, all elements of the array must be equal.
     """
     if layout_of(x) == layout:
         return x
@@ -146,15 +146,20 @@ def arranged(x: Any, layout: Layout) -> Any:
 
 
 def empty(shape: tuple[int, ...], axes: Axes, dtype: Any, memory: Any = None) -> Any:
-    """Return an uninitialised contiguous array whose axes have this order, in these bytes or in new memory."""
+    """Return an uninitialised contiguous array whose axes have this order in memory.
+
+    Args:
+        memory: the buffer of the array; None for new memory.
+    """
     inverse = sorted(range(len(shape)), key=axes.__getitem__)
     return np.ndarray([shape[axis] for axis in axes], dtype, memory).transpose(inverse)
 
 
 def common_axes(layouts: Iterable[Layout], rank: int) -> Axes:
-    """Return the most frequent order of axes among the arrays of a rank; row-major if orders are equally frequent.
+    """Return the most frequent order of the first `rank` axes among arrays; row-major if it is as frequent as others.
 
-    Arrays that repeat elements occupy little memory, and are not counted.
+    Arrays with fewer axes, vectors and empty arrays are not counted. Broadcast arrays are not counted either, because
+    they occupy little memory.
     """
     rows = tuple(range(rank))
     counts: dict[Axes, int] = {rows: 0}

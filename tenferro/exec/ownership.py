@@ -1,7 +1,7 @@
-"""Ownership of arrays that cross the boundary to an extension.
+"""Ownership of the inputs and outputs of extensions.
 
-Inputs are borrowed: the extension may only read them. Outputs are owned by the caller: they share no memory with
-inputs, other outputs or workspaces. An output is copied if the extension still holds a reference to it.
+An extension may read its inputs, but not write them. The caller owns the outputs, which share no memory with inputs,
+other outputs or workspaces. An output is copied if the extension still has a reference to it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["read_only", "take_ownership"]
 
 _PROBE = [object()]
 SOLE_REFCOUNT = getrefcount(_PROBE[0])
-"""Result of `getrefcount` for a list entry that has no other reference."""
+"""Result of `getrefcount` for an entry of a list to which there is no other reference."""
 
 
 def read_only(x: Any) -> Any:
@@ -32,9 +32,9 @@ def read_only(x: Any) -> Any:
 
 
 def take_ownership(arrays: list[Any]) -> None:
-    """Replace each array that other objects refer to, or share memory with, by a copy.
+    """Replace each array by a copy if other objects refer to it or share memory with it.
 
-    The caller must hold the arrays in this list only.
+    The caller must have no other references to the arrays.
 
     >>> workspace = np.zeros(2)
     >>> arrays = [workspace, np.ones(2)]
@@ -49,9 +49,9 @@ def take_ownership(arrays: list[Any]) -> None:
 
 
 def _is_sole(arrays: list[Any], index: int) -> bool:
-    """Return whether the list's entry is the only reference to the array and its memory.
+    """Return whether the entry of the list is the only reference to the array and to its memory.
 
-    The function indexes the list each time, because a local variable would be a second reference.
+    The array is not assigned to a local variable, because that would be another reference.
     """
     if getrefcount(arrays[index]) != SOLE_REFCOUNT or not arrays[index].flags.writeable:
         return False

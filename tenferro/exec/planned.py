@@ -1,6 +1,6 @@
-"""Ops that planning introduces into schedules, besides standard ops and extensions.
+"""Ops of schedules that planning introduces; a schedule also contains standard ops and extensions.
 
-Each defines its function of arrays, its bodies, and the remark that is printed beside it.
+Each of these ops defines its function of arrays, its bodies, and the remark that is printed beside it.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ class PlannedOp:
 
     @property
     def name(self) -> str:
-        """The name in errors and texts."""
+        """The name of the op in errors and in printed schedules."""
         return type(self).__name__
 
     @property
     def inner(self) -> Any:
-        """The op without planning's annotations, such as compiled code or an order of results."""
+        """The op without annotations of planning, such as compiled code."""
         return self
 
     @property
     def source(self) -> Any:
-        """The op of the program, or the fused group or block."""
+        """The op of the program that this op replaces; for a fused group or block, the group or block."""
         return self
 
     @property
     def bodies(self) -> Sequence[ExecProgram]:
-        """The schedules inside the op."""
+        """The schedules that the op contains, such as the bodies of a loop."""
         return ()
 
     @property
@@ -61,7 +61,7 @@ class PlannedOp:
         return self.reason and f"interpreted: {self.reason}"
 
     def function(self, kernels: Binder) -> Function:
-        """Return the op as a function of arrays."""
+        """Return a function of arrays that computes the op."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -69,18 +69,18 @@ class PlannedOp:
 
 
 class AnnotatedOp(PlannedOp):
-    """Annotation of an op with a decision of planning; errors and printed schedules show the op's own name."""
+    """Base class of an op with a decision of planning; errors and printed schedules show the name of the op."""
 
     op: Any
 
     @property
     def name(self) -> str:
-        """The op's name."""
+        """The name of the annotated op."""
         return self.op.name
 
     @property
     def source(self) -> Any:
-        """The op of the program."""
+        """The annotated op, which is an op of the program."""
         return self.op
 
     def __str__(self) -> str:
@@ -100,12 +100,12 @@ class Enclosing(PlannedOp):
 
 @dataclass(frozen=True, eq=False)
 class Control(AnnotatedOp):
-    """A loop or conditional whose bodies are schedules, which the interpreter runs.
+    """Loop or conditional whose bodies are schedules, which the interpreter runs.
 
     Attributes:
         op: the loop or conditional of the program; `schedules` replaces its bodies.
-        schedules: one schedule for each body of the op, in order.
-        reason: why it is not compiled; "" if compiling was not tried.
+        schedules: the schedule of each body of the op, in order.
+        reason: the reason why it is not compiled; "" if its compilation was not attempted.
     """
 
     op: ControlOp
@@ -114,30 +114,30 @@ class Control(AnnotatedOp):
 
     @property
     def bodies(self) -> Sequence[ExecProgram]:
-        """The schedules of the op's bodies."""
+        """The schedules of the bodies."""
         return self.schedules
 
     def function(self, kernels: Binder) -> Function:
-        """Return the loop or conditional, with its bodies run by the interpreter."""
+        """Return a function of arrays that runs the loop or conditional, whose bodies the interpreter runs."""
         return self.bind_programs(kernels, [kernels.runner(body) for body in self.schedules])
 
     def bind_programs(self, kernels: Binder, runs: Sequence[Function]) -> Function:
-        """Return the loop or conditional, with these functions as its bodies."""
+        """Return a function of arrays that runs the loop or conditional, whose bodies are the functions `runs`."""
         kernel: Any = kernels.cell(self.op, (), ())
         return partial(kernel.bind_programs(runs), self.op)
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """Tiling of a fused group for arrays of certain layouts.
+    """Tiling of a fused group for operands with certain layouts.
 
-    Threads share tiles, which are cut along the first axis of views of the arrays.
+    The arrays are viewed with permuted and merged axes. A tile is a range of the first axis of the views.
 
     Attributes:
-        operands: the layout of each operand; an operand in another layout is copied.
-        lead: the number of leading axes that all views share.
-        perm: the permutation of axes from the arrays to the views; () for the identity.
-        merged: the number of leading axes, after the permutation, that are merged into the first axis of the views.
+        operands: the layout of each operand; an operand with another layout is copied.
+        lead: the number of leading axes that all views have in common.
+        perm: the axis of the array for each axis of the view; () if the axes are not permuted.
+        merged: the number of permuted leading axes that are merged into the first axis of the views.
         rows: the extent of the first axis of the views.
         height: the number of rows of a tile.
         is_parallel: whether threads share the tiles.
@@ -152,12 +152,12 @@ class Tiling:
     is_parallel: bool
 
     def view_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of the view of an array of this shape."""
+        """Return the shape of the view of an array with this shape."""
         shape = tuple([shape[axis] for axis in self.perm]) or shape
         return (prod(shape[: self.merged]), *shape[self.merged :])
 
     def view_layout(self, layout: Layout) -> Layout:
-        """Return the layout of the view of an array of a layout."""
+        """Return the layout of the view of an array with this layout."""
         layout = layout.transposed(self.perm) if self.perm else layout
         if self.merged == 1:
             return layout
@@ -166,7 +166,7 @@ class Tiling:
         return Layout(shape, (inner[-1] if inner else 0, *layout.strides[self.merged :]))
 
     def axes(self, rank: int) -> Axes:
-        """Return the order of the axes of a result in memory."""
+        """Return the order in memory of the axes of a result with this rank."""
         return self.perm or tuple(range(rank))
 
 
@@ -176,14 +176,14 @@ class Fused(Enclosing):
 
     Attributes:
         shape: the shape of the largest values.
-        lead: the number of leading axes that all values share.
-        body: the steps on whole arrays; its outputs are the results, then the totals.
-        results: types of the results that are written row by row.
-        totals: types of the reductions over rows, which combine the partial totals of all tiles.
-        folds: for each total, the function that combines its partial totals.
-        cost: estimated time in the interpreter on one thread, in calls of NumPy.
-        tiling: the tiles and layouts; None until `tile_groups` plans them.
-        reason: why it is not compiled; "" otherwise.
+        lead: the number of leading axes.
+        body: the schedule of the steps on whole arrays; its outputs are the results, and then the totals.
+        results: the types of the results that are written row by row.
+        totals: the types of the totals, which are reductions over rows.
+        folds: for each total, the function that combines the partial totals of the tiles.
+        cost: the estimated time in the interpreter on one thread, as a number of NumPy calls.
+        tiling: the tiling; None until `tile_groups` plans it.
+        reason: the reason why the group is not compiled, or "".
     """
 
     shape: tuple[int, ...]
@@ -198,12 +198,12 @@ class Fused(Enclosing):
 
     @property
     def name(self) -> str:
-        """The names of the ops, in order."""
+        """The names of the ops in the group, in order."""
         return f"Fused({', '.join([step.op.name for step in self.body.instructions])})"
 
     @cached_property
     def widest(self) -> int:
-        """Size of an element of the widest values, in bytes."""
+        """The size in bytes of an element of the widest dtype in the group."""
         types = [t for s in self.body.instructions for t in (*s.input_types, *s.output_types)]
         return max([spec.dtype.itemsize for spec in types])
 
@@ -211,14 +211,14 @@ class Fused(Enclosing):
         """Return the tiling.
 
         Raises:
-            InvalidScheduleError: the tiling is not planned yet.
+            InvalidScheduleError: the tiling has not been planned.
         """
         if self.tiling is None:
             raise InvalidScheduleError("a fused group without a tiling: plan it by tile_groups")
         return self.tiling
 
     def function(self, kernels: Binder) -> Function:
-        """Return a function of arrays that runs the steps of the group one after the other."""
+        """Return a function of arrays that runs the steps of the group, one after the other."""
         return kernels.fused(self)
 
     def __str__(self) -> str:
@@ -231,8 +231,8 @@ class Block(Enclosing):
     """Consecutive steps on small values, which are compiled as one.
 
     Attributes:
-        body: the steps.
-        axes: the order of axes in memory of operands and results that are not row-major, by the body's slots.
+        body: the schedule of the steps.
+        axes: the order in memory of the axes of operands and results that are not row-major, by slot of the body.
     """
 
     body: ExecProgram
@@ -240,22 +240,22 @@ class Block(Enclosing):
 
     @property
     def name(self) -> str:
-        """The number of steps."""
+        """The name of the block, which contains the number of its steps."""
         return f"Block of {len(self.body.instructions)} steps"
 
     def function(self, kernels: Binder) -> Function:
-        """Return a function of arrays that runs the steps one after the other."""
+        """Return a function of arrays that runs the steps of the block, one after the other."""
         run = kernels.runner(self.body)
         return lambda *arrays: unpacked(run(arrays))
 
 
 @dataclass(frozen=True, eq=False)
 class Compiled(AnnotatedOp):
-    """A loop, fused group or block with its machine code.
+    """Loop, fused group or block that is compiled to machine code.
 
     Attributes:
-        op: the compiled op.
-        code: the function of arrays. If LLVM fails, it runs the interpreter, and its remark gives the reason.
+        op: the loop, fused group or block.
+        code: the compiled function of arrays. If LLVM fails, it runs the interpreter, and its remark is the reason.
     """
 
     op: Control | Fused | Block
@@ -273,28 +273,28 @@ class Compiled(AnnotatedOp):
 
     @property
     def bodies(self) -> Sequence[ExecProgram]:
-        """The op's bodies."""
+        """The bodies of the loop, fused group or block."""
         return self.op.bodies
 
     @property
     def remark(self) -> str:
-        """The word "compiled", or the reason why LLVM failed."""
+        """The remark of the compiled function: "compiled", or the reason why LLVM failed."""
         return self.code.remark
 
     def function(self, kernels: Binder) -> Function:
-        """Return the machine code."""
+        """Return the compiled function."""
         return self.code
 
 
 @dataclass(frozen=True, eq=False)
 class Copies(PlannedOp):
-    """Copies of results for the caller: contiguous in an order, each in separate memory.
+    """Copies of results for the caller; each has memory of its own, and the order that the caller requests.
 
     Attributes:
         order: "F", "C", or "K" to keep the order of each result.
-        count: the number of results. They are the first operands; the other operands are arrays that they may share
-            memory with.
-        makers: the steps that made the results, which errors name.
+        count: the number of results, which are the first operands. The other operands are arrays with which the results
+            may share memory.
+        makers: the step that computed each result, for error messages; None if it is an input or a constant.
     """
 
     order: Literal["F", "C", "K"]
@@ -302,7 +302,7 @@ class Copies(PlannedOp):
     makers: tuple[ExecInstruction | None, ...] = ()
 
     def function(self, kernels: Binder) -> Function:
-        """Return the copies as a function of arrays."""
+        """Return a function of arrays that returns the copies."""
         return kernels.copies(self)
 
     def __str__(self) -> str:

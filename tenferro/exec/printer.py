@@ -1,11 +1,11 @@
-"""Printer of schedules as Python functions with one local variable per slot. It makes no planning decisions.
+"""Printer of schedules as Python functions, in which each slot is a local variable.
 
-The first run of a schedule is interpreted, because printing and compiling Python take longer than one run.
-Later runs use the printed code.
+On small arrays, the loop of the interpreter takes several times as long as the NumPy calls. The printed function has
+one line for each step, which calls the kernel's function by name. A variable is deleted after its last use, so that
+NumPy can reuse its memory.
 
-On small arrays the interpreter's loop takes several times as long as the NumPy calls. The printed source has
-one line per step, which calls the kernel's function by name. Each local is deleted after its last use, so that
-NumPy can reuse the memory at once.
+The first run of a schedule is interpreted, because printing and compiling take longer than one run. Later runs call
+the printed function. The printer makes no planning decisions.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ __all__ = ["Names", "Runner", "failed_step", "printed", "source_of"]
 
 
 class Runner:
-    """Function that runs a schedule, whatever NumPy's error state and buffer size.
+    """Function that runs a schedule; it does not set NumPy's error state and buffer size.
 
     Args:
-        prints: use printed code from the second run on; the results are the same.
+        prints: whether runs after the first call the printed function, which returns the same results.
     """
 
     __slots__ = ("_function", "_has_run", "_prints", "program")
@@ -38,10 +38,10 @@ class Runner:
         self._function: Callable[..., list[Any]] | None = None
 
     def __call__(self, leaves: Sequence[Any]) -> list[Any]:
-        """Return the results.
+        """Return the list of results.
 
         Raises:
-            BackendFailureError: a kernel failed, with op and user line.
+            BackendFailureError: a kernel has failed; the error contains the op and the user's line.
         """
         if self._function is None:
             if not (self._prints and self._has_run):
@@ -64,7 +64,7 @@ class Runner:
 
 
 def printed(program: ExecProgram) -> Callable[..., list[Any]]:
-    """Return the schedule as a compiled function of an arena, if it has one, and of the leaves."""
+    """Return the printed and compiled function of the arena, if the schedule has one, and of the inputs."""
     source, names = _text(program)
     module = compile(f"def run{source}", _file(program), "exec")
     (code,) = [each for each in module.co_consts if isinstance(each, CodeType)]
@@ -72,12 +72,12 @@ def printed(program: ExecProgram) -> Callable[..., list[Any]]:
 
 
 def failed_step(program: ExecProgram, traceback: TracebackType | None) -> ExecInstruction | None:
-    """Return the step of the printed function that raised an exception."""
+    """Return the step in the printed function that raised an exception; None if no step did."""
     steps, failed = program.instructions, None
     while traceback is not None:
         if traceback.tb_frame.f_code.co_filename == _file(program):
-            number = line_number(traceback) - 2  # behind the parameters
-            # A signal handler may raise on the function's first line, which belongs to no step.
+            number = line_number(traceback) - 2  # because the first line contains the parameters
+            # If a signal handler raised the exception on the first line, there is no step.
             failed = steps[number] if 0 <= number < len(steps) else failed
         traceback = traceback.tb_next
     return failed
@@ -88,7 +88,7 @@ def _file(program: ExecProgram) -> str:
 
 
 def source_of(program: ExecProgram, name: str = "run") -> str:
-    """Return the schedule as Python, with the bodies of groups and loops."""
+    """Return the schedule as the text of Python functions, followed by those of the bodies of groups and loops."""
     sources = [f"def {name}{_text(program)[0]}"]
     for number, step in enumerate(program.instructions):
         kind = step.op.name.partition("(")[0].partition(" ")[0].lower()
@@ -100,9 +100,9 @@ def source_of(program: ExecProgram, name: str = "run") -> str:
 
 
 def _text(program: ExecProgram) -> tuple[str, dict[str, Any]]:
-    """Return the text after `def` and the name, and the objects that it refers to by name.
+    """Return the text of the printed function after its name, and the objects in the text, by name.
 
-    The first line has the parameters, and each step has one line.
+    The first line contains the parameters. Each step has one line.
     """
     names = Names(program)
     parameters = [
@@ -116,10 +116,10 @@ def _text(program: ExecProgram) -> tuple[str, dict[str, Any]]:
 
 
 class Names:
-    """Names of objects in the text of a schedule.
+    """Names of the objects in the text of a printed function.
 
     Attributes:
-        values: functions and constants by name.
+        values: the functions and constants, by name.
     """
 
     def __init__(self, program: ExecProgram) -> None:
@@ -130,10 +130,10 @@ class Names:
     def function(self, step: ExecInstruction) -> str:
         """Return the name of a step's function."""
         plain = step.function.__name__ if step.is_ufunc else step.op.name.partition("(")[0]
-        return self.value(re.sub(r"\W", "_", plain), step.function)  # because ids have dots
+        return self.value(re.sub(r"\W", "_", plain), step.function)  # ids of families have dots
 
     def value(self, name: str, value: Any) -> str:
-        """Return the name of a value: `name`, with a number appended if another value has it."""
+        """Return the name of a value, which is `name`, followed by a number if another value has this name."""
         name_of_value = self._of.get(id(value))
         if name_of_value is None:
             name_of_value = f"{name}_{len(self._of)}" if name in self.values else name
@@ -142,12 +142,12 @@ class Names:
         return name_of_value
 
     def slot(self, slot: int) -> str:
-        """Return the name of a slot's value."""
+        """Return the name of the variable or constant that is the value of a slot."""
         constants = self.program.constants
         return self.value("c", constants[slot]) if slot in constants else f"v{slot}"
 
     def statement(self, step: ExecInstruction) -> str:
-        """Return the statement of a step, followed by the deletion of the values that it uses last."""
+        """Return the line of a step, which also deletes the variables that the step frees."""
         arguments = list(map(self.slot, step.input_slots))
         if step.out is not None:
             arguments.append(f"out={self.slot(step.out)}")
@@ -167,4 +167,4 @@ class Names:
         if isinstance(place, Pooled):
             self.values["allocate"] = self.program.resources.memory.allocate
             return f"allocate({place.size})"
-        return str(place)  # bytes of the arena, or None
+        return str(place)  # a slice of the arena, or None

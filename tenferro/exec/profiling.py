@@ -1,4 +1,4 @@
-"""Time and memory of each instruction of a native run, including those in the bodies of loops and conditionals."""
+"""Measurement of the time and memory of each instruction of a native run, also in bodies of loops and conditionals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["measure"]
 def measure(
     program: GraphProgram, schedule: ExecProgram, leaves: Sequence[Any], runs: int
 ) -> Profile:
-    """Measure the times and memory of `runs` runs of the program's schedule, after one run that is not measured."""
+    """Return the times and memory of the instructions in `runs` runs, after one run that is not counted."""
     spent: list[dict[int, _Spent]] = []
     for _ in range(runs + 1):
         spent.append({})
@@ -37,8 +37,11 @@ class _Spent:
     """Time and memory of one instruction in one run.
 
     Attributes:
-        turns: number of times that it ran.
-        new_bytes, moved_bytes, live_bytes: bytes in its last execution.
+        seconds: the total time of its executions.
+        turns: the number of its executions.
+        new_bytes: the size of the new buffers in its last execution.
+        moved_bytes: the size of its operands and results in its last execution.
+        live_bytes: the size of all live buffers after its last execution.
     """
 
     seconds: float = 0.0
@@ -59,8 +62,8 @@ def _timed(
     """Run a step, record its time and memory, and return its results.
 
     Args:
-        spent: the records of one run, by instruction.
-        alive: live arrays, by schedule and slot; arguments by their number.
+        spent: the records of the run, by the `id` of the instruction.
+        alive: the live arrays, by schedule and slot; the arguments by their number.
     """
     before = _owners(operands)
     start = time.perf_counter()
@@ -82,7 +85,7 @@ def _timed(
 def _rows(
     schedule: ExecProgram, runs: Sequence[Mapping[int, _Spent]], depth: int
 ) -> Iterator[InstructionProfile]:
-    """Return a row for each instruction; the rows of a loop's bodies follow its own row."""
+    """Yield a row for each instruction; the row of a loop is followed by those of its bodies."""
     for step in schedule.instructions:
         spent = [run.get(id(step), _Spent()) for run in runs]
         yield InstructionProfile(
@@ -101,7 +104,7 @@ def _rows(
 
 
 def _owners(arrays: Sequence[Any]) -> dict[int, int]:
-    """Return the size of each distinct buffer that the arrays are views of."""
+    """Return the sizes of the distinct buffers that contain the arrays, by the `id` of the buffer."""
     sizes: dict[int, int] = {}
     for x in arrays:
         while isinstance(getattr(x, "base", None), np.ndarray):

@@ -1,4 +1,4 @@
-"""Replay: applies each instruction of a program to tensors of a trace."""
+"""Replay: applies the instructions of a program to tensors of a trace."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["replay"]
 
 
 def replay(program: GraphProgram, arguments: tuple[Any, ...]) -> Any:
-    """Apply a program's instructions to tensors of a trace, and return its result tree.
+    """Apply a program's instructions to tensors of a trace, and return the tree of results.
 
-    Symbols of the program are bound to the extents of the arguments, which may be symbols too.
+    Symbols of the program are bound to extents of the arguments, which may be symbols of the trace.
 
     Raises:
-        ArityError, ShapeError, DTypeError, GuardError: the arguments do not fit the program.
+        ArityError, ShapeError, DTypeError, GuardError: the arguments do not match the program's inputs.
     """
     leaves, tree = flatten(arguments)
     if not agree(tree, program.in_tree):
@@ -42,7 +42,7 @@ def replay(program: GraphProgram, arguments: tuple[Any, ...]) -> Any:
     is_eager = hasattr(tensor, "runtime")
     code = bound if marked is None or is_eager else marked
     values = dict(zip(code.input_slots, operands, strict=True))
-    # Ops without operands are added to the trace, and broadcasts of their results stay broadcasts.
+    # By `like`, ops without operands are added to the tensor's trace, so broadcasts of their results stay broadcasts.
     for _ in applied(code.instructions, values, like=tensor):
         pass
     return program.pack([values[slot] for slot in code.output_slots])

@@ -1,7 +1,7 @@
-"""`ExecProgram`: the schedule of a native run, and the only description of its execution.
+"""Schedules of native runs, each of which describes an execution completely.
 
-Planning builds the schedule in a sequence of functions. The interpreter runs it, and the printer writes it as
-Python; neither makes decisions. `print(exec_program)` shows all of it.
+Planning builds a schedule in a sequence of steps. The interpreter runs it, and the printer writes it as a Python
+function; neither makes decisions. `print(exec_program)` shows the whole schedule.
 
 Source: docs/specification/schedule.md.
 """
@@ -31,7 +31,7 @@ __all__ = ["Arena", "ExecInstruction", "ExecProgram", "InPlace", "Place", "Poole
 
 
 class InPlace(NamedTuple):
-    """Buffer of an operand at its last use: the kernel takes it as `out`, or as an entry of `into`."""
+    """Buffer of an operand that the result overwrites; the kernel takes it as `out`, or as an entry of `into`."""
 
     slot: int
 
@@ -40,7 +40,7 @@ class InPlace(NamedTuple):
 
 
 class Arena(NamedTuple):
-    """Byte range of the buffer that a run borrows for intermediate values; an entry of the kernel's `into`."""
+    """Range of bytes of the arena, the buffer of a run for intermediate values; it is an entry of `into`."""
 
     offset: int
     size: int
@@ -50,7 +50,7 @@ class Arena(NamedTuple):
 
 
 class Pooled(NamedTuple):
-    """Buffer from the pool, an entry of the kernel's `into`; it is returned when the result is no longer referenced."""
+    """Buffer from the pool, which is an entry of `into`; it is released when nothing refers to the result."""
 
     size: int
 
@@ -63,14 +63,17 @@ Place: TypeAlias = InPlace | Arena | Pooled
 
 @dataclass(frozen=True, eq=False)
 class ExecInstruction:
-    """A step: an op on slots, with planning's decisions. The op and its operand types determine the kernel.
+    """Step of a schedule: an op on slots, with the decisions of planning.
+
+    The op and the types of its operands determine the kernel.
 
     Attributes:
-        op: a standard op, an extension, or an op of planning.
-        kernels: the table that the kernel is looked up in.
-        places: the buffer of each result; if None or missing, the kernel allocates the result.
-        frees: slots that are not used afterwards.
-        origin: numbers of the program's instructions that it computes; errors name the first.
+        op: a standard op, an extension, or an op that planning introduced.
+        kernels: the object that looks up the kernel.
+        source: the user's line that created the op.
+        places: the buffer of each result. If it is None or missing, the kernel allocates the result.
+        frees: the slots that no later step uses.
+        origin: the numbers of the program's instructions that the step computes; errors contain the first one.
     """
 
     op: Any
@@ -85,7 +88,7 @@ class ExecInstruction:
     origin: tuple[int, ...] = ()
 
     def replaced(self, **changes: Any) -> ExecInstruction:
-        """Return a copy of the instruction with these attributes replaced."""
+        """Return a copy of the step in which these attributes are replaced."""
         new = replace(self, **changes)
         if new.op is self.op and new.input_types is self.input_types:
             looked_up = {"kernel", "function"} & self.__dict__.keys()
@@ -94,12 +97,12 @@ class ExecInstruction:
 
     @cached_property
     def kernel(self) -> Callable[..., Any]:
-        """The op's entry in the table of kernels: a function of the op and arrays."""
+        """The kernel of the op, which is a function of the op and of arrays."""
         return self.kernels.cell(self.op, self.input_types, self.output_types)
 
     @cached_property
     def function(self) -> Callable[..., Any]:
-        """The kernel as a function of arrays of the operands' types."""
+        """The function of arrays that computes the op, for operands of the step's types."""
         if isinstance(self.op, PlannedOp):
             return self.op.function(self.kernels)
         return self.kernels.function(self.op, self.input_types)
@@ -116,37 +119,37 @@ class ExecInstruction:
 
     @property
     def inner_op(self) -> Any:
-        """The op without planning's annotations, such as compiled code or an order of results."""
+        """The op without annotations of planning, such as compiled code."""
         return self.op if self.planned is None else self.planned.inner
 
     @property
     def fused(self) -> Fused | None:
-        """The fused group, compiled or not; None for other steps."""
+        """The fused group, whether it is compiled or not; None if the step is no fused group."""
         return self.inner_op if isinstance(self.inner_op, Fused) else None
 
     @property
     def control(self) -> Control | None:
-        """The interpreted loop or conditional; None for other steps."""
+        """The interpreted loop or conditional; None if the step is neither, or is compiled."""
         return self.op if isinstance(self.op, Control) else None
 
     @property
     def source_op(self) -> Any:
-        """The op of the program, or the fused group or block."""
+        """The op of the program that the step computes; for a fused group or block, the group or block."""
         return self.op if self.planned is None else self.planned.source
 
     @property
     def bodies(self) -> Sequence[ExecProgram]:
-        """The schedules inside the op."""
+        """The schedules that the op contains, such as the bodies of a loop."""
         return () if self.planned is None else self.planned.bodies
 
     @property
     def remark(self) -> str:
-        """The word "compiled", the reason why the step is not compiled, or ""."""
+        """The remark that is printed beside the step: "compiled", the reason why it is not compiled, or ""."""
         return "" if self.planned is None else self.planned.remark
 
     @property
     def last_use(self) -> tuple[bool, ...]:
-        """Flag of each operand: True if this is its last use."""
+        """Whether this step is the last use of each operand."""
         return tuple([slot in self.frees for slot in self.input_slots])
 
     @property
@@ -161,12 +164,12 @@ class ExecInstruction:
 
     @property
     def output_extents(self) -> tuple[tuple[ShapeExtent, ...], ...]:
-        """The extents of each result: exact, bounded or unknown."""
+        """The extents of each result, which are exact, bounded or unknown."""
         return tuple([tuple(map(extent_of, spec.shape)) for spec in self.output_types])
 
     @property
     def is_ufunc(self) -> bool:
-        """Whether the kernel is an elementwise ufunc, which takes Python numbers and `out`; np.matmul is not."""
+        """Whether the kernel is an elementwise ufunc, which accepts Python numbers and `out`; np.matmul is not."""
         if self.planned is not None:
             return False
         return isinstance(self.function, np.ufunc) and self.function.signature is None
@@ -178,14 +181,14 @@ class ExecInstruction:
 
     @property
     def accepts_buffers(self) -> bool:
-        """Whether the kernel can write its results into given buffers."""
+        """Whether the kernel can write its results to buffers, which it takes as `into`."""
         return getattr(self.function, "accepts_buffers", False)
 
     @property
     def out(self) -> int | None:
-        """The operand whose buffer the kernel takes as `out`; None without one.
+        """The slot of the operand whose buffer the kernel takes as `out`, or None.
 
-        Kernels that take `into` receive such buffers there.
+        It is None if the kernel takes buffers as `into`.
         """
         target = self.places[0] if self.places and not self.accepts_buffers else None
         return target.slot if isinstance(target, InPlace) else None
@@ -208,16 +211,17 @@ class ExecInstruction:
 
 @dataclass(frozen=True, eq=False)
 class ExecProgram:
-    """A program specialised to concrete input shapes and layouts, after the native passes. Every slot is written once.
+    """Schedule of a program for inputs of certain shapes and layouts; each slot is written once.
 
     Attributes:
         instructions: the steps, in order.
-        types: the type of every slot.
-        kernels: the table that kernels are looked up in.
-        constants: arrays that are known when the program is compiled, by slot.
-        memory: offsets of large intermediate values.
-        axes: the order of axes in memory, slowest first, of inputs that are not row-major.
-        order: the layout of results that the caller requests.
+        input_slots, output_slots: the slots of the inputs and of the results.
+        types: the type of each slot.
+        kernels: the object that looks up kernels.
+        constants: the arrays whose values are known before a run, by slot.
+        memory: the offsets of large intermediate values in the arena.
+        axes: the order in memory of the axes, slowest first, of each input that is not row-major, by slot.
+        order: the layout that the caller requests for results.
     """
 
     instructions: tuple[ExecInstruction, ...]
@@ -232,7 +236,7 @@ class ExecProgram:
 
     @property
     def resources(self) -> Resources:
-        """Threads and memory of the executor."""
+        """The threads and the memory of the executor."""
         return self.kernels.resources
 
     @property
@@ -247,12 +251,12 @@ class ExecProgram:
 
     @cached_property
     def constant_bytes(self) -> int:
-        """Total size of its constants, in bytes."""
+        """The total size of the constants, in bytes."""
         return sum([value.nbytes for value in self.constants.values()])
 
     @cached_property
     def may_call_back(self) -> bool:
-        """Whether a kernel may call tenferro: only runtimes of extensions do, unless they are library routines."""
+        """Whether a kernel may call tenferro, as the runtime of an extension may unless it is a library routine."""
         return any([
             any([body.may_call_back for body in step.bodies])
             or (step.planned is None and getattr(step.kernel, "may_call_back", False))
@@ -260,7 +264,7 @@ class ExecProgram:
         ])  # fmt: skip
 
     def readers(self) -> dict[int, list[int]]:
-        """Return the numbers of the steps that read each slot; those of an output begin with -1, for the caller."""
+        """Return the numbers of the steps that read each slot; for an output, the first is -1, for the caller."""
         readers: dict[int, list[int]] = {slot: [-1] for slot in self.output_slots}
         for number, step in enumerate(self.instructions):
             for slot in step.input_slots:
@@ -268,7 +272,7 @@ class ExecProgram:
         return readers
 
     def start(self, leaves: Sequence[Any]) -> list[Any]:
-        """Return the values of all slots before the first step."""
+        """Return the list of the values of all slots before the first step; None for a slot that a step writes."""
         slots: list[Any] = [None] * len(self.types)
         for slot, leaf in zip(self.input_slots, leaves, strict=True):
             slots[slot] = leaf
@@ -285,7 +289,7 @@ class ExecProgram:
         return "\n".join([*self.lines(), *[f"# failed to compile: {each}" for each in failures]])
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of the printed schedule, with bodies indented."""
+        """Yield the lines of the printed schedule; the lines of bodies are indented."""
         for slot, value in self.constants.items():
             shown = f" {value}" if np.size(value) == 1 else ""
             yield f"%{slot}: {self.types[slot]} = constant{shown}"

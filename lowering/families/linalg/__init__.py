@@ -1,4 +1,4 @@
-"""Lowerings of the linalg families: by the platform's library, or in plain StableHLO."""
+"""Lowerings of the linalg families, to calls of the platform's library or to standard StableHLO operations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["register"]
 
 
 def distinct(op: Any, w: Writer, values: Value) -> Any:
-    """Raise an error, because a device cannot raise an error that depends on the data."""
+    """Raise `UnsupportedError`: a compiled module cannot raise an error that depends on the data."""
     raise UnsupportedError(
         f'Distinct: {values.spec}: degenerate="raise" runs natively only; use "zero", or "nan" and look '
         "at the result"

@@ -1,4 +1,4 @@
-"""Solves with computed factors: a row permutation and two triangular solves, the same on every platform."""
+"""Solution of linear systems by an LU factorisation: a row permutation and two triangular solves on every platform."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ __all__ = ["lu_solve"]
 
 
 def lu_solve(op: Any, w: Writer, a: Value, packed: Value, perm: Value, b: Value) -> Value:
-    """A[perm] = L U: X = U^-1 L^-1 B[perm]; of a transpose, X[perm] = L^-T U^-T B."""
+    """Solve A X = B, or A^T X = B or A^H X = B, for X, where A[perm] = L U.
+
+    Without transposition X = U^-1 L^-1 B[perm]. With transposition X[perm] = L^-T U^-T B.
+    """
     if op.transpose == "N":
         return solved(w, packed, perm, b)
     high = triangular(w, packed, b, lower=False, unit_diagonal=False, transpose=op.transpose)
@@ -23,7 +26,7 @@ def lu_solve(op: Any, w: Writer, a: Value, packed: Value, perm: Value, b: Value)
 
 
 def inverse(w: Writer, perm: Value) -> Value:
-    """Invert a permutation: find the position of each number in it."""
+    """Invert a permutation of 0, .., n - 1 by sorting it together with its positions."""
     (value,) = values_of(w, perm)
     _, positions = apply(
         Sort(value.rank - 1, True, 2), value, iota_along(value, value.shape, value.rank - 1)

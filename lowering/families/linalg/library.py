@@ -1,10 +1,11 @@
 """Matrix functions by the platform's library: LAPACK on the CPU, cuSOLVER or hipSOLVER on a GPU.
 
-Handlers are typed-FFI custom calls. They take column-major matrices, as the layouts state, after leading batch
-axes. A handler reports failure in `info`; the results are then set to NaN.
+The library's routines are called by custom calls of XLA's typed FFI. The attributes for layouts declare matrices as
+column-major, after leading batch axes. A routine reports failure in its result `info`; the other results are then set
+to NaN.
 
-Source: jaxlib's handlers, `lapack_<type><routine>_ffi` and `cusolver_<routine>_ffi`, with the flags
-that JAX gives them; StableHLO spec #custom_call.
+Source: jaxlib's handlers, `lapack_<type><routine>_ffi` and `cusolver_<routine>_ffi`, with the flags that JAX passes
+to them; StableHLO spec #custom_call.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ SYEVD = {"algorithm": Integer(0, "ui8"), "lower": True}
 
 
 def svd_flags(vectors: bool, full: bool, **more: bool) -> dict[str, Any]:
-    """Return the flags of an SVD on a GPU."""
+    """Return the flags of a custom call for an SVD on a GPU, by name."""
     return {"compute_uv": vectors, "full_matrices": full, **more}
 
 
@@ -86,7 +87,10 @@ GPU_FLAGS: dict[str, dict[str, Any]] = {
 
 
 def layout(kind: str, rank: int) -> Dense:
-    """Return the layout, minor to major: column-major matrices after batch axes for "m", row-major for "v"."""
+    """Return the layout of an array: its axes from minor to major.
+
+    For the kind "m", matrices are column-major and batch axes precede them. For "v", the array is row-major.
+    """
     order = list(range(rank - 1, -1, -1))
     if kind == "m":
         order = [rank - 2, rank - 1, *range(rank - 3, -1, -1)]
@@ -94,7 +98,10 @@ def layout(kind: str, rank: int) -> Dense:
 
 
 def target(w: Writer, routine: str, dtype: DType) -> tuple[str, dict[str, Any]]:
-    """Return the handler's name on this platform, and its flags; a suffix of `routine` selects these."""
+    """Return the name of the handler that calls `routine` on the writer's platform, and its flags.
+
+    The routine may have a suffix, as in "gesdd_full", which selects the flags.
+    """
     name = routine.partition("_")[0]
     if w.platform in VENDOR:
         vendor = VENDOR[w.platform]
@@ -119,7 +126,12 @@ def call(
     in_place: bool = True,
     flags: Mapping[str, Any] | None = None,
 ) -> tuple[Value, ...]:
-    """Emit one custom call; with `in_place` the first result overwrites the first operand."""
+    """Emit a custom call of a routine; with `in_place` the first result overwrites the first operand.
+
+    Args:
+        operand_kinds, result_kinds: a letter per operand or result, "m" for column-major matrices, else "v".
+        flags: by default those that `target` returns.
+    """
     name, default_flags = target(w, routine, operands[0].dtype)
     return custom_call(
         w, name, flags or default_flags, operands, operand_kinds, results, result_kinds, in_place
@@ -135,9 +147,9 @@ def call_of_finite(
     result_kinds: str,
     in_place: bool = True,
 ) -> tuple[Value, ...]:
-    """Emit one custom call, with zeros in place of matrices that are not finite; their `info`, the last result, is 1.
+    """Emit a custom call of a routine that receives zeros in place of each matrix that is not finite.
 
-    On matrices that are not finite, iterations might not terminate.
+    The last result, `info`, is 1 for such a matrix. If the routine received it, its iteration might not terminate.
     """
     batch, _, _ = parts(a)
     finite = is_finite(w, a)
@@ -157,10 +169,10 @@ def custom_call(
     result_kinds: str,
     in_place: bool,
 ) -> tuple[Value, ...]:
-    """Emit the custom call.
+    """Emit a custom call of the handler `name`; see `call`.
 
     Raises:
-        NonStaticShapeError: operands or results with symbolic extents.
+        NonStaticShapeError: an operand or result has a symbolic extent.
     """
     symbolic = [one for one in (*[x.spec for x in operands], *results) if not one.is_static]
     if symbolic:
@@ -193,7 +205,7 @@ def custom_call(
 
 
 def cholesky(op: Any, w: Writer, a: Value) -> Value:
-    """Call potrf."""
+    """Call potrf; a factor is NaN if the matrix is not positive definite."""
     batch, _, _ = parts(a)
     a = hermitian(w, a)
     low, info = call(w, "potrf", (a,), "m", (a.spec, spec(INFO, *batch)), "mv")
@@ -201,26 +213,30 @@ def cholesky(op: Any, w: Writer, a: Value) -> Value:
 
 
 def reflectors(w: Writer, a: Value, tau: TensorSpec) -> tuple[Value, ...]:
-    """Call geqrf."""
+    """Call geqrf, which returns R and the Householder reflectors packed in one matrix, and their factors tau."""
     return call(w, "geqrf", (a,), "m", (a.spec, tau), "mv")
 
 
 def product(w: Writer, packed: Value, tau: Value) -> Value:
-    """Call orgqr."""
+    """Call orgqr, or ungqr for complex matrices: multiply the Householder reflectors that geqrf returned."""
     (q,) = call(w, "orgqr", (packed, tau), "mv", (packed.spec,), "m")
     return q
 
 
 MOST_BY_JACOBI = 1024
-"""Maximum number of rows or columns for which CUDA's Jacobi iterations are used instead of QR iterations, as in JAX."""
+"""Maximum number of rows or columns for which cuSOLVER's Jacobi iteration computes an SVD, as in JAX.
+
+The SVD of a larger matrix is computed by QR iterations.
+"""
 LARGEST_OF_A_BATCH = 32
-"""Maximum number of rows or columns of cuSOLVER's batched Jacobi routine, which returns full unitary matrices only."""
+"""Maximum number of rows or columns for cuSOLVER's batched Jacobi routine, which returns only full unitary matrices."""
 
 
 def svd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Call gesdd of LAPACK, or gesvdj or gesvd on GPUs; gesvd factorises the transpose of a wide matrix.
+    """Call LAPACK's gesdd on CPUs, and gesvdj or gesvd on GPUs.
 
-    Empty matrices, which LAPACK refuses, are not passed to it.
+    A wide matrix is transposed for gesvd. The results for an empty matrix are emitted without a call, because LAPACK
+    rejects it.
     """
     batch, m, n = parts(a)
     if 0 in (m, n):
@@ -240,7 +256,7 @@ def svd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
         results = (a.spec, s, left, right, info)
         _, s, u, vh, info = call_of_finite(w, f"gesvd{form}", a, "m", results, "mvmmv")
     else:
-        # A row-major matrix is the transpose for a column-major routine.
+        # gesvd receives the transpose: it reads the row-major matrix (kind "v") as column-major.
         results = (a.spec, s, right, left, info)
         _, s, vh, u, info = call_of_finite(w, f"gesvd{form}_wide", a, "v", results, "vvvvv")
     if not op.vectors:
@@ -249,7 +265,7 @@ def svd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def jacobi(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Call gesvdj, which returns v in place of v^H."""
+    """Call gesvdj, cuSOLVER's Jacobi iteration for an SVD, and convert its result V to V^H."""
     batch, m, n = parts(a)
     k = min(m, n)
     cuts = not (op.full and op.vectors)
@@ -267,7 +283,7 @@ def jacobi(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def eigh(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Call syevd or heevd."""
+    """Call syevd, or heevd for complex matrices; return eigenvalues and, if `op.vectors`, eigenvectors."""
     batch, n, _ = parts(a)
     a = hermitian(w, a)
     results = (a.spec, spec(REAL.get(a.dtype, a.dtype), *batch, n), spec(INFO, *batch))
@@ -279,7 +295,7 @@ def eigh(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def eig(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Call geev; for a real matrix, the real and imaginary parts of eigenvalues are two results."""
+    """Call geev; for a real matrix, combine its results for the real and imaginary parts of eigenvalues."""
     batch, n, _ = parts(a)
     wide = COMPLEX.get(a.dtype, a.dtype)
     vectors, value, info = spec(wide, *batch, n, n), spec(a.dtype, *batch, n), spec(INFO, *batch)
@@ -314,7 +330,7 @@ def lu(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
 
 
 def triangular_solve(op: Any, w: Writer, a: Value, b: Value) -> Value:
-    """Emit one operation, on every platform."""
+    """Emit `stablehlo.triangular_solve`, which every platform supports."""
     return triangular(w, a, b, op.lower, op.unit_diagonal, op.transpose)
 
 

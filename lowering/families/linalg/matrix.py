@@ -37,17 +37,17 @@ COMPLEX = {DType.F32: DType.C32, DType.F64: DType.C64}
 
 
 def spec(dtype: DType, *shape: int) -> TensorSpec:
-    """Return a type."""
+    """Return the type of a tensor with this dtype and shape."""
     return TensorSpec.of(tuple(shape), dtype)
 
 
 def parts(a: Value) -> tuple[tuple[int, ...], int, int]:
-    """Batch shape, rows and columns."""
+    """Return the batch shape, the number of rows and the number of columns of a stack of matrices."""
     return a.shape[:-2], a.shape[-2], a.shape[-1]
 
 
 def cut(w: Writer, x: Value, rows: int, columns: int) -> Value:
-    """Slice the upper left corner of each matrix."""
+    """Slice the upper left corner of each matrix, with these numbers of rows and columns."""
     batch, m, n = parts(x)
     if (m, n) == (rows, columns):
         return x
@@ -70,7 +70,7 @@ def unit(w: Writer, like: TensorSpec) -> Value:
 
 
 def or_nan(w: Writer, info: Value, x: Value) -> Value:
-    """Select x for matrices on which the routine succeeded, and NaN for the others."""
+    """Replace x by NaN for each matrix on which a LAPACK routine failed, as its nonzero `info` says."""
     fine = w.compare("EQ", info, w.full(0, info.spec))
     fine = w.broadcast(fine, x.shape, tuple(range(info.rank)))
     return w.select(fine, x, w.full(np.nan, x.spec))
@@ -85,20 +85,20 @@ def is_finite(w: Writer, a: Value) -> Value:
 
 
 def hermitian(w: Writer, a: Value) -> Value:
-    """(a + a^H) / 2; exactly a if a is Hermitian."""
+    """Emit (a + a^H) / 2, which equals a exactly if a is Hermitian."""
     total = w.op("add", a, adjoint(w, a))
     return w.op("multiply", total, w.full(0.5, a.spec))
 
 
 def adjoint(w: Writer, a: Value) -> Value:
-    """a^H."""
+    """Emit a^H, the conjugate transpose of each matrix."""
     rank = a.rank
     a = w.transpose(a, (*range(rank - 2), rank - 1, rank - 2))
     return conjugate(w, a) if a.dtype.is_complex else a
 
 
 def widened(w: Writer, x: Value, columns: int) -> Value:
-    """Pad with zero columns on the right up to `columns`."""
+    """Pad each matrix on the right with columns of zeros, up to the number `columns`."""
     batch, m, n = parts(x)
     edges = [0] * len(batch)
     return w.op(
@@ -122,7 +122,7 @@ BATCHING = ("operand_batching_dims", "start_indices_batching_dims")
 
 
 def permuted(w: Writer, perm: Value, b: Value) -> Value:
-    """Gather the rows of each matrix in the order of `perm`."""
+    """Gather the rows of each matrix of b in the order of `perm`."""
     *batch, _, columns = b.shape
     rank = len(batch)
     numbers = {
@@ -152,7 +152,7 @@ TRANSPOSE = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 def triangular(
     w: Writer, a: Value, b: Value, lower: bool, unit_diagonal: bool, transpose: str = "N"
 ) -> Value:
-    """Emit `stablehlo.triangular_solve`."""
+    """Emit `stablehlo.triangular_solve`: solve a x = b for x, where a is triangular; `transpose` is "N", "T" or "C"."""
     return w.op(
         "triangular_solve",
         a,
@@ -166,7 +166,12 @@ def triangular(
 
 
 def qr_by(reflectors: Callable[..., Any], product: Callable[..., Value]) -> Callable[..., Any]:
-    """Compute QR from packed Householder reflectors; their product has as many columns as Q."""
+    """Return a lowering of QR that calls the given routines.
+
+    Args:
+        reflectors: computes R and the Householder reflectors, packed as by geqrf, and their factors tau.
+        product: computes Q from packed reflectors, which are padded with zeros to as many columns as Q has.
+    """
 
     def qr(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
         batch, m, n = parts(a)
@@ -183,7 +188,7 @@ def qr_by(reflectors: Callable[..., Any], product: Callable[..., Value]) -> Call
 
 
 def solve_by(factorise: Any) -> Any:
-    """Return a lowering that solves by an LU factorisation, its permutation, and two triangular solves."""
+    """Return a lowering of `solve` that factorises by `factorise`, permutes rows, and solves two triangular systems."""
 
     def solve(op: Any, w: Writer, a: Value, b: Value) -> Value:
         if op.transpose == "C":
@@ -197,13 +202,13 @@ def solve_by(factorise: Any) -> Any:
 
 
 def solved(w: Writer, packed: Value, perm: Value, b: Value) -> Value:
-    """U^-1 L^-1 B[perm]."""
+    """Emit U^-1 L^-1 B[perm], where `packed` contains L and U."""
     right = triangular(w, packed, permuted(w, perm, b), lower=True, unit_diagonal=True)
     return triangular(w, packed, right, lower=False, unit_diagonal=False)
 
 
 def without_complex128_on_tpu(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a rule that raises an error for complex128 on TPU, whose compiler aborts on it."""
+    """Return a lowering that raises an error for complex128 on TPU, because the TPU compiler aborts on complex128."""
 
     def checked(op: Any, w: Writer, a: Value, *more: Value) -> Any:
         if w.platform == "tpu" and a.dtype is DType.C64:

@@ -1,4 +1,4 @@
-"""Matrix functions on TPU: library calls if these have the precision of the dtype, else plain StableHLO.
+"""Matrix functions on TPU: custom calls in single precision, standard StableHLO operations in double precision.
 
 complex128 raises an error, because the TPU compiler aborts on it.
 
@@ -40,19 +40,22 @@ def call(
 
 
 def reflectors(w: Writer, a: Value, tau: TensorSpec) -> tuple[Value, ...]:
-    """Call for the packed reflectors, as geqrf returns them."""
+    """Call "Qr", which returns R and the Householder reflectors packed in one matrix, and tau, as LAPACK's geqrf."""
     return call(w, "Qr", (a,), (a.spec, tau))
 
 
 def product(w: Writer, packed: Value, tau: Value) -> Value:
-    """Multiply reflectors, as orgqr does."""
+    """Compute Q, the product of packed Householder reflectors, as LAPACK's orgqr."""
     name = "ProductOfElementaryHouseholderReflectors"
     (q,) = call(w, name, (packed, tau), (packed.spec,))
     return q
 
 
 def eigh(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Call TPU's eigh with at most 100 sweeps to 1e-6; in double precision emit Jacobi sweeps instead."""
+    """Call "Eigh" with at most 100 sweeps and a tolerance of 1e-6.
+
+    In double precision, which "Eigh" does not support, emit the loop of Jacobi sweeps instead.
+    """
     if a.dtype not in SINGLE:
         return inline.eigh(op, w, a)
     batch, n, _ = parts(a)
@@ -62,7 +65,7 @@ def eigh(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def lu(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
-    """Compute LU by the TPU's routine, or by the inline loop in double precision."""
+    """Call "LuDecomposition"; in double precision, which it does not support, emit the elimination loop instead."""
     if a.dtype not in SINGLE:
         return inline.lu(op, w, a)
     batch, m, n = parts(a)
@@ -72,7 +75,7 @@ def lu(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
 
 
 def eig(op: Any, w: Writer, a: Value) -> Any:
-    """Raise an error, because only CPUs and GPUs have a routine."""
+    """Raise `UnsupportedError`: only CPUs and GPUs have a routine for eigenvalues of general matrices."""
     raise UnsupportedError(
         f"Eig: {a.spec} on tpu: no routine for general matrices there; use eigh for a Hermitian one, or "
         "run it on cpu or cuda"

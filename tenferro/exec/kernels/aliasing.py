@@ -1,4 +1,4 @@
-"""Detection of results that share memory with other arrays, by sorted address ranges."""
+"""Detection of arrays that share memory, by sorted ranges of addresses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tenferro.exec.kernels.copying import Dense
 __all__ = ["AddressRanges", "copy_aliases"]
 
 MAX_SCANNED = 16
-"""Maximum number of arrays that are compared pairwise, which is faster than a lookup."""
+"""Maximum number of arrays with which an array is compared one by one; a lookup is faster for more arrays."""
 
 
 class AddressRanges:
@@ -27,14 +27,14 @@ class AddressRanges:
 
     def __init__(self, arrays: Iterable[Any]) -> None:
         self._unsorted: list[Any] = list(arrays)
-        # Disjoint address ranges, sorted.
+        # The first and last addresses of disjoint ranges, in ascending order.
         self._starts: list[int] = []
         self._ends: list[int] = []
         if len(self._unsorted) > MAX_SCANNED:
             self._sort()
 
     def overlaps(self, array: Any) -> bool:
-        """Return whether the array overlaps a range of the set."""
+        """Return whether the memory of an array overlaps a range of the set."""
         if any([np.may_share_memory(array, member) for member in self._unsorted]):
             return True
         if not self._starts or not array.size:
@@ -65,13 +65,13 @@ class AddressRanges:
 def copy_aliases(
     outputs: Sequence[Any], inputs: Sequence[Any], dense: Dense | None = None
 ) -> list[Any]:
-    """Return the outputs, copied if they overlap an input or another output, or are read-only.
+    """Return the outputs as writable arrays that overlap no input and no other output; copy them if necessary.
 
     Args:
-        dense: converts arrays to its memory order; None keeps the order of each array.
+        dense: converts arrays to its memory order; with None each array keeps its order.
 
     Raises:
-        MemoryError: memory does not suffice for a copy; the error has the number of the output.
+        MemoryError: memory does not suffice for a copy; the first argument of the error is the output's index.
     """
     results: list[Any] = []
     ranges = AddressRanges(inputs)
@@ -84,7 +84,7 @@ def copy_aliases(
             elif not flags.writeable or ranges.overlaps(array):
                 array = np.array(array, order="K" if dense is None else dense.order, copy=True)
             else:
-                ranges.add(array)  # a copy overlaps no other output
+                ranges.add(array)  # copies need not be added, because they overlap no other output
         except MemoryError as error:
             raise MemoryError(number, str(error)) from error
         results.append(array)

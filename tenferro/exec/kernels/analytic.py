@@ -1,4 +1,4 @@
-"""Kernels of the analytic family. SciPy is imported on first use, because its import is slow."""
+"""Kernels of the analytic family. SciPy is imported at the first call that uses it, because its import is slow."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ upcasting = partial(elementwise, upcasts=True)
 
 
 def special(name: str, floats: Function | None = None) -> Kernel:
-    """Return the kernel of a function of scipy.special.
+    """Return the kernel that calls the function `name` of scipy.special.
 
     Args:
-        floats: the function for float32 and float64, if it is another.
+        floats: the function that is called for float32 and float64 instead.
     """
 
     def specialize(op: object, dtype: np.dtype[Any]) -> Function:
@@ -47,7 +47,7 @@ def special(name: str, floats: Function | None = None) -> Kernel:
 
 
 def erfinv(x: Array) -> Array:
-    """Return SciPy's erfinv with the sign of x: the function is odd, and SciPy's gives 0 for -0."""
+    """Return SciPy's erfinv with the sign of x, because SciPy returns 0 instead of -0 for x = -0."""
     from scipy import special as functions  # because importing scipy takes long
 
     return np.copysign(functions.erfinv(x), x)
@@ -67,9 +67,10 @@ def log1p(x: Array) -> Array:
 
 
 def tanh(x: Array) -> Array:
-    """Return NumPy's tanh, except for the imaginary part where the real part of a complex x is infinite.
+    """Return NumPy's tanh, with a different imaginary part if the real part of a complex x is infinite.
 
-    There it is 0 with the sign of the imaginary part b of x. C99 and NumPy give it the sign of sin(2 b).
+    The imaginary part is then 0 with the sign of b, the imaginary part of x. In C99 and NumPy its sign is that of
+    sin(2 b).
     """
     y: Array = np.tanh(x)
     if x.dtype.kind != "c":
@@ -79,10 +80,10 @@ def tanh(x: Array) -> Array:
 
 
 def erfc(x: Array) -> Array:
-    """Return SciPy's erfc, and e^(-x^2) erfcx(x) for float64 above 2.
+    """Return SciPy's erfc, but for float64 x > 2 the more accurate e^(-x^2) erfcx(x).
 
-    x^2 is computed as the sum of two floats, because an error of half an ulp in x^2 is an error of x^2 / 2 ulps in
-    the exponential.
+    x^2 is computed as the sum of two floats. An error of half a unit in the last place of x^2 would cause an error of
+    x^2 / 2 units in the exponential.
     """
     from scipy import special as functions  # because importing scipy takes long
 
@@ -99,9 +100,9 @@ def erfc(x: Array) -> Array:
 
 
 def digamma(x: Array) -> Array:
-    """Return SciPy's digamma for positive x, psi(1 - x) - pi cot(pi x) for negative x, and NaN at the poles.
+    """Return the digamma function psi, and NaN at its poles.
 
-    SciPy's digamma loses digits near the poles.
+    SciPy's digamma loses digits near the poles. So psi(x) is computed as psi(1 - x) - pi cot(pi x) for negative x.
     """
     from scipy import special as functions  # because importing scipy takes long
 
@@ -114,9 +115,10 @@ def digamma(x: Array) -> Array:
 
 
 def polygamma(op: ops.Polygamma, x: Array) -> Array:
-    """Return the polygamma function by SciPy's Hurwitz zeta function; NaN at poles where the one-sided limits differ.
+    """Return the polygamma function psi_n of order n = `op.order`.
 
-    Negative x are reflected, because the zeta function would sum a term for every pole between x and zero:
+    At a pole the result is NaN if the one-sided limits differ, else infinite. For x >= 0, SciPy computes psi_n by the
+    Hurwitz zeta function. Negative x are reflected, because SciPy would sum a term for each pole between x and zero:
 
         psi_n(x) = (-1)^n psi_n(1 - x) - pi^(n+1) D_n(cot pi x)
 
@@ -134,7 +136,8 @@ def polygamma(op: ops.Polygamma, x: Array) -> Array:
         y = functions.polygamma(n, np.where(is_negative, 1 - wide, wide))
         if is_negative.any():
             poles = -cotangents(n, wide)
-            # Near a pole, and for orders whose factorial overflows, the cotangent term exceeds the others.
+            # The term of the cotangent overflows near a pole, and for orders whose factorial overflows. It is then the
+            # result, because it exceeds the other term.
             reflected = np.where(np.isfinite(poles), poles + (-y if n % 2 else y), poles)
             y = np.where(is_negative, reflected, y)
         is_pole = (x <= 0) & (x == np.floor(x))
@@ -144,14 +147,17 @@ def polygamma(op: ops.Polygamma, x: Array) -> Array:
 
 
 def cotangents(n: int, x: Array) -> Array:
-    """Return pi^(n+1) D_n(cot pi x). The distance to the nearest pole is exact, and so are the zeros between poles."""
+    """Return pi^(n+1) D_n(cot pi x), where D_n is the polynomial of `derivative_of_cotangent`.
+
+    The distance from x to the nearest pole is computed exactly, so the cotangent is exactly 0 at its zeros.
+    """
     r = x - np.round(x)
     near, missing = np.abs(r), 0.5 - np.abs(r)
     is_near = near <= missing
     angle = np.pi * np.where(is_near, near, missing)
     sine, cosine = np.sin(angle), np.cos(angle)
     cotangent = np.copysign(np.where(is_near, cosine / sine, sine / cosine), r)
-    # Coefficients that overflow are infinite; halfway between poles only the constant one is used.
+    # Coefficients that overflow are infinite. Where the cotangent is 0, only the constant coefficient is used below.
     coefficients = [
         float(c) if c.bit_length() < 1024 else (-np.inf if c < 0 else np.inf)
         for c in derivative_of_cotangent(n)
@@ -163,7 +169,7 @@ def cotangents(n: int, x: Array) -> Array:
 
 
 UFUNCS: KernelRows = {card: upcasting(getattr(np, card.ufunc)) for card in ops.CARDS if card.ufunc}
-"""Kernels of the ops that name a ufunc of NumPy."""
+"""Kernels of the ops whose class names a ufunc of NumPy."""
 ROWS: KernelRows = {
     ops.Expm1: special("expm1", np.expm1),
     ops.Log1p: upcasting(log1p, np.log1p),

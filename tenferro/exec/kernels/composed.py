@@ -1,4 +1,7 @@
-"""Elementwise functions that are not ufuncs: extremes with signed zeros, powers, reciprocal roots and the logistic."""
+"""Elementwise functions that NumPy lacks or computes differently.
+
+They are maxima and minima with signed zeros, powers, reciprocal square roots, and the logistic function.
+"""
 
 from __future__ import annotations
 
@@ -20,19 +23,19 @@ __all__ = [
 ]
 
 EXP_OVERFLOW_BOUNDS = {"f": np.array(-87.0, "f"), "d": np.array(-708.0)}
-"""Bound of x by dtype code: e^-x may overflow only below it. It does overflow below -88.7 and -709.8."""
+"""Values of x, by dtype code, above which e^-x does not overflow; e^-x overflows below -88.7 and -709.8."""
 MAX_PRECHECKED_ELEMENTS = 1 << 9
-"""Maximum number of elements for which counting zeros is faster than a reduction of integers."""
+"""Maximum number of elements for which zeros are counted before negative zeros are searched, which is faster."""
 INTEGER_DTYPES = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
-"""Signed integer by the number of bytes of an element."""
+"""Signed integer dtypes, by the number of bytes of an element."""
 NEGATIVE_ZERO_BITS = {itemsize: np.iinfo(kind).min for itemsize, kind in INTEGER_DTYPES.items()}
-"""Bit pattern of -0.0 as a signed integer, which is the smallest one, by the number of bytes."""
+"""Bit pattern of -0.0 as a signed integer, by the number of bytes; it is the least integer of its dtype."""
 
 
 def float_power(x: Array, y: Array) -> Array:
-    """Return NumPy's power, and |x|^y where y is 1/2 and x is a zero or -inf.
+    """Return NumPy's power, but |x|^y if y is 1/2 and x is a zero or -inf.
 
-    For a broadcast exponent of 1/2 NumPy computes the square root, which is -0.0 or NaN at such x.
+    For a broadcast exponent of 1/2 NumPy computes the square root, which is -0.0 for x = -0.0 and NaN for x = -inf.
     """
     result = np.power(x, y)
     root = half_power_exceptions(x, y)
@@ -40,7 +43,10 @@ def float_power(x: Array, y: Array) -> Array:
 
 
 def half_power_exceptions(x: Array, y: Array) -> Array | None:
-    """Return a mask of the zeros and -inf in x if a broadcast exponent is 1/2; None if there are none."""
+    """Return a mask of the elements at which x is a zero or -inf and y is 1/2; None if y is never 1/2.
+
+    Return None also if y is not broadcast, because NumPy then computes powers, not square roots.
+    """
     if y.size > 1 and 0 not in y.strides:
         return None
     exponents = y[tuple([slice(0, 1) if step == 0 else slice(None) for step in y.strides])]
@@ -51,7 +57,7 @@ def half_power_exceptions(x: Array, y: Array) -> Array | None:
 def maximum(x: Array, y: Array) -> Array:
     """Return NumPy's maximum, but treat 0.0 as greater than -0.0.
 
-    The sum of two zeros is 0.0 unless both are -0.0.
+    If a result is -0.0, the bitwise and of both operands' bits replaces it, which is 0.0 unless both are -0.0.
     """
     result = np.maximum(x, y)
     if result.dtype.kind in "biu" or not has_negative_zeros(result):
@@ -82,7 +88,10 @@ def has_zeros(x: Any) -> bool:
 
 
 def has_negative_zeros(x: Any) -> bool:
-    """Return whether any element of real floats is -0.0; only one element is read along a broadcast axis."""
+    """Return whether any element of x, which has a real float dtype, is -0.0.
+
+    Along a broadcast axis, only the first element is read.
+    """
     if x.size <= MAX_PRECHECKED_ELEMENTS and not has_zeros(x):
         return False
     if 0 in x.strides:
@@ -97,7 +106,10 @@ def extreme_zeros(x: Array, largest: bool) -> Array:
 
 
 def _set_where_equal(combine: Any, x: Any, y: Any, out: Any) -> None:
-    """Combine the bits of floats that compare equal, without branches: this changes only 0.0 and -0.0."""
+    """Replace elements of `out` at which x equals y by the combination of the bits of x and y.
+
+    Only the signs of zeros can change, because equal floats have equal bits unless they are zeros.
+    """
     kind = INTEGER_DTYPES[out.itemsize]
     bits, mask = out.view(kind), np.negative(np.equal(x, y).view(np.int8))
     flips = combine(x.view(kind), y.view(kind))
@@ -107,7 +119,7 @@ def _set_where_equal(combine: Any, x: Any, y: Any, out: Any) -> None:
 
 
 def clamp(x: Array, lower: Array, upper: Array) -> Array:
-    """Return x limited to a range: maximum, then minimum."""
+    """Limit x to the range from `lower` to `upper`, by a maximum and then a minimum."""
     return minimum(maximum(x, lower), upper)
 
 
@@ -118,7 +130,7 @@ def rsqrt(x: Array) -> Array:
 
 
 def logistic(x: Array) -> Array:
-    """Return 1 / (1 + e^-x), and e^x where e^-x overflows."""
+    """Return 1 / (1 + e^-x), but e^x if e^-x may overflow."""
     y = 1 / (1 + np.exp(-x))
     overflows = _overflows(x)
     return y if overflows is None else np.where(overflows, np.exp(x), y)

@@ -1,6 +1,6 @@
-"""Kernels of the control family. They run bodies that an executor has compiled.
+"""Kernels of loops and conditionals, which run sub-programs, the bodies, for which an executor has schedules.
 
-Results own their memory, so the caller may overwrite them.
+The results own their memory, so the caller may overwrite them.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["ROWS", "ControlKernel"]
 
 Run = Callable[[Sequence[Array]], list[Array]]
-"""Compiled body: a function from arrays to arrays."""
+"""Function that runs a body: it maps the arrays of its inputs to the arrays of its outputs."""
 
 
 class ControlKernel(Kernel):
-    """Kernel with bodies; the native executor compiles them unless they are bound."""
+    """Kernel of an op with bodies.
+
+    `bind_programs` binds it to functions that run the bodies. Without them, the native executor runs the op.
+    """
 
     __slots__ = ("_loop",)
 
@@ -35,12 +38,12 @@ class ControlKernel(Kernel):
         self._loop = loop
 
     def bind_programs(self, runs: Sequence[Run]) -> Callable[..., Any]:
-        """Return the kernel bound to its compiled bodies, in the order in which the op has them."""
+        """Return the kernel bound to functions that run the op's bodies, in the order of `op.parts`."""
         return partial(self._loop, runs)
 
 
 def cond(runs: Sequence[Run], op: Cond, index: Array, *operands: Array) -> Any:
-    """Return the outputs of the selected branch."""
+    """Run the branch with this index, and return its outputs; an index out of range selects the last branch."""
     branch = int(index)
     if not 0 <= branch < len(runs):
         branch = len(runs) - 1
@@ -48,12 +51,12 @@ def cond(runs: Sequence[Run], op: Cond, index: Array, *operands: Array) -> Any:
 
 
 def alternatives(runs: Sequence[Run], op: Alternatives, *operands: Array) -> Any:
-    """Return the outputs of the first alternative."""
+    """Run the first alternative, and return its outputs."""
     return unpacked(copy_aliases(runs[0](operands), operands))
 
 
 def while_(runs: Sequence[Run], op: While, *arrays: Array) -> Any:
-    """Run the body until the condition is false, and return the last carry."""
+    """Run the body while the condition is true, and return the final carry."""
     condition, body = runs
     consts, carry = arrays[: op.num_consts], arrays[op.num_consts :]
     while condition((*consts, *carry))[0]:
@@ -62,10 +65,12 @@ def while_(runs: Sequence[Run], op: While, *arrays: Array) -> Any:
 
 
 def scan(runs: Sequence[Run], op: Scan, *arrays: Array) -> Any:
-    """Return the final carry, and the outputs of the iterations stacked along a leading axis.
+    """Run the body for each iteration; return the final carry, and the outputs stacked along a leading axis.
+
+    Without iterations, data-dependent extents of the outputs are 0.
 
     Raises:
-        ShapeError: a data-dependent extent of an output differs between iterations. Without iterations it is 0.
+        ShapeError: a data-dependent extent of an output differs between iterations.
     """
     (body,) = runs
     n, first, m = op.num_consts, op.first_xs, op.num_carry
@@ -78,7 +83,7 @@ def scan(runs: Sequence[Run], op: Scan, *arrays: Array) -> Any:
     for iteration, t in enumerate(indices):
         results = body((*consts, *carry, *[x[t, ...] for x in xs]))
         carry = results[:m]
-        if not iteration:  # because a body may run in other dtypes than those of its trace
+        if not iteration:  # because a body may run in dtypes that differ from its trace
             ys = [np.empty((op.length, *part.shape), part.dtype) for part in results[m:]]
         elif may_differ:
             _check_shapes(op, ys, results[m:], iteration)

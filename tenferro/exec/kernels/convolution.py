@@ -1,12 +1,12 @@
 """Kernel of Convolution: matrix products over blocks of windows, or sums of shifted products.
 
-In general, blocks of windows are copied into cache in memory order, and multiplied by the kernels. Other cases are
-faster:
+In general, blocks of windows are copied into cache in memory order, and multiplied by the kernels. There are faster
+algorithms for special cases:
 
-- 1x1 kernels need no copy.
-- A depthwise convolution is a sum of products of shifted arrays.
-- With many channels and few outputs, the input is multiplied by the kernels first, and products are summed per
-position.
+- 1x1 kernels are multiplied without a copy.
+- A depthwise convolution is computed as a sum of products of shifted arrays.
+- With many channels and few outputs, the input is first multiplied by the kernels. Then the products are summed for
+  each position of the result.
 - With a dilated input, as in gradients of strided convolutions, each phase of the result is an undilated convolution.
 """
 
@@ -39,9 +39,9 @@ from tenferro.types import DType
 __all__ = ["CONVOLUTION", "ConvolutionFunction"]
 
 MIN_CHANNELS_PER_OUTPUT = 4
-"""Minimum number of channels per output for which the input is multiplied before summing over windows."""
+"""Minimum ratio of input channels to outputs for which the input is multiplied before products are summed."""
 BLOCK_BYTES = costs.CACHE // 4
-"""Size of the block of a depthwise result that is accumulated at once, in bytes."""
+"""Size in bytes of the block of the result in which a depthwise convolution accumulates its sum."""
 
 
 class ConvolutionFunction:
@@ -92,7 +92,11 @@ CONVOLUTION = Kernel(
 
 
 def _write(convolution: ConvolutionFunction, x: Array, w: Array, out: Array) -> None:
-    """Write out [n, o, p..] from x [n, c, s..] and kernels [o, c, k..]."""
+    """Convolve x [n, c, s..] with kernels w [o, c, k..], and write the result to `out` [n, o, p..].
+
+    The axes are n for the batch, c for channels, o for outputs, and s, k and p for spatial positions of the input, the
+    kernels and the result.
+    """
     window, direct = convolution.window, convolution.direct
     if not out.size or not x.size or not w.size:
         out[...] = 0
@@ -117,15 +121,18 @@ def _write(convolution: ConvolutionFunction, x: Array, w: Array, out: Array) -> 
 
 
 def _may_skip_zeros(w: Array) -> bool:
-    """Return whether products with the zeros of padding and dilation may be omitted: the kernels are finite."""
+    """Return whether products with zeros of padding and dilation may be omitted, as all kernels are finite.
+
+    The product of zero and an infinite or NaN element would be NaN.
+    """
     return w.dtype.kind not in "fc" or bool(np.isfinite(w.sum()))
 
 
 def _write_phases(convolution: ConvolutionFunction, x: Array, w: Array, out: Array) -> None:
-    """Convolve a dilated input: for each r, the positions p = d q + r of the result are an undilated convolution.
+    """Convolve an input with dilation d: for each r < d, the positions p = d q + r are an undilated convolution.
 
     Element s of the input is at position d s of the dilated input. So only the kernel elements k for which
-    p + k - low is a multiple of d contribute to position p.
+    p + k - low is a multiple of d contribute to position p of the result, where `low` is the padding before the input.
     """
     window = convolution.window
     axes = [
@@ -135,16 +142,16 @@ def _write_phases(convolution: ConvolutionFunction, x: Array, w: Array, out: Arr
         )
     ]
     if convolution.direct is not None and x.ndim == 4 and not is_channels_last(x):
-        x = channels_last(x)  # here once, instead of once per phase
+        x = channels_last(x)  # converted here once, instead of once per phase
     ones, every = (1,) * len(axes), (slice(None), slice(None))
     for phase in product(*axes):
-        # The kernel's elements first, first + d, ..
+        # `part` has the kernel's elements first, first + d, ..
         target = out[(*every, *[slice(r, None, d) for r, _, d, _ in phase])]
         part = w[(*every, *[slice(first, None, d) for _, first, d, _ in phase])]
         if not part.size:
             target[...] = 0
             continue
-        # The first of these elements is multiplied by element `begin` of x.
+        # For position r of the result, the first element of `part` is multiplied by element `begin` of x.
         begins = [(r + first - low) // d for r, first, d, low in phase]
         edges = tuple([
             (-begin, begin + count + size - 1 - n)
@@ -158,7 +165,7 @@ def _write_phases(convolution: ConvolutionFunction, x: Array, w: Array, out: Arr
 def _write_groups(
     convolution: ConvolutionFunction, window: Window, x: Array, w: Array, out: Array
 ) -> None:
-    """Write out from x [n, c, s..] and kernels [o, c, k..], for groups of features or of the batch."""
+    """Convolve x [n, c, s..] with kernels w [o, c, k..] in groups of features or of the batch, and write `out`."""
     features, batches = convolution.op.feature_group_count, convolution.op.batch_group_count
     resources, direct = convolution.resources, convolution.direct
     count = max(features, batches)
@@ -181,9 +188,10 @@ def _write_groups(
 def _write_depthwise(
     resources: Resources, windows: Array, w: Array, multiplier: int, out: Array
 ) -> None:
-    """Write out [n, c m, p..] from windows [n, c, p.., k..] and kernels [c m, 1, k..], one channel per group.
+    """Write `out` [n, c m, p..] from windows [n, c, p.., k..] and kernels [c m, 1, k..], with one channel per group.
 
-    The sum over kernel elements is accumulated in blocks of rows that fit in cache.
+    There are m = `multiplier` kernels per channel. The sum over kernel elements k is accumulated in blocks of rows that
+    fit in cache.
     """
     spatial = out.ndim - 2
     n, c = windows.shape[:2]
@@ -207,7 +215,10 @@ def _write_depthwise(
 
 
 def _write_group_products(windows: Array, w: Array, out: Array) -> None:
-    """Write out [1, g, p..] from windows [g, c, p.., k..] and kernels [g, c, k..], one einsum per position."""
+    """Write `out` [1, g, p..] from windows [g, c, p.., k..] and kernels [g, c, k..], by an einsum per position p.
+
+    There are g groups of the batch, of one element each.
+    """
     letters = "abcdefghijklm"[: out.ndim - 2]
     for index in product(*map(range, out.shape[2:])):
         x: Any = windows[(slice(None), slice(None), *index)]

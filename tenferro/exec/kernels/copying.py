@@ -1,5 +1,6 @@
-"""Transposing copies: by compiled code if it can write whole cache lines, else by NumPy in the memory order of the
-result.
+"""Copies of arrays to a different memory order.
+
+Compiled code transposes if it can write whole cache lines. Otherwise NumPy copies in the memory order of the result.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ __all__ = ["Copy", "Dense", "fastest_axis", "is_transposing"]
 MIN_STREAMED_BYTES = 4 * costs.CACHE
 """Minimum size in bytes of a result for which compiled copies bypass the caches and use several threads.
 
-Copying a smaller result takes less time than waking a thread."""
+Copying a smaller result takes less time than waking a thread.
+"""
 MIN_TILED_BYTES = costs.CACHE // 4
-"""Minimum size in bytes of a copy that is compiled.
+"""Minimum size in bytes of a result for which a copy is compiled.
 
-Compiling takes as long as about fifty copies by NumPy."""
+Compilation takes as long as about fifty copies by NumPy.
+"""
 MAX_ITEM_BYTES = 64
 """Maximum size in bytes of a run that is contiguous in both arrays and copied as one element."""
 Order: TypeAlias = Literal["C", "F"]
@@ -35,9 +38,9 @@ MAX_PLANS = 8
 
 
 class Dense:
-    """Conversion of arrays to "C" or "F" order in new memory.
+    """Function that copies arrays to "C" or "F" order in new memory.
 
-    The copy of a large array is planned once per layout.
+    For large arrays, the copy is planned once for each layout.
     """
 
     def __init__(self, order: Order, resources: Resources = SERIAL_RESOURCES) -> None:
@@ -46,7 +49,7 @@ class Dense:
         self._copies: BoundedCache[Copy] = BoundedCache(MAX_PLANS)
 
     def __call__(self, x: Any) -> Any:
-        """Return a copy of the array in this order."""
+        """Return a copy of an array in the memory order `self.order`."""
         if x.nbytes < MIN_TILED_BYTES:
             return np.array(x, order=self.order, copy=True)
         memory = self.resources.memory.allocate(x.nbytes)
@@ -57,15 +60,15 @@ class Dense:
 
 
 def is_transposing(x: Any) -> bool:
-    """Return whether a row-major copy of an array with these strides is a transposition that compiled code can do."""
+    """Return whether compiled code supports the row-major copy of an array with the strides of x."""
     return Copy(row_major(x.shape).outline(x.itemsize), x).transposition is not None
 
 
 class Copy:
-    """Copy between arrays of given shapes, strides and dtype."""
+    """Function that copies an array to another, for arrays of certain shapes, strides and dtypes."""
 
     def __init__(self, out: Any, x: Any) -> None:
-        """Plan the copy from the strides."""
+        """Plan the copy for arrays with the strides of `out` and x."""
         self.perm, self.shape = _merge_axes(x, out)
         self.run = 0
         source, target = self._views(x), self._views(out)
@@ -79,7 +82,7 @@ class Copy:
         )
 
     def __call__(self, out: Any, x: Any, resources: Resources = SERIAL_RESOURCES) -> None:
-        """Write x into `out`."""
+        """Copy x to `out`."""
         target, source = self._views(out), self._views(x)
         transposer, is_aligned = resources.transposer, out.ctypes.data % LINE == 0
         compiled = None
@@ -94,23 +97,27 @@ class Copy:
             np.copyto(target, source)
 
     def _views(self, x: Any) -> Any:
-        """Return a view with axes in the order of the result, slowest first, merged where both arrays allow it.
+        """Return a view of an array whose axes are in the memory order of the result, slowest axis first.
 
-        A short run that is contiguous in both arrays is viewed as one element.
+        Axes are merged if both arrays allow it. A short run of elements that is contiguous in both arrays is viewed as
+        one element.
         """
         x = x.transpose(self.perm).reshape(self.shape, copy=False)
         return x.view(f"V{self.run}")[..., 0] if self.run else x
 
 
 def fastest_axis(x: Any) -> int:
-    """Return the axis with the smallest stride; the longest one of several, as in arrays of windows."""
+    """Return the axis with the smallest stride; if several axes have it, as in arrays of windows, the longest."""
     return min(
         range(x.ndim), key=lambda axis: (abs(x.strides[axis]) or inf, -x.shape[axis]), default=0
     )
 
 
 def _merge_axes(x: Any, out: Any) -> tuple[list[int], list[int]]:
-    """Merge axes that are contiguous in both arrays; return the axes and extents, the slowest axis of `out` first."""
+    """Merge axes that are contiguous in both arrays.
+
+    Return the order of the axes, the slowest axis of `out` first, and the extents after axes have been merged.
+    """
     order = list(by_stride(out.strides))
     shape: list[int] = []
     last = (0, 0)

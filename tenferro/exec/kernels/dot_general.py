@@ -1,8 +1,8 @@
-"""Kernel of DotGeneral: a matrix product of views; an operand whose strides do not allow a view is copied.
+"""Kernel of DotGeneral: a product of matrices, which are views of the operands if strides allow it, else copies.
 
-An operand is viewed as a matrix (batch, rows, columns) if each of these groups of axes merges into one stride. BLAS
-reads a matrix that is contiguous along either axis. A plan belongs to one pattern of strides: it has an order of the
-free axes that avoids copies, and an algorithm for the extents.
+An operand is viewed as an array (batch, rows, columns) if the axes of each of these three groups can be merged into one
+axis. BLAS accepts a matrix that is contiguous along either axis. For each pattern of strides there is a plan: an order
+of the free axes that avoids copies, and an algorithm that suits the extents.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MIN_FLOAT_MULTIPLICATIONS = 1 << 12
 MIN_COMPILED_MULTIPLICATIONS = 1 << 20
 """Minimum number of multiplications of a product that is compiled; for a smaller one the call takes longest."""
 MIN_BUFFERED_ELEMENTS = costs.FRESH // 8
-"""Minimum number of elements of a result that is written into a planned buffer."""
+"""Minimum number of elements of a result that is written to memory of the schedule's plan."""
 MAX_PLANS = 8
 """Maximum number of plans per instruction; the arrays of nearly all programs have one layout."""
 
@@ -68,9 +68,13 @@ DOT_GENERAL = Kernel(dot_general, plan_product)
 
 
 def exact_float(dtype: DType, sizes: Sequence[int]) -> Any:
-    """Return the float dtype in which these sums of products of integers are exact; None if that would be slower.
+    """Return a float dtype in which sums of products of integers are exact; None if there is none or it is slower.
 
-    BLAS does not support integers, and NumPy's own loops are tens of times slower.
+    Floats are multiplied by BLAS, which does not support integers. NumPy's loops for integers are tens of times slower.
+
+    Args:
+        dtype: the dtype of the integers.
+        sizes: the numbers of rows, columns and terms of the product.
     """
     if dtype.itemsize > 2 or prod(sizes) < MIN_FLOAT_MULTIPLICATIONS:
         return None
@@ -93,16 +97,17 @@ def _multiply_converted(
 def _multiply_in_floats(
     contraction: Contraction, work: Any, out: Any, lhs: Array, rhs: Array
 ) -> Array:
-    """Return the product of integers, computed in floats; overflow wraps in the final conversion."""
+    """Return the product of integers, computed in floats; the conversion of the result wraps on overflow."""
     return contraction(lhs.astype(work), rhs.astype(work)).astype(np.int64).astype(out)
 
 
 class Contraction:
-    """Function that multiplies arrays of given shapes, with a plan for each pattern of strides.
+    """Function that computes the product of arrays of certain shapes, with a plan for each pattern of strides.
 
     Attributes:
-        batch, rows, columns, terms: axes by role: batch and terms of both operands, rows of lhs, columns of rhs.
-        sizes: the number of rows, columns and terms.
+        batch, terms: the batch axes, and the contracted axes, of `lhs` and of `rhs`.
+        rows, columns: the free axes of `lhs`, and the free axes of `rhs`.
+        sizes: the numbers of rows, columns and terms.
         wakes_threads: whether BLAS would use its own threads for the product.
     """
 
@@ -144,7 +149,10 @@ class Contraction:
         return product(lhs, rhs, into[0])
 
     def plain(self) -> Function | None:
-        """Return NumPy's function for a product too small for threads or planned buffers; None for other products."""
+        """Return NumPy's function for a product of matrices that is too small for threads or planned buffers.
+
+        Return None for any other product.
+        """
         if self.batch[0] or len(self.terms[0]) != 1:
             return None
         ranks = len(self.lhs_shape), len(self.rhs_shape)
@@ -189,4 +197,4 @@ PRODUCTS: dict[tuple[bool, bool], Function] = {
     (False, True): lambda a, b: np.dot(a, b.T),
     (True, True): lambda a, b: np.dot(a.T, b.T),
 }
-"""Functions of matrices and vectors, by whether lhs and rhs are transposed; BLAS reads either order."""
+"""Products of matrices and vectors, by whether `lhs` and `rhs` are transposed; BLAS needs no copy to transpose."""

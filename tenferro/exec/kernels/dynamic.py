@@ -14,7 +14,7 @@ __all__ = ["ROWS"]
 
 
 def dynamic_truncate(op: DynamicTruncate, x: Array, size: Array) -> Array:
-    """Return a view of the first `size` elements along an axis."""
+    """Return a view of the first `size` elements along an axis; `size` is rounded, and 0 if it is not finite."""
     extent = x.shape[op.axis]
     if size.dtype.kind in "iu":
         count = int(size)
@@ -26,7 +26,7 @@ def dynamic_truncate(op: DynamicTruncate, x: Array, size: Array) -> Array:
 
 
 def pad_to_match(op: PadToMatch, x: Array, reference: Array) -> Array:
-    """Pad x with zeros at its end to the extent of the reference; raise an error if x is longer."""
+    """Pad x with zeros at the end of `op.axis`, up to the extent of `reference`; raise an error if x is longer."""
     missing = reference.shape[op.axis] - x.shape[op.axis]
     if missing < 0:
         raise ShapeError(

@@ -28,9 +28,9 @@ __all__ = ["CASTS", "ROWS"]
 
 
 def divide(x: Array, y: Array) -> Array:
-    """Return the quotient; integer division truncates.
+    """Return the quotient x / y; quotients of integers are rounded towards zero, and all bits are set if y is 0.
 
-    NumPy's floor division is one too small if the signs differ and the remainder is not zero.
+    NumPy's floor division of integers is corrected by one if the signs differ and the remainder is not zero.
     """
     if x.dtype.kind not in "iu":
         return np.divide(x, y)
@@ -45,14 +45,14 @@ def divide(x: Array, y: Array) -> Array:
 
 
 def remainder(x: Array, y: Array) -> Array:
-    """Return C's fmod; for integers, x modulo 0 is x."""
+    """Return the remainder with the sign of x, as C's fmod; for integers, it is x if y is 0."""
     if x.dtype.kind not in "iu":
         return in_float32(np.fmod)(x, y)
     return np.where(y == 0, x, np.fmod(x, y))
 
 
 def power(x: Array, y: Array) -> Array:
-    """Return x^y; for integers by repeated squaring, with overflow wrapping."""
+    """Return x^y; powers of integers are computed by repeated squaring, modulo 2^bits."""
     if x.dtype.kind == "c":
         return np.power(x, y)
     if x.dtype.kind not in "iu":
@@ -88,7 +88,10 @@ def _unsigned(x: Array) -> Array:
 
 
 def shift_unsigned(ufunc: np.ufunc, x: Array, y: Array) -> Array:
-    """Shift by a ufunc and fill with zeros; a negative amount counts as an unsigned one, which exceeds the width."""
+    """Shift the bits of x by a ufunc, and fill with zeros; the result is 0 if y is at least the width.
+
+    A negative y is reinterpreted as unsigned, so it exceeds the width.
+    """
     width = 8 * x.dtype.itemsize
     amount = _unsigned(y)
     shifted = ufunc(_unsigned(x), np.minimum(amount, width - 1))
@@ -96,7 +99,7 @@ def shift_unsigned(ufunc: np.ufunc, x: Array, y: Array) -> Array:
 
 
 def shift_right_arithmetic(x: Array, y: Array) -> Array:
-    """Shift right and fill with the sign bit; amounts are clamped to the width minus one."""
+    """Shift x right by y bits, and fill with copies of the sign bit; y is limited to the width minus one."""
     width = 8 * x.dtype.itemsize
     signed = x.view(np.dtype(f"i{x.dtype.itemsize}"))
     amount = np.minimum(_unsigned(y), width - 1).astype(signed.dtype)
@@ -104,12 +107,12 @@ def shift_right_arithmetic(x: Array, y: Array) -> Array:
 
 
 def population_count(x: Array) -> Array:
-    """Return the number of set bits of x; NumPy counts the bits of |x|."""
+    """Return the number of bits of x that are 1; of a signed integer NumPy would count the bits of |x|."""
     return np.bitwise_count(_unsigned(x)).astype(x.dtype)
 
 
 def count_leading_zeros(x: Array) -> Array:
-    """Return the number of leading zeros: set all bits below the highest set bit, and count the zeros."""
+    """Return the number of leading zeros of x: set all bits below the highest bit that is 1, and count the zeros."""
     width = 8 * x.dtype.itemsize
     smeared = _unsigned(x)
     step = 1
@@ -136,14 +139,15 @@ MANTISSA_AND_EXPONENT = {
 
 
 def reduce_precision(op: ops.ReducePrecision, x: Array) -> Array:
-    """Round the mantissa with integer arithmetic on its bits; exponents out of range give infinity or zero.
+    """Round x to a format with fewer bits; numbers out of its range become infinity or zero.
 
-    Subnormal numbers are normal in a wider dtype, so rounding there would keep more of their bits.
+    The mantissa is rounded by integer arithmetic on the bits of x. In a wider dtype, subnormal numbers would be normal,
+    so rounding in it would keep more of their bits.
     """
     mantissa, exponent = MANTISSA_AND_EXPONENT[DType.of(x.dtype)]
     width = 8 * x.dtype.itemsize
     integer = np.dtype(f"u{x.dtype.itemsize}").type
-    bits = np.asarray(x, order="C").view(integer)  # keeps rank 0, unlike ascontiguousarray
+    bits = np.asarray(x, order="C").view(integer)  # ascontiguousarray adds an axis to rank 0
     if op.mantissa_bits < mantissa:
         cut = mantissa - op.mantissa_bits
         last = (bits >> integer(cut)) & integer(1)
@@ -164,11 +168,14 @@ def reduce_precision(op: ops.ReducePrecision, x: Array) -> Array:
 
 
 CASTS = {dtype: methodcaller("astype", dtype.dtype) for dtype in DType}
-"""NumPy's cast by target dtype."""
+"""NumPy's cast to each dtype."""
 
 
 def convert(op: ops.Convert, source: np.dtype[Any]) -> Function:
-    """Convert by NumPy's cast where it has StableHLO's semantics; floats to integers by a saturating cast."""
+    """Return the function that converts arrays of the dtype `source` to `op.to`.
+
+    It is NumPy's cast if this has StableHLO's semantics. Conversions from floats to integers saturate.
+    """
     to, dtype = op.to, DType.of(source)
     if dtype.is_complex and not to.is_complex:
         if to.is_bool:
@@ -185,14 +192,14 @@ def convert(op: ops.Convert, source: np.dtype[Any]) -> Function:
 
 
 def _common(dtype: DType, to: DType) -> DType:
-    """Return the NumPy dtype through which a narrow dtype is converted."""
+    """Return the dtype of NumPy in which a conversion from or to a narrow dtype has its intermediate result."""
     return DType.F64 if dtype.is_float or to.is_inexact else DType.I64
 
 
 def _through_wide(x: Array, wide: DType, to: DType) -> Array:
-    """Convert from or to a narrow dtype through a wide one, with a single rounding.
+    """Convert from or to a narrow dtype in two steps, by the dtype `wide`, but with only one rounding.
 
-    A direct cast of a narrow dtype to bool would test the bits of the element.
+    `ml_dtypes` casts a narrow dtype to bool by its bits, so that -0 would be true.
     """
     if to is DType.F8E8M0FNU:
         return _powers_of_two(_in_float64_to_odd(x))
@@ -203,10 +210,10 @@ def _through_wide(x: Array, wide: DType, to: DType) -> Array:
 
 
 def _powers_of_two(x: Array) -> Array:
-    """Round to the nearest power of two, ties up.
+    """Round to the nearest power of two, with ties rounded up, as float8_e8m0fnu.
 
-    Numbers below the smallest power of two round to it; zero and negative numbers give NaN. `ml_dtypes` rounds
-    subnormal float32 numbers up.
+    Positive numbers below the smallest power of two are rounded to it; zero and negative numbers become NaN. A cast of
+    `ml_dtypes` would round subnormal float32 numbers up.
     """
     mantissa, exponent = np.frexp(x)
     code = np.maximum(exponent - 1 + (mantissa >= 0.75) + 127, 0)
@@ -215,7 +222,7 @@ def _powers_of_two(x: Array) -> Array:
 
 
 def _in_float64_to_odd(x: Array) -> Array:
-    """Convert to float64; round integers beyond 2^53 to the neighbour with an odd mantissa."""
+    """Convert to float64; an integer that is not exact is rounded to the neighbour with an odd mantissa."""
     if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
         dropped = x & x.dtype.type((1 << 11) - 1)
         odd = (x ^ dropped) | (dropped != 0).astype(x.dtype) << x.dtype.type(11)
@@ -225,10 +232,10 @@ def _in_float64_to_odd(x: Array) -> Array:
 
 
 def _in_float32_to_odd(x: Array) -> Array:
-    """Round float64 to the float32 neighbour with an odd mantissa, unless it is exact; NaN becomes positive.
+    """Convert float64 to float32; a number that is not exact is rounded to the neighbour with an odd mantissa.
 
-    A second rounding, to at most 22 bits, then gives the result of a single rounding. `ml_dtypes` instead rounds to
-    the even float32 neighbour first.
+    A second rounding, to at most 22 bits, then has the result of a single rounding. A cast of `ml_dtypes` would first
+    round to the float32 with an even mantissa. NaN becomes positive.
 
     Source: S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding
     to odd", IEEE Transactions on Computers 57 (2008).
@@ -241,9 +248,9 @@ def _in_float32_to_odd(x: Array) -> Array:
 
 
 def saturate(x: Array, to: DType) -> Array:
-    """Truncate towards zero, clamp to the integer's range, and convert NaN to 0.
+    """Convert floats to the integer dtype `to`: round towards zero, limit to its range, and convert NaN to 0.
 
-    Limits that are not exact in float64 round up to a power of two, so the comparison is >=.
+    A maximum that is not exact in float64 is rounded up to a power of two. So x is compared with it by >=.
     """
     info = ml_dtypes.iinfo(to.dtype)
     wide = x.astype(np.float64)
@@ -254,12 +261,12 @@ def saturate(x: Array, to: DType) -> Array:
 
 
 def _through_float32(x: Array, to: DType) -> Array:
-    """Convert from or to bfloat16 through float32, as XLA does."""
+    """Convert from or to bfloat16 in two steps, by float32, as XLA does."""
     return x.astype(np.float32).astype(to.dtype)
 
 
 def bitcast_convert(op: ops.BitcastConvert, x: Array) -> Array:
-    """Reinterpret bits: conversion to a narrower dtype appends an axis, and to a wider one removes the last axis."""
+    """Reinterpret the bits of x as another dtype: a narrower dtype adds a last axis, a wider dtype removes it."""
     old, new = DType.of(x.dtype).bits, op.to.bits
     shape = x.shape if old == new else (*x.shape, old // new) if old > new else x.shape[:-1]
     if old % 8 or new % 8:
@@ -272,7 +279,7 @@ def bitcast_convert(op: ops.BitcastConvert, x: Array) -> Array:
 
 
 def _regrouped(x: Array, old: int, to: DType) -> Array:
-    """Reinterpret bits if one of the dtypes has less than 8 bits; its elements are stored in the low bits of bytes."""
+    """Reinterpret the bits of x if a dtype has less than 8 bits; its elements are stored in the low bits of bytes."""
     octets = np.frombuffer(x.tobytes(), np.uint8)
     bits = np.unpackbits(octets.reshape(-1, x.dtype.itemsize), axis=1, count=old, bitorder="little")
     octets = np.packbits(bits.reshape(-1, to.bits), axis=1, bitorder="little")
@@ -282,7 +289,10 @@ def _regrouped(x: Array, old: int, to: DType) -> Array:
 
 
 def compose(x: Array, y: Array) -> Array:
-    """Return a complex array from its parts; x + 1j * y would lose infinities and signs of zero."""
+    """Return the complex array with real part x and imaginary part y.
+
+    The expression x + 1j * y would lose infinities and signs of zeros.
+    """
     result = np.empty(np.broadcast_shapes(x.shape, y.shape), DType.of(x.dtype).complex.dtype)
     result.real, result.imag = x, y
     return result

@@ -1,4 +1,4 @@
-"""Kernel of extension ops. Executors replace it by the runtime of the family."""
+"""Kernel of extension ops, which raises an error; executors use the runtime of the op's family instead."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ROWS"]
 
 
 def unregistered(op: Extension, *arrays: Any) -> Any:
-    """Raise an error, because only executors have runtimes."""
+    """Raise `UnsupportedError`: only executors have runtimes of extension families."""
     raise UnsupportedError(f"extension: {op.family_id}: not registered; run it on an executor")
 
 

@@ -1,4 +1,4 @@
-"""Logarithm of the gamma function: SciPy's, and a polynomial near its roots, where SciPy's loses all digits."""
+"""Logarithm of the gamma function: SciPy's function, but a polynomial near the roots, where it is inaccurate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tenferro.exec.kernels.kernel import Array
 __all__ = ["LGAMMA_COEFFICIENTS", "POLYNOMIAL_RADIUS", "ROOTS_MIDPOINT", "lgamma"]
 
 ROOTS_MIDPOINT, POLYNOMIAL_RADIUS = 1.5, 1.0
-"""Midpoint of the roots 1 and 2, and the distance from it within which the polynomial is used."""
+"""Midpoint of the roots 1 and 2 of log Gamma, and the distance from it up to which the polynomial is used."""
 # fmt: off
 LGAMMA_COEFFICIENTS = (
     0.42278433509846713, 0.3224670334241132, -0.06735230105319814, 0.02058080842778457, -0.0073855510286681535,
@@ -18,15 +18,17 @@ LGAMMA_COEFFICIENTS = (
     9.578663334114758e-07, -4.303558760359961e-07, 2.0304806751615227e-07, -1.3412819758517287e-07, 6.379047507619774e-08
 )
 # fmt: on
-"""Coefficients of log Gamma(2 + s) / s for |s| <= 1/2, the constant first.
+"""Coefficients of a polynomial in s that approximates log(Gamma(2 + s)) / s for |s| <= 1/2, from the constant term up.
 
-The polynomial interpolates at the zeros of a Chebyshev polynomial, computed with 60 digits."""
+It interpolates at the zeros of a Chebyshev polynomial; the coefficients were computed with 60 digits.
+"""
 
 
 def lgamma(x: Array) -> Array:
-    """Return SciPy's log |Gamma(x)|, corrected at minus infinity and at subnormal numbers.
+    """Return SciPy's log |Gamma(x)|, corrected near its roots, at minus infinity and at subnormal numbers.
 
-    At minus infinity C99 gives infinity. At subnormal numbers SciPy overflows with 1 / x; the result is finite.
+    At minus infinity the result is infinity, as in C99. At subnormal numbers SciPy's result is infinite, because it
+    computes 1 / x; the correct result is finite.
     """
     from scipy import special as functions  # because importing scipy takes long
 
@@ -34,13 +36,13 @@ def lgamma(x: Array) -> Array:
     is_tiny = np.abs(x) < np.finfo(x.dtype).tiny
     y = np.where(is_tiny, -np.log(np.abs(x)), y) if is_tiny.any() else y
     is_near = np.abs(x - ROOTS_MIDPOINT) < POLYNOMIAL_RADIUS
-    if x.dtype == np.float64 and is_near.any():  # because narrower floats are computed in float64
+    if x.dtype == np.float64 and is_near.any():  # SciPy computes float32 in float64
         y[is_near] = _lgamma_near_roots(x[is_near])
     return y
 
 
 def _lgamma_near_roots(x: Array) -> Array:
-    """Return log Gamma(x) for 1/2 <= x <= 5/2. For x below 3/2 it is log Gamma(x + 1) - log x."""
+    """Return log Gamma(x) for 1/2 <= x <= 5/2; for x below 3/2 it is computed as log Gamma(x + 1) - log x."""
     is_near_one = x < ROOTS_MIDPOINT
     s = x - np.where(is_near_one, 1.0, 2.0)
     y = np.full_like(s, LGAMMA_COEFFICIENTS[-1])

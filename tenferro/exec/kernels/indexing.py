@@ -1,7 +1,8 @@
-"""Kernels of the indexing family: translate StableHLO's dimension numbers to NumPy's advanced indexing.
+"""Kernels of the indexing family, which translate StableHLO's dimension numbers to NumPy's advanced indexing.
 
-Gather and scatter build one integer array per operand axis. These arrays broadcast over the index space of the result
-or the updates. Python code loops only over axes, not over elements.
+Gather and scatter compute, for each axis of the operand, an integer array with the index of each element along it.
+The arrays broadcast to the shape of a gather's result, or of a scatter's updates. Python loops run only over axes, not
+over elements.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from tenferro.types import DType
 __all__ = ["ROWS"]
 
 MIN_SPARSE_ELEMENTS = 1 << 12
-"""Minimum number of elements of updates that are summed by a product with a sparse matrix."""
+"""Minimum number of elements of a scatter's updates for which they are added by a product with a sparse matrix."""
 SPARSE_DTYPES = "fdFD"
-"""Codes of the dtypes that sparse products support."""
+"""NumPy's character codes of the dtypes that products with sparse matrices support."""
 
 
 def gather(op: ops.Gather, x: Array, indices: Array) -> Array:
-    """Read all windows at once; start indices are clamped so that the windows fit."""
+    """Return the windows of x with these start indices, which are clipped so that the windows are in bounds."""
     sizes = op.resolved("slice_sizes", (x.shape, indices.shape))
     starts, batch = _start_indices(indices, op.index_vector_dim)
     dropped = {*op.collapsed_slice_dims, *op.operand_batching_dims}
@@ -56,9 +57,13 @@ def gather(op: ops.Gather, x: Array, indices: Array) -> Array:
 
 
 def _take_axis(op: Any, shape: Sequence[int], sizes: Sequence[int], batch: int) -> int | None:
-    """Return the indexed axis if the gather is NumPy's `take`; None for other gathers.
+    """Return the axis along which `np.take` computes the gather; None if it does not compute this gather.
 
-    `take` reads whole slices, and puts the batch axes in place of the indexed axis.
+    `np.take` copies whole slices, and puts the batch axes in place of the indexed axis.
+
+    Args:
+        shape, sizes: the extents of the operand and of the windows.
+        batch: the number of batch axes.
     """
     if op.operand_batching_dims or op.collapsed_slice_dims != op.start_index_map:
         return None
@@ -70,7 +75,14 @@ def _take_axis(op: Any, shape: Sequence[int], sizes: Sequence[int], batch: int) 
 def _replaced_axis(
     indexed: Sequence[int], window: Sequence[int], rank: int, batch: int
 ) -> int | None:
-    """Return the single indexed axis of an operand if the batch axes replace it; `window` has the other axes."""
+    """Return the indexed axis of an operand if there is only one, and if the batch axes are in its place.
+
+    Args:
+        indexed: the indexed axes of the operand.
+        window: the axes of the result, or of the updates, that are window axes.
+        rank: the rank of the operand.
+        batch: the number of batch axes.
+    """
     if len(indexed) != 1:
         return None
     (axis,) = indexed
@@ -95,14 +107,14 @@ def plan_take(op: ops.Gather, inputs: Specs, _: object) -> Function | None:
 
 
 def _as_int64(indices: Array) -> Array:
-    """Return indices as int64; unsigned ones are clamped to the maximum of int64, which is out of bounds."""
+    """Convert indices to int64; uint64 indices are limited to the maximum of int64, which is out of bounds anyway."""
     if indices.dtype == np.uint64:
         indices = np.minimum(indices, np.uint64(np.iinfo(np.int64).max))
     return indices.astype(np.int64, copy=False)
 
 
 def _start_indices(indices: Array, vector_axis: int) -> tuple[Array, tuple[int, ...]]:
-    """Return one array of start indices per index component, and the batch shape."""
+    """Split `indices` along `vector_axis`; return an array of start indices per component, and the batch shape."""
     indices = _as_int64(indices)
     if vector_axis == indices.ndim:
         return indices[None], indices.shape
@@ -111,7 +123,7 @@ def _start_indices(indices: Array, vector_axis: int) -> tuple[Array, tuple[int, 
 
 
 def _spread(values: Array, axes: Sequence[int], rank: int) -> Array:
-    """Reshape an array to a rank, with its axes at these positions and extents of 1 elsewhere."""
+    """Reshape an array to a higher rank: its axes become `axes`, and all others have extent 1."""
     shape = [1] * rank
     for axis, extent in zip(axes, values.shape, strict=True):
         shape[axis] = extent
@@ -121,7 +133,7 @@ def _spread(values: Array, axes: Sequence[int], rank: int) -> Array:
 def _batch_numbers(
     operand_axes: Sequence[int], index_axes: Sequence[int], index_vector_dim: int
 ) -> dict[int, int]:
-    """Return, for each batching axis of the operand, the number of the corresponding batch axis of the indices."""
+    """Return, for each batching axis of the operand, the position of the matching axis in the batch shape."""
     return {
         axis: number - (number > index_vector_dim)
         for axis, number in zip(operand_axes, index_axes, strict=True)
@@ -137,14 +149,16 @@ def _positions(
     window_axes: Mapping[int, int],
     sizes: Mapping[int, int],
 ) -> list[Array]:
-    """Return an array of positions for each axis of an operand; these arrays broadcast to the index space.
+    """Return, for each axis of an operand, the indices of the selected elements along this axis.
+
+    The arrays of indices broadcast to the index space, the shape of a gather's result or of a scatter's updates.
 
     Args:
-        batch, batch_axes: the extents of the batch, and its axes in the index space.
+        batch, batch_axes: the extents of the batch axes, and these axes in the index space.
         firsts: the start indices, by axis of the operand.
-        numbers: the batch axis whose number is the position, by axis of the operand.
-        window_axes: the axis of the index space, by axis of the operand.
-        sizes: the extent of the window, by axis of the operand.
+        numbers: for a batching axis of the operand, the position of the matching axis in `batch`.
+        window_axes: for a window axis of the operand, the axis of the index space.
+        sizes: the extent of the windows, by axis of the operand.
     """
     rank = len(batch_axes) + len(window_axes)
     positions: list[Array] = []
@@ -165,7 +179,7 @@ COMBINERS = {"add": np.add, "multiply": np.multiply, "min": np.minimum, "max": n
 
 
 def scatter(op: ops.Scatter, x: Array, indices: Array, updates: Array) -> Array:
-    """Combine windows in row-major order of the updates; windows that are out of bounds are skipped."""
+    """Combine updates with windows of x, in row-major order of the updates; windows out of bounds are skipped."""
     starts, batch = _start_indices(indices, op.index_vector_dim)
     is_large = updates.size >= MIN_SPARSE_ELEMENTS
     if op.combiner == "add" and is_large and x.dtype.char in SPARSE_DTYPES:
@@ -205,7 +219,7 @@ def scatter(op: ops.Scatter, x: Array, indices: Array, updates: Array) -> Array:
 
 
 def _scatter_add_axis(op: ops.Scatter, x: Array, updates: Array) -> int | None:
-    """Return the indexed axis if each update is a slice of x at one index, and batch axes replace the axis."""
+    """Return the indexed axis if each update is a whole slice of x along one axis; None for any other scatter."""
     indexed, window = op.inserted_window_dims, sorted(op.update_window_dims)
     if op.input_batching_dims or indexed != op.scatter_dims_to_operand_dims:
         return None
@@ -215,10 +229,10 @@ def _scatter_add_axis(op: ops.Scatter, x: Array, updates: Array) -> int | None:
 
 
 def _scatter_add(x: Array, starts: Array, updates: Array, axis: int) -> Array:
-    """Return x plus the sum of the slices with the same index.
+    """Add each slice of `updates` to the slice of x at its index along an axis.
 
-    A product with a sparse matrix sums updates with the same index. Each column of the matrix has a single 1, so
-    updates are added in order.
+    Updates with the same index are first summed, by a product with a sparse matrix. Each column of the matrix has a
+    single 1, so updates are added in order.
     """
     n = x.shape[axis]
     positions = starts.ravel()
@@ -244,7 +258,7 @@ def _scatter_add(x: Array, starts: Array, updates: Array, axis: int) -> Array:
 
 
 def _with_negative_zeros(sums: Array, positions: Array) -> Array:
-    """Set sums at all other positions to -0.0, in place; adding -0.0 to a zero keeps the sign of the zero."""
+    """Set the sums at positions without updates to -0.0, in place, because adding -0.0 preserves the sign of zeros."""
     is_untouched = np.ones(len(sums), bool)
     is_untouched[positions] = False
     if is_untouched.any():
@@ -253,14 +267,14 @@ def _with_negative_zeros(sums: Array, positions: Array) -> Array:
 
 
 def _combine(combiner: str, target: Array, flat: Array, values: Array) -> None:
-    """Write combined values into `target`, which shares no memory."""
+    """Combine values with the elements of `target` at the indices `flat`, in place."""
     if combiner == "set":
         target[flat] = values
     elif combiner in ("add", "multiply"):
         COMBINERS[combiner].at(target, flat, values)
     else:
-        # NumPy's ufuncs ignore the signs of zeros, unlike the kernels of Maximum and Minimum, so
-        # zeros are corrected afterwards.
+        # np.maximum and np.minimum ignore the signs of zeros, but Maximum and Minimum treat 0.0 as greater than -0.0.
+        # So the signs of zeros are corrected afterwards.
         is_largest = combiner == "max"
         elements = target[flat]
         COMBINERS[combiner].at(target, flat, values)
@@ -274,7 +288,7 @@ def _combine(combiner: str, target: Array, flat: Array, values: Array) -> None:
 def _clamped_window(
     starts: Sequence[Array], extents: Sequence[int], sizes: Sequence[int]
 ) -> tuple[slice, ...]:
-    """Return the window as slices, shifted to be inside the operand."""
+    """Return the slices of a window with these start indices, which are clipped so that the window is in bounds."""
     firsts = [
         min(max(int(start), 0), extent - size)
         for start, extent, size in zip(starts, extents, sizes, strict=True)
@@ -283,14 +297,14 @@ def _clamped_window(
 
 
 def dynamic_slice(op: ops.DynamicSlice, x: Array, *starts: Array) -> Array:
-    """Return a view of the window."""
+    """Return a view of the window of x at these start indices."""
     return x[_clamped_window(starts, x.shape, op.resolved("sizes", (x.shape,)))]
 
 
 def dynamic_update_slice(
     op: ops.DynamicUpdateSlice, x: Array, update: Array, *starts: Array
 ) -> Array:
-    """Return a copy of x with the window overwritten."""
+    """Return a copy of x in which `update` replaces the window at these start indices."""
     result = x.copy(order="K")
     result[_clamped_window(starts, x.shape, update.shape)] = update
     return result

@@ -25,9 +25,9 @@ Specs: TypeAlias = tuple[TensorSpec, ...]
 class Kernel:
     """Implementation of an op in NumPy, with the properties that schedules rely on.
 
-    `kernel(op, *arrays)` returns one array, or a tuple of them when the op has several outputs. Kernels never
-    write to their inputs. They run under `np.errstate(all="ignore")`. A rank-0 result may be a NumPy scalar:
-    the executor wraps it.
+    `kernel(op, *arrays)` returns one array, or a tuple of arrays if the op has several outputs. Kernels never
+    write to their inputs. They run under `np.errstate(all="ignore")`. A rank-0 result may be a NumPy scalar, which
+    the executor converts to an array.
 
     Args:
         function: function of the op and the arrays.
@@ -35,12 +35,12 @@ class Kernel:
             `function`.
 
     Attributes:
-        elementwise: each element of the result depends only on the operands' elements at the same index, and a
-            scalar may replace an operand whose elements are equal.
-        view: a result may be a view of an operand, or read-only memory; a function of the op if it depends on
-            the payload. All other results own their memory.
-        layout: maps an op and the layouts of its operands to the layout of its result. Without it, results are
-            row-major; those of elementwise ops have the layout that all operands share.
+        elementwise: whether each element of the result depends only on the operands' elements at the same index. A
+            scalar may then replace an operand whose elements are all equal.
+        view: whether a result may be a view of an operand, or read-only. If this depends on the op's payload, a
+            function of the op. Any other result owns its memory.
+        layout: a function of an op and the layouts of its operands, which returns the layout of the result. Without it,
+            results of elementwise ops have the layout that all operands share, and all other results are row-major.
     """
 
     __slots__ = ("_function", "_layout", "_plan", "elementwise", "view")
@@ -62,16 +62,16 @@ class Kernel:
         return self._function(op, *arrays)
 
     def bind(self, op: Any, inputs: Specs, resources: Resources = SERIAL_RESOURCES) -> Function:
-        """Return the function for inputs of these types: the ufunc itself if the kernel is a ufunc.
+        """Return the function that computes the op for arrays of these types; for a ufunc, the ufunc itself.
 
         Args:
-            resources: threads and memory for large arrays.
+            resources: the threads and the memory that the function uses for large arrays.
         """
         planned = None if self._plan is None else self._plan(op, inputs, resources)
         return partial(self._function, op) if planned is None else planned
 
     def layout(self, op: Any, operands: Sequence[Layout], shape: tuple[int, ...]) -> Layout:
-        """Return the layout of a single result; row-major unless the kernel defines another."""
+        """Return the layout of the op's only result, for operands of these layouts."""
         if self._layout is not None:
             return self._layout(op, *operands)
         if not self.elementwise:
@@ -82,7 +82,7 @@ class Kernel:
         return dense(shape, *axes) if len(axes) == 1 else row_major(shape)
 
     def may_view(self, op: StdTensorOp) -> bool:
-        """Return whether results of this op may be views or read-only."""
+        """Return whether results of this op may be views of operands, or read-only."""
         return self.view if isinstance(self.view, bool) else self.view(op)
 
 
@@ -92,9 +92,10 @@ HALF_DTYPES = (DType.F16.dtype, BFLOAT16)
 
 
 def in_float32(function: Function) -> Function:
-    """Return `function` with float16 and bfloat16 arrays computed in float32 and rounded once at the end.
+    """Return a function that computes float16 and bfloat16 arrays in float32, and rounds the result.
 
-    XLA also does so for every op that is not exact in the low precision.
+    XLA does the same for each op that is not exact in low precision. Arrays of any other dtype are passed to `function`
+    unchanged.
     """
 
     def computed(*arrays: Any) -> Any:
@@ -121,7 +122,7 @@ def elementwise(
     """Return the kernel of an elementwise function of arrays.
 
     Args:
-        floats: the function for float32 and float64, for example a ufunc if `function` is not one.
+        floats: the function that is called for float32 and float64 instead, for example a ufunc.
         upcasts: whether float16 and bfloat16 are computed in float32.
     """
     generic = in_float32(function) if upcasts else function
@@ -135,13 +136,17 @@ def elementwise(
 
 
 def unpacked(outputs: Sequence[Any]) -> Any:
-    """Return the results of a kernel: the array if there is one, else a tuple."""
+    """Return outputs in the form that kernels return: a single output itself, and several outputs as a tuple."""
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
 def bind_kernel(
     kernel: Function, op: StdTensorOp, inputs: Specs, resources: Resources = SERIAL_RESOURCES
 ) -> Function:
-    """Bind a kernel, or a function of an op and arrays, to an op; return a function of arrays of these types."""
+    """Return the function that computes an op for arrays of these types.
+
+    Args:
+        kernel: a kernel, or any function of an op and arrays.
+    """
     bind = getattr(kernel, "bind", None)
     return partial(kernel, op) if bind is None else bind(op, inputs, resources)

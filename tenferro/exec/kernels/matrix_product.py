@@ -1,8 +1,8 @@
-"""Products of matrix views: one BLAS call, or blocks that the executor's threads share, each with
-single-threaded BLAS.
+"""Products of matrix views, by one call of BLAS, or by a call for each block of a large product.
 
-The thread that copies a block of an operand multiplies it next, while the block is in its cache. Neither the
-blocks nor the bits of the result depend on the number of threads.
+The executor's threads share the blocks, and each calls single-threaded BLAS. If a block of an operand has to be copied,
+the same thread copies and multiplies it, while the block is in its cache. Neither the blocks nor the bits of the result
+depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -27,32 +27,39 @@ from tenferro.types import DType
 __all__ = ["AxisGroups", "Product", "address", "block_count", "estimated_work", "matmul", "scratch", "workers_for"]  # fmt: skip
 
 MIN_BLOCK_EXTENT = 128
-"""Minimum number of rows, columns or terms of a block; for each block BLAS packs the other operand again."""
+"""Minimum number of rows, columns or terms of a block.
+
+Smaller blocks would be slower, because BLAS packs the operand that is not split again for each block.
+"""
 MIN_PARALLEL_WORK = 1 << 24
-"""Minimum number of multiplications for two blocks; four times the work doubles the number of blocks.
+"""Minimum number of multiplications for which a product is computed in two blocks.
 
-Threads wait for each other between calls, so larger products also use larger blocks."""
+Four times the work doubles the number of blocks. So larger products also have larger blocks, because threads wait for
+each other between blocks.
+"""
 MAX_BLOCKS = min(16, os.cpu_count() or 1)
-"""Maximum number of blocks, because BLAS packs the shared operand again for each block.
+"""Maximum number of blocks, because BLAS packs the operand that is not split again for each block.
 
-Eight blocks of 1,024 rows take 1.15 times as long as two."""
+Eight blocks of 1,024 rows in total take 1.15 times as long as two blocks.
+"""
 COPY_COST = 32
 """Estimated cost of copying an element, in multiplications."""
 MATVEC_COST = 8
 """Estimated cost of one matrix element in a matrix-vector product, in multiplications."""
 MAX_PARTIAL_ELEMENTS = costs.SMALL // 4
-"""Maximum number of elements of a result that is the sum of one partial result per block."""
+"""Maximum number of elements of a result that is computed as the sum of partial results, one per block."""
 MIN_POOLED_BYTES = costs.FRESH
-"""Minimum size in bytes of copies that use memory of the pool."""
+"""Minimum size in bytes of copies that are stored in memory of the pool."""
 
 
 @dataclass(frozen=True)
 class AxisGroups:
-    """Axes of two operands by their role in a contraction; each group is in the order in which it is merged.
+    """Axes of the operands of a contraction by their role; each group is in the order in which its axes are merged.
 
     Attributes:
-        batch, terms: axes of lhs and of rhs.
-        rows, columns: the free axes of lhs, and of rhs.
+        batch, terms: the batch axes, and the contracted axes, of `lhs` and of `rhs`.
+        rows: the free axes of `lhs`.
+        columns: the free axes of `rhs`.
     """
 
     batch: tuple[Axes, Axes]
@@ -61,11 +68,11 @@ class AxisGroups:
     terms: tuple[Axes, Axes]
 
     def left(self, lhs: Array) -> MatrixView:
-        """Return lhs as (batch.., rows, terms)."""
+        """Return `lhs` as matrices [batch.., rows, terms]."""
         return MatrixView(lhs, self.batch[0], self.rows, self.terms[0])
 
     def right(self, rhs: Array) -> MatrixView:
-        """Return rhs as (batch.., terms, columns)."""
+        """Return `rhs` as matrices [batch.., terms, columns]."""
         return MatrixView(rhs, self.batch[1], self.terms[1], self.columns)
 
 
@@ -115,38 +122,47 @@ def _write_product(sums: SumCompiler, a: Array, b: Array, out: Array) -> bool:
 
 
 def block_count(multiplications: int, copied: int = 0) -> int:
-    """Return the number of blocks for this many multiplications and copied elements."""
+    """Return the number of blocks in which a product with this many multiplications and copied elements is computed."""
     work = multiplications and multiplications + COPY_COST * copied
     magnitude = (work // MIN_PARALLEL_WORK).bit_length()
     return min(MAX_BLOCKS, 1 << max(magnitude // 2, 1)) if magnitude else 1
 
 
 def estimated_work(rows: int, columns: int, terms: int) -> int:
-    """Return the estimated cost of a product, in multiplications; matrix-vector products are bound by memory."""
+    """Return the estimated cost of a product, in multiplications.
+
+    A matrix-vector product costs more per multiplication, because reading the matrix takes longer.
+    """
     return rows * columns * terms * (MATVEC_COST if 1 in (rows, columns) else 1)
 
 
 def workers_for(resources: Resources, multiplications: int, copied: int = 0) -> Workers:
-    """Return the threads for this many multiplications and copied elements."""
+    """Return the executor's threads if the work is large enough for several blocks, else the calling thread."""
     return resources.workers if block_count(multiplications, copied) > 1 else SERIAL
 
 
 def _result(shape: Sequence[int], dtype: Any, is_column_major: bool, into: Any) -> Array:
-    """Return an uninitialised array (.., rows, columns) in this buffer or in new memory."""
+    """Return an uninitialised array [.., rows, columns], in the buffer `into`, or in new memory if it is None."""
     if not is_column_major:
         return np.ndarray(shape, dtype, into)
     return np.ndarray((*shape[:-2], *shape[:-3:-1]), dtype, into).swapaxes(-1, -2)
 
 
 def scratch(resources: Resources, sizes: Sequence[int]) -> AbstractContextManager[Sequence[Any]]:
-    """Borrow buffers for copies from the pool; yield None for small copies."""
+    """Return a context manager that yields buffers of these sizes from the pool, or None for each if they are small."""
     if sum(sizes) < MIN_POOLED_BYTES:
         return nullcontext([None] * len(sizes))
     return resources.memory.scratch(sizes)
 
 
 class _Operand:
-    """Operand of a product as matrices: the whole array, or blocks of it along an axis."""
+    """Operand of a product, as one array of matrices, or as blocks along an axis.
+
+    Attributes:
+        axis: the axis along which the operand is split; None if it is not split.
+        views: the view as matrices of a block, by the block's extent along the axis.
+        shared_bytes, block_bytes: the size of the copy of the whole operand, and of a block; 0 without a copy.
+    """
 
     def __init__(
         self,
@@ -156,18 +172,17 @@ class _Operand:
         cuts: Sequence[tuple[int, int]],
     ) -> None:
         self.axis = axis
-        # Views of blocks, by their extents.
         ranges = [(0, 1)] if axis is None else cuts
         self.views = {stop - start: view(self._part(x, start, stop)) for start, stop in ranges}
         size = max([view.copy_bytes for view in self.views.values()])
         self.shared_bytes, self.block_bytes = (size, 0) if axis is None else (0, size)
 
     def whole(self, x: Array, memory: Any, resources: Resources) -> Array | None:
-        """Return the matrix; None if it is split."""
+        """Return the whole operand as matrices; None if it is split."""
         return self.block(x, (0, 1), memory, resources) if self.axis is None else None
 
     def block(self, x: Array, cut: tuple[int, int], memory: Any, resources: Resources) -> Array:
-        """Return the matrix of a block."""
+        """Return the block from `cut[0]` to `cut[1]` as matrices."""
         start, stop = cut
         return self.views[stop - start].copied(self._part(x, start, stop), memory, resources)
 
@@ -176,17 +191,21 @@ class _Operand:
 
 
 class Product:
-    """Product by one call of BLAS, or by one call per block; operands that BLAS cannot read are copied.
+    """Function that computes a product by one call of BLAS, or by one call per block.
 
-    It is split along its first batch axis, or along the longest of rows, columns and terms.
+    Operands with strides that BLAS does not support are copied. A large product is split along its first batch axis, or
+    along the longest of rows, columns and terms.
 
     Args:
-        is_column_major: whether the result is column-major; None if it is so where both operands are.
+        is_column_major: whether the result is column-major; None means if both operands are.
         max_copy_bytes: maximum size in bytes of the copy of a block.
 
     Attributes:
-        kind: "batch", "rows", "columns" or "terms"; empty for one block.
-        thread_resources: the resources of a thread that copies blocks.
+        kind: what is split: "batch", "rows", "columns" or "terms"; "" if there is only one block.
+        thread_resources: the resources that a thread uses when it copies a block.
+        cuts: the first and last index of each block along the split axis.
+        axis: the split axis of the result; None if each block is a partial sum.
+        step: the number of elements of the result along its split axis per index of the operand's axis.
     """
 
     def __init__(
@@ -216,7 +235,6 @@ class Product:
         self.cuts = even_ranges(extent, min(count, extent))
         self.left = _Operand(groups.left, lhs, first, self.cuts)
         self.right = _Operand(groups.right, rhs, second, self.cuts)
-        # The split axis of the result; None where each block is a partial sum.
         self.axis = {"rows": -2, "columns": -1}.get(self.kind)
         if self.kind == "batch":
             self.axis = groups.batch[0].index(self.left.axis)
@@ -225,12 +243,19 @@ class Product:
     def _split(
         self, groups: AxisGroups, lhs: Array, rhs: Array, copied: Sequence[int], max_bytes: float
     ) -> tuple[str, tuple[Axes, Axes], int]:
-        """Return the kind of blocks, the axes of each operand that may be split, and the number of blocks."""
+        """Decide how the product is split.
+
+        Return `kind`, the axes of `lhs` and of `rhs` along one of which it is split, and the number of blocks.
+
+        Args:
+            copied: the sizes in bytes of the copies of both operands.
+            max_bytes: maximum size in bytes of the copy of a block.
+        """
         *batches, m, n = self.shape
         k, batch = prod([lhs.shape[axis] for axis in groups.terms[0]]), prod(batches)
         one: tuple[str, tuple[Axes, Axes], int] = "", ((), ()), 1
         if lhs is rhs and groups.terms[0] == groups.terms[1] and not groups.batch[0]:
-            return one  # because BLAS then computes only half of the product
+            return one  # BLAS computes only half of a product of a matrix and its own transpose
         count = block_count(batch * estimated_work(m, n, k), sum(copied) // lhs.itemsize)
         count = max(count, int(max(copied) // max_bytes))
         if count < 2:
@@ -247,7 +272,7 @@ class Product:
         return (kind, axes, min(count, extent // MIN_BLOCK_EXTENT)) if is_long else one
 
     def __call__(self, lhs: Array, rhs: Array, into: Any) -> Array:
-        """Return the product as (batch.., rows, columns)."""
+        """Return the product as an array [batch.., rows, columns], in the buffer `into`, or in new memory if None."""
         left, right, is_column_major = self.left, self.right, self.is_column_major
         with scratch(self.resources, (left.shared_bytes, right.shared_bytes)) as memory:
             a = left.whole(lhs, memory[0], self.resources)
@@ -272,7 +297,7 @@ class Product:
         return np.add.reduce(parts, axis=0, dtype=parts.dtype, out=out) if sums else out
 
     def _target(self, parts: Array, number: int) -> Array:
-        """Return the part of the result, or the partial sum, of a block."""
+        """Return the array for the result of a block: a part of the whole result, or a partial sum."""
         if self.axis is None:
             return parts[number]
         start, stop = self.cuts[number]

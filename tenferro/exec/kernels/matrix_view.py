@@ -1,4 +1,4 @@
-"""Operand of a contraction as a matrix: a view if each group of axes merges into one stride, else a copy."""
+"""Views of a contraction's operands as matrices; operands whose axes cannot be merged are copied."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 __all__ = ["Axes", "MatrixView", "is_blas_layout", "mergeable_order", "merged_stride"]
 
 MIN_PLANNED_BYTES = costs.CACHE // 8
-"""Minimum size in bytes of a copy whose traversal is planned."""
+"""Minimum size in bytes of a copy that is planned; see `tenferro.exec.kernels.copying.Copy`."""
 
 
 def mergeable_order(x: Array, axes: Axes) -> Axes:
-    """Return an order in which these axes merge into one, or the given order if there is none."""
+    """Return an order in which the axes can be merged into one axis; if there is none, return them unchanged."""
     if merged_stride(x, axes) is None:
         descending = tuple(sorted(axes, key=lambda axis: -abs(x.strides[axis])))
         if merged_stride(x, descending) is not None:
@@ -31,7 +31,7 @@ def mergeable_order(x: Array, axes: Axes) -> Axes:
 
 
 def merged_stride(x: Array, axes: Sequence[int]) -> int | None:
-    """Return the stride of these axes merged into one; None if they do not merge."""
+    """Return the stride of the axis into which these axes can be merged; None if they cannot be merged."""
     long_axes = [axis for axis in axes if x.shape[axis] != 1]
     for outer, inner in pairwise(long_axes):
         if x.strides[outer] != x.strides[inner] * x.shape[inner]:
@@ -40,10 +40,12 @@ def merged_stride(x: Array, axes: Sequence[int]) -> int | None:
 
 
 class MatrixView:
-    """Operand as an array [batch.., rows, columns]: a view of the operand, or of a copy.
+    """Function that views an operand as an array [batch.., rows, columns], after a copy if necessary.
 
     Attributes:
-        copy_bytes: the size of the copy; 0 for a view.
+        shape: the shape of this array.
+        perm: the permutation of the operand's axes before the copy or the view.
+        copy_bytes: the size of the copy; 0 without a copy.
         is_column_major: whether the row axis has a smaller stride than the column axis.
     """
 
@@ -68,7 +70,7 @@ class MatrixView:
         self.copy = Copy(np.empty(x.shape, x.dtype), x) if x.nbytes >= MIN_PLANNED_BYTES else None
 
     def copied(self, x: Array, into: Any, resources: Resources = SERIAL_RESOURCES) -> Array:
-        """Return the matrix; if it needs a copy, in this buffer."""
+        """Return x as matrices; if x has to be copied, the copy is in the buffer `into`, or in new memory if None."""
         x = x.transpose(self.perm)
         if not self.copy_bytes:
             return x.reshape(self.shape)
@@ -83,7 +85,10 @@ class MatrixView:
 
 
 def is_blas_layout(strides: tuple[int, int], shape: Sequence[int], itemsize: int) -> bool:
-    """Return whether BLAS reads a matrix with these strides: one axis is contiguous, and the other does not overlap."""
+    """Return whether BLAS supports a matrix with these strides.
+
+    One axis must be contiguous, and rows or columns along the other axis must not overlap.
+    """
     for near, far in ((0, 1), (1, 0)):
         is_contiguous = strides[near] == itemsize or shape[near] == 1
         if is_contiguous and (shape[far] == 1 or strides[far] >= itemsize * shape[near]):

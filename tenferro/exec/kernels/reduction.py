@@ -1,4 +1,4 @@
-"""Kernels of the reduction family. float16 and bfloat16 accumulate in float32."""
+"""Kernels of the reduction family; sums and products of float16 and bfloat16 are accumulated in float32."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tenferro.types import DType
 __all__ = ["ROWS", "extreme"]
 
 MIN_LAYER_ELEMENTS = 128
-"""Minimum number of elements per slice for cumulative ops to proceed slice by slice."""
+"""Minimum number of elements of a slice for which a cumulative op is computed slice by slice."""
 MIN_UNSTABLE_SORT_ELEMENTS = 1 << 12
-"""Minimum number of key elements for which an unstable sort is tried first."""
+"""Minimum number of elements of a sort key for which an unstable sort is tried first."""
 
 
 def extreme(dtype: np.dtype[Any], largest: bool) -> Any:
-    """Return the largest or smallest value of a dtype, infinities included."""
+    """Return the largest value of a dtype if `largest`, else the smallest; for floats an infinity."""
     if dtype.kind == "b":
         return np.bool_(largest)
     if dtype.kind in "iu":
@@ -52,9 +52,10 @@ def reduction(ufunc: np.ufunc) -> Kernel:
 
 
 def extreme_reduction(ufunc: np.ufunc, largest: bool) -> Kernel:
-    """Return the kernel of a maximum or minimum; empty reductions give the least or greatest value of the dtype.
+    """Return the kernel of a maximum if `largest`, else of a minimum.
 
-    If any result is zero, a second pass determines the signs of zeros.
+    The maximum of no elements is the least value of the dtype, and the minimum the greatest. If any result is zero, a
+    second pass determines the signs of zeros.
     """
 
     def specialize(op: Any, dtype: np.dtype[Any]) -> Function:
@@ -78,12 +79,12 @@ def extreme_reduction(ufunc: np.ufunc, largest: bool) -> Kernel:
 
 
 def has_no_axes(op: Any) -> bool:
-    """Return whether a reduction has no axes, so that it returns its operand."""
+    """Return whether a reduction has no axes; it then returns its operand, so its result is a view."""
     return not op.axes
 
 
 def cumulative(ufunc: np.ufunc) -> Kernel:
-    """Return the kernel of a cumulative op; a reversed op accumulates along a reversed view."""
+    """Return the kernel of a cumulative op, which accumulates by a ufunc."""
 
     def kernel(op: Any, x: Array) -> Array:
         return in_float32(partial(_scan, ufunc, op))(x)
@@ -92,14 +93,14 @@ def cumulative(ufunc: np.ufunc) -> Kernel:
 
 
 def _scan(ufunc: np.ufunc, op: Any, x: Array) -> Array:
-    """Return the cumulative result of a ufunc along the axis of the op."""
+    """Accumulate x by a ufunc along the axis of the op; if the op is reversed, along a reversed view."""
     if op.reverse:
         return np.flip(accumulate(ufunc, np.flip(x, op.axis), op.axis), op.axis)
     return accumulate(ufunc, x, op.axis)
 
 
 def cumulative_extreme(ufunc: np.ufunc, largest: bool) -> Kernel:
-    """Return the kernel of a cumulative maximum or minimum that treats 0.0 as greater than -0.0.
+    """Return the kernel of a cumulative maximum if `largest`, else minimum; it treats 0.0 as greater than -0.0.
 
     If there are zeros of both signs, a second pass determines the signs of zeros.
     """
@@ -120,9 +121,10 @@ def cumulative_extreme(ufunc: np.ufunc, largest: bool) -> Kernel:
 
 
 def accumulate(ufunc: np.ufunc, x: Array, axis: int) -> Array:
-    """Return the cumulative result; compute it slice by slice unless the axis has the smallest stride.
+    """Accumulate x by a ufunc along an axis.
 
-    NumPy would proceed along the axis first, and load one cache line per element.
+    Unless the axis has the smallest stride, whole slices are accumulated one after the other. NumPy would accumulate
+    along the axis first, and load a cache line for each element.
     """
     layer = x.size // max(x.shape[axis], 1)
     nearest = min(abs(step) for step in x.strides)
@@ -137,7 +139,10 @@ def accumulate(ufunc: np.ufunc, x: Array, axis: int) -> Array:
 
 
 def arg_reduction(function: Function) -> Kernel:
-    """Return the kernel of argmax or argmin: as in NumPy, the index of the first NaN, else of the first extreme."""
+    """Return the kernel of `np.argmax` or `np.argmin`.
+
+    The result is the index of the first NaN, or of the first maximum or minimum if there is no NaN.
+    """
 
     def specialize(op: Any, dtype: np.dtype[Any]) -> Function:
         if DType.of(dtype) is DType.BF16:
@@ -148,7 +153,7 @@ def arg_reduction(function: Function) -> Kernel:
 
 
 def sort(op: ops.Sort, *operands: Array) -> Any:
-    """Sort all operands by a stable argsort of the first."""
+    """Sort all operands stably by the elements of the first operand."""
     key = _comparable(operands[0])
     if op.count == 1 and key is operands[0]:
         return np.sort(
@@ -160,7 +165,7 @@ def sort(op: ops.Sort, *operands: Array) -> Any:
 
 
 def _equal_elements_are_identical(key: Array) -> bool:
-    """Return whether equal elements have equal bits; an unstable sort of them gives the same result as a stable one."""
+    """Return whether equal elements have equal bits, so that unstable and stable sorts have the same result."""
     if key.dtype.kind in "biu":
         return True
     if key.dtype.kind != "f":
@@ -170,7 +175,7 @@ def _equal_elements_are_identical(key: Array) -> bool:
 
 
 def stable_order(key: Array, axis: int) -> Array:
-    """Return a stable argsort; use NumPy's faster unstable sort if no elements are equal."""
+    """Return a stable argsort of the key; if no elements are equal, compute it by NumPy's faster unstable sort."""
     if key.dtype.kind == "f" and key.size >= MIN_UNSTABLE_SORT_ELEMENTS:
         ordered = np.moveaxis(np.sort(key, axis=axis), axis, -1)
         before, after = ordered[..., :-1], ordered[..., 1:]
@@ -180,14 +185,15 @@ def stable_order(key: Array, axis: int) -> Array:
 
 
 def _comparable(x: Array) -> Array:
-    """Return bfloat16 as float32, because NumPy cannot sort it."""
+    """Convert bfloat16 to float32, because NumPy cannot sort bfloat16; return any other array unchanged."""
     return x.astype(np.float32) if DType.of(x.dtype) is DType.BF16 else x
 
 
 def top_k(op: ops.TopK, x: Array) -> Any:
-    """Return the k largest elements and their indices.
+    """Return the k largest elements along the last axis, in descending order, and their indices.
 
-    The stable sort runs on reversed elements, so that lower indices come first among equal elements.
+    The elements are reversed before and after a stable sort in ascending order, so that equal elements are in the order
+    of their indices.
     """
     key = np.flip(_comparable(x), -1)
     order = np.flip(stable_order(key, -1), -1)[..., : op.k]

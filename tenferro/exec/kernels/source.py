@@ -11,7 +11,7 @@ __all__ = ["ROWS"]
 
 
 def iota(op: Iota) -> Array:
-    """Return the index along the axis of each element, as a broadcast view."""
+    """Return an array whose elements are their own indices along `op.axis`, as a broadcast view."""
     line = np.arange(op.shape[op.axis], dtype=np.int64).astype(op.dtype.dtype)
     others = [1] * len(op.shape)
     others[op.axis] = -1

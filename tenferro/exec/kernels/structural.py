@@ -1,4 +1,4 @@
-"""Kernels of the structural family: views where strides allow it, otherwise copies."""
+"""Kernels of the structural family, which return views if strides allow it, else copies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ROWS", "pad", "padding_slices", "slices_for", "write_padded"]
 
 
 def broadcast_in_dim(op: ops.BroadcastInDim, x: Array) -> Array:
-    """Transpose x to the order of the output, insert axes of extent 1, and broadcast."""
+    """Broadcast x: transpose it to the order of the result's axes, insert axes of extent 1, and broadcast these."""
     shape = op.resolved("shape", (x.shape,))
     order = sorted(range(x.ndim), key=op.dims.__getitem__)
     aligned = [1] * len(shape)
@@ -52,34 +52,37 @@ def plan_broadcast(op: ops.BroadcastInDim, inputs: Specs, _: object) -> Function
 
 
 def reshape(op: ops.Reshape, _: np.dtype[Any]) -> Function:
-    """Return a function that reshapes in column-major order; it returns a view where strides allow it."""
+    """Return a function that reshapes an array in column-major order; its result is a view if strides allow it."""
     if are_static(op.shape):
         return methodcaller("reshape", op.shape, order="F")
     return lambda x: x.reshape(op.resolved("shape", (x.shape,)), order="F")
 
 
 def slice_(op: ops.Slice, _: np.dtype[Any]) -> Function:
-    """Return a function that returns a strided view."""
+    """Return a function that slices an array; its result is a view."""
     if are_static(op.starts) and are_static(op.limits):
         return itemgetter(slices_for(op, ()))
     return lambda x: x[slices_for(op, x.shape)]
 
 
 def slices_for(op: ops.Slice, shape: Sequence[int]) -> tuple[slice, ...]:
-    """Return the slices for an array of this shape."""
+    """Return the op as Python's slices, for an array of this shape."""
     starts, limits = op.resolved("starts", (shape,)), op.resolved("limits", (shape,))
     return tuple(map(slice, starts, limits, op.strides))
 
 
 def are_static(extents: tuple[Any, ...]) -> bool:
-    """Return whether no extent depends on the operands."""
+    """Return whether all extents are numbers."""
     return all(map(is_static, extents))
 
 
 def pad(
     x: Array, value: Array, low: tuple[int, ...], high: tuple[int, ...], interior: tuple[int, ...]
 ) -> Array:
-    """Crop x by the negative edges, and copy it into an array filled with the padding value."""
+    """Pad x with `value`: `interior` elements between neighbours, `low` before and `high` after, per axis.
+
+    Negative `low` or `high` remove elements.
+    """
     return write_padded(*padding_slices(x.shape, low, high, interior), x, value)
 
 
@@ -89,7 +92,11 @@ Slices: TypeAlias = tuple[slice, ...]
 def write_padded(
     shape: tuple[int, ...], target: Slices, source: Slices, x: Array, value: Array, into: Any = None
 ) -> Array:
-    """Return an array filled with a value, except for a slice into which x is copied."""
+    """Return an array of this shape filled with `value`, after copying x[source] to its slices `target`.
+
+    Args:
+        into: the buffer for the result; None for new memory.
+    """
     result = np.ndarray(shape, x.dtype, into)
     result[...] = value
     result[target] = x[source]
@@ -99,7 +106,12 @@ def write_padded(
 def padding_slices(
     extents: Sequence[int], low: Sequence[int], high: Sequence[int], interior: Sequence[int]
 ) -> tuple[tuple[int, ...], Slices, Slices]:
-    """Return the shape of the result, and the slices of the result and of the operand that are copied."""
+    """Return the shape of a padded array, the slices of the result to which elements are copied, and their source.
+
+    Args:
+        extents: the shape of the operand.
+        low, high, interior: see `pad`.
+    """
     shape: list[int] = []
     source: list[slice] = []
     target: list[slice] = []
@@ -125,9 +137,9 @@ def plan_pad(op: ops.Pad, inputs: Specs, _: object) -> Function | None:
 
 
 def extract_diag(op: ops.ExtractDiag, x: Array) -> Array:
-    """Return the diagonal along axis_a, where NumPy appends it as the last axis.
+    """Return a copy of the diagonal, at the axis `axis_a`.
 
-    It is copied, because the elements of the view are far apart.
+    NumPy appends the diagonal as the last axis. It is copied, because elements of NumPy's view are far apart in memory.
     """
     diagonal, axis = x.diagonal(0, op.axis_a, op.axis_b), op.axis_a - (op.axis_b < op.axis_a)
     is_last = axis == diagonal.ndim - 1
@@ -135,7 +147,7 @@ def extract_diag(op: ops.ExtractDiag, x: Array) -> Array:
 
 
 def embed_diag(op: ops.EmbedDiag, x: Array) -> Array:
-    """Return an array of zeros, with x written through a view of its diagonal."""
+    """Return an array that is x on the diagonal of two axes, and zero elsewhere."""
     n = x.shape[op.input_axis]
     shape = list(x.shape)
     shape.insert(op.axis_b, n)
@@ -147,10 +159,10 @@ def embed_diag(op: ops.EmbedDiag, x: Array) -> Array:
 
 
 class Triangle:
-    """Function that keeps one triangle of matrices, and replaces all other elements by zeros, NaN and infinity too.
+    """Function that copies one triangle of each matrix, and sets all other elements to zero, even if they are NaN.
 
     Args:
-        k: the number of the diagonal, which belongs to the triangle.
+        k: the number of the diagonal that bounds the triangle; the diagonal itself is copied, too.
         lower: whether the triangle is below the diagonal.
     """
 
@@ -160,7 +172,7 @@ class Triangle:
         self.k, self.lower = k, lower
 
     def __call__(self, x: Array, into: Sequence[Any] = (None,)) -> Array:
-        """Return the triangles, in the layout of x."""
+        """Return the triangles of x, as row-major or column-major matrices like those of x."""
         is_column_major = abs(x.strides[-2]) < abs(x.strides[-1])
         if is_column_major:
             x = x.swapaxes(-1, -2)
@@ -174,7 +186,7 @@ class Triangle:
 
 
 def sliced(op: ops.Slice, x: Layout) -> Layout:
-    """Return the layout of a slice."""
+    """Return the layout of a slice of an array with the layout x, which is a view."""
     shape = tuple([
         len(range(*each)) for each in zip(op.starts, op.limits, op.strides, strict=True)
     ])  # fmt: skip
@@ -182,7 +194,7 @@ def sliced(op: ops.Slice, x: Layout) -> Layout:
 
 
 def triangular(op: ops.Tril | ops.Triu, x: Layout) -> Layout:
-    """Return the layout of a triangle: row-major or column-major matrices, like those of the operand."""
+    """Return the layout of a triangle's result: dense row-major or column-major matrices, like those of the operand."""
     *batch, row, column = range(len(x.shape))
     is_column_major = abs(x.strides[row]) < abs(x.strides[column])
     return dense(x.shape, (*batch, column, row) if is_column_major else (*batch, row, column))

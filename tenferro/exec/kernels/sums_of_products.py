@@ -1,6 +1,6 @@
-"""Convolutions of channels-last images as compiled sums of products, without copies of windows.
+"""Convolutions of images by compiled sums of products, which read windows in place if channels are contiguous.
 
-Images are copied only if they are padded. One call computes many rows of a result, without the GIL.
+An image is copied if it is padded or if its channels are not contiguous. Compiled code holds no GIL.
 """
 
 from __future__ import annotations
@@ -22,30 +22,34 @@ from tenferro.types import DType
 __all__ = ["DirectSums", "channels_last"]
 
 TASKS = 6
-"""Number of calls of the compiled function per result."""
+"""Maximum number of parts of a result, each computed by one call of the compiled function."""
 MAX_KERNEL_BYTES = 1 << 24
-"""Maximum size in bytes of the kernels, which are read again for every few rows."""
+"""Maximum size of the kernels in bytes; compiled code reads all kernels once for every few rows of the result."""
 MIN_PRODUCT_WORK = 1 << 24
-"""Minimum number of multiplications for which a 1x1 convolution is compiled; BLAS computes it without copies of
-images.
+"""Minimum number of multiplications for which a 1x1 convolution is compiled.
+
+A smaller one is computed by BLAS, which copies no windows of 1x1 elements either.
 """
 OUTPUTS_LAST = 2, 3, 1, 0
 """Permutation of kernels [o, c, k..] that makes the outputs contiguous for vector instructions."""
 MIN_PLACES = 128
-"""Minimum number of windows for which copying the images is cheaper than copying the windows."""
+"""Minimum number of windows for which images without contiguous channels are copied and summed by compiled code."""
 MAX_PLANS = 16
 """Maximum number of plans per convolution; each layout of a group or phase needs one."""
 
 
 class DirectSums:
-    """Convolutions by compiled code, with one plan per layout of the arrays."""
+    """Writer of convolutions by compiled code, with a cache of plans for the shapes and strides of arrays."""
 
     def __init__(self, resources: Resources) -> None:
         self.resources = resources
         self._plans: BoundedCache[_ImagePlan | None] = BoundedCache(MAX_PLANS)
 
     def write(self, window: Window, x: Array, w: Array, out: Array) -> bool:
-        """Write out [n, o, p..] from x [n, c, s..] and kernels [o, c, k..]; return False if that is not compiled."""
+        """Write the convolution of x [n, c, s..] with kernels [o, c, k..] to out [n, o, p..]; return whether it could.
+
+        If it returns False, out is unchanged.
+        """
         key = window, x.shape, x.strides, w.shape, w.strides, out.strides
         plan = self._plans.get(key, lambda: _planned(window, x, w, out))
         if plan is None or self.resources.sums is None:
@@ -58,7 +62,7 @@ class DirectSums:
 
 
 def channels_last(x: Array, into: Any = None) -> Array:
-    """Return a copy of images [n, c, h, w] with contiguous channels, in this buffer or in new memory."""
+    """Return a copy of images [n, c, h, w] in which axis c is contiguous, in the buffer `into` or in new memory."""
     n, c, h, w = x.shape
     copy = np.ndarray((n, h, w, c), x.dtype, into).transpose(0, 3, 1, 2)
     copy[...] = x
@@ -66,17 +70,17 @@ def channels_last(x: Array, into: Any = None) -> Array:
 
 
 def _planned(window: Window, x: Array, w: Array, out: Array) -> _ImagePlan | None:
-    """Return the plan of a sum for which compiled code is faster than BLAS; else None."""
+    """Return the plan of a convolution, or None if it is not supported or BLAS is expected to be faster."""
     if x.dtype not in (np.float32, np.float64) or out.ndim != 4 or w.nbytes > MAX_KERNEL_BYTES:
         return None
     if any([step % x.itemsize for step in (*x.strides, *w.strides, *out.strides)]):
         return None
     steps = sorted(range(out.ndim), key=lambda axis: -abs(out.strides[axis]))
-    # BLAS can write such a result directly, unless it is a phase.
+    # If the result is contiguous in some order of its axes, BLAS writes a 1x1 convolution without a copy.
     is_product = prod(w.shape[2:]) == 1 and out.transpose(steps).flags.c_contiguous
     if is_product and out.size * w[0].size < MIN_PRODUCT_WORK:
         return None
-    # As in gradients of kernels, sums over space may have more terms than the result has positions.
+    # A convolution that computes the gradient of kernels has windows with more elements than the result has positions.
     has_few_places = prod(out.shape[2:]) < prod(w.shape[2:])
     is_contiguous = x.strides[1] == x.itemsize if x.shape[1] > 1 else not has_few_places
     plan = _ImagePlan(window, x, w, out, is_copied=False) if is_contiguous else None
@@ -89,10 +93,12 @@ def _planned(window: Window, x: Array, w: Array, out: Array) -> _ImagePlan | Non
 
 
 class _ImagePlan:
-    """Plan of a sum over channels and kernel elements; its rows and places are those of the result, in memory order.
+    """Plan of a convolution as a sum over channels and kernel elements.
+
+    The rows of the sum are the result's spatial axis with the larger stride, and its places are the other one.
 
     Args:
-        is_copied: whether x is first copied to contiguous channels.
+        is_copied: whether x is first copied, so that its channels are contiguous.
     """
 
     def __init__(self, window: Window, x: Array, w: Array, out: Array, is_copied: bool) -> None:
@@ -125,10 +131,10 @@ class _ImagePlan:
     def run(
         self, compiled: CompiledSum, resources: Resources, x: Array, w: Array, out: Array
     ) -> None:
-        """Write out by the compiled function of the sums."""
+        """Write the convolution of x and w to out, by the function compiled from `self.sums`."""
         function, tasks = compiled
         workers = workers_for(resources, self.multiplications)
-        # Few ranges of tasks, because threads wait for the GIL between ranges.
+        # The ranges of tasks are few, because a thread waits for the GIL before each range.
         tasks *= self.rows
         parts = even_ranges(tasks, min(tasks, TASKS) if workers.count > 1 else 1)
         with scratch(resources, (*self.scratch_sizes, self.copy_bytes)) as memory:

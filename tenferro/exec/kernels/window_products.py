@@ -1,6 +1,6 @@
-"""Sums over windows as matrix products.
+"""Convolutions as matrix products of windows and kernels.
 
-Neither the blocks of a product nor the bits of its result depend on the number of threads.
+A product is computed in blocks. Neither the blocks nor the bits of the result depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tenferro.exec.runtime.threads import even_ranges
 __all__ = ["multiply_windows", "scatter_products"]
 
 BLOCK_BYTES = 2 * costs.CACHE
-"""Size of a block of copied windows, in bytes."""
+"""Size in bytes of a block of windows, which is copied and then multiplied."""
 
 
 def multiply_windows(
@@ -33,10 +33,10 @@ def multiply_windows(
     resources: Resources,
     direct: DirectSums | None = None,
 ) -> None:
-    """Write out [n, o, p..] from x [n, c, s..] and kernels [o, c, k..], by compiled sums if possible.
+    """Write the convolution of x [n, c, s..] with kernels [o, c, k..] to out [n, o, p..], by `direct` if it can.
 
-    Otherwise the windows [n, c, p.., k..] are a matrix of positions (n, p..) and terms (c, k..), both in order of
-    memory. Blocks of it are copied into the cache and multiplied by the kernels.
+    Otherwise the windows [n, c, p.., k..] are viewed as a matrix. Its rows are positions (n, p..), and its columns are
+    terms (c, k..), both in the order of memory. Blocks of the matrix are copied and multiplied by the kernels.
     """
     if not out.size:
         return
@@ -62,10 +62,10 @@ def multiply_windows(
 
 
 def scatter_products(window: Window, x: Array, w: Array, out: Array, resources: Resources) -> None:
-    """Write out [n, o, p..] from x [n, c, s..] and kernels [o, c, k..] for windows of stride 1.
+    """Write the convolution of x [n, c, s..] with kernels [o, c, k..] to out [n, o, p..], for windows of stride 1.
 
-    Each element of x is multiplied by all kernels. For a block of rows that fits in the cache, products are then
-    summed per position p = s lhs_dilation + low - k rhs_dilation.
+    Each element of x is multiplied by all kernel elements of its channel, and each product is added to the result at
+    position p = s lhs_dilation + low - k rhs_dilation. The result is computed in blocks of rows that fit in the cache.
     """
     sizes, extents, (outputs, _, *_) = w.shape[2:], x.shape[2:], w.shape
     taps = [*product(*map(range, sizes))]
@@ -106,7 +106,10 @@ def scatter_products(window: Window, x: Array, w: Array, out: Array, resources: 
 
 
 def _span(shift: int, step: int, extent: int, positions: tuple[int, int]) -> tuple[slice, slice]:
-    """Return the elements s < extent whose position s step + shift is in a range, and their positions in it."""
+    """Return slices of the indices s < extent for which s step + shift is in the range `positions`, and of positions.
+
+    Positions are counted from the start of the range.
+    """
     start, stop = positions
     first = max(0, -((shift - start) // step))
     last = max(first, min(extent, -((shift - stop) // step)))

@@ -1,4 +1,4 @@
-"""Windows of arrays [batch, channel, space..]: their geometry, the padding, and a view of all windows."""
+"""Windows of arrays [batch, channel, space..]: their positions, the padding, and a view that contains all windows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Window:
-    """Geometry of a window, one entry per spatial axis."""
+    """Strides, padding and dilations of windows; each attribute has one entry per spatial axis."""
 
     strides: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]
@@ -33,12 +33,12 @@ class Window:
     rhs_dilation: tuple[int, ...]
 
     def padded(self, extents: Sequence[int]) -> list[int]:
-        """Return the extents of these axes with their padding and dilation."""
+        """Return the extents of spatial axes after padding and lhs dilation, from their extents before."""
         axes = zip(extents, self.padding, self.lhs_dilation, strict=True)
         return [sum(pair) + (n and (n - 1) * dilation + 1) for n, pair, dilation in axes]
 
     def counts(self, extents: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:
-        """Return the number of windows of these sizes along axes of these extents."""
+        """Return the number of windows along each spatial axis, for windows of these sizes."""
         counts: list[int] = []
         axes = zip(self.padded(extents), sizes, self.rhs_dilation, self.strides, strict=True)
         for extent, size, dilation, stride in axes:
@@ -48,12 +48,12 @@ class Window:
 
 
 def is_channels_last(x: Array) -> bool:
-    """Return whether the channel axis of x [n, c, s..] has a smaller stride than the spatial axes."""
+    """Return whether no spatial axis of x [n, c, s..] has a smaller stride than axis c, which has several elements."""
     return x.shape[1] > 1 and abs(x.strides[1]) <= min(map(abs, x.strides[2:]), default=0)
 
 
 def empty_like_channels(x: Array, shape: Sequence[int], dtype: Any, into: Any = None) -> Array:
-    """Return an uninitialised array [n, o, p..] in this buffer or in new memory; it is channels-last if x is."""
+    """Return an uninitialised array [n, o, p..] in the buffer `into` or in new memory; channels-last if x is."""
     if not is_channels_last(x):
         return np.ndarray(shape, dtype, into)
     out = np.ndarray((shape[0], *shape[2:], shape[1]), dtype, into)
@@ -61,13 +61,13 @@ def empty_like_channels(x: Array, shape: Sequence[int], dtype: Any, into: Any = 
 
 
 def padding_function(window: Window, x: Array) -> Callable[..., Array]:
-    """Return the function `padded` for arrays with the shape, strides and dtype of x."""
+    """Return `padded` as a function of an array and a buffer, for arrays with x's shape, strides and dtype."""
     low, high = ([0, 0, *[pair[side] for pair in window.padding]] for side in (0, 1))
     gaps = [0, 0, *[d - 1 for d in window.lhs_dilation]]
     if not max(*low, *high, *gaps):
         inside = padding_slices(x.shape, low, high, gaps)[2]
         return lambda x, into=None: x[inside]
-    # Strides along broadcast axes and axes of extent 1 are arbitrary, so these axes become the slowest.
+    # Axes with stride 0 or extent 1 have no place in the order of memory, so they are the slowest axes of the result.
     steps = [abs(step) if n > 1 else 0 for n, step in zip(x.shape, x.strides, strict=True)]
     order = sorted(range(x.ndim), key=lambda axis: (steps[axis] > 0, -steps[axis]))
     inverse = sorted(range(x.ndim), key=order.__getitem__)
@@ -80,7 +80,9 @@ def padding_function(window: Window, x: Array) -> Callable[..., Array]:
 
 
 def padded(window: Window, x: Array, into: Any = None) -> Array:
-    """Return x [n, c, s..] with its padding and dilation, in the layout of x; a view if it is only cropped.
+    """Return x [n, c, s..] with padding and lhs dilation; a view if no element is inserted.
+
+    A copy has its axes in the same order of memory as x.
 
     Args:
         into: the buffer for the result; None for new memory.
@@ -89,7 +91,7 @@ def padded(window: Window, x: Array, into: Any = None) -> Array:
 
 
 def padded_bytes(window: Window, x: Array) -> int:
-    """Return the size in bytes of the copy that `padded` makes; 0 for a view."""
+    """Return the size in bytes of the copy that `padded` returns; 0 if it returns a view."""
     edges = [edge for pair in window.padding for edge in pair]
     if max(edges, default=0) <= 0 and max(window.lhs_dilation, default=1) == 1:
         return 0
@@ -97,7 +99,10 @@ def padded_bytes(window: Window, x: Array) -> int:
 
 
 def window_view(window: Window, x: Array, sizes: Sequence[int]) -> Array:
-    """Return a padded x [n, c, s..] as a view [n, c, p.., k..], where s = p stride + k dilation."""
+    """Return the windows of a padded x [n, c, s..] as a view [n, c, p.., k..].
+
+    Element k of window p is element s = p stride + k dilation of x.
+    """
     rank = len(sizes)
     unpadded = replace(window, padding=((0, 0),) * rank, lhs_dilation=(1,) * rank)
     counts, inner = unpadded.counts(x.shape[2:], sizes), x.strides[2:]

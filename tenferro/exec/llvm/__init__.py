@@ -1,6 +1,6 @@
-"""Loops as machine code: a column of ops on scalars in LLVM's IR, and the linker.
+"""Compilation of loops to machine code by LLVM: the column that lowers ops to LLVM IR, and the linker.
 
-Only this file, which tells whether llvmlite is installed, is imported before the first compilation.
+The modules of this package are imported at the first compilation. This file only tells whether llvmlite is installed.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from functools import cache
 __all__ = ["OLDEST", "installed_version", "is_installed"]
 
 OLDEST = 0, 45
-"""Lowest supported version of llvmlite: the first whose LLVM reads pointers without types."""
+"""Lowest supported version of llvmlite; the LLVM of earlier ones cannot parse the pointer type `ptr`."""
 
 
 @cache
 def installed_version() -> tuple[int, int]:
-    """Return the version of llvmlite; zeros if it is not installed."""
+    """Return the major and minor version of llvmlite; zeros if it is not installed or the version cannot be parsed."""
     try:
-        import llvmlite  # because llvmlite is an extra; only its `binding` loads LLVM
+        import llvmlite  # an optional package; LLVM is loaded by `llvmlite.binding`
     except ImportError:
         return 0, 0
     major, _, rest = getattr(llvmlite, "__version__", "").partition(".")
@@ -26,5 +26,5 @@ def installed_version() -> tuple[int, int]:
 
 
 def is_installed() -> bool:
-    """Return whether llvmlite is installed in a version that can read this package's LLVM text."""
+    """Return whether a version of llvmlite is installed that can parse the LLVM text that this package writes."""
     return installed_version() >= OLDEST

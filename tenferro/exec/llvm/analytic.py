@@ -1,4 +1,4 @@
-"""LLVM code of the analytic ops, within the error bounds that `functions.FUNCTIONS` declares."""
+"""LLVM lowerings of the analytic ops; `functions.FUNCTIONS` declares the error bounds of their functions."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ __all__ = ["ROWS"]
 
 
 def sqrt(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write the square root, correctly rounded."""
+    """Write the correctly rounded square root of x."""
     return code.intrinsic("sqrt", xs[0])
 
 
 def rsqrt(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write 1 / sqrt(x), with the bits of the interpreter's kernel."""
+    """Write 1 / sqrt(x) as a square root and a division, which give the same bits as the interpreter's kernel."""
     return code.value("fdiv", literal(1.0, dtype), sqrt(code, op, dtype, xs))
 
 
 def vectorised(
     name: str, complex_function: Callable[[Code, DType, Element], Element] | None = None
 ) -> Row:
-    """Return the lowering of a function that `functions.FUNCTIONS` has as vectorisable arithmetic.
+    """Return the lowering of an op to the function with this name in `functions.FUNCTIONS`, which can be vectorised.
 
     Args:
-        complex_function: the function of complex numbers, if it is compiled.
+        complex_function: the writer of the function for complex numbers; None if they are interpreted.
     """
 
     def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:

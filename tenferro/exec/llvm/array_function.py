@@ -1,6 +1,6 @@
-"""Machine code as a CPython built-in function of arrays, whose calls cost a tenth of those through ctypes.
+"""Wrapper of machine code as a CPython built-in function of arrays, which is called ten times as fast as by ctypes.
 
-The function gets the addresses of arrays by the buffer protocol.
+The wrapper gets the addresses of arrays by the buffer protocol.
 
 Source: https://docs.python.org/3/c-api/buffer.html, whose struct is part of CPython's stable ABI.
 """
@@ -14,15 +14,15 @@ from typing import Any
 __all__ = ["CALLER", "CHECK_SIGNALS", "SHARED", "addresses", "new_builtin"]
 
 CALLER = "tenferro_call_with_arrays"
-"""Function of the module `SHARED` that Python calls."""
+"""Name of the function of the module `SHARED` that implements the built-in function."""
 BUFFER_BYTES, ITEM_SIZE_OFFSET = 80, 24
-"""Size of a struct Py_buffer with 64-bit pointers, and offset of its `itemsize`."""
+"""Size in bytes of a struct Py_buffer with 64-bit pointers, and the offset of its member `itemsize`."""
 FASTCALL = 0x0080
-"""Flag of the calling convention METH_FASTCALL: a C array of objects and its length."""
+"""Flag METH_FASTCALL: CPython passes the arguments as a C array of objects, and its length."""
 
 
 class _Method(ctypes.Structure):
-    """CPython's struct PyMethodDef."""
+    """Struct PyMethodDef of CPython, which defines a built-in function."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -33,7 +33,7 @@ class _Method(ctypes.Structure):
 
 
 CHECK_SIGNALS = "tenferro_check_signals"
-"""Function of the module `SHARED` that compiled loops call."""
+"""Name of the function of the module `SHARED` that compiled loops call, so that Ctrl-C ends them."""
 CPYTHON = {
     "PyGILState_Ensure": "i32 ()", "PyGILState_Release": "void (i32)", "PyErr_CheckSignals": "i32 ()",
     "PyEval_SaveThread": "ptr ()", "PyEval_RestoreThread": "void (ptr)", "Py_IncRef": "void (ptr)",
@@ -133,25 +133,28 @@ return:
   ret ptr %result
 }}
 """
-"""Module of `CHECK_SIGNALS`, and of `CALLER`, which passes the addresses of arrays and the values of integers to the function in a capsule."""
+"""LLVM text of the module that defines `CHECK_SIGNALS` and `CALLER`.
+
+`CALLER` calls the function in the capsule `self`, with the addresses of arrays and the values of integers.
+"""
 
 
 def addresses() -> dict[str, int]:
-    """Return the addresses of the symbols in `SHARED`."""
+    """Return the addresses of CPython's functions and of `None`, by their symbols in `SHARED`."""
     functions = {name: getattr(ctypes.pythonapi, name) for name in CPYTHON}
     pointers = {name: ctypes.cast(each, ctypes.c_void_p) for name, each in functions.items()}
     return {name: each.value or 0 for name, each in pointers.items()} | {"python.None": id(None)}
 
 
 def new_builtin(function: int, caller: int, owner: Any) -> Callable[..., int | None]:
-    """Return `@f` as a built-in function of arrays and integers.
+    """Return a built-in function of arrays and integers that calls `@f`.
 
-    It returns the status of `@f`. It returns None without a call if an argument is anything else, or an array that is
-    not row-major and aligned. If the status is negative, it raises the current exception.
+    It returns the status that `@f` returns. If the status is negative, it raises the exception that `@f` has set. It
+    returns None without calling `@f` if an argument is neither an integer nor an aligned row-major array.
 
     Args:
-        function, caller: addresses of `@f` and of `CALLER`.
-        owner: object that keeps the code alive.
+        function, caller: the addresses of `@f` and of `CALLER`.
+        owner: the object that owns the machine code; the built-in function references it.
     """
     pointer, value = ctypes.c_void_p, ctypes.py_object
     capsule = ctypes.PYFUNCTYPE(value, pointer, pointer, pointer)

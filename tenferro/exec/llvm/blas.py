@@ -1,4 +1,4 @@
-"""Calls of BLAS and LAPACK from compiled code, by the functions that SciPy exports to Cython."""
+"""Calls of BLAS and LAPACK from compiled code, to the functions that SciPy exports for Cython."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["LETTERS", "PREFIX", "addresses", "call", "matrices", "number", "products"]
 
 LETTERS = {DType.F32: "s", DType.F64: "d", DType.C32: "c", DType.C64: "z"}
-"""BLAS's type letters, by dtype."""
+"""Letters with which the names of BLAS routines begin, by dtype."""
 MAX_SERIAL_WORK = 9000
-"""Maximum number of multiplications of a call for which OpenBLAS uses one thread, however many it may use.
+"""Number of multiplications of a call up to which OpenBLAS uses one thread, whatever its number of threads is.
 
-Source: the thresholds in OpenBLAS's interface (gemv: 9,216; gemm: 262,144; getrf, gesv and potrf: more).
+Source: thresholds in OpenBLAS's interface functions (gemv: 9,216; gemm: 262,144; getrf, gesv and potrf: more).
 """
 PREFIX = "tenferro_blas_"
-"""Prefix of the symbols in LLVM's text."""
+"""Prefix of the routines' symbols in LLVM's text."""
 FUNCTIONS = {
     "cython_blas": {"sdcz": ("gemm", "gemv", "trsm")},
     "cython_lapack": {
@@ -29,11 +29,11 @@ FUNCTIONS = {
         "cz": ("ungqr", "heevd"),
     },
 }
-"""Routine names without type letter, by SciPy module and by the letters for which they exist."""
+"""Names of routines without the type letter, by the SciPy module that exports them and by their type letters."""
 
 
 def addresses() -> dict[str, int]:
-    """Return the addresses of the functions, by their symbols in LLVM's text."""
+    """Return the addresses of the routines, by their symbols in LLVM's text."""
     functions: dict[str, int] = {}
     for module, by_letters in FUNCTIONS.items():
         names = [
@@ -70,7 +70,7 @@ def products(
             code.address(memory.pointer, code.scaled(number, size * parts), y.dtype)
             for memory, size in ((a, rows * terms), (b, terms * columns), (result, rows * columns))
         )
-        # BLAS is column-major: each row-major matrix is the transpose of what BLAS sees.
+        # BLAS is column-major, so it reads a row-major matrix as its transpose.
         if columns == 1:
             _gemv(code, y.dtype, left, rows, terms, a_transposed, right, to)
         elif rows == 1:
@@ -85,7 +85,11 @@ def products(
 def matrices(
     body: Body, x: Tensor, batch: Sequence[int], contracting: Sequence[int]
 ) -> tuple[Memory, bool]:
-    """Return x as row-major matrices in memory, and whether they are transposed: [terms, rows], else [rows, terms]."""
+    """Return x as row-major matrices in memory, and whether they are transposed.
+
+    Transposed matrices are [terms, rows], and others are [rows, terms]. If the axes of x are in neither order in
+    memory, x is copied.
+    """
     for is_transposed in (False, True):
         order = _order(x, batch, contracting, is_transposed)
         long = [axis for axis in order if x.spec.shape[axis] != 1]
@@ -112,7 +116,7 @@ def _gemv(
     x: str,
     y: str,
 ) -> None:
-    """Write y = A x, with A stored as [rows, terms], or as [terms, rows] if it is transposed."""
+    """Write y = A x. A row-major matrix stores A as [rows, terms], or as [terms, rows] if it is transposed."""
     order, m, n = ("n", rows, terms) if is_transposed else ("t", terms, rows)
     one, zero = number(code, 1, dtype), number(code, 0, dtype)
     arguments = order, m, n, one, matrix, m, x, 1, zero, y, 1
@@ -126,10 +130,10 @@ def _gemm(
     extents: tuple[int, int, int],
     are_transposed: tuple[bool, bool],
 ) -> None:
-    """Write Y = A B, row-major.
+    """Write Y = A B, where row-major matrices store A, B and Y.
 
-    A is stored as [rows, terms], or [terms, rows] if transposed; B as [columns, terms], or [terms, columns] if
-    transposed.
+    A is stored as [rows, terms], or as [terms, rows] if it is transposed. B is stored as [columns, terms], or as
+    [terms, columns] if it is transposed.
     """
     (left, right, to), (rows, columns, terms) = pointers, extents
     a_transposed, b_transposed = are_transposed
@@ -141,15 +145,15 @@ def _gemm(
 
 
 def call(code: Code, dtype: DType, stem: str, arguments: Sequence[int | str], work: int) -> None:
-    """Write a call of a routine for a dtype.
+    """Write a call of the routine `stem` for a dtype.
 
     Args:
-        arguments: pointers, and integers and option letters that are passed by pointers.
-        work: estimated number of instructions.
+        arguments: the names of pointers; integers and option letters, to which pointers are passed.
+        work: the estimated number of instructions that the routine executes.
     """
     name = f"{LETTERS[dtype]}{stem}"
     code.work += code.frequency * work
-    # OpenBLAS shares triangular solves of eight columns among threads.
+    # OpenBLAS uses several threads for a triangular solve of as few as eight columns.
     is_shared = stem == "trsm"
     code.largest_call = max(code.largest_call, work, MAX_SERIAL_WORK + 1 if is_shared else 0)
     types = ("ptr",) * len(arguments)
@@ -158,14 +162,14 @@ def call(code: Code, dtype: DType, stem: str, arguments: Sequence[int | str], wo
 
 
 def _pointer(code: Code, x: int | str) -> str:
-    """Return a pointer to an integer or an option letter; other arguments are pointers."""
+    """Return a pointer to an integer or an option letter; return a longer string, which names a pointer, as it is."""
     if isinstance(x, int):
         return code.constant("i32", str(x))
     return code.constant("i8", str(ord(x))) if len(x) == 1 else x
 
 
 def number(code: Code, value: int, dtype: DType) -> str:
-    """Return a pointer to a constant of a dtype."""
+    """Return a pointer to a constant number of a dtype."""
     kind, parts = memory_type(dtype), literal(value, dtype)
     if not dtype.is_complex:
         return code.constant(kind, parts)

@@ -1,4 +1,4 @@
-"""Compiled blocks: consecutive steps on small values as one function, written like the body of a loop."""
+"""Compiled blocks: consecutive steps on small arrays, which are compiled to one function."""
 
 from __future__ import annotations
 
@@ -29,21 +29,22 @@ if TYPE_CHECKING:
 __all__ = ["CompiledBlock"]
 
 KIND = "compiled block"
-"""The name of attempts."""
+"""Name of the kind of function in the executor's compile statistics."""
 MAX_WITH_LOCK = 30_000
-"""Maximum number of instructions for which a block keeps Python's lock, some 10 microseconds."""
+"""Maximum number of instructions of a block that runs without releasing the GIL, for some 10 microseconds."""
 
 
 class CompiledBlock(CompiledFunction):
-    """A block as a function of its operands.
+    """Compiled function of a block's operands.
+
+    The compiled code reads and writes arrays that are contiguous, with their axes in the order that the block gives.
+    An operand with another layout is copied first.
 
     Args:
         program: the computation of the block.
 
-    Operands and results are row-major with their axes in the order of the block. Other operands are copied.
-
     Raises:
-        NotCompiledError: an op that is not compiled.
+        NotCompiledError: an op of the block is not compiled.
     """
 
     accepts_buffers = False
@@ -102,7 +103,7 @@ class CompiledBlock(CompiledFunction):
 def _written(
     program: GraphProgram, axes: Mapping[int, Axes], kernels: Binder, processor: Processor
 ) -> WrittenFunction:
-    """Return the module of a block."""
+    """Return the LLVM module of a block."""
     code = processor.code()
     body = Body(code, kernels)
 

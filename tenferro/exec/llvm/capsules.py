@@ -1,4 +1,4 @@
-"""Addresses of SciPy's functions, which its Cython modules export as capsules."""
+"""Addresses of functions of SciPy, whose Cython modules export them in capsules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["addresses"]
 
 
 def addresses(module: str, names: Sequence[str]) -> list[int]:
-    """Return the addresses of functions of a Cython module."""
+    """Return the addresses of functions that a Cython module exports."""
     name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -23,7 +23,7 @@ def addresses(module: str, names: Sequence[str]) -> list[int]:
 
 
 def _import(name: str) -> Any:
-    """Import a module without its package if possible, because importing `scipy.linalg` takes 20 times as long."""
+    """Import a module, if possible without its package; importing the package `scipy.linalg` takes 20 times as long."""
     spec = extension_spec(name)
     if spec is None or spec.loader is None:
         return import_module(name)

@@ -1,4 +1,4 @@
-"""Builder of functions in LLVM IR: values, basic blocks, loops, memory accesses."""
+"""Builder of functions in LLVM IR: instructions, basic blocks, loops, index arithmetic and memory accesses."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ __all__ = [
 ]
 
 Index: TypeAlias = "int | str"
-"""A constant index, or an i64 value."""
+"""Index of an element: an integer known at compilation, or the name of an i64 value."""
 Element: TypeAlias = Any
-"""Value in a register; a pair of values for a complex number."""
+"""Element of an array in registers: a value, or a pair of values for a complex number."""
 MAX_UNROLLED = 4
-"""Maximum trip count of a loop, or of a loop nest, that is fully unrolled."""
+"""Maximum number of iterations of a loop, or of a loop nest, that is fully unrolled."""
 SUFFIXES = {"double": "f64", "float": "f32", "half": "f16"}
-"""Suffixes of LLVM's intrinsics; for integers the type."""
+"""Suffixes of the names of LLVM's intrinsics, by float type; for an integer type the suffix is the type."""
 
 
 _TYPES = {
@@ -58,14 +58,14 @@ _TYPES = {
 
 
 HALF_DTYPES = (DType.F16, DType.BF16)
-"""Floats that registers hold as rounded float32, and memory as their 16 bits."""
+"""Dtypes of 16-bit floats, which are rounded float32 in registers, and 16-bit integers in memory."""
 
 
 def llvm_type(dtype: DType) -> str:
-    """Return the LLVM type of an element in a register; for complex numbers that of each part.
+    """Return the LLVM type of an element in a register; for complex numbers, the type of the real part.
 
     Raises:
-        NotCompiledError: a narrow dtype.
+        NotCompiledError: the dtype has less than 8 bits, or is an 8-bit float.
     """
     if dtype.is_narrow:
         raise NotCompiledError(f"{dtype} is not compiled")
@@ -73,20 +73,20 @@ def llvm_type(dtype: DType) -> str:
 
 
 def memory_type(dtype: DType) -> str:
-    """Return the LLVM type of an element in memory."""
+    """Return the LLVM type of an element in memory; for complex numbers, the type of the real part."""
     if dtype in HALF_DTYPES:
         return "i16"
     return "i8" if dtype is DType.Bool else llvm_type(dtype)
 
 
 DEFAULT_VECTOR_LANES = 4
-"""Number of float64 in the widest vectors that LLVM uses without an attribute."""
+"""Number of float64 in the widest vectors that LLVM uses if the attribute `prefer-vector-width` is not set."""
 CALL_WORK = 16
 """Estimated cost of a call, in instructions."""
 
 
 def intrinsic_suffix(type_: str) -> str:
-    """Return the suffix of LLVM's intrinsics for a type.
+    """Return the suffix that the names of LLVM's intrinsics have for a type.
 
     >>> intrinsic_suffix("double"), intrinsic_suffix(VectorType(4, "i64"))
     ('f64', 'v4i64')
@@ -97,10 +97,10 @@ def intrinsic_suffix(type_: str) -> str:
 
 
 class Code:
-    """Builder of one function and its module.
+    """Builder of the current function, and of the module that contains it.
 
-    Index arithmetic is shared within a block and the blocks nested in it. An operand that is not a `Value` is a
-    constant or a name.  Its type is the type of the other operands, or an explicit one.
+    An index that was computed in a block or in an enclosing block is not computed again. An operand that is not a
+    `Value` is a constant or the name of a value. It has the type of the other operands, or the type that is passed.
 
     Attributes:
         region: instructions of the current function.
@@ -116,9 +116,9 @@ class Code:
         retained: functions of the module that nothing calls before loops are vectorised.
 
     Args:
-        contracts: whether the processor has fused multiply-adds.
-        lanes: number of float64 in the processor's vectors.
-        converts_halves: whether the processor converts float16.
+        contracts: whether the processor has fused multiply-add instructions.
+        lanes: the number of float64 in the processor's vectors.
+        converts_halves: whether the processor has instructions that convert float16.
     """
 
     def __init__(
@@ -145,10 +145,10 @@ class Code:
         self._innermost: list[tuple[int, int | None]] = []
 
     def define(self, name: str, pointers: Sequence[str], numbers: Sequence[str] = ()) -> None:
-        """End the current function, of `noalias` pointers and of integers, which only its module calls."""
+        """Add the instructions written so far to the module, as an internal function of pointers and integers."""
         width = ""
         if self.lanes > DEFAULT_VECTOR_LANES:
-            # Short loops may have fewer vectors and remaining scalars with narrower vectors.
+            # For short loops, narrower vectors may leave fewer iterations to scalar code.
             lanes = min(self.lanes, DEFAULT_VECTOR_LANES, key=self._vector_work)
             lanes = self.lanes if self.is_wide else lanes
             width = f' "prefer-vector-width"="{64 * lanes}"'
@@ -163,7 +163,7 @@ class Code:
         )
 
     def _vector_work(self, lanes: int) -> float:
-        """Return the work of the innermost loops by vectors, and by scalars for the remaining iterations."""
+        """Return the work of the innermost loops with vectors of this many lanes; remaining iterations are scalar."""
         return sum(
             [
                 work / lanes if count is None else work * (count // lanes + count % lanes) / count
@@ -172,19 +172,19 @@ class Code:
         )
 
     def module(self) -> Module:
-        """Return the module of all functions."""
+        """Return the module with all functions and constants."""
         functions = {**self.declared, **self.functions}
         return Module(self.globals, functions, self.vector_functions, self.retained)
 
     # ---- instructions ----------------------------------------------------------------------------
 
     def name(self, prefix: str, type_: str = "label") -> Value:
-        """Return a new name of a value or a label."""
+        """Return a new name, which begins with the prefix, for a value of a type or for a label."""
         self._count += 1
         return Value(f"%{prefix}{self._count}", type_)
 
     def append(self, instruction: Instruction, work: int = 1) -> None:
-        """Append an instruction; `work` is its cost in instructions."""
+        """Append an instruction, and count `work` instructions for it."""
         self.region.append(instruction)
         self.work += self.frequency * work
 
@@ -194,7 +194,7 @@ class Code:
         """Write an instruction and return its result.
 
         Args:
-            type: type of the result, or of memory, that the operands do not determine.
+            type: the type of the result or of the accessed memory, if the operands do not determine it.
         """
         values = typed(operands, type)
         result = self.name("v", result_type(opcode, values, type))
@@ -202,39 +202,39 @@ class Code:
         return result
 
     def icmp(self, predicate: str, x: int | str, y: int | str, type: str = "i64") -> Value:
-        """Compare integers."""
+        """Write a comparison of integers, and return its result."""
         return self.value("icmp", *typed((x, y), type), flags=predicate)
 
     def fcmp(self, predicate: str, x: str, y: str) -> Value:
-        """Compare floats."""
+        """Write a comparison of floats, and return its result."""
         return self.value("fcmp", x, y, flags=predicate)
 
     def cast(self, opcode: str, x: int | str, type: str, old: str = "i64") -> Value:
-        """Convert a value to a type; an index has the type `old`."""
+        """Write a conversion of x to a type, and return the result; `old` is the type of an x without a type."""
         return self.value(opcode, *typed((x,), old), type=type)
 
     def select(self, condition: str, x: int | str, y: int | str, type: str = "i64") -> Value:
-        """Select one of two values, in each lane where the condition is a vector."""
+        """Write a selection of x where the condition is true and of y elsewhere, and return the result."""
         return self.value("select", *typed((condition,), "i1"), *typed((x, y), type))
 
     def gep(self, type: str, pointer: str, offset: Index, flags: str = "") -> Value:
-        """Return the address of an element of a type."""
+        """Write the computation of the address `offset` elements of a type after a pointer, and return it."""
         address = *typed((pointer,), "ptr"), *typed((offset,), "i64")
         return self.value("getelementptr", *address, type=type, flags=flags)
 
     def load_value(self, type: str, pointer: str, suffix: str = "") -> Value:
-        """Load a value of an LLVM type."""
+        """Write a load of a value of an LLVM type, and return the value."""
         return self.value("load", *typed((pointer,), "ptr"), type=type, suffix=suffix)
 
     def store_value(self, x: int | str, pointer: str, type: str = "i64", suffix: str = "") -> None:
-        """Store a value; `type` is that of a constant."""
+        """Write a store of x; `type` is the type of an x without a type."""
         operands = *typed((x,), type), *typed((pointer,), "ptr")
         self.append(Instruction("store", operands, suffix=suffix))
 
     def call(
         self, function: str, type: str, arguments: Sequence[Value], attributes: str = ""
     ) -> Value:
-        """Declare and call a function, and return its result."""
+        """Declare a function, write a call of it, and return its result."""
         types = tuple([x.type for x in arguments])
         self.declared[function] = Declaration(function, type, types, attributes)
         return self.call_defined(function, type, arguments)
@@ -247,60 +247,60 @@ class Code:
         suffix: str = "",
         work: int = CALL_WORK,
     ) -> Value:
-        """Call a function of the module, and return its result."""
+        """Write a call of a function that the module defines, and return its result."""
         result = self.name("v", type)
         operands = Value(f"@{function}", "ptr"), *arguments
         self.append(Instruction("call", operands, result, type, suffix=suffix), work)
         return result
 
     def call_void(self, function: str, pointers: Sequence[str]) -> None:
-        """Call a function of pointers without a result."""
+        """Write a call of a function that takes pointers and returns nothing."""
         operands = Value(f"@{function}", "ptr"), *typed(pointers, "ptr")
         self.append(Instruction("call", operands, type="void"), CALL_WORK)
 
     def intrinsic(self, name: str, x: int | str, *others: int | str, type: str = "i64") -> Value:
-        """Call an LLVM intrinsic that is overloaded by the type of its first operand, and of its result."""
+        """Write a call of an LLVM intrinsic whose first operand and result have one type, and return the result."""
         operands = typed((x, *others), type)
         kind = operands[0].type
         return self.call(f"llvm.{name}.{intrinsic_suffix(kind)}", kind, operands)
 
     def insert(self, vector: Value, x: Value, lane: int) -> Value:
-        """Replace a lane of a vector."""
+        """Write the replacement of one lane of a vector by x, and return the new vector."""
         return self.value("insertelement", vector, x, Value(lane, "i64"))
 
     def extract(self, vector: Value, lane: int) -> Value:
-        """Return a lane of a vector."""
+        """Write the extraction of one lane of a vector, and return its value."""
         return self.value("extractelement", vector, Value(lane, "i64"))
 
     def shuffle(self, x: Value, y: str, lanes: Sequence[int]) -> Value:
-        """Return lanes of two vectors; the numbers of the second follow those of the first."""
+        """Write the vector of these lanes of x and y, and return it; the lanes of y are numbered after those of x."""
         numbers = ", ".join([f"i32 {lane}" for lane in lanes])
         mask = f"<{numbers}>" if any(lanes) else "zeroinitializer"
         return self.value("shufflevector", x, y, Value(mask, VectorType(len(lanes), "i32")))
 
     def ret(self, x: int | str, type: str = "i64") -> None:
-        """Return from the function."""
+        """Write a return of x from the function."""
         self.append(Instruction("ret", typed((x,), type)))
 
     def br(self, *labels: str, condition: str = "") -> None:
-        """Branch to a label, or to one of two by a condition."""
+        """Write a jump to a label, or with a condition to the first of two labels if it is true, else to the second."""
         self.append(
             Instruction("br", typed((condition,), "i1") if condition else (), labels=labels)
         )
 
     def label(self, name: str) -> None:
-        """Begin a basic block."""
+        """Begin a basic block with this label."""
         self.region.append(Instruction("label", labels=(name,)))
         self.block = name
 
     def phi(self, result: Value) -> Instruction:
-        """Write a phi node, whose operands and labels are set when they are known."""
+        """Write a phi node, and return it; the caller sets its operands and labels later."""
         node = Instruction("phi", (), result, result.type)
         self.region.append(node)
         return node
 
     def once(self, key: Any, compute: Callable[[], Any]) -> Any:
-        """Return the value of a key in this scope or an enclosing one, computed at its first use."""
+        """Return the value of a key in this scope or in an enclosing one; if there is none, compute and store it."""
         for values in reversed(self._scopes):
             if key in values:
                 return values[key]
@@ -310,25 +310,25 @@ class Code:
 
     @contextmanager
     def scope(self) -> Generator[None]:
-        """Limit values that are computed inside to the context."""
+        """Return a context manager; values that `once` stores inside are forgotten at its end."""
         self._scopes.append({})
         yield
         self._scopes.pop()
 
     def invalidate(self) -> None:
-        """Drop cached values, because memory that they were read from may have changed."""
+        """Forget all values that `once` has stored, because the memory that they were read from may have changed."""
         for values in self._scopes:
             values.clear()
 
     def alloca(self, type: str, count: int = 1) -> Value:
-        """Allocate memory on the stack and return its pointer."""
+        """Write an allocation of `count` values of a type on the stack, and return its pointer."""
         name = self.name("cell", "ptr")
         size = (Value(count, "i64"),)
         self.entry.append(Instruction("alloca", size, name, type, suffix=", align 64"))
         return name
 
     def constant(self, kind: str, value: str) -> Value:
-        """Return the pointer to a private constant."""
+        """Return a pointer to a constant of an LLVM type in the module; equal constants share memory."""
         if (kind, value) not in self._constants:
             name = self._constants[kind, value] = Value(f"@number{len(self._constants)}", "ptr")
             self.globals.append(f"{name} = private constant {kind} {value}")
@@ -338,7 +338,7 @@ class Code:
 
     @contextmanager
     def times(self, count: int) -> Generator[None]:
-        """Multiply the frequency of instructions that are written inside."""
+        """Return a context manager; instructions written inside are counted `count` times."""
         outside, self.frequency = self.frequency, self.frequency * count
         yield
         self.frequency = outside
@@ -346,11 +346,11 @@ class Code:
     def loop(
         self, count: Index, body: Callable[[Index], None], unroll: bool = False, interleave: int = 1
     ) -> None:
-        """Write a loop over 0, 1, .. count - 1.
+        """Write a loop that runs the body with the indices 0, 1, .. count - 1.
 
         Args:
-            unroll: fully unroll the loop up to `MAX_UNROLLED` iterations.
-            interleave: LLVM's interleave count, the number of independent accumulators of a reduction.
+            unroll: whether to write each iteration separately if there are at most `MAX_UNROLLED`.
+            interleave: the number of iterations that LLVM interleaves; a reduction has as many accumulators.
         """
         if isinstance(count, int) and (count <= 1 or (unroll and count <= MAX_UNROLLED)):
             for i in range(count):
@@ -384,7 +384,10 @@ class Code:
 
     @contextmanager
     def repeated(self) -> Generator[None]:
-        """Write the body of a loop of the program, in which LLVM unrolls short loops: they are latency, not work."""
+        """Return a context manager, for the body of a loop of the program; LLVM unrolls short loops written inside.
+
+        In such a body, the latency of short loops takes most of the time.
+        """
         outside, self.is_repeated = self.is_repeated, True
         yield
         self.is_repeated = outside
@@ -401,7 +404,7 @@ class Code:
         return f", !llvm.loop {loop}"
 
     def loops(self, shape: Sequence[int], body: Callable[[tuple[Index, ...]], None]) -> None:
-        """Write a row-major loop nest over all indices of a shape."""
+        """Write nested loops that run the body with each index of a shape, in row-major order."""
         unroll = prod(shape) <= MAX_UNROLLED
 
         def nested(axis: int, index: tuple[Index, ...]) -> None:
@@ -415,7 +418,7 @@ class Code:
     def branch(
         self, condition: str, on_true: Callable[[], None], on_false: Callable[[], None]
     ) -> None:
-        """Write a branch with two sides."""
+        """Write a branch to the instructions of one function if the condition is true, else to those of the other."""
         yes, no, end = (self.name(each) for each in ("yes", "no", "end"))
         self.br(yes, no, condition=condition)
         for name, body in ((yes, on_true), (no, on_false)):
@@ -426,7 +429,7 @@ class Code:
         self.label(end)
 
     def return_if(self, condition: str, result: int) -> None:
-        """Return a constant from the function if a condition holds."""
+        """Write a return of a constant from the function, which is executed if a condition is true."""
         leave, stay = self.name("leave"), self.name("stay")
         self.br(leave, stay, condition=condition)
         self.label(leave)
@@ -436,7 +439,7 @@ class Code:
     # ---- index arithmetic ------------------------------------------------------------------------
 
     def add(self, a: Index, b: Index) -> Index:
-        """Return a sum of indices."""
+        """Return the sum of two indices."""
         if isinstance(a, int) and isinstance(b, int):
             return a + b
         if a == 0 or b == 0:
@@ -448,11 +451,11 @@ class Code:
         return total
 
     def range_of(self, a: Index) -> tuple[int, int]:
-        """Return the first value of an index and the end of its values, which are known."""
+        """Return the first value of an index and the end of its values; its range must be known."""
         return (a, a + 1) if isinstance(a, int) else self.ranges[a]
 
     def scaled(self, a: Index, factor: int) -> Index:
-        """Return a multiple of an index."""
+        """Return the product of an index and a constant factor."""
         if isinstance(a, int):
             return a * factor
         if factor == 1:
@@ -464,7 +467,7 @@ class Code:
         )
 
     def divmod(self, a: Index, by: int) -> tuple[Index, Index]:
-        """Return quotient and remainder of a non-negative index."""
+        """Return the quotient and the remainder of a non-negative index divided by a constant."""
         if isinstance(a, int):
             return divmod(a, by)
         if by == 1:
@@ -474,7 +477,7 @@ class Code:
         return quotient, rest
 
     def unravel_index(self, number: Index, shape: Sequence[int]) -> tuple[Index, ...]:
-        """Return the row-major index of an element by its linear index."""
+        """Return the index along each axis of the element with a row-major linear index."""
         index: list[Index] = []
         for n in reversed(shape[1:]):
             number, i = self.divmod(number, n)
@@ -482,7 +485,7 @@ class Code:
         return (*([number] if shape else []), *reversed(index))
 
     def ravel_index(self, index: Sequence[Index], shape: Sequence[int]) -> Index:
-        """Return the row-major linear index of an element."""
+        """Return the row-major linear index of the element with an index along each axis."""
         offset: Index = 0
         for i, n in zip(index, shape, strict=True):
             offset = self.add(self.scaled(offset, n), 0 if n == 1 else i)
@@ -491,7 +494,7 @@ class Code:
     # ---- memory ------------------------------------------------------------------------------------
 
     def load(self, pointer: str, offset: Index, dtype: DType) -> Element:
-        """Load an element of contiguous memory."""
+        """Write a load of an element at an offset in elements from a pointer, and return the element."""
         if dtype.is_complex:
             twice = self.scaled(offset, 2)
             return tuple(self._load(pointer, self.add(twice, part), dtype) for part in (0, 1))
@@ -504,13 +507,13 @@ class Code:
         return self.load_value(memory_type(dtype), self.address(pointer, offset, dtype))
 
     def address(self, pointer: str, offset: Index, dtype: DType) -> Value:
-        """Return the address of a real number in contiguous memory; complex numbers are pairs."""
+        """Return the address of a real number at an offset from a pointer; a complex number counts as two."""
         if offset == 0:
             return Value(pointer, "ptr")
         return self.gep(memory_type(dtype), pointer, offset, "inbounds")
 
     def store(self, value: Element, pointer: str, offset: Index, dtype: DType) -> None:
-        """Store an element into contiguous memory."""
+        """Write a store of an element at an offset in elements from a pointer."""
         kind = memory_type(dtype)
         if dtype.is_complex:
             twice = self.scaled(offset, 2)
@@ -527,25 +530,28 @@ class Code:
     # ---- float16 and bfloat16 ----------------------------------------------------------------------
 
     def rounded(self, value: Element, dtype: DType) -> Element:
-        """Return a float32 rounded to float16 or bfloat16; for other dtypes the value itself."""
+        """Return the value rounded to float16 or bfloat16; for any other dtype, return it unchanged."""
         return self._widened(self._narrowed(value, dtype), dtype) if dtype in HALF_DTYPES else value
 
     def bits(self, value: Value, dtype: DType) -> Value:
-        """Return the bits of a real number, as an integer of its width."""
+        """Return the bits of a float, as an integer of the same width; return integers unchanged."""
         return self.cast("bitcast", value, f"i{8 * dtype.itemsize}") if dtype.is_inexact else value
 
     def from_bits(self, bits: Value, dtype: DType) -> Value:
-        """Return the real number with these bits."""
+        """Return the number of a dtype that has these bits; it inverts `bits`."""
         return self.cast("bitcast", bits, llvm_type(dtype)) if dtype.is_inexact else bits
 
     def _widened(self, bits: Value, dtype: DType) -> Value:
-        """Return the float32 of the bits of a float16 or bfloat16."""
+        """Return the float32 that equals the float16 or bfloat16 with these bits."""
         if dtype is DType.F16:
             return self._from_half_bits(bits)
         return self.cast("bitcast", self.value("shl", self.cast("zext", bits, "i32"), 16), "float")
 
     def _narrowed(self, value: Value, dtype: DType) -> Value:
-        """Return the bits of a rounded float32. LLVM's bfloat16 flushes subnormal numbers on some processors."""
+        """Return the 16 bits of a float32 rounded to float16 or bfloat16.
+
+        LLVM's own bfloat16 conversion is not used, because on some processors it makes subnormal numbers zero.
+        """
         if dtype is DType.F16:
             return self._half_bits(value)
         op = self.value
@@ -558,11 +564,12 @@ class Code:
         return self.cast("trunc", op("lshr", chosen, 16), "i16")
 
     def _from_half_bits(self, bits: Value) -> Value:
-        """Return the float32 of a float16's bits, by integer instructions where the processor has no conversion."""
+        """Return the float32 that equals the float16 with these bits, by integer ops if no instruction does it."""
         op, cast = self.value, self.cast
         if self.converts_halves:
             return cast("fpext", cast("bitcast", bits, "half"), "float")
-        # The exponent biases of float32 and float16 differ by 112; the product makes subnormal numbers normal.
+        # The exponent biases of float32 and float16 differ by 112, so the bits are multiplied by 2^112 as a float32.
+        # This also converts subnormal numbers.
         wide = cast("zext", bits, "i32")
         magnitude = op("and", wide, 0x7FFF)
         small = cast("bitcast", op("shl", magnitude, 13), "float")
@@ -574,18 +581,18 @@ class Code:
         return cast("bitcast", op("or", scaled, sign), "float")
 
     def _half_bits(self, number: Value) -> Value:
-        """Return the bits of a float32 rounded to float16, by integer instructions where the processor has no conversion."""
+        """Return the bits of a float32 rounded to float16, by integer ops if no instruction does it."""
         op, cast = self.value, self.cast
         if self.converts_halves:
             return cast("bitcast", cast("fptrunc", number, "half"), "i16")
         bits = cast("bitcast", number, "i32")
         sign = op("and", bits, -0x80000000)
         magnitude = op("xor", bits, sign)
-        # In [0.5, 1), one unit in the last place of float32 equals one of a subnormal float16, so the addition
-        # rounds to float16.
+        # In [0.5, 1), the distance of consecutive float32 is that of consecutive subnormal float16. Therefore the
+        # addition of 0.5 rounds a small number to a subnormal float16.
         beside = op("fadd", cast("bitcast", magnitude, "float"), "0.5")
         small = op("sub", cast("bitcast", beside, "i32"), 0x3F000000)
-        # Normal numbers: change the exponent bias, add half a unit and round ties to even.
+        # A normal number: change the exponent bias, add half a unit in the last place, and round ties to even.
         last = op("and", op("lshr", magnitude, 13), 1)
         moved = op("sub", magnitude, (112 << 23) - 0xFFF)
         rounded = op("lshr", op("add", moved, last), 13)
@@ -597,7 +604,7 @@ class Code:
 
 
 def typed(operands: Sequence[int | str], type_: str) -> tuple[Value, ...]:
-    """Return operands as values: constants and names without a type have the type of the other operands, or the given one."""
+    """Return the operands as values; a constant or name gets the type of the first value, or `type_` without one."""
     values = [x for x in operands if isinstance(x, Value)]
     if len(values) == len(operands):
         return tuple(values)
@@ -606,12 +613,12 @@ def typed(operands: Sequence[int | str], type_: str) -> tuple[Value, ...]:
 
 
 def typed_arguments(pointers: Sequence[str], numbers: Sequence[str]) -> tuple[Value, ...]:
-    """Return the arguments of a function of pointers and integers."""
+    """Return the arguments of a function that takes pointers and then integers, as values with types."""
     return (*[Value(x, "ptr") for x in pointers], *[Value(x, "i64") for x in numbers])
 
 
 def literal(value: Any, dtype: DType) -> Element:
-    """Return a constant."""
+    """Return a constant of a dtype, as an operand of instructions."""
     kind = llvm_type(dtype)
     if dtype.is_complex:
         part = dtype.real
@@ -620,6 +627,6 @@ def literal(value: Any, dtype: DType) -> Element:
         return Value("true" if value else "false", kind)
     if not dtype.is_inexact:
         return Value(int(value), kind)
-    # LLVM writes floats of either width as the bits of a double.
+    # In LLVM's text, a float constant and a double constant are the bits of a double.
     bits = struct.unpack("<Q", struct.pack("<d", float(value)))[0]
     return Value(f"0x{bits:016X}", kind)

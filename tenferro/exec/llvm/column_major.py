@@ -1,4 +1,4 @@
-"""Batches of small column-major matrices, as LAPACK reads and writes them."""
+"""Batches of small column-major matrices, which LAPACK reads and writes in compiled code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["call_each", "from_column_major", "hermitian_part", "to_column_major"
 
 
 def to_column_major(body: Body, x: Tensor, transpose: str = "N") -> Memory:
-    """Copy op(X) of every matrix X to column-major memory; op is "N", "T" or "C"."""
+    """Copy the matrices of a batch to column-major memory; `transpose` is "N", "T" or "C", as in BLAS."""
     *batch, m, n = x.spec.shape
     if transpose != "N":
         m, n = n, m
@@ -80,7 +80,7 @@ def _part(code: Code, memory: Memory, number: Index, count: int) -> str:
 
 
 def hermitian_part(body: Body, a: Tensor, index: tuple[Index, ...]) -> Element:
-    """Write an element of (A + A^H) / 2."""
+    """Write one element of (A + A^H) / 2."""
     *batch, i, j = index
     code, dtype = body.code, a.spec.dtype
     half = literal(0.5, dtype.real)
@@ -92,7 +92,7 @@ def hermitian_part(body: Body, a: Tensor, index: tuple[Index, ...]) -> Element:
 
 
 def from_column_major(body: Body, memory: Memory, y: TensorSpec) -> Tensor:
-    """Return column-major matrices as a tensor, cropped to the extents of the result."""
+    """Return a tensor of type y that reads column-major matrices, which may be larger than those of y."""
     *batch, _, _ = y.shape
 
     def element(index: tuple[Index, ...]) -> Element:
@@ -123,7 +123,13 @@ def _is_finite(code: Code, matrices: Memory, number: Index) -> str:
 def _fill_if_failed(
     code: Code, info: str, memories: Sequence[Memory], number: Index, count: int
 ) -> None:
-    """Write NaN to the results of one of `count` matrices if the status of its routine is not 0."""
+    """Write code that sets the results of one matrix of a batch to NaN if the status of its LAPACK call is not 0.
+
+    Args:
+        info: the pointer to the status.
+        memories: the results of the batch.
+        number, count: the number of the matrix, and the number of matrices.
+    """
 
     def fill() -> None:
         for memory in memories:

@@ -1,4 +1,4 @@
-"""Compiled functions of arrays: linked at their first call, and interpreted if LLVM fails."""
+"""Compiled functions of arrays, which are linked at their first call and interpreted if LLVM fails."""
 
 from __future__ import annotations
 
@@ -27,23 +27,24 @@ __all__ = [
 ]
 
 MAX_UNPOOLED_BYTES = 1 << 16
-"""Maximum scratch memory that each call allocates, in bytes; more is borrowed from the pool."""
+"""Maximum size in bytes of scratch memory that each call allocates; larger scratch memory is borrowed from the pool."""
 MIN_THREADED_WORK = 400_000
-"""Minimum number of multiplications of a product that OpenBLAS distributes over threads."""
+"""Minimum number of instructions of the largest call of BLAS or LAPACK for which OpenBLAS may use several threads."""
 EMPTY_SCRATCH = np.empty(0, np.uint8)
 Interpreted: TypeAlias = Callable[[], Callable[..., Any]]
-"""Function without arguments that returns the interpreter's function of operands."""
+"""Function without arguments that returns a function of operands, by which the interpreter computes the results."""
 
 
 class WrittenFunction(NamedTuple):
-    """Module of a loop, a strip of one, or a block.
+    """LLVM module of a loop, a strip of a loop, or a block.
 
     Attributes:
-        module: function of operands, results, constants and scratch memory, and of the first index of a strip.
-        constants: large constants.
-        scratch: size of scratch memory, in bytes.
-        largest_call: estimated instructions of the largest call of BLAS or LAPACK.
-        work: estimated instructions of a run; None if it is unknown.
+        module: the module of a function of operands, results, large constants and scratch memory; for a strip, also of
+            integers.
+        constants: the arrays of the large constants.
+        scratch: the size of the scratch memory, in bytes.
+        largest_call: the estimated number of instructions of the largest call of BLAS or LAPACK.
+        work: the estimated number of instructions of a run; None if it is unknown.
     """
 
     module: Module
@@ -61,13 +62,13 @@ def written_function(
     releases: bool = True,
     calls: int = 1,
 ) -> WrittenFunction:
-    """Return the module of a function.
+    """Define the function whose instructions have been written, and return its module.
 
     Args:
-        pointers: names of the operands and results.
-        numbers: names of the last arguments, which are integers.
-        releases: whether to release the interpreter's lock during a call.
-        calls: number of calls in a run.
+        pointers: the names of the pointers to operands and results.
+        numbers: the names of the last arguments, which are integers.
+        releases: whether a call releases the GIL.
+        calls: the number of calls in a run of the step.
     """
     code = body.code
     pointers = [*pointers, *[constant for constant, _ in body.constants], "%scratch"]
@@ -78,7 +79,7 @@ def written_function(
 
 
 def as_contiguous(x: Any) -> Any:
-    """Return an array as a row-major, aligned array of no subclass, copied if necessary."""
+    """Return x as a row-major, aligned `np.ndarray`, not an instance of a subclass; it is copied only if necessary."""
     return np.require(x, requirements=("C", "A", "E"))
 
 
@@ -88,8 +89,8 @@ def allocate_results(
     """Return row-major arrays of these types.
 
     Args:
-        buffers: buffer of each array, or None for a new one.
-        inits: initial values of the first arrays.
+        buffers: the buffer of each array, or None for new memory.
+        inits: the values of the first arrays; the other arrays are uninitialised.
     """
     results = [
         np.empty(spec.shape, spec.dtype.dtype)
@@ -144,10 +145,10 @@ class CompiledFunction(LinkedFunction):
         self._constants = tuple(written.constants)
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
-        """Return the results.
+        """Return the result, or a tuple of the results if there are several.
 
         Args:
-            into: buffer of each result, or None for a new one.
+            into: the buffer of each result, or None for new memory.
         """
         function = self._function or self.linked(self.work)
         if function is None:
@@ -171,7 +172,7 @@ class CompiledFunction(LinkedFunction):
                 self._run_in(scratch, function, operands)
 
     def _run_in(self, scratch: Any, function: Callable[..., int | None], operands: Any) -> None:
-        """Run with scratch memory, with copies of the operands if the function refuses their layouts."""
+        """Run the function in this scratch memory; if it refuses an operand's layout, run it with copies."""
         last = *self._constants, scratch
         if function(*operands, *last) is None:
             status = function(*map(as_contiguous, operands), *last)

@@ -1,4 +1,4 @@
-"""Functions of complex numbers, by functions of their real and imaginary parts."""
+"""Functions of complex numbers, computed by functions of their real and imaginary parts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ SCALING = {
     DType.F32: (64.0, 32.0, float.fromhex("0x1.1f43fcp+46")),
     DType.F64: (640.0, 64.0, float.fromhex("0x1.425982cf597cdp+92")),
 }
-"""Threshold of a above which e^a may overflow although its products with sine and cosine do not; the number then subtracted from a, and its exponential, by which the products are multiplied."""
+"""Constants, by dtype, for arguments a + bi for which e^a overflows but e^a cos b or e^a sin b does not.
+
+They are a threshold, a number s that is subtracted from each a above it, and e^s, by which the products are multiplied.
+"""
 
 
 def complex_exponential(code: Code, dtype: DType, x: Element) -> Element:
-    """Write e^a cos b and e^a sin b; special cases are those of ISO C, annex G.6.3.1."""
+    """Write e^a cos b and e^a sin b for x = a + bi, with the special cases of ISO C, annex G.6.3.1."""
     (a, b), part = x, dtype.real
     zero, infinity = literal(0.0, part), literal(math.inf, part)
     threshold, shift, scale = SCALING[part]
@@ -34,7 +37,7 @@ def complex_exponential(code: Code, dtype: DType, x: Element) -> Element:
     cosine, sine = product("cos"), product("sin")
     angle = code.intrinsic("fabs", b)
     is_defined = code.fcmp("olt", angle, infinity)
-    # Without a finite angle, an infinite modulus stays infinite and a zero modulus stays zero.
+    # If b is not finite, the result is infinite for infinite e^a, and zero for e^a = 0.
     magnitude = code.intrinsic("fabs", a)
     is_infinite = code.fcmp("oeq", magnitude, infinity)
     is_undefined = code.value("xor", is_defined, "true")
@@ -43,7 +46,7 @@ def complex_exponential(code: Code, dtype: DType, x: Element) -> Element:
     real = code.select(no_angle, size, cosine)
     no_sine = code.value("and", no_angle, vanishes)
     imag = code.select(no_sine, zero, sine)
-    # The exponential of a real number is real, even if it is infinite or NaN.
+    # If b is 0, the imaginary part of the result is b, even if the real part is infinite or NaN.
     is_real = code.fcmp("oeq", b, zero)
     scaled = code.value("fmul", size, factor)
     return code.select(is_real, scaled, real), code.select(is_real, b, imag)

@@ -1,4 +1,4 @@
-"""LLVM code of the contraction ops: small products as loops, larger ones by BLAS."""
+"""LLVM lowerings of the contraction ops: a small product is written as loops, and a larger one as BLAS calls."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from tenferro.types import TensorSpec
 __all__ = ["ROWS"]
 
 MAX_LOOP_MULTIPLICATIONS = 1 << 12
-"""Break-even of loops against BLAS: maximum number of multiplications of a product of matrices."""
+"""Maximum number of multiplications for which a product of matrices is written as loops; BLAS is faster for more."""
 MAX_NARROW_MULTIPLICATIONS = 1 << 14
-"""Break-even of loops against BLAS for narrow products, which read the larger matrix once."""
+"""Maximum number of multiplications for which a narrow product is written as loops; it reads the larger matrix once."""
 MAX_NARROW_EXTENT = 4
 """Maximum number of rows or columns of a narrow product."""
 UNROLLED_TERMS = 8
@@ -41,7 +41,7 @@ UNROLLED_TERMS = 8
 
 
 def dot_general(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
-    """Write a product: by BLAS if large, else as sums of rows where these are long, else as dot products."""
+    """Write a DotGeneral: by BLAS if it is large, else as sums of rows if rows are long, else as dot products."""
     (lhs, rhs), (y,), code = operands, types, body.code
     if y.dtype is not lhs.spec.dtype:
         raise NotCompiledError(f"DotGeneral: {lhs.spec} with {rhs.spec} to {y} is not compiled")
@@ -53,7 +53,7 @@ def dot_general(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors
     size = y.size * prod(terms)
     is_narrow = min(free) <= MAX_NARROW_EXTENT
     most = MAX_NARROW_MULTIPLICATIONS if is_narrow else MAX_LOOP_MULTIPLICATIONS
-    # BLAS scales an operand by 1 + 0i, which makes NaN of an infinity, so products without a sum are written here.
+    # Products of one term are written here, because BLAS multiplies by 1 + 0i, and an infinity times that is NaN.
     is_for_blas = prod(terms) > 1 and (size > most or y.dtype.is_complex)
     if size and y.dtype in blas.LETTERS and is_for_blas:
         return [body.stored(_products(body, op, lhs, rhs, y))]

@@ -1,4 +1,4 @@
-"""Lowering of programs to LLVM IR: instructions, loops and conditionals."""
+"""Lowering of programs to LLVM IR, with their loops and conditionals."""
 
 from __future__ import annotations
 
@@ -42,13 +42,17 @@ from tenferro.types import TensorSpec
 __all__ = ["COMPILED", "ROWS", "Emitter", "row_of_program"]
 
 MAX_CHAIN = 32
-"""Maximum length of a chain of ops that are fused; the next value is materialised."""
+"""Maximum number of ops in a chain of fused ops; the result of the next op is written to memory."""
 MAX_NESTING = 16
-"""Maximum nesting depth of loops and conditionals."""
+"""Maximum depth to which loops and conditionals are nested in compiled code."""
 
 
 class Emitter:
-    """Writer of programs."""
+    """Writer of programs into the body of a function.
+
+    Attributes:
+        nesting: the number of loops and conditionals that enclose the current instruction.
+    """
 
     def __init__(self, body: Body) -> None:
         self.body = body
@@ -57,15 +61,17 @@ class Emitter:
     def emit(
         self, program: GraphProgram, inputs: Sequence[Tensor], memories: Sequence[Memory] = ()
     ) -> list[Tensor]:
-        """Write the instructions of a program and return its outputs, which are lazy unless an op needs them in memory.
+        """Write the instructions of a program, and return its outputs.
+
+        An output is lazy, that is, an expression of its index, unless an op reads or writes it in memory.
 
         Args:
-            memories: destinations of the first outputs. An op writes there directly if the previous contents have no
-                later reader.
+            memories: the memory for each of the first outputs. An op writes its result there directly, unless a later
+                instruction reads the previous contents.
 
         Raises:
-            NotCompiledError: an op that is not compiled, with the user's line.
-            UnsupportedError: an extension without a runtime.
+            NotCompiledError: an op is not compiled; the error contains the user's line.
+            UnsupportedError: an extension has no runtime.
         """
         values: dict[int, Tensor] = dict(zip(program.input_slots, inputs, strict=True))
         chains: dict[int, int] = {}
@@ -139,7 +145,10 @@ class Emitter:
     def _set_target(
         self, target: Memory, values: dict[int, Tensor], operands: list[Tensor], last_used: set[int]
     ) -> None:
-        """Let the op write its result to its destination, after copying small operands that are still read from there."""
+        """Let the op write its result to `target` if nothing else reads it later.
+
+        Operands that the op reads from `target` are copied first. If one of them is large, the op writes elsewhere.
+        """
         body = self.body
         if any([slot not in last_used and target in x.reads for slot, x in values.items()]):
             return
@@ -152,7 +161,10 @@ class Emitter:
     def _reuse_operand(
         self, step: Any, values: dict[int, Tensor], operands: list[Tensor], last_used: set[int]
     ) -> None:
-        """Let the op update its first operand in place, if this is the last use, after copying values that alias it."""
+        """Let the op update its first operand in place if this is the operand's last use.
+
+        Other values that read the same memory are copied first.
+        """
         body, slot = self.body, step.inputs[0]
         memory = operands[0].memory
         if memory is None or memory not in body.writable or slot not in last_used:
@@ -170,14 +182,17 @@ class Emitter:
     def emit_body(
         self, memories: Sequence[Memory], program: GraphProgram, inputs: Sequence[Tensor]
     ) -> list[Tensor]:
-        """Write a body and return its outputs; it may update its carry and its own values in place, but no others."""
+        """Write the body of a loop or a branch, and return its outputs.
+
+        Its ops may update in place only the carry, whose memory is `memories`, and values that the body computes.
+        """
         outer, self.body.writable = self.body.writable, set(memories)
         outputs = self.emit(program, inputs, memories)
         self.body.writable |= outer
         return outputs
 
     def init_carry(self, inits: Sequence[Tensor]) -> list[Memory]:
-        """Allocate and initialise the memory of a carry."""
+        """Allocate the memory of a carry, and write the initial values."""
         memories = [self.body.memory(x.spec) for x in inits]
         for x, memory in zip(inits, memories, strict=True):
             self.body.write(x, memory)
@@ -189,10 +204,12 @@ class Emitter:
         memories: Sequence[Memory],
         stacked: Sequence[tuple[Tensor, Store]] = (),
     ) -> None:
-        """Store the next carry after the last read of the current one, and the stacked outputs of the iteration.
+        """Write stores of an iteration's outputs, so that no element of the carry is overwritten before it is read.
 
         Args:
-            stacked: outputs that are not part of the carry, with the writers of their elements.
+            outputs: the next carry.
+            memories: the memory of the carry.
+            stacked: the outputs that are not part of the carry, with functions that write stores of their elements.
         """
         body = self.body
         pairs = [
@@ -203,7 +220,7 @@ class Emitter:
         written = {memory for _, memory in pairs}
 
         def has_hazard(x: Tensor) -> bool:
-            """Return whether an element depends on carry elements at other indices."""
+            """Return whether an element of x may depend on elements of the carry at other indices."""
             elementwise = {memory for memory in x.aligned if memory.spec.shape == x.spec.shape}
             return bool((written & x.reads) - elementwise)
 
@@ -263,7 +280,7 @@ class Emitter:
         python_calls.counted_loop(code, op.length, iteration)
 
     def scan(self, op: Scan, operands: Tensors) -> list[Tensor]:
-        """Write an inner scan and return its results."""
+        """Write a scan inside a compiled program, and return its results."""
         n, first, body = op.num_consts, op.first_xs, self.body
         ready = [x if x.is_cheap else body.materialised(x) for x in operands]
         memories = self.init_carry(ready[n:first])
@@ -291,7 +308,7 @@ class Emitter:
         python_calls.while_loop(code, condition, body)
 
     def while_(self, op: While, operands: Tensors) -> list[Tensor]:
-        """Write an inner while loop and return its results."""
+        """Write a while loop inside a compiled program, and return its results."""
         body, n = self.body, op.num_consts
         ready = [x if x.is_cheap else body.materialised(x) for x in operands]
         memories = self.init_carry(ready[n:])
@@ -299,7 +316,7 @@ class Emitter:
         return [body.stored(memory) for memory in memories]
 
     def cond(self, op: Cond, operands: Tensors, types: Specs) -> list[Tensor]:
-        """Write a conditional, whose branches store their results in the same memory."""
+        """Write a conditional, and return its results; each branch stores its results in the same memory."""
         body, code = self.body, self.body.code
         index, *rest = operands
         ready = [x if x.is_cheap else body.materialised(x) for x in rest]
@@ -307,7 +324,11 @@ class Emitter:
         chosen = body.at(index)
 
         def branch(first: int, last: int) -> None:
-            """Write a binary search for the branch; an index out of range is a large unsigned one, of the last branch."""
+            """Write a binary search for the branch, among those from `first` to `last`.
+
+            Indices are compared as unsigned integers. Therefore a negative index chooses the last branch, as an index
+            that is too large does.
+            """
             if first == last:
                 write(first)
                 return
@@ -326,7 +347,7 @@ class Emitter:
 
 
 def row_of_program(program: GraphProgram) -> Row:
-    """Return the row of an op that is lowered as a program."""
+    """Return the row of an op whose lowering writes the instructions of a program."""
 
     def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         return Emitter(body).emit(program, operands)
@@ -335,7 +356,10 @@ def row_of_program(program: GraphProgram) -> Row:
 
 
 def _materialised_slots(program: GraphProgram) -> set[int]:
-    """Return the slots whose elements several ops read, or one op more than once."""
+    """Return the slots whose values are written to memory, so that no element is computed more than once.
+
+    Their elements are read by several ops, or more than once by one op, or by an op that reads operands in memory.
+    """
     readers: dict[int, list[tuple[int, int]]] = {}
     for number, step in enumerate(program.instructions):
         for position, slot in enumerate(step.inputs):

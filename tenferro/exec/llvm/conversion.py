@@ -1,4 +1,4 @@
-"""Conversions between dtypes, with the semantics of NumPy's casts."""
+"""Conversions between dtypes in LLVM code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["bitcast", "bitcast_refusal", "convert", "instruction_kind"]
 
 
 def instruction_kind(dtype: DType) -> str:
-    """Return the kind of a dtype's instructions: complex, float, signed or unsigned."""
+    """Return the kind of instructions for a dtype: "complex", "float", "signed" or "unsigned"."""
     if dtype.is_complex:
         return "complex"
     if dtype.is_inexact:
@@ -23,7 +23,7 @@ def instruction_kind(dtype: DType) -> str:
 
 
 def convert(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write a conversion to `op.to`; floats are truncated and saturated to integers, and NaN is converted to 0."""
+    """Write a conversion to `op.to`. A float is truncated to an integer, which saturates; NaN becomes 0."""
     (x,), to = xs, op.to
     old, new = llvm_type(dtype), llvm_type(to)
     if dtype is to:
@@ -57,7 +57,10 @@ def convert(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element
 
 
 def _convert_complex(code: Code, op: Any, dtype: DType, x: Element) -> Element:
-    """Convert each part to a complex dtype, the real part to a real dtype; bool is true if a part is not 0."""
+    """Write the conversion of a complex number: of both parts to a complex dtype, or of the real part to a real dtype.
+
+    As a bool, the number is true if one of its parts is not 0.
+    """
     to = op.to
     if to.is_complex:
         return tuple([convert(code, Convert(to.real), dtype.real, [part]) for part in x])
@@ -68,7 +71,10 @@ def _convert_complex(code: Code, op: Any, dtype: DType, x: Element) -> Element:
 
 
 def _round_to_odd(code: Code, x: str) -> str:
-    """Round a float64 to odd in float32, which makes a second rounding to float16 exact."""
+    """Write the float32 that a float64 is rounded to by rounding to odd.
+
+    If it is then rounded to float16, the result is the same as if the float64 were rounded to float16 directly.
+    """
     near = code.cast("fptrunc", x, "float")
     back = code.cast("fpext", near, "double")
     bits = code.cast("bitcast", near, "i32")
@@ -81,12 +87,15 @@ def _round_to_odd(code: Code, x: str) -> str:
 
 
 def bitcast(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write the bits of a real number as another dtype of the same width."""
+    """Write the number of another dtype that has the same bits."""
     return code.from_bits(code.bits(xs[0], dtype), op.to)
 
 
 def bitcast_refusal(op: Any, operands: Specs) -> str:
-    """Return why bits are not compiled: widths differ, or registers do not hold the bits of the dtype's NaNs."""
+    """Return why a BitcastConvert is not compiled, or an empty string.
+
+    It is not compiled if the widths of the dtypes differ, or for dtypes whose elements have other bits in registers.
+    """
     old, new = operands[0].dtype, op.to
     if old.itemsize != new.itemsize:
         return f"bits of {old.value} as {new.value} are not compiled"

@@ -1,4 +1,4 @@
-"""LLVM code of the dynamic ops, which are not compiled."""
+"""Rows of the dynamic ops, none of which is compiled."""
 
 from tenferro.exec.llvm.rows import Rows, not_compiled
 from tenferro.ops.dynamic import DynamicTruncate, PadToMatch

@@ -1,4 +1,4 @@
-"""LLVM code of the elementwise ops, with NumPy's bits: nothing is contracted or reassociated."""
+"""LLVM lowerings of the elementwise ops; results have the bits of NumPy's, because no operation is contracted."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ from tenferro.types import DType
 __all__ = ["ROWS", "Scalar", "elementwise", "maximum", "minimum", "select", "subtract"]
 
 Scalar = Callable[[Code, Any, DType, Sequence[Element]], Element]
-"""Function `scalar(code, op, dtype, elements)` that returns a result; `dtype` is that of the first operand."""
+"""Function `scalar(code, op, dtype, elements)` that writes an op on elements, and returns the element of the result.
+
+`dtype` is the dtype of the first operand.
+"""
 
 
 def elementwise(scalar: Scalar, rounds: bool = False, floats_only: bool = False) -> Row:
-    """Return the lowering of an elementwise op.
+    """Return the row of an elementwise op that `scalar` writes for one element.
 
     Args:
-        rounds: whether results of float16 and bfloat16, which are computed in float32, have to be rounded.
-        floats_only: whether integers and complex numbers, which the op accepts, are not compiled.
+        rounds: whether results of dtype float16 and bfloat16 have to be rounded; they are computed in float32.
+        floats_only: whether the op is compiled for floats only, although it accepts other dtypes.
     """
 
     def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
@@ -46,7 +49,11 @@ def elementwise(scalar: Scalar, rounds: bool = False, floats_only: bool = False)
 
 
 def instruction(float_: str, integer: str) -> Scalar:
-    """Return the function that writes one instruction, or one for each part of a complex number."""
+    """Return a function that writes one LLVM instruction for x and y, or one for each part of complex numbers.
+
+    Args:
+        float_, integer: the opcodes for floats and for integers.
+    """
 
     def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
         x, y = xs
@@ -58,7 +65,7 @@ def instruction(float_: str, integer: str) -> Scalar:
 
 
 def add(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write x + y; `or` for bools."""
+    """Write x + y, which for bools is `or`."""
     if dtype.is_bool:
         return code.value("or", xs[0], xs[1])
     return instruction("fadd", "add")(code, op, dtype, xs)
@@ -68,7 +75,7 @@ subtract = instruction("fsub", "sub")
 
 
 def multiply(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write x y; `and` for bools; ac - bd and ad + bc for complex numbers, each product rounded."""
+    """Write x y, which for bools is `and`; for complex numbers it is (ac - bd) + (ad + bc)i, with rounded products."""
     if dtype.is_bool:
         return code.value("and", xs[0], xs[1])
     if not dtype.is_complex:
@@ -79,7 +86,7 @@ def multiply(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Elemen
 
 
 def divide(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write x / y; integer division truncates, and has all bits set over 0."""
+    """Write x / y. For integers, the quotient is truncated, and x / 0 has all bits set."""
     kind, (x, y) = instruction_kind(dtype), xs
     if kind == "complex":
         return _divide_complex(code, dtype, x, y)
@@ -89,7 +96,7 @@ def divide(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
 
 
 def _divide_complex(code: Code, dtype: DType, x: Element, y: Element) -> Element:
-    """Write a complex quotient, scaled by the larger part of the divisor as in NumPy; zero divisors are positive.
+    """Write a complex quotient by Smith's algorithm, as in NumPy; all zero divisors are treated as positive zeros.
 
     Source: Smith, Algorithm 116: complex division, CACM 5 (1962).
     """
@@ -101,7 +108,7 @@ def _divide_complex(code: Code, dtype: DType, x: Element, y: Element) -> Element
     larger, smaller = select(is_first, c, d), select(is_first, d, c)
     ratio = arithmetic("fdiv", smaller, larger)
     scale = arithmetic("fdiv", one, arithmetic("fadd", larger, arithmetic("fmul", smaller, ratio)))
-    # (a + b r, b - a r), or (a r + b, b r - a) where the imaginary part is larger.
+    # The parts are (a + b r, b - a r) if |c| >= |d|, else (a r + b, b r - a); r is the ratio of smaller to larger part.
     near, far = select(is_first, a, b), select(is_first, b, a)
     real = arithmetic("fadd", near, arithmetic("fmul", far, ratio))
     product = arithmetic("fmul", near, ratio)
@@ -117,7 +124,7 @@ def _divide_complex(code: Code, dtype: DType, x: Element, y: Element) -> Element
 
 
 def remainder(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write C's fmod; integers over 0 are unchanged."""
+    """Write the remainder of truncated division, which is C's fmod for floats; for integers, x rem 0 is x."""
     kind, (x, y) = instruction_kind(dtype), xs
     if kind == "float":
         return code.value("frem", x, y)
@@ -127,7 +134,11 @@ def remainder(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Eleme
 def _divide_integers(
     code: Code, dtype: DType, xs: Sequence[Element], name: str, over_zero: str
 ) -> Value:
-    """Write an integer quotient or remainder without traps: 0 and -1 are replaced by 1, and x / -1 is -x, which wraps."""
+    """Write an integer quotient or remainder that never traps.
+
+    The divisors 0 and -1 are replaced by 1. Then x / -1 is written as -x, which wraps, and the result over 0 is
+    `over_zero`.
+    """
     (x, y), is_signed = xs, instruction_kind(dtype) == "signed"
     unsafe = is_zero = code.icmp("eq", y, 0)
     is_minus_one = code.icmp("eq", y, -1) if is_signed else "false"
@@ -157,7 +168,7 @@ def negate(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
 
 
 def absolute(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write |x|; the minimum signed integer is unchanged."""
+    """Write |x|; for the minimum of a signed integer dtype, the result is x."""
     (x,) = xs
     if dtype.is_complex:
         return functions.call(code, "hypot", dtype.real, *x)
@@ -171,7 +182,7 @@ def absolute(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Elemen
 
 
 def sign(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write -1, 0 or 1; zeros and NaN are unchanged; x / |x| for complex numbers."""
+    """Write the sign of x: -1 or 1, or x if it is zero or NaN; for complex numbers, x / |x|."""
     (x,) = xs
     kind = instruction_kind(dtype)
     if kind == "float":
@@ -189,7 +200,7 @@ def sign(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
 
 
 def _complex_sign(code: Code, op: Any, dtype: DType, x: Element) -> Element:
-    """Write z / |z|, or 0."""
+    """Write x / |x|, or 0 if x is 0."""
     zero = literal(0.0, dtype.real)
     modulus = absolute(code, op, dtype, [x])
     is_zero = code.fcmp("oeq", modulus, zero)
@@ -198,7 +209,13 @@ def _complex_sign(code: Code, op: Any, dtype: DType, x: Element) -> Element:
 
 
 def extreme(name: str, order: str, of_bools: str) -> Scalar:
-    """Return the function that writes the larger or smaller of two; NaN if either is NaN; 0.0 > -0.0."""
+    """Return a function that writes the larger or the smaller of x and y; NaN if one is NaN, and 0.0 > -0.0.
+
+    Args:
+        name: the LLVM intrinsic for floats.
+        order: "gt" for the larger, "lt" for the smaller.
+        of_bools: the opcode for bools.
+    """
 
     def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
         kind = instruction_kind(dtype)
@@ -221,7 +238,7 @@ def clamp(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
 
 
 def compare(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write a comparison; NaN is unordered."""
+    """Write the comparison `op.direction` of x and y; with NaN, it is true only for "NE"."""
     (x, y), kind = xs, instruction_kind(dtype)
     order = op.direction.lower()
     if kind == "complex":
@@ -235,7 +252,7 @@ def compare(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element
 
 
 def select(code: Code, dtype: DType, condition: str, x: Element, y: Element) -> Element:
-    """Write x where the condition holds, else y."""
+    """Write x if the condition is true, else y."""
     if not dtype.is_complex:
         return code.select(condition, x, y)
     return tuple([code.select(condition, a, b) for a, b in zip(x, y, strict=True)])
@@ -253,7 +270,10 @@ def _select(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
 
 
 def shift(name: str) -> Scalar:
-    """Return the function that writes a shift by an unsigned amount; beyond the width the result is 0 or the sign."""
+    """Return a function that writes a shift of x by y bits, where y is unsigned.
+
+    If y is not less than the width, the result is 0; of an arithmetic shift to the right, it is 0 or -1, as x's sign.
+    """
 
     def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
         x, y = xs
@@ -269,7 +289,7 @@ def shift(name: str) -> Scalar:
 
 
 def intrinsic(name: str, *operands: Value) -> Scalar:
-    """Return the function that writes a call of an exact LLVM intrinsic."""
+    """Return a function that writes a call of an LLVM intrinsic with x and constant operands; its result is exact."""
 
     def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
         return code.intrinsic(name, xs[0], *operands)
@@ -278,18 +298,18 @@ def intrinsic(name: str, *operands: Value) -> Scalar:
 
 
 def is_finite(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write whether |x| is less than infinity."""
+    """Write whether x is neither infinite nor NaN."""
     modulus = absolute(code, op, dtype, xs)
     return code.fcmp("one", modulus, literal(float("inf"), dtype))
 
 
 def invert(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write the bitwise complement."""
+    """Write the bitwise complement of x."""
     return code.value("xor", xs[0], "true" if dtype.is_bool else "-1")
 
 
 def conj(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write the complex conjugate."""
+    """Write the complex conjugate of x."""
     (x,) = xs
     if not dtype.is_complex:
         return x
@@ -297,12 +317,12 @@ def conj(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
 
 
 def real(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Return the real part."""
+    """Return the real part of x."""
     return xs[0][0] if dtype.is_complex else xs[0]
 
 
 def imag(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Return the imaginary part."""
+    """Return the imaginary part of x, which is 0 for a real dtype."""
     return xs[0][1] if dtype.is_complex else literal(0, dtype)
 
 

@@ -1,10 +1,13 @@
-"""The error function and its complement: an odd polynomial near 0, else erfc(x) = e^(-x^2) Q(q) / (1 + 2 x).
+"""LLVM code of the error function, its complement and its inverse.
 
-The quotient q = (x - k) / (x + k) maps x > 0 to -1 .. 1, where Q is nearly constant.
+Near 0, erf is an odd polynomial. Elsewhere erfc(x) = e^(-x^2) Q(q) / (1 + 2 x), with a polynomial Q. The quotient
+q = (x - k) / (x + k) maps x > 0 to -1 .. 1, where Q is nearly constant.
 
-The inverse is a polynomial of seven digits in w = -ln(1 - x^2) or sqrt(w), followed by one step of Halley's iteration.
+For the inverse, a polynomial in w = -ln(1 - x^2) or in sqrt(w) gives seven digits. One step of Halley's iteration gives
+the others.
 
-Sources: Giles, Approximating the erfinv function, GPU Computing Gems (2012), for w; Shepherd and Laframboise, Chebyshev approximation of (1 + 2 x) exp(x^2) erfc(x), Math. Comp. 36 (1981).
+Sources: Giles, Approximating the erfinv function, GPU Computing Gems (2012), for w.
+Shepherd and Laframboise, Chebyshev approximation of (1 + 2 x) exp(x^2) erfc(x), Math. Comp. 36 (1981).
 """
 
 from __future__ import annotations
@@ -19,15 +22,15 @@ from tenferro.exec.llvm.ir import Value
 __all__ = ["erf", "erfc", "erfinv"]
 
 CENTRE = 3.75
-"""Constant k of the quotient, as in `tools/polynomials.py`."""
+"""Constant k of the quotient q; `tools/polynomials.py` has the same constant."""
 ERF_SATURATION = 6.0
 """Argument above which erf is 1."""
 ERFC_UNDERFLOW = 28.0
 """Argument above which erfc is 0."""
 MIN_SQRT_W = 6.25
-"""Threshold of w above which the inverse is a polynomial in sqrt(w)."""
+"""Value of w above which the inverse is approximated by a polynomial in sqrt(w) instead of w."""
 MIN_ERFC_Y = 0.8
-"""Threshold of y above which the step of the inverse uses erfc instead of erf."""
+"""Approximation y of the inverse above which Halley's step computes erfc(y) instead of erf(y)."""
 
 
 def _complement(f: Formula, a: Value) -> Value:
@@ -45,14 +48,17 @@ def _near(f: Formula, x: Value) -> Value:
 
 
 def erf(f: Formula, x: Value) -> Value:
-    """Write erf x; 1 - erfc(|x|), with the sign of x, for |x| >= 1."""
+    """Write erf x; for |x| >= 1 it is 1 - erfc(|x|) with the sign of x."""
     one, complement = f.number(1.0), _complement(f, minimum(f, f.magnitude(x), ERF_SATURATION))
     far = f.with_sign(f.subtract(one, complement), x)
     return f.select("olt", f.magnitude(x), one, _near(f, x), far)
 
 
 def erfc(f: Formula, x: Value) -> Value:
-    """Write erfc x; 1 - erf(x) for |x| < 1/2, and 2 minus that of |x| for other negative x."""
+    """Write erfc x.
+
+    For |x| < 1/2 it is 1 - erf(x), and for x <= -1/2 it is 2 - erfc(|x|).
+    """
     one, complement = f.number(1.0), _complement(f, minimum(f, f.magnitude(x), ERFC_UNDERFLOW))
     opposite = f.subtract(f.number(2.0), complement)
     far = f.select("olt", x, f.number(0.0), opposite, complement)
@@ -60,7 +66,7 @@ def erfc(f: Formula, x: Value) -> Value:
 
 
 def erfinv(f: Formula, x: Value) -> Value:
-    """Write the inverse of the error function."""
+    """Write the inverse of the error function at x."""
     a, one = f.magnitude(x), f.number(1.0)
     below = f.subtract(one, a)
     w = f.negate(single.log(f, f.multiply(below, f.add(one, a))))

@@ -1,4 +1,6 @@
-"""Exponentials, logarithms and hyperbolic functions: argument reduction, a polynomial, and a power of two.
+"""LLVM code of exponentials, logarithms and hyperbolic functions.
+
+The argument is reduced to an interval around 0, in which a polynomial approximates the function.
 
 Sources: Muller et al., Handbook of Floating-Point Arithmetic, 2nd ed., chapter 10; the logarithm follows Ng's in fdlibm;
 two-sum is Knuth's.
@@ -18,13 +20,13 @@ from tenferro.exec.llvm.ir import Value
 
 LOG2_E = 1.0 / math.log(2.0)
 LN2_HIGH = float.fromhex("0x1.62e42feep-1")
-"""ln(2), rounded to so few bits that its products with exponents are exact; the remainder is `LN2_LOW`."""
+"""The first bits of ln(2), so few that products with exponents are exact; `LN2_LOW` is the rest."""
 LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
 SQRT_HALF = struct.unpack("<q", struct.pack("<d", math.sqrt(0.5)))[0]
 ONE = struct.unpack("<q", struct.pack("<d", 1.0))[0]
 SIGNIFICAND = (1 << 52) - 1
 EXPM1_SATURATION = 60.0
-"""Magnitude of negative arguments above which e^x - 1 is rounded to -1."""
+"""Number s such that e^x - 1 is rounded to -1 for x < -s."""
 HALF_EXP_OVERFLOW = 711.0
 """Argument above which e^x / 2 is infinite."""
 TANH_SATURATION = 22.0
@@ -39,7 +41,7 @@ SQUARE_DOMINATES = 1e18
 
 @dataclass
 class ReducedExp:
-    """Reduced argument: e^x = 2^n (1 + r + rest), with |r| <= ln(2) / 2."""
+    """Integer n and numbers r and rest with e^x = 2^n (1 + r + rest) and |r| <= ln(2) / 2."""
 
     n: Value
     r: Value
@@ -47,7 +49,7 @@ class ReducedExp:
 
 
 def minimum(f: Formula, x: Value, upper: float) -> Value:
-    """Write min(x, upper); NaN propagates."""
+    """Write min(x, upper), which is NaN if x is NaN."""
     bound = f.number(upper)
     return f.select("ogt", x, bound, bound, x)
 
@@ -55,7 +57,7 @@ def minimum(f: Formula, x: Value, upper: float) -> Value:
 def reduce_argument(
     f: Formula, x: Value, low: float, high: float, x_low: Value | None = None
 ) -> ReducedExp:
-    """Write the reduced argument of e^(x + x_low), with x clamped to the bounds; NaN propagates."""
+    """Write the `ReducedExp` of e^(x + x_low), with x clamped to the bounds; it contains NaN if x is NaN."""
     x = minimum(f, x, high)
     x = f.select("olt", x, f.number(low), f.number(low), x)
     n = f.nearest(x, LOG2_E)
@@ -74,7 +76,7 @@ def reduce_argument(
 
 
 def one_plus(f: Formula, part: ReducedExp) -> Value:
-    """Write 1 + r + rest, with the rounding error of 1 + r compensated."""
+    """Write 1 + r + rest, and correct the rounding error of 1 + r."""
     one = f.number(1.0)
     y = f.add(one, part.r)
     lost = f.add(f.subtract(one, y), part.r)
@@ -82,7 +84,7 @@ def one_plus(f: Formula, part: ReducedExp) -> Value:
 
 
 def ldexp(f: Formula, y: Value, n: Value) -> Value:
-    """Write 2^n y by two factors, because 2^n may overflow or underflow."""
+    """Write 2^n y as a product with two powers of two, because 2^n may overflow or underflow."""
     half = f.nearest(n, 0.5)
     y = f.multiply(y, f.power_of_two(half))
     return f.multiply(y, f.power_of_two(f.subtract(n, half)))
@@ -95,7 +97,7 @@ def exp(f: Formula, x: Value) -> Value:
 
 
 def expm1(f: Formula, x: Value) -> Value:
-    """Write e^x - 1 = 2 (2^(n-1) (e^r - 1) + (2^(n-1) - 1/2)); e^r - 1 where n is 0."""
+    """Write e^x - 1 = 2 (2^(n-1) (e^r - 1) + (2^(n-1) - 1/2)), which is e^r - 1 if n is 0."""
     part = reduce_argument(f, x, -EXPM1_SATURATION, 710.0)
     scale = f.power_of_two(f.subtract(part.n, f.number(1.0)))
     half = f.number(0.5)
@@ -109,7 +111,10 @@ def expm1(f: Formula, x: Value) -> Value:
 
 
 def exponent_and_significand(f: Formula, a: Value, offset: int) -> tuple[Value, Value]:
-    """Write e and m with a = 2^e m, for positive normal a; the bits of the least m are those of 1 minus the offset."""
+    """Write e and m with a = 2^e m, for a positive normal a.
+
+    The bits of the smallest m, as an integer, are the bits of 1 minus `offset`.
+    """
     biased = f.integer("add", f.bits(a), offset)
     exponent = f.from_bits(f.integer("or", f.integer("lshr", biased, 52), 0x433 << 52))
     e = f.subtract(exponent, f.number(2.0**52 + BIAS))
@@ -117,7 +122,7 @@ def exponent_and_significand(f: Formula, a: Value, offset: int) -> tuple[Value, 
 
 
 def split_positive(f: Formula, a: Value, offset: int) -> tuple[Value, Value]:
-    """Write `exponent_and_significand` of a positive number that may be subnormal."""
+    """Write the same as `exponent_and_significand`, for a positive number that may be subnormal."""
     is_small = f.compare("olt", a, f.number(sys.float_info.min))
     a = f.either(is_small, f.multiply(a, f.number(2.0**54)), a)
     e, m = exponent_and_significand(f, a, offset)
@@ -127,11 +132,11 @@ def split_positive(f: Formula, a: Value, offset: int) -> tuple[Value, Value]:
 def _logarithm(
     f: Formula, u: Value, near: tuple[Value, ...] = (), halvings: Value | None = None
 ) -> Value:
-    """Write ln(u) = e ln(2) + ln(1 + g) for positive u, which is normal if `near` is given.
+    """Write ln(u) = e ln(2) + ln(1 + g) for a positive u, or ln(u + lost) for a normal u if `near` is given.
 
     Args:
-        near: x, low and lost with 1 + x + low = u + lost.
-        halvings: the number of times that u has been halved before.
+        near: numbers x, low and lost with 1 + x + low = u + lost.
+        halvings: the number of times that the caller has halved the argument to get u.
     """
     split = exponent_and_significand if near else split_positive
     e, m = split(f, u, ONE - SQRT_HALF)
@@ -154,7 +159,7 @@ def _logarithm(
 
 
 def where_defined(f: Formula, x: Value, y: Value, pole: float) -> Value:
-    """Write y; -infinity at the pole, NaN below it; x if x is infinite or NaN."""
+    """Write y, but -infinity if x is the pole, NaN if x is below the pole, and x if it is infinity or NaN."""
     y = f.select("olt", x, f.number(math.inf), y, x)
     y = f.select("oeq", x, f.number(pole), f.number(-math.inf), y)
     return f.select("olt", x, f.number(pole), f.number(math.nan), y)
@@ -166,10 +171,13 @@ def log(f: Formula, x: Value) -> Value:
 
 
 def _log1p(f: Formula, x: Value, low: Value | None = None, halvings: Value | None = None) -> Value:
-    """Write ln(1 + x + low) - halvings ln(1/2); where x has been halved, the 1 is negligible."""
+    """Write ln(1 + x + low) + halvings ln(2).
+
+    If x has been halved, it is so large that 1 is negligible.
+    """
     one = f.number(1.0)
     u = f.add(one, x)
-    # Exact, except for x > 2^53, where the error is negligible.
+    # The difference is exact, except for x > 2^53, for which its error is negligible.
     lost = f.subtract(x, f.subtract(u, one))
     if low is not None:
         lost = f.add(lost, low)
@@ -178,7 +186,7 @@ def _log1p(f: Formula, x: Value, low: Value | None = None, halvings: Value | Non
 
 
 def log1p(f: Formula, x: Value) -> Value:
-    """Write ln(1 + x) = ln(u) + d / u, with u + d = 1 + x exactly."""
+    """Write ln(1 + x) = ln(u) + d / u, where u is 1 + x rounded, and d is the rounding error."""
     return _log1p(f, x)
 
 
@@ -190,14 +198,14 @@ def tanh(f: Formula, x: Value, expm1: Callable[[Formula, Value], Value] = expm1)
 
 
 def logistic(f: Formula, x: Value) -> Value:
-    """Write 1 / (1 + e^-x) as 1 / (1 + e), or e / (1 + e) for negative x, with e = e^-|x|."""
+    """Write 1 / (1 + e^-x) as 1 / (1 + t), or as t / (1 + t) for negative x, with t = e^-|x|."""
     e = exp(f, f.negate(f.magnitude(x)))
     above = f.select("olt", x, f.number(0.0), e, f.number(1.0))
     return f.divide(above, f.add(f.number(1.0), e))
 
 
 def sinh(f: Formula, x: Value) -> Value:
-    """Write sinh x = (t + t / (1 + t)) / 2, with t = e^|x| - 1 and the sign of x; e^|x| / 2 for large |x|."""
+    """Write sinh x = (t + t / (1 + t)) / 2, with t = e^|x| - 1 and the sign of x; for large |x| it is e^|x| / 2."""
     a, half = f.magnitude(x), f.number(0.5)
     t = expm1(f, minimum(f, a, SINH_EXP))
     near = f.multiply(half, f.add(t, f.divide(t, f.add(t, f.number(1.0)))))

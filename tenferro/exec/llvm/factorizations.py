@@ -1,4 +1,4 @@
-"""Factorizations of small matrices by calls of LAPACK, with the conventions of NumPy and SciPy."""
+"""LLVM lowerings of factorizations of small matrices by LAPACK, with the conventions of NumPy and SciPy."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["eigh", "geqrf", "householder_product", "qr", "svd"]
 
 BLOCK = 32
-"""Block size of LAPACK's Householder routines, in columns."""
+"""Number of columns per block for which LAPACK's Householder routines get a workspace."""
 
 
 def geqrf(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
-    """Return R with the Householder vectors below it, and their factors."""
+    """Return a matrix that contains R and, below it, the Householder vectors; and the factors of the reflections."""
     (a,), (y, spec) = operands, types
     packed, factors = _householder_qr(body, a, spec)
     return [body.copied(cm.from_column_major(body, packed, y)), body.stored(factors)]
 
 
 def householder_product(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
-    """Return the product of Householder reflections, by orgqr or ungqr."""
+    """Return the product of Householder reflections, computed by orgqr or ungqr."""
     (packed, factors), (y,) = operands, types
     q = cm.to_column_major(body, packed)
     _form_q(body, q, body.dense(factors))
@@ -35,7 +35,7 @@ def householder_product(body: Body, op: Routine, operands: Tensors, types: Specs
 
 
 def qr(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
-    """Return Q and R, by geqrf and orgqr or ungqr."""
+    """Return Q and R, computed by geqrf, and by orgqr or ungqr; only R if the op needs no vectors."""
     (a,), code = operands, body.code
     *batch, m, n = a.spec.shape
     packed, factors = _householder_qr(body, a, TensorSpec.of((*batch, min(m, n)), a.spec.dtype))
@@ -62,7 +62,7 @@ def qr(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
 
 
 def eigh(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
-    """Return eigenvalues and eigenvectors of the Hermitian part, by syevd or heevd; NaN where they fail."""
+    """Return eigenvalues and eigenvectors of the Hermitian part, computed by syevd or heevd; NaN if these fail."""
     (a,), code, dtype = operands, body.code, operands[0].spec.dtype
     n = a.spec.shape[-1]
     matrices = cm.to_column_major(
@@ -81,7 +81,7 @@ def eigh(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
 
 
 def svd(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
-    """Return the singular value decomposition, by gesdd; NaN where it fails."""
+    """Return the singular value decomposition, computed by gesdd; NaN if it fails."""
     (a,), code, dtype = operands, body.code, operands[0].spec.dtype
     *batch, m, n = a.spec.shape
     small, large = sorted((m, n))
@@ -116,7 +116,7 @@ def svd(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
 
 
 def _householder_qr(body: Body, a: Tensor, spec: TensorSpec) -> tuple[Memory, Memory]:
-    """Return the column-major matrices that geqrf has factorized, and the factors of the reflections."""
+    """Return column-major matrices with the results of geqrf, and the factors of the reflections."""
     code, dtype = body.code, a.spec.dtype
     *_, m, n = a.spec.shape
     packed, factors = cm.to_column_major(body, a), body.memory(spec)
@@ -126,7 +126,7 @@ def _householder_qr(body: Body, a: Tensor, spec: TensorSpec) -> tuple[Memory, Me
 
 
 def _form_q(body: Body, q: Memory, factors: Memory) -> None:
-    """Overwrite the Householder vectors in the columns of q with the product of the reflections."""
+    """Write a call that overwrites q, whose columns are Householder vectors, with the product of the reflections."""
     code, dtype = body.code, q.spec.dtype
     _, columns, m = q.spec.shape
     k, work = factors.spec.shape[-1], _workspace(body, dtype, BLOCK * columns)
@@ -136,5 +136,5 @@ def _form_q(body: Body, q: Memory, factors: Memory) -> None:
 
 
 def _workspace(body: Body, dtype: DType, size: int) -> list[int | str]:
-    """Return the pointers to a workspace and to its size."""
+    """Return the pointer to a new workspace of `size` elements, and its size, as arguments of a routine."""
     return [body.memory(TensorSpec.of((size,), dtype)).pointer, size]

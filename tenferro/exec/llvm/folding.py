@@ -1,6 +1,6 @@
-"""Reductions to a scalar, in an order of terms that is fixed before LLVM's passes.
+"""Reductions to a scalar, whose order of terms is written into the code and not changed by LLVM's passes.
 
-A long sum is a sum of block sums, and each block has one accumulator for each lane of a vector.
+A long sum is a sum of block sums. The sum of a block has an accumulator for each lane of a vector.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ __all__ = [
 ]
 
 BLOCK_TERMS = 1024
-"""Number of terms in a block sum."""
+"""Number of terms of a block sum."""
 INTERLEAVE = 4
-"""Interleave count of extremes, the number of independent vector accumulators."""
+"""Number of independent vector accumulators of a maximum or minimum."""
 MIN_INTERLEAVED_TERMS = 64
-"""Number of terms that fill interleaved accumulators with the widest vectors of float32."""
+"""Number of terms that `INTERLEAVE` accumulators of the widest vectors of float32 contain."""
 EXTREMES = (el.maximum, el.minimum)
 Indices = tuple[Index, ...]
 Combine = Callable[[Code, Any, DType, Sequence[Element]], Element]
@@ -46,13 +46,14 @@ Combine = Callable[[Code, Any, DType, Sequence[Element]], Element]
 
 @dataclass(frozen=True)
 class Fold:
-    """Reduction to a scalar.
+    """Writer of a reduction to a scalar.
 
-    code:    builder
-    op:      the reduction or product
-    dtype:   dtype of terms and result
-    combine: scalar function of two terms
-    start:   identity of `combine`
+    Attributes:
+        code: the builder to which the reduction is written.
+        op: the reduction, or the product with a sum.
+        dtype: the dtype of the terms and of the result.
+        combine: the function that writes the combination of two terms.
+        start: the identity of the combination.
     """
 
     code: Code
@@ -62,7 +63,7 @@ class Fold:
     start: Any
 
     def reduce(self, extents: Sequence[int], term: Callable[[Indices], Element]) -> Element:
-        """Reduce terms over all indices of a shape, innermost axis first."""
+        """Write the reduction of the terms at all indices of a shape; the last axis is reduced first."""
         if 0 in extents:
             return literal(self.start, self.dtype)
 
@@ -79,10 +80,10 @@ class Fold:
         return self.combine(self.code, self.op, self.dtype, [x, y])
 
     def _along(self, count: int, term: Callable[[Index], Element], is_innermost: bool) -> Element:
-        """Reduce terms along an axis.
+        """Write the reduction of the terms at the indices 0, 1, .. count - 1 of one axis.
 
         Args:
-            is_innermost: whether no term contains a loop.
+            is_innermost: whether the code of a term contains no loop.
         """
         if count == 1 or (count <= MAX_UNROLLED and is_innermost):
             total = term(0)
@@ -113,7 +114,7 @@ class Fold:
         )
 
     def _interleaved_extreme(self, count: int, term: Callable[[Index], Element]) -> Element:
-        """Reduce to an extreme with several accumulators, which hide the latency of comparisons with NaN and -0."""
+        """Write a maximum or minimum with several accumulators; comparisons of NaN and -0 have a long latency."""
         rest = count % MIN_INTERLEAVED_TERMS if count >= 2 * MIN_INTERLEAVED_TERMS else count
         extreme = literal(self.start, self.dtype)
         if rest < count:
@@ -125,7 +126,7 @@ class Fold:
     def _sequential(
         self, count: int, term: Callable[[Index], Element], total: Element, interleave: int = 1
     ) -> Element:
-        """Combine a total with terms in sequence."""
+        """Write the combination of a total with the terms, one after another."""
         code, dtype = self.code, self.dtype
         cell = alloca_scalar(code, dtype)
         code.store(total, cell, 0, dtype)
@@ -138,9 +139,9 @@ class Fold:
         return code.load(cell, 0, dtype)
 
     def _in_lanes(self, count: int, term: Callable[[Index], Element]) -> Element:
-        """Reduce to a sum or product: by lanes, then the lanes pairwise, then the remaining terms in sequence.
+        """Write a sum or product: first of each lane, then of the lanes pairwise, then with the remaining terms.
 
-        This order does not depend on whether LLVM vectorises the loop.
+        The order of terms does not depend on whether LLVM vectorises the loop.
         """
         code, op, dtype = self.code, self.op, self.dtype
         widths = code.lanes, code.lanes // 2 or 1
@@ -176,7 +177,7 @@ class Fold:
 
 
 def _reduce_lanes(code: Code, instruction: str, kind: str, lanes: int, cell: str) -> str:
-    """Reduce the lanes of a vector in memory pairwise, by additions or multiplications."""
+    """Write the sum or product of the lanes of a vector in memory, by pairs of lanes."""
     x = code.load_value(VectorType(lanes, kind), cell)
     while lanes > 1:
         lanes //= 2
@@ -186,5 +187,5 @@ def _reduce_lanes(code: Code, instruction: str, kind: str, lanes: int, cell: str
 
 
 def alloca_scalar(code: Code, dtype: DType) -> str:
-    """Allocate memory of a scalar on the stack."""
+    """Write an allocation of memory for a scalar on the stack, and return its pointer."""
     return code.alloca(memory_type(dtype), 2 if dtype.is_complex else 1)

@@ -1,6 +1,9 @@
-"""Compiled Fourier transforms of short lines: n = a b points by products with the matrices of a and of b points.
+"""LLVM lowerings of Fourier transforms of few points.
 
-Source: Van Loan, Computational Frameworks for the Fast Fourier Transform, 1992, section 1.3 (the splitting of Cooley and Tukey).
+A transform of n = a b points is computed by products with the Fourier matrices of a points and of b points.
+
+Source: Van Loan, Computational Frameworks for the Fast Fourier Transform, 1992, section 1.3, the splitting of Cooley
+and Tukey.
 """
 
 from __future__ import annotations
@@ -23,11 +26,11 @@ from tenferro.types import TensorSpec
 __all__ = ["row_of"]
 
 MAX_EXTENTS = 64
-"""Break-even sum of a and b against a call of the interpreter's kernel."""
+"""Maximum sum of a and b for which a transform is compiled; the interpreter's kernel is faster for larger sums."""
 
 
 def row_of(routine: Routine, inputs: Specs) -> Row | None:
-    """Return the lowering of a transform; None for lengths that are large or have large prime factors."""
+    """Return the row of a transform; None if a length is large or has a large prime factor."""
     shape = inputs[0].shape
     own = shape[len(shape) - len(routine.lengths) :]
     lengths = [m if n is None else n for n, m in zip(routine.lengths, own, strict=True)]
@@ -37,7 +40,7 @@ def row_of(routine: Routine, inputs: Specs) -> Row | None:
     def write(body: Body, _: object, operands: Tensors, types: Specs) -> Tensors:
         (x,), (y,), kind = operands, types, routine.kind
         axes = [*range(len(shape) - len(lengths), len(shape))]
-        # The last axis comes first for rfft, and last for irfft.
+        # rfft transforms the last axis first, and irfft transforms it last.
         for axis in reversed(axes) if kind == "rfft" else axes:
             axis_kind = kind if axis == axes[-1] else kind.replace("r", "")
             extents = (*x.spec.shape[:axis], y.shape[axis], *x.spec.shape[axis + 1 :])
@@ -49,7 +52,7 @@ def row_of(routine: Routine, inputs: Specs) -> Row | None:
 
 
 def factors(n: int) -> tuple[int, int]:
-    """Return a and b with n = a b, a <= b, and the smallest sum.
+    """Return the integers a <= b with n = a b and the smallest sum.
 
     >>> factors(12), factors(7)
     ((3, 4), (1, 7))
@@ -59,8 +62,9 @@ def factors(n: int) -> tuple[int, int]:
 
 
 def _transformed(body: Body, kind: str, x: Tensor, axis: int, n: int, y: TensorSpec) -> Tensor:
-    """Transform along an axis, with index p b + q of x and index r + a s of y.
+    """Write the transform of x along an axis, and return it as a tensor of type y.
 
+    Index p b + q of x is written as p, q, and index r + a s of y is written as r, s. Then
     Y[r, s] = sum_q w_n^(q r) w_b^(q s) sum_p w_a^(p r) X[p, q], with w_n = e^(-2 pi i / n), or its conjugate.
     """
     code, (a, b), real = body.code, factors(n), y.dtype.real
@@ -68,7 +72,7 @@ def _transformed(body: Body, kind: str, x: Tensor, axis: int, n: int, y: TensorS
     outer = (*y.shape[:axis], *y.shape[axis + 1 :])
 
     def roots(rows: int, columns: int, count: int) -> Tensor:
-        """Return w_count^(i j), or its conjugate for inverse transforms, as a constant."""
+        """Return the constant matrix with elements w_count^(i j), or their conjugates for an inverse transform."""
         powers = np.outer(np.arange(rows), np.arange(columns)) % count
         angle = np.longdouble("6.283185307179586476925286766559") * powers / count
         sign = 1j if kind in ("ifft", "irfft") else -1j
@@ -77,7 +81,7 @@ def _transformed(body: Body, kind: str, x: Tensor, axis: int, n: int, y: TensorS
         )
 
     def point(index: Indices) -> Element:
-        """Return x[p, q, ..] as a complex number; half a spectrum is continued by its conjugate."""
+        """Return element p, q, .. of x as a complex number; for irfft, x is extended by its conjugate symmetry."""
         p, q, *rest = index
         i = code.add(code.scaled(p, b), q)
         if kind != "irfft":
@@ -87,7 +91,7 @@ def _transformed(body: Body, kind: str, x: Tensor, axis: int, n: int, y: TensorS
         is_above = code.icmp("ugt", i, n // 2)
         re, im = body.at(x, (*rest[:axis], code.select(is_above, mirrored, i), *rest[axis:]))
         im = code.select(is_above, code.value("fneg", im), im)
-        # The first and the middle element are real; their imaginary parts are ignored.
+        # By the symmetry, the first and the middle element are real, so their imaginary parts are ignored.
         is_real = code.value("or", code.icmp("eq", i, 0), code.icmp("eq", i, mirrored))
         return re, code.select(is_real, literal(0.0, real), im)
 

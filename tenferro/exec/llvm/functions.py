@@ -1,7 +1,7 @@
-"""Elementary functions as arithmetic that LLVM vectorises: the table of functions with their error bounds, and their calls.
+"""Elementary functions as arithmetic that LLVM can vectorise: a table of the functions with error bounds, and calls.
 
-Functions of float32 are computed in float64 and rounded once. They use fused multiply-adds where the processor has them;
-elsewhere the same formulas have an error of up to one more unit.
+A function of float32 is computed in float64, and its result is rounded. If the processor has no fused multiply-adds,
+the error may be one unit larger than the bound.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ __all__ = ["FUNCTIONS", "SINGLE_ULPS", "call", "defined", "in_float64"]
 
 @dataclass(frozen=True)
 class Elementary:
-    """A function with its float64 formula, and with that of float32 evaluated in float64.
+    """Formulas of an elementary function, and its error bound.
 
     Attributes:
-        single: shorter formula of float32; None for `double`.
-        ulps: error bound of `double`, in units in the last place of the exact value; that of `single` is `SINGLE_ULPS`.
-        max_magnitude: exclusive bound of the supported arguments. Others are passed to the C library, and vectorised
-            loops call functions of several lanes, which test their arguments.
-        arity: number of arguments.
+        double: the formula for float64.
+        single: a shorter formula for float32, which is evaluated in float64; None if `double` is used.
+        ulps: the error bound of `double`, in units in the last place of the exact value; `single` has the bound
+            `SINGLE_ULPS`.
+        max_magnitude: the magnitude below which the formula supports arguments. For other arguments, the C library is
+            called. If it is finite, vectorised loops call a function of several lanes, which tests its arguments.
+        arity: the number of arguments.
     """
 
     double: Callable[..., Value]
@@ -43,7 +45,7 @@ class Elementary:
 
 
 SINGLE_ULPS = 0.52
-"""Error bound of functions of float32, which are rounded once; the largest measured error is 0.5104, of expm1."""
+"""Error bound of functions of float32, in units in the last place; the largest measured error is 0.5104, of expm1."""
 FUNCTIONS = {
     "exp": Elementary(ex.exp, single.exp, 1.0),
     "expm1": Elementary(ex.expm1, single.expm1, 1.5),
@@ -71,11 +73,11 @@ FUNCTIONS = {
     "pow": Elementary(power.pow_, None, 1.0, arity=2),
 }
 PURE = "nounwind willreturn readnone"
-"""LLVM's attributes of a function without side effects."""
+"""Attributes that tell LLVM that a function has no side effects."""
 
 
 def call(code: Code, name: str, dtype: DType, *xs: Value) -> Value:
-    """Write a call of a function of float64 or float32; registers hold smaller floats as float32."""
+    """Write a call of the function with this name, and return its result; 16-bit floats are float32 in registers."""
     function = FUNCTIONS[name]
     single = function.single if llvm_type(dtype) == "float" else None
     symbol, write = f"tenferro_{name}{'_single' if single else ''}", single or function.double
@@ -88,7 +90,7 @@ def call(code: Code, name: str, dtype: DType, *xs: Value) -> Value:
             else defined(code, symbol, names, " alwaysinline nounwind", lambda f: write(f, *names))
         )
     work = len(code.functions[symbol].instructions)
-    # LLVM's vector function ABI
+    # By LLVM's vector function ABI, a vectorised loop calls this function of several lanes instead.
     variant = f"_ZGV_LLVM_N{code.lanes}v_{symbol}({symbol}_{code.lanes})"
     attributes = f' "vector-function-abi-variant"="{variant}"' if is_bounded else ""
 
@@ -99,7 +101,7 @@ def call(code: Code, name: str, dtype: DType, *xs: Value) -> Value:
 
 
 def in_float64(code: Code, dtype: DType, write: Callable[..., Value], *xs: Value) -> Value:
-    """Write a function of float64 on floats of a dtype; float32 is converted, and the result rounded once."""
+    """Write a function of float64 for arguments of a dtype; float32 is converted to float64, and the result back."""
     if llvm_type(dtype) == "double":
         return write(*xs)
     y = write(*[code.cast("fpext", x, "double") for x in xs])
@@ -114,7 +116,10 @@ def defined(
     write: Callable[[Formula], Value],
     lanes: int = 1,
 ) -> Function:
-    """Return the definition of a function, and declare its callees in the module of `code`."""
+    """Return the definition of a function whose instructions `write` writes.
+
+    The functions that it calls are declared in the module of `code`.
+    """
     part = Code(code.contracts)
     formula = Formula(part, lanes)
     part.ret(write(formula))
@@ -132,10 +137,10 @@ def _bounded(
     write: Callable[[Formula, Value], Value],
     max_magnitude: float,
 ) -> Function:
-    """Define a scalar function that calls the C library for large arguments, and return it.
+    """Return a scalar function that computes a formula, or calls the C library for large arguments.
 
-    Vectorised loops call a second version, for several lanes. If any argument is large, it calls the scalar version for
-    each lane.
+    A second version, for several lanes, is added to the module, and vectorised loops call it. If one of its arguments
+    is large, it calls the scalar version for each lane.
     """
 
     def guarded(f: Formula) -> Value:

@@ -1,4 +1,4 @@
-"""Log-gamma and digamma functions, by calls of SciPy's scalar functions from compiled code."""
+"""LLVM code of the log-gamma and digamma functions, which calls SciPy's scalar functions."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tenferro.types import DType
 __all__ = ["PREFIX", "addresses", "digamma", "lgamma"]
 
 PREFIX = "tenferro_special_"
-"""Prefix of the symbols in LLVM's text."""
+"""Prefix of the functions' symbols in LLVM's text."""
 FUNCTIONS = {"gammaln": "gammaln", "psi": "__pyx_fuse_1psi"}
-"""Functions of `scipy.special.cython_special`, by their symbols without prefix."""
+"""Names of functions that `scipy.special.cython_special` exports, by their symbols without the prefix."""
 
 
 def addresses() -> dict[str, int]:
@@ -32,7 +32,7 @@ def addresses() -> dict[str, int]:
 def _in_float64(
     write: Callable[[Code, Formula, Value], Value],
 ) -> Callable[[Code, Any, DType, Sequence[Element]], Element]:
-    """Return the scalar function of an op from a function of float64."""
+    """Return the function that writes an op for any float dtype, from a function that writes it for float64."""
 
     def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
         return functions.in_float64(code, dtype, partial(write, code, Formula(code)), *xs)
@@ -46,7 +46,10 @@ def _called(code: Code, name: str, x: Value) -> Value:
 
 @_in_float64
 def lgamma(code: Code, f: Formula, x: Value) -> Value:
-    """Write log|Gamma(x)|; -log|x| for subnormal x, for which 1 / x overflows; a polynomial around the zeros."""
+    """Write log|Gamma(x)|, by SciPy's function with two exceptions.
+
+    For subnormal x, for which 1 / x overflows, it is -log|x|. Near the roots 1 and 2, it is a polynomial.
+    """
     size = f.magnitude(x)
     y = f.select("oeq", size, f.number(inf), size, _called(code, "gammaln", x))
     is_tiny = f.compare("olt", size, f.number(sys.float_info.min))
@@ -57,7 +60,7 @@ def lgamma(code: Code, f: Formula, x: Value) -> Value:
 
 
 def _lgamma_near_roots(code: Code, f: Formula, x: Value) -> Value:
-    """log Gamma(x) for 1/2 <= x <= 5/2; below 3/2 as log Gamma(x + 1) - log x."""
+    """Write log Gamma(x) for 1/2 <= x <= 5/2. For x below 3/2 it is log Gamma(x + 1) - log x."""
     zero, one = f.number(0.0), f.number(1.0)
     is_near_one = f.compare("olt", x, f.number(ROOTS_MIDPOINT))
     s = f.subtract(x, f.either(is_near_one, one, f.number(2.0)))
@@ -67,7 +70,10 @@ def _lgamma_near_roots(code: Code, f: Formula, x: Value) -> Value:
 
 @_in_float64
 def digamma(code: Code, f: Formula, x: Value) -> Value:
-    """Write psi(x); psi(1 - x) - pi cot(pi r) for x < 0, with r the distance to the nearest pole; NaN at poles."""
+    """Write psi(x), which is NaN at poles.
+
+    For x < 0 it is psi(1 - x) - pi cot(pi r), where r is x minus the nearest integer.
+    """
     zero = f.number(0.0)
     is_negative = f.compare("olt", x, zero)
     y = _called(code, "psi", f.either(is_negative, f.subtract(f.number(1.0), x), x))

@@ -1,4 +1,4 @@
-"""Compiled fused groups: one loop nest over rows, in place of a call for each instruction and tile."""
+"""Compiled fused groups: one loop over rows computes all instructions, instead of a call per instruction and tile."""
 
 from __future__ import annotations
 
@@ -35,20 +35,21 @@ __all__ = ["CompiledGroup"]
 
 
 KIND = "fused group"
-"""Name of attempts in the log."""
+"""Name of the kind of function in the executor's compile statistics."""
 
 
 class CompiledGroup(FusedFunction, LinkedFunction):
     """Fused group as a compiled function of whole arrays.
 
-    Threads run different tiles. A row's value depends neither on tiles nor on threads. A reduction over rows combines
-    those of the tiles, in order; the shapes alone decide the tiles.
+    Each thread computes some of the tiles. The values of a row depend neither on tiles nor on threads. A reduction over
+    rows combines the totals of the tiles in order, and the tiles depend only on shapes.
 
     Attributes:
-        module: function of pointers to operands, results, partial totals and scratch, and a range of rows.
+        module: the module of a function of pointers to operands, results, partial totals and scratch memory, and of a
+            range of rows.
 
     Raises:
-        NotCompiledError: an op that is not compiled, with the line of the user's code.
+        NotCompiledError: an op is not compiled; the error contains the line of the user's code.
     """
 
     def __init__(self, step: ExecInstruction, body: Callable[..., Any], linker: Linker) -> None:
@@ -76,7 +77,7 @@ class CompiledGroup(FusedFunction, LinkedFunction):
         ]
         results: list[Any] = []
         for number, target in enumerate(into or (None,) * len(op.results)):
-            # A result in place of an operand that was copied is written over the copy.
+            # A result in place of an operand is written over the operand's copy if the operand has been copied.
             in_place = [y for x, y in zip(arrays, operands, strict=True) if x is target]
             results.append(in_place[0] if in_place else self.empty_result(number, target))
         count = -(-tiling.rows // tiling.height)
@@ -87,7 +88,7 @@ class CompiledGroup(FusedFunction, LinkedFunction):
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _arranged(self, x: Any, number: int) -> Any:
-        """Return an operand in the layout that the code reads."""
+        """Return operand x in the layout that the compiled code reads."""
         layout = self.tiling.operands[number]
         if layout == row_major(layout.shape) and not x.flags.c_contiguous:
             return self._rows(x)
@@ -96,7 +97,7 @@ class CompiledGroup(FusedFunction, LinkedFunction):
     def _compute(
         self, function: Callable[..., Any], pointers: Sequence[int], totals: Sequence[Any]
     ) -> None:
-        """Write the results and the partial totals of each tile."""
+        """Compute the results and the partial totals of all tiles."""
         scratch, height = self.resources.memory.scratch, self.tiling.height
 
         def run(start: int, stop: int) -> None:
@@ -127,22 +128,22 @@ def _written(step: ExecInstruction, processor: Processor) -> tuple[Module, int, 
 
 
 def _is_reassociated(op: Any, total: TensorSpec) -> bool:
-    """Return whether a total is a scalar sum of floats, which LLVM may reassociate."""
+    """Return whether a total is a scalar sum of floats; LLVM may change the order of its terms."""
     return isinstance(op, ReduceSum) and not total.shape and total.dtype.is_inexact
 
 
 def _reassociated_sum(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write a sum of floats that LLVM may reassociate."""
+    """Write a sum of floats in a chain of sums whose order LLVM may change."""
     if not dtype.is_complex:
         return code.value("fadd", xs[0], xs[1], flags="reassoc")
     return tuple([code.value("fadd", a, b, flags="reassoc") for a, b in zip(*xs, strict=True)])
 
 
 def _row_program(step: ExecInstruction) -> tuple[GraphProgram, tuple[Any, ...]]:
-    """Return the group's instructions without their leading axes, and the reduction of each total.
+    """Return a program that computes one row of the group, and the reduction of each total.
 
-    The program is a function of a row of each operand and the group's constants. It returns rows of results, then terms
-    of totals.
+    The inputs of the program are a row of each operand and the group's constants. Its outputs are a row of each result,
+    and the row's term of each total.
     """
     op = step.fused
     assert op is not None
@@ -161,7 +162,7 @@ def _row_program(step: ExecInstruction) -> tuple[GraphProgram, tuple[Any, ...]]:
         operands = tuple([values[operand] for operand in member.input_slots])
         if slot in summed:
             totals[slot] = inner
-            # A row's term of a total is the reduction over its own axes; without any, the element itself.
+            # A row's term of a total is its reduction over axes within the row, or the row if there are none.
             if not inner.axes:
                 (values[slot],) = operands
                 continue
@@ -172,10 +173,10 @@ def _row_program(step: ExecInstruction) -> tuple[GraphProgram, tuple[Any, ...]]:
 
 
 def _row_op(member: ExecInstruction, lead: int) -> Any:
-    """Return the op on a row, without the leading axes.
+    """Return the op that an instruction of the group applies to a row, which has no leading axes.
 
     Raises:
-        NotCompiledError: a result without the rows of its group.
+        NotCompiledError: the result has fewer axes than the group has leading axes.
     """
     op: Any = member.op
     if Fact.REDUCES in member.facts:
@@ -189,7 +190,7 @@ def _row_op(member: ExecInstruction, lead: int) -> Any:
 
 
 class _Writer:
-    """Writer of a group's function for one tuple of layouts."""
+    """Writer of a group's function, for the layouts of its operands and results."""
 
     def __init__(self, step: ExecInstruction, code: Code, body: Body) -> None:
         op = step.fused
@@ -201,7 +202,7 @@ class _Writer:
         self.layouts = [tiling.view_layout(layout) for layout in (*tiling.operands, *results)]
         self.lead = tiling.lead
         self.names = [f"%a{number}" for number in range(len(self.layouts))]
-        # A result in place of an operand has its pointer, because different pointers are `noalias`.
+        # A result in place of an operand is written by the operand's pointer, because all pointers are `noalias`.
         self.pointers = list(self.names)
         for number, place in enumerate(step.places):
             if isinstance(place, InPlace):
@@ -211,7 +212,7 @@ class _Writer:
         self.emitter = Emitter(body)
 
     def write(self) -> None:
-        """Write the function."""
+        """Write the instructions of the function."""
         code = self.code
         partials = [
             Memory(name, TensorSpec(spec.shape, spec.dtype))
@@ -229,7 +230,10 @@ class _Writer:
         code.ret(0)
 
     def _block(self, block: Index, count: Value, partials: Sequence[Memory]) -> None:
-        """Reduce a block of rows to scalars of its own, so that a long sum is a sum of block sums."""
+        """Write the rows of one block, and add its scalar totals to the partial totals.
+
+        Thus a long sum is a sum of block sums, which is more accurate.
+        """
         code, blocks = self.code, list[Memory]()
         for op, total in zip(self.totals, partials, strict=True):
             if total.spec.shape:
@@ -250,7 +254,7 @@ class _Writer:
     def _all_rows(self, start: Index, count: Value, partials: Sequence[Memory]) -> None:
         code = self.code
         extents = self.layouts[0].shape[1 : self.lead]
-        # Independent accumulators hide the latency of scalar reductions.
+        # With several independent accumulators, a scalar reduction does not wait for the latency of each operation.
         is_long = not extents or extents[-1] >= 2 * MIN_INTERLEAVED_TERMS
         has_scalars = any([not total.spec.shape for total in partials])
         interleave = INTERLEAVE if is_long and has_scalars else 1
@@ -269,7 +273,7 @@ class _Writer:
         loop(())
 
     def _row(self, index: tuple[Index, ...], partials: Sequence[Memory]) -> None:
-        """Write all results of one row."""
+        """Write code that computes one row of all results, and adds its terms to the totals."""
         body = self.body
         constants = self.op.body.constants.values()
         count = len(self.program.input_slots) - len(constants)

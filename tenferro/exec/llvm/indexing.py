@@ -1,4 +1,4 @@
-"""LLVM code of the indexing ops. Scatters and updates are in place at the last use of their operand."""
+"""LLVM lowerings of the indexing ops; scatters and updates write in place if it is the last use of their operand."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["ROWS"]
 
 Indices = tuple[Index, ...]
 MIN_FUSED_WINDOW = 16
-"""Minimum number of elements of a window whose updates are computed while they are combined."""
+"""Minimum number of elements of a scatter's window for which the updates are not written to memory first."""
 COMBINERS = {"add": el.add, "multiply": el.multiply, "min": el.minimum, "max": el.maximum}
 
 
 def _index_value(code: Code, value: Any, dtype: DType) -> str:
-    """Convert an index of the program to i64; unsigned values saturate."""
+    """Write the conversion of an index of any integer dtype to i64; large unsigned values become the maximum of i64."""
     if dtype is DType.U64:
         return code.intrinsic("umin", value, (1 << 63) - 1)
     if dtype.itemsize == 8:
@@ -33,12 +33,12 @@ def _index_value(code: Code, value: Any, dtype: DType) -> str:
 
 
 def _clamped(code: Code, value: str, upper: int) -> str:
-    """Clamp an index to 0 .. upper."""
+    """Write the clamping of an index to 0 .. upper."""
     return code.intrinsic("smin", code.intrinsic("smax", value, 0), max(upper, 0))
 
 
 def _component(body: Body, indices: Tensor, vector_axis: int, batch: Indices, number: int) -> str:
-    """Read a component of an index vector."""
+    """Write the read of one component of the index vector at a batch index, as i64."""
     position = list(batch)
     if vector_axis < indices.spec.rank:
         position.insert(vector_axis, number)
@@ -46,7 +46,7 @@ def _component(body: Body, indices: Tensor, vector_axis: int, batch: Indices, nu
 
 
 def gather(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
-    """Write a gather; start indices are clamped so that windows fit."""
+    """Write a gather; start indices are clamped, so that each window is within the operand."""
     (x, indices), (y,), code = operands, types, body.code
     sizes = op.resolved("slice_sizes", (x.spec.shape, indices.spec.shape))
     dropped = {*op.collapsed_slice_dims, *op.operand_batching_dims}
@@ -78,7 +78,7 @@ def gather(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
 
 
 def scatter(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
-    """Write a scatter; windows that fit are combined in row-major order of the updates."""
+    """Write a scatter, whose updates are combined in row-major order; windows that are not within x are skipped."""
     (x, indices, updates), (y,), code = operands, types, body.code
     if y.dtype.is_complex and op.combiner not in ("set", "add", "multiply"):
         raise NotCompiledError(f"Scatter: {op.combiner} of {y.dtype.value} is not compiled")
@@ -91,16 +91,16 @@ def scatter(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
     )
     sizes = {axis: updates.spec.shape[position] for axis, position in window.items()}
     if prod(sizes.values()) < MIN_FUSED_WINDOW and not updates.is_cheap:
-        updates = body.materialised(updates)  # because loops over few elements are not vectors
+        updates = body.materialised(updates)  # because loops over few elements are not vectorised
 
     def at_window(batch: Indices, write: Callable[[Sequence[Index]], None]) -> None:
-        """Call `write` with the start of a window, if it fits."""
+        """Write the code of `write` for the start of a window, under the condition that the window is within x."""
         starts: list[Index] = [0] * y.rank
         fits = None
         for number, axis in enumerate(op.scatter_dims_to_operand_dims):
             start = _component(body, indices, op.index_vector_dim, batch, number)
             upper = y.shape[axis] - sizes.get(axis, 1)
-            # A negative start is out of bounds as an unsigned number.
+            # Starts are compared as unsigned integers, so a negative start is too large.
             inside = code.icmp("ule", start, upper) if upper >= 0 else "false"
             fits = inside if fits is None else code.value("and", fits, inside)
             starts[axis] = start
@@ -115,7 +115,7 @@ def scatter(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
             code.branch(fits, lambda: write(starts), lambda: None)
 
     def combine(starts: Sequence[Index], index: Indices) -> None:
-        """Combine one element of the updates with the operand."""
+        """Write the combination of one element of the updates with an element of the operand."""
         position = [
             code.add(starts[axis], index[window[axis]]) if axis in window else starts[axis]
             for axis in range(y.rank)
@@ -142,13 +142,13 @@ def scatter(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
 
     if [*batch_axes, *window_axes] == [*range(updates.spec.rank)]:
         code.loops([updates.spec.shape[axis] for axis in batch_axes], window_body)
-    else:  # windows may overlap
+    else:  # not window by window, because windows may overlap
         code.loops(updates.spec.shape, update_body)
     return [body.stored(memory)]
 
 
 def dynamic_slice(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
-    """Write a slice at a start that is clamped so that it fits."""
+    """Write a slice of x; its start is clamped, so that the slice is within x."""
     (x, *starts), (y,), code = operands, types, body.code
     firsts = _clamped_starts(body, x.spec, y.shape, starts)
 
@@ -161,7 +161,7 @@ def dynamic_slice(body: Body, op: Any, operands: Tensors, types: Specs) -> Tenso
 
 
 def dynamic_update_slice(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
-    """Write an update of a slice at a start that is clamped so that it fits."""
+    """Write an update of a slice of x; its start is clamped, so that the slice is within x."""
     (x, update, *starts), (y,), code = operands, types, body.code
     firsts = _clamped_starts(body, y, update.spec.shape, starts)
     memory = body.reuse_or_copy(x)

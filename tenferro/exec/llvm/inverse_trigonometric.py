@@ -1,4 +1,7 @@
-"""Inverse sine, cosine and tangent: argument reduction, a polynomial, and a multiple of pi / 4.
+"""LLVM code of the inverse sine, cosine and tangent.
+
+The argument is reduced, a polynomial approximates the function of the reduced argument, and a multiple of pi / 4 is
+added.
 
 Sources: Abramowitz and Stegun, sections 4.4.32 to 4.4.34; Knuth's and Dekker's error-free sums and products.
 """
@@ -15,23 +18,27 @@ from tenferro.exec.llvm.ir import Value
 __all__ = ["acos", "asin", "atan", "atan2"]
 
 PI_4_HIGH = float.fromhex("0x1.921fb54442dp-1")
-"""pi / 4, rounded to so few bits that its small multiples are exact; the remainder is `PI_4_LOW`."""
+"""The first bits of pi / 4, so few that small multiples are exact; `PI_4_LOW` is the rest."""
 PI_4_LOW = float.fromhex("0x1.8469898cc5170p-49")
 TAN_PI_8 = math.sqrt(2.0) - 1.0
 """Tangent of pi / 8."""
 SCALE_UP, SCALE_DOWN = float.fromhex("0x1p+300"), float.fromhex("0x1p-200")
-"""Scale factors of the arguments of atan2, below the first number and from there on."""
+"""Factors that scale the arguments of atan2: the first if both arguments are less than it, else the second."""
 
 
 def _sum(f: Formula, quarters: Value, angle: Value, low: Value) -> Value:
-    """Write quarters pi / 4 + angle + low, where the first term is the largest, or 0."""
+    """Write quarters pi / 4 + angle + low; the first term must be 0 or the largest."""
     y, lost = f.fast_two_sum(f.multiply(quarters, f.number(PI_4_HIGH)), angle)
     low = f.add(f.multiply(quarters, f.number(PI_4_LOW)), low)
     return f.add(y, f.add(lost, low))
 
 
 def _atan_of_quotient(f: Formula, above: Value, below: Value) -> tuple[Value, Value, Value]:
-    """Write atan(above / below) in [0, pi / 4]: a multiple of pi / 4, and an angle as an unevaluated sum."""
+    """Write atan(above / below), which is in [0, pi / 4].
+
+    Returns:
+        An integer n and the numbers angle and low; the result is n pi / 4 + angle + low.
+    """
     is_steep = f.compare("ogt", above, f.multiply(below, f.number(TAN_PI_8)))
     difference, lost = f.two_difference(above, below)
     total, total_lost = f.fast_two_sum(below, above)
@@ -47,7 +54,7 @@ def _atan_of_quotient(f: Formula, above: Value, below: Value) -> tuple[Value, Va
 def _reflected(
     f: Formula, condition: Value, multiple: float, parts: tuple[Value, Value, Value]
 ) -> tuple[Value, Value, Value]:
-    """Write multiple pi / 4 - angle where a condition holds, else the angle."""
+    """Write the parts of the angle multiple pi / 4 - a if a condition is true, else of a, from the parts of a."""
     quarters, angle, low = parts
     return (
         f.either(condition, f.subtract(f.number(multiple), quarters), quarters),
@@ -67,7 +74,7 @@ def atan2(f: Formula, y: Value, x: Value) -> Value:
     is_inverted = f.compare("ogt", a, b)
     above, below = f.either(is_inverted, b, a), f.either(is_inverted, a, b)
     zero, one, infinity = f.number(0.0), f.number(1.0), f.number(math.inf)
-    # Scale, so that no rounding error of a product underflows.
+    # The arguments are scaled so that the rounding errors of products do not underflow.
     is_small = f.compare("olt", below, f.number(SCALE_UP))
     scale = f.either(is_small, f.number(SCALE_UP), f.number(SCALE_DOWN))
     above, below = f.multiply(above, scale), f.multiply(below, scale)
@@ -82,7 +89,11 @@ def atan2(f: Formula, y: Value, x: Value) -> Value:
 
 
 def _asin_of_reduced(f: Formula, x: Value) -> tuple[Value, Value, Value]:
-    """Write whether |x| <= 1/2, and asin(|x|), else asin(sqrt((1 - |x|) / 2)), as an unevaluated sum."""
+    """Write asin(|x|) if |x| <= 1/2, else asin(sqrt((1 - |x|) / 2)).
+
+    Returns:
+        Whether |x| <= 1/2, and two numbers whose sum is the result.
+    """
     a, half = f.magnitude(x), f.number(0.5)
     is_small = f.compare("ole", a, half)
     reduced = f.multiply(half, f.subtract(f.number(1.0), a))
@@ -97,7 +108,10 @@ def _asin_of_reduced(f: Formula, x: Value) -> tuple[Value, Value, Value]:
 
 
 def asin(f: Formula, x: Value) -> Value:
-    """Write the inverse sine of |x|, or pi / 2 minus twice that of sqrt((1 - |x|) / 2), with the sign of x."""
+    """Write the inverse sine of x.
+
+    For |x| > 1/2, asin(|x|) is pi / 2 - 2 asin(sqrt((1 - |x|) / 2)).
+    """
     is_small, s, low = _asin_of_reduced(f, x)
     quarters = f.either(is_small, f.number(0.0), f.number(2.0))
     factor = f.either(is_small, f.number(1.0), f.number(-2.0))
@@ -106,7 +120,10 @@ def asin(f: Formula, x: Value) -> Value:
 
 
 def acos(f: Formula, x: Value) -> Value:
-    """Write pi / 2 - asin(x), or 2 asin(sqrt((1 - |x|) / 2)), or pi minus the latter."""
+    """Write the inverse cosine of x.
+
+    For |x| <= 1/2 it is pi / 2 - asin(x). Otherwise it is t = 2 asin(sqrt((1 - |x|) / 2)), or pi - t if x < 0.
+    """
     is_small, s, low = _asin_of_reduced(f, x)
     is_negative = f.compare("olt", x, f.number(0.0))
     two = f.number(2.0)

@@ -1,4 +1,4 @@
-"""LLVM IR as data: values, instructions, loops with regions, functions and modules, and how they are printed."""
+"""LLVM IR as Python objects: values, instructions, functions and modules, which are printed as LLVM's text."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ ARITHMETIC = frozenset((
     "add", "and", "ashr", "fadd", "fdiv", "fmul", "fneg", "frem", "fsub", "lshr", "mul", "or", "sdiv", "shl", "srem",
     "sub", "udiv", "urem", "xor",
 ))  # fmt: skip
-"""Opcodes whose result has the type of the operands."""
+"""Opcodes of instructions whose result has the type of the operands."""
 COMPARISONS = ("fcmp", "icmp")
 CONVERSIONS = (
     "bitcast", "fpext", "fptosi", "fptoui", "fptrunc", "ptrtoint", "sext", "sitofp", "trunc", "uitofp", "zext",
 )  # fmt: skip
-"""Opcodes of one operand that are told the type of the result."""
+"""Opcodes of conversions; `Instruction.type` is the type of the result."""
 
 
 class VectorType(str):
@@ -45,7 +45,7 @@ class VectorType(str):
 
 
 class Value(str):
-    """Value with its LLVM type: a name that begins with % or @, or the text of a constant."""
+    """Name of a value, which begins with % or @, or text of a constant; with the LLVM type."""
 
     __slots__ = ("type",)
     type: str
@@ -57,7 +57,7 @@ class Value(str):
 
 
 def splat(x: Value, lanes: int) -> Value:
-    """Return the vector constant with x in every lane.
+    """Return the vector constant with the constant x in every lane.
 
     >>> splat(Value(1, "i64"), 2)
     '<i64 1, i64 1>'
@@ -66,7 +66,7 @@ def splat(x: Value, lanes: int) -> Value:
 
 
 def result_type(opcode: str, operands: Sequence[Value], type_: str) -> str:
-    """Return the type of a result: by the operands, or an explicit one."""
+    """Return the type of an instruction's result, which is `type_` if the operands do not determine it."""
     if opcode in ARITHMETIC:
         return operands[0].type
     if opcode in COMPARISONS:
@@ -93,11 +93,11 @@ class Instruction:
     """Instruction of a basic block, or the label that begins one.
 
     Attributes:
-        operands: values; the first one of a call is the callee.
-        type: type that the operands do not determine: of a result, of the elements of an address, or of memory.
-        flags: predicate of a comparison, and flags such as `nsw`.
-        labels: targets of a branch, blocks from which a phi node gets its operands, or the label itself.
-        suffix: alignment, metadata or attributes after the operands.
+        operands: the operands; the first operand of a call is the callee.
+        type: the type that the operands do not determine: of the result, of the elements at an address, or of memory.
+        flags: the predicate of a comparison, or flags such as `nsw`.
+        labels: the targets of a branch, the blocks from which a phi node gets its operands, or the label.
+        suffix: the alignment, metadata or attributes after the operands.
     """
 
     opcode: str
@@ -160,7 +160,7 @@ _PRINTERS: Mapping[str, Callable[[Instruction], str]] = {
     "phi": _phi,
     "ret": lambda x: f"ret {_typed(x.operands) or 'void'}",
 }
-"""Printers by opcode; the others are arithmetic."""
+"""Functions that print an instruction, by opcode; other opcodes are printed as arithmetic."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class Declaration:
     attributes: str = ""
 
     def __str__(self) -> str:
-        """Return the line of the text."""
+        """Return the declaration as a line of LLVM's text."""
         return f"declare {self.type} @{self.name}({', '.join(self.parameters)}){self.attributes}"
 
 
@@ -182,9 +182,11 @@ class Function:
     """Definition of a function.
 
     Attributes:
-        parameters: names with types; pointers are `noalias`.
-        body: instructions, after those of `entry`, which allocate memory; basic blocks begin with their labels.
-        attributes: attributes after the parameters.
+        parameters: the parameters; pointers are `noalias`.
+        entry: the first instructions, which allocate memory on the stack.
+        body: the other instructions; each basic block begins with its label.
+        attributes: the attributes after the parameters.
+        is_internal: whether only functions of the same module call it.
     """
 
     name: str
@@ -197,11 +199,11 @@ class Function:
 
     @property
     def instructions(self) -> list[Instruction]:
-        """All instructions."""
+        """All instructions of the function, in order."""
         return [*self.entry, *self.body]
 
     def __str__(self) -> str:
-        """Return the text."""
+        """Return the definition as LLVM's text."""
         linkage = "internal " if self.is_internal else ""
         parameters = ", ".join([
             f"{x.type}{' noalias' if x.type == 'ptr' else ''} {x}" for x in self.parameters
@@ -219,13 +221,13 @@ Functions: TypeAlias = Mapping[str, "Function | Declaration"]
 
 @dataclass(frozen=True)
 class Module:
-    """Functions that are compiled together.
+    """Module of functions that are compiled together.
 
     Attributes:
-        globals: constants and metadata, as text.
-        functions: definitions and declarations, by name.
-        vector_functions: those that only vectorised loops call.
-        retained: names of functions that nothing calls before loops are vectorised.
+        globals: the constants and the metadata, as text.
+        functions: the definitions and declarations of functions, by name.
+        vector_functions: the definitions and declarations of functions that only vectorised loops call, by name.
+        retained: the names of functions that LLVM must keep although nothing calls them before loops are vectorised.
     """
 
     globals: Sequence[str]
@@ -235,7 +237,7 @@ class Module:
 
     @cached_property
     def text(self) -> str:
-        """Text of all functions."""
+        """LLVM's text of the module with all functions."""
         if not self.retained:
             return self.plain
         used = ", ".join([f"ptr @{name}" for name in self.retained])
@@ -250,18 +252,18 @@ class Module:
 
     @cached_property
     def plain(self) -> str:
-        """Text without functions that only vectorised loops call."""
+        """LLVM's text of the module without the functions that only vectorised loops call."""
         return _joined([*self.globals, *self.functions.values()])
 
     def printed(self) -> Module:
-        """Return the module as text, for which definitions that take several times the memory are not needed."""
+        """Return the module with its text instead of the definitions, which take several times the memory."""
         declared = {name: x for name, x in self.functions.items() if isinstance(x, Declaration)}
         module = Module(self.globals, declared)
         module.__dict__.update(plain=self.plain, text=self.text)
         return module
 
     def is_calling(self, prefix: str) -> bool:
-        """Return whether a declared function has a prefix."""
+        """Return whether the name of one of the functions begins with a prefix."""
         return any([name.startswith(prefix) for name in self.functions])
 
 

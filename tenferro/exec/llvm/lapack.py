@@ -1,7 +1,7 @@
-"""Solutions of linear systems with small matrices, by calls of LAPACK from compiled code.
+"""LLVM lowerings of solutions of linear systems with small matrices, by LAPACK.
 
-LAPACK is column-major. A matrix that it factorizes is copied to column-major memory; a matrix that is only read stays
-row-major, as the transpose of what LAPACK sees.
+LAPACK is column-major. A matrix that it factorizes is copied to column-major memory. A matrix that it only reads stays
+row-major, so LAPACK reads its transpose.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["cholesky", "getrf", "lu", "lu_solve", "solve", "triangular_solve"]
 
 
 def solve(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
-    """Solve A X = B by gesv; NaN where a matrix is singular."""
+    """Return the solution X of A X = B, computed by gesv; it is NaN if A is singular."""
     (a, b), (y,), code = operands, types, body.code
     *_, n, columns = y.shape
     matrices, x = cm.to_column_major(body, a, op.transpose), cm.to_column_major(body, b)
@@ -66,7 +66,7 @@ def lu(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
 
 
 def triangular_solve(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
-    """Solve A X = B with a triangular A by trsm; infinite where the diagonal has a zero."""
+    """Return the solution X of A X = B with a triangular A, computed by trsm; a zero of the diagonal is divided by."""
     a, b = operands
     x = body.copy(b)
     _solve_in_place(body, op, body.dense(a), x)
@@ -74,9 +74,9 @@ def triangular_solve(body: Body, op: Routine, operands: Tensors, types: Specs) -
 
 
 def lu_solve(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
-    """Solve A X = B by two calls of trsm.
+    """Return the solution X of A X = B, computed by two calls of trsm from the factors in A[perm] = L U.
 
-    With A[perm] = L U, A^T X = B is U^T L^T X[perm] = B.
+    The system A^T X = B is U^T L^T X[perm] = B.
     """
     (_, factors, perm, b), (y,), code = operands, types, body.code
     packed = body.dense(factors)
@@ -106,9 +106,9 @@ def lu_solve(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensor
 
 
 def cholesky(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
-    """Return the Cholesky factor of the Hermitian part, by potrf.
+    """Return the lower Cholesky factor of the Hermitian part of A, computed by potrf; NaN if it fails.
 
-    LAPACK sees the transpose: A^T = U^H U with L = U^T.
+    LAPACK reads A^T, which it factorizes as U^H U. Then L = U^T.
     """
     (a,), (y,), code = operands, types, body.code
     n = y.shape[-1]

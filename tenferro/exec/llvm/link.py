@@ -1,6 +1,7 @@
-"""Compilation and linking of LLVM IR for this processor.
+"""Compilation of LLVM IR to machine code for this processor, and linking in memory.
 
-llvmlite serialises calls of LLVM by a lock. A fork waits for that lock, because the child has no thread to release it.
+llvmlite holds a lock during each call of LLVM. A fork waits for this lock, because the thread that would release it
+does not exist in the child process.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ __all__ = [
 ]  # fmt: skip
 
 PASS_TIME, PASS_TIME_PER_LINE = 5e6, 100e3
-"""Estimated time of LLVM's passes and of each line of text in them, in nanoseconds."""
+"""Estimated time of LLVM's passes in nanoseconds: a constant, and the time for each line of text."""
 BASELINE_PENALTY = 0.08
-"""Estimated time that an instruction takes longer without passes, in nanoseconds."""
+"""Estimated time by which an instruction takes longer if the passes were not run, in nanoseconds."""
 CACHE_VERSION = 4
-"""Version of the options and passes, in keys of the compilation cache."""
+"""Version of LLVM's options and passes, which is a part of the keys of the compilation cache."""
 MISSING_BUILTINS = b"__truncdfhf2", b"__truncsfhf2", b"__extendhfsf2"
-"""Functions of compiler-rt, which is not linked to code in memory."""
+"""Names of functions of the library compiler-rt, with which code in memory is not linked."""
 SCIPY_MODULES = (blas, gamma)
-"""Modules with functions of SciPy, which is imported for the first text with their prefix."""
+"""Modules of this package that call functions of SciPy, which is imported when code first calls one."""
 
 
 @cache
 def _llvm() -> Any:
-    """Import llvmlite's binding, and let forks wait for its lock."""
+    """Import and return llvmlite's binding, and make forks wait for its lock."""
     import llvmlite.binding as llvm  # because loading LLVM takes long, and most programs need none
 
     hold_over_forks(llvm.ffi.lib._lock)  # pyright: ignore[reportPrivateUsage]  # because it has no public name
@@ -51,12 +52,13 @@ def _llvm() -> Any:
 class Processor:
     """Processor for which code is generated.
 
-    name:            LLVM's name of the CPU
-    features:        LLVM's feature string
-    has_fma:         whether it has fused multiply-adds
-    converts_halves: whether it converts between float16 and float32
-    lanes:           number of float64 in its vectors; 512 bits on Ice Lake and later only, because earlier processors
-                     lower their clock for them
+    Attributes:
+        name: LLVM's name of the processor.
+        features: LLVM's string of the processor's features.
+        has_fma: whether it has fused multiply-add instructions.
+        converts_halves: whether it has instructions that convert between float16 and float32.
+        lanes: the number of float64 in its vectors. Vectors of 512 bits are used on Ice Lake and later processors only,
+            because earlier ones lower their clock frequency for them.
     """
 
     name: str
@@ -66,13 +68,13 @@ class Processor:
     lanes: int
 
     def code(self) -> Code:
-        """Return a builder for this processor."""
+        """Return a new builder of code for this processor."""
         return Code(self.has_fma, self.lanes, self.converts_halves)
 
 
 @cache
 def processor() -> Processor:
-    """Return this processor; LLVM detects it in half a millisecond."""
+    """Return the processor of this machine, which LLVM detects in half a millisecond."""
     llvm = _llvm()
     features = llvm.get_host_cpu_features()
     is_arm = platform.machine().lower() in ("aarch64", "arm64")
@@ -88,7 +90,7 @@ def processor() -> Processor:
 
 @cache
 def _target() -> Any:
-    """Return LLVM's target of this machine, initialised."""
+    """Initialise LLVM's target for this machine, and return it."""
     llvm = _llvm()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -99,9 +101,9 @@ def _target() -> Any:
 
 @lru_cache(maxsize=4)
 def _machine(processor: Processor, level: int) -> Any:
-    """Return LLVM's code generator for a processor, whose construction takes two milliseconds.
+    """Return LLVM's code generator for a processor; its construction takes two milliseconds.
 
-    Threads may share it, because llvmlite serialises calls of LLVM.
+    Threads may share it, because llvmlite holds a lock during each call of LLVM.
     """
     return _target().create_target_machine(
         opt=level, cpu=processor.name, features=processor.features
@@ -110,18 +112,21 @@ def _machine(processor: Processor, level: int) -> Any:
 
 @cache
 def _add_symbols(module: Any) -> None:
-    """Register the symbols of a module of this package with LLVM, once."""
+    """Tell LLVM the addresses of the functions of a module in `SCIPY_MODULES`; this is done once."""
     llvm = _llvm()
     for name, address in module.addresses().items():
         llvm.add_symbol(name, address)
 
 
 _engines: BoundedCache[Any] = BoundedCache(1)
-"""Engine of the runtime functions. Of two engines, one would be freed while code is linked to it."""
+"""Cache of the engine of the runtime functions.
+
+There is only one. Another engine would be freed although code is linked with its functions.
+"""
 
 
 def _shared() -> Any:
-    """Return the engine of the runtime functions that all texts may call."""
+    """Return the engine of the runtime functions, which all compiled code may call."""
     return _engines.get("shared", _shared_engine)
 
 
@@ -136,9 +141,9 @@ def _shared_engine() -> Any:
 
 
 def _in_memory(code: bytes) -> Any:
-    """Link an object file in memory and return its engine."""
+    """Link an object file in memory, and return the engine that owns its code."""
     llvm = _llvm()
-    # The engine owns and frees its target machine, which only links and needs no processor.
+    # The engine frees its target machine, so it gets a new one; no processor is given, because it only links.
     engine = llvm.create_mcjit_compiler(
         llvm.parse_assembly(""), _target().create_target_machine(opt=0)
     )
@@ -148,18 +153,18 @@ def _in_memory(code: bytes) -> Any:
 
 
 def _linked(engine: Any) -> Callable[..., int | None]:
-    """Return `@f` of linked code as a function of arrays, addresses and integers."""
+    """Return the function `@f` of linked code as a built-in function of arrays, addresses and integers."""
     caller = _shared().get_function_address(array_function.CALLER)
     return array_function.new_builtin(engine.get_function_address("f"), caller, engine)
 
 
 class Linker:
-    """Cache of linked functions, by the texts of their modules.
+    """Compiler and linker of modules, with a cache of the functions by the texts of the modules.
 
     Args:
-        capacity: maximum number of functions.
-        cache: compilation cache on disk.
-        log: record of attempts.
+        capacity: the maximum number of cached functions.
+        cache: the compilation cache on disk, or None.
+        log: the record of attempts, or None for a new one.
     """
 
     def __init__(
@@ -173,7 +178,7 @@ class Linker:
 
     @cached_property
     def processor(self) -> Processor:
-        """Target processor of LLVM's text.
+        """Processor for which code is generated.
 
         Raises:
             NotCompiledError: llvmlite cannot be loaded.
@@ -188,10 +193,10 @@ class Linker:
             raise
 
     def function(self, kind: str, module: Module) -> Callable[..., int | None]:
-        """Return `@f` of a module.
+        """Return the function `@f` of a module, which is compiled and linked unless it is cached.
 
         Args:
-            kind: name of the attempt in the log.
+            kind: the kind of function in the executor's compile statistics.
 
         Raises:
             NotCompiledError: LLVM fails.
@@ -208,14 +213,17 @@ class Linker:
     def baseline(
         self, kind: str, module: Module, work: int | None
     ) -> Callable[..., int | None] | None:
-        """Return `@f` of a module without LLVM's passes: compiled sooner, slower, and with the same bits.
+        """Return the function `@f` of a module, compiled without LLVM's passes.
+
+        It is compiled sooner, runs more slowly, and returns the same bits as optimised code.
 
         Args:
-            work: estimated number of instructions of the call; None if it is unknown, or if the bits depend on the passes.
+            work: the estimated number of instructions of the call; None if it is unknown, or if the bits of the
+                results depend on the passes.
 
         Returns:
-            None if the passes are estimated to save time in this call, if the module was requested before, or if
-            optimised code is cached on disk.
+            None if the passes are estimated to save time in this call, if the module was requested before, or if there
+            is a cache on disk.
 
         Raises:
             NotCompiledError: LLVM fails.
@@ -232,12 +240,12 @@ class Linker:
         return function
 
     def cache_clear(self) -> None:
-        """Clear the cache; functions that are referenced elsewhere stay alive."""
+        """Remove all functions from the cache; a function that is referenced elsewhere can still be called."""
         self.functions.clear()
         self._requested.clear()
 
     def _engine(self, module: Module, is_optimised: bool = True) -> Any:
-        """Compile and link a module and return its engine."""
+        """Compile and link a module, and return the engine that owns its code."""
         _shared()
         for called in SCIPY_MODULES:
             if module.is_calling(called.PREFIX):
@@ -247,7 +255,7 @@ class Linker:
         return _in_memory(_compiled(module, _machine(self.processor, 0), is_optimised))
 
     def _machine_code(self, module: Module) -> bytes:
-        """Return optimised machine code of a module, from the cache on disk if it is there."""
+        """Return the optimised machine code of a module, which is read from the cache on disk or compiled."""
         cache, machine = self.cache, _machine(self.processor, 3)
         if cache is None:
             return _compiled(module, machine)
@@ -300,10 +308,10 @@ class LinkedFunction:
 
 
 def _compiled(module: Module, machine: Any, is_optimised: bool = True) -> bytes:
-    """Return machine code, as an object file in memory.
+    """Return the machine code of a module, as the bytes of an object file.
 
-    On processors that convert float16 without computing with it, LLVM 22 lowers some vectors of float16 to calls of
-    `MISSING_BUILTINS`. The next, less optimised module is free of them.
+    On processors that convert float16 but do not compute with it, LLVM 22 may lower vectors of float16 to calls of
+    `MISSING_BUILTINS`. A less optimised module without these calls is then used.
     """
     context = _Context(machine)
     code = _emitted(module, context, is_optimised)
@@ -321,16 +329,16 @@ def _emitted(module: Module, context: _Context, is_optimised: bool) -> bytes:
 
 
 def optimised_module(module: Module, machine: Any) -> Any:
-    """Return LLVM's module after the passes, in a context that stays alive."""
+    """Return LLVM's module after the passes; its context is not freed."""
     return next(_modules(module, _Context(machine), is_optimised=True))
 
 
 class _Context:
-    """LLVM context of one text, freed after use; the global context would keep constants for ever.
+    """LLVM context for one module, which is freed after use; LLVM's global context would never free constants.
 
-    Modules have to be freed before their context. The garbage collector does not know this order, so a context stays
-    alive if a traceback holds a module. Nothing here closes an object of llvmlite, because a signal handler that raises
-    meanwhile would free it twice.
+    LLVM's modules must be freed before their context. If one of them is still referenced, for example by a traceback,
+    the context is not freed. This class closes no object of llvmlite, because if a signal handler raised an exception
+    meanwhile, the object would be freed twice.
     """
 
     def __init__(self, machine: Any) -> None:
@@ -340,11 +348,11 @@ class _Context:
         self._modules: list[weakref.ref[Any]] = []
 
     def free(self) -> None:
-        """Free the context with this object, if no module is alive."""
+        """Let llvmlite free the context when this object is freed, unless a module is still alive."""
         self._context._owned = any([module() is not None for module in self._modules])
 
     def parsed(self, text: str) -> Any:
-        """Parse and verify a text and return its module."""
+        """Parse and verify LLVM's text, and return LLVM's module."""
         module = _llvm().parse_assembly(text, self._context)
         self._modules.append(weakref.ref(module))
         module.triple = self.machine.triple
@@ -353,10 +361,10 @@ class _Context:
 
 
 def _modules(module: Module, context: _Context, is_optimised: bool) -> Iterator[Any]:
-    """Yield LLVM's modules, each less optimised than the one before; the last one without passes.
+    """Yield LLVM's modules, each less optimised than the previous one; for the last one, no passes are run.
 
-    LLVM 22 vectorises some basic blocks so that a use precedes its definition, for which its code generator ends the
-    process. Modules that do not verify after the passes are skipped.
+    LLVM 22 vectorises some basic blocks incorrectly, so that the use of a value precedes its definition. Its code
+    generator would then abort the process. Therefore modules that are invalid after the passes are skipped.
     """
     for slp in (True, False) if is_optimised else ():
         optimised = _after_passes(module, context, slp)
@@ -369,22 +377,22 @@ def _modules(module: Module, context: _Context, is_optimised: bool) -> Iterator[
 
 
 def _after_passes(module: Module, context: _Context, slp: bool) -> Any:
-    """Return the module after the passes.
+    """Return LLVM's module after the passes.
 
     Args:
-        slp: whether to vectorise basic blocks, beside loops.
+        slp: whether basic blocks are vectorised, in addition to loops.
     """
     llvm = _llvm()
     parsed = context.parsed(module.text)
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization, options.slp_vectorization = True, slp
-    # Unrolling all loops doubles compile time; short ones in loops of the program ask for it by metadata.
+    # Unrolling all loops would double the compile time; metadata requests it for short loops in loops of the program.
     options.loop_unrolling = options.loop_interleaving = False
     builder = llvm.create_pass_builder(context.machine, options)
     passes = builder.getModulePassManager()
     try:
         passes.run(parsed, builder)
-    finally:  # in llvmlite up to 0.50 its inherited `close` frees nothing
+    finally:  # because in llvmlite up to 0.50, `passes.close` frees nothing
         if type(passes)._dispose is llvm.ffi.ObjectRef._dispose:
             llvm.newpassmanagers.NewPassManager._dispose(passes)
     return parsed

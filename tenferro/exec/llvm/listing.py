@@ -1,4 +1,4 @@
-"""LLVM text of compiled schedules."""
+"""LLVM text of the functions that a schedule contains."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["llvm_text"]
 
 
 def llvm_text(schedule: ExecProgram) -> str:
-    """Return the texts of compiled loops, blocks and fused groups."""
+    """Return the LLVM texts of a schedule's compiled loops, blocks and fused groups."""
     texts: list[str] = []
     schedules = [schedule]
     while schedules:

@@ -1,4 +1,4 @@
-"""Compiled loops: one function of arrays in place of the interpreter's iterations."""
+"""Compiled loops: a loop is compiled to one function of arrays, which runs all iterations."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 __all__ = ["compiled_loop", "require_gain"]
 
 LOOP = "loop"
-"""Name of attempts in the log."""
+"""Name of the kind of function in the executor's compile statistics."""
 MAX_TEXT_LINES = 20_000
-"""Maximum length of a text; LLVM takes up to half a millisecond for each line."""
+"""Maximum number of lines of a function's text; LLVM takes up to half a millisecond for each line."""
 
 
 def _require_forms(op: Scan | While, kernels: Binder) -> None:
-    """Refuse a loop with an op that is not compiled."""
+    """Raise an error if an op in the loop is not compiled."""
     left = [part.program for part in op.parts]
     while left:
         program = left.pop()
@@ -54,11 +54,11 @@ def _require_forms(op: Scan | While, kernels: Binder) -> None:
 def compiled_loop(
     op: Scan | While, inputs: Specs, kernels: Binder, linker: Linker, interpreted: Interpreted
 ) -> CompiledFunction:
-    """Return the loop as a function of its operands, strip-mined if its strips are independent.
+    """Return the compiled function of a loop; it is strip-mined if possible.
 
     Args:
-        kernels: the executor's kernels, with the compiled forms of extensions.
-        interpreted: returns the interpreter's loop, which runs if LLVM fails.
+        kernels: the executor's kernels, and the compiled forms of extensions.
+        interpreted: the function that returns the interpreter's loop, which runs instead if LLVM fails.
 
     Raises:
         NotCompiledError: the loop cannot be compiled.
@@ -91,13 +91,13 @@ def compiled_loop(
 
 
 def require_gain(op: Scan | While, kernels: Binder, always: bool) -> None:
-    """Refuse a loop that cannot be compiled, or is not worth compiling.
+    """Raise an error if a loop cannot be compiled, or is so short that compilation would take longer than it saves.
 
     Args:
-        always: accept loops of few iterations too.
+        always: whether short loops are accepted too, and ops that are not compiled are found only when code is written.
 
     Raises:
-        NotCompiledError: it is refused.
+        NotCompiledError: the loop cannot be compiled, or is short.
     """
     if op.has_effects:
         raise NotCompiledError(f"{op.name}: effects are not compiled")
@@ -115,7 +115,7 @@ def require_gain(op: Scan | While, kernels: Binder, always: bool) -> None:
 def written_loop(
     op: Scan | While, inputs: Specs, kernels: Binder, processor: Processor
 ) -> WrittenFunction:
-    """Return the module of a loop."""
+    """Return the LLVM module of a loop."""
     if not all([spec.is_static for spec in inputs]):
         raise NotCompiledError(f"{op.name}: dynamic extents are not compiled")
     code = processor.code()

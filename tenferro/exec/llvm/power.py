@@ -1,6 +1,7 @@
-"""Powers, cube roots and hypot.
+"""LLVM code of powers, cube roots and hypot.
 
-A power is e^(y ln(x)). The logarithm is an unevaluated sum of two numbers, because its error is amplified up to 1000 times.
+A power is e^(y ln(x)). The logarithm is represented as the sum of two numbers, because its error may grow by a factor
+of 1000.
 
 Sources: Muller et al., Handbook of Floating-Point Arithmetic, 2nd ed., chapters 4 and 10; ISO C, annex F.10.4.4, for
 special cases of powers.
@@ -24,15 +25,15 @@ THIRD = 1.0 / 3.0
 THIRD_LOW = float.fromhex("0x1.5555555555555p-56")
 """1/3 - `THIRD`."""
 MAX_EXPONENT = 800.0
-"""Magnitude of y ln(x) above which the power overflows or underflows, and a rounding error may be NaN."""
+"""Magnitude of y ln(x) above which the power overflows or underflows; the rounding error of y ln(x) may then be NaN."""
 SQUARE_OVERFLOW = 1e150
-"""Argument above which the sum of two squares may overflow."""
+"""Number above which the sum of the squares of two such numbers may overflow."""
 SQUARE_UNDERFLOW = 1e-120
-"""Argument below which a square may be subnormal."""
+"""Number below which hypot scales its arguments, because squares may become subnormal."""
 
 
 def _logarithm(f: Formula, a: Value) -> tuple[Value, Value]:
-    """Write ln(a) = e ln(2) + 2 s + s^3 (2/3 + ..), with s = (m - 1) / (m + 1), as an unevaluated sum."""
+    """Write two numbers with sum ln(a) = e ln(2) + 2 s + s^3 (2/3 + ..), where a = 2^e m and s = (m - 1) / (m + 1)."""
     e, m = ex.split_positive(f, a, ex.ONE - ex.SQRT_HALF)
     one = f.number(1.0)
     below, lost = f.two_difference(m, f.number(-1.0))
@@ -55,7 +56,7 @@ def _logarithm(f: Formula, a: Value) -> tuple[Value, Value]:
 
 
 def _with_special_cases(f: Formula, x: Value, y: Value, power: Value) -> Value:
-    """Write x^y from |x|^y: signs, NaN, and x^0."""
+    """Write x^y from `power`, which is |x|^y, with the special cases for negative x, NaN, x = 1 and y = 0."""
     zero, one = f.number(0.0), f.number(1.0)
     half = f.multiply(f.number(0.5), y)
     is_integer = f.compare("oeq", f.intrinsic("rint", y), y)
@@ -70,7 +71,7 @@ def _with_special_cases(f: Formula, x: Value, y: Value, power: Value) -> Value:
 
 
 def _exp_of_product(f: Formula, x: Value, y: Value, low: Value) -> Value:
-    """Write e^(x y + low), with the rounding error of the product compensated."""
+    """Write e^(x y + low), and correct the rounding error of the product."""
     product, lost = f.two_product(x, y)
     is_bounded = f.compare("olt", f.magnitude(product), f.number(MAX_EXPONENT))
     part = ex.reduce_argument(
@@ -80,7 +81,7 @@ def _exp_of_product(f: Formula, x: Value, y: Value, low: Value) -> Value:
 
 
 def pow_(f: Formula, x: Value, y: Value) -> Value:
-    """Write x^y = e^(y ln|x|), with special cases."""
+    """Write x^y = e^(y ln|x|), with the special cases of ISO C."""
     a, zero, one = f.magnitude(x), f.number(0.0), f.number(1.0)
     high, low = _logarithm(f, a)
     high = f.select("olt", a, f.number(math.inf), high, a)
@@ -104,7 +105,10 @@ def cbrt(f: Formula, x: Value) -> Value:
 
 
 def hypot(f: Formula, x: Value, y: Value) -> Value:
-    """Write sqrt(x^2 + y^2), scaled where squares would overflow or underflow; infinite if x or y is."""
+    """Write sqrt(x^2 + y^2), which is infinite if x or y is infinite.
+
+    Arguments whose squares could overflow or underflow are scaled.
+    """
     a, b = f.magnitude(x), f.magnitude(y)
     is_first = f.compare("ogt", a, b)
     larger, smaller = f.either(is_first, a, b), f.either(is_first, b, a)

@@ -1,8 +1,8 @@
-"""Calls of signal handlers from compiled loops.
+"""Calls of Python's signal handlers from compiled loops.
 
-A loop runs without the interpreter's lock. After each chunk of about `CHUNK_WORK` instructions it takes the lock and
-checks for signals. If a handler raises, the loop returns, and the exception is set in the thread's state
-when `@f` returns, as in any function of an extension module.
+A loop runs without the GIL. After each chunk of about `CHUNK_WORK` instructions it acquires the GIL and calls the
+handlers of pending signals. If a handler raises an exception, the loop ends, and the built-in function raises the
+exception.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from tenferro.exec.llvm.ir import Declaration, Function, Instruction, Value
 __all__ = ["CHUNK_WORK", "FAILED", "check_signals", "counted_loop", "define_function", "while_loop"]
 
 FAILED = -1
-"""Status of a loop in which a signal handler has raised."""
+"""Status that a function returns if a signal handler has raised an exception."""
 CHUNK_WORK = 10_000_000
-"""Estimated number of instructions between two checks for signals, some milliseconds."""
+"""Estimated number of instructions between two checks for signals, which take some milliseconds."""
 
 
 def define_function(
@@ -27,7 +27,8 @@ def define_function(
     """End the current function, of pointers and integers, and define `@f`, which unpacks its arguments and calls it.
 
     Args:
-        releases: whether to release the interpreter's lock meanwhile.
+        pointers, numbers: the names of the function's parameters, which are pointers and then integers.
+        releases: whether `@f` releases the GIL during the call.
     """
     code.define(name, pointers, numbers)
     part, arguments, status = Code(), Value("%arguments", "ptr"), Value("%status", "i64")
@@ -52,7 +53,7 @@ def define_function(
 
 
 def check_signals(code: Code) -> None:
-    """Write a check for signals, which returns `FAILED` if a handler raises."""
+    """Write a call of the handlers of pending signals, and a return of `FAILED` if one raises an exception."""
     status = code.call(array_function.CHECK_SIGNALS, "i64", (), " cold nounwind")
     code.return_if(code.icmp("ne", status, 0), FAILED)
 
@@ -75,7 +76,7 @@ def counted_loop(code: Code, count: int, body: Callable[[Index], None]) -> None:
 
 
 def while_loop(code: Code, condition: Callable[[], str], body: Callable[[], None]) -> None:
-    """Write a while loop with a check for signals after each chunk."""
+    """Write a while loop, which checks for signals after each chunk of iterations."""
     head, inside, end = (code.name(each) for each in ("head", "body", "end"))
     work_left, work = code.alloca("i64"), code.work
     code.while_loops += 1

@@ -1,4 +1,4 @@
-"""LLVM code of the reduction ops."""
+"""LLVM lowerings of the reduction ops."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["COMBINERS", "LONG_ROW", "ROWS"]
 
 LONG_ROW = 8
-"""Minimum number of elements of a row for reductions that combine rows elementwise."""
+"""Minimum extent of the last axis for which a reduction over other axes combines rows elementwise."""
 MAX_REGISTER_VECTORS = 4
-"""Maximum number of vectors of a row whose partial results are kept in registers."""
+"""Maximum number of vectors in a row for which the partial results of the row are kept in registers."""
 
 
 COMBINERS: Mapping[type[StdTensorOp], Combine] = {
@@ -33,11 +33,11 @@ COMBINERS: Mapping[type[StdTensorOp], Combine] = {
     elementwise.And: el.instruction("", "and"),
     elementwise.Or: el.instruction("", "or"),
 }
-"""Scalar functions of the combiners of reductions."""
+"""Functions that write the combination of two terms of a reduction, by the elementwise op that combines them."""
 
 
 def reduction() -> Row:
-    """Return the lowering of a reduction over axes."""
+    """Return the row of a reduction over axes."""
 
     def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         (x,), (y,), code = operands, types, body.code
@@ -75,7 +75,7 @@ def reduction() -> Row:
 
 
 def _combines_rows(x: TensorSpec, axes: Sequence[int]) -> bool:
-    """Return whether rows are combined elementwise: the last axis is long and not reduced."""
+    """Return whether a reduction of x combines rows elementwise, because the last axis is long and not reduced."""
     return bool(x.shape) and x.rank - 1 not in axes and x.shape[-1] >= LONG_ROW
 
 
@@ -86,13 +86,15 @@ def _loop_over_rows(
     body: Callable[[Index, Indices], None],
     itemsize: int,
 ) -> None:
-    """Write the loops over the rows of the result, the terms of a row, and the elements of a term.
+    """Write loops over the rows of the result, over the terms of a row, and over the elements of a term.
 
-    LLVM unrolls the loop over a row of few vectors and keeps partial results in registers, which avoids a store-to-load
-    dependency between terms.
+    If a row has few vectors, LLVM unrolls the loop over it and keeps partial results in registers. Otherwise each term
+    would have to wait for the stores of the previous term.
 
     Args:
-        body: writes the body, by the number of the term and the index of the element.
+        count: the number of terms.
+        shape: the shape of the result.
+        body: the function that writes the innermost body, for the number of a term and the index of an element.
     """
     *outer, width = shape
     vectors = width * itemsize // (8 * code.lanes)
@@ -107,7 +109,12 @@ def _loop_over_rows(
 
 
 def arg_reduction(extreme_of: type[re.Reduction], predicate: str) -> Row:
-    """Return the lowering of argmax or argmin: the first index of the extreme value, or of the first NaN."""
+    """Return the row of ArgMax or ArgMin, whose result is the first index of the extreme, or of the first NaN.
+
+    Args:
+        extreme_of: the op that computes the extreme.
+        predicate: "gt" for a maximum, "lt" for a minimum.
+    """
     reduce = reduction().write
 
     def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
@@ -133,7 +140,7 @@ def arg_reduction(extreme_of: type[re.Reduction], predicate: str) -> Row:
 
 
 def _arg_extreme_of_rows(body: Body, x: Tensor, axis: int, y: TensorSpec, predicate: str) -> Tensor:
-    """Return the indices of extreme values, by running extremes and their indices, row by row."""
+    """Write loops that keep the extremes of the rows so far and their indices, and return the indices."""
     code, dtype = body.code, x.spec.dtype
     spec = TensorSpec(y.shape, dtype)
     extremes, positions = body.memory(spec), body.result(y)
@@ -160,7 +167,7 @@ def _arg_extreme_of_rows(body: Body, x: Tensor, axis: int, y: TensorSpec, predic
 
 
 def _replaces(code: Code, dtype: DType, value: Element, extreme: Element, predicate: str) -> str:
-    """Write whether a value replaces the running extreme: it is more extreme, or the first NaN."""
+    """Write whether a value replaces the extreme so far, because it is beyond it or the first NaN."""
     if not dtype.is_inexact:
         sign = "s" if dtype.dtype.kind == "i" else "u"
         return code.icmp(f"{sign}{predicate}", value, extreme)
@@ -170,7 +177,7 @@ def _replaces(code: Code, dtype: DType, value: Element, extreme: Element, predic
 
 
 def _is_extreme(code: Code, dtype: DType, x: Element, extreme: Element) -> str:
-    """Write whether an element is equal to the extreme, or NaN."""
+    """Write whether x equals the extreme or is NaN."""
     if not dtype.is_inexact:
         return code.icmp("eq", x, extreme)
     is_equal = code.fcmp("oeq", x, extreme)
@@ -179,7 +186,7 @@ def _is_extreme(code: Code, dtype: DType, x: Element, extreme: Element) -> str:
 
 
 def cumulative() -> Row:
-    """Return the lowering of a cumulative reduction along an axis."""
+    """Return the row of a cumulative reduction along an axis."""
 
     def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         (x,), (y,), code = operands, types, body.code

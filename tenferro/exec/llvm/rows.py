@@ -1,4 +1,4 @@
-"""Row of an op in the column of compiled forms: its writer, and its requirements on operands."""
+"""Rows of the column of compiled forms: the writer of each op, and its requirements on operands."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Row:
     """Compiled form of an op.
 
     Attributes:
-        write: function `write(body, op, operands, types)` that returns the results, lazy or in memory.
-        moves: whether an element of the result depends on elements at other indices.
-        materialises: positions of operands that have to be in memory because elements are read more than once, or a
-            bool for all or none.
-        reason: why the op is not compiled, if it is not.
-        refusal: function of an op and its operand types that returns why it is not compiled for these types, or "".
+        write: the function `write(body, op, operands, types)` that returns the results, lazy or in memory.
+        moves: whether an element of the result depends on elements of operands at other indices.
+        materialises: the positions of operands that have to be in memory, because their elements are read more than
+            once; or True for all operands, False for none.
+        reason: why the op is not compiled; empty if it is.
+        refusal: the function of an op and its operand types that returns why it is not compiled for these types, or "".
     """
 
     write: Writer
@@ -46,7 +46,7 @@ class Row:
         )
 
     def materialised(self, body: Body, operands: Tensors) -> list[Tensor]:
-        """Return the operands, materialised where required unless they are cheap."""
+        """Return the operands; those that have to be in memory are written to memory, unless they are cheap."""
         return [
             body.materialised(x) if self.must_materialise(position) and not x.is_cheap else x
             for position, x in enumerate(operands)
@@ -57,7 +57,7 @@ Rows = Mapping[type[StdTensorOp], Row]
 
 
 def not_compiled(reason: str) -> Row:
-    """Return the row of an op that is not compiled."""
+    """Return the row of an op that is not compiled, for a reason."""
 
     def write(_: Body, op: Any, *__: Any) -> Any:
         raise NotCompiledError(f"{op.name}: {reason}")

@@ -1,8 +1,7 @@
-"""Functions of float32, evaluated in float64; the caller rounds the result once.
+"""LLVM code of functions of float32, which are evaluated in float64; the caller rounds the result.
 
-A float64 has 29 more bits than the result. Therefore no intermediate value is an unevaluated sum, polynomials have few
-terms, nothing overflows or underflows, and no argument except 0 is subnormal. Otherwise the formulas are the same
-as for float64.
+The formulas are simpler than for float64, because a float64 has 29 more bits than the result. Rounding errors need no
+correction, polynomials have few terms, nothing overflows or underflows, and no argument is subnormal in float64.
 """
 
 from __future__ import annotations
@@ -18,19 +17,22 @@ from tenferro.exec.llvm.ir import Value
 __all__ = ["exp", "expm1", "log", "log1p", "logistic", "tanh"]
 
 EXP_OVERFLOW = 104.0
-"""Argument above which e^x is infinite in float32; e^-x is 0 there."""
+"""Argument x above which e^x is infinite and e^-x is 0 in float32."""
 LN2 = math.log(2.0)
 
 
 def _reduced(f: Formula, x: Value) -> tuple[Value, Value]:
-    """Write r with x = n ln(2) + r, and a number whose last bits are n."""
+    """Write r with x = n ln(2) + r for an integer n, and a number whose last bits are n."""
     shifted = f.multiply_add(x, f.number(1.0 / LN2), f.number(ROUNDER))
     n = f.subtract(shifted, f.number(ROUNDER))
     return f.multiply_add(n, f.number(-LN2), x), shifted
 
 
 def _times_power(f: Formula, y: Value, shifted: Value) -> Value:
-    """Write 2^n y for positive y by an addition to the exponent; y and the result are normal."""
+    """Write 2^n y by adding n to the exponent bits; y must be positive, and y and the result must be normal.
+
+    The last bits of `shifted` are n.
+    """
     return f.from_bits(f.integer("add", f.bits(y), f.integer("shl", f.bits(shifted), 52)))
 
 
@@ -49,7 +51,7 @@ def _expm1(f: Formula, x: Value) -> Value:
 
 
 def _clamped(f: Formula, x: Value) -> Value:
-    """Clamp the argument of an exponential; NaN propagates."""
+    """Write x clamped to -`EXP_OVERFLOW` .. `EXP_OVERFLOW`, or NaN if x is NaN."""
     low = f.number(-EXP_OVERFLOW)
     return f.select("olt", x, low, low, ex.minimum(f, x, EXP_OVERFLOW))
 
@@ -77,7 +79,7 @@ def _logarithm(f: Formula, u: Value, near_one: Value | None = None) -> Value:
     """Write ln(u) = e ln(2) + ln(1 + g) for positive u.
 
     Args:
-        near_one: u - 1 without the rounding error of u, if it is available.
+        near_one: u - 1 without the rounding error of u; None if it is not known.
     """
     e, m = ex.exponent_and_significand(f, u, ex.ONE - ex.SQRT_HALF)
     g = f.subtract(m, f.number(1.0))
@@ -92,7 +94,7 @@ def log(f: Formula, x: Value) -> Value:
 
 
 def _log1p(f: Formula, x: Value) -> Value:
-    """Write ln(1 + x); the sign of zero is lost."""
+    """Write ln(1 + x), which has the wrong sign for x = -0."""
     u = f.add(f.number(1.0), x)
     return ex.where_defined(f, x, _logarithm(f, u, x), -1.0)
 

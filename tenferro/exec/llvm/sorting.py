@@ -1,6 +1,7 @@
-"""Sorts along short axes by rank: the position of an element is the number of elements that precede it.
+"""LLVM lowerings of sorts along short axes: an element's position is the number of elements that precede it.
 
-This takes n^2 comparisons without branches, which vectorise. The sort is stable, as the interpreter's is.
+A sort of n elements takes n^2 comparisons, but it has no branches, so LLVM vectorises it. It is stable, as the
+interpreter's sort is.
 """
 
 from __future__ import annotations
@@ -16,22 +17,27 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["SORT", "TOP_K"]
 
 MAX_EXTENT = 128
-"""Break-even extent against a call of NumPy's sort from compiled code."""
+"""Maximum extent of the axis of a compiled sort; NumPy's sort is faster for longer axes."""
 Indices = tuple[Index, ...]
 
 
 def precedes(code: Code, dtype: DType, x: Element, y: Element) -> str:
-    """Write x < y; NaN is the largest."""
+    """Write whether x < y, where NaN is larger than all numbers."""
     if not dtype.is_inexact:
         return code.icmp("slt" if dtype.dtype.kind == "i" else "ult", x, y)
-    is_above = code.fcmp("ugt", y, x)  # true if either is NaN
+    is_above = code.fcmp("ugt", y, x)  # true if x or y is NaN
     return code.value("and", is_above, code.fcmp("ord", x, x))
 
 
 def rank_sort(
     body: Body, key: Tensor, axis: int, values: Memory, positions: Memory, falls: bool = False
 ) -> None:
-    """Write the first `len(values)` elements in sorted order, the largest first if it falls, and their positions."""
+    """Write the first elements in sorted order, and their positions before the sort.
+
+    Args:
+        values, positions: the memory of the results, whose extent along the axis is the number of elements.
+        falls: whether the largest element is the first.
+    """
     code, shape, dtype = body.code, key.spec.shape, key.spec.dtype
     length, count = shape[axis], values.spec.shape[axis]
     integer = "i64" if dtype.itemsize == 8 else "i32"
@@ -61,7 +67,7 @@ def rank_sort(
                 code.loop(number, other)
 
             code.store_value(0, rank, integer)
-            # Equal elements keep their order.
+            # Of equal elements, those at smaller indices precede x.
             count_before(0, i, lambda y: code.value("xor", before(x, y), "true"))
             following = code.add(i, 1)
             rest = code.add(code.scaled(following, -1), length)
@@ -86,7 +92,7 @@ def rank_sort(
 
 
 def sort(body: Body, op: re.Sort, operands: Tensors, types: Specs) -> Tensors:
-    """Write the sorted key, and the other operands in its order."""
+    """Write the sorted first operand, and the other operands in the same order."""
     key, axis = operands[0], op.axis
     values, positions = body.memory(types[0]), body.memory(TensorSpec(key.spec.shape, DType.I64))
     rank_sort(body, key, axis, values, positions)
@@ -103,7 +109,7 @@ def sort(body: Body, op: re.Sort, operands: Tensors, types: Specs) -> Tensors:
 
 
 def top_k(body: Body, op: re.TopK, operands: Tensors, types: Specs) -> Tensors:
-    """Write the largest elements and their positions; equal elements keep their order."""
+    """Write the largest elements and their positions; equal elements are in the order of their positions."""
     (key,) = operands
     values, positions = (body.memory(spec) for spec in types)
     rank_sort(body, key, key.spec.rank - 1, values, positions, falls=True)

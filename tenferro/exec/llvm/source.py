@@ -1,4 +1,4 @@
-"""LLVM code of the source ops: constants and indices."""
+"""LLVM lowerings of the source ops: constants and indices."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tenferro.types import DType
 __all__ = ["ROWS"]
 
 MAX_INLINE_ELEMENTS = 4096
-"""Maximum number of elements of a constant in the text; larger ones are arguments."""
+"""Maximum number of elements of a constant that is a part of LLVM's text; a larger one is passed as an argument."""
 Indices = tuple[Index, ...]
 
 
 def constant(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
-    """Return a constant: a global of the text if it is small, else an argument of the function."""
+    """Return a constant, which is a global of the module if it is small, else an argument of the function."""
     (y,), array, code = types, op.array, body.code
     if array.size <= 1:
         return [body.filled(y, array.flat[0] if array.size else 0)]
@@ -44,7 +44,7 @@ def constant(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
 
 
 def iota(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
-    """Return the index along an axis."""
+    """Return a tensor whose elements are their indices along an axis."""
     (y,), code = types, body.code
 
     def element(index: Indices) -> Any:

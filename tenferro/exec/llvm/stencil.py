@@ -1,7 +1,7 @@
-"""Compiled stencils: sums of padded arrays, and the padded expressions, in one pass over the result.
+"""Compiled stencils: elementwise ops, pads and slices that are computed in one pass over the result.
 
-Padding cuts the result into regions. In each of them an element is a formula without conditions, and values are computed
-where they are read instead of being kept.
+Padding cuts the result into regions. Within a region, the elements of the result are one formula without conditions.
+Intermediate values are computed when they are read, and not stored.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tenferro.types import TensorSpec
 __all__ = ["CUTS", "strip_height", "written_stencil"]
 
 MAX_REGIONS = 64
-"""Maximum number of regions, each of which is a separate loop nest."""
+"""Maximum number of regions; the code contains separate loops for each."""
 STRIP_ELEMENTS = 1 << 16
-"""Number of elements of a strip of the result, after which a thread looks for an interruption."""
+"""Number of elements of a strip of the result; before each strip, a thread checks whether the call was interrupted."""
 Cuts: TypeAlias = "tuple[frozenset[int], ...]"
-"""Indices along each axis at which the formula of an element changes."""
+"""Indices at which the formula of an element changes, along each axis."""
 
 
 def _cuts_of_slice(op: Any, cuts: Cuts, x: TensorSpec, y: TensorSpec) -> Cuts:
@@ -51,14 +51,17 @@ CUTS: Mapping[type, Callable[[Any, Cuts, TensorSpec, TensorSpec], Cuts]] = {
     Slice: _cuts_of_slice,
     Pad: _cuts_of_pad,
 }
-"""Cuts of the result of an op that moves elements, from the cuts of its operand; other ops keep them."""
+"""Functions that return the cuts of an op's result, from the cuts of its operand, for ops that move elements.
+
+The result of any other op has the cuts of its operands.
+"""
 
 
 def regions(program: GraphProgram) -> list[tuple[tuple[int, int], ...]]:
-    """Return the ranges of indices along each axis of each region of the result.
+    """Return the regions of the result, each as a range of indices along each axis.
 
     Raises:
-        NotCompiledError: there are more than `MAX_REGIONS`.
+        NotCompiledError: there are more than `MAX_REGIONS` regions.
     """
     cuts: dict[int, Cuts] = {}
     for slot in program.input_slots:
@@ -86,15 +89,15 @@ def regions(program: GraphProgram) -> list[tuple[tuple[int, int], ...]]:
 
 
 def strip_height(y: TensorSpec) -> int:
-    """Return the number of rows of a strip of the result."""
+    """Return the number of rows of a strip, where a row is a slice along the first axis of the result y."""
     return max(1, min(y.shape[0], STRIP_ELEMENTS * y.shape[0] // y.size))
 
 
 def written_stencil(program: GraphProgram, processor: Processor) -> WrittenFunction:
-    """Return the module of a strip: a function of operands, the result, scratch and the strip's first row.
+    """Return the LLVM module of a function of operands, the result, scratch memory and the first row of a strip.
 
     Raises:
-        NotCompiledError: an op that is not compiled, a long chain of ops, or too many regions.
+        NotCompiledError: an op is not compiled, or a chain of ops is long, or there are too many regions.
     """
     code = processor.code()
     body = Body(code)
@@ -128,7 +131,10 @@ def written_stencil(program: GraphProgram, processor: Processor) -> WrittenFunct
 
 
 def _padded(body: Body, op: Pad, operands: Sequence[Tensor], y: TensorSpec) -> Tensor:
-    """Return the padded operand; an element is inside of it or outside by the range of its index."""
+    """Return the padded operand.
+
+    Whether an element is padding is known when its code is written, from the ranges of its index.
+    """
     code, (x, padding) = body.code, operands
 
     def element(index: tuple[Index, ...]) -> Any:
@@ -148,7 +154,7 @@ def _padded(body: Body, op: Pad, operands: Sequence[Tensor], y: TensorSpec) -> T
 def _write_region(
     body: Body, region: tuple[tuple[int, int], ...], stop: Index, x: Tensor, y: Memory
 ) -> None:
-    """Write the rows of a region from `%start` on, up to `stop`."""
+    """Write loops that compute the rows of a region that are in the strip from `%start` to `stop`."""
     code, (first, last) = body.code, region[0]
     begin = code.intrinsic("smax", "%start", first)
     count = code.value("sub", code.intrinsic("smin", stop, last), begin, type="i64")
@@ -172,7 +178,7 @@ def _write_region(
 
 
 def _within(code: Code, index: Index, first: int, last: int) -> Index:
-    """Return an index that is known to be in a range."""
+    """Return the index, after recording that it is in a range."""
     if not isinstance(index, int):
         code.ranges[index] = (first, last)
     return index

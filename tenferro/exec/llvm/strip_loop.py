@@ -1,6 +1,7 @@
 """Text of strip-mined loops.
 
-If the width does not divide the extent, the last strip overlaps the one before, and recomputes its results.
+If the width of strips does not divide the extent, the last strip overlaps the previous one. Both compute the same
+values there.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from tenferro.types import TensorSpec
 __all__ = ["KIND", "written_strip"]
 
 KIND = "loop of strips"
-"""Name of attempts in the log."""
+"""Name of the kind of function in the executor's compile statistics."""
 MAX_STRIP_WORK = 10 * python_calls.CHUNK_WORK
-"""Maximum estimated number of instructions of a strip, because an interrupted caller waits for running strips."""
+"""Maximum estimated number of instructions of a strip; an interrupted call ends only when running strips have ended."""
 
 
 def written_strip(strips: StripMinedScan, inputs: Specs, processor: Processor) -> WrittenFunction:
-    """Return the module of a strip.
+    """Return the LLVM module of a function that runs the loop on one strip.
 
     Raises:
-        NotCompiledError: an op that is not compiled, or too much work in a strip.
+        NotCompiledError: an op is not compiled, or a strip takes too many instructions.
     """
     op, code = strips.op, processor.code()
     body = Body(code)
@@ -39,9 +40,11 @@ def written_strip(strips: StripMinedScan, inputs: Specs, processor: Processor) -
     operands = list(zip(names, inputs, strips.inputs, strict=True))
 
     def begin(name: str, spec: TensorSpec, axis: int | None, lead: int) -> Memory:
-        """Return the memory of a value from the first element of the strip on.
+        """Return the memory of a value, beginning at the first element of the strip.
 
-        `lead` is 1 for values that are stacked along the iterations.
+        Args:
+            axis: the strip-mined axis of the value in one iteration, or None.
+            lead: 1 if the value is stacked along a first axis for iterations, else 0.
         """
         if axis is None:
             return Memory(name, spec)

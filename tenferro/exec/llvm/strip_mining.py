@@ -1,8 +1,8 @@
-"""Strip-mining of scans whose iterations are independent along an axis.
+"""Strip-mining of scans whose carry is computed elementwise.
 
-A scan over long arrays reads and writes its carry in each iteration. If its ops are elementwise on the carry, the
-scan is interchanged with a loop over strips of that axis. The carry of a strip then stays in the first-level cache, and
-threads run strips in parallel. Results have the same bits.
+A scan over long arrays reads and writes its carry in each iteration. If its ops are elementwise, the carry can be cut
+into strips along an axis, and the scan runs on one strip after another. The carry of a strip then stays in the
+first-level cache, and threads run strips in parallel. The bits of the results are the same.
 
 `tenferro.exec.llvm.strip_loop` writes their code.
 """
@@ -29,29 +29,29 @@ from tenferro.types import TensorSpec
 __all__ = ["Axes", "StripMinedScan", "strip_mine", "strip_spec"]
 
 Axes: TypeAlias = "tuple[int | None, ...]"
-"""Strip-mined axis of each value, or None."""
+"""Strip-mined axis of each value; None for a value that is not cut into strips."""
 ELEMENTWISE = frozenset((*elementwise.CARDS, *analytic.CARDS))
 STRIP_BYTES = 1 << 14
-"""Size of a strip's carry and constants, half of a small first-level cache."""
+"""Size in bytes of a strip's carry and constants, which is half of a small first-level cache."""
 MIN_CARRY_BYTES = 1 << 16
-"""Minimum size of the carry and constants of a strip-mined loop, more than the first-level cache."""
+"""Minimum size in bytes of the carry and constants of a strip-mined loop, which is more than the first-level cache."""
 MIN_STRIP_WIDTH = 64
-"""Minimum number of contiguous elements of a strip, which fill vectors."""
+"""Minimum number of contiguous elements of a strip, so that they fill vectors."""
 MIN_ITERATIONS = 4
 """Minimum number of iterations of a strip-mined scan."""
 
 
 @dataclass(frozen=True)
 class StripMinedScan:
-    """Strip-mined scan.
+    """Scan on a strip, and the strips of the operands and results.
 
     Attributes:
         op: the scan on one strip.
-        width: extent of a strip.
-        starts: first index of each strip.
-        inputs: strip-mined axis of each operand, or None; for xs the axis of a slice.
-        outputs: strip-mined axis of each result, or None.
-        types: types of the results of the original scan.
+        width: the extent of a strip along the strip-mined axis.
+        starts: the first index of each strip.
+        inputs: the strip-mined axis of each operand, or None; for stacked operands, the axis of a slice.
+        outputs: the strip-mined axis of each result in one iteration, or None.
+        types: the types of the results of the original scan.
     """
 
     op: Scan
@@ -63,7 +63,7 @@ class StripMinedScan:
 
 
 def strip_mine(op: Scan, inputs: Specs) -> StripMinedScan | None:
-    """Return the strip-mined scan, or None if indices depend on each other or strips save no time."""
+    """Return the strip-mined scan; None if its ops are not elementwise, or if strips would save no time."""
     if not isinstance(op.length, int) or op.length < MIN_ITERATIONS or op.has_effects:
         return None
     carry = [spec for spec in inputs[op.num_consts : op.first_xs] if spec.rank]
@@ -79,7 +79,7 @@ def strip_mine(op: Scan, inputs: Specs) -> StripMinedScan | None:
         size = sum([spec.nbytes for spec, cut in invariant if cut is not None])
         if size < MIN_CARRY_BYTES:
             continue
-        # Contiguous elements of a strip fill vectors.
+        # The width is a multiple of `unit`, for which the contiguous elements of a strip fill vectors.
         unit = max(1, MIN_STRIP_WIDTH // max(1, prod(largest.shape[axis + 1 :])))
         width = STRIP_BYTES * extent // size // unit * unit
         if width < unit or 2 * width > extent:
@@ -96,18 +96,18 @@ def strip_mine(op: Scan, inputs: Specs) -> StripMinedScan | None:
 
 
 def strip_spec(spec: TensorSpec, width: int, axis: int | None) -> TensorSpec:
-    """Return the type of a strip along an axis; for None that of the tensor."""
+    """Return the type of a strip of a tensor along an axis; if the axis is None, return the type of the tensor."""
     if axis is None:
         return spec
     return TensorSpec.of((*spec.shape[:axis], width, *spec.shape[axis + 1 :]), spec.dtype)
 
 
 class _StripWriter:
-    """Writer of a scan's body for strips along an axis.
+    """Writer of a scan's body on a strip along an axis.
 
     Attributes:
-        strips: values that are strips.
-        fills: constants and broadcasts, which can be written for strips too.
+        strips: the slots whose values are strips.
+        fills: the instructions of constants and broadcasts, by slot; they can be written for a strip too.
     """
 
     def __init__(self, program: GraphProgram, axis: int, width: int) -> None:
@@ -117,7 +117,7 @@ class _StripWriter:
         self.fills = dict[int, Instruction]()
 
     def body(self, inputs: Axes) -> tuple[Subprogram, Axes] | None:
-        """Return the body on a strip and the axes of its outputs, or None if an op mixes strips."""
+        """Return the body on a strip, and the strip-mined axes of its outputs; None if an op is not elementwise."""
         program, recomputed = self.program, 0
         for slot, axis in zip(program.input_slots, inputs, strict=True):
             spec = strip_spec(program.types[slot], self.width, axis)
@@ -140,7 +140,7 @@ class _StripWriter:
                 self.fills[step.outputs[0]] = step
             else:
                 recomputed += specs[-1].size
-        if recomputed > self.width:  # elements that each strip would compute
+        if recomputed > self.width:  # each strip would compute so many elements again
             return None
         results = [self.values[slot] for slot in program.output_slots]
         subprogram = Subprogram.of(self.graph, arguments, results)
@@ -148,7 +148,7 @@ class _StripWriter:
         return subprogram, tuple(axes)
 
     def _write_strip(self, step: Instruction, specs: Specs) -> bool:
-        """Write an op on strips and return whether it is elementwise, so that it does not mix them."""
+        """Write an op on strips, and return True; return False if it is not elementwise, or an operand is no strip."""
         shapes = {spec.shape for spec in specs if spec.rank}
         if type(step.op) not in ELEMENTWISE or len(shapes) > 1:
             return False
@@ -162,7 +162,7 @@ class _StripWriter:
         return True
 
     def _strip(self, slot: int) -> int | None:
-        """Return the value as a strip, or None; scalars are no strips."""
+        """Return the value of a slot on a strip, which for a scalar is the scalar; None if there is none."""
         spec = self.program.types[slot]
         if slot in self.strips or not spec.rank:
             return self.values[slot]

@@ -1,4 +1,4 @@
-"""LLVM code of the structural ops: index arithmetic, and copies only for concatenation and padding."""
+"""LLVM lowerings of the structural ops, most of which are index arithmetic without a copy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ Indices = tuple[Index, ...]
 
 
 def reindexed(index_of: Callable[[Code, Any, Indices, TensorSpec, TensorSpec], Indices]) -> Row:
-    """Return the lowering of an op whose elements are those of its operand at other indices."""
+    """Return the row of an op whose result consists of elements of its operand at other indices.
+
+    Args:
+        index_of: the function that returns the index of the operand, from an index of the result.
+    """
 
     def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         x, y = operands[0], types[0]
@@ -32,12 +36,12 @@ def reindexed(index_of: Callable[[Code, Any, Indices, TensorSpec, TensorSpec], I
 
 
 def transpose(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -> Indices:
-    """Return the operand index of a transpose."""
+    """Return the index of the operand of a Transpose, for an index of the result."""
     return tuple([index[op.perm.index(axis)] for axis in range(x.rank)])
 
 
 def reshape(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -> Indices:
-    """Return the operand index of a reshape, by the column-major linear index."""
+    """Return the index of the operand of a Reshape, for an index with the same column-major linear index."""
     nontrivial = [i for i, n in zip(index, y.shape, strict=True) if n != 1]
     if [n for n in x.shape if n != 1] == [n for n in y.shape if n != 1]:
         remaining = iter(nontrivial)
@@ -53,12 +57,12 @@ def reshape(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -
 
 
 def broadcast(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -> Indices:
-    """Return the operand index of a broadcast."""
+    """Return the index of the operand of a BroadcastInDim, for an index of the result."""
     return tuple([0 if n == 1 else index[axis] for axis, n in zip(op.dims, x.shape, strict=True)])
 
 
 def slice_(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -> Indices:
-    """Return the operand index of a strided slice."""
+    """Return the index of the operand of a Slice, for an index of the result."""
     starts = op.resolved("starts", (x.shape,))
     return tuple([
         code.add(code.scaled(i, step), start)
@@ -67,7 +71,7 @@ def slice_(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) ->
 
 
 def reverse(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -> Indices:
-    """Return the operand index of a reverse."""
+    """Return the index of the operand of a Reverse, for an index of the result."""
     return tuple([
         code.add(code.scaled(i, -1), n - 1) if axis in op.axes else i
         for axis, (i, n) in enumerate(zip(index, x.shape, strict=True))
@@ -75,7 +79,7 @@ def reverse(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -
 
 
 def extract_diag(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -> Indices:
-    """Return the operand index of a diagonal."""
+    """Return the index of the operand of an ExtractDiag, for an index of the result."""
     axis = op.axis_a - (op.axis_b < op.axis_a)
     indices = list(index)
     indices.insert(op.axis_b, index[axis])
@@ -83,7 +87,7 @@ def extract_diag(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSp
 
 
 def concatenate(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
-    """Copy each operand to its slice of the result."""
+    """Write copies of the operands to slices of the result, and return the result."""
     (y,) = types
     memory, start = body.result(y), 0
     for x in operands:
@@ -100,7 +104,11 @@ def _copy_into(
     steps: Sequence[int] | None = None,
     extents: Sequence[tuple[int, int]] | None = None,
 ) -> None:
-    """Copy the elements of x in a range of indices along each axis to start + step * index."""
+    """Write a copy of the elements of x, whose index i becomes start + step i along each axis of the memory.
+
+    Args:
+        extents: the range of indices of x along each axis that is copied; None for all.
+    """
     code, y = body.code, memory.spec
     ranges = extents or [(0, n) for n in x.spec.shape]
 
@@ -116,7 +124,7 @@ def _copy_into(
 
 
 def pad(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
-    """Fill the result with the padding value, then copy the elements that negative padding does not crop."""
+    """Write a Pad: fill the result with the padding value, then copy the elements that it contains."""
     (x, value), (y,) = operands, types
     memory = body.result(y)
     body.write(body.number(y, body.at(value)), memory)
@@ -131,7 +139,7 @@ def pad(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
 
 
 def embed_diag(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
-    """Write zeros, then the diagonal."""
+    """Write an EmbedDiag: fill the result with zeros, then copy the operand to the diagonal."""
     (x,), (y,), code = operands, types, body.code
     memory = body.result(y)
     body.write(body.filled(y, 0), memory)
@@ -146,7 +154,7 @@ def embed_diag(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
 
 
 def triangle(lower: bool) -> Row:
-    """Return the lowering of tril or triu, which selects zeros."""
+    """Return the row of Tril if `lower`, else of Triu; elements outside the triangle are zero."""
 
     def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         (x,), (y,), code = operands, types, body.code

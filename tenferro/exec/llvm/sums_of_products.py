@@ -1,4 +1,4 @@
-"""Compiled sums of products of two strided arrays, with register tiles of results."""
+"""Compiled sums of products of two strided arrays; a tile of results is kept in vector registers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ from tenferro.program import BoundedCache
 __all__ = ["MAX_MATRIX_BYTES", "CompiledSums", "module_of", "tile_of", "write_sums"]
 
 KIND = "sum of products"
-"""Name of the attempt in the compile log."""
+"""Name of the kind of function in the executor's compile statistics."""
 REGISTERS = 32, 15
-"""Number of vector registers for totals and a row, with and without vectors of 512 bits; without, one holds a factor."""
+"""Number of vector registers for totals and for a row, with vectors of 512 bits, and without.
+
+Without them, another register contains a factor.
+"""
 MAX_TILE_COLUMNS = 4, 2
 """Maximum number of vectors in a row of a tile, with and without vectors of 512 bits."""
 MIN_MULTIPLICATIONS = 1 << 16
@@ -35,11 +38,11 @@ MAX_MATRIX_BYTES = 1 << 20, 1 << 18
 The matrix is not packed and is read again for each tile, so it has to fit in the second-level cache.
 """
 MAX_NARROW_MULTIPLICATIONS = 1 << 20
-"""Break-even against BLAS with a copy of the windows, for vectors that are not the widest."""
+"""Number of multiplications from which BLAS is faster, with a copy of the windows, if vectors are not the widest."""
 
 
 class CompiledSums:
-    """Compiled functions of sums of products.
+    """Compiler of sums of products, with a cache of the modules.
 
     Args:
         always: whether small sums are compiled, too.
@@ -114,7 +117,7 @@ def tile_of(sums: SumOfProducts, code: Code) -> tuple[int, int, int]:
     most = min(positions, (REGISTERS[is_narrow] - columns) // columns)
 
     def loads(height: int) -> tuple[int, int]:
-        # The last tile overlaps the one before if the positions are not a multiple of the height.
+        # If the number of positions is not a multiple of the height, the last tile overlaps the previous one.
         return -(-positions // height) * (height + columns), -height
 
     return min(range(max(1, most // 2), most + 1), key=loads), columns, lanes
@@ -152,7 +155,7 @@ def write_sums(
     element = llvm_type(sums.dtype)
     vector, align = VectorType(lanes, element), f", align {sums.dtype.itemsize}"
     places = [(m, v) for m in range(height) for v in range(columns)]
-    # LLVM keeps the totals in registers.
+    # LLVM moves the totals from the stack to registers.
     totals = [code.alloca(vector) for _ in places]
     cell = code.alloca(element, height * columns * lanes) if output_stride_y != 1 else ""
 
@@ -242,13 +245,13 @@ def write_sums(
                 code.store_value(row, address, suffix=align)
 
     def write_output(y: Index, output: Index) -> None:
-        """Write one output of each position, in the order of memory."""
+        """Write stores of one output at each position, in the order of memory."""
         for m in range(height):
             value = code.load(cell, code.add(output, m * columns * lanes), sums.dtype)
             code.store(value, y_pointer, code.add(y, m * position_stride_y), sums.dtype)
 
     def sum_along(axis: int, a: Index, b: Index) -> None:
-        """Write the loops over the terms of an axis and those after it."""
+        """Write the loops over the terms of an axis and of the axes after it."""
         if axis == len(sums.terms):
             multiply_add(a, b)
             return
@@ -261,7 +264,7 @@ def write_sums(
         code.loop(count, term)
 
     def multiply_add(a: Index, b: Index) -> None:
-        """Add the outer product of a column of a and a row of b to the totals."""
+        """Write the addition of the outer product of a column of a and a row of b to the totals."""
         row = [
             code.load_value(
                 vector, code.address(b_pointer, code.add(b, v * lanes), sums.dtype), align
@@ -281,6 +284,6 @@ def write_sums(
 
 
 def _broadcast(code: Code, x: Value, lanes: int) -> Value:
-    """Return a vector with a number in all lanes."""
+    """Return a vector with x in all lanes."""
     poison = Value("poison", VectorType(lanes, x.type))
     return code.shuffle(code.insert(poison, x, 0), "poison", (0,) * lanes)

@@ -1,4 +1,7 @@
-"""Values of programs during compilation: lazy ones, which compute elements on demand, and materialised ones."""
+"""Values of programs during compilation.
+
+A lazy value writes the code of an element where the element is read. A materialised value is in memory.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +34,9 @@ __all__ = [
 ]
 
 MAX_ALLOCA_ELEMENTS = 32
-"""Maximum number of real elements of a value on the stack, which LLVM promotes to registers."""
+"""Maximum number of real numbers in a value on the stack; LLVM moves such a value to registers."""
 MAX_SCRATCH_BYTES = 1 << 26
-"""Maximum size of scratch memory, in bytes."""
+"""Maximum size of a function's scratch memory, in bytes."""
 _NUMBERS = count()
 Tensors: TypeAlias = "Sequence[Tensor]"
 """Operands or results of an op."""
@@ -42,7 +45,7 @@ Specs: TypeAlias = Sequence[TensorSpec]
 Writer: TypeAlias = "Callable[[Body, Any, Tensors, Specs], Tensors]"
 """Function `write(body, op, operands, types)` that writes an op and returns its results."""
 Store: TypeAlias = Callable[[tuple[Index, ...], Element], None]
-"""Function `store(index, value)` that writes an element."""
+"""Function `store(index, value)` that writes a store of an element at an index."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +65,16 @@ class Memory:
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """Value of a program.
+    """Value of a program during compilation.
 
     Attributes:
-        element: writes the element at an index and returns it.
-        reads: memory that elements are read from.
-        aligned: subset of `reads` that each element reads at its own index only, so that it may be updated in place.
-        memory: memory of a materialised value.
+        element: the function that writes the code of the element at an index, and returns the element.
+        reads: the memory from which elements are read.
+        aligned: the part of `reads` from which each element reads only at its own index. The value may be written to
+            this memory.
+        memory: the memory of a materialised value; None for a lazy value.
         is_cheap: whether an element costs no more than a load.
+        number: a number that no other value has.
     """
 
     spec: TensorSpec
@@ -84,14 +89,14 @@ class Tensor:
 def elementwise_tensor(
     spec: TensorSpec, element: Callable[[tuple[Index, ...]], Element], operands: Tensors
 ) -> Tensor:
-    """Return a value whose elements are functions of the operands' elements at the same index."""
+    """Return a lazy value each of whose elements depends only on the operands' elements at the same index."""
     reads = frozenset[Memory]().union(*[x.reads for x in operands])
     unaligned = frozenset[Memory]().union(*[x.reads - x.aligned for x in operands])
     return Tensor(spec, element, reads, reads - unaligned)
 
 
 def inverse_permute(axes: Iterable[int], indices: Iterable[Index]) -> tuple[Index, ...]:
-    """Return the index into the operand of a transposition, from the index into its result.
+    """Return the index of the operand of a transposition, from the index of its result.
 
     >>> inverse_permute((2, 0, 1), (5, 6, 7))
     (6, 7, 5)
@@ -107,12 +112,12 @@ def transposed(body: Body, x: Tensor, order: Sequence[int]) -> Tensor:
 
 
 def in_float32(write: Writer) -> Writer:
-    """Return a writer that computes float16 and bfloat16 in float32 and rounds results once."""
+    """Return a writer that computes in float32 if operands are float16 or bfloat16, and rounds only the results."""
 
     def widened(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         if not any([spec.dtype in HALF_DTYPES for spec in [*types, *[x.spec for x in operands]]]):
             return write(body, op, operands, types)
-        # Registers hold float32 already.
+        # Elements need no conversion, because in registers they are float32.
         wide = [Tensor(_as_float32(x.spec), x.element, x.reads, x.aligned) for x in operands]
         results = write(body, op, wide, [_as_float32(spec) for spec in types])
         return [_rounded(body, x, spec) for x, spec in zip(results, types, strict=True)]
@@ -132,15 +137,17 @@ def _rounded(body: Body, x: Tensor, spec: TensorSpec) -> Tensor:
 
 
 class Body:
-    """Code under construction, and memory of intermediate values.
+    """Builder of a function's code, and allocator of the memory of intermediate values.
 
     Attributes:
-        writable: memory that the code may update in place.
-        reusable: memory of the current op's first operand, if the op may update it in place.
-        target: destination of the current op's result, if it may write there.
+        scratch_bytes: the size of the scratch memory in bytes.
+        constants: the names and arrays of the large constants, which are arguments of the function.
+        writable: the memory that the code may update in place.
+        reusable: the memory of the current op's first operand if the op may update it in place, else None.
+        target: the memory to which the current op may write its result, or None.
 
     Args:
-        kernels: table of the compiled forms of extensions, if these are allowed.
+        kernels: the executor's kernels, by which extensions are compiled; None if extensions are not compiled.
     """
 
     def __init__(self, code: Code, kernels: Binder | None = None) -> None:
@@ -154,7 +161,7 @@ class Body:
     # ---- values ----------------------------------------------------------------------------------
 
     def at(self, x: Tensor, index: tuple[Index, ...] = ()) -> Element:
-        """Return an element of a value, computed once for each index."""
+        """Return the element of a value at an index; if its code has been written before, it is not written again."""
         return self.code.once((x.number, index), lambda: x.element(index))
 
     def stored(self, memory: Memory) -> Tensor:
@@ -177,25 +184,25 @@ class Body:
         return offset
 
     def read(self, memory: Memory) -> Tensor:
-        """Return the current value of memory; scalars are loaded at once, because the memory may be written later."""
+        """Return the value in this memory; a scalar is loaded now, because the memory may be overwritten later."""
         x = self.stored(memory)
         return x if x.spec.shape else self.number(x.spec, self.at(x))
 
     def number(self, spec: TensorSpec, value: Element) -> Tensor:
-        """Return a value with equal elements."""
+        """Return a value all of whose elements are an element that has been computed."""
         return Tensor(spec, lambda _: value, is_cheap=True)
 
     def filled(self, spec: TensorSpec, value: Any) -> Tensor:
-        """Return a value with a constant in all elements."""
+        """Return a value all of whose elements are a constant."""
         return self.number(spec, literal(value, spec.dtype))
 
     # ---- memory ----------------------------------------------------------------------------------
 
     def memory(self, spec: TensorSpec) -> Memory:
-        """Allocate memory of an intermediate value, on the stack or in scratch memory.
+        """Allocate memory for an intermediate value: on the stack if it is small, else in scratch memory.
 
         Raises:
-            NotCompiledError: scratch memory exceeds its maximum.
+            NotCompiledError: the scratch memory exceeds `MAX_SCRATCH_BYTES`.
         """
         size = max(1, prod(spec.shape)) * (2 if spec.dtype.is_complex else 1)
         kind = memory_type(spec.dtype)
@@ -214,25 +221,25 @@ class Body:
         return memory
 
     def result(self, spec: TensorSpec) -> Memory:
-        """Return memory for an op's result: its destination if the type fits, else intermediate memory."""
+        """Return memory for an op's result: `target` if it has the result's type, else new memory."""
         target, self.target = self.target, None
         return target if target is not None and target.spec == spec else self.memory(spec)
 
     def constant_memory(self, array: Any) -> Memory:
-        """Return the memory of a constant that is an argument of the function."""
+        """Return the memory of a large constant, which becomes an argument of the function."""
         name = f"%constant{len(self.constants)}"
         self.constants.append((name, array))
         return Memory(name, TensorSpec.of(array.shape, DType.of(array.dtype)))
 
     def reuse_or_copy(self, x: Tensor) -> Memory:
-        """Return writable memory that holds a value: its own memory if it may be updated in place, else a copy."""
+        """Return memory that contains a value and may be updated: the value's memory, or that of a copy."""
         memory, self.reusable = self.reusable, None
         if memory is not None and x.memory is memory:
             return memory
         return self.copy(x)
 
     def write(self, x: Tensor, memory: Memory) -> None:
-        """Write all elements to memory that does not overlap their sources."""
+        """Write a loop that stores all elements of x to memory from which no element is read."""
         self.write_all([(x, self.storing(memory))])
 
     def storing(self, memory: Memory) -> Store:
@@ -244,9 +251,10 @@ class Body:
         return store
 
     def write_all(self, writes: Sequence[tuple[Tensor, Store]]) -> None:
-        """Write all elements of several values, in one fused loop for each shape.
+        """Write loops that store all elements of several values; values of one shape share a loop.
 
-        All elements at an index are computed before any is stored, so that values may update aligned memory in place.
+        All elements at an index are computed before one is stored. Therefore values may be stored to the memory that
+        they read, if it is `aligned`.
         """
         groups: dict[tuple[Any, ...], list[tuple[Tensor, Store]]] = {}
         for x, store in writes:
@@ -261,7 +269,7 @@ class Body:
             self.code.loops(shape, write)
 
     def materialised(self, x: Tensor) -> Tensor:
-        """Return the value in memory, or a scalar in a register."""
+        """Return the value in memory; a scalar is computed and kept in a register instead."""
         if x.memory is not None:
             return x
         if not x.spec.shape:
@@ -269,15 +277,15 @@ class Body:
         return self.copied(x)
 
     def dense(self, x: Tensor) -> Memory:
-        """Return memory that holds a value."""
+        """Return memory that contains the value, which is copied if it is lazy."""
         return x.memory or self.copy(x)
 
     def copied(self, x: Tensor) -> Tensor:
-        """Return a copy of the value in new memory."""
+        """Write a copy of the value to new memory, and return the copy."""
         return self.stored(self.copy(x))
 
     def copy(self, x: Tensor) -> Memory:
-        """Copy all elements to new memory and return it."""
+        """Write a copy of the value to new memory, and return the memory."""
         memory = self.memory(x.spec)
         self.write(x, memory)
         return memory

@@ -1,7 +1,8 @@
-"""Compiled transposing copies: blocks are transposed in vector registers, and large results written by non-temporal stores.
+"""Compiled transposing copies: blocks are transposed in vector registers.
 
-A cache line that is written partially has to be read first. In a result whose columns are a power of two apart, such
-lines also evict each other. A non-temporal store of a whole line neither reads it nor occupies the caches.
+Large results are written by non-temporal stores. An ordinary store to a cache line first reads the line. If the
+distance of the columns is a power of two, the lines also evict each other from the cache. A non-temporal store of a
+whole line neither reads it nor occupies the caches.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ from tenferro.program import BoundedCache
 __all__ = ["TransposingCopies", "module_of"]
 
 KIND = "transposing copy"
-"""Name of the attempt in the compile log."""
+"""Name of the kind of function in the executor's compile statistics."""
 MAX_LANES = 16
-"""Maximum number of elements per vector; a block is transposed in this number of registers."""
+"""Maximum number of elements per vector; a block is transposed in as many registers."""
 TILE_ROWS = 256
-"""Number of rows that are read column by column, bounded by the entries of the TLB."""
+"""Number of rows of a tile, which is copied column by column; the TLB must have an entry for each row."""
 MIN_TASKS = 64
-"""Minimum number of tasks shared among threads, where the result is large enough."""
+"""Minimum number of tasks into which a copy is divided, if it is large enough, so that threads can share them."""
 CACHE_ENTRIES = 64
-"""Maximum number of functions cached by one compiler."""
+"""Maximum number of functions that one compiler caches."""
 MIN_LANES = 4
-"""Minimum vector width of the processor, in float64, for compiling transposing copies."""
+"""Minimum number of float64 in the processor's vectors for which transposing copies are compiled."""
 
 
 class TransposingCopies:
-    """Compiled functions of transpositions."""
+    """Compiler of transposing copies, with a cache of the functions."""
 
     def __init__(self, linker: Linker) -> None:
         self.linker = linker
@@ -45,9 +46,9 @@ class TransposingCopies:
         )
 
     def function(self, transposition: Transposition) -> tuple[Callable[..., Any], int] | None:
-        """Return a function of pointers to x and y and a range of tasks, and the number of tasks.
+        """Return a function of pointers to x and y and of a range of tasks, and the number of tasks.
 
-        None on processors with short vectors, and if LLVM fails.
+        None is returned if the processor has short vectors, or if LLVM fails.
         """
         return self.functions.get(transposition, lambda: self._compiled(transposition))
 
@@ -63,7 +64,10 @@ class TransposingCopies:
 
 
 def tasks_of(transposition: Transposition) -> tuple[list[int], int]:
-    """Return the extents of the outer loops and of the loop over tiles of rows, and how many of these loops are tasks."""
+    """Return the extents of the outer loops and of the loop over tiles, and the number of these loops that form tasks.
+
+    A task is one iteration of the loops that form tasks.
+    """
     blocks = prod([n for n, _ in transposition.rows]) * transposition.itemsize // LINE
     tiles = -(-blocks // _tile_blocks(transposition, blocks))
     counts = [*[n for n, _, _ in transposition.outer], tiles]
@@ -74,12 +78,15 @@ def tasks_of(transposition: Transposition) -> tuple[list[int], int]:
 
 
 def _tile_blocks(transposition: Transposition, blocks: int) -> int:
-    """Return the number of blocks of rows in a tile."""
+    """Return the number of blocks of rows that a tile contains."""
     return min(blocks, max(1, TILE_ROWS * transposition.itemsize // LINE))
 
 
 def lanes_of(transposition: Transposition, processor: Processor) -> int:
-    """Return the number of elements per vector; the last vector of a column overlaps the one before if it does not fit."""
+    """Return the number of elements per vector.
+
+    If it does not divide the length of a column, the last vector of the column overlaps the previous one.
+    """
     width = prod([n for n, _ in transposition.columns])
     lanes = min(MAX_LANES, max(1, 8 * processor.lanes // transposition.itemsize))
     while lanes > width or (width % lanes and width % (lanes // 2) == 0 and lanes > MIN_LANES):
@@ -88,7 +95,7 @@ def lanes_of(transposition: Transposition, processor: Processor) -> int:
 
 
 def module_of(transposition: Transposition, processor: Processor) -> Module:
-    """Return the module of a function of pointers to x and y and a range of tasks."""
+    """Return the module of a function of pointers to x and y and of a range of tasks."""
     code, itemsize = processor.code(), transposition.itemsize
     lanes = lanes_of(transposition, processor)
     height = LINE // itemsize
@@ -146,7 +153,7 @@ def module_of(transposition: Transposition, processor: Processor) -> Module:
     code.loop(code.value("sub", "%stop", "%start", type="i64"), task)
     if transposition.is_streamed:
         code.globals.append("!0 = !{i32 1}")
-        # Make the non-temporal stores visible to other threads.
+        # The fence makes the non-temporal stores visible to other threads.
         code.append(Instruction("fence", flags="seq_cst"))
     code.ret(0)
     define_function(code, ("%x", "%y"), ("%start", "%stop"), "transpose")
@@ -154,7 +161,7 @@ def module_of(transposition: Transposition, processor: Processor) -> Module:
 
 
 def _start(code: Code, number: Index, length: int, total: int) -> Index:
-    """Return the start of the block with this number; the last one is moved back to end at `total`."""
+    """Return the start of the block with this number; the last block is moved so that it ends at `total`."""
     start = code.scaled(number, length)
     if total % length == 0 or isinstance(start, int):
         return start if isinstance(start, str) else min(start, total - length)
@@ -164,9 +171,9 @@ def _start(code: Code, number: Index, length: int, total: int) -> Index:
 def _offsets(
     code: Code, name: str, axes: Sequence[tuple[int, int]]
 ) -> Callable[[Index, int], Index]:
-    """Return the function from a position in a run and k to the offset of the k-th element after it.
+    """Return a function of a position and of k, which returns the offset in memory of the k-th position after it.
 
-    A run of several axes reads its offsets from a table.
+    Positions are row-major in the axes. If there are several axes, the offsets are read from a table.
     """
     if len(axes) == 1:
         ((_, stride),) = axes
@@ -187,7 +194,10 @@ def _offsets(
 
 
 def _transposed(code: Code, rows: Sequence[Value], words: int) -> list[Value]:
-    """Return the columns of a square block of vectors, by interleaving the halves of its rows log2(n) times."""
+    """Write the transposition of a square block, and return its columns.
+
+    The upper and the lower half of the n rows are interleaved log2(n) times.
+    """
     n = len(rows)
     half = n // 2
     for _ in range(n.bit_length() - 1):
@@ -201,6 +211,6 @@ def _transposed(code: Code, rows: Sequence[Value], words: int) -> list[Value]:
 
 
 def _mask(start: int, count: int, n: int, words: int) -> list[int]:
-    """Return the shuffle mask that interleaves `count` elements of two vectors, from `start` on."""
+    """Return the mask of a shuffle that interleaves `count` elements of two vectors, beginning at `start`."""
     elements = [element for i in range(start, start + count) for element in (i, n + i)]
     return [words * element + word for element in elements for word in range(words)]

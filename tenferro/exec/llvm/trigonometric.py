@@ -1,7 +1,7 @@
-"""Sine, cosine and tangent: Cody-Waite reduction by multiples of pi / 2, and two polynomials.
+"""LLVM code of sine, cosine and tangent: a reduction of the argument by multiples of pi / 2, and two polynomials.
 
-pi / 2 is split into parts of 33 bits, whose products with factors of up to 20 bits are exact. Larger arguments are passed
-to the C library.
+The reduction is Cody and Waite's. pi / 2 is split into parts of 33 bits, so that products with integers of up to 20
+bits are exact. For larger arguments, the C library is called.
 
 Sources: both polynomials are evaluated as Ng's in fdlibm; Cody and Waite, Software Manual for the Elementary Functions,
 1980; two-sum is Knuth's.
@@ -18,16 +18,16 @@ from tenferro.exec.llvm.ir import Value
 __all__ = ["MAX_ARGUMENT", "cos", "sin", "tan"]
 
 MAX_ARGUMENT = 2.0**19
-"""Exclusive bound of the magnitude of the arguments that are reduced here."""
+"""Magnitude below which arguments are reduced by this module."""
 HALF_PI = [
     float.fromhex(part)
     for part in ("0x1.921fb544p+0", "0x1.0b4611a6p-34", "0x1.3198a2ep-69", "0x1.b839a252049c1p-104")
 ]
-"""pi / 2 in parts of 33 bits, and the remainder."""
+"""Parts of 33 bits of pi / 2, and the rest."""
 
 
 def _reduced(f: Formula, x: Value) -> tuple[Value, Value, Value]:
-    """Write an i64 n, r and low with x = n pi / 2 + r + low and |r| <= pi / 4."""
+    """Write n, r and low with x = n pi / 2 + r + low and |r| <= pi / 4; n is the last bits of an i64."""
     shifted = f.multiply_add(x, f.number(2 / math.pi), f.number(ROUNDER))
     n = f.subtract(shifted, f.number(ROUNDER))
     first, second, third, fourth = [f.multiply(n, f.number(part)) for part in HALF_PI]
@@ -39,7 +39,7 @@ def _reduced(f: Formula, x: Value) -> tuple[Value, Value, Value]:
 
 
 def _sine(f: Formula, r: Value, r_low: Value) -> Value:
-    """Write r + r^3 p(r^2) + r_low cos(r)."""
+    """Write sin(r + r_low) as r + r^3 p(r^2) + r_low cos(r), with a polynomial p."""
     terms, z = coefficients.SIN, f.multiply(r, r)
     cube = f.multiply(z, r)
     tail = f.polynomial(z, terms[1:])
@@ -49,7 +49,10 @@ def _sine(f: Formula, r: Value, r_low: Value) -> Value:
 
 
 def _cosine(f: Formula, r: Value, r_low: Value) -> Value:
-    """Write 1 - r^2 / 2 + r^4 q(r^2) - r r_low, with the rounding error of 1 - r^2 / 2 compensated."""
+    """Write cos(r + r_low) as 1 - r^2 / 2 + r^4 q(r^2) - r r_low, with a polynomial q.
+
+    The rounding error of 1 - r^2 / 2 is corrected.
+    """
     z = f.multiply(r, r)
     half, one = f.multiply(f.number(0.5), z), f.number(1.0)
     tail = f.multiply(f.multiply(z, z), f.polynomial(z, coefficients.COS))
@@ -59,13 +62,13 @@ def _cosine(f: Formula, r: Value, r_low: Value) -> Value:
 
 
 def _pair(f: Formula, x: Value) -> tuple[Value, Value, Value]:
-    """Write the multiple of pi / 2, and sine and cosine of the reduced argument."""
+    """Write the number n of `_reduced`, and the sine and the cosine of the reduced argument."""
     n, r, low = _reduced(f, x)
     return n, _sine(f, r, low), _cosine(f, r, low)
 
 
 def _by_quadrant(f: Formula, n: Value, even: Value, odd: Value) -> Value:
-    """Write `even` or `odd` by bit 0 of n, negated by bit 1."""
+    """Write `odd` if bit 0 of n is 1, else `even`; it is negated if bit 1 of n is 1."""
     y = f.either(f.has_bit(n, 0), odd, even)
     return f.either(f.has_bit(n, 1), f.negate(y), y)
 

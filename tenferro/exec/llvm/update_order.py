@@ -1,4 +1,4 @@
-"""Instruction order that lets updates run in place: when their results are read, after other readers of the operand."""
+"""Order of instructions in which more updates can run in place."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from tenferro.program import GraphProgram, last_uses
 __all__ = ["UPDATE_OPS", "delay_updates"]
 
 UPDATE_OPS = (Scatter, DynamicUpdateSlice)
-"""Ops that update their first operand in place at its last use."""
+"""Ops that update their first operand in place if it is the operand's last use."""
 
 
 def delay_updates(program: GraphProgram) -> Sequence[Instruction]:
-    """Return the instructions with updates after other readers of their operands, as far as dependences allow.
+    """Return the instructions in an order in which each update is as late as possible.
 
-    An update is in place at the last use of its operand. The derivative of an update reads a slice of the cotangent and
-    sets it to zero, and programs may have these in either order.
+    An update runs in place if it is the last use of its operand, so other readers of the operand should precede it. For
+    example, the derivative of an update reads a slice of the cotangent, and sets the slice to zero. In a program, these
+    may be in either order.
     """
     if not any([isinstance(step.op, UPDATE_OPS) for step in program.instructions]):
         return program.instructions

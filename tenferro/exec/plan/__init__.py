@@ -1,6 +1,7 @@
-"""Planning: pure functions from schedule to schedule, applied in sequence; each makes one kind of decision.
+"""Planning of schedules by a sequence of steps.
 
-docs/execution.md lists them with their decisions.
+A planning step is a pure function from schedule to schedule, which makes one kind of decision. docs/execution.md lists
+the steps and their decisions.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from tenferro.exec.plan.tiling import tile_groups
 __all__ = ["NATIVE", "Binder", "Pass", "PlanStep", "planning"]
 
 NATIVE: tuple[PlanStep, ...] = (fold.fold, place.place)
-"""Planning steps between `bind` and `finish`; they are also applied to the bodies of loops."""
+"""Planning steps without a compiler, which run between `bind` and `finish`, also on the bodies of loops."""
 
 
 def planning(compiler: LoopCompiler | None) -> tuple[PlanStep, ...]:
-    """Return the planning steps; with a compiler, they also compile loops, blocks and fused groups."""
+    """Return the planning steps; if there is a compiler, they include the compilation of loops, groups and blocks."""
     if compiler is None:
         return NATIVE
     loops, stencils, fused, blocks, compiled = (

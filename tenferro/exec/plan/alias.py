@@ -1,4 +1,4 @@
-"""Alias analysis: which values may share memory. Buffer assignment and copies depend on it."""
+"""Alias analysis: computes which values may share memory, as buffer assignment and copies require."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ __all__ = ["Aliases", "aliases", "may_view"]
 
 @dataclass(frozen=True)
 class Aliases:
-    """Buffers that each value may refer to.
+    """Result of the alias analysis of a schedule.
 
     Attributes:
-        roots: for each slot, the slots whose kernels or callers allocated the buffers that it may refer to.
-        foreign: roots whose buffers the program may neither overwrite nor return: inputs and constants.
+        roots: for each slot, the slots whose memory its value may share. The memory of such a root was allocated by
+            the step that writes the root, or by the caller.
+        foreign: the roots whose memory the program may neither overwrite nor return, such as inputs and constants.
     """
 
     roots: dict[int, tuple[int, ...]]
@@ -24,7 +25,7 @@ class Aliases:
 
 
 def aliases(program: ExecProgram) -> Aliases:
-    """Return the aliases of every slot that the schedule reads or writes."""
+    """Return the aliases of all slots that the schedule reads or writes."""
     sources = (*program.input_slots, *program.constants)
     roots: dict[int, tuple[int, ...]] = {slot: (slot,) for slot in sources}
     foreign = set(sources)
@@ -36,12 +37,12 @@ def aliases(program: ExecProgram) -> Aliases:
         for slot in step.output_slots:
             roots[slot] = tuple(operands) or (slot,)
             if not operands:
-                foreign.add(slot)  # because a kernel without operands may return a cached array
+                foreign.add(slot)  # a kernel without operands may return a cached array
     return Aliases(roots, frozenset(foreign))
 
 
 def may_view(step: ExecInstruction) -> bool:
-    """Return whether a result may be a view of an operand, or read-only memory."""
+    """Return whether a result of a step may be a view of an operand, or a read-only array."""
     if step.planned is not None or step.is_ufunc:
         return False
     return isinstance(step.kernel, Kernel) and step.kernel.may_view(step.op)

@@ -1,4 +1,4 @@
-"""Bind: creates one step per instruction, and looks up the kernels of an executor."""
+"""Bind: creates a step for each instruction of a program, and looks up its kernel."""
 
 from __future__ import annotations
 
@@ -34,22 +34,23 @@ from tenferro.types import TensorSpec
 __all__ = ["Binder", "Pass", "PlanStep"]
 
 Pass = Callable[[GraphProgram], GraphProgram]
-"""Pure function from program to program that preserves the results."""
+"""Pure function from a program to a program with the same results."""
 PlanStep = Callable[[ExecProgram], ExecProgram]
-"""Pure function from schedule to schedule that preserves the results."""
+"""Pure function from a schedule to a schedule with the same results."""
 
 
 @dataclass(frozen=True)
 class Binder:
-    """Binder of the ops of programs to the kernels of a backend.
+    """Binder of ops to the kernels of a backend, and planner of schedules.
 
     Attributes:
-        backend: the backend that the kernels belong to.
-        extensions: the runtimes of extension families.
-        passes: passes over programs, and over the bodies of loops and conditionals.
-        plan: the planning steps, applied to bodies too.
-        prints: whether bodies run as printed code from their second iteration on.
-        compiler: the compiler of loops; without one the interpreter runs all steps.
+        backend: the backend of the kernels.
+        extensions: the registry of the runtimes of extension families.
+        passes: the passes that run on programs, and on the bodies of loops and conditionals.
+        plan: the planning steps that run on schedules, and on the bodies of loops and conditionals.
+        resources: the threads and the memory of the executor.
+        prints: whether a body runs as printed Python code from its second iteration on.
+        compiler: the compiler of loops, blocks and groups; None if the interpreter runs all steps.
     """
 
     backend: Backend = NUMPY
@@ -69,11 +70,11 @@ class Binder:
         """Return the schedule of a static program.
 
         Args:
-            axes: for each input the order of its axes in memory, or None if it is row-major; () if all are row-major.
-            order: the layout of results that the caller requests.
+            axes: for each input, the order of its axes in memory, or None if it is row-major; () if all are row-major.
+            order: the layout that the caller requests for results.
 
         Raises:
-            UnsupportedError: an op has no kernel, or an extension no runtime; the error names the user's line.
+            UnsupportedError: an op has no kernel, or an extension has no runtime; the error contains the user's line.
         """
         schedule = self.bind(self.prepared(program))
         layouts = zip(schedule.input_slots, axes, strict=False)
@@ -81,13 +82,13 @@ class Binder:
         return self.planned(replace(schedule, axes=layout, order=order))
 
     def planned(self, schedule: ExecProgram) -> ExecProgram:
-        """Return a bound schedule after all planning steps."""
+        """Run all planning steps on a bound schedule, and return the result."""
         for step in self.plan:
             schedule = verified(_applied(step, schedule))
         return schedule
 
     def bind(self, program: GraphProgram) -> ExecProgram:
-        """Return one step per instruction of the program; the bodies of loops and conditionals are bound too."""
+        """Return a schedule with a step for each instruction of a program; bodies of loops are bound too."""
         types = program.types
         return ExecProgram(
             instructions=tuple([
@@ -115,7 +116,7 @@ class Binder:
                 frees=tuple(dict.fromkeys(compress(inputs, last_use))),
                 origin=(number,),
             )
-            # This raises for an op without a kernel, with the user's line.
+            # The look-up raises an error if the op has no kernel; below, the user's line is added to the error.
             self.cell(op, step.input_types, step.output_types)
             _ = op.parts or step.function
         except TenferroError as error:
@@ -126,10 +127,10 @@ class Binder:
     def cell(
         self, op: Any, operands: Sequence[TensorSpec] = (), results: Sequence[TensorSpec] = ()
     ) -> Any:
-        """Return the kernel of an op: a function of the op and arrays.
+        """Return the kernel of an op, which is a function of the op and of arrays.
 
         Raises:
-            UnsupportedError: the op has no kernel, or the extension no runtime.
+            UnsupportedError: the op has no kernel, or the extension has no runtime.
         """
         backend = self.backend
         if backend is not NUMPY:
@@ -146,22 +147,22 @@ class Binder:
         return bind_kernel(self.cell(op, operands, ()), op, operands, self.resources)
 
     def runner(self, body: ExecProgram) -> Runner:
-        """Return a function that runs a body, from a sequence of arrays to a list of arrays."""
+        """Return a function that runs a body; it takes a sequence of arrays, and returns a list of arrays."""
         return Runner(body, self.prints)
 
     def fused(self, op: Fused) -> FusedFunction:
-        """Return a function of arrays that runs the steps of a fused group one after the other."""
+        """Return a function that runs the steps of a fused group on arrays, one step after the other."""
         return FusedFunction(op, self.runner(op.body), self.resources)
 
     def copies(self, op: Copies) -> Callable[..., Any]:
-        """Return a function of arrays that copies results."""
+        """Return a function that copies results, as the step `op` requires."""
         return partial(copied, op, None if op.order == "K" else Dense(op.order, self.resources))
 
     def row(self, op: Any, inputs: tuple[TensorSpec, ...]) -> Any:
-        """Return the entry point for compiling an extension's op; None if its runtime has none."""
+        """Return the row by which an extension's op is compiled; None if its runtime offers none."""
         if Fact.EXTERNAL not in facts_of(op) or self.backend is not NUMPY:
             return None
-        # because only the compiler of loops needs it
+        # Imported here, because only the compiler of loops needs these modules.
         from tenferro.exec.llvm.control import row_of_program
         from tenferro.exec.llvm.routines import row_of
 
@@ -178,7 +179,7 @@ class Binder:
         return row_of_program(self.prepared(expansion))
 
     def alternative(self, op: Alternatives) -> Any:
-        """Return the sequential program if its loops are worth compiling, else the parallel one."""
+        """Return the sequential program if compiling its loops saves time, else the parallel program."""
         steps = op.sequential.program.instructions
         loops = [step.op for step in steps if Fact.ITERATES in FACTS.cell(step.op)]
         if self.compiler is not None:
@@ -191,7 +192,7 @@ class Binder:
         return op.parallel
 
     def prepared(self, program: GraphProgram) -> GraphProgram:
-        """Return a program or body after all passes."""
+        """Run all passes on a program or on a body, and return the result."""
         program = widen_narrow(choose_alternatives(program, self.alternative))
         with user_code():  # because users can give passes of their own
             for rewrite in self.passes:
@@ -204,13 +205,13 @@ class Binder:
         operands: Sequence[TensorSpec] = (),
         results: Sequence[TensorSpec] = (),
     ) -> Callable[..., Any]:
-        """Return the function that runs one op, its first argument, on arrays outside of any program.
+        """Return a function of an op and of arrays, which applies the op outside of a program.
 
         Args:
-            operands, results: types that the backend must support.
+            operands, results: the types that the backend must support.
 
         Raises:
-            UnsupportedError: the op has no kernel, or the extension no runtime.
+            UnsupportedError: the op has no kernel, or the extension has no runtime.
         """
         if is_widened(op, [*operands, *results]):
             builder = ProgramBuilder()
@@ -226,7 +227,7 @@ class Binder:
 
 
 def _applied(step: PlanStep, schedule: ExecProgram) -> ExecProgram:
-    """Apply a planning step to a schedule, and to the bodies of its interpreted loops and conditionals."""
+    """Run a planning step on a schedule, and on the bodies of its interpreted loops and conditionals."""
     schedule = step(schedule)
     if not any([each.control is not None for each in schedule.instructions]):
         return schedule

@@ -1,4 +1,4 @@
-"""Block: compiles consecutive steps on small values as one step."""
+"""Block: compiles consecutive steps on small values to one step."""
 
 from __future__ import annotations
 
@@ -23,21 +23,23 @@ from tenferro.types import TensorSpec
 __all__ = ["block", "compiled_step", "cuts", "enclosed", "exact_period", "step_of"]
 
 MAX_STEPS = 400
-"""Maximum number of steps of a block: LLVM's time per step grows with the size of the block."""
+"""Maximum number of steps of a block; in larger blocks, LLVM takes more time per step."""
 MAX_PERIODIC_STEPS = 120
-"""Maximum number of steps of a block where a sequence of steps repeats: blocks with equal text are compiled once."""
+"""Maximum number of steps of a block in a repeated sequence of steps; blocks with equal text are compiled once."""
 UNROLLED = 32
-"""Minimum number of elements for which a step is written as a loop instead of unrolled."""
+"""Number of elements of a result above which a step counts as a loop, because LLVM does not unroll it."""
 LOOPS = 4
-"""Factor by which blocks of mostly loops are shorter: the time of LLVM's passes grows faster than the number of
-loops.
+"""Factor by which a block is shorter if most steps are loops.
+
+The time of LLVM's passes grows faster than the number of loops.
 """
 
 
 def block(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
-    """Return the schedule with compiled blocks, if they save as much time as the compiler requires.
+    """Return the schedule with compiled blocks if they save as much time as the compiler requires.
 
-    To make blocks long, a step that does not depend on the preceding block is moved ahead of it.
+    A step that does not fit into a block is moved before it if it does not depend on its results. Thus blocks are
+    longer.
     """
     least = compiler.block_gain
     if least is None:
@@ -67,7 +69,7 @@ def _with_blocks(program: ExecProgram, compiler: LoopCompiler, least: float) -> 
 
 
 def _cost(step: ExecInstruction) -> float:
-    """Return the estimated overhead of a step, without the work per element, in NumPy calls."""
+    """Return the estimated time of a step as a number of NumPy calls, without the time for elements."""
     if step.planned is not None and step.control is None:
         return 1.0
     return costs.estimated_calls(step.source_op, step.input_types, step.output_types)
@@ -114,7 +116,7 @@ def _blocks(
     compiler: LoopCompiler,
     least: float,
 ) -> Iterator[ExecInstruction]:
-    """Cut steps into blocks, if together they save the required number of NumPy calls in each run."""
+    """Yield the steps, cut into compiled blocks if these save `least` NumPy calls in each run."""
     steps = [program.instructions[number] for number in numbers]
     kinds = [(type(step.op), step.output_types) for step in steps]
     loops = [step for step in steps if step.output_types[0].size > UNROLLED]
@@ -132,7 +134,7 @@ def _blocks(
         yield from steps
         return
     for part, outputs, saved in parts:
-        if not outputs:  # because nothing reads their results
+        if not outputs:  # the steps are not needed, because nothing reads their results
             continue
         if len(part) < 2 or saved < least / 2:
             yield from part
@@ -146,7 +148,7 @@ def _compiled(
     outputs: Sequence[int],
     compiler: LoopCompiler,
 ) -> Sequence[ExecInstruction]:
-    """Return steps compiled as one block, or the steps themselves if compiling fails."""
+    """Return the step of the compiled block of these steps, or the steps if they cannot be compiled."""
     from tenferro.exec.llvm.block import CompiledBlock  # because most programs have no blocks
 
     def compiled(op: Block, inside: GraphProgram) -> Any:
@@ -170,7 +172,7 @@ def compiled_step(
 
     Args:
         outputs: the slots that other steps read.
-        compiled: returns the machine code of a block, given the block and its program.
+        compiled: the function of a block and its program that returns the block's compiled function.
     """
     body = enclosed(program, steps, outputs, program.constants)
     op = Block(body, _axes(program, body.input_slots, outputs))
@@ -183,11 +185,11 @@ def enclosed(
     outputs: Sequence[int],
     constants: Mapping[int, Any],
 ) -> ExecProgram:
-    """Return a schedule of these steps, to become the body of one step.
+    """Return a schedule that consists of these steps, and becomes the body of one step.
 
     Args:
-        outputs: the slots that other steps read.
-        constants: the constants that become part of the schedule; it takes other values as inputs.
+        outputs: the slots that other steps read, which become the outputs.
+        constants: the constants of the schedule; other values that the steps read become inputs.
     """
     read = dict.fromkeys([slot for step in steps for slot in step.input_slots])
     available = {*constants}.union(*[step.output_slots for step in steps])
@@ -204,7 +206,7 @@ def enclosed(
 
 
 def step_of(op: Any, body: ExecProgram) -> ExecInstruction:
-    """Return a step of this op, with the inputs and outputs of its body."""
+    """Return a step that runs an op, with the inputs and outputs of the op's body."""
     return ExecInstruction(
         op=op,
         input_slots=body.input_slots,
@@ -218,7 +220,7 @@ def step_of(op: Any, body: ExecProgram) -> ExecInstruction:
 
 
 def _axes(program: ExecProgram, inputs: Sequence[int], outputs: Sequence[int]) -> dict[int, Axes]:
-    """Return the order of axes of operands and results that are not row-major."""
+    """Return the order of the axes of each operand and each result that is not row-major, by slot."""
     axes = {slot: program.axes[slot] for slot in inputs if slot in program.axes}
     if program.order == "F":
         rank = {slot: program.types[slot].rank for slot in outputs if slot in program.output_slots}
@@ -227,14 +229,14 @@ def _axes(program: ExecProgram, inputs: Sequence[int], outputs: Sequence[int]) -
 
 
 def cuts(kinds: Sequence[Any], short: int, long: int) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each part of a sequence.
+    """Yield the start and the end of each part of a sequence of steps.
 
-    A periodic sequence is cut into parts of whole periods, another one into long parts.
+    If the sequence is periodic, a part consists of whole periods; else it is as long as possible.
 
     Args:
-        kinds: one value per step; parts with equal kinds are compiled to the same code.
-        short: the maximum length of a part of a periodic sequence.
-        long: the maximum length of other parts.
+        kinds: a value for each step; parts with equal kinds are compiled to the same code.
+        short: the maximum length of a part in a periodic sequence.
+        long: the maximum length of another part.
 
     >>> list(cuts("ababababab", 4, 6)), list(cuts("abcdefghij", 4, 6))
     ([(0, 4), (4, 8), (8, 10)], [(0, 6), (6, 10)])
@@ -249,7 +251,7 @@ def cuts(kinds: Sequence[Any], short: int, long: int) -> Iterator[tuple[int, int
 
 
 def exact_period(kinds: Sequence[Any]) -> int:
-    """Return the smallest period of a sequence, from its prefix function.
+    """Return the smallest period of a sequence, which its prefix function determines.
 
     Source: Knuth, Morris and Pratt, "Fast pattern matching in strings", 1977.
 

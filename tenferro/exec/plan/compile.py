@@ -19,7 +19,7 @@ __all__ = ["compile_groups", "compile_loops"]
 
 
 def compile_loops(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
-    """Return the schedule with loops compiled where that saves time."""
+    """Return the schedule with compiled loops, if compiling them saves time."""
 
     def iterates(step: ExecInstruction) -> bool:
         return step.control is not None and Fact.ITERATES in FACTS.cell(step.control.op)
@@ -32,7 +32,12 @@ def _with_code(
     selects: Callable[[ExecInstruction], bool],
     code_of: Callable[[ExecInstruction], Any],
 ) -> ExecProgram:
-    """Return the schedule with the selected steps compiled, or with the reasons why they are not."""
+    """Return the schedule after compiling the selected steps; a step that is not compiled gets the reason.
+
+    Args:
+        selects: the function that returns whether a step is to be compiled.
+        code_of: the function that returns the compiled function of a step.
+    """
     steps = list(program.instructions)
     for number, step in enumerate(steps):
         if selects(step):
@@ -45,10 +50,10 @@ def _with_code(
 
 
 def _loop(compiler: LoopCompiler, step: ExecInstruction) -> Any:
-    """Return the machine code of a loop.
+    """Return the compiled function of a loop.
 
     Raises:
-        NotCompiledError: it cannot be compiled, or compiling saves no time.
+        NotCompiledError: the loop cannot be compiled, or compiling it saves no time.
     """
     from tenferro.exec.llvm.loop import (  # because many programs have no loops
         compiled_loop,
@@ -62,7 +67,7 @@ def _loop(compiler: LoopCompiler, step: ExecInstruction) -> Any:
         require_gain(op, kernels, compiler.always)
 
     def interpreted() -> Callable[..., Any]:
-        """Return the interpreted loop, which runs if LLVM fails."""
+        """Return the function of the interpreted loop, which runs if LLVM fails."""
         planned = tuple([kernels.planned(body) for body in control.schedules])
         return replace(control, schedules=planned).function(kernels)
 
@@ -70,7 +75,7 @@ def _loop(compiler: LoopCompiler, step: ExecInstruction) -> Any:
 
 
 def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
-    """Return the schedule with fused groups compiled."""
+    """Return the schedule with compiled fused groups."""
 
     def code(step: ExecInstruction) -> Any:
         from tenferro.exec.llvm.group import CompiledGroup  # because few programs have groups

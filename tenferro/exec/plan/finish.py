@@ -1,4 +1,4 @@
-"""Finish: adds copies, so that each result has the requested order and separate memory."""
+"""Finish: adds copies of results, so that each has the requested order and memory of its own."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = ["copied", "finish"]
 def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
     """Return the schedule with copies of the results that may have another order or share memory.
 
-    Results never share memory with an input, a constant, or each other.
+    After this step, no result shares memory with an input, a constant, or another result.
     """
     memory = aliases(program)
     roots = [memory.roots[slot] for slot in program.output_slots]
     times = Counter([root for several in roots for root in several])
     viewed = {slot for step in program.instructions if may_view(step) for slot in step.output_slots}
-    # Compiled blocks write row-major results, unless their `axes` name another order.
+    # Compiled blocks write results whose order is known: it is row-major, or the order in `axes`.
     blocks = [step for step in program.instructions if isinstance(step.inner_op, Block)]
     ordered = {
         s for x in blocks for s in x.output_slots if (s in x.inner_op.axes) == (order == "F")
@@ -66,7 +66,7 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
             kernels=program.kernels,
         )
 
-    # One step per result, so that its memory can be freed once it is copied.
+    # There is one step per result, so that the memory of a result is freed before the next one is copied.
     steps = [*program.instructions, *[copies([position]) for position in alone]]
     if shared:
         steps.append(copies(shared, *beside))
@@ -80,13 +80,14 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
 
 
 def copied(op: Copies, dense: Dense | None, *arrays: Any) -> Any:
-    """Return the results, in separate memory: a tuple, or the array itself if there is only one.
+    """Return copies of the results: a tuple, or one array if there is one result.
 
     Args:
-        dense: copies an array to the requested order; None keeps the order of each array.
+        arrays: the results, and then the inputs with which they may share memory.
+        dense: the function that copies an array to the requested order; None to keep the order of each array.
 
     Raises:
-        BackendFailureError: memory does not suffice for the copy of a view; the error names its op and line.
+        BackendFailureError: there is not enough memory for a copy; the error contains the op and the user's line.
     """
     try:
         copies = copy_aliases(arrays[: op.count], arrays[op.count :], dense)

@@ -1,4 +1,4 @@
-"""Fold: computes steps with constant operands when the program is compiled."""
+"""Fold: computes steps on constants during planning, and replaces them by their results."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tenferro.ops.structural import BroadcastInDim
 __all__ = ["fold"]
 
 MAX_FOLDED_ELEMENTS = costs.SMALL
-"""Maximum number of elements of a folded result, unless it is a view."""
+"""Maximum number of elements of a result that replaces a step, unless the result is a view."""
 FREE = (Constant, BroadcastInDim)
-"""Ops whose results take no memory, however many elements they have."""
+"""Ops whose results take no additional memory, whatever their number of elements is."""
 
 
 def fold(program: ExecProgram) -> ExecProgram:
-    """Return the schedule with steps on constants replaced by their results, if these are small or views.
+    """Return the schedule without steps on constants whose results are small or views; the results become constants.
 
-    Results without elements are constants too.
+    A step whose results have no elements is replaced in the same way.
     """
     constants: dict[int, Any] = dict(program.constants)
     steps: list[ExecInstruction] = []
@@ -38,14 +38,15 @@ def fold(program: ExecProgram) -> ExecProgram:
                 steps.append(step)
             else:
                 constants.update(zip(step.output_slots, values, strict=True))
-    # Made dense last, because kernels may give other bits for strided arrays.
+    # Constants become row-major only now. The kernels above get the strides that they would get in a run, because the
+    # bits of their results may depend on strides.
     dense = {slot: _dense(x) for slot, x in constants.items()}
     folded = replace(program, instructions=tuple(steps), constants=dense)
     return free(folded) if dense.keys() > program.constants.keys() else folded
 
 
 def _values(step: ExecInstruction, constants: Mapping[int, Any]) -> list[Any] | None:
-    """Return the results of a step with constant operands; None if it is not folded."""
+    """Return the results of a step on constants; None if the step is not replaced."""
     if step.planned is not None or Fact.EXTERNAL in step.facts:
         return None
     specs = step.output_types
@@ -61,14 +62,14 @@ def _values(step: ExecInstruction, constants: Mapping[int, Any]) -> list[Any] | 
             result = step.function(*[constants[slot] for slot in step.input_slots])
             values = [np.asarray(y) for y in ((result,) if len(specs) == 1 else result)]
     except (ValueError, MemoryError):
-        return None  # because the run raises the error again, with the user's line
+        return None  # the error is raised again when the program runs, with the user's line
     for value in values:
         value.flags.writeable = False
     return values
 
 
 def _dense(x: Any) -> Any:
-    """Return a row-major copy of a constant; one that repeats elements or is large is returned unchanged."""
+    """Return a row-major copy of a constant; return it unchanged if it is row-major, broadcast or large."""
     if x.flags.c_contiguous or 0 in x.strides or x.size > MAX_FOLDED_ELEMENTS:
         return x
     y = np.ascontiguousarray(x)

@@ -1,8 +1,9 @@
-"""Group: fuses steps that are compiled as one loop over rows.
+"""Group: fuses steps that are compiled to one loop over rows.
 
-All values of a fused group have the same leading axes, and a row of a result depends only on the same row of the
-operands. For elementwise ops alone, a row is one element. Reductions along trailing axes, and broadcasts of their
-results, keep the axes before them. A final reduction over the leading axes combines the partial results of the tiles.
+All values of a fused group have the same leading axes. A row, which is a slice at an index of these axes, of a result
+depends only on the same row of the operands. If all ops are elementwise, all axes are leading, and a row is one
+element. A reduction over trailing axes, and a broadcast of its result, may be in a group whose leading axes are the
+others. A total, which is a reduction over leading axes, combines partial results of tiles, and ends the group.
 """
 
 from __future__ import annotations
@@ -30,22 +31,19 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["VIEWS", "group"]
 
 VIEWS = (BroadcastInDim, Reshape)
-"""Ops whose results take no memory. If a step outside the group reads such a result, the view is created again
-there.
-"""
+"""Ops whose results are views; if a step outside the group reads a view, the view is created again after the group."""
 
 MIN_GROUPED_ELEMENTS = costs.SMALL
-"""Minimum number of elements of the first value of a fused group."""
+"""Minimum number of elements of a value with which a fused group begins."""
 MIN_REDUCED_BYTES = 32 * costs.CACHE
-"""Minimum size in bytes of the operand of a sum that is a group by itself; for other reductions `Cost.tiled` times
-as much.
-"""
+"""Minimum size in bytes of the operand of a reduction that is the only step of a group, divided by `Cost.tiled`."""
 
 
 def group(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
-    """Return the schedule with fused groups, where compiling them saves time.
+    """Return the schedule with fused groups, if compiling them saves time.
 
-    To make groups long, a step that does not depend on the preceding group is moved ahead of it.
+    A step that does not fit into a group is moved before it if it does not depend on its results. Thus groups are
+    longer.
     """
     if not any(map(is_large, {id(spec): spec for spec in program.types}.values())):
         return program
@@ -86,10 +84,16 @@ def _may_be_grouped(step: ExecInstruction) -> bool:
 
 @dataclass
 class _Run:
-    """Group under construction.
+    """Group to which steps are added.
 
     Attributes:
-        always: fuse groups even if compiling them saves no time.
+        readers: the numbers of the steps that read each slot.
+        always: whether the group is fused even if compiling it saves no time.
+        numbers: the numbers of the steps in the group.
+        results: the slots that the steps write.
+        totals: the slots of reductions over leading axes.
+        shape: the shape of the operands of the first step.
+        lead: the number of leading axes.
     """
 
     program: ExecProgram
@@ -102,7 +106,7 @@ class _Run:
     lead: int = 0
 
     def add(self, index: int) -> bool:
-        """Add an instruction, if it fits, and return whether it does."""
+        """Add the step with this number if it fits into the group, and return whether it does."""
         step = self.program.instructions[index]
         if not _may_be_grouped(step) or not self.totals.isdisjoint(step.input_slots):
             return False
@@ -123,11 +127,11 @@ class _Run:
         return True
 
     def is_needed_by(self, step: ExecInstruction) -> bool:
-        """Return whether the step reads a result of the group."""
+        """Return whether a step reads a result of the group."""
         return not self.results.isdisjoint(step.input_slots)
 
     def _lead(self, step: ExecInstruction) -> int | None:
-        """Return the number of leading axes of the group after adding this step; None if the step does not fit."""
+        """Return the number of leading axes that the group has with this step; None if the step does not fit."""
         op = step.op
         if step.is_elementwise:
             return self._lead_of_elementwise(step)
@@ -162,7 +166,7 @@ class _Run:
         if x.shape[:lead] != shape[:lead]:
             return None
         if _is_total(step):
-            # Partial results would be rounded to the low precision once per tile.
+            # Totals of these dtypes are not fused, because the partial result of each tile would be rounded to them.
             if x.dtype in (DType.F16, DType.BF16):
                 return None
             axes = sorted(op.axes)
@@ -175,7 +179,10 @@ class _Run:
         return spec.rank >= self.lead and spec.shape[: self.lead] == self.shape[: self.lead]
 
     def finish(self) -> Iterator[ExecInstruction]:
-        """Yield the group, then copies of its views for steps outside it."""
+        """Yield the step of the fused group, and then its views that steps outside the group read.
+
+        If fusing saves no time, the steps of the group are yielded instead.
+        """
         steps = self.program.instructions
         mine, needed = set(self.numbers), set[int]()
         leaving: set[int] = set()
@@ -203,7 +210,10 @@ class _Run:
         yield from [steps[number] for number in reversed(again)]
 
     def _is_worth_fusing(self, members: Sequence[ExecInstruction]) -> bool:
-        """Return whether fusing saves more time than compiling takes; a single large reduction gains from threads."""
+        """Return whether fusing the steps saves more time than compiling takes.
+
+        A large reduction may be the only step of a group, because threads share its tiles.
+        """
         if len(members) == 1 and not members[0].is_elementwise:
             tiled = costs.COSTS.cell(members[0].op).tiled
             return members[0].input_types[0].nbytes >= tiled * MIN_REDUCED_BYTES
@@ -212,10 +222,10 @@ class _Run:
     def _fused(
         self, members: Sequence[ExecInstruction], leaving: Collection[int]
     ) -> ExecInstruction:
-        """Return the step of a fused group.
+        """Return the step of the fused group of these members.
 
         Args:
-            leaving: slots that steps outside the group read.
+            leaving: the slots that steps outside the group read.
         """
         program, types = self.program, self.program.types
         written = [slot for step in members for slot in step.output_slots if slot in leaving]
@@ -223,7 +233,7 @@ class _Run:
         totals = [slot for slot in written if slot in self.totals]
         makers = {step.output_slots[0]: step for step in members}
         moved = {s for step in members if not step.is_elementwise for s in step.input_slots}
-        # Constants that repeat one number become part of the code.
+        # Constants whose elements are one number in memory become a part of the code.
         constants = {
             slot: value
             for slot, value in program.constants.items()
@@ -243,12 +253,12 @@ class _Run:
 
 
 def _cost(steps: Sequence[ExecInstruction]) -> float:
-    """Return the estimated time of the steps in the interpreter, in NumPy calls."""
+    """Return the estimated time that the interpreter takes for the steps, as a number of NumPy calls."""
     return sum([costs.estimated_cost(s.op, s.input_types, s.output_types) for s in steps])
 
 
 def _fold(step: ExecInstruction) -> Callable[[Any], Any]:
-    """Return the function that combines the partial results of a total: a reduction over axis 0."""
+    """Return the function that combines the partial results of a total, by a reduction over axis 0."""
     (y,) = step.output_types
     op: Any = replace(step.op, axes=(0,))
     fold = bind_kernel(step.kernel, op, (TensorSpec((1, *y.shape), y.dtype),))

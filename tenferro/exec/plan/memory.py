@@ -1,4 +1,4 @@
-"""Memory planning: offsets of values in one buffer, from their live ranges."""
+"""Memory planning: assigns offsets in one buffer to values, so that values that are live together do not overlap."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ __all__ = ["plan_memory"]
 
 
 def plan_memory(wanted: Iterable[Block]) -> MemoryPlan:
-    """Return offsets such that blocks with overlapping live ranges do not overlap in memory.
+    """Return a plan in which blocks with overlapping live ranges do not overlap in memory.
 
-    Blocks are placed in the order in which their live ranges begin, each in the smallest gap that holds it.
+    Blocks are placed in the order in which their live ranges begin. Each is placed in the smallest gap that is large
+    enough, or else at the end of the buffer.
     """
-    gaps: list[tuple[int, int]] = []  # disjoint pairs of offset and end, sorted
-    living: list[tuple[int, int, int]] = []  # heap of last step, offset and end
+    gaps: list[tuple[int, int]] = []  # pairs of offset and end, disjoint and sorted
+    living: list[tuple[int, int, int]] = []  # a heap of last step, offset and end
     blocks: list[Block] = []
     top = 0
     for block in sorted(wanted, key=lambda block: (block.first, block.slot)):
@@ -44,7 +45,7 @@ def plan_memory(wanted: Iterable[Block]) -> MemoryPlan:
 
 
 def _give_back(gaps: list[tuple[int, int]], offset: int, end: int) -> None:
-    """Add a gap, merged with adjacent gaps."""
+    """Add a gap to the list, and merge it with adjacent gaps."""
     where = bisect_left(gaps, (offset, end))
     if where < len(gaps) and gaps[where][0] == end:
         end = gaps.pop(where)[1]
@@ -54,7 +55,7 @@ def _give_back(gaps: list[tuple[int, int]], offset: int, end: int) -> None:
 
 
 def _bound(blocks: Iterable[Block]) -> int:
-    """Return the maximum total size of blocks that are live at the same step."""
+    """Return the maximum, over all steps, of the total size of the blocks that are live at a step."""
     changes = Counter[int]()
     for block in blocks:
         changes[block.first] += rounded(block.size)

@@ -1,7 +1,8 @@
 """Buffer assignment: determines the buffer of each result, and the last use of each value.
 
-A large intermediate value gets an offset in one buffer, from its live range. An output gets a buffer from the pool.
-A ufunc or fused group overwrites an operand at its last use, if no other live value shares the operand's memory.
+All large intermediate values are in one buffer, at offsets that depend on their live ranges. A large output gets a
+buffer from the pool. A ufunc or a fused group overwrites an operand if this is the operand's last use, and if no other
+live value shares its memory.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ from tenferro.program.memory_plan import Block
 __all__ = ["free", "place", "slots_read"]
 
 MIN_PLACED_BYTES = costs.FRESH
-"""Minimum size in bytes of a value with a planned buffer; NumPy's allocator caches smaller ones."""
+"""Minimum size in bytes of a result for which a buffer is planned; NumPy caches the memory of smaller arrays."""
 
 
 def free(program: ExecProgram) -> ExecProgram:
-    """Return the schedule with each slot freed by its last reader; the step that writes an unread slot frees it."""
+    """Return the schedule in which the last reader of each slot frees it, or its writer if it has no reader.
+
+    Outputs and constants are not freed.
+    """
     touched = [(*slots_read(step), *step.output_slots) for step in program.instructions]
     last = last_uses(touched, (*program.output_slots, *program.constants))
     steps: list[ExecInstruction] = []
@@ -45,7 +49,7 @@ def slots_read(step: ExecInstruction) -> Sequence[int]:
 
 
 def place(program: ExecProgram) -> ExecProgram:
-    """Return the schedule with a buffer for each result for which allocating new memory would take longer."""
+    """Return the schedule with a buffer for each large result, and with results of ufuncs that overwrite operands."""
     program, aliasing = free(program), aliases(program)
     spans, leaving, over = _spans(program, aliasing)
     memory = plan_memory([
@@ -74,7 +78,7 @@ def place(program: ExecProgram) -> ExecProgram:
 
 
 def _placeable(step: ExecInstruction) -> tuple[int, ...]:
-    """Return the result slots that the kernel can write into a given buffer."""
+    """Return the slots of the results that the kernel can write to buffers that it is given."""
     if step.fused is not None:
         return step.output_slots[: len(step.fused.results)]
     return step.output_slots if step.accepts_buffers else ()
@@ -84,9 +88,10 @@ _Spans: TypeAlias = tuple[dict[int, tuple[int, int]], set[int], dict[int, tuple[
 
 
 def _spans(program: ExecProgram, aliasing: Aliases) -> _Spans:
-    """Return the live ranges of large values, the values that escape the program, and the in-place results of groups.
+    """Return the live ranges of large values, the values that leave the program, and the in-place results of groups.
 
-    An in-place result is mapped to the operand that it overwrites, and to the value that owns the buffer.
+    An in-place result is mapped to the slot of the operand that it overwrites, and to the slot for which the buffer was
+    planned.
     """
     spans: dict[int, tuple[int, int]] = {}
     leaving: set[int] = set()
@@ -101,8 +106,8 @@ def _spans(program: ExecProgram, aliasing: Aliases) -> _Spans:
         read = {root for slot in step.input_slots for root in roots_of(slot)}
         spans.update([(root, (spans[root][0], number)) for root in read])
         if Fact.EXTERNAL in step.facts:
-            leaving |= read  # because a runtime may keep its operands
-        # Operands of a group that have no other alias, and that no runtime may have kept.
+            leaving |= read  # because a runtime may keep references to its operands
+        # The operands that a group may overwrite: nothing else refers to their memory, not even a runtime.
         last_used = [
             slot
             for slot in (step.frees if step.fused is not None else ())
@@ -127,7 +132,10 @@ def _spans(program: ExecProgram, aliasing: Aliases) -> _Spans:
 def _overwritten_operand(
     step: ExecInstruction, slot: int, last_used: Iterable[int], types: Sequence[Any]
 ) -> int | None:
-    """Return the operand that a group's result may overwrite, element by element; None if there is none."""
+    """Return an operand that a group's result may overwrite; None if there is none.
+
+    The group must be elementwise, and the operand must have the type and the layout of the result.
+    """
     op = step.fused
     if op is None or op.lead < len(op.shape):
         return None
@@ -142,14 +150,18 @@ def _overwritten_operand(
 
 
 class _LiveAliases:
-    """Counter of the live values that refer to each buffer, updated step by step."""
+    """Counts of the live values that refer to each buffer, at one step of the schedule.
+
+    Args:
+        blocks: the planned buffers of values, by slot.
+    """
 
     def __init__(self, aliasing: Aliases, blocks: Mapping[int, Block]) -> None:
         self.aliasing, self.blocks = aliasing, blocks
         self.aliases: dict[int, int] = {}
 
     def overwritable(self, step: ExecInstruction, types: Sequence[Any]) -> int | None:
-        """Return an operand that a ufunc may overwrite: at its last use, and of the result's type."""
+        """Return an operand that a ufunc may overwrite, or None; it is its last use, and it has the result's type."""
         if not step.frees or not step.output_types[0].shape or not step.is_ufunc:
             return None
         for slot in step.frees:
@@ -159,11 +171,11 @@ class _LiveAliases:
         return None
 
     def is_alone(self, slot: int) -> bool:
-        """Return whether no other live value refers to the value's memory."""
+        """Return whether a slot's value is the only live value that refers to its memory."""
         return self.aliasing.roots[slot] == (slot,) and self.aliases.get(slot) == 1
 
     def step(self, step: ExecInstruction) -> None:
-        """Update the counts for the values that a step writes and frees."""
+        """Change the counts by the values that a step writes and frees."""
         counts, roots_of = self.aliases, self.aliasing.roots
         for slot in step.output_slots:
             roots = roots_of[slot]

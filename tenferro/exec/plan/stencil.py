@@ -1,7 +1,7 @@
-"""Stencil: compiles a sum of padded arrays, with the padded expressions, as one step.
+"""Stencil: compiles a sum of padded arrays, and the expressions that are padded, to one step.
 
-The gradient of finite differences along several axes is such a sum. Its terms have different shapes, so a fused
-group could hold only one of them.
+The gradient of finite differences along several axes is such a sum. Before the padding, its terms have different
+shapes, so they would not fit into one fused group.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from tenferro.program import GraphProgram
 __all__ = ["stencil"]
 
 KIND = "stencil"
-"""Kind of the attempts to compile stencils, in the log."""
+"""Name of the kind of function in the executor's compile statistics."""
 MIN_PADS = 2
 """Minimum number of padded arrays in a stencil."""
 
 
 def stencil(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
-    """Return the schedule with each sum of large padded arrays compiled as one step."""
+    """Return the schedule in which each sum of large padded arrays is one compiled step."""
     steps = program.instructions
     pads = [
         n for n, step in enumerate(steps)
@@ -59,7 +59,7 @@ def stencil(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
 
 
 def _fits(step: ExecInstruction) -> bool:
-    """Return whether a step may be part of a stencil: it is cheap enough to be recomputed by each reader."""
+    """Return whether a step may be part of a stencil, in which each reader of an element computes it again."""
     from tenferro.exec.llvm.control import COMPILED  # because few programs pad
     from tenferro.exec.llvm.stencil import CUTS
 
@@ -80,9 +80,9 @@ def _fits(step: ExecInstruction) -> bool:
 
 
 def _root(program: ExecProgram, readers: Mapping[int, Sequence[int]], number: int) -> int:
-    """Return the last step of the chain of elementwise steps that begins with a padding.
+    """Return the last step of the chain that begins with a Pad and continues with elementwise steps.
 
-    Each step of the chain is the only reader of the step before it.
+    Each step of the chain is the only reader of the previous step.
     """
     steps = program.instructions
     while True:
@@ -98,13 +98,13 @@ def _root(program: ExecProgram, readers: Mapping[int, Sequence[int]], number: in
 def _cone(
     program: ExecProgram, readers: Mapping[int, Sequence[int]], makers: Mapping[int, int], root: int
 ) -> list[int]:
-    """Return the root and the steps whose results only the root needs, in order."""
+    """Return, in order, the root and the steps of the stencil whose results are needed only for the root."""
     steps = program.instructions
     cone, seen = {root}, {root}
     left = [-makers[slot] for slot in steps[root].input_slots if slot in makers]
     heapify(left)
     while left:
-        number = -heappop(left)  # the last step first: all of its readers have been visited
+        number = -heappop(left)  # the last step, all of whose readers have been visited
         step = steps[number]
         if number in seen:
             continue
@@ -135,5 +135,5 @@ def _step(
             KIND, written, (y,), none, resources, compiler.linker, interpreted, starts
         )
 
-    row_major = replace(program, axes={}, order="K")  # the kernel copies other layouts
+    row_major = replace(program, axes={}, order="K")  # the function copies other layouts
     return compiled_step(row_major, steps, steps[-1].output_slots, compiled)

@@ -1,7 +1,7 @@
 """Tile groups: plans the layouts, tiles and threads of fused groups.
 
-The layout of every value is derived from the layouts of the arguments and from the kernels. If an array has
-another layout at run time, it is copied.
+The expected layout of each value is computed from the layouts of the arguments and from the kernels. If an operand of a
+group has another layout when the program runs, it is copied.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tenferro.exec.schedule import ExecInstruction, ExecProgram
 __all__ = ["tile_groups", "tiled"]
 
 TILE_BYTES = costs.CACHE
-"""Maximum size in bytes of a tile of the widest values; threads share the tiles."""
+"""Maximum size in bytes of a tile of a value with the widest dtype; threads share the tiles."""
 TOTAL_TILES = 8
-"""Factor by which tiles of groups with totals are larger: each tile costs a call that combines its partial total."""
+"""Factor by which tiles of a group with totals are larger, because there is an additional call for each tile."""
 
 
 def tile_groups(program: ExecProgram) -> ExecProgram:
@@ -42,7 +42,7 @@ def tile_groups(program: ExecProgram) -> ExecProgram:
 
 
 class _Layouts:
-    """Expected layout of each value; row-major if unknown."""
+    """Expected layouts of values; a value whose layout is not known is assumed to be row-major."""
 
     def __init__(self, program: ExecProgram) -> None:
         self.types = program.types
@@ -53,11 +53,11 @@ class _Layouts:
         self.known |= {slot: layout for slot, layout in constants.items() if layout is not None}
 
     def layout(self, slot: int) -> Layout:
-        """Return the layout of a value of static shape."""
+        """Return the expected layout of a value, whose shape must be static."""
         return self.known.get(slot) or row_major(self.types[slot].shape)
 
     def add(self, step: ExecInstruction) -> None:
-        """Add the layouts of a step's results."""
+        """Add the expected layouts of a step's results."""
         if step.fused is not None:
             tiling = step.fused.require_tiling()
             for slot, spec in zip(step.output_slots, step.fused.results, strict=False):
@@ -73,7 +73,7 @@ class _Layouts:
 
 
 def tiled(op: Fused, operands: Sequence[Layout]) -> Fused:
-    """Return the fused group with a tiling for operands of these layouts."""
+    """Return the fused group with a tiling for operands with these layouts."""
     lead, rank = op.lead, len(op.shape)
     rows = tuple(range(rank))
     axes = common_axes(operands, rank)
@@ -98,7 +98,10 @@ def tiled(op: Fused, operands: Sequence[Layout]) -> Fused:
 
 
 def _read_in_order(tiling: Tiling, layout: Layout, itemsize: int) -> Layout:
-    """Return the layout of an operand, or a contiguous one if each element would be read from another cache line."""
+    """Return the layout in which the group reads an operand.
+
+    It is the operand's layout, or contiguous if consecutive elements would be read from different cache lines.
+    """
     view = tiling.view_layout(layout)
     if len(view.shape) < 2 or view.repeats or not is_transposing(view.outline(itemsize)):
         return layout

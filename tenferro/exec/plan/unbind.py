@@ -1,4 +1,4 @@
-"""Unbind: converts a schedule of standard ops back to a program, which is then compiled."""
+"""Unbind: converts a schedule of standard ops back to a program, so that it can be compiled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["program_of"]
 
 
 def program_of(schedule: ExecProgram) -> GraphProgram:
-    """Return the program that a schedule computes. Its steps must be standard ops, or loops and conditionals of them."""
+    """Return a program that computes the same as a schedule, whose steps are standard ops, loops and conditionals."""
     ops = [_op_of(step) for step in schedule.instructions]
     graph, values = Graph(), dict[int, int]()
     for slot in schedule.input_slots:
@@ -32,7 +32,7 @@ def program_of(schedule: ExecProgram) -> GraphProgram:
 
 
 def _op_of(step: ExecInstruction) -> Any:
-    """Return the op of a step as the op of a program."""
+    """Return the op of a step as an op of a program; its bodies become programs."""
     op = step.inner_op
     if not isinstance(op, Control):
         return step.op
@@ -41,7 +41,7 @@ def _op_of(step: ExecInstruction) -> Any:
 
 
 def _constant(graph: Graph, value: Any) -> int:
-    """Return a constant of the graph; a constant that repeats one number is written as a broadcast."""
+    """Add a constant to the graph, and return it; if all its elements are one number in memory, it is a broadcast."""
     if value.size > 1 and not any(value.strides):
         (number,) = graph.add(Constant.of(value[(0,) * value.ndim]), ())
         (repeated,) = graph.add(BroadcastInDim(value.shape, ()), (number,))

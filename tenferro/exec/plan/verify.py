@@ -1,6 +1,6 @@
-"""Verify: checks the rules of the language of schedules.
+"""Verify: checks that a schedule is valid.
 
-Planning steps may rely on these rules and must preserve them. Tests verify the schedule after each step.
+Each planning step takes and returns a valid schedule. In tests, the schedule is verified after each step.
 """
 
 from __future__ import annotations
@@ -18,26 +18,27 @@ from tenferro.types import TensorSpec
 __all__ = ["VERIFY_VARIABLE", "verified", "verify"]
 
 VERIFY_VARIABLE = "TENFERRO_VERIFY_SCHEDULES"
-"""Environment variable that enables verification after each planning step; tenferro's tests set it."""
+"""Environment variable that enables the verification after each planning step; tenferro's tests set it."""
 
 
 def verified(program: ExecProgram) -> ExecProgram:
-    """Return the schedule; verify it first if `VERIFY_VARIABLE` is set."""
+    """Return the schedule, after verifying it if the environment variable `VERIFY_VARIABLE` is set."""
     return verify(program) if os.environ.get(VERIFY_VARIABLE) else program
 
 
 def verify(program: ExecProgram) -> ExecProgram:
-    """Return the schedule, if it keeps the rules of the language.
+    """Return the schedule, if it is valid, that is, if the following rules hold.
 
-    1. Inputs, constants and results are distinct slots; a slot is written once, and before it is read.
-    2. The operands and results of a standard op have the number and types that the op infers.
-    3. A slot is freed once, by the last step that uses it; outputs and constants are not freed.
-    4. A result may overwrite an operand of its type at the operand's last use, if no other value shares the memory.
-    5. Offsets are inside the arena, and values that are live at the same time do not overlap.
-    6. Bodies keep these rules.
+    1. Inputs, constants and results are distinct slots. A slot is written once, before it is read.
+    2. A standard op has as many operands and results as it requires, and its results have the types that it infers.
+    3. A slot is freed once, by the last step that uses it. Outputs and constants are not freed.
+    4. A result may overwrite an operand of the same type. This must be the operand's last use, and no other value may
+       share its memory.
+    5. Offsets are within the arena. Values that are live at the same time do not overlap.
+    6. The rules hold for bodies.
 
     Raises:
-        InvalidScheduleError: a step breaks a rule; the error names the step.
+        InvalidScheduleError: a rule does not hold for a step, which the error names.
 
     >>> import numpy as np
     >>> import tenferro as tnf
@@ -60,7 +61,7 @@ def _require(is_kept: bool, text: str) -> None:
 
 
 def _verify_steps(program: ExecProgram) -> None:
-    """Check the rules of slots and types, outside bodies."""
+    """Check the rules of slots and types for the steps of one schedule, without bodies."""
     sources = (*program.input_slots, *program.constants)
     written, freed = {*sources}, set[int]()
     _require(len(written) == len(sources), "an input or constant has the slot of another")
@@ -89,7 +90,7 @@ def _verify_steps(program: ExecProgram) -> None:
 
 
 def _require_types(step: ExecInstruction, types: Sequence[TensorSpec]) -> None:
-    """Check that each operand and result has a type, and the type that a standard op infers if it is known."""
+    """Check the types of operands and results, and that results have the types that a standard op infers."""
     operands, results = step.input_types, step.output_types
     for kind, specs, slots in (
         ("operands", operands, step.input_slots),
@@ -114,7 +115,7 @@ def _require_types(step: ExecInstruction, types: Sequence[TensorSpec]) -> None:
 
 
 def _verify_places(program: ExecProgram) -> None:
-    """Check that values do not overlap in memory while both are live."""
+    """Check that values that are live at the same time do not overlap in memory."""
     roots = aliases(program).roots
     last: dict[int, int] = {}
     for number, step in enumerate(program.instructions):
@@ -151,7 +152,7 @@ def _require_room(slot: int, place: Arena, living: Mapping[int, Arena], size: in
 def _require_overwritable(
     program: ExecProgram, step: ExecInstruction, slot: int, operand: int
 ) -> None:
-    """Check that the program owns an operand's memory, and that the operand has the result's type."""
+    """Check that an operand is neither an input nor a constant, and that it has the type of the result."""
     text, types = f"%{slot} is written over %{operand}", program.types
     _require(operand in step.input_slots, f"{text}, which is not an operand")
     _require(types[slot] == types[operand], f"{text}, of another type")

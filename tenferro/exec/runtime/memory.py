@@ -1,7 +1,7 @@
-"""Pool of memory for intermediate values, results and scratch.
+"""Pool of memory for intermediate values, results and scratch memory.
 
-If large blocks were freed after each run, the operating system would unmap and map them again, and page faults would
-take longer than the writes. So the pool caches large blocks, up to a capacity.
+If large blocks were freed after each run, the operating system would unmap and map them again. The page faults would
+take longer than writing the values. Therefore the pool caches large blocks, up to a capacity.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class PoolStats:
     """Statistics of a pool since it was created or cleared.
 
     Attributes:
-        reused, new: the number of allocations from the cache, and of new memory.
-        held: bytes in the cache.
-        capacity: maximum bytes in the cache.
+        reused, new: the numbers of allocations of cached blocks, and of new blocks.
+        held: the number of bytes in the cache.
+        capacity: the maximum number of bytes in the cache.
     """
 
     reused: int
@@ -44,10 +44,10 @@ class Pool:
     """Cache of memory blocks.
 
     Args:
-        capacity: maximum number of cached bytes; the oldest blocks are freed first. Allocations may exceed it.
+        capacity: the maximum number of cached bytes; the oldest blocks are freed first. It does not limit allocations.
 
     Raises:
-        InvalidConfigError: a negative capacity.
+        InvalidConfigError: the capacity is negative.
 
     >>> pool = Pool(1 << 20)
     >>> block = pool.acquire(1000)
@@ -73,7 +73,7 @@ class Pool:
         self._lock = threading.Lock()
 
     def acquire(self, size: int) -> Any:
-        """Return a block of at least `size` and less than twice as many bytes, aligned to a cache line."""
+        """Return a block of at least `size`, and at most about twice as many bytes, aligned to a cache line."""
         size = rounded(size)
         with self._lock:
             self._reclaim()
@@ -85,15 +85,15 @@ class Pool:
         return aligned_bytes(size)
 
     def release(self, block: Any) -> None:
-        """Put a block that nothing else refers to back into the cache."""
+        """Return a block to the cache; nothing else may refer to it."""
         with self._lock:
             self._returned.append(block)
             self._reclaim()
 
     def allocate(self, size: int) -> Any:
-        """Return an array of `size` bytes; its block is released when the array and all of its views are deleted."""
+        """Return an array of `size` bytes, whose block is released when the array and all of its views are deleted."""
         block = self.acquire(size)
-        # A memoryview as base, because otherwise views of the array would refer to the block and not
+        # The base is a memoryview. If it were the block, views of the array would refer to the block only, and not
         # keep the array alive.
         array = np.frombuffer(memoryview(block)[:size], np.uint8)
         allocation = _Allocation(array, self._on_free)
@@ -103,7 +103,7 @@ class Pool:
 
     @contextmanager
     def scratch(self, sizes: Sequence[int]) -> Generator[list[Any]]:
-        """Yield arrays of these sizes in bytes, which are released at the end of the context."""
+        """Return a context manager that yields arrays of these sizes in bytes, and releases them at its end."""
         ends = list(accumulate(map(rounded, sizes), initial=0))
         block = self.acquire(ends[-1])
         try:
@@ -112,22 +112,22 @@ class Pool:
             self.release(block)
 
     def clear(self) -> None:
-        """Free the cached blocks."""
+        """Free the cached blocks, and set the statistics to zero."""
         with self._lock:
             self._reclaim()
             self._cached.clear()
             self._reused = self._new = 0
 
     def stats(self) -> PoolStats:
-        """Return the statistics."""
+        """Return the statistics since the pool was created or cleared."""
         with self._lock:
             self._reclaim()
             return PoolStats(self._reused, self._new, self._held(), self.capacity)
 
     def _on_free(self, allocation: _Allocation) -> None:
-        """Take back the block of a deleted array.
+        """Return the block of a deleted array to the cache.
 
-        It never waits for the lock, because any thread, including this one, may hold it.
+        The method never waits for the lock. It may be called at any time, even while the same thread holds the lock.
         """
         del self._allocations[id(allocation)]
         self._returned.append(allocation.block)
@@ -136,7 +136,7 @@ class Pool:
             self._lock.release()
 
     def _reclaim(self) -> None:
-        """Cache released blocks, up to the capacity."""
+        """Move released blocks to the cache, and free the oldest blocks above the capacity."""
         while self._returned:
             self._cached.append(self._returned.popleft())
         while self._held() > self.capacity:
@@ -147,7 +147,7 @@ class Pool:
 
 
 def is_pooled(array: Any) -> bool:
-    """Return whether `Pool.allocate` returned this array, so that it owns its memory.
+    """Return whether this array was allocated by `Pool.allocate`, so that it owns its memory.
 
     >>> is_pooled(Pool(0).allocate(64)), is_pooled(np.zeros(64, np.uint8))
     (True, False)
@@ -156,7 +156,7 @@ def is_pooled(array: Any) -> bool:
 
 
 class _Allocation(weakref.ref[Any]):
-    """Weak reference to an array, with the block that it views."""
+    """Weak reference to an array that `Pool.allocate` has returned, with the block that contains it."""
 
     __slots__ = ("block",)
 

@@ -1,7 +1,7 @@
-"""NumPy's state in kernels: no floating-point warnings, and ufunc buffers of the length of rows.
+"""NumPy's state during a run: there are no floating-point warnings, and ufuncs have smaller buffers.
 
-NumPy copies broadcast operands into buffers, which takes as long as the computation unless a row is as long as a
-buffer. The state belongs to the thread, and is restored afterwards.
+NumPy copies broadcast operands to buffers. If rows are shorter than a buffer, this takes as long as the computation.
+The state belongs to the thread, and is restored after the run.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import numpy as np
 __all__ = ["call_in_numpy_state", "numpy_state"]
 
 BUFFER_ELEMENTS = 1024
-"""Number of elements per ufunc buffer. NumPy's default of 8192 is not faster."""
+"""Number of elements in the buffer of a ufunc; NumPy's default of 8192 is not faster."""
 
 
 @contextmanager
 def numpy_state() -> Generator[None]:
-    """Suppress warnings and set the buffer size in a context.
+    """Return a context manager in which warnings are suppressed and the buffer size is set.
 
     >>> with numpy_state():
     ...     np.log(0.0), np.getbufsize()
@@ -37,18 +37,19 @@ def numpy_state() -> Generator[None]:
 
 
 _PREPARED = threading.local()
-"""Prepared contexts of each thread; entering one takes a tenth of the time of creating a new one.
+"""Contexts of each thread in which NumPy's state is set; entering one takes a tenth of the time of creating one.
 
-A context that is already entered cannot be entered again; a nested call uses another."""
+A context cannot be entered twice at the same time, so a nested call enters another one.
+"""
 
 
 def call_in_numpy_state(
     function: Callable[..., Any], arguments: Sequence[Any], calls_back: bool
 ) -> Any:
-    """Call a function in this state, and return its result.
+    """Call a function in the state of `numpy_state`, and return its result.
 
     Args:
-        calls_back: the function may access context variables of the caller, as an extension's kernel may.
+        calls_back: whether the function may access context variables of the caller, as an extension's runtime may.
 
     >>> call_in_numpy_state(np.log, [np.zeros(1)], calls_back=False)
     array([-inf])

@@ -1,4 +1,4 @@
-"""Resources that an executor gives to its programs."""
+"""Resources of an executor that its kernels and schedules use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["SERIAL_RESOURCES", "Resources"]
 
 @dataclass(frozen=True)
 class Resources:
-    """Threads, memory and conversions that kernels and schedules use.
+    """Threads and memory of an executor.
 
     Attributes:
         workers: threads for large arrays.
@@ -39,4 +39,4 @@ class Resources:
 
 
 SERIAL_RESOURCES = Resources()
-"""One thread, and a pool that caches nothing."""
+"""Resources with one thread, and with a pool that caches nothing."""

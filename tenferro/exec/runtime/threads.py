@@ -1,4 +1,4 @@
-"""Threads of an executor."""
+"""Threads of an executor, which share the work on large arrays."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["SERIAL", "Workers", "even_ranges"]
 Task: TypeAlias = tuple[
     Callable[[int, int], None], int, int, "list[BaseException | None]", "SimpleQueue[None]"
 ]
-"""Function, start and stop of its range, list for errors, and queue that is notified at the end."""
+"""Function, start and end of its range, list to which an error or None is appended, and queue that is notified then."""
 
 
 def even_ranges(extent: int, count: int) -> list[tuple[int, int]]:
-    """Split 0..extent into ranges with lengths that differ by at most one.
+    """Return `count` ranges that divide 0..extent, and whose lengths differ by at most one.
 
     >>> even_ranges(8, 3)
     [(0, 2), (2, 5), (5, 8)]
@@ -34,13 +34,16 @@ def even_ranges(extent: int, count: int) -> list[tuple[int, int]]:
 
 
 class Workers:
-    """Thread pool that is started on first use. The calling thread shares the work with the pool's threads.
+    """Thread pool that is started when it is first used; the calling thread shares the work with its threads.
 
-    The threads wait at a queue: waking one takes as long as a small kernel, and a future would double that time.
+    The threads wait for tasks in a queue. Waking a thread takes as long as a small kernel, and with futures it would
+    take twice as long.
 
     Args:
-        threads: number of threads, including the caller; None for one per core that the process may use.
-            `count` is lower if the system has refused to start a thread.
+        threads: the number of threads, including the caller; None for one per core that the process may use.
+
+    Attributes:
+        count: the number of threads. It is smaller than requested if the system has refused to start a thread.
     """
 
     def __init__(self, threads: int | None) -> None:
@@ -51,10 +54,10 @@ class Workers:
         self._excluded_core: int | None = None
 
     def parallel_for(self, work: Callable[[int, int], None], rows: int, step: int = 1) -> None:
-        """Call work(start, stop) concurrently on ranges of 0..rows; all but the last are multiples of `step` long."""
+        """Call work(start, stop) concurrently on ranges of 0..rows, whose starts are multiples of `step`."""
         tiles = -(-rows // step)
         tasks = self._start_threads() if min(self.count, tiles) > 1 else None
-        count = min(self.count, tiles)  # because fewer threads may have started
+        count = min(self.count, tiles)  # `self.count` may be smaller after threads are started
         if tasks is None or count <= 1:
             work(0, rows)
             return
@@ -66,18 +69,18 @@ class Workers:
         ]
         sent, sending = list[None](), map(tasks.put, parts)
         try:
-            sent.extend(sending)  # in one call, which a signal cannot interrupt
+            sent.extend(sending)  # one call, because a signal handler cannot interrupt it
             work(*first[1:3])
         finally:
             _run_pending(tasks, ended)
-            # Wait, because no task may write to a result after this function returns.
+            # The function waits for its tasks, because none may write to a result after it returns.
             _wait(lambda: len(ended) < len(sent), done)
         for error in ended:
             if error is not None:
                 raise error
 
     def for_each(self, work: Callable[[int], object], count: int) -> None:
-        """Call work(number) for each number below `count`; an idle thread takes the next number."""
+        """Call work(number) for each number below `count` concurrently; a thread that is done takes the next number."""
         numbers = iter(range(count))
 
         def run_numbers(first: int, last: int) -> None:
@@ -87,7 +90,7 @@ class Workers:
         self.parallel_for(run_numbers, min(count, self.count))
 
     def _start_threads(self) -> SimpleQueue[Task | None]:
-        """Start the threads, and return the queue of tasks that they serve."""
+        """Start the threads unless they run already, and return the queue from which they take tasks."""
         with self._lock:
             if self._tasks is None:
                 tasks = SimpleQueue[Task | None]()
@@ -102,15 +105,15 @@ class Workers:
                     self._threads.append(thread)
                 self.count = 1 + len(self._threads)
                 self._tasks = tasks
-                # Not stopped at exit, because other exit handlers may still need the threads.
+                # The threads are not stopped when the process exits, because other exit handlers may need them.
                 weakref.finalize(self, _stop, tasks, len(self._threads)).atexit = False
             return self._tasks
 
     def _set_affinity(self) -> None:
-        """Exclude the caller's core from the cores of the threads.
+        """Exclude the caller's core from the cores on which the other threads run.
 
-        A virtual machine may report an idle core as busy. The thread is then woken on the caller's core, where
-        it waits for the caller to finish. The caller's affinity does not change.
+        A virtual machine may report idle cores as busy. A thread that is woken would then run on the caller's core,
+        after the caller has finished. The affinity of the caller does not change.
         """
         core = _current_core()
         if core is None or core == self._excluded_core:
@@ -118,35 +121,35 @@ class Workers:
         self._excluded_core = core
         if others := os.sched_getaffinity(0) - {core}:
             for number in [thread.native_id for thread in self._threads]:
-                if number:  # because 0 is the caller
-                    with suppress(OSError):  # because the system may forbid to set affinity
+                if number:  # not 0 or None, because 0 means the calling thread
+                    with suppress(OSError):  # the system may forbid to set the affinity
                         os.sched_setaffinity(number, others)
 
     def reset(self) -> None:
-        """Discard all threads, because a forked process does not have them."""
+        """Forget all threads; they do not exist in a forked process."""
         self._lock = threading.Lock()
         self._tasks: SimpleQueue[Task | None] | None = None
 
 
 def _is_started(thread: threading.Thread) -> bool:
-    """Start a thread; return whether the system allowed it."""
+    """Start a thread, and return whether the system allowed it."""
     try:
         thread.start()
-    except RuntimeError:  # resource limits, sandboxes and browsers refuse threads
+    except RuntimeError:  # threads may be refused by resource limits, sandboxes and browsers
         return False
     return True
 
 
 def _serve(tasks: SimpleQueue[Task | None]) -> None:
-    """Run tasks until None is received."""
+    """Run the tasks of a queue until None is received."""
     with numpy_state():
         while (task := tasks.get()) is not None:
             _run_task(task)
-            del task  # so that arrays can be freed before the next task
+            del task  # so that its arrays can be freed before the next task is received
 
 
 def _run_task(task: Task) -> None:
-    """Run a task, record its error, and notify its caller."""
+    """Run a task, record the error that it raises, and notify its caller."""
     work, start, stop, ended, done = task
     error = None
     try:
@@ -158,25 +161,25 @@ def _run_task(task: Task) -> None:
 
 
 def _run_pending(tasks: SimpleQueue[Task | None], ended: list[BaseException | None]) -> None:
-    """Run the caller's tasks that no thread has started yet: waking a thread may take longer than the work."""
+    """Run the caller's tasks that no thread has started, because waking a thread may take longer than the work."""
     while True:
         try:
             task = tasks.get_nowait()
         except Empty:
             return
         if task is None or task[3] is not ended:
-            tasks.put(task)  # because this task belongs to another caller
+            tasks.put(task)  # the task belongs to another caller
             return
         _run_task(task)
 
 
 def _wait(is_pending: Callable[[], bool], done: SimpleQueue[None]) -> None:
-    """Wait for all tasks; then raise an exception that a signal handler raised meanwhile."""
+    """Wait for all tasks, and then raise the exception that a signal handler has raised meanwhile, if any."""
     interrupt = None
     while is_pending():
         try:
             done.get()
-        except BaseException as raised:  # because threads are still writing
+        except BaseException as raised:  # raised only at the end, because threads are still writing
             interrupt = raised
     if interrupt is not None:
         raise interrupt
@@ -192,7 +195,7 @@ _SCHED_GETCPU: Callable[[], int] | None = (
     if sys.platform == "linux" and hasattr(os, "sched_setaffinity")
     else None
 )
-"""C's sched_getcpu; None if the C library lacks it."""
+"""Function sched_getcpu of the C library; None if it does not exist."""
 
 
 def _current_core() -> int | None:
@@ -207,4 +210,4 @@ def _core_count() -> int:
 
 
 SERIAL = Workers(1)
-"""The calling thread alone."""
+"""Workers without additional threads, so that the calling thread does all work."""

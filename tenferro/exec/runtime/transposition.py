@@ -1,6 +1,6 @@
-"""Descriptions of transposing copies, which write the result in whole cache lines.
+"""Descriptions of transposing copies, whose source and result are contiguous along different axes.
 
-Source and result of a transposing copy are contiguous along different axes.
+The result is written in whole cache lines.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ __all__ = ["LINE", "Transposer", "Transposition", "transposition_of"]
 LINE = costs.CACHE_LINE
 """Size of a cache line, in bytes."""
 ITEMSIZES = (1, 2, 4, 8, 16, 32, 64)
-"""Supported element sizes in bytes: divisors of a cache line."""
+"""Supported sizes of an element in bytes, which are the divisors of a cache line."""
 MIN_COLUMNS = 4
-"""Minimum number of contiguous source elements per vector load, for elements of at most a quarter of a cache line."""
+"""Minimum number of contiguous elements of the source, unless fewer elements fill a cache line."""
 MAX_TABLE_ELEMENTS = 4096
-"""Maximum length of a run of several axes, whose offsets are stored in a table."""
+"""Maximum number of elements in a run of several axes; the offsets of its elements are stored in a table."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,12 @@ class Transposition:
     """Copy from x to y[.., columns, .., rows]; strides are in elements.
 
     Attributes:
-        itemsize: element size in bytes.
-        outer: extents, and strides in x and in y, of the axes that are neither rows nor columns; slowest in y first.
-        rows: extents and strides in x of the axes that form one contiguous run in y; the run is a multiple of a
-            cache line. The slowest axis is first.
-        columns: extents and strides in y of the axes that form one contiguous run in x; slowest first.
+        itemsize: the size of an element in bytes.
+        outer: for each axis that is neither in rows nor in columns, slowest in y first: its extent, and its strides
+            in x and in y.
+        rows: for each axis of a contiguous run in y, slowest first: its extent, and its stride in x. The length of the
+            run is a multiple of a cache line.
+        columns: for each axis of a contiguous run in x, slowest first: its extent, and its stride in y.
         is_streamed: whether y is written with non-temporal stores.
     """
 
@@ -44,16 +45,16 @@ class Transposition:
 
 
 Transposer: TypeAlias = Callable[[Transposition], tuple[Callable[..., Any], int] | None]
-"""Compiler of a transposition. It returns a function of pointers to x and y and a range of tasks, and the
-number of tasks.
+"""Compiler of a transposition: it returns a function and its number of tasks; None if it is not compiled.
 
-It returns None if the transposition is not compiled."""
+The function takes pointers to x and y, and a range of tasks.
+"""
 
 
 def transposition_of(target: Any, source: Any, is_streamed: bool = True) -> Transposition | None:
-    """Return the transposition that copies `source` to `target`; None if it would write partial cache lines.
+    """Return the transposition that copies `source` to `target`; None if it would write parts of cache lines.
 
-    The axes of `target` are sorted by stride, slowest first.
+    The axes of `target` must be sorted by stride, slowest first.
 
     >>> import numpy as np
     >>> x = np.zeros((1000, 64, 16), np.float32)
@@ -93,9 +94,9 @@ def _contiguous_run(
     unit: int,
     is_multiple: bool = False,
 ) -> tuple[list[int], int]:
-    """Return the fastest axes that form one contiguous run, and its length.
+    """Return the fastest axes that form one contiguous run, and the length of the run.
 
-    The run ends before an excluded axis, or when its length reaches `unit` (with `is_multiple`, a multiple of it).
+    The run ends before an excluded axis, or when its length is at least `unit`; with `is_multiple`, a multiple of it.
     """
     axes: list[int] = []
     length = 1

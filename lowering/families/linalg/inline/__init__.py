@@ -1,7 +1,7 @@
-"""Matrix functions in plain StableHLO: loops of Householder reflections, eliminations and rotations.
+"""Matrix functions in standard StableHLO operations: loops of Householder reflections, eliminations and rotations.
 
-They are for compilers without the library calls. They are written in the algebra of derivative rules, and
-lowered by the emitters of ops.
+These lowerings are for compilers without custom calls of LAPACK. They are written in the algebra of derivative rules,
+`tenferro.extension.algebra`, and the emitters of ops write the operations.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ __all__ = ["RULES", "cholesky", "eig", "eigh", "lu", "pivots_to_permutation", "q
 
 
 def cholesky(op: Any, w: Writer, a: Value) -> Value:
-    """Emit `stablehlo.cholesky`, which every compiler supports; a failed factor consists of NaN."""
+    """Emit `stablehlo.cholesky`, which every compiler supports.
+
+    If any element of a factor is NaN, its lower triangle is set to NaN.
+    """
     a = hermitian(w, a)
     batch, _, _ = parts(a)
     low = triangle(w, w.op("cholesky", a, result=a.spec, lower=True), lower=True)
@@ -39,7 +42,7 @@ def cholesky(op: Any, w: Writer, a: Value) -> Value:
 
 
 def eig(op: Any, w: Writer, a: Value) -> Any:
-    """Raise an error, because there is no inline algorithm."""
+    """Raise `UnsupportedError`: no algorithm for general matrices is written in standard operations."""
     raise UnsupportedError(
         f'Eig: {a.spec}: linalg="inline" has no algorithm for general matrices; use eigh for a '
         'Hermitian one, or linalg="library" on cpu or cuda'

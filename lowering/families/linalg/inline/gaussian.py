@@ -1,7 +1,9 @@
-"""LU with partial pivoting: each panel of columns is eliminated in a loop, and the remaining matrix updated by
-products.
+"""LU factorisation with partial pivoting, by panels of columns.
 
-Source: Golub and Van Loan, Matrix Computations, 4th ed., sections 3.4 and 3.6; pivots as LAPACK's xGETRF.
+A loop eliminates the columns of a panel one by one. The matrix to the right of the panel is then updated by a product.
+
+Source: Golub and Van Loan, Matrix Computations, 4th ed., sections 3.4 and 3.6. The choice of pivots is that of LAPACK's
+xGETRF.
 """
 
 from __future__ import annotations
@@ -35,13 +37,17 @@ PANEL = 32
 
 
 def lu(op: Any, w: Writer, a: Any) -> Any:
-    """Compute the packed factors, and the permutation of rows: A[perm] = L U."""
+    """Compute the factorisation A[perm] = L U; return L and U packed in one matrix, and `perm`."""
     (x,) = values_of(w, a)
     return written(factorised(w, x))
 
 
 def factorised(w: Writer, a: Value) -> tuple[Value, Value]:
-    """Factorise right-looking: each panel, its rows of U to the right, and the update of the matrix below."""
+    """Factorise by the right-looking algorithm; return the packed factors and the permutation of rows.
+
+    For each panel, its columns are eliminated, then the rows of U to its right are computed, and the rest of the matrix
+    is updated.
+    """
     m, n = a.shape[-2:]
     perm = iota_along(a, (*a.shape[:-2], m), a.rank - 2)
     if 0 in a.shape:
@@ -75,7 +81,7 @@ def factorised(w: Writer, a: Value) -> tuple[Value, Value]:
 
 
 def eliminated(panel: Value) -> tuple[Value, Value]:
-    """Eliminate within a panel; return its factors, and the order of its rows."""
+    """Eliminate the columns of a panel; return its packed factors, and the permutation of its rows."""
     rank, (m, width) = panel.rank, panel.shape[-2:]
     lead = tuple(range(rank - 2))
     perm = iota_along(panel, (*panel.shape[:-2], m), rank - 2)
@@ -117,7 +123,10 @@ def eliminated(panel: Value) -> tuple[Value, Value]:
 
 
 def winner(x: Value, rows: Value, here: Value) -> Value:
-    """Find the first row from `here` on with the largest |re| + |im|; if there are NaNs, `here` itself."""
+    """Find the pivot: the first row, from row `here` on, in which x has the largest |re| + |im|.
+
+    If x contains NaN, the pivot is row `here`.
+    """
     size = abs_(real(x)) + abs_(apply_one(Imag(), x)) if x.dtype.is_complex else abs_(x)
     size = select(compare(rows, "GE", here), size, -1)
     axes, lead = (x.rank - 1,), range(x.rank - 1)
@@ -129,12 +138,12 @@ def winner(x: Value, rows: Value, here: Value) -> Value:
 
 
 def ordered(w: Writer, x: Value, order: Value) -> Value:
-    """Permute the rows of each matrix."""
+    """Gather the rows of each matrix in the order `order`; return a matrix without columns unchanged."""
     return values_of(w, permuted(w, order.handle, x.handle))[0] if x.shape[-1] else x
 
 
 def reordered(perm: Value, order: Value, first: int) -> Value:
-    """Permute the entries from `first` on by `order`."""
+    """Permute the entries of `perm` from index `first` on by `order`; the entries before stay."""
     if not first:
         return order
     axis = perm.rank - 1
@@ -153,7 +162,10 @@ def joined(parts: tuple[Value, ...], axis: int) -> Value:
 
 
 def pivots_to_permutation(w: Writer, swaps: Any, m: int) -> Any:
-    """Apply the swaps of entries i and swaps[i], for i = 0, 1, .., to 0, .., m - 1; swaps are int64."""
+    """Compute the permutation that results from swapping entries i and swaps[i] of 0, .., m - 1, for i = 0, 1, ..
+
+    The dtype of `swaps` is int64.
+    """
     (pivots,) = values_of(w, swaps)
     perm = iota_along(pivots, (*pivots.shape[:-1], m), pivots.rank - 1)
     rank = perm.rank

@@ -1,6 +1,6 @@
-"""QR by Householder reflections, column by column.
+"""QR factorisation by Householder reflections, column by column.
 
-Source: Golub and Van Loan, Matrix Computations, 4th ed., section 5.2; signs as LAPACK's xLARFG.
+Source: Golub and Van Loan, Matrix Computations, 4th ed., section 5.2. The signs are those of LAPACK's xLARFG.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def qr(op: Any, w: Writer, a: Any) -> Any:
 def householder(a: Value, full: bool) -> tuple[Value, Value]:
     """Compute Q, the product of the reflections, and R, which is A after all reflections.
 
-    Reflection i maps column i, from row i down, to a real multiple of e_i.
+    Reflection i maps the part of column i from row i down to a real multiple of the unit vector e_i.
     """
     m, n = a.shape[-2:]
     k = min(m, n)
@@ -56,7 +56,10 @@ def householder(a: Value, full: bool) -> tuple[Value, Value]:
 
 
 def reflector(x: Value, i: Value) -> tuple[Value, Value]:
-    """Compute tau and v, v_i = 1, such that (1 - conj(tau) v v^H) x is a real number at i and 0 below it."""
+    """Compute tau and v of the reflection 1 - conj(tau) v v^H that maps x to a vector with zeros below element i.
+
+    Element i of the result is real, and v_i = 1.
+    """
     rows = iota_along(x, x.shape, x.rank - 1)
     at = compare(rows, "EQ", broadcast(i, rows, ()))
     below = compare(rows, "GT", broadcast(i, rows, ()))
@@ -77,7 +80,7 @@ def reflector(x: Value, i: Value) -> tuple[Value, Value]:
 
 
 def length(tail: Value, alpha: Value) -> Value:
-    """Compute the 2-norm of a vector and one more element, without overflow."""
+    """Compute the 2-norm of the vector that consists of `tail` and the element `alpha`, without overflow."""
     most = emit_max(largest(tail, 1), abs_(alpha))
     scale = select(compare(most, "EQ", 0), 1, most)
     parts = abs_(tail) / broadcast(scale, real(tail), range(tail.rank - 1))
@@ -86,7 +89,7 @@ def length(tail: Value, alpha: Value) -> Value:
 
 
 def reflected(a: Value, tau: Value, v: Value) -> Value:
-    """Compute A - tau v (v^H A)."""
+    """Apply a reflection from the left: A - tau v (v^H A)."""
     lead = tuple(range(a.rank - 2))
     rows, columns = (*lead, a.rank - 2), (*lead, a.rank - 1)
     wide = broadcast(v, a, rows)
@@ -107,7 +110,7 @@ def from_right(q: Value, tau: Value, v: Value) -> Value:
 
 
 def identity(like: Value, n: int) -> Value:
-    """Create the identity of order n for each matrix of `like`, in its dtype."""
+    """Create an identity matrix of order n for each matrix of `like`, with the dtype of `like`."""
     shape = (*like.shape[:-2], n, n)
     rows = iota_along(like, shape, len(shape) - 2)
     columns = iota_along(like, shape, len(shape) - 1)
@@ -115,7 +118,7 @@ def identity(like: Value, n: int) -> Value:
 
 
 def largest(x: Value, axes: int) -> Value:
-    """Compute the largest magnitude over the last axes; 0 if they are empty."""
+    """Compute the largest magnitude of x over its last `axes` axes; 0 if these axes have no elements."""
     places = tuple(range(x.rank - axes, x.rank))
     if 0 in x.shape[x.rank - axes :]:
         return reduce_sum(abs_(x), places)
@@ -123,10 +126,10 @@ def largest(x: Value, axes: int) -> Value:
 
 
 def emit_max(x: Value, y: Value) -> Value:
-    """Select the larger of two."""
+    """Select the larger of x and y for each element; y if one of them is NaN."""
     return select(compare(x, "GE", y), x, y)
 
 
 def as_dtype_of(like: Value, x: Value) -> Value:
-    """Convert a real x to complex if `like` is."""
+    """Convert a real x to complex if `like` is complex; else return x."""
     return complex_(x, zeros(x)) if like.dtype.is_complex else x

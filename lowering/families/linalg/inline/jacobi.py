@@ -1,7 +1,8 @@
-"""Eigenvalues and singular values by Jacobi rotations, half of all pairs at once.
+"""Eigenvalues and singular values by Jacobi rotations, n / 2 of them at once.
 
-Rows and columns are split into two halves; pair k is (k, k + n / 2). After each round of rotations they are
-rearranged as in a round-robin tournament, so that a sweep of n - 1 rounds rotates every pair once.
+A rotation acts on a pair of rows or columns. In a round, row k is paired with row k + n / 2, for every k < n / 2. After
+each round the rows and columns are rearranged as in a round-robin tournament. So a sweep of n - 1 rounds rotates every
+pair once.
 
 Source: Golub and Van Loan, Matrix Computations, 4th ed., sections 8.5 and 8.6.3; Brent and Luk (1985),
 doi:10.1137/0906007, for the order.
@@ -42,19 +43,22 @@ from tenferro.types import DType
 __all__ = ["eigh", "svd"]
 
 SWEEPS = 30
-"""Maximum number of sweeps, more than any matrix needs: convergence is quadratic after the first few."""
+"""Maximum number of sweeps, more than any matrix needs: convergence is quadratic after the first few sweeps."""
 EPSILON = {DType.F32: 2.0**-23, DType.F64: 2.0**-52}
 
 
 def eigh(op: Any, w: Writer, a: Any) -> Any:
-    """Compute eigenvalues, ascending, and eigenvectors as columns."""
+    """Compute the eigenvalues in ascending order, and if `op.vectors` the eigenvectors, as columns of a matrix."""
     (x,) = values_of(w, hermitian(w, a))
     values, vectors = hermitian_eigen(x)
     return written((values, vectors) if op.vectors else (values,))
 
 
 def svd(op: Any, w: Writer, a: Any) -> Any:
-    """Compute U, s in descending order, and V^H; U and V^H are square if `op.full`."""
+    """Compute U, the singular values s in descending order, and V^H; only s unless `op.vectors`.
+
+    U and V^H are square if `op.full`.
+    """
     (x,) = values_of(w, a)
     is_tall = x.shape[-2] >= x.shape[-1]
     u, s, v = tall_svd(x if is_tall else flipped(x), op.full)
@@ -67,9 +71,9 @@ def svd(op: Any, w: Writer, a: Any) -> Any:
 
 
 def rotation(p: Value, q: Value, off: Value) -> tuple[Value, Value, Value]:
-    """Return c, s and the phase of the rotation that makes [[p, off], [conj(off), q]] diagonal.
+    """Return the cosine c, the sine s and the phase of the rotation that makes [[p, off], [conj(off), q]] diagonal.
 
-    The columns (c, -s conj(phase)) and (s, c conj(phase)) are its eigenvectors.
+    The eigenvectors of this matrix are (c, -s conj(phase)) and (s, c conj(phase)).
     """
     size = abs_(off)
     none = is_zero(size)
@@ -84,13 +88,13 @@ def rotation(p: Value, q: Value, off: Value) -> tuple[Value, Value, Value]:
 
 
 def halves(x: Value, axis: int) -> tuple[Value, Value]:
-    """Split an axis into halves."""
+    """Split x into two halves along an axis of even extent."""
     middle = x.shape[axis] // 2
     return slice_along(x, axis, 0, middle), slice_along(x, axis, middle, 2 * middle)
 
 
 def rotated(x: Value, axis: int, c: Value, s: Value, phase: Value) -> Value:
-    """Rotate each pair along an axis, and arrange the pairs for the next round."""
+    """Rotate each pair of slices along an axis, and rearrange the slices for the next round."""
     first, second = halves(x, axis)
     places = (*range(x.rank - 2), axis)
     c, s, phase = (broadcast(part, first, places) for part in (c, s, phase))
@@ -98,7 +102,10 @@ def rotated(x: Value, axis: int, c: Value, s: Value, phase: Value) -> Value:
 
 
 def dealt(first: Value, second: Value, axis: int) -> Value:
-    """Arrange the next round of a tournament: the first element stays, and all others move by one position."""
+    """Concatenate two halves, with their slices rearranged for the next round of a tournament.
+
+    The first slice stays, and all others move by one position.
+    """
     n = first.shape[axis]
     if n == 1:
         return apply_one(Concatenate(axis, 2), first, second)
@@ -120,7 +127,7 @@ def dealt(first: Value, second: Value, axis: int) -> Value:
 
 
 def hermitian_eigen(a: Value) -> tuple[Value, Value]:
-    """Rotate from both sides until the off-diagonal elements are negligible."""
+    """Compute eigenvalues and eigenvectors: rotate rows and columns until off-diagonal elements are negligible."""
     n = a.shape[-1]
     rank = a.rank
     if 0 in a.shape:
@@ -170,9 +177,10 @@ def hermitian_eigen(a: Value) -> tuple[Value, Value]:
 
 
 def tall_svd(a: Value, everything: bool) -> tuple[Value, Value, Value]:
-    """Rotate columns until they are orthogonal; their lengths are the singular values.
+    """Compute U, s and V of matrices with at least as many rows as columns.
 
-    U is computed by QR of the columns, which completes a basis if singular values vanish.
+    Columns are rotated until they are orthogonal; their 2-norms are then the singular values. U is computed from these
+    columns by QR, which completes an orthonormal basis if singular values are zero.
     """
     m, n = a.shape[-2:]
     rank = a.rank
@@ -234,14 +242,17 @@ def flipped(x: Value) -> Value:
 
 
 def scaled(x: Value) -> tuple[Value, Value]:
-    """Divide x by its largest magnitude, so that squares neither overflow nor underflow; return both."""
+    """Divide x by its largest magnitude, so that squares neither overflow nor underflow.
+
+    Return the quotient and the magnitude; the magnitude is 1 for a matrix of zeros.
+    """
     most = largest(x, 2)
     scale = select(is_zero(most), 1, most)
     return x / as_dtype_of(x, broadcast(scale, real(x), range(x.rank - 2))), scale
 
 
 def padded(a: Value) -> tuple[Value, int]:
-    """Pad a square matrix of odd order with a row and column of zeros."""
+    """Pad a square matrix of odd order with a row and a column of zeros; return the matrix and its order."""
     n = a.shape[-1]
     if n % 2 == 0:
         return a, n
@@ -251,7 +262,7 @@ def padded(a: Value) -> tuple[Value, int]:
 
 
 def padded_columns(a: Value) -> tuple[Value, int]:
-    """Pad to an even number of columns with a column of zeros."""
+    """Pad a matrix to an even number of columns with a column of zeros; return the matrix and this number."""
     m, n = a.shape[-2:]
     if n % 2 == 0:
         return a, n
@@ -259,14 +270,17 @@ def padded_columns(a: Value) -> tuple[Value, int]:
 
 
 def is_padding(v: Value) -> Value:
-    """Return a mask of the vector that belongs to the padding row, which rotations never mix with others."""
+    """Return a mask that selects the column of V that belongs to the padding.
+
+    It is the unit vector of the last row, because rotations by zero never mix it with other columns.
+    """
     n = v.shape[-1]
     last = block(v, (n - 1, n), (0, n))
     return compare(reduce_sum(abs_(last), (v.rank - 2,)), "GT", 0.5)
 
 
 def largest_number(like: Value) -> Value:
-    """Return infinity, which sorts after every number."""
+    """Return infinity in the shape and dtype of `like`; it sorts after every finite number."""
     return full(like, float("inf"))
 
 
@@ -278,18 +292,23 @@ def sorted_with_order(x: Value) -> tuple[Value, Value]:
 
 
 def columns_in(x: Value, order: Value) -> Value:
-    """Permute the columns of each matrix."""
+    """Gather the columns of each matrix of x in the order `order`."""
     indices = broadcast(order, iota_along(x, x.shape, 0), (*range(x.rank - 2), x.rank - 1))
     return take_along(x, indices, x.rank - 1)
 
 
 def with_one_more(x: Value, last: Value) -> Value:
-    """Append one element along the last axis."""
+    """Append `last` to x as one more element along the last axis."""
     column = broadcast(last, slice_along(x, x.rank - 1, 0, 1), range(x.rank - 1))
     return apply_one(Concatenate(x.rank - 1, 2), x, column)
 
 
 def unfinished(sweep: Value, doubts: Value) -> Value:
-    """Return whether a matrix of the batch has not converged, and sweeps are left."""
+    """Return whether any matrix of the batch has not converged and fewer than `SWEEPS` sweeps are done.
+
+    Args:
+        sweep: number of sweeps that are done.
+        doubts: a bool per matrix, true if the matrix has not converged.
+    """
     some = apply_one(ReduceOr(tuple(range(doubts.rank))), doubts) if doubts.rank else doubts
     return logical_and(some, compare(sweep, "LT", SWEEPS))

@@ -1,4 +1,4 @@
-"""Support for algorithms in the algebra of derivative rules: their ops and loops are written as StableHLO."""
+"""Values and loops that let algorithms in the algebra of derivative rules write StableHLO."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ __all__ = ["block", "column", "dot", "loop", "loop_while", "row", "values_of", "
 
 
 class WriterEmitter:
-    """Emitter of an algorithm's ops, which are lowered to a writer by their emitters."""
+    """Backend of the algebra that writes each op by its StableHLO emitter to a writer."""
 
     def __init__(self, w: Writer) -> None:
         self.writer = w
 
     def apply(self, op: Any, *inputs: writer.Value) -> tuple[writer.Value, ...]:
-        """Emit `op`."""
+        """Emit a standard op on values of the algebra."""
         outputs = self.writer.emitters[type(op)](op, self.writer, *inputs)
         return (outputs,) if isinstance(outputs, writer.Value) else tuple(outputs)
 
     def type_of(self, value: writer.Value) -> TensorSpec:
-        """Shape and dtype."""
+        """Return the value's shape and dtype."""
         return value.spec
 
     def scalar(self, number: Any, dtype: DType) -> writer.Value:
@@ -34,12 +34,12 @@ class WriterEmitter:
         return self.writer.scalar(number, dtype)
 
     def witness(self, value: writer.Value) -> writer.Value:
-        """Return the value itself, because shapes are static."""
+        """Return the value itself; no other witness of its shape is needed, because shapes are static."""
         return value
 
 
 def values_of(w: Writer, *handles: writer.Value) -> list[Any]:
-    """Convert a writer's values to values of the algebra."""
+    """Wrap a writer's values as values of the algebra, whose ops are then written to that writer."""
     emitter = WriterEmitter(w)
     return [Value(emitter, handle) for handle in handles]
 
@@ -80,7 +80,7 @@ def loop(name: str, count: int, body: Callable[..., Sequence[Value]], *state: Va
 
 
 def dot(x: Value, y: Value) -> Value:
-    """Multiply matrices in full precision."""
+    """Multiply the matrices of x and y, with the precision "highest"."""
     batch = tuple(range(x.rank - 2))
     return apply_one(DotGeneral((x.rank - 1,), (x.rank - 2,), batch, batch, "highest"), x, y)
 
