@@ -487,7 +487,7 @@ def _adds_up(step: Instruction) -> bool:
 
 
 def decides(op: StdTensorOp, operands: Operands) -> bool:
-    """Return whether an op is a decision, which rounding may flip: it maps floats to integers, bools or whole numbers."""
+    """Return whether an op is a decision that rounding may flip: it maps floats to integers, bools or whole numbers."""
     if op.output_count > 1 or not (operands.specs and operands.specs[0].dtype.is_inexact):
         return False
     if type(op) not in DISCRETE and not _to_integers(op):

@@ -210,7 +210,7 @@ def _digamma_slope(order: int) -> Continuity:
 
 
 def _lgamma(x: Any, radius: Any, result: Any) -> Any:
-    """Bound lgamma over a ball by its slope, digamma. Between poles digamma rises, so |digamma| is largest at an end."""
+    """Bound lgamma over a ball by its slope digamma, which rises between poles: |digamma| is largest at an end."""
     low, high = x - radius, x + radius
     is_between = (low > 0) | (np.floor(low) == np.floor(high))
     is_between &= np.floor(low) != low
