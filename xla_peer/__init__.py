@@ -1,4 +1,4 @@
-"""The XLA peer: runs programs through StableHLO and PJRT, and checks that both paths agree."""
+"""The XLA peer: runs programs through StableHLO and PJRT, and compares the results with native runs."""
 
 from lowering import PartitionSpec
 from tenferro.compile_cache import CompileCache, CompileCacheStats

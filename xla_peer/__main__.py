@@ -13,9 +13,9 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the doctor.
+    """Run `doctor`, and print its report.
 
-    The exit status is 0 if a platform works and no installed one fails, 1 otherwise, 2 for misuse.
+    The exit status is 0 if a platform works and no installed platform fails, 1 otherwise, and 2 for invalid arguments.
     """
     parser = argparse.ArgumentParser(prog="python -m xla_peer")
     commands = parser.add_subparsers(dest="command", required=True)

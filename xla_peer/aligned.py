@@ -1,4 +1,4 @@
-"""Host memory that PJRT takes over without a copy."""
+"""NumPy arrays in host memory that PJRT can use without a copy."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["ALIGNMENT", "empty"]
 def empty(
     shape: int | Sequence[int], dtype: Any = "float64", order: Literal["C", "F"] = "C"
 ) -> np.ndarray[Any, Any]:
-    """Allocate an uninitialised array in memory aligned to 64 bytes.
+    """Allocate an uninitialised NumPy array in memory aligned to 64 bytes.
 
-    PJRT on the CPU uses such an array without a copy, so both share its memory: see `XlaExecutor.put` for the
-    effect of writing to it later.
+    PJRT on the CPU uses such an array without a copy, so a device array may share its memory: `XlaExecutor.put`
+    describes the effect of a later write to the array.
 
     Raises:
         ShapeError: an extent is negative.

@@ -30,13 +30,13 @@ __all__ = ["Artifact"]
 
 @public_methods
 class Artifact:
-    """An exported StableHLO module, as `export` writes and `load` reads it.
+    """An exported StableHLO module with its description and constants, as `export` and `load` return it.
 
     Attributes:
         manifest: names, types, structure, platforms and versions.
-        module: the StableHLO, with constants as its last arguments.
+        module: the StableHLO module, with constants as its last arguments.
         bytecode: the module as a portable artifact, the content of a `.mlirbc` file.
-        constants: arrays by name.
+        constants: the arrays of these constants, by name.
         gradient: an artifact that takes the inputs and cotangents of the float outputs, and returns
             cotangents of the float inputs; None if it was exported without one.
 
@@ -65,7 +65,7 @@ class Artifact:
 
     @property
     def text(self) -> str:
-        """The StableHLO."""
+        """The StableHLO text of the module."""
         return self.module.plain_text
 
     @cached_property
@@ -99,14 +99,14 @@ class Artifact:
         """Compile the artifact for device arrays on a device.
 
         Args:
-            executor: the executor of the device; by default of the CPU if the artifact was exported for it, else of
-                the first of the artifact's platforms.
-            specs: concrete specs or arrays, one per input, where the artifact has symbolic extents.
+            executor: the executor of the device; by default the CPU's if the artifact was exported for the CPU, else
+                the executor of the artifact's first platform.
+            specs: concrete specs or arrays, one per input, if the artifact has symbolic extents.
 
         Raises:
             InvalidConfigError: the artifact was not exported for the executor's platform.
-            ShapeError, GuardError: the specs do not fit.
-            NonStaticShapeError: the artifact has symbolic extents, and there are no specs.
+            ShapeError, GuardError: the specs do not match the artifact's inputs.
+            NonStaticShapeError: the artifact has symbolic extents, and no specs are given.
         """
         if not specs and not self.module.is_static:
             raise NonStaticShapeError(
@@ -139,12 +139,12 @@ class Artifact:
         )
 
     def run(self, *arrays: Any, executor: XlaExecutor | None = None) -> Any:
-        """Run on NumPy arrays, and return NumPy arrays in the tree of the exported function's result.
+        """Run on NumPy arrays, and return NumPy arrays in the structure of the exported function's result.
 
         A partitioned artifact runs on as many devices of the platform as its mesh has.
 
         Raises:
-            ArityError, DTypeError, ShapeError, GuardError: the arguments do not fit.
+            ArityError, DTypeError, ShapeError, GuardError: the arguments do not match the artifact's inputs.
             InvalidConfigError: the artifact was not exported for the executor's platform.
         """
         if self.manifest.partitioning is not None:
@@ -160,10 +160,10 @@ class Artifact:
         return unflatten(self.manifest.out_tree, results)
 
     def program(self) -> GraphProgram:
-        """Read the artifact back as a program; for a partitioned artifact, as the program of one device.
+        """Import the module as a program; for a partitioned artifact, as a program of one device.
 
         Raises:
-            TenferroError: as `lowering.import_stablehlo`.
+            TenferroError: see `lowering.import_stablehlo`.
         """
         manifest = self.manifest
         specs = [spec for _, spec in manifest.inputs]
@@ -183,10 +183,13 @@ class Artifact:
         )
 
     def partitioned(self, mesh: Mesh | None = None) -> PartitionedProgram:
-        """Return the program with its partition over devices, those of the CPU by default.
+        """Import a partitioned artifact as a program with its partition.
+
+        Args:
+            mesh: the devices; None for devices of the CPU.
 
         Raises:
-            InvalidConfigError: the artifact was exported for one device, or the devices do not fit.
+            InvalidConfigError: the artifact was exported for one device, or `mesh` does not match the artifact's mesh.
         """
         partitioning = self.manifest.partitioning
         if partitioning is None:
@@ -194,15 +197,15 @@ class Artifact:
         return partitioned_as(self.program(), partitioning, mesh)
 
     def call(self, *buffers: Any, executor: XlaExecutor | None = None) -> Any:
-        """Run on device arrays, and return device arrays in the tree that the exported function returned."""
+        """Run on device arrays, and return device arrays in the structure of the exported function's result."""
         shapes = [leaf.shape for leaf in flatten(buffers)[0]]
         return self._compiled(executor or self._default_executor, shapes)(*buffers)
 
     def save(self, path: Any) -> None:
         """Write the artifact: `.mlir` is text, `.mlirbc` a portable artifact; both contain the manifest.
 
-        Constants that the module takes as arguments, test vectors and the gradient are written to separate
-        files in the same folder first.
+        Constants that the module takes as arguments, test vectors and the gradient are first written to separate
+        files in the same folder.
 
         Raises:
             InvalidConfigError: the suffix is neither `.mlir` nor `.mlirbc`, or the path is a folder, a pipe or a
@@ -211,7 +214,7 @@ class Artifact:
         """
         suffix = suffix_of(path)
         for file_path in self.paths(path):
-            target_of(file_path)  # before any file is written
+            target_of(file_path)  # raises an error before any file is written
         if self.constants and self.manifest.weights:
             tree_files.save(self.constants, self._constants_path(path))
         elif self.constants:
@@ -229,7 +232,7 @@ class Artifact:
         return constants_path(path, self.manifest.weights)
 
     def paths(self, path: Any) -> list[str]:
-        """Return the paths of the files that `save` writes, the module's own last."""
+        """Return the paths of the files that `save` writes; the last is the file of the module."""
         gradient = self.gradient
         return [
             *([self._constants_path(path)] if self.constants else ()),

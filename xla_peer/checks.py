@@ -18,11 +18,11 @@ __all__ = ["CheckedProgram", "CheckedPrograms"]
 
 @dataclass(frozen=True, eq=False)
 class CheckedProgram:
-    """A program whose last results are the operands of its checks.
+    """A program without checks, whose last results are the operands of the checks.
 
     Attributes:
-        source: the program with the checks.
-        checks: each check, its line, and the number of its operands.
+        source: the original program, with the checks.
+        checks: each check's op, its source line, and the number of its operands.
     """
 
     source: GraphProgram
@@ -30,10 +30,10 @@ class CheckedProgram:
     checks: tuple[tuple[Any, str, int], ...]
 
     def verified(self, results: Sequence[Any]) -> Any:
-        """Check the conditions, and return the tree of the results.
+        """Check the conditions in the results of a run, and return the other results in the program's structure.
 
         Raises:
-            CheckFailedError: the first check, in the order of the program, whose condition is not true.
+            CheckFailedError: a condition is not true; the error is that of the first such check in the program.
         """
         position = len(self.source.output_slots)
         for op, line, count in self.checks:
@@ -53,7 +53,7 @@ class CheckedPrograms:
         )
 
     def of(self, program: GraphProgram) -> CheckedProgram | None:
-        """Return the program with its checks as results; None if it has no checks.
+        """Return the program with the operands of its checks as results; None if it has no checks.
 
         Raises:
             UnsupportedError: a check is in a loop or a branch.
@@ -62,7 +62,7 @@ class CheckedPrograms:
         return self._programs.get(id(program), lambda: (program, _checked(program)))[1]
 
     def clear(self) -> None:
-        """Drop all programs."""
+        """Drop all cached programs."""
         self._programs.clear()
 
 
@@ -71,7 +71,7 @@ def _is_check(op: Any) -> bool:
 
 
 def _line_of_inner_check(program: GraphProgram) -> str | None:
-    """Return the line of a check in a loop or branch of this program; None if there is none."""
+    """Return the source line of a check in a loop or branch of a program; None if no loop or branch has a check."""
     for step in program.instructions:
         if isinstance(step.op, ControlOp) and step.op.has_effects:
             for part in step.op.parts:

@@ -1,4 +1,4 @@
-"""`Choice`: selects a native program or `jax.jit` of its function, for one set of shapes and dtypes."""
+"""`Choice`: for one set of shapes and dtypes, decides whether a JAX function runs natively or by `jax.jit`."""
 
 from __future__ import annotations
 
@@ -22,30 +22,31 @@ __all__ = ["Choice", "is_close"]
 
 Side = Literal["native", "jax.jit"]
 FIRST_RESULT = 6.0
-"""Estimated time of a first result of `jax.jit`, as a multiple of the time of tracing and import."""
+"""Estimated time of a first result of `jax.jit`, divided by the measured time of tracing and import."""
 MAX_ROUNDS = 5
-"""Maximum number of times that each side runs in a comparison."""
+"""Maximum number of timed runs of the native program, and of `jax.jit`, in a comparison."""
 ROUNDS_SECONDS = 0.05
-"""Duration of a comparison, in seconds, after which no further round begins."""
+"""Duration of a comparison, in seconds, after which no further pair of timed runs begins."""
 CLOSE = 2 / 3
-"""Exponent of the machine epsilon: differences below eps^CLOSE times the largest element need no verdict."""
+"""Exponent for `is_close`: with the machine epsilon eps, a difference of at most eps^CLOSE times the largest element
+is accepted without a verdict."""
 
 
 class Choice:
     """Decision between native execution and `jax.jit`, made once, by times and results on the user's arguments.
 
-    Native runs come first. Once their total time reaches the estimated time of a first result of `jax.jit`, both sides
-    run on the arguments of one call. The comparison takes at most about the time spent before it.
+    The first calls run natively. Once their total time reaches the estimated time of a first result of `jax.jit`, the
+    arguments of one call run both natively and by `jax.jit`. This comparison takes about as long as the runs before it.
 
     Args:
         function: a JAX function.
-        program: its native program.
+        program: the native program of the function.
         run: a function that runs the program on arrays.
         import_seconds: the time that tracing and import took.
-        is_jax: whether results are JAX arrays.
+        is_jax: whether to return JAX arrays instead of NumPy arrays.
 
     Attributes:
-        side: the side that runs, "native" until the decision.
+        side: "native" or "jax.jit", whichever runs the next call; "native" until the decision.
         is_decided: whether the decision has been made.
         reason: the reason for the decision.
     """
@@ -71,14 +72,14 @@ class Choice:
 
     @property
     def reason(self) -> str:
-        """The reason why this side runs."""
+        """The reason for `side`, with the measured times."""
         if self.is_decided:
             return self._reason
         spent, estimate = shown_seconds(self._spent), shown_seconds(self._estimate)
         return f"not compared: native runs took {spent} of the {estimate} that jax.jit may need"
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
-        """Run on arrays, by the chosen side."""
+        """Run the function on arrays, natively or by `jax.jit`, and make the decision when it is due."""
         if self.side == "jax.jit" and not forked():
             return self._jitted(arrays)
         if self.is_decided:
@@ -99,15 +100,15 @@ class Choice:
             results = self._function.fn(*arrays)
         if self._is_jax:
             return list(results)
-        return [np.array(y) for y in results]  # because callers may write to results
+        return [np.array(y) for y in results]  # a copy, because callers may write to results
 
     def _decide(self, arrays: Sequence[Any], results: Sequence[Any]) -> None:
-        """Run both sides, compare their results, and choose the faster."""
+        """Run natively and by `jax.jit`, and set `side` to the faster one, or if results differ to the right one."""
         try:
-            jitted = self._jitted(arrays)  # which compiles
+            jitted = self._jitted(arrays)  # the first call compiles, so it is not timed
             ours, theirs = self._timed(arrays)
             outcome = self._disagreement(arrays, results, jitted)
-        except Exception as error:  # because native runs do not need them
+        except Exception as error:  # because native runs do not need jax.jit
             first = f"{error}".strip().split("\n")[0]
             self._settle("native", f"jax.jit failed: {type(error).__name__}: {first}")
             return
@@ -130,7 +131,7 @@ class Choice:
         self.is_decided = True
 
     def _timed(self, arrays: Sequence[Any]) -> tuple[float, float]:
-        """Time both sides alternately, and return the minimum time of a run for each, in seconds."""
+        """Return the minimum times of a native run and of a run by `jax.jit`, in seconds, measured alternately."""
         runs = (lambda: self._run(self._program, arrays), lambda: self._jitted(arrays))
         least = [float("inf"), float("inf")]
         stop = time.perf_counter() + ROUNDS_SECONDS
@@ -146,7 +147,10 @@ class Choice:
     def _disagreement(
         self, arrays: Sequence[Any], ours: Sequence[Any], theirs: Sequence[Any]
     ) -> tuple[Side, str] | None:
-        """Return the side that is right, and the verdict; None if rounding explains the differences."""
+        """Return "native" or "jax.jit", whichever is right, and the verdict; None if rounding explains the differences.
+
+        Without a clear verdict, the native results count as right.
+        """
         if all([is_close(np.asarray(x), np.asarray(y)) for x, y in zip(ours, theirs, strict=True)]):
             return None
         from xla_peer.parity import judge  # because most results are close
@@ -164,7 +168,7 @@ class Choice:
 
 
 def is_close(x: Any, y: Any) -> bool:
-    """Return whether two arrays differ by so little that no verdict is needed."""
+    """Return whether two arrays are so close that no verdict is needed: see `CLOSE`. Integers must be equal."""
     jax, _ = pjrt.modules()
     if not jax.numpy.issubdtype(x.dtype, jax.numpy.inexact):
         return bool(np.array_equal(x, y))

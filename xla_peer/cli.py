@@ -1,7 +1,7 @@
 """The command line: `tenferro run | export | convert | verify | parity | judge | golden | watch | triage | plan | digits | grad | inspect | fuzz | bench | doctor`.
 
-Exit status: 0 on success, 1 where results disagree or a platform fails, 2 for misuse and for refused
-targets, 130 when interrupted. Files are written under a temporary name and renamed, so that an interruption
+The exit status is 0 on success, 1 if results disagree or a platform fails, 2 for invalid arguments and refused
+targets, and 130 after an interruption. Files are written under a temporary name and renamed, so that an interruption
 leaves no partial file.
 """
 
@@ -126,16 +126,16 @@ Cuts = Annotated[
 
 
 NEGATIVE = {"ignore_unknown_options": True}
-"""Settings of commands that accept -1.0 as a number; a misspelt option is then rejected as an invalid input."""
+"""Settings of commands that accept negative numbers; such commands reject a misspelt option as an invalid input."""
 
 
 class DisagreementError(Exception):
-    """Results disagree: the exit status is 1."""
+    """Error of a command whose results disagree; the exit status is then 1."""
 
 
 @contextmanager
 def reporting(json: bool) -> Generator[Output]:
-    """Run a command in a context in which errors become messages and an exit status."""
+    """Yield the output of a command; convert errors in the context to messages and an exit status."""
     output = Output(json)
     try:
         with silenced(json):
@@ -147,7 +147,7 @@ def reporting(json: bool) -> Generator[Output]:
         raise typer.Exit(2) from None
     except (typer.Exit, typer.Abort):
         raise
-    except Exception as error:  # because the target's own code may raise anything
+    except Exception as error:  # because the target's own code may raise any exception
         out = str(error) or type(error).__name__
         if not json:
             traceback.print_exc()
@@ -159,7 +159,7 @@ def reporting(json: bool) -> Generator[Output]:
 
 
 def _named(results: Any) -> list[tuple[str, Any]]:
-    """Return the leaves of a result by name."""
+    """Return the leaves of a result, each with its name."""
     leaves, _ = flatten(results)
     return [(f"result{path}", leaf) for path, leaf in zip(leaf_paths(results), leaves, strict=True)]
 
@@ -177,7 +177,7 @@ def _write(path: str, content: bytes) -> None:
 
 
 def _write_arrays(path: str, named: list[tuple[str, Any]]) -> None:
-    """Write one array to .npy, several by name to .npz."""
+    """Write a single array to a .npy file, or several arrays, by name, to a .npz file."""
     buffer = io.BytesIO()
     if path.endswith(".npy") and len(named) == 1:
         np.save(buffer, stored(np.asarray(named[0][1])))
@@ -191,20 +191,20 @@ def _write_arrays(path: str, named: list[tuple[str, Any]]) -> None:
 
 
 def _opened(target: str, inputs: list[str] | None, seed: int) -> tuple[Target, list[Any]]:
-    """Open a target, and return it with its arguments."""
+    """Find a target, and read its arguments; return both."""
     opened = find_target(target)
     return opened, opened.arguments(inputs or (), seed)
 
 
 def _executor(platform: str, check_finite: bool = False) -> Any:
-    """Return the native executor, or PJRT's of a platform."""
+    """Return the native executor, or the executor of a platform of PJRT."""
     if platform == "native":
         return tnf.GraphExecutor(check_finite=check_finite)
     return xla_peer.XlaExecutor(platform)
 
 
 def _peer(platform: str, in_process: bool, timeout: float, memory: int | None) -> Any:
-    """Return the executor of a check."""
+    """Return the executor of a check, which runs XLA on a platform, in a separate process by default."""
     if in_process or not isolated_by_default():
         return xla_peer.XlaExecutor(platform)
     return xla_peer.IsolatedExecutor(platform, timeout=timeout, memory_limit=memory)
@@ -383,7 +383,7 @@ def _partitioned(opened: Target, program: Any, mesh: str, cut: list[str] | None)
 def _drawn(
     opened: Target, program: Any, types: list[Any], words: list[str], seed: int
 ) -> tuple[Any, ...]:
-    """Return arguments for a comparison: arrays from the command line if all inputs are there, else random ones."""
+    """Return arguments for a comparison: arrays of the command line if it has all inputs, else random arrays."""
     if words and all(not isinstance(leaf, tnf.TensorSpec) for leaf in flatten(types)[0]):
         return tuple(opened.arguments(words, seed))
     return unflatten(program.in_tree, random_arrays(program, np.random.default_rng(seed)))
@@ -829,12 +829,12 @@ def triage(
 
 
 def _ssa(name: str) -> str:
-    """Return the name of a value, with or without its percent sign."""
+    """Return the name of a value with a percent sign; the given name may lack it."""
     return name if name.startswith("%") else f"%{name}"
 
 
 def _conclude(out: Output, report: Any, html: str | None, repro: str | None) -> None:
-    """Write and print a parity report; the exit status is 1 if it is not ok."""
+    """Print a parity report, and write its page and its reproduction; raise DisagreementError if it is not ok."""
     if html is not None:
         _write(html, report.to_html().encode())
     if repro is not None and report.reproduction is not None:
@@ -1075,7 +1075,7 @@ def _require(good: bool) -> None:
 
 def main() -> None:
     """Run the command line."""
-    # XLA logs every client that it creates; warnings and errors still come through.
+    # XLA logs every client that it creates, so only its warnings and errors are shown.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     app()
 

@@ -1,4 +1,4 @@
-"""`python -m xla_peer doctor`: working and failing platforms, and how to repair them."""
+"""`python -m xla_peer doctor`: a report of working and failing platforms, and of commands that repair them."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ class PlatformReport:
     Attributes:
         status: "works", "wrong" if it runs with known wrong values, "fails" if its plugin is installed but does not
             run, or "missing".
-        devices: their names in PJRT.
-        version: the platform's version.
-        packages: the packages that install it, with versions.
-        advice: the problem, and the command that solves it.
+        devices: the names of the platform's devices in PJRT.
+        version: the platform's version, as PJRT reports it.
+        packages: the installed packages that provide the platform, with versions.
+        advice: the problem, and the command that solves it; empty if there is no problem.
     """
 
     name: str
@@ -88,12 +88,12 @@ class PlatformReport:
 
 @dataclass(frozen=True)
 class DoctorReport:
-    """The result of `doctor`; `print` it, or take `to_dict()`.
+    """The result of `doctor`; `print(report)` shows it, and `to_dict()` converts it for JSON.
 
     `ok` is true if a platform works, and no installed platform fails or is known to compute wrong values.
 
     Attributes:
-        cache_problem: the reason why the folder of TENFERRO_CACHE_DIR is not used; empty where it is.
+        cache_problem: the reason why the folder TENFERRO_CACHE_DIR is not used; empty if the folder is used.
         loops: "compiled", or "interpreted", with the reason and the command that installs llvmlite.
     """
 
@@ -132,10 +132,10 @@ class DoctorReport:
 
 
 def doctor(platforms: Iterable[str] = ()) -> DoctorReport:
-    """Try platforms, each in a separate process, and report missing and failing ones.
+    """Run a program on each platform, in a separate process, and report which platforms work, fail or are missing.
 
     Args:
-        platforms: names, or paths of PJRT plugins; if empty, all known and installed platforms.
+        platforms: names of platforms, or paths of PJRT plugins; if empty, all known and all installed platforms.
 
     >>> doctor(["cpu"]).platforms[0].status
     'works'
@@ -166,7 +166,7 @@ def _version(package: str) -> str:
 
 
 def _loops() -> str:
-    """Compile a loop, and return "compiled", or why loops and fused groups are interpreted."""
+    """Compile a loop natively, and return "compiled", or the reason why loops and fused groups are interpreted."""
     version, oldest = _version("llvmlite"), ".".join(map(str, OLDEST))
     if not is_installed():
         reason = f"{version} is older than {oldest}" if version else "is not installed"
@@ -184,7 +184,7 @@ def _loops() -> str:
 
 
 def _others() -> list[str]:
-    """Return the plugins of other installed packages, and those in the environment variable."""
+    """Return the plugins of other installed packages, and the plugins in the environment variable."""
     names = {point.name for point in importlib.metadata.entry_points(group="jax_plugins")}
     named = os.environ.get("PJRT_NAMES_AND_LIBRARY_PATHS", "")
     names |= {entry.partition(":")[0] for entry in named.split(",") if ":" in entry}
@@ -210,7 +210,7 @@ def _examined(name: str) -> PlatformReport:
 
 
 def _asked(name: str) -> dict[str, Any]:
-    """Run the probe in a separate process, and return its answer, or how the process ended."""
+    """Run the probe of a platform in a separate process; return its answer, or a description of the process's end."""
     command = [sys.executable, "-m", "xla_peer.probe", name]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)

@@ -27,17 +27,19 @@ __all__ = ["Executable"]
 class Executable:
     """A compiled program on device arrays, as `XlaExecutor.compile` returns it; calls are asynchronous.
 
-    Results are `jax.Array`s, with `block_until_ready`, `__array__` and `__dlpack__`. A program that fails while it
-    runs raises jax's JaxRuntimeError in `block_until_ready`, or BackendFailureError in `XlaExecutor.get`; other ways
-    to read its results, such as `numpy.asarray`, do not check for failure, and abort the process after one.
+    Results are `jax.Array`s, with `block_until_ready`, `__array__` and `__dlpack__`. If the program fails while it
+    runs, `block_until_ready` raises jax's JaxRuntimeError, and `XlaExecutor.get` BackendFailureError. Other ways to
+    read the results, such as `numpy.asarray`, do not check for a failure, and abort the process after one.
 
     Attributes:
-        module: the StableHLO that it was compiled from.
+        module: the StableHLO module from which the program was compiled.
         input_specs, output_specs, input_names, output_names: types and names of the leaves, in order.
+        donate: names of the inputs whose memory a call may reuse; a call deletes these arrays.
+        constant_bytes: total size of the constants that each call passes as arguments.
         wide: whether an input has a dtype that jax narrows by default, such as float64.
         gives_a_leaf: whether the result is a single array, not a tree.
-        from_host: a function from leaves to a tuple of leaves, or to the only leaf of the result. It does not check
-            its arguments; row-major NumPy arrays are allowed.
+        from_host: a function from the leaves of the arguments to a tuple of the result's leaves, or to its only leaf.
+            It does not check its arguments, which may also be row-major NumPy arrays.
 
     >>> import numpy as np, tenferro as tnf
     >>> from xla_peer import XlaExecutor
@@ -88,8 +90,8 @@ class Executable:
         self._call = pjrt.fast_call(loaded, *where, passed_outputs, self._checked)
         plain = not (self._is_cut or self._constants or self.donate)
         if plain and pjrt.knows_trees(in_tree, out_tree):
-            # Python looks up __call__ on the class, and a method that forwards would add a tenth to
-            # the time of a call.
+            # Python looks up __call__ on the class, so this instance gets its own class: a method that
+            # forwards to self._call would make each call a tenth slower.
             call = pjrt.fast_call(loaded, *where, passed_outputs, self._leaves, self._packed)
             own: Any = type("Executable", (Executable,), {"__call__": staticmethod(call)})
             self.__class__ = own
@@ -102,10 +104,10 @@ class Executable:
             self.__class__ = Executable
 
     def __call__(self, *arguments: Any) -> Any:
-        """Run, and return device arrays in the tree that the program's function returns.
+        """Start a run, and return its results as device arrays, in the structure that the program's function returns.
 
         Raises:
-            ArityError, ShapeError, DTypeError: an argument does not fit; the message names it.
+            ArityError, ShapeError, DTypeError: an argument does not match its parameter; the message names it.
             InvalidConfigError: an argument is not a device array, is on another device, or was donated before.
             BackendFailureError: PJRT failed to start the run.
         """
@@ -116,13 +118,13 @@ class Executable:
 
     @public
     def _leaves(self, arguments: tuple[Any, ...]) -> Sequence[Any]:
-        """Check and return the leaves of arguments of types that `fast_call` has not dispatched yet."""
+        """Check and return the leaves of the arguments; `fast_call` calls this for types that are new to it."""
         return self._checked(self._flattened(arguments))
 
     def on_leaves(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
         """Compute the leaves of the result from the leaves of the arguments."""
         if self._is_cut and any(map(pjrt.is_gone, leaves)):
-            # On several devices, PJRT aborts the process instead of raising an error.
+            # On several devices, PJRT aborts the process after a deleted array, instead of raising an error.
             self._checked(leaves)
         try:
             results = self._call(*leaves, *self._constants)
@@ -133,14 +135,15 @@ class Executable:
             raise pjrt.failed(error) from error
         for leaf, name in zip(leaves, self.input_names, strict=True):
             if name in self.donate:
-                leaf.delete()  # because jax finds out later, with a message that says less
+                leaf.delete()  # so that a second use fails in our check, whose message names the argument
         return results
 
     def run_leaves(self, leaves: Sequence[Any], out: Sequence[Any] | None = None) -> list[Any]:
-        """Run on NumPy arrays, which must be row-major and of the right types: nothing is checked.
+        """Run on row-major NumPy arrays of the parameters' types, without checking them, and return NumPy arrays.
 
         Args:
-            out: arrays for the results, instead of new ones.
+            leaves: the leaves of the arguments.
+            out: arrays into which the results are written; None allocates new arrays.
         """
         try:
             if self.wide:
@@ -164,7 +167,7 @@ class Executable:
         return leaves
 
     def _checked(self, leaves: Sequence[Any]) -> Sequence[Any]:
-        """Check each leaf's type, unless leaves of these types were dispatched before; errors name the leaf."""
+        """Check the type, layout and device of each leaf; errors name the leaf."""
         inputs = leaves[: len(self.input_specs)]
         named = zip(inputs, self.input_names, self.input_specs, self._shardings, strict=False)
         for leaf, name, spec, sharding in named:
@@ -197,17 +200,17 @@ class Executable:
 
     @property
     def text(self) -> str:
-        """The StableHLO."""
+        """The StableHLO text of the program."""
         return self.module.text
 
     def cost_analysis(self) -> dict[str, float]:
-        """Return XLA's estimates: "flops", "transcendentals", "bytes accessed", and more."""
+        """Return XLA's estimates of the cost of a run, such as "flops", "transcendentals" and "bytes accessed"."""
         costs = self._loaded.cost_analysis()
         costs = costs[0] if isinstance(costs, list | tuple) else costs
         return {name: float(value) for name, value in costs.items()}
 
     def memory_analysis(self) -> dict[str, int]:
-        """Return the bytes of "argument", "output", "temporary", "alias" and "generated_code"."""
+        """Return the memory use in bytes: "argument", "output", "temporary", "alias" and "generated_code"."""
         stats = self._loaded.get_compiled_memory_stats()
         names = {
             "argument": "argument_size_in_bytes",
@@ -222,7 +225,7 @@ class Executable:
         """Return the optimised HLO of the program, as text.
 
         Raises:
-            BackendFailureError: the platform does not show it.
+            BackendFailureError: the platform does not reveal optimised HLO.
         """
         modules = self._loaded.hlo_modules()
         if not modules:
@@ -246,6 +249,6 @@ def _only(results: Sequence[Any]) -> Any:
 
 
 def _place(sharding: Any) -> str:
-    """Describe a sharding in words: its devices, and the partition of the array over them."""
+    """Return a description of a sharding: its only device, or its partition of the array over several devices."""
     devices = sorted(map(str, sharding.device_set))
     return devices[0] if len(devices) == 1 else str(sharding)

@@ -34,7 +34,15 @@ __all__ = ["XlaExecutor"]
 
 
 class Variant(NamedTuple):
-    """The key of an executable of a program: shapes, layouts, donations and partitioning."""
+    """Key of an executable, apart from the program: what the executable was compiled for.
+
+    Attributes:
+        shapes: the shapes of the arguments.
+        orders: the memory order of each argument, "C" or "F".
+        out: the memory order of the results.
+        donate: the names of the donated inputs.
+        cut: the partitioned program, if it is partitioned.
+    """
 
     shapes: tuple[Any, ...]
     orders: tuple[str, ...]
@@ -44,10 +52,15 @@ class Variant(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The arguments and the executable of a program's last run.
+    """Executable of a program's last run, which a run with arguments of the same types reuses.
 
-    `program` is referenced, so that its `id` is not reused. `seen` is whether all arguments were plain arrays, and
-    (shape, dtype, strides) of each leaf. `orders` is None if the arguments are passed unchanged.
+    Attributes:
+        program: the program; the reference keeps its `id` from being reused.
+        seen: whether all arguments were NumPy arrays, followed by (shape, dtype, strides) of each leaf.
+        executable: the executable.
+        orders: the memory order of each argument; None if the arguments are passed unchanged.
+        out: the memory order of the results.
+        only: a function that runs a program with one result on host arrays; None if the general path is needed.
     """
 
     program: GraphProgram
@@ -63,33 +76,36 @@ class XlaExecutor:
     """Executor that lowers a program to StableHLO, compiles it once per set of shapes, and runs it on one device.
 
     Args:
-        platform: "cpu", "cuda", "rocm", "tpu", the name of a PJRT plugin, or the path of one; "gpu" is "cuda" or
-            "rocm", as jax finds it.
-        device: number of the device on that platform.
-        precision: precision of dots without an explicit precision; "highest" keeps float32 in float32.
+        platform: "cpu", "cuda", "rocm", "tpu", the name of a PJRT plugin, or the path of a plugin; "gpu" is "cuda" or
+            "rocm", whichever jax finds.
+        device: index of the device among the devices of the platform.
+        precision: precision of matrix products and convolutions that state none; "highest" computes float32 products
+            in float32.
         linalg: "library" for the platform's own routines, or "inline" for plain StableHLO.
         extensions: "expand" or "composite"; see `lowering.lower_to_stablehlo`.
-        order: memory order of the results of `run`: "C", "F", or "A", which is F where all arguments
-            are F-ordered, and else C. Arrays of either order are passed without a transposing copy.
-        optimization_level: XLA's backend level, 0 to 3; None is its default.
+        order: memory order of the results of `run`: "C", "F", or "A". "A" is "F" if all arguments are column-major, and
+            otherwise "C". Arguments of either order are passed without a transposing copy.
+        optimization_level: XLA's backend level, 0 to 3; None is XLA's default.
         options: XLA's debug options by name.
-        cache_size: the largest number of executables in memory.
-        memory_bytes: the largest total size of their constants.
-        cache_dir: a folder that keeps executables for later processes; None takes the environment
-            variable TENFERRO_CACHE_DIR, and "" none. It holds native code: see `CompileCache`.
-        cache_bytes: the largest size of the folder.
+        cache_size: maximum number of executables in memory.
+        memory_bytes: maximum total size of the constants of these executables, in bytes.
+        cache_dir: a folder in which later processes find executables. None is the folder that the environment variable
+            TENFERRO_CACHE_DIR names, and "" is no folder. The folder contains native code: see `CompileCache`.
+        cache_bytes: maximum size of the folder in bytes.
         effects: "refuse" to run programs that print (see `tenferro.debug_print`), or "drop" the prints.
-        notices: whether to report compilations of more than two seconds, and once a jaxlib with known wrong values,
-            on the error stream. TENFERRO_NOTICES=off in the environment turns them off, too.
+        notices: whether to print notices on the error stream: about compilations of more than two seconds, and once
+            about a jaxlib that is known to compute wrong values. TENFERRO_NOTICES=off in the environment suppresses
+            these notices, too.
 
-    Intermediate results keep the precision of their dtype (XLA's excess precision is off), so that
-    results can be compared with the native ones.
+    Intermediate results have the precision of their dtype (XLA's excess precision is off), so that results can be
+    compared with native results.
 
-    One executor may be used from many threads; a program is compiled once.
+    Several threads may use one executor; a program is compiled once.
 
     Raises:
-        PlatformUnavailableError: the platform is not available; the message names the available ones.
-        InvalidConfigError: there is no such device, an option is out of range, or a folder cannot be used.
+        PlatformUnavailableError: the platform is not available; the message names the available platforms.
+        InvalidConfigError: the platform has no device of this index, an option is out of range, or a folder cannot be
+            used.
 
     >>> import numpy as np, tenferro as tnf
     >>> program = tnf.compile(lambda x: x + x, tnf.TensorSpec((2,), "float64"))
@@ -168,7 +184,7 @@ class XlaExecutor:
         return partial(XlaExecutor, self.platform, device, **options, **self._bounds), ()
 
     def abandon(self) -> None:
-        """Forget the state of the parent, in a process forked from the one that created it."""
+        """Drop the executables in a forked child, which cannot use those of its parent process."""
         self._compiled = BoundedCache(
             self._compiled.capacity, self._compiled.max_bytes, attrgetter("constant_bytes")
         )
@@ -196,7 +212,7 @@ class XlaExecutor:
         if self._registrations != registration_count():
             self._compiled.at_hand.clear()
             self._registrations = registration_count()
-        # The last arguments have been checked; comparing with them is cheaper than hashing.
+        # Comparing with the arguments of the last run, which have been checked, is cheaper than checking and hashing.
         plan = self._compiled.at_hand.get(id(program))
         if plan is None or plan.seen != seen:
             plan = self._plan(program, arrays, seen)
@@ -223,7 +239,7 @@ class XlaExecutor:
         return cut.program.pack(list(map(pjrt.fetched, executable.on_leaves(placed))))
 
     def _plan(self, program: GraphProgram, arrays: tuple[Any, ...], seen: list[Any]) -> Plan:
-        """Return the arguments and the executable for these shapes, dtypes and strides."""
+        """Find or compile the executable for the shapes, dtypes and strides of the arguments."""
         leaves = program.check_arguments(arrays)
         orders = [_order(leaf) for leaf in leaves]
         out = self._out_order(leaves, orders)
@@ -251,14 +267,15 @@ class XlaExecutor:
     def compile(
         self, program: GraphProgram | PartitionedProgram, *specs: Any, donate: Sequence[str] = ()
     ) -> Executable:
-        """Compile the program for device arrays on this device, of the program's types or of `specs`.
+        """Compile the program to an executable that takes and returns arrays on the executor's device.
 
         Args:
-            specs: concrete specs or arrays, one per input, if the program has symbols.
-            donate: names of inputs whose memory results may reuse. The call deletes the arrays passed for them.
+            specs: concrete specs or arrays, one per input, if the program has symbolic extents.
+            donate: names of inputs whose memory may be reused for results. A call of the executable deletes the arrays
+                that are passed for these inputs.
 
         Raises:
-            NonStaticShapeError: no spec binds a symbol.
+            NonStaticShapeError: the program has symbolic extents, and there are no specs.
             InvalidConfigError: a name in `donate` is not an input.
         """
         cut = program if isinstance(program, PartitionedProgram) else None
@@ -284,16 +301,16 @@ class XlaExecutor:
         out_tree: TreeDef | None = None,
         constants: Sequence[Any] = (),
     ) -> Executable:
-        """Compile a module for this device; executables are cached only on disk, if there is a `cache_dir`.
+        """Compile a module for the executor's device. The executable is not cached in memory, only in `cache_dir`.
 
         Args:
-            in_tree, out_tree: structures of arguments and result; by default one argument per input,
-                and a tuple.
-            constants: arrays for the last inputs.
+            in_tree: structure of the arguments; by default one argument per input of the module.
+            out_tree: structure of the result; by default a tuple.
+            constants: arrays for the last inputs of the module, which callers do not pass.
 
         Raises:
             NonStaticShapeError: the module has symbolic extents; `StableHloModule.refined` binds them.
-            BackendFailureError: XLA could not compile it.
+            BackendFailureError: XLA could not compile the module.
         """
         if not module.is_static:
             raise NonStaticShapeError("compile_module: the module has symbolic extents; refine it")
@@ -307,19 +324,19 @@ class XlaExecutor:
         return Executable(module, loaded, in_tree, out_tree, *places, (), specs, constants)
 
     def put(self, array: Any, *, copy: bool = True) -> Any:
-        """Put an array on this device.
+        """Copy an array to the executor's device.
 
         Args:
-            array: a NumPy array or an object that converts to one; a device array, which is moved here from
-                its device, or gathered from its devices; or an object with `__dlpack__`.
-            copy: False lets a CPU device share memory of `xla_peer.empty` or of another DLPack producer.
-                Programs that read such an array see later writes to it: do not write until they are done. A device
-                array on this device is never copied, because it is immutable.
+            array: a NumPy array, an object that converts to a NumPy array, an object with `__dlpack__`, or a device
+                array, which is moved from its device, or gathered from its devices.
+            copy: False lets a CPU device share memory that `xla_peer.empty` or another library allocated. Programs that
+                read such an array see later writes to it: do not write until the programs are done. A device array
+                on the executor's device is never copied, because it is immutable.
 
         Raises:
             DTypeError: the object is not an array, or tenferro lacks its dtype.
-            BackendFailureError: PJRT does not accept the memory of a DLPack producer, or the array is another
-                library's and on a device.
+            BackendFailureError: PJRT does not accept the memory of an object with `__dlpack__`, or the array is on a
+                device and belongs to another library.
         """
         forking.require_own_client()
         if pjrt.is_device_array(array):
@@ -329,14 +346,14 @@ class XlaExecutor:
         return pjrt.put(np.asarray(as_operand(array)), self.device, copy)
 
     def get(self, array: Any) -> np.ndarray[Any, Any]:
-        """Copy a device array to a fresh NumPy array; waits until it is computed.
+        """Wait until a device array is computed, and copy it to a new NumPy array.
 
-        `numpy.asarray(array)` is a read-only view instead, without a copy on the CPU; call the array's
-        `block_until_ready` before, because NumPy aborts the process if the program has failed.
+        `numpy.asarray(array)` returns a read-only view instead; on a CPU it does not copy. Before, call the array's
+        `block_until_ready`: if the program that computes the array has failed, NumPy aborts the process.
 
         Raises:
-            BackendFailureError: the program that computes it failed, for example for lack of memory.
-            InvalidConfigError: it is sharded over several processes.
+            BackendFailureError: the program that computes the array failed, for example for lack of memory.
+            InvalidConfigError: the array is sharded over several processes.
         """
         return pjrt.fetched(array)
 
@@ -351,7 +368,7 @@ class XlaExecutor:
 
     @property
     def settings(self) -> LoweringSettings:
-        """The settings that determine the text of its modules."""
+        """The settings of the executor that determine the text of lowered modules."""
         return LoweringSettings(
             self.platform, self.precision, self.linalg, self.extensions, self.effects
         )
@@ -374,7 +391,7 @@ class XlaExecutor:
         return Executable(module, loaded, *trees, *places, donate, specs)
 
     def _places(self, module: StableHloModule) -> tuple[list[Any], list[Any]]:
-        """Return this device for every input and output."""
+        """Return a sharding for every input and for every output, which puts the array on the executor's device."""
         here = pjrt.on_one(self.device)
         return [here] * len(module.input_specs), [here] * len(module.output_specs)
 
@@ -385,8 +402,9 @@ class XlaExecutor:
         name: str,
         callbacks: Sequence[Any] = (),
     ) -> Any:
-        """Load an executable that an earlier process stored, or compile it; executables with callbacks are not
-        stored.
+        """Return the executable of a module, from the folder `cache_dir` or by compilation.
+
+        An executable with callbacks is not stored, because the callbacks exist only in this process.
         """
         forking.require_own_client()
         options = pjrt.compile_options(self._client, devices, self.options, self.optimization_level)
@@ -405,7 +423,9 @@ class XlaExecutor:
         built = self._built(module, devices, options, name)
         try:
             serialized = pjrt.serialized(self._client, built)
-        except BackendFailureError:  # because a platform that cannot store it can still run it
+        except (
+            BackendFailureError
+        ):  # because a platform that cannot serialise executables can still run them
             cache.count_failed_write()
         else:
             cache.store(key, serialized)
@@ -454,17 +474,17 @@ class XlaExecutor:
         return self._compiled.stats()
 
     def compile_cache_stats(self) -> CompileCacheStats | None:
-        """Return the statistics of the folder of executables; None without one."""
+        """Return the statistics of the folder `cache_dir`; None without a folder."""
         return None if self.compile_cache is None else self.compile_cache.stats()
 
     def cache_clear(self) -> None:
-        """Drop every executable in memory; the folder is cleared by `compile_cache.clear`."""
+        """Drop all executables in memory. `compile_cache.clear` removes those in the folder `cache_dir`."""
         self._compiled.clear()
         self._checks.clear()
 
 
 def _order(array: Any) -> str:
-    """Return "F" for a dense column-major array that is not row-major too, else "C"."""
+    """Return "F" for a column-major array, else "C". An array that is also row-major, such as a vector, has "C"."""
     flags = array.flags
     return "F" if flags.f_contiguous and not flags.c_contiguous else "C"
 

@@ -53,7 +53,7 @@ from xla_peer.vectors import vectors_of, vectors_path, write_vectors
 __all__ = ["as_program", "export", "load", "module_for"]
 
 LARGEST_CONSTANT = 1 << 16
-"""Maximum size in bytes of a constant that is written in the text."""
+"""Default maximum size of a constant that is written in the text of a module, in bytes."""
 
 
 @overload
@@ -115,32 +115,33 @@ def export(
     weights: str = "",
     partitioning: Partitioning | None = None,
 ) -> Any:
-    """Export a program as a portable StableHLO artifact, with its names, structure and versions inside.
+    """Export a program as a portable StableHLO artifact, which contains its names, structure and versions.
 
     Args:
         fn_or_program: a program, which may be partitioned, or a function to trace on `specs`.
-        specs: for a function, one tree of specs per argument. For a program with symbols, concrete specs, one per
-            input; without specs, symbolic extents are exported as such, with assertions.
+        specs: for a function, one tree of specs per argument. For a program with symbolic extents, one concrete spec
+            per input; without specs, the module has symbolic extents, and assertions that check them.
         format: "stablehlo" for an artifact; "numpy" for the source of a Python file that needs only NumPy, or "onnx"
-            for a model. These two lack the options of artifacts: see docs/travel.md.
+            for a model. The formats "numpy" and "onnx" lack most of the options of artifacts: see docs/travel.md.
         platforms: any of "cpu", "cuda", "rocm", "tpu".
-        target: the StableHLO version that readers have: "week4", "week12", "minimum", "current", or a version such as
-            "1.8.0". A `.mlir` file is text of the current one.
+        target: the oldest StableHLO version that must be able to read a `.mlirbc` file: "week4", "week12", "minimum",
+            "current", or a version such as "1.8.0". A `.mlir` file is text of the current version.
         path: the file to write: `.mlir` for text, `.mlirbc` for a portable artifact, `.py` for NumPy, `.onnx` for a
             model.
         precision: precision of dots; see `lowering.lower_to_stablehlo`.
         linalg: "library" calls the platform's routines; "inline" writes plain StableHLO; "auto" is "library" wherever
             one text serves all the platforms, else "inline".
-        largest_constant: bytes; larger constants become arguments that are stored with the artifact.
+        largest_constant: maximum size of a constant in the text, in bytes; larger constants become arguments of
+            `main`, which are stored in a separate file.
         vectors: test vectors in the artifact, for `xla_peer.verify`: the number of vectors with random arguments, or
             a list with the tuple of arguments of each vector.
-        gradient: export the derivative, too, with test vectors.
+        gradient: also export the derivative, with test vectors of its own.
         seed: the seed of random arguments and cotangents.
         context: the context with the rules for `gradient`.
         weights: the name of a `.safetensors` file in the folder of `path` for the constants that are not written in
-            the text. By default they are in an `.npz` file, and those of a model in the model, up to 64 MiB.
-        partitioning: the partition of inputs and outputs over a mesh, whose devices need not exist; by default that
-            of a partitioned program. It is written in Shardy.
+            the text. By default an `.npz` file has these constants; an ONNX model contains up to 64 MiB of them.
+        partitioning: the partition of inputs and outputs over a mesh, whose devices need not exist; by default the
+            partition of a partitioned program. The module expresses it in the Shardy dialect.
 
     Raises:
         InvalidConfigError: weights are in another folder; a platform, target or suffix is unknown; the platforms need
@@ -183,7 +184,7 @@ def export(
     versions = {"stablehlo": mlir_bindings.artifact_version(target), **installed_versions()}
     generator = np.random.default_rng(seed)
     cases = _cases(program, vectors, generator)
-    # If the artifact is for a GPU, allow the larger rounding errors of GPUs.
+    # GPUs round with larger errors than CPUs, so the tolerances of an artifact for GPUs are computed for a GPU.
     widest = next((platform for platform in platforms if platform in GPUS), "cpu")
     proof = vectors_of(program, cases, widest)
     vectors_file = write_vectors(proof, seed, versions) if cases else b""
@@ -267,7 +268,7 @@ def _require_defaults(
 def _cases(
     program: GraphProgram, vectors: int | Sequence[Sequence[Any]], generator: np.random.Generator
 ) -> list[list[Any]]:
-    """Return the leaves of each case's arguments."""
+    """Return the leaves of the arguments of each test vector."""
     if isinstance(vectors, int):
         if isinstance(vectors, bool) or vectors < 0:
             raise InvalidConfigError(f"export: vectors must be at least 0, got {vectors!r}")
@@ -281,7 +282,7 @@ def _pulled(
     generator: np.random.Generator,
     context: AdContext | None,
 ) -> tuple[GraphProgram, list[list[Any]]]:
-    """Return the program of the pullback, from inputs and cotangents of float outputs, and its arguments."""
+    """Return the program from inputs and cotangents to gradients, and the arguments of its test vectors."""
     seeded = [program.output_specs[number] for number in active(program.output_specs)]
     has_inputs = bool(active(program.input_specs))
     if not has_inputs or not seeded:
@@ -310,7 +311,7 @@ def _pulled(
 
 
 def as_program(fn_or_program: Any, specs: Sequence[Any]) -> GraphProgram:
-    """Return the program itself, specialised to specs if there are any, or the traced function."""
+    """Return the program of a function, traced on specs, or a given program, specialised to specs if there are any."""
     if not isinstance(fn_or_program, GraphProgram):
         return traced(fn_or_program, *specs)
     return fn_or_program.specialize_to(specs) if specs else fn_or_program
@@ -323,10 +324,10 @@ def module_for(
     linalg: str,
     partitioning: Partitioning | None = None,
 ) -> tuple[StableHloModule, str]:
-    """Lower to one module for all platforms, and return whether its linear algebra is "library" or "inline".
+    """Lower a program to one module for all platforms; return it and its linear algebra, "library" or "inline".
 
     Raises:
-        InvalidConfigError: there is no platform, a platform is unknown, or a family is lowered differently for each.
+        InvalidConfigError: no platform is given, a platform is unknown, or the platforms need different modules.
     """
     if isinstance(platforms, str) or not platforms or not set(platforms) <= set(PLATFORMS):
         raise InvalidConfigError(
@@ -354,16 +355,17 @@ def module_for(
 
 
 def load(path: Any, *, trusted: bool = False) -> Artifact:
-    """Load the artifact in a file that `export` wrote.
+    """Load an artifact from a file that `export` wrote.
 
     Args:
-        trusted: read the file in this process, which a damaged file may end; otherwise a separate process reads it,
-            within limits of time and memory.
+        path: the `.mlir` or `.mlirbc` file.
+        trusted: read the file in the calling process, which a damaged file may crash; otherwise a separate process
+            reads it, with limits on time and memory.
 
     Raises:
-        FileNotFoundError: the file, or its file of constants or vectors, does not exist.
-        InvalidConfigError: tenferro did not write the file; or it is truncated, for a later version, or its constants
-            were changed.
+        FileNotFoundError: the file, or the file of its constants or test vectors, does not exist.
+        InvalidConfigError: tenferro did not write the file, the file is truncated or for a later version, or the
+            constants or test vectors were changed.
     """
     suffix = suffix_of(path)
     content = content_of(path)
@@ -439,7 +441,7 @@ def _from_text(content: bytes, trusted: bool) -> tuple[str, bytes]:
 
 
 def _require_types(path: Any, module: StableHloModule, main_type: str) -> None:
-    """Require that the module's types equal those in the manifest."""
+    """Raise InvalidConfigError unless the module's types equal the types in the manifest."""
     declared = module.signature()
     if declared != main_type:
         raise InvalidConfigError(f"load: {path}: the manifest says {declared}, main is {main_type}")
@@ -477,7 +479,7 @@ def _constant(array: Any, item: StoredConstant) -> Any:
     value = restored(array, wanted.dtype)
     if value.dtype != wanted.dtype.dtype or value.shape != wanted.shape:
         raise DTypeError(f"load: {item.name} is {array.dtype}{list(array.shape)}, not {wanted}")
-    # The constant takes over this memory, so that a program made from the artifact copies nothing.
+    # Adopt the memory of the array, so that a program made from the artifact does not copy the constant.
     constant = Constant.adopting(np.asarray(value, order="C"))
     if constant.digest.hex() != item.digest:
         raise InvalidConfigError(

@@ -1,8 +1,8 @@
 """`FlatFunction`: a JAX function of arrays, its native program, and the functions that JAX derives.
 
-JAX's transformations see a native function as one primitive, like a program (`jax_primitive`). Its
-tangents, transpose and batch are JAX functions again, so every rule that JAX states holds. Each runs natively:
-directly on arrays, and by a callback in a module that JAX compiles.
+JAX's transformations treat a native function as one primitive, like a program (see `jax_primitive`). The function's
+tangents, transpose and batched version are again JAX functions, so all of JAX's rules apply. Each of these functions
+runs natively: directly on arrays, and through a callback in a module that JAX compiles.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ class FlatFunction:
     """A JAX function from arrays to a list of arrays.
 
     Args:
-        fn: a JAX function.
+        fn: the JAX function.
         avals: the type of each argument, a `jax.ShapeDtypeStruct` or a `TensorSpec`.
-        name: shown in prints of the program.
-        primal: for a function from `NativeOwner.tangents`, the original function, and which arguments vary.
+        name: the name of the function in prints of the program.
+        primal: for a function from `NativeOwner.tangents`, the original function, and the flags of its active
+            arguments.
     """
 
     def __init__(
@@ -49,23 +50,23 @@ class FlatFunction:
 
     @cached_property
     def program(self) -> GraphProgram:
-        """The native program, a function from a tuple of arrays to a tuple.
+        """The native program, which takes and returns a tuple of arrays.
 
         Raises:
-            UnsupportedError: an operation has no counterpart.
+            UnsupportedError: an operation of JAX has no counterpart in tenferro.
         """
         return from_jitted(self.fn, *self.avals)
 
     @cached_property
     def results(self) -> list[Any]:
-        """The types of the results, as JAX has them."""
+        """The types of the results, as JAX's shapes and dtypes."""
         jax, _ = pjrt.modules()
         with in_dtypes_of(self.avals):
             return list(jax.eval_shape(self.fn, *self.avals))
 
 
 class NativeOwner:
-    """The owner of the functions that JAX's transformations derive from native ones."""
+    """The cache of the functions that JAX's transformations derive from native functions, and their runner."""
 
     def __init__(self, run: Callable[[GraphProgram, Sequence[Any]], Any]) -> None:
         self._run = run
@@ -82,14 +83,14 @@ class NativeOwner:
     # ---- interface of the primitive -------------------------------------------------------------
 
     def output_types(self, function: FlatFunction) -> list[Any]:
-        """Return the types of the results, for JAX."""
+        """Return the types of the function's results as JAX's abstract values."""
         jax, _ = pjrt.modules()
         return [
             jax.core.ShapedArray(y.shape, y.dtype, weak_type=y.weak_type) for y in function.results
         ]
 
     def evaluate(self, function: FlatFunction, leaves: Sequence[Any]) -> list[Any]:
-        """Run the native program on these arrays, and return the results as JAX arrays."""
+        """Run the native program on arrays, and return the results as JAX arrays."""
         jax, _ = pjrt.modules()
         types = zip(leaves, function.avals, strict=True)
         arrays = [np.asarray(leaf, aval.dtype) for leaf, aval in types]
@@ -97,7 +98,7 @@ class NativeOwner:
             return [jax.numpy.asarray(y) for y in self._run(function.program, arrays)]
 
     def lower(self, context: Any, function: FlatFunction, operands: Sequence[Any]) -> Any:
-        """Write a callback that runs the program natively."""
+        """Emit a callback that runs the program natively into the module that JAX is lowering."""
         program = function.program  # because a callback must not trace
 
         def run(*arrays: Any) -> tuple[Any, ...]:
@@ -106,7 +107,7 @@ class NativeOwner:
         return pjrt.emit_callback(context, run, operands)
 
     def tangents(self, function: FlatFunction, active: tuple[bool, ...]) -> FlatFunction:
-        """Map (xs, x_dots of the active xs) to the y_dots of the outputs that vary."""
+        """Return the function from the inputs and tangents of active inputs to tangents of float outputs."""
         jax, _ = pjrt.modules()
 
         def fn(*operands: Any) -> list[Any]:
@@ -124,7 +125,7 @@ class NativeOwner:
     def _of_active(
         self, function: FlatFunction, active: Sequence[bool], xs: Sequence[Any]
     ) -> Callable[..., list[Any]]:
-        """Return the outputs that vary, as a function of the active arguments."""
+        """Return the function from the active arguments to the float outputs."""
 
         def fn(*chosen: Any) -> list[Any]:
             free = iter(chosen)
@@ -138,7 +139,7 @@ class NativeOwner:
     def transposed(
         self, function: FlatFunction, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
     ) -> FlatFunction:
-        """Map (nonlinear operands, cotangents of the `nonzero` outputs) to cotangents of the linear operands."""
+        """Return the function from fixed inputs and cotangents of `nonzero` outputs to cotangents of linear inputs."""
         jax, _ = pjrt.modules()
         unknown = _chosen(function.avals, linear)
 
@@ -177,7 +178,7 @@ class NativeOwner:
         )
 
     def batched(self, function: FlatFunction, mask: tuple[bool, ...], size: int) -> FlatFunction:
-        """Batch the function over `size` slices."""
+        """Return the function that computes `size` slices at once; `mask` marks the batched arguments."""
         jax, _ = pjrt.modules()
         axes = [0 if here else None for here in mask]
         mapped = jax.vmap(function.fn, axes)

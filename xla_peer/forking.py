@@ -1,7 +1,8 @@
-"""The effect of `os.fork` on a peer: PJRT's threads do not exist in the child, where a call would hang.
+"""Protection of the children of `os.fork`: PJRT's threads do not exist in a child, where a call would hang.
 
-In the child, executors and executables that were created before the fork raise errors. New executors do, too, if
-the parent had started jax's client. `multiprocessing` with the "spawn" or "forkserver" method is not affected.
+In the child, executors and executables that were created before the fork raise errors. If the parent had started
+jax's client, new executors also raise errors. The "spawn" and "forkserver" methods of `multiprocessing` are not
+affected.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ __all__ = ["forked", "refuse", "require_own_client", "watch"]
 
 
 class Forkable(Protocol):
-    """An object with state to forget in a child process."""
+    """An object that holds state of its process, which a forked child must drop."""
 
     def abandon(self) -> None:
-        """Drop the client of the parent; called in the child."""
+        """Drop the state of the parent; called in the child."""
         ...
 
 
@@ -34,12 +35,12 @@ def watch(owner: Forkable) -> None:
 
 
 def forked() -> bool:
-    """Return whether this process was forked from one that had a client of PJRT's."""
+    """Return whether this process was forked from a process that had a PJRT client."""
     return bool(_inherited)
 
 
 def require_own_client() -> None:
-    """Raise in a process whose PJRT client is the parent's.
+    """Raise PlatformUnavailableError in a process whose PJRT client belongs to its parent.
 
     Raises:
         PlatformUnavailableError: this process was forked after jax had started its client.
@@ -49,7 +50,7 @@ def require_own_client() -> None:
 
 
 def refuse(*arguments: Any) -> NoReturn:
-    """Raise the error of a call in a child."""
+    """Raise the error of a call in a forked child; replaces the functions of executors there."""
     raise PlatformUnavailableError(
         "this process was forked from one in which PJRT was running, and PJRT's threads are not here; "
         'fork before the first XlaExecutor, or start processes with multiprocessing\'s "spawn"'

@@ -1,4 +1,4 @@
-"""`from_jax`: a function as jax lowers it, imported as a program."""
+"""`from_jax`: conversion of a JAX function to a program, through the StableHLO to which jax lowers it."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ __all__ = ["from_jax", "from_jitted", "in_dtypes_of"]
 
 
 def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
-    """Convert a function written for jax to a program, to run on NumPy, differentiate, compare and export.
+    """Convert a JAX function to a program, which can be run on NumPy, differentiated, compared and exported.
 
-    Derivatives that jax states are kept: `custom_jvp`, `custom_vjp`, `stop_gradient`, custom linear solves and roots,
-    and formulas of functions that jax lowers to loops. A `custom_vjp` has no forward mode. These rules are lost with
-    symbolic extents and in pickled programs: differentiating such a call raises an error that names it.
+    JAX's derivative rules are kept: `custom_jvp`, `custom_vjp`, `stop_gradient`, custom linear solves and roots, and
+    formulas of functions that jax lowers to loops. A `custom_vjp` has no forward mode. The rules are lost with
+    symbolic extents and in pickled programs: differentiating a call with a lost rule raises an error that names it.
 
     Args:
-        fn: traced and lowered by jax, for the CPU.
+        fn: the function, which jax traces and lowers for the CPU.
         specs: for each argument a tree of arrays, `TensorSpec`s, `jax.ShapeDtypeStruct`s, or Python numbers,
-            which are weakly typed. Extents are numbers, or symbols, which jax assumes to be at least 1: the program
-            checks it.
+            which are weakly typed. Extents are numbers or symbols. jax assumes that a symbolic extent is at least 1,
+            which the program checks.
 
     Raises:
-        NonStaticShapeError: jax cannot trace it for symbolic extents; the message is jax's.
+        NonStaticShapeError: jax cannot trace the function for symbolic extents; the message is jax's.
         PlatformUnavailableError: the process was forked after jax had started.
-        UnsupportedError: jax lowers it to operations without a counterpart; the message has their locations.
+        UnsupportedError: jax lowers the function to operations that tenferro lacks; the message has their locations.
 
     >>> import jax.numpy as jnp
     >>> import numpy as np
@@ -56,10 +56,12 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
 
 
 def from_jitted(jitted: Any, *specs: Any, names: tuple[str, ...] | None = None) -> GraphProgram:
-    """Apply `from_jax` to a function that `jax.jit(.., keep_unused=True)` has wrapped.
+    """Convert a function that `jax.jit(.., keep_unused=True)` has wrapped; see `from_jax`.
 
     Args:
-        names: names of the leaves of the arguments.
+        jitted: the wrapped function.
+        specs: see `from_jax`.
+        names: names of the leaves of the arguments; None for the names in the lowered module.
     """
     if forked():
         raise PlatformUnavailableError(
@@ -84,13 +86,13 @@ def from_jitted(jitted: Any, *specs: Any, names: tuple[str, ...] | None = None) 
 
 
 def in_dtypes_of(types: Sequence[Any]) -> Any:
-    """Enable 64-bit dtypes in JAX if one of these types has 64 bits; else keep the user's setting."""
+    """Return a context that enables 64-bit dtypes in JAX if a type has 64 bits; else the user's setting holds."""
     is_wide = any([DType.of(spec.dtype).real.itemsize == 8 for spec in types])
     return pjrt.wide_dtypes() if is_wide else nullcontext()
 
 
 def _typed(leaf: Any) -> Any:
-    """Return the leaf if it has a shape and a dtype; convert a Python number to JAX's weak type."""
+    """Return a leaf that has a shape and a dtype unchanged; convert a Python number to JAX's weak type."""
     import jax  # because it is slow to import
 
     if not isinstance(leaf, bool | int | float | complex):
@@ -100,7 +102,7 @@ def _typed(leaf: Any) -> Any:
 
 
 def _shapes(types: list[TensorSpec], leaves: list[Any]) -> list[Any]:
-    """Convert the types to JAX's, with all symbols in one scope; types of weak leaves are weak.
+    """Convert types to JAX's, with all symbols in one scope; the types of weak leaves are weak.
 
     Raises:
         NonStaticShapeError: jax cannot express an extent.
@@ -129,10 +131,10 @@ def _shapes(types: list[TensorSpec], leaves: list[Any]) -> list[Any]:
 
 
 def _lowered(jitted: Any, arguments: Any) -> tuple[Any, str, dict[str, Any], Sequence[Any]]:
-    """Lower the function, and return the tree of the results, the module, the rules of its functions, and callbacks.
+    """Lower a function, and return the structure of its results, the module, the rules of its calls, and callbacks.
 
     Raises:
-        NonStaticShapeError: JAX cannot trace it with symbolic extents.
+        NonStaticShapeError: JAX cannot trace the function with symbolic extents.
     """
     import jax  # because it is slow to import
     from jax.extend import core
@@ -161,10 +163,10 @@ def _lowered(jitted: Any, arguments: Any) -> tuple[Any, str, dict[str, Any], Seq
 def _module(
     out_tree: Any, lowered: Any, rules: dict[str, Any]
 ) -> tuple[Any, str, dict[str, Any], Sequence[Any]]:
-    """Return the text of a lowered function, and the Python functions that it calls back.
+    """Return the module text of a lowered function, and the Python functions that the module calls back.
 
-    JAX has no public attribute for these functions. If the private attribute is missing, calls of Python functions
-    raise an error.
+    JAX has no public attribute for the Python functions. If the private attribute is missing, the list is empty, and
+    importing a call of a Python function raises an error.
     """
     arguments = getattr(getattr(lowered, "_lowering", None), "compile_args", {})
     return (
@@ -186,7 +188,7 @@ def _inconclusive() -> Any:
 
 
 def _input_names(fn: Callable[..., Any], specs: tuple[Any, ...]) -> tuple[str, ...]:
-    """Name each leaf by the parameter that holds it."""
+    """Return a name for each leaf of the arguments: the parameter that holds it, and the path inside."""
     bases = _bases(fn, len(specs))
     return tuple(
         [base + path for base, tree in zip(bases, specs, strict=True) for path in leaf_paths(tree)]
@@ -194,6 +196,6 @@ def _input_names(fn: Callable[..., Any], specs: tuple[Any, ...]) -> tuple[str, .
 
 
 def _bases(fn: Callable[..., Any], count: int) -> list[str]:
-    """Name the arguments: the function's parameters, then x0, x1, .. by position."""
+    """Return names of `count` arguments: the names of the function's parameters, then x0, x1, .. by position."""
     names = parameter_names(fn)[:count]
     return [*names, *[f"x{i}" for i in range(len(names), count)]]

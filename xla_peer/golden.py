@@ -35,7 +35,7 @@ LARGEST_DUMP = 1 << 36
 """Maximum unpacked size of a dump, in bytes."""
 LEAF = flatten(0)[1]
 LINES = "lines.json"
-"""Name of the member of an archive that has the line of each value."""
+"""Name of the archive member that maps the name of each value to its line number and its line."""
 
 
 def golden(
@@ -55,8 +55,8 @@ def golden(
         module: StableHLO as text, bytes, a `StableHloModule` or a path.
         inputs: the arguments of `main`, in order.
         path: an .npz file to which each value is written as soon as it is computed, instead of keeping it in memory.
-            `numpy.load` reads the file; its member `lines.json` has the line of each value. An interruption leaves no
-            file.
+            `numpy.load` reads the file; its member `lines.json` has the line of each value. If the run is
+            interrupted, no file is left.
         only: names of the requested values.
         until: the name of the last value that is computed.
         inside: include the values inside of loops, branches and called functions, each with its path: `%4/2/%w` is
@@ -70,7 +70,7 @@ def golden(
     Raises:
         InvalidConfigError: the module has no value of a name, or the path does not end in .npz.
         MlirDiagnosticError, UnsupportedError: the text is not a module, or its values have no names.
-        ArityError, ShapeError, DTypeError: the inputs do not fit.
+        ArityError, ShapeError, DTypeError: the inputs do not match the parameters of `main`.
 
     >>> text = \'\'\'
     ... func.func @main(%x: tensor<2xf64>) -> tensor<2xf64> {
@@ -140,7 +140,7 @@ def _inside(
 
 @contextlib.contextmanager
 def _archive(file: BinaryIO) -> Generator[tuple[Callable[[str, Any], None], dict[str, Any]]]:
-    """Yield the function that writes a value into an archive; the lines are written at the end."""
+    """Yield a function that adds a value to an archive, and a dict of lines, which is written at the end."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
 
         def keep(name: str, value: Any) -> None:
@@ -184,13 +184,15 @@ def _run(
     ) -> Sequence[Any]:
         results = list(call(arrays))
         if part is not schedule:
-            return results  # because bodies have numbers of their own
+            return results  # because slots of regions are numbered separately
         try:
             for slot, y in zip(step.output_slots, results, strict=True):
                 for name in names.get(slot, ()):
                     keep(name, np.asarray(y))
                 left.discard(slot)
-        except Exception as error:  # because the step did not fail
+        except (
+            Exception
+        ) as error:  # raised after the run, so it is not reported as an error of the step
             errors.append(error)
         if errors or not left:
             raise _Stop
@@ -224,7 +226,7 @@ def _checked(caller: str, program: GraphProgram, inputs: Sequence[Any]) -> list[
     """Convert the inputs to arrays.
 
     Raises:
-        ArityError, ShapeError, DTypeError: they do not fit.
+        ArityError, ShapeError, DTypeError: the inputs do not match the parameters of the program.
     """
     if len(inputs) != len(program.input_specs):
         raise ArityError(
@@ -236,7 +238,7 @@ def _checked(caller: str, program: GraphProgram, inputs: Sequence[Any]) -> list[
 def _chosen(
     named: Sequence[NamedValue], only: Iterable[str] | None, until: str | None
 ) -> dict[int, NamedValue]:
-    """Return the names of the requested values, by their numbers."""
+    """Return the requested values, by their position in `named`."""
     known = {value.name: number for number, value in enumerate(named)}
     wanted = None if only is None else set(only)
     asked = [*sorted(wanted or ()), *([until] if until is not None else [])]
@@ -260,7 +262,7 @@ class GoldenComparison:
 
     Attributes:
         outputs: one comparison per common value, in the order of the text.
-        values: the names of these values in the text, and their lines.
+        values: the name of each compared value, and its line in the text.
         missing: names of values that the dump lacks.
     """
 
@@ -330,12 +332,12 @@ def compare_golden(
         dump: arrays by the names in the text, or an .npz file of them; it may lack values, and other names are
             ignored.
         precision: see `xla_peer.judge`.
-        inside: also compare the values inside; see `golden`.
+        inside: also compare the values inside of loops, branches and called functions; see `golden`.
 
     Raises:
         InvalidConfigError: no name in the dump is a value of the module.
         DTypeError, ShapeError: a value's type differs from the module's.
-        Exception: the errors of `golden`.
+        Exception: see the errors of `golden`.
 
     >>> text = '''
     ... func.func @main(%x: tensor<2xf64>) -> tensor<2xf64> {
@@ -376,7 +378,7 @@ def _judged(
     theirs: Mapping[str, Any],
     granted: str,
 ) -> dict[str, tuple[NamedValue, OutputParity]]:
-    """Compare the values of `main` in a dump; tolerances cover the rounding of all earlier operations."""
+    """Compare the dumped values of `main` with native values, allowing for the rounding of all earlier operations."""
     numbers = [number for number, value in enumerate(named) if value.name in theirs]
     if not numbers:
         return {}
@@ -402,7 +404,7 @@ def _compared_inside(
     granted: str,
     outer: Mapping[str, tuple[NamedValue, OutputParity]],
 ) -> GoldenComparison:
-    """Compare the values of `main` and of the regions and functions in it, in the order of the run.
+    """Compare the values of `main` and of its regions and called functions, in the order of the run.
 
     Raises:
         InvalidConfigError: no name in the dump is a value of the run.
@@ -470,7 +472,7 @@ def _read(
     program: GraphProgram,
     named: Sequence[NamedValue],
 ) -> dict[str, Any]:
-    """Read the values of a dump that are in the module too, with the module's types."""
+    """Read the dumped values that the module also has, and check that their types equal the module's."""
     specs = {value.name: spec for value, spec in zip(named, program.output_specs, strict=True)}
     if isinstance(dump, Mapping):
         values = {name: np.asarray(value) for name, value in dump.items() if name in specs}

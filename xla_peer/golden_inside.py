@@ -26,14 +26,14 @@ DEEPEST = 100
 
 @dataclass(frozen=True)
 class Step:
-    """Value that a run computed.
+    """Value that an operation of the module computed in a run.
 
     Attributes:
-        value: its name, with its path: `%4/2/%w` is `%w` in iteration 2 of the loop `%4`.
+        value: the name of the value with its path: `%4/2/%w` is `%w` in iteration 2 of the loop `%4`.
         array: the elements.
         program: the operation alone, as a program of its operands; None for a loop, a branch or a call.
-        operands: arrays for the program, each with its name if it has one.
-        place: the number of the program's output.
+        operands: pairs of a name and an array for the inputs of `program`; a value without a name has the name "".
+        place: the index of the value among the outputs of `program`.
     """
 
     value: NamedValue
@@ -45,7 +45,7 @@ class Step:
 
 @dataclass
 class _Known:
-    """An array, its name, and whether it is the same in every run."""
+    """Value of the current run: the array, its name with its path, and whether the array is the same in every run."""
 
     array: Any
     name: str = ""
@@ -56,10 +56,11 @@ Scope = MutableMapping[int, _Known]
 
 
 def steps(module: Any, inputs: Sequence[Any], visit: Callable[[Step], None]) -> None:
-    """Run `main` natively, operation by operation, and report each value with its path.
+    """Run `main` natively, operation by operation, and call `visit` with each value and its path.
 
-    A loop's iterations are counted from 0, its condition's values are below `cond`; a branch is `true`, `false` or its
-    index; a called function is `@name`. Values in regions of other operations are not reported.
+    A path contains the number of a loop's iteration, counted from 0, followed by `cond` for values of the condition.
+    For a branch it contains `true`, `false` or the index, and for a called function `@name`. Values in regions of other
+    operations are not reported.
 
     Raises:
         UnsupportedError: the module is bytecode and jaxlib is missing, or an operation is not supported.
@@ -94,7 +95,13 @@ class _Run:
     def block(
         self, block: Block, arguments: Sequence[_Known], outer: Scope, path: str, depth: int
     ) -> list[_Known]:
-        """Return the results of a block."""
+        """Run the operations of a block, report their values, and return the block's results.
+
+        Args:
+            outer: the values outside of the block that its operations may use, by number.
+            path: the prefix of the names of the block's values.
+            depth: the number of regions and calls around the block.
+        """
         if depth > DEEPEST:
             raise InvalidConfigError(
                 f"golden: regions and calls are nested more than {DEEPEST} deep"
@@ -127,7 +134,10 @@ class _Run:
     def computed(
         self, operation: Operation, scope: Mapping[int, _Known]
     ) -> tuple[GraphProgram | None, list[_Known], list[_Known]]:
-        """Run an operation as a program; return the program, its operands other than constants, and its results."""
+        """Run one operation as a program. Return the program, its operands other than constants, and its results.
+
+        A constant operand is part of the program, because an operation may require its value, for example as a shape.
+        """
         used = _used(operation)
         given = {number: scope[number] for number in used}
         key = (id(operation), *[
@@ -163,7 +173,7 @@ class _Run:
             self.schedules[id(program)] = schedule
         return [np.asarray(y) for y in interpret(schedule, arrays)]
 
-    # ---- operations whose values inside are shown ----------------------------------------------
+    # ---- operations with regions or functions whose values are reported ------------------------
 
     def call(self, operation: Operation, scope: Scope, path: str, depth: int) -> list[_Known]:
         name = operation.attributes["callee"]
@@ -208,7 +218,7 @@ _CONTROL: Mapping[str, Callable[[_Run, Operation, Scope, str, int], list[_Known]
 
 
 def _fits(spec: TensorSpec, declared: TensorSpec) -> bool:
-    """Return whether a type is the declared one up to open extents."""
+    """Return whether `spec` has the dtype, rank and extents of `declared`; an open extent accepts any number."""
     if spec.dtype is not declared.dtype or spec.rank != declared.rank:
         return False
     pairs = zip(spec.shape, declared.shape, strict=True)
@@ -216,7 +226,7 @@ def _fits(spec: TensorSpec, declared: TensorSpec) -> bool:
 
 
 def _used(operation: Operation) -> list[int]:
-    """Return the values that an operation uses, including the values that its regions capture."""
+    """Return the numbers of the values that an operation uses, including the values that its regions capture."""
     used = dict.fromkeys(operation.operands)
     inside: set[int] = set()
     waiting = list(operation.regions)

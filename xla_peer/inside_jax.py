@@ -1,7 +1,7 @@
 """`to_jax`: a program as a JAX function, under jit, jvp, grad, vmap and their compositions.
 
-A program is bound by the primitive of `jax_primitive`. It is merged into the module that jax is lowering, and XLA
-fuses it with the surrounding code.
+The primitive of `jax_primitive` represents the program in JAX's traces. Lowering merges the program into the module
+that jax is lowering, so XLA fuses it with the surrounding code.
 
 jax's convention for complex cotangents is the transpose, tenferro's the adjoint: J^T ct = conj(J^H
 conj(ct)).
@@ -41,13 +41,13 @@ def to_jax(
     otherwise maps it slice by slice.
 
     Args:
-        program: the program; its symbols are bound to the extents of the arguments.
+        program: the program; its symbolic extents are bound to the extents of the arguments.
         precision, linalg: see `xla_peer.export`.
-        context: the context with the rules that differentiate and batch it.
+        context: the context with the rules that differentiate and batch the program.
 
     Raises:
-        ArityError, DTypeError, ShapeError, GuardError: the arguments do not fit. 64-bit programs need
-            `jax.config.update("jax_enable_x64", True)`.
+        ArityError, DTypeError, ShapeError, GuardError: the arguments of a call do not match the program's parameters.
+            64-bit programs need `jax.config.update("jax_enable_x64", True)`.
 
     >>> import jax, numpy as np, tenferro as tnf
     >>> norm = to_jax(tnf.compile(lambda x: tnf.sum(x * x), tnf.TensorSpec(("n",), "float32")))
@@ -61,7 +61,7 @@ def to_jax(
 
 @public_methods
 class JaxFunction:
-    """A program as a JAX function, and the owner of the programs derived from it."""
+    """A program as a JAX function, with a cache of its specialisations, derivatives and batched versions."""
 
     def __init__(
         self,
@@ -80,11 +80,11 @@ class JaxFunction:
         return f"<JaxFunction of {self.program!r:.200}>"
 
     def __call__(self, *args: Any) -> Any:
-        """Run, and return the tree that the program's function returns."""
+        """Run the program, and return its results in the structure that its function returns."""
         jax, _ = pjrt.modules()
         leaves, tree = flatten(args)
         if not agree(tree, self.program.in_tree):
-            self.program.check_arguments(args)  # raises an error that says what is wrong
+            self.program.check_arguments(args)  # raises an error that names the wrong argument
         leaves = [jax.numpy.asarray(leaf) for leaf in leaves]
         for leaf, name, spec in zip(
             leaves, self.program.input_names, self.program.input_specs, strict=True
@@ -118,7 +118,7 @@ class JaxFunction:
         return self._derived.get(("specialized", shapes), make)
 
     def output_types(self, program: GraphProgram) -> list[Any]:
-        """Return the types of the results, for JAX."""
+        """Return the types of the program's results as JAX's abstract values."""
         jax, _ = pjrt.modules()
         return [jax.core.ShapedArray(spec.shape, spec.dtype.dtype) for spec in program.output_specs]
 
@@ -129,7 +129,7 @@ class JaxFunction:
         return pjrt.merge_module(context, text, operands)
 
     def evaluate(self, program: GraphProgram, leaves: Sequence[Any]) -> Any:
-        """Compute the results on arrays, outside of any jit."""
+        """Compute the program's results on arrays, for a call outside of any jit."""
         jax, _ = pjrt.modules()
 
         def call(*leaves: Any) -> Any:
@@ -144,7 +144,7 @@ class JaxFunction:
         return tuple([lowerings_in(program, name, at) for name in platforms for at in places])
 
     def module(self, program: GraphProgram, platforms: Sequence[str]) -> str:
-        """Lower the program to StableHLO for these platforms."""
+        """Lower the program to the text of one StableHLO module for all the platforms."""
         named = tuple(name if name in PLATFORMS else "cpu" for name in platforms)
 
         def make() -> str:
@@ -153,7 +153,7 @@ class JaxFunction:
         return self._derived.get(("module", program, named, self._rules(program, named)), make)
 
     def tangents(self, program: GraphProgram, active: tuple[bool, ...]) -> GraphProgram:
-        """Map (xs, x_dots of the active xs) to the y_dots of the outputs that vary."""
+        """Return the program from the inputs and tangents of active inputs to tangents of float outputs."""
 
         def fn(*primals_and_dots: Any) -> Any:
             xs, dots = list(primals_and_dots[: len(active)]), primals_and_dots[len(active) :]
@@ -177,7 +177,7 @@ class JaxFunction:
     def transposed(
         self, program: GraphProgram, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
     ) -> GraphProgram:
-        """Map (nonlinear operands, cotangents of the `nonzero` outputs) to cotangents of the linear operands."""
+        """Return the program from fixed inputs and cotangents of `nonzero` outputs to cotangents of linear inputs."""
 
         def fn(*operands: Any) -> Any:
             fixed = iter(operands)
@@ -206,7 +206,7 @@ class JaxFunction:
     def batched(
         self, program: GraphProgram, mask: tuple[bool, ...], size: int
     ) -> GraphProgram | None:
-        """Batch the program over `size` slices; None if an op has no batch rule."""
+        """Return the program batched over `size` slices; None if an op has no batch rule."""
 
         def make() -> GraphProgram | None:
             try:
@@ -218,7 +218,7 @@ class JaxFunction:
 
 
 def _flat(program: GraphProgram) -> GraphProgram:
-    """Replace the program's trees by tuples."""
+    """Return the program with its arguments and results as flat tuples of arrays."""
     from dataclasses import replace
 
     return replace(

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 ISOLATED_VARIABLE = "TENFERRO_ISOLATED"
-"""Environment variable; `off` runs XLA in this process unless the caller passes `isolated=True`."""
+"""Environment variable; its value `off` runs XLA in the calling process, unless the caller passes `isolated=True`."""
 LARGEST_TEXTS = 1 << 28
 """Maximum total size of the texts that an executor caches, in bytes."""
 
@@ -39,17 +39,18 @@ _numbers = itertools.count()
 
 @public_methods
 class IsolatedExecutor:
-    """Runs programs and modules through XLA in a child process: a crash, a hang or exhausted memory is an error.
+    """Runs programs and modules through XLA in a child process: a crash, a hang or exhausted memory raises an error.
 
-    The first run starts the child, and a later run restarts it if it ended. Results are those of `XlaExecutor` with
-    the same settings; arguments are row-major. Executors share one child unless `process` is given.
+    The first run starts the child, and a later run restarts it if it ended. Results equal those of an `XlaExecutor`
+    with the same settings; arguments are copied to row-major order. Executors share one child unless `process` is
+    given.
 
     Args:
-        platform, device, precision, linalg, extensions, optimization_level, options, effects, notices: as of
+        platform, device, precision, linalg, extensions, optimization_level, options, effects, notices: see
             `XlaExecutor`.
-        timeout: seconds that compiling a module and running it may take, each.
-        memory_limit: additional bytes that a request may allocate; None for no bound. Enforced on Linux.
-        process: a child of the executor's own, instead of the shared one.
+        timeout: maximum time for the compilation of a module, and for each run of it, in seconds.
+        memory_limit: additional bytes that a request may allocate; None for no limit. Only Linux enforces it.
+        process: the child to use instead of the shared one.
 
     Raises:
         InvalidConfigError: the timeout or the memory limit is not above 0.
@@ -114,7 +115,7 @@ class IsolatedExecutor:
         timeout: float = Limits().timeout,
         memory_limit: int | None = None,
     ) -> IsolatedExecutor:
-        """Create an executor with the settings of another, in the shared child."""
+        """Create an executor that has the settings of an `XlaExecutor`, and runs in the shared child."""
         rebuild, _ = executor.__reduce__()
         options = {
             name: value
@@ -124,7 +125,7 @@ class IsolatedExecutor:
         return cls(*rebuild.args, **options, timeout=timeout, memory_limit=memory_limit)
 
     def with_options(self, options: Mapping[str, bool | int | str]) -> IsolatedExecutor:
-        """Create an executor with further debug options of XLA's, in the same child."""
+        """Create an executor with additional debug options of XLA, which runs in the same child."""
         timeout, memory_limit = self.limits
         settings: dict[str, Any] = dict(self.options)
         settings["options"] = {**settings["options"], **options}
@@ -151,10 +152,10 @@ class IsolatedExecutor:
             self.process.close()
 
     def run(self, program: GraphProgram, *arrays: Any) -> Any:
-        """Run on NumPy arrays, and return new arrays in the tree of the program's function.
+        """Run a program on NumPy arrays, and return new arrays in the structure of its function's result.
 
         Raises:
-            ArityError, DTypeError, ShapeError, GuardError: the arguments do not fit.
+            ArityError, DTypeError, ShapeError, GuardError: the arguments do not match the program's parameters.
             NonStaticShapeError: an extent depends on data.
             PeerEndedError: XLA ended its process, took too long, or ran out of memory.
             BackendFailureError: XLA could not compile or run the program.
@@ -203,7 +204,7 @@ class IsolatedExecutor:
 
 
 class IsolatedModule:
-    """A module that a child compiles and runs."""
+    """A module that the child of an executor compiles and runs; `executor` and `module` are the constructor's."""
 
     def __init__(
         self, executor: IsolatedExecutor, lowered: Lowered, name: str = "a module"
@@ -214,12 +215,12 @@ class IsolatedModule:
 
     @property
     def nbytes(self) -> int:
-        """Size of its text and constants."""
+        """Size of the module's texts and constants, in bytes."""
         constants = sum([np.asarray(x).nbytes for x in self._constants])
         return len(self.module.text) + len(self.module.plain_text) + constants
 
     def run_leaves(self, leaves: Sequence[Any]) -> list[Any]:
-        """Run on NumPy arrays and return new ones; the types of the arguments are not checked.
+        """Run the module on NumPy arrays, whose types are not checked, and return new arrays.
 
         Raises:
             PeerEndedError, BackendFailureError: see `IsolatedExecutor.run`.
@@ -262,11 +263,11 @@ def isolated_by_default() -> bool:
 
 
 def isolated_peer(executor: Any, isolated: bool | None) -> Any:
-    """Return the executor for a check, which runs in a separate process unless the caller opts out.
+    """Return the XLA executor of a check; it runs in a separate process unless the caller opts out.
 
     Args:
-        executor: None for the CPU; an `XlaExecutor` is recreated in the child; other executors are unchanged.
-        isolated: None stands for the environment variable TENFERRO_ISOLATED; if it is not set, for True.
+        executor: None for the CPU; an `XlaExecutor` is recreated in the child; other executors are returned unchanged.
+        isolated: whether to use a separate process; None is True unless the variable TENFERRO_ISOLATED is `off`.
     """
     if isolated is None:
         isolated = isolated_by_default()

@@ -28,18 +28,18 @@ def export_for_jax(
     linalg: str = "inline",
     context: AdContext | None = None,
 ) -> bytes:
-    """Export a program in jax's serialisation, with gradients, for use without tenferro.
+    """Serialise a program in the format of `jax.export`, with gradients, for use without tenferro.
 
-    `jax.export.deserialize(bytes).call` takes and returns the program's trees, and can be jitted and
-    differentiated `vjp_order` times, in jax's convention.
+    `jax.export.deserialize(content).call` is a function of the program's trees. JAX can jit it, and differentiate it
+    `vjp_order` times, by JAX's convention for complex gradients.
 
     Args:
         fn_or_program, specs, platforms, precision: see `xla_peer.export`.
-        linalg: "inline" writes plain StableHLO. "library" calls the platform's routines, which is faster; with jax
-            before 0.9, a process on CPU crashes unless it has lowered linear algebra before.
+        linalg: "inline" writes plain StableHLO. "library" calls the platform's routines, which is faster. With jax
+            before 0.9, a process that runs such a file on a CPU crashes unless it has lowered linear algebra before.
         vjp_order: the number of derivatives that are included.
-        path: the file to write; ".jax" is a good suffix.
-        context: the context with the rules that differentiate.
+        path: the file to write, for example with the suffix ".jax".
+        context: the context with the derivative rules to use.
 
     Raises:
         NonStaticShapeError: the program has symbolic extents, which only `xla_peer.export` supports.

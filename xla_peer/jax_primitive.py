@@ -1,9 +1,10 @@
 """The JAX primitive for a call of a program on arrays.
 
-Its derivatives are primitives of the same kind on derived programs, so every transformation of JAX can be applied
-again to the result. The owner of a program defines its evaluation, its lowering and its derived programs.
+The rules of the primitive bind it again, on programs for tangents, cotangents or batches. So every transformation of
+JAX can be applied again to the result. The owner of a program defines its evaluation, its lowering and these derived
+programs.
 
-Relies on jax.extend.core.Primitive, and on jax.interpreters' ad, batching and mlir.
+The file uses jax.extend.core.Primitive, and the modules ad, batching and mlir of jax.interpreters.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ __all__ = ["Owner", "program_primitive"]
 class Owner(Protocol):
     """Owner of the programs or functions that the primitive calls, and of their derivatives.
 
-    Derived programs have the same type as `program`, which is hashable.
+    The programs that `tangents`, `transposed` and `batched` return have the type of `program`, which is hashable.
     """
 
     def evaluate(self, program: Any, leaves: Sequence[Any]) -> Any:
-        """Compute the results on arrays, outside of any jit."""
+        """Compute the results on arrays, for a call outside of `jax.jit`."""
         ...
 
     def output_types(self, program: Any) -> list[Any]:
-        """Return the types of the results, for JAX."""
+        """Return the shapes and dtypes of the results, as JAX's abstract values."""
         ...
 
     def lower(self, context: Any, program: Any, operands: Sequence[Any]) -> Any:
@@ -36,15 +37,26 @@ class Owner(Protocol):
         ...
 
     def tangents(self, program: Any, active: tuple[bool, ...]) -> Any:
-        """Map (xs, x_dots of the active xs) to the y_dots of the outputs that vary."""
+        """Return the program of the tangents.
+
+        Its inputs are those of `program` and then a tangent of each input that `active` flags. Its outputs are the
+        tangents of the float and complex outputs.
+        """
         ...
 
     def transposed(self, program: Any, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> Any:
-        """Map (nonlinear operands, cotangents of the `nonzero` outputs) to cotangents of the linear operands."""
+        """Return the program of the cotangents.
+
+        Its inputs are the operands that `linear` does not flag, and then a cotangent of each output that `nonzero`
+        flags. Its outputs are the cotangents of the operands that `linear` flags.
+        """
         ...
 
     def batched(self, program: Any, mask: tuple[bool, ...], size: int) -> Any:
-        """Batch the program over `size` slices; None if an op has no batch rule."""
+        """Return the program that computes `size` slices at once; None if an op has no batch rule.
+
+        The operands that `mask` flags have a leading axis of slices.
+        """
         ...
 
 

@@ -1,4 +1,4 @@
-"""Derivatives that JAX states by hand, kept in programs that `from_jax` imports.
+"""Derivative rules that JAX functions define, kept in programs that `from_jax` imports.
 
 StableHLO cannot express `custom_jvp`, `custom_vjp`, custom linear solves and `stop_gradient`, and some functions that
 JAX differentiates by a formula are lowered to loops. So each such call in a jaxpr is rewritten as a call of a private
@@ -26,7 +26,7 @@ from xla_peer import pjrt
 __all__ = ["JaxRule", "LostRule", "with_rules"]
 
 FUNCTION = "tenferro_rule_"
-"""Prefix of the names of the private functions."""
+"""Prefix of the names of the private functions that replace calls with rules."""
 
 RULES: Mapping[str, str] = {
     "custom_jvp_call": "custom_jvp",
@@ -42,19 +42,19 @@ RULES: Mapping[str, str] = {
 }  # fmt: skip
 """The kind of rule of each primitive of JAX whose rule StableHLO cannot express.
 
-A `hi_primitive`, which later versions use for `ldexp` and many other functions, may state a tangent, a pullback, or
-both.
+A `hi_primitive`, which later versions of JAX use for `ldexp` and many other functions, may define a tangent, a
+pullback, or both.
 """
 
 Import = Callable[..., GraphProgram]
 
 
 def with_rules(jaxpr: Any, import_: Import) -> tuple[Any, dict[str, Any]]:
-    """Move each call with a rule to a separate function, and return the functions that create marks, by function.
+    """Return a jaxpr with each call that has a rule in a separate function, and the creators of marks by function.
 
     Args:
         jaxpr: a closed jaxpr.
-        import_: `from_jax`, for the derivatives.
+        import_: the function `from_jax`, which imports the derivatives.
     """
     rewriting = _Rewriting(import_)
     return rewriting.closed(jaxpr), {name: rule.mark for name, rule in rewriting.rules.items()}
@@ -77,12 +77,12 @@ class _Rewriting:
         self._core = core
 
     def closed(self, jaxpr: Any) -> Any:
-        """Rewrite a closed jaxpr."""
+        """Return a closed jaxpr with its calls rewritten."""
         open_ = self.open(jaxpr.jaxpr)
         return jaxpr if open_ is jaxpr.jaxpr else self._core.ClosedJaxpr(open_, jaxpr.consts)
 
     def open(self, jaxpr: Any) -> Any:
-        """Rewrite a jaxpr. The same jaxpr gives the same object, because lowering uses it as a cache key."""
+        """Return a jaxpr with its calls rewritten; the same one each time, because lowering caches by identity."""
         if id(jaxpr) not in self._done:
             eqns = [self._equation(eqn) for eqn in jaxpr.eqns]
             is_same = all([new is eqn for new, eqn in zip(eqns, jaxpr.eqns, strict=True)])
@@ -111,7 +111,7 @@ class _Rewriting:
         return value
 
     def _called(self, eqn: Any, kind: str) -> Any:
-        """Wrap the equation as a call of a function with this equation alone."""
+        """Return an equation that calls a separate function, whose only equation is the given one."""
         core = self._core
         variables = list(dict.fromkeys(_variables(core, eqn)))
         outvars = [y for y in eqn.outvars if type(y).__name__ != "DropVar"]
@@ -145,14 +145,18 @@ def _shown(eqn: Any) -> str:
 
 
 class JaxRule:
-    """A call in a JAX function with derivatives that JAX states.
+    """A call in a JAX function whose derivative rule JAX defines.
 
     Args:
-        name: name of the function.
+        name: the name of the called function, for error messages.
         kind: kind of the rule, a value of `RULES`.
         call: the call, a JAX function of arrays that returns a list.
-        avals: the types of its arguments, as JAX has them.
-        import_: `from_jax`.
+        avals: the types of its arguments, as JAX's abstract values.
+        import_: the function `from_jax`, which imports the derivatives.
+
+    Attributes:
+        name, kind: the arguments.
+        is_static: whether all extents of the arguments are numbers, not symbols.
     """
 
     def __init__(
@@ -168,7 +172,7 @@ class JaxRule:
         self._impls = [_key_impl(self._jax, aval) for aval in avals]
 
     def call(self, *operands: Any) -> list[Any]:
-        """Call the function on arrays, some of which are the data of random keys."""
+        """Call the function on arrays; the arrays of random keys are converted to JAX's keys."""
         xs = [
             x if impl is None else self._jax.random.wrap_key_data(x, impl=impl)
             for x, impl in zip(operands, self._impls, strict=True)
@@ -176,13 +180,13 @@ class JaxRule:
         return self._call(*xs)
 
     def mark(self, operand_count: int, result_count: int, takes: tuple[int, ...]) -> Mark:
-        """Create the mark of a call: its operands, then its results, some of them named."""
+        """Create the mark of a call; `takes` has positions of results, counted from the first operand of the call."""
         if self.kind == "stop_gradient":
             return _Stopped(takes)
         return _RuleMark(self, operand_count, result_count, takes)
 
     def _of_active(self, xs: Sequence[Any], active: Sequence[bool], outputs: Sequence[int]) -> Any:
-        """Restrict the function to the active arguments and to some outputs."""
+        """Return the function from the active arguments to the chosen outputs; other arguments are fixed to `xs`."""
 
         def fn(*chosen: Any) -> list[Any]:
             free = iter(chosen)
@@ -194,7 +198,7 @@ class JaxRule:
     def tangents(
         self, specs: Sequence[TensorSpec], active: tuple[bool, ...], outputs: tuple[int, ...]
     ) -> Subprogram:
-        """Map (xs, x_dots of the active xs) to the y_dots of these outputs."""
+        """Return the program from all arguments and tangents of the active ones to tangents of the chosen outputs."""
         count = len(active)
 
         def fn(*operands: Any) -> Any:
@@ -209,7 +213,10 @@ class JaxRule:
     def pullback(
         self, specs: Sequence[TensorSpec], active: tuple[bool, ...], outputs: tuple[int, ...]
     ) -> tuple[Subprogram, Subprogram]:
-        """Map xs to residuals, and (residuals, y_bars of these outputs) to the x_bars of the active arguments."""
+        """Return programs from arguments to residuals, and from residuals and cotangents to cotangents of arguments.
+
+        Only the chosen outputs and the active arguments have cotangents.
+        """
 
         def make() -> tuple[Subprogram, Subprogram]:
             tree_util, seen = self._jax.tree_util, dict[str, Any]()
@@ -241,7 +248,7 @@ class JaxRule:
         outputs: tuple[int, ...],
         bars: Sequence[TensorSpec],
     ) -> Subprogram:
-        """Map (other arguments, y_bars of these outputs) to the x_bars of the linear arguments."""
+        """Return the program from other arguments and cotangents of outputs to cotangents of linear arguments."""
         fixed = [spec for spec, here in zip(specs, linear, strict=True) if not here]
 
         def fn(*operands: Any) -> Any:
@@ -259,10 +266,10 @@ class JaxRule:
         return self._programs.get(key, lambda: self._imported(fn, [*fixed, *bars]))
 
     def _imported(self, fn: Callable[..., Any], specs: Sequence[TensorSpec]) -> Subprogram:
-        """Import a derivative as JAX traces it, with the marks of the rules that it calls.
+        """Trace a derivative with JAX, and import it with marks for the rules in it.
 
         Raises:
-            ADRuleUnsupportedError: JAX cannot differentiate the call, or extents are symbolic.
+            ADRuleUnsupportedError: JAX cannot trace the derivative, or extents are symbolic.
         """
         if not self.is_static or not all([spec.is_static for spec in specs]):
             raise self.refusal(
@@ -279,12 +286,12 @@ class JaxRule:
         return Subprogram.of_program(program) if program.marked is None else program.marked
 
     def refusal(self, reason: str) -> ADRuleUnsupportedError:
-        """Create the error for a derivative that is missing."""
+        """Create the error for a call whose derivative cannot be computed, for the given reason."""
         return ADRuleUnsupportedError(f"{self.kind} {self.name}: {reason}")
 
 
 def _key_impl(jax: Any, aval: Any) -> Any:
-    """Return the implementation of random keys of this type; None for arrays."""
+    """Return the implementation of random keys if a type is a key type; else None."""
     if not jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key):
         return None
     seen: list[Any] = []
@@ -299,7 +306,7 @@ class _Stopped(KeptMark, StopGradient):
 
 
 class _RuleMark(KeptMark):
-    """Mark of a call of a JAX function with a rule. Its operands precede its results, some of which are named."""
+    """Mark of a call of a JAX function with a rule; its operands are the operands and then the results of the call."""
 
     __slots__ = ("operand_count", "result_count", "rule")
 
@@ -312,7 +319,7 @@ class _RuleMark(KeptMark):
         self.result_count = result_count
 
     def __reduce__(self) -> Any:
-        """Pickle the mark without JAX's function: differentiating the loaded program raises an error."""
+        """Pickle the mark as a `LostRule`, because JAX's function cannot be pickled."""
         return LostRule, (f"{self.rule.kind} {self.rule.name}", self.operand_count, self.takes)
 
     @property
@@ -322,20 +329,20 @@ class _RuleMark(KeptMark):
 
     @property
     def key(self) -> Any:
-        """The rule, which captures no values."""
+        """The key that identifies the mark."""
         return (_RuleMark, self.rule, self.operand_count, self.takes)
 
     @property
     def outputs(self) -> tuple[int, ...]:
-        """The numbers of the named results."""
+        """The numbers of the results that the mark takes, among the results of the call."""
         return tuple([position - self.operand_count for position in self.takes])
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return the operands, because differentiation does not look at the steps of the call."""
+        """Return the numbers of the call's operands: differentiation uses the rule, not the steps of the call."""
         return tuple(range(self.operand_count))
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Compute tangents by JAX's rule. If it is a pullback, they are opaque values until they are transposed."""
+        """Compute tangents by JAX's rule; if the rule is a pullback, the tangents are opaque until transposition."""
         n = self.operand_count
         active = tuple([dot is not None for dot in tangents[:n]])
         if not any(active):
@@ -353,7 +360,7 @@ class _RuleMark(KeptMark):
         return emitter.values(emitter.graph.add(pulled, (*residuals, *dots), emitter.source))
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
-        """Compute cotangents of linear operands: by JAX's rule for a linear solve, else by the call's own steps."""
+        """Compute cotangents of linear operands: by JAX's rule if it has a transpose, else by the call's own steps."""
         if self.rule.kind not in ("custom_linear_solve", "hi_primitive"):
             return super().transpose(emitter, inputs, linear, y_bars)
         n = self.operand_count
@@ -368,7 +375,7 @@ class _RuleMark(KeptMark):
 
 
 class _Pulled(Opaque):
-    """The tangent of a function with a pullback from JAX."""
+    """Opaque tangent of a function for which JAX defines only a pullback."""
 
     __slots__ = ("backward", "rule")
 
@@ -385,7 +392,7 @@ class _Pulled(Opaque):
         self.backward = backward
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
-        """Compute cotangents of the active arguments, by the pullback."""
+        """Compute cotangents of the active arguments with the pullback."""
         residuals = [x.handle for x in inputs[: self.first_linear]]
         bars = _conjugated(emitter, y_bars, self.types)
         x_bars = self.backward.emit(emitter.graph, [*residuals, *bars], emitter.source)
@@ -395,7 +402,7 @@ class _Pulled(Opaque):
 def _conjugated(
     emitter: Any, bars: Sequence[Value | None], types: Sequence[TensorSpec]
 ) -> list[int]:
-    """Convert the cotangents to JAX's convention, with zeros for missing ones."""
+    """Convert cotangents to JAX's convention, with zeros for missing cotangents."""
     return [
         emitter.zeros(spec) if bar is None else conj(bar).handle
         for bar, spec in zip(bars, types, strict=True)
@@ -403,11 +410,12 @@ def _conjugated(
 
 
 class LostRule(KeptMark):
-    """A call whose rule was lost, for example by pickling; it cannot be differentiated.
+    """Mark of a call whose rule was lost, for example by pickling; the call cannot be differentiated.
 
     Args:
         shown: the kind of the rule, and its function.
-        operand_count: the number of its operands, which come before its results.
+        operand_count: the number of the call's operands, which come before its results.
+        takes: positions of the marked results, counted from the first operand of the call.
     """
 
     __slots__ = ("operand_count", "shown")
@@ -427,11 +435,11 @@ class LostRule(KeptMark):
 
     @property
     def key(self) -> Any:
-        """The key that identifies the rule."""
+        """The key that identifies the lost rule."""
         return (LostRule, self.shown, self.operand_count, self.takes)
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return the operands."""
+        """Return the numbers of the call's operands."""
         return tuple(range(self.operand_count))
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:

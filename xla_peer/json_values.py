@@ -1,4 +1,4 @@
-"""Values in JSON: numbers as numbers; NaN and infinity, which JSON lacks, as strings."""
+"""Conversion of values to JSON. NaN and infinity, which JSON lacks, become strings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions of jaxlib whose XLA computes wrong values on CPUs, with the public reports."""
+"""Versions of jaxlib whose XLA computes wrong values on CPUs, with public reports of the faults."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ KNOWN_FAULTS = {
 
 
 def known_fault(platform: str) -> str:
-    """Describe the known fault of the installed jaxlib on a platform, with the command that replaces it.
+    """Describe the known fault of the installed jaxlib on a platform, and the command that installs a better jaxlib.
 
-    The text is empty if no fault is known.
+    The description is empty if no fault is known.
 
     >>> known_fault("cuda")
     ''

@@ -1,4 +1,4 @@
-"""Programs lowered for an executor: the module, and the constants that are its arguments."""
+"""Programs lowered for an executor: the module, and the constants that it takes as arguments."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from xla_peer.mesh import PartitionedProgram
 __all__ = ["LARGEST_CONSTANT", "Lowered", "LoweringSettings"]
 
 LARGEST_CONSTANT = 1 << 16
-"""Maximum size in bytes of a constant in the text. Larger ones are arguments, because XLA copies constants in the
-text several times.
+"""Maximum size of a constant in the text of a module, in bytes.
+
+Larger constants are arguments, because XLA copies constants in the text several times.
 """
 
 MAX_OPS = 50_000
-"""Maximum number of ops outside of loops: XLA's compile time grows with the square of their number."""
+"""Maximum number of ops outside of loops, because XLA's compile time grows with the square of this number."""
 
 
 class Lowered(NamedTuple):
-    """Lowered program.
+    """A program lowered to a module for an executor.
 
     Attributes:
-        module: the StableHLO.
-        constants: its last arguments, by name.
-        output_specs: types of the outputs before a transpose to F order.
+        module: the StableHLO module.
+        constants: the arrays for the module's last arguments, by name.
+        output_specs: the types of the outputs before a transpose to F order.
         callbacks: the Python functions that the module calls.
     """
 
@@ -41,7 +42,7 @@ class Lowered(NamedTuple):
 
 @dataclass(frozen=True)
 class LoweringSettings:
-    """Settings of an executor that decide the text of its modules; see `XlaExecutor`."""
+    """Settings of an executor that determine the text of its modules; see the arguments of `XlaExecutor`."""
 
     platform: str
     precision: str = "highest"
@@ -51,12 +52,12 @@ class LoweringSettings:
 
     @property
     def lowered_for(self) -> str:
-        """The platform whose lowerings apply; for an unknown plugin, the CPU."""
+        """The platform whose lowerings are used: the executor's own, or the CPU for an unknown plugin."""
         return self.platform if self.platform in PLATFORMS else "cpu"
 
     @property
     def linalg_routines(self) -> str:
-        """`linalg`, or "inline" where the platform has no known routines."""
+        """The setting `linalg`, or "inline" if the platform has no supported linear algebra routines."""
         return self.linalg if self.platform in PLATFORMS else "inline"
 
     def lower(
@@ -69,15 +70,15 @@ class LoweringSettings:
         cut: PartitionedProgram | None = None,
         calls_python: bool = False,
     ) -> Lowered:
-        """Lower a program for arguments of these shapes.
+        """Lower a program for arguments of the given shapes.
 
         Args:
             orders: memory order of each input, "C" by default; `out` is the memory order of all outputs.
-            cut: the same program with its partitioning; its constants are written in the text.
-            calls_python: whether the module may call Python functions, because this process compiles it.
+            cut: the same program with its partitioning; constants of a partitioned program are written in the text.
+            calls_python: whether the module may call Python functions, which requires that this process compiles it.
 
         Raises:
-            UnsupportedError: there are more than `MAX_OPS` ops, which XLA would compile for minutes to hours.
+            UnsupportedError: the program has more than `MAX_OPS` ops, whose compilation would take minutes to hours.
         """
         static = program.specialize(program.bind(shapes))
         if len(static.instructions) > MAX_OPS:

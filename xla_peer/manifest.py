@@ -1,4 +1,4 @@
-"""`Manifest`: the description of an artifact, as JSON inside the module."""
+"""`Manifest`: the description of an artifact, which its StableHLO module contains as JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VERSION = 1
 
 
 def weights_name(name: str) -> str:
-    """Return the name of a file of weights in the artifact's own folder.
+    """Return the name of a file of weights, after checking that the file is in the artifact's own folder.
 
     Raises:
         InvalidConfigError: the suffix is not `.safetensors`, or the path leads out of the folder.
@@ -37,7 +37,7 @@ def weights_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class StoredConstant:
-    """An argument stored with the artifact: its name, type, and the SHA-256 of its bytes."""
+    """A constant that is an argument of the module: its name, its type, and the SHA-256 of its bytes."""
 
     name: str
     spec: TensorSpec
@@ -49,19 +49,19 @@ class Manifest:
     """Names, types and structure of an artifact, with its platforms and versions.
 
     Attributes:
-        name: the function's name.
-        platforms: the platforms that it was lowered for.
-        linalg: "library" where it calls routines of its platform, else "inline".
+        name: the name of the exported function.
+        platforms: the platforms for which the module was lowered.
+        linalg: "library" if the module calls linear algebra routines of its platforms, else "inline".
         inputs, outputs: (name, type) of each leaf, without constants.
-        in_tree, out_tree: the structures of arguments and result.
-        constants: the constants that are arguments after the inputs.
+        in_tree, out_tree: the structures of the arguments and of the result.
+        constants: the constants that the module takes as arguments after the inputs.
         guards: the conditions on symbolic extents.
         versions: versions of StableHLO, tenferro and jaxlib, by name.
-        vectors: SHA-256 of the file of test vectors; "" if there is none.
-        has_gradient: whether there is an artifact of the derivative.
+        vectors: SHA-256 of the file of test vectors; "" if the artifact has no vectors.
+        has_gradient: whether an artifact of the derivative is stored beside this artifact.
         weights: the name of the safetensors file with the constants, in the artifact's folder; "" if they are in the
             artifact's own archive.
-        partitioning: the mesh, and the partition over it; None for a program of one device.
+        partitioning: the mesh, and the partition of inputs and outputs over it; None for a program of one device.
     """
 
     name: str
@@ -80,10 +80,10 @@ class Manifest:
     partitioning: Partitioning | None = None
 
     def to_json(self) -> str:
-        """Write the document.
+        """Return the manifest as a JSON document.
 
         Raises:
-            UnsupportedError: JSON cannot describe a container.
+            UnsupportedError: a container in the structures cannot be described in JSON.
         """
         document = {
             "format": FORMAT,
@@ -107,10 +107,10 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str) -> Manifest:
-        """Read the manifest of a document.
+        """Create a manifest from a JSON document.
 
         Raises:
-            InvalidConfigError: the document is not a manifest, or of a later version.
+            InvalidConfigError: the document is not a manifest, or is a manifest of a later version.
         """
         try:
             document = json.loads(text)

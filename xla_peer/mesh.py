@@ -33,15 +33,15 @@ class Mesh:
     """Grid of devices with named axes, along which a `PartitionSpec` cuts tensors.
 
     Args:
-        devices: the size of each axis by name, filled with the platform's devices in order; or an
-            array of devices, as jax.sharding.Mesh takes it.
-        axis_names: the names of the axes of an array of devices.
-        platform: the platform of the devices, where sizes are given.
+        devices: the size of each axis by name; the mesh then consists of the first devices of the platform. Or an array
+            of devices, as for jax.sharding.Mesh.
+        axis_names: the names of the axes, if `devices` is an array.
+        platform: the platform of the devices, if `devices` has sizes.
 
     `jax.config.update("jax_num_cpu_devices", 8)` before the first use creates eight devices from one CPU.
 
     Raises:
-        InvalidConfigError: there are fewer devices than the mesh needs, or the names do not fit.
+        InvalidConfigError: there are fewer devices than the mesh needs, or not one name for each axis.
         PlatformUnavailableError: the platform is not available; the message names the available ones.
 
     >>> Mesh({"x": 1, "y": 1})
@@ -84,7 +84,7 @@ class Mesh:
         return self.devices.size
 
     def sharding(self, spec: PartitionSpec) -> Any:
-        """Return the jax.sharding.NamedSharding of a spec.
+        """Return the jax.sharding.NamedSharding of a spec over this mesh.
 
         Raises:
             InvalidConfigError: the mesh lacks an axis of the spec.
@@ -94,10 +94,11 @@ class Mesh:
         return pjrt.named_sharding(self.devices, self.axis_names, spec.constrained("sharding"))
 
     def put(self, array: Any, spec: PartitionSpec | None = None) -> Any:
-        """Shard an array over the mesh, or, without a spec, replicate it.
+        """Shard an array over the mesh. Without a spec, the array is replicated on every device.
 
-        With several processes, each passes the whole array. The arrays must be equal: the processes compare the
-        SHA-256, about a millisecond a megabyte, by one small all-gather. A device array is copied between devices.
+        With several processes, each process passes the whole array. The arrays must be equal: the processes compare
+        their SHA-256 by one small all-gather, which takes about a millisecond per megabyte. A device array is copied
+        from device to device.
 
         Raises:
             ShapeError, InvalidConfigError: the spec does not fit, or the arrays differ among processes.
@@ -116,25 +117,27 @@ class Mesh:
         return pjrt.put_sharded(array, self.sharding(spec))
 
     def put_local(self, array: Any, spec: PartitionSpec, shape: Sequence[int] | None = None) -> Any:
-        """Shard an array over the mesh; each process passes the part of its own devices.
+        """Build an array that is sharded over the mesh; each process passes the elements of its own devices.
 
-        This is jax.make_array_from_process_local_data, except that the dtype is never narrowed. With one process, the
-        part is the whole array.
+        The method works like jax.make_array_from_process_local_data, except that the dtype is never narrowed. With one
+        process, `array` is the whole array.
 
         Args:
+            array: the elements of the process's own devices.
+            spec: the axes of the mesh along which the whole array is cut.
             shape: the shape of the whole array; by default, extents sharded over processes are multiplied by the
                 number of processes.
 
         Raises:
-            ShapeError: the part does not fit.
-            InvalidConfigError: a mesh axis is unknown, or processes with the same part passed different elements.
+            ShapeError: `array` has another shape than the elements of the process's devices.
+            InvalidConfigError: a mesh axis is unknown, or processes that store the same elements passed different ones.
         """
         whole = self.part_of(as_operand(array), spec, shape)
         pjrt.require_equal_replicas({"the array": whole}, self.devices)
         return whole
 
     def part_of(self, array: Any, spec: PartitionSpec, shape: Sequence[int] | None) -> Any:
-        """Build the array of `put_local`, before its replicas are compared."""
+        """Build the array that `put_local` returns, without comparing elements that several processes store."""
         return pjrt.put_local(array, self.sharding(spec), shape)
 
     def __eq__(self, other: object) -> bool:
@@ -168,9 +171,9 @@ def _grid(sizes: Mapping[str, int], platform: str) -> Any:
 @dataclass(frozen=True)
 @public_methods
 class PartitionedProgram:
-    """A program with a mesh, and a spec for each leaf of its arguments and its result.
+    """A program with a mesh, and with a `PartitionSpec` for each leaf of its arguments and its result.
 
-    `XlaExecutor.run` and `XlaExecutor.compile` take it where they take a program; see `partition`.
+    `XlaExecutor.run` and `XlaExecutor.compile` accept it in place of a program; see `partition`.
     """
 
     program: GraphProgram
@@ -180,7 +183,7 @@ class PartitionedProgram:
 
     @property
     def partitioning(self) -> Partitioning:
-        """The partitioning as written in the module."""
+        """The sizes of the mesh and the specs, without devices, as the lowered module contains them."""
         return Partitioning(tuple(self.mesh.shape.items()), self.in_specs, self.out_specs)
 
     def save(self, path: Any) -> None:
@@ -194,9 +197,10 @@ class PartitionedProgram:
         save(self.program, path, attributes={PARTITIONING: self.partitioning.to_document()})
 
     def put(self, *arrays: Any) -> tuple[Any, ...]:
-        """Shard the arguments over the mesh, in the program's trees.
+        """Shard the arguments over the mesh, and return them in the program's trees.
 
-        With several processes, each passes the whole arguments, which must be equal in all; see `Mesh.put`.
+        With several processes, each process passes the whole arguments, which must be equal in all processes; see
+        `Mesh.put`.
 
         Raises:
             ArityError, DTypeError, ShapeError: the arguments do not fit.
@@ -206,7 +210,7 @@ class PartitionedProgram:
         return unflatten(self.program.in_tree, self.put_leaves(leaves))
 
     def put_leaves(self, leaves: Sequence[Any]) -> list[Any]:
-        """Shard checked leaves over the mesh; processes compare them all at once."""
+        """Shard leaves that `check_arguments` returned over the mesh; the processes compare all leaves at once."""
         named = dict(zip(self.program.input_names, leaves, strict=True))
         pjrt.require_same_in_all_processes(named, self.mesh.devices)
         return [
@@ -220,7 +224,7 @@ class PartitionedProgram:
 
         Raises:
             ArityError, DTypeError, ShapeError: the arguments do not fit.
-            InvalidConfigError: processes with the same part passed different elements.
+            InvalidConfigError: processes that store the same elements passed different ones.
         """
         leaves, tree = flatten(arrays)
         if not agree(tree, self.program.in_tree):
@@ -241,11 +245,11 @@ class PartitionedProgram:
 
 
 PARTITIONING = "partitioning"
-"""Name of the attribute of a saved program that has its partition."""
+"""Name of the attribute of a `.tnf` file that contains the partition."""
 
 
 def saved_partitioning(path: Any) -> Partitioning | None:
-    """Return the partition in a `.tnf` file; None for a program of one device."""
+    """Return the partition in a `.tnf` file; None if the file contains a program without a partition."""
     document = load_attributes(path).get(PARTITIONING)
     return None if document is None else Partitioning.of_document(document)
 
@@ -254,7 +258,7 @@ def load_partitioned(path: Any, mesh: Mesh | None = None) -> PartitionedProgram:
     """Load the program and its partition in a file that `PartitionedProgram.save` wrote.
 
     Args:
-        mesh: the devices; by default CPU devices, as many as in the saved mesh.
+        mesh: the mesh to use; by default a mesh of CPU devices with the sizes in the file.
 
     Raises:
         InvalidConfigError: the file has no partition, there are too few devices, or the mesh has other axes.
@@ -275,7 +279,7 @@ def load_partitioned(path: Any, mesh: Mesh | None = None) -> PartitionedProgram:
 def partitioned_as(
     program: GraphProgram, partitioning: Partitioning, mesh: Mesh | None = None
 ) -> PartitionedProgram:
-    """Return a program with a partition over devices, those of the CPU by default.
+    """Return a program with a partition over the devices of `mesh`, by default over CPU devices.
 
     Raises:
         InvalidConfigError, ShapeError: the partition does not fit the devices or the types.
@@ -294,12 +298,14 @@ def partitioned_as(
 def partition(
     program: GraphProgram, mesh: Mesh, in_specs: Any = None, out_specs: Any = None
 ) -> PartitionedProgram:
-    """Partition the program over a mesh: XLA's partitioner derives one program per device, and the collectives.
+    """Partition a program over a mesh.
+
+    When the result is compiled, XLA's partitioner derives the program of each device, and inserts the collectives.
 
     Args:
-        in_specs: a `PartitionSpec` for all arguments, or a tuple with one entry per argument, where an
-            entry may be a tree that is a prefix of the argument; None replicates it.
-        out_specs: likewise for the result.
+        in_specs: one `PartitionSpec` for all arguments, or a tuple with one entry per argument. An entry may be a tree
+            that is a prefix of the argument's tree. None replicates an argument on every device.
+        out_specs: the specs of the result, in the same form.
 
     Raises:
         ArityError: the specs are not a prefix of the trees.

@@ -1,4 +1,4 @@
-"""`native`: a decorator for JAX functions, which traces by JAX and runs on tenferro's native executor."""
+"""`native`: a decorator for JAX functions. JAX traces the function, and tenferro's native executor runs it."""
 
 from __future__ import annotations
 
@@ -81,30 +81,31 @@ def native(
 ) -> Any:
     """Run a JAX function natively: a decorator like `jax.jit`, but without XLA.
 
-    JAX traces `f` once per tree, shapes, dtypes and static values of its arguments, `from_jax` imports it, and the
-    native executor runs it, compiled as `tenferro.jit` compiles. Trees are JAX's, and dtypes are those of `jax.jit`:
-    without `jax_enable_x64` a float64 argument is float32, and Python numbers are weakly typed.
+    JAX traces `f` once for each combination of tree, shapes, dtypes and static values of its arguments. `from_jax`
+    imports the traced function, and the native executor compiles it as `tenferro.jit` does. Arguments and results are
+    JAX's trees, and dtypes are those of `jax.jit`: without `jax_enable_x64` a float64 argument is float32, and Python
+    numbers are weakly typed.
 
-    It can be called inside of `jax.jit`, `jax.grad`, `jax.jvp` and `jax.vmap`. They transform `f` by JAX's rules, and
-    the transformed function runs natively, too; inside `jax.jit`, by a callback. `native(jax.grad(f))` is faster than
-    `jax.grad(native(f))`, which computes the value of `f` twice.
+    A native function can be called inside of `jax.jit`, `jax.grad`, `jax.jvp` and `jax.vmap`. They transform `f` by
+    JAX's rules, and the transformed function runs natively, too; inside `jax.jit`, by a callback.
+    `native(jax.grad(f))` is faster than `jax.grad(native(f))`, which computes the value of `f` twice.
 
     Args:
-        f: a JAX function; one that `jax.jit` has wrapped is unwrapped by tracing.
+        f: a JAX function, which `jax.jit` may have wrapped.
         static_argnums, static_argnames: as in `jax.jit`.
         donate_argnums, donate_argnames: arguments whose JAX arrays are deleted after the call, as `jax.jit` does.
-            NumPy arrays are the caller's and stay.
+            NumPy arrays are not deleted.
         specs: one tree of `TensorSpec`s per argument; with symbols for extents, one program serves all extents.
         results: "numpy" for NumPy arrays, "jax" for `jax.Array`s.
-        choose: compare with `jax.jit` once for each program, and use the faster side afterwards. The comparison
-            starts when native runs have taken as long as the estimated time of a first result of `jax.jit`. Results
-            that differ by more than rounding get a verdict and a `DisagreementWarning`. `.report()` says which side
-            runs, and why.
+        choose: whether to measure native runs and `jax.jit` once for each program, and to use the faster one
+            afterwards. The comparison starts when native runs have taken as long as the estimated time of a first
+            result of `jax.jit`. Results that differ by more than rounding get a verdict and a `DisagreementWarning`.
+            `.report()` says which of the two runs, and why.
         threads, cache_dir: options of the executor; see `tenferro.GraphExecutor`.
-        cache_size: maximum number of programs in the cache; the least recently used one is dropped first.
+        cache_size: maximum number of programs in the cache; the least recently used program is dropped first.
 
-    The result has `.cache_stats()`, `.cache_clear()`, `.report()`, and `.lower(*args, **kwargs)`, which returns the
-    program for arguments like these.
+    The native function has the methods `.cache_stats()`, `.cache_clear()`, `.report()`, and
+    `.lower(*args, **kwargs)`, which returns the program for arguments of these types.
 
     Raises:
         DTypeError: an argument is neither an array nor static; the message names it.
@@ -159,9 +160,10 @@ class NativeReport:
         name: name of the function.
         programs: for each program, the types of its arguments, the number of its instructions, and the seconds
             that tracing and import took.
-        choices: for each program, under `choose`, the side that runs, "native" or "jax.jit", and why; else empty.
-        cache, derived: counts of the caches of programs, and of functions that JAX's transformations derived.
-        compiled: counts of the executor's compiler; see `GraphExecutor.compile_stats`.
+        choices: under `choose`, for each program, "native" or "jax.jit", whichever runs, and the reason; else empty.
+        cache: statistics of the cache of programs.
+        derived: statistics of the cache of functions that JAX's transformations derived, such as gradients.
+        compiled: numbers of compiled and failed steps; see `GraphExecutor.compile_stats`.
     """
 
     name: str
@@ -188,15 +190,16 @@ class NativeReport:
 
 
 class _Entry(NamedTuple):
-    """A traced function.
+    """Function traced for arguments of some types.
 
     Attributes:
-        program: the program, from a tuple of arrays to a tuple.
-        dtypes: for each argument, its dtype in the program.
-        out_tree: JAX's tree of the results; its leaves are the numbers of the results.
-        key_inputs, keys: for each argument and each result, the implementation of an array of random keys; None for
-            other arrays.
-        donated: the numbers of the donated leaves.
+        function: the JAX function of the leaves of the arguments.
+        program: the imported program, which takes a tuple of arrays and returns a tuple.
+        dtypes: the dtype of each argument of the program.
+        out_tree: the structure of the results, as a tree of JAX.
+        key_inputs: for each argument, the implementation of random keys if it is an array of keys, else None.
+        keys: the same for each result.
+        donated: the indices of the donated leaves.
         seconds: the time of tracing and import.
         choice: under `choose`, the object that runs the program or the function by `jax.jit`.
     """
@@ -213,12 +216,14 @@ class _Entry(NamedTuple):
 
 
 class _Last(NamedTuple):
-    """The last call with positional arguments only.
+    """Record of the last call with positional arguments only; a call of the same types reuses its entry.
 
     Attributes:
-        types: the part of each leaf that the program depends on.
-        context: the settings of JAX.
-        is_direct: whether the program's arguments and results are exactly those of the function.
+        types: `_type_of` of each leaf of the arguments.
+        tree: the structure of the arguments, as a tree of JAX.
+        context: the settings of JAX that affect tracing.
+        entry: the traced function.
+        is_direct: whether the leaves can be passed to the program, and its results returned, without conversion.
     """
 
     types: list[Any]
@@ -229,7 +234,7 @@ class _Last(NamedTuple):
 
 
 def _type_of(x: Any, array_class: type | None) -> Any:
-    """Return the part of a leaf that its program depends on."""
+    """Return the properties of a leaf that determine the program, such as shape and dtype; the elements do not."""
     if type(x) is np.ndarray:
         return (x.shape, x.dtype)
     if type(x) is array_class:
@@ -264,11 +269,11 @@ class NativeFunction(Jitted[..., Any]):
         self._trace_context = pjrt.trace_context()
         self._last: _Last | None = None
         self._gives_jax = options["results"] == "jax"
-        # The class of JAX arrays is set at the first array: creating an array now would start JAX's backends.
+        # The class is taken from the first JAX array that is passed: creating an array here would start JAX's backends.
         self._array_class: Any = None
 
     def __reduce__(self) -> Any:
-        """Pickle the function and the options, or the global name; after loading, programs are traced again."""
+        """Pickle the global name or, without one, the function and the options; programs are traced again later."""
         return reduced(self, native, self._fn, **self._options)
 
     # ---- calls -----------------------------------------------------------------------------------
@@ -279,7 +284,7 @@ class NativeFunction(Jitted[..., Any]):
                 call = self._call(args, kwargs)
                 leaves, tree = self._flatten(call.dynamic)
                 return self._result(call, leaves, tree)
-            # Use the last call's program if it fits.
+            # If the arguments have the types of the last call, use its program without a look-up in the cache.
             leaves, tree = self._flatten(args)
             last = self._last
             if last is not None and tree == last.tree and self._trace_context() == last.context:
@@ -306,7 +311,7 @@ class NativeFunction(Jitted[..., Any]):
             raise
 
     def _result(self, call: Call, leaves: list[Any], tree: Any) -> Any:
-        """Compute the result of a call for which the last call's program cannot be used."""
+        """Compute the result of a call whose arguments have other types than those of the last call."""
         entry = self._entry(call, leaves, tree)
         if any([isinstance(x, self._jax.core.Tracer) for x in leaves]):
             return self._inside_jax(entry, leaves)
@@ -315,7 +320,9 @@ class NativeFunction(Jitted[..., Any]):
                 leaves, entry.key_inputs, entry.program.input_names, strict=True
             ):
                 if type(leaf) is not np.ndarray and impl is None:
-                    host_array(leaf, name)  # because tenferro copies from a device only on request
+                    host_array(
+                        leaf, name
+                    )  # raises for arrays on a device, which are not copied implicitly
             self._array_class = self._array_class or self._class_of_arrays(leaves, entry)
             if not call.static_args and not call.static_kwargs and not call.has_kwargs:
                 is_plain = (
@@ -335,7 +342,7 @@ class NativeFunction(Jitted[..., Any]):
         return self._run_entry(entry, leaves)
 
     def _class_of_arrays(self, leaves: Sequence[Any], entry: _Entry) -> Any:
-        """Return the class of JAX's arrays if one of the leaves is an array of JAX."""
+        """Return the class of JAX's arrays if one of the leaves is an array of JAX, else None."""
         pairs = zip(leaves, entry.key_inputs, strict=True)
         arrays = [x for x, impl in pairs if impl is None and isinstance(x, self._jax.Array)]
         return type(arrays[0]) if arrays else None
@@ -372,7 +379,7 @@ class NativeFunction(Jitted[..., Any]):
         return np.asarray(leaf, dtype)
 
     def _with_keys(self, entry: _Entry, results: Sequence[Any]) -> list[Any]:
-        """Replace the data of random keys among the results by the keys."""
+        """Convert results that contain the data of random keys to arrays of keys."""
         wrap = self._jax.random.wrap_key_data
         return [
             y if impl is None else wrap(self._jax.numpy.asarray(y), impl=impl)
@@ -380,7 +387,7 @@ class NativeFunction(Jitted[..., Any]):
         ]
 
     def _inside_jax(self, entry: _Entry, leaves: Sequence[Any]) -> Any:
-        """Bind the primitive on JAX tracers."""
+        """Call the function inside a transformation of JAX, by binding the primitive on the tracers."""
         operands = [
             self._jax.random.key_data(x)
             if impl is not None
@@ -401,7 +408,11 @@ class NativeFunction(Jitted[..., Any]):
     # ---- tracing ---------------------------------------------------------------------------------
 
     def _entry(self, call: Call, leaves: list[Any], tree: Any) -> _Entry:
-        """Return the traced function for arguments of these types.
+        """Return the traced function for the types of the arguments, from the cache or by tracing.
+
+        Args:
+            call: the arguments, with static values separated.
+            leaves, tree: the leaves and the structure of the other arguments.
 
         Raises:
             DTypeError: an argument is not an array; the message names it.
@@ -420,7 +431,12 @@ class NativeFunction(Jitted[..., Any]):
     def _traced(
         self, call: Call, leaves: list[Any], tree: Any, avals: list[Any], impls: list[Any]
     ) -> _Entry:
-        """Trace by JAX, and import."""
+        """Trace the function by JAX, and import the module as a program.
+
+        Args:
+            avals: the abstract values of the leaves, for JAX.
+            impls: for each leaf, the implementation of random keys if it is an array of keys, else None.
+        """
         start = time.perf_counter()
         jax, seen = self._jax, dict[str, Any]()
 
@@ -451,10 +467,10 @@ class NativeFunction(Jitted[..., Any]):
         )  # fmt: skip
 
     def _aval(self, call: Call, number: int, leaf: Any) -> Any:
-        """Return the type that `jax.jit` gives to a leaf.
+        """Return the abstract value that `jax.jit` would use for a leaf.
 
         Raises:
-            DTypeError: it is not an array.
+            DTypeError: the leaf is not an array.
         """
         jax = self._jax
         if type(leaf) in NUMBERS:
@@ -477,7 +493,7 @@ class NativeFunction(Jitted[..., Any]):
     def _specified(
         self, call: Call, leaves: Sequence[Any], tree: Any, specs: Sequence[Any]
     ) -> list[Any]:
-        """Return the types that the user gave.
+        """Return the leaves of the argument `specs` of `native`, after a comparison with the arguments.
 
         Raises:
             InvalidConfigError: the tree of the specs differs from the arguments' tree.
@@ -494,7 +510,7 @@ class NativeFunction(Jitted[..., Any]):
         return wanted
 
     def _names(self, call: Call) -> list[str]:
-        """Name each leaf by the parameter that holds it."""
+        """Return a name for each leaf: the parameter, followed by the path of the leaf in its tree."""
         keystr = self._jax.tree_util.keystr
         bases = [
             self._parameters[i] if i < len(self._parameters) else f"x{i}" for i in call.positions
@@ -540,7 +556,7 @@ class NativeFunction(Jitted[..., Any]):
 
     @public
     def lower(self, *args: Any, **kwargs: Any) -> GraphProgram:
-        """Return the program for arguments like these, arrays or specs, with their trees."""
+        """Return the program for the types of the arguments, which may be arrays or specs, in trees."""
         call = self._call(args, kwargs)
         leaves, tree = self._flatten(call.dynamic)
         avals = [self._aval(call, number, leaf) for number, leaf in enumerate(leaves)]
@@ -583,7 +599,7 @@ class NativeFunction(Jitted[..., Any]):
         )
 
     def cache_stats(self) -> CacheStats:
-        """Count hits, misses and entries of the cache of programs."""
+        """Return the numbers of hits, misses and entries of the cache of programs."""
         return self._entries.stats()
 
     def cache_clear(self) -> None:

@@ -1,4 +1,4 @@
-"""Notices on the error stream: long operations, while they run and when they are done, and known faults."""
+"""Notices on the error stream, about operations that take long and about known faults."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from contextvars import ContextVar
 __all__ = ["NOTICES_VARIABLE", "noticed", "notify_once", "silenced"]
 
 NOTICES_VARIABLE = "TENFERRO_NOTICES"
-"""`off` silences all notices."""
+"""Name of the environment variable; its value `off` suppresses all notices."""
 
 PATIENCE = 2.0
-"""Seconds after which an operation is reported."""
+"""Seconds after which the first notice about an operation is printed."""
 
 _notified: set[str] = set()
 _IS_SILENCED: ContextVar[bool] = ContextVar("tenferro_notices_are_silenced", default=False)
@@ -24,7 +24,7 @@ _IS_SILENCED: ContextVar[bool] = ContextVar("tenferro_notices_are_silenced", def
 
 @contextmanager
 def silenced(silence: bool = True) -> Generator[None]:
-    """Suppress notices while the body runs."""
+    """Suppress notices while the body of the `with` statement runs; with `silence` false, do nothing."""
     token = _IS_SILENCED.set(silence)
     try:
         yield
@@ -34,9 +34,14 @@ def silenced(silence: bool = True) -> Generator[None]:
 
 @contextmanager
 def noticed(doing: str, done: str, wanted: bool = True) -> Generator[None]:
-    """Report on the error stream when the body has run for two seconds, and its total time at the end.
+    """Print a notice when the body of the `with` statement has run for two seconds, and another when it ends.
 
-    A shorter body is not reported.
+    The second notice has the total time. For a shorter body nothing is printed.
+
+    Args:
+        doing: the text of the first notice, such as "compiling f".
+        done: the text of the second notice, such as "compiled f".
+        wanted: whether to print notices at all.
 
     >>> with noticed("sleeping", "slept"):
     ...     pass
@@ -61,7 +66,7 @@ def noticed(doing: str, done: str, wanted: bool = True) -> Generator[None]:
 
 
 def notify_once(text: str) -> None:
-    """Report a text on the error stream, unless it is empty or was reported in this process before.
+    """Print a text on the error stream, unless it is empty or this process has already printed it.
 
     >>> notify_once("")
     """

@@ -1,4 +1,4 @@
-"""Programs as Python files that need only NumPy, with recorded results by which a file checks itself."""
+"""Export of programs as Python files that need only NumPy, with recorded results for a check of each file."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SUFFIX = ".py"
 
 
 def require_suffix(path: Any, suffix: str, what: str) -> None:
-    """Check the suffix of a path, which may be None.
+    """Raise InvalidConfigError if a path has another suffix; None is allowed.
 
     Raises:
-        InvalidConfigError: the path has another suffix.
+        InvalidConfigError: the path does not end in `suffix`.
     """
     if path is not None and Path(path).suffix != suffix:
         raise InvalidConfigError(f"export: {what} must be a {suffix} file, got {str(path)!r}")
@@ -34,11 +34,11 @@ def require_suffix(path: Any, suffix: str, what: str) -> None:
 def export_numpy(
     program: GraphProgram, cases: Sequence[Sequence[Any]], path: Any = None, weights: str = ""
 ) -> NumpySource:
-    """Return a program as a Python file with recorded results, written to `path` if there is one.
+    """Convert a program to the source of a Python file with recorded results, and write it to `path` if given.
 
     Args:
-        cases: the leaves of the arguments of each recorded case.
-        weights: the name of a `.safetensors` file in the file's folder for the arrays.
+        cases: for each recorded result, the leaves of the arguments.
+        weights: the name of a `.safetensors` file for the arrays, in the folder of the Python file.
 
     Raises:
         InvalidConfigError: the suffix is not `.py`.
@@ -63,7 +63,7 @@ def _recorded(vector: Any) -> Recorded:
 
 
 def save_numpy(source: NumpySource, path: Any) -> None:
-    """Write the file, after its arrays in an `.npz` file of the same name or in a safetensors file.
+    """Write the Python file, and before it the arrays, to an `.npz` file of the same name or a safetensors file.
 
     Raises:
         InvalidConfigError: the suffix is not `.py`, or the path is a folder, a pipe or a device.

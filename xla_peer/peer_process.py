@@ -1,12 +1,12 @@
-"""A child process that runs XLA. It is kept running between requests, and replaced after it ends.
+"""A child process that runs XLA; it is kept running between requests, and replaced after it ends.
 
 The child imports the needed modules once and forks a worker, which starts PJRT. If XLA ends the worker, the child
-forks another one, which takes a fraction of the time of an import.
+forks another worker, which is much faster than importing the modules again.
 
-Only text and the bytes of arrays are exchanged, because a worker's memory may be corrupt. A request is a document
-in JSON and arrays, in memory that both processes map; two pipes carry its size and the answer. The child reads no
-standard input, and its output goes to a file. It has its own process group, so that Ctrl-C reaches the parent
-alone, and it exits after the parent.
+Only text and the bytes of arrays are exchanged, because a worker's memory may be corrupt. A request consists of a
+JSON document and arrays, in memory that both processes map. One pipe carries the size of a request to the worker, and
+another the answer. The child reads no standard input, and its output goes to a file. It has its own process group, so
+that Ctrl-C reaches only the parent, and it exits when the parent has exited.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from xla_peer.peer_server import serve
 serve({requests}, {answers}, {memory}, {parent})
 """
 REQUEST = struct.Struct("<4Q")
-"""Layout of a request in the pipe: number, size of the shared memory, and offset and size of the document.
+"""Layout of a request in the pipe: its number, the size of the shared memory, and the document's offset and size.
 """
 LONGEST_ANSWER = 1 << 20
 """Maximum size of an answer, in bytes."""
@@ -55,15 +55,15 @@ ATTEMPTS = 3
 STARTING = 300.0
 """Maximum time to start a child, in seconds."""
 KEPT_BYTES = 64 << 20
-"""Bytes of shared memory that are kept between requests."""
+"""Maximum size of the shared memory that is kept between requests, in bytes."""
 
 
 class Limits(NamedTuple):
     """Bounds on one request.
 
     Attributes:
-        timeout: seconds that compiling and running may take, each.
-        memory_limit: additional bytes that the worker may allocate; None for no bound. Enforced on Linux.
+        timeout: maximum time for the request, in seconds.
+        memory_limit: additional bytes that the worker may allocate; None for no limit. Only Linux enforces it.
     """
 
     timeout: float = 300.0
@@ -71,9 +71,9 @@ class Limits(NamedTuple):
 
 
 class PeerProcess:
-    """One child for all threads of this process, started by the first request.
+    """A child process that answers the requests of all threads; the first request starts it.
 
-    It ends with this process and at `close`; a forked process starts its own.
+    The child ends at `close` or with this process; a process forked from this one starts its own child.
 
     Args:
         script: Python code that the child runs, a format string with the fields `path`, `requests`, `answers`,
@@ -81,6 +81,7 @@ class PeerProcess:
 
     Attributes:
         worker: id of the process that runs XLA; 0 if there is none.
+        script: the argument.
         starts: the number of workers that were started.
     """
 
@@ -107,11 +108,11 @@ class PeerProcess:
         limits: Limits,
         stage: str,
     ) -> tuple[dict[str, Any], list[Any]]:
-        """Send a request with arrays; return the answer, and new arrays of the types of `results`.
+        """Send a request with arrays; return the answer, and result arrays of the types `results`.
 
         Raises:
             PeerEndedError: the worker ended, took too long, or ran out of memory.
-            BackendFailureError, PlatformUnavailableError, InvalidConfigError: as `XlaExecutor` raises them.
+            BackendFailureError, PlatformUnavailableError, InvalidConfigError: see `XlaExecutor`.
             UnsupportedError: the system lacks `os.fork`.
         """
         leaves = [np.asarray(x) for x in arrays]
@@ -139,7 +140,9 @@ class PeerProcess:
                 return answer, [memory.view(n, spec).copy() for n, spec in outputs]
             except TenferroError:
                 raise
-            except BaseException:  # because a late answer would be read as the next request's
+            except (
+                BaseException
+            ):  # because the next request would read this one's late answer as its own
                 self._end()
                 raise
 
@@ -217,7 +220,7 @@ class PeerProcess:
     def _answer(
         self, mapped: int, offset: int, size: int, timeout: float, stage: str
     ) -> dict[str, Any]:
-        """Send a request that is in the shared memory; return the answer.
+        """Tell the worker to read the request in the shared memory, and return the answer.
 
         Raises:
             PeerEndedError: the worker ended, or took too long.
@@ -240,14 +243,14 @@ class PeerProcess:
                         return message
                 if begun:
                     raise self._worker_ended(message["ended"], stage)
-                # If no worker read the request, it ended before receiving it.
+                # The worker ended before it read the request, so the request is sent to the next worker.
             error = self._worker_ended(message["ended"], "starting")
             self._end()  # because the last request may still be in its pipe
             raise error
         except TimeoutError:
             if self.worker:
                 os.kill(self.worker, signal.SIGKILL)
-            self.worker = 0  # because the next request waits for a new worker
+            self.worker = 0  # so that the next request waits for a new worker
             raise PeerEndedError("timeout", stage, f"{timeout:g} s") from None
         except TenferroError:
             raise
@@ -260,7 +263,7 @@ class PeerProcess:
         return PeerEndedError("out of memory" if is_exhausted else _ending(status), stage, said)
 
     def _follow(self, message: dict[str, Any]) -> None:
-        """Record the current worker.
+        """Update `worker` and `starts` from a message of the child.
 
         Raises:
             PlatformUnavailableError: the child cannot import JAX.
@@ -277,8 +280,8 @@ class PeerProcess:
         """Read the next message of the child.
 
         Raises:
-            EOFError: there is no child.
-            TimeoutError: there is no message in time.
+            EOFError: the child has ended.
+            TimeoutError: no message arrives before the deadline.
             ValueError: the message is not a JSON object.
         """
         size = int.from_bytes(self._bytes(8, deadline), "little")
@@ -301,7 +304,7 @@ class PeerProcess:
         return bytes(data)
 
     def _is_readable(self, seconds: float) -> bool:
-        """Return whether the child sends something within that time."""
+        """Return whether the child sends data within the given time."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._streams[1], selectors.EVENT_READ)
             return bool(selector.select(max(0.0, seconds)))
@@ -346,7 +349,7 @@ SHARED_PROCESS = PeerProcess()
 
 
 def _ending(status: int) -> str:
-    """Name the signal, or the status of an exit."""
+    """Return a description of a process's exit status: the signal that ended it, or its exit code."""
     if status >= 0:
         return f"exit status {status}"
     try:
@@ -357,14 +360,14 @@ def _ending(status: int) -> str:
 
 def _end(process: subprocess.Popen[bytes], streams: Sequence[IO[bytes]]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)  # its worker too
+        os.killpg(process.pid, signal.SIGKILL)  # also ends its worker
     process.wait()
     for stream in streams:
         stream.close()
 
 
 def _raise_error(error: Any, stage: str) -> None:
-    """Raise the error of an answer, if there is one."""
+    """Raise the error that an answer reports; without an error, do nothing."""
     if not error:
         return
     kind, message = str(error["kind"]), str(error["message"])

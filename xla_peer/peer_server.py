@@ -28,11 +28,17 @@ from xla_peer.shared_arrays import SharedArrays
 __all__ = ["Server", "serve"]
 
 KEPT = 64
-"""Maximum number of cached executables."""
+"""Maximum number of executables that a worker keeps."""
 
 
 def serve(requests: int, answers: int, memory: int, parent: int) -> None:
-    """Fork workers, one after the other, that answer requests until the parent ends or closes its pipe."""
+    """Fork a worker that answers requests, and another after each that ends, until the parent ends or closes its pipe.
+
+    Args:
+        requests, answers: handles of the pipes.
+        memory: the handle of the shared memory.
+        parent: the id of the parent.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     try:
@@ -41,7 +47,7 @@ def serve(requests: int, answers: int, memory: int, parent: int) -> None:
     except TenferroError as error:
         _say(answers, _error(type(error).__name__, error.text(), None))
         return
-    warnings.simplefilter("ignore")  # JAX warns of forks, but has no threads yet
+    warnings.simplefilter("ignore")  # because JAX warns of forks, although it has no threads yet
     while True:
         worker = os.fork()
         if worker == 0:
@@ -53,7 +59,7 @@ def serve(requests: int, answers: int, memory: int, parent: int) -> None:
             os.kill(worker, signal.SIGKILL)
         if not status:
             return
-        # Drop unread input before reporting the end, because the parent then sends its request again.
+        # Discard unread requests before reporting the end, because the parent then sends the request again.
         os.set_blocking(requests, False)
         with contextlib.suppress(BlockingIOError):
             os.read(requests, 1 << 16)
@@ -72,14 +78,14 @@ def _waited(worker: int, parent: int) -> int | None:
 
 
 def _say(answers: int, message: dict[str, Any]) -> None:
-    """Write a message without buffering."""
+    """Send a message to the parent, without buffering."""
     content = json.dumps(message).encode()
     with contextlib.suppress(BrokenPipeError):  # because the parent has ended
         os.write(answers, len(content).to_bytes(8, "little") + content)
 
 
 def _work(requests: int, answers: int, memory: int) -> None:
-    """Answer requests until there are no more."""
+    """Answer requests until the pipe of requests is closed."""
     starter = os.getppid()
     threading.Thread(target=_end_with, args=(starter,), daemon=True).start()
     server = Server(SharedArrays(memory))
@@ -95,14 +101,14 @@ def _work(requests: int, answers: int, memory: int) -> None:
 
 
 def _end_with(starter: int) -> None:
-    """End this process once its parent is gone, also while XLA runs."""
+    """End this process when its parent has ended, even while XLA runs."""
     while os.getppid() == starter:
         time.sleep(0.5)
     os._exit(0)
 
 
 class Server:
-    """Executors and executables, by the requests that made them."""
+    """The worker's executors and executables, cached by the requests that created them."""
 
     def __init__(self, memory: SharedArrays) -> None:
         self.memory = memory
@@ -134,7 +140,7 @@ class Server:
             output_specs=tuple(map(TensorSpec.parse, request["output_specs"])),
             input_names=tuple(request["input_names"]),
             output_names=tuple(request["output_names"]),
-            trusted=True,  # because this process may crash without harm
+            trusted=True,  # because a crash of this process does not harm the parent
         )
         constants = [np.array(x) for x in self._arrays(request["inputs"])]
         compiled = self._executor(request).compile_module(module, constants=constants)
@@ -163,7 +169,7 @@ class Server:
 
 
 def _error(kind: str, message: str, source: str | None) -> dict[str, Any]:
-    """Create an answer with an error, shortened to the size of a message."""
+    """Create an answer that reports an error; its message is shortened to the maximum size of an answer."""
     return {"error": {"kind": kind, "message": message[: LONGEST_ANSWER // 16], "source": source}}
 
 

@@ -1,6 +1,6 @@
 """PJRT through jaxlib: the only file that calls non-public functions of jax.
 
-Each function names the calls that it relies on, so that a new jaxlib is one file to check.
+Each function lists the non-public names that it uses, so that only this file must be checked for a new jaxlib.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _INSTALL = {
 
 @cache
 def modules() -> Any:
-    """Import jax, and jax.extend.backend.
+    """Import and return jax and jax.extend.backend.
 
     Raises:
         PlatformUnavailableError: jax is not installed, or cannot be loaded.
@@ -93,7 +93,7 @@ def modules() -> Any:
 
 
 def client(name: str) -> Any:
-    """Return JAX's own PJRT client of that platform, so that arrays can be shared with JAX, or a plugin's.
+    """Return the PJRT client of a platform: JAX's own, so that arrays can be shared with JAX, or a plugin's.
 
     Relies on jax.extend.backend.get_backend.
 
@@ -101,8 +101,8 @@ def client(name: str) -> Any:
         name: a platform of jax, or the path of a PJRT plugin.
 
     Raises:
-        PlatformUnavailableError: the platform is missing; the message names the available ones, and how to install
-            it.
+        PlatformUnavailableError: the platform is missing; the message names the available platforms, and the command
+            that installs the missing one.
     """
     require_own_client()
     if os.path.sep in name:
@@ -150,7 +150,7 @@ def _plugin_client(path: str) -> Any:
 
 
 def available_platforms() -> list[str]:
-    """Return the platforms jax finds here."""
+    """Return the names of the platforms that jax finds on this machine."""
     _, backend = modules()
     try:
         return sorted(backend.backends())
@@ -159,7 +159,7 @@ def available_platforms() -> list[str]:
 
 
 def initialize_lapack() -> None:
-    """Bind scipy's LAPACK to the handlers that `import jax` registers; without it a call crashes.
+    """Bind scipy's LAPACK to the handlers that `import jax` registers; an unbound handler crashes.
 
     Relies on jaxlib.cpu._lapack.initialize.
     """
@@ -174,7 +174,11 @@ def compile_options(
     options: Mapping[str, bool | int | str],
     level: int | None,
 ) -> Any:
-    """Build the options for one program over these devices: XLA debug options by name, and a level from 0 to 3.
+    """Create the options that compile one program for the given devices.
+
+    Args:
+        options: XLA's debug options, by name.
+        level: XLA's optimisation level, from 0 to 3; None for the default.
 
     Relies on jax.extend.backend.get_compile_options, and ExecutableBuildOptions' partitioner switches.
     """
@@ -204,15 +208,16 @@ def compile_module(
     options: Any,
     callbacks: Sequence[Callable[..., Sequence[Any]]] = (),
 ) -> Any:
-    """Compile StableHLO for these devices.
+    """Compile a StableHLO module for the given devices.
 
     Args:
-        callbacks: the functions of arrays that the module calls, by their numbers.
+        options: the result of `compile_options`.
+        callbacks: the functions of arrays that the module calls, by number.
 
     Relies on Client.compile_and_load, with `host_callbacks` for a module of MLIR's and a DeviceList.
 
     Raises:
-        InvalidConfigError: XLA lacks an option.
+        InvalidConfigError: XLA has no option of one of the names.
         BackendFailureError: XLA could not compile the module.
     """
     prepare(text)
@@ -240,9 +245,10 @@ _MARK = "exception of a tenferro.pure_callback, number "
 
 
 def _reported(function: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
-    """Return the function as PJRT calls it.
+    """Return a wrapper of a callback, for PJRT to call.
 
-    It receives copies of the arrays, which PJRT owns, and its exceptions are recorded under a number.
+    The wrapper passes copies of the arrays, because PJRT owns them. It records an exception under a number, and
+    raises an error with that number, because PJRT keeps only the message.
     """
 
     def call(*arrays: Any) -> tuple[Any, ...]:
@@ -258,7 +264,7 @@ def _reported(function: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
 
 
 def initialize_hybrid() -> None:
-    """Bind LAPACK to the GPU handlers that call it on the host; without it such a call crashes.
+    """Bind LAPACK to the GPU handlers that call it on the host; an unbound handler crashes.
 
     Relies on jaxlib.gpu_solver.initialize_hybrid_kernels.
     """
@@ -292,7 +298,7 @@ def serialized(pjrt_client: Any, executable: Any) -> bytes:
 
 
 def serialized_options(options: Any) -> str:
-    """Compile options in hexadecimal.
+    """Return compile options, serialised, in hexadecimal.
 
     Relies on CompileOptions.SerializeAsString.
     """
@@ -300,7 +306,7 @@ def serialized_options(options: Any) -> str:
 
 
 def deserialized(pjrt_client: Any, devices: Sequence[Any], blob: bytes, options: Any) -> Any:
-    """Load a serialised executable, which this machine must have written.
+    """Load an executable from bytes that `serialized` must have returned on this machine.
 
     Relies on Client.deserialize_executable.
 
@@ -326,7 +332,7 @@ def jaxlib_version() -> str:
 
 
 def cache_identity(pjrt_client: Any, devices: Sequence[Any], options: Any) -> list[bytes]:
-    """Return all that identifies an executable except its text: options, platform, device, jaxlib, CPU.
+    """Return the parts of a cache key besides the module: options, platform, devices, jaxlib version and CPU.
 
     Relies on CompileOptions.SerializeAsString.
     """
@@ -351,11 +357,11 @@ def _cpu_features() -> str:
 
 
 def put(array: np.ndarray[Any, Any], device: Any, copy: bool = True) -> Any:
-    """Put a NumPy array on the device; it keeps its dtype whatever jax_enable_x64 is.
+    """Put a NumPy array on a device; the array keeps its dtype, whatever the value of jax_enable_x64.
 
-    XLA shares aligned memory, and copies other memory after this function has returned. So the array is copied here
-    unless the caller guarantees not to write to it. Relies on jaxlib._jax.batched_device_put, HostBufferSemantics,
-    jax.core.ShapedArray and SingleDeviceSharding.
+    XLA shares aligned memory, and reads other memory after this function has returned. So this function copies the
+    array, unless `copy` is false, with which the caller guarantees not to write to the array. Relies on
+    jaxlib._jax.batched_device_put, HostBufferSemantics, jax.core.ShapedArray and SingleDeviceSharding.
 
     Raises:
         BackendFailureError: the device has not enough memory.
@@ -378,21 +384,21 @@ def put(array: np.ndarray[Any, Any], device: Any, copy: bool = True) -> Any:
 
 
 def _not_placed(array: np.ndarray[Any, Any], error: Exception) -> Exception:
-    """Create the error for one of `failures` while an array is put on a device."""
+    """Create the error to raise for an exception of `failures` that putting an array on a device raised."""
     if is_interruption(error):
         return error
     return BackendFailureError(f"put: {TensorSpec(array.shape, array.dtype)}: {error}")
 
 
 def moved(array: Any, device: Any) -> Any:
-    """Move a device array to that device, in row-major order; return the array itself if nothing changes."""
+    """Move a device array to a device, in row-major order; return a row-major array of the device unchanged."""
     if array.devices() == {device} and is_row_major(array):
         return array
     return resharded(array, device)
 
 
 def resharded(array: Any, device: Any) -> Any:
-    """Move a device array to another device or another sharding, row-major, without a copy through the host.
+    """Move a device array to another device or sharding, in row-major order, without a copy through the host.
 
     Relies on jax.device_put, which takes a Format.
     """
@@ -408,13 +414,13 @@ def resharded(array: Any, device: Any) -> Any:
 
 
 def fetched(array: Any, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
-    """Fetch a device array's elements to a fresh NumPy array, or to `out`, of its type.
+    """Copy a device array to a new NumPy array, or to `out`, which must have the same type.
 
-    It waits for them first, because reading the results of a failed program aborts the process. Relies on
-    jax.Array's block_until_ready and is_fully_addressable.
+    The function first waits for the array, because reading the results of a failed program aborts the process. Relies
+    on jax.Array's block_until_ready and is_fully_addressable.
 
     Raises:
-        BackendFailureError: the program that computes it failed, for example for lack of memory.
+        BackendFailureError: the program that computes the array failed, for example for lack of memory.
         InvalidConfigError: parts of the array belong to other processes.
     """
     try:
@@ -435,13 +441,13 @@ def fetched(array: Any, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[A
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """Return the exceptions of PJRT for programs that cannot run or arrays without memory."""
+    """Return the classes of exceptions that PJRT raises if a program fails, or memory is exhausted."""
     jax, _ = modules()
     return (jax.errors.JaxRuntimeError, MemoryError)
 
 
 def failed(error: Exception) -> Exception:
-    """Create the error for one of `failures`; return an exception of a signal handler or a callback unchanged."""
+    """Convert an exception of `failures` to an error; return exceptions of signal handlers and callbacks unchanged."""
     if is_interruption(error):
         return error
     raised = re.search(rf"{_MARK}(\d+)\.", str(error))
@@ -451,7 +457,7 @@ def failed(error: Exception) -> Exception:
 
 
 def put_dlpack(producer: Any, device: Any, copy: bool) -> Any:
-    """Put the elements of any DLPack producer on the device; shared where possible, if `copy` is false.
+    """Put the elements of any DLPack producer on a device; if `copy` is false, memory is shared where possible.
 
     Relies on jax.dlpack.from_dlpack.
 
@@ -470,7 +476,7 @@ def put_dlpack(producer: Any, device: Any, copy: bool) -> Any:
         ) from None
     (source,) = array.devices()
     if source.platform == "cpu" and (copy or not is_row_major(array)):
-        return put(np.asarray(array), device)  # copies before this returns
+        return put(np.asarray(array), device)  # copies the elements before it returns
     return moved(array, device)
 
 
@@ -484,7 +490,7 @@ def is_row_major(array: Any) -> bool:
 
 
 def placed(array: np.ndarray[Any, Any], sharding: Any, copy: bool = True) -> Any:
-    """Put a NumPy array where a sharding requires it."""
+    """Put a NumPy array on the devices of a sharding."""
     devices = sharding.device_set
     if len(devices) > 1:
         return put_sharded(array, sharding)
@@ -522,12 +528,14 @@ def put_sharded(array: np.ndarray[Any, Any], sharding: Any) -> Any:
 def put_local(
     array: np.ndarray[Any, Any], sharding: Any, shape: Sequence[int] | None = None
 ) -> Any:
-    """Put this process's part of an array that is partitioned over devices of several processes; keep the dtype.
+    """Put the part of a partitioned array that belongs to this process on its devices; the dtype is kept.
+
+    The devices of the sharding belong to several processes, each of which passes its own part.
 
     Relies on jax.make_array_from_process_local_data.
 
     Raises:
-        ShapeError: the part does not fit the sharding or the shape of the whole array.
+        ShapeError: the shape of the part does not match the sharding or the shape of the whole array.
     """
     jax, _ = modules()
     part = np.array(
@@ -542,7 +550,7 @@ def put_local(
 
 
 def require_same_in_all_processes(arrays: Mapping[str, np.ndarray[Any, Any]], devices: Any) -> None:
-    """Raise if the arrays differ among the processes of these devices.
+    """Raise InvalidConfigError if the arrays differ among the processes of the given devices.
 
     Each process hashes its arrays (SHA-256), and the digests are gathered over the devices. Nothing is checked if one
     process has all devices.
@@ -563,7 +571,7 @@ def require_same_in_all_processes(arrays: Mapping[str, np.ndarray[Any, Any]], de
 
 
 def require_equal_replicas(arrays: Mapping[str, Any], devices: Any) -> None:
-    """Raise if replicas of a device array, on devices of several processes, differ.
+    """Raise InvalidConfigError if replicas of a device array, on devices of several processes, differ.
 
     Raises:
         InvalidConfigError: names the arrays that differ.
@@ -592,13 +600,13 @@ def require_equal_replicas(arrays: Mapping[str, Any], devices: Any) -> None:
 
 
 def _has_replicas(array: Any) -> bool:
-    """Return whether several devices store the same part."""
+    """Return whether several devices store the same part of an array."""
     places = list(map(str, array.sharding.devices_indices_map(array.shape).values()))
     return len(set(places)) < len(places)
 
 
 def _digest(array: np.ndarray[Any, Any]) -> Any:
-    """Return the SHA-256 of dtype, shape and elements."""
+    """Return the SHA-256 of an array's dtype, shape and elements, as eight 32-bit integers."""
     hashed = hashlib.sha256(f"{array.dtype} {array.shape}".encode())
     hashed.update(np.ascontiguousarray(array).view(np.uint8).data if array.size else b"")
     return np.frombuffer(hashed.digest(), np.uint32)
@@ -620,7 +628,7 @@ def _gathered(rows: Sequence[Any], devices: Any) -> Any:
 
 
 def _itself(x: Any) -> Any:
-    """Return x. This is one global function, so that jax compiles it once per mesh."""
+    """Return x; the function is global, so that jax compiles it once per mesh."""
     return x
 
 
@@ -631,7 +639,7 @@ def is_device_array(value: Any) -> bool:
 
 
 def merge_module(context: Any, text: str, operands: Any) -> Any:
-    """Add a module to the module that jax is lowering, call it, and return the results.
+    """Add a module to the module that jax is lowering, emit a call of its `main`, and return the call's results.
 
     Relies on jax.interpreters.mlir's merge_mlir_modules, and on jax.extend.mlir.
     """
@@ -654,7 +662,7 @@ def is_gone(value: Any) -> bool:
 
 
 def wide_dtypes() -> Any:
-    """Allow 64-bit dtypes in this thread within the context, without a change of the user's setting."""
+    """Return a context in which jax allows 64-bit dtypes in this thread, without changing the user's setting."""
     jax, _ = modules()
     if hasattr(jax, "enable_x64"):
         return jax.enable_x64(True)
@@ -664,7 +672,7 @@ def wide_dtypes() -> Any:
 
 
 def trace_context() -> Callable[[], Any]:
-    """Return a function that returns JAX's settings on which a trace depends, the ones that `jax.jit` compares."""
+    """Return a function that returns the settings of JAX on which a trace depends, as `jax.jit` compares them."""
     from jax._src import config
 
     return config.trace_context
@@ -673,11 +681,11 @@ def trace_context() -> Callable[[], Any]:
 def emit_callback(context: Any, run: Any, operands: Sequence[Any]) -> Any:
     """Emit a call of a function of host arrays into the module that JAX is lowering.
 
-    Arrays reach it unchanged; `jax.pure_callback` puts them on a device, which may deadlock.
+    The function receives the host arrays; `jax.pure_callback` first puts them on a device, which may deadlock.
     """
     from jax.interpreters import mlir
 
-    # In some versions, a token is by default one of the results.
+    # In some versions of jax, a token is one of the results by default.
     asked = inspect.signature(mlir.emit_python_callback).parameters
     options = {"returns_token": False} if "returns_token" in asked else {}
     results, _, _ = mlir.emit_python_callback(
@@ -694,7 +702,7 @@ def emit_callback(context: Any, run: Any, operands: Sequence[Any]) -> Any:
 
 
 def knows_trees(*trees: TreeDef) -> bool:
-    """Return whether jax flattens these trees in the same order."""
+    """Return whether jax flattens the trees in the same order as tenferro."""
     jax, _ = modules()
     for tree in trees:
         numbers = list(range(tree.num_leaves))
@@ -711,11 +719,13 @@ def fast_call(
     leaves_of: Callable[[tuple[Any, ...]], Sequence[Any]] = lambda arguments: arguments,
     pack: Callable[[Sequence[Any]], Any] = tuple,
 ) -> Callable[..., Any]:
-    """Return a function from arrays to device arrays, dispatched in C++ as jax.jit does it.
+    """Return a function from arrays to device arrays, whose calls are dispatched in C++ like those of jax.jit.
 
-    Arguments with new trees, types or devices are passed to `leaves_of` first, which raises if they do not fit:
-    PJRT itself checks only the number of bytes. `pack` builds the result's tree; both trees must be in the order of
-    jax's. Relies on jaxlib._jax.pjit, MeshExecutableFastpathData, JitGlobalCppCacheKeys, cc_shard_arg,
+    Arguments with new trees, types or devices are first passed to `leaves_of`, which must raise an error if they do
+    not match the parameters: PJRT checks only the number of bytes. `pack` creates the structure of the result. jax
+    must flatten both structures in the same order as tenferro.
+
+    Relies on jaxlib._jax.pjit, MeshExecutableFastpathData, JitGlobalCppCacheKeys, cc_shard_arg,
     global_aval_to_result_handler, dispatch_registry and LoadedExecutable.execute_sharded.
     """
     jax, _ = modules()

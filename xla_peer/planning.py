@@ -32,7 +32,7 @@ from xla_peer.storage import restored, stored
 __all__ = ["Collective", "Plan", "collectives", "named_partitioning", "plan"]
 
 SECONDS = 600
-"""Maximum time for the process, in seconds."""
+"""Maximum time for the process that compiles a program, in seconds."""
 COLLECTIVE = re.compile(
     r"= (.*?) (all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute)(?:-start)?\((.*)"
 )
@@ -45,16 +45,17 @@ ARRAY = re.compile(r"\b(pred|[a-z]+\d+\w*)\[([\d,]*)\]")
 
 @dataclass(frozen=True)
 class Collective:
-    """A collective operation.
+    """A collective operation in the optimised HLO of a partitioned program.
 
     Attributes:
         kind: all-reduce, all-gather, reduce-scatter, all-to-all or collective-permute.
-        axes: the mesh axes along which devices exchange.
-        devices: the number of devices that exchange with each other.
+        axes: the mesh axes along which devices exchange data.
+        devices: the number of devices in each group that exchanges data.
         bytes: the size, on one device, of the complete array that a group gathers, sums or exchanges.
         moved: the minimum number of bytes that each device sends.
-        count: the number of executions; None, for one iteration, in a loop whose trip count depends on data.
-        seconds: `moved / link`, for all executions; None if the speed of links is unknown.
+        count: the number of executions; None in a loop whose trip count depends on data.
+        seconds: the minimum time of all executions, `moved` by the speed of the link for each; of one iteration if
+            `count` is None. It is None if the speed of links is unknown.
     """
 
     kind: str
@@ -71,10 +72,10 @@ class Plan:
     """Memory and communication of a program partitioned over a mesh.
 
     Attributes:
-        mesh: the sizes of the axes by name.
-        memory: bytes on each device: "argument", "output", "temporary", "alias".
-        collectives: in the order of the HLO.
-        outputs: the results of a run on virtual devices; none without inputs.
+        mesh: the sizes of the mesh's axes, by name.
+        memory: the bytes on each device, by the kinds "argument", "output", "temporary" and "alias".
+        collectives: the collectives, in the order of the HLO.
+        outputs: the results of a run on virtual devices; empty if no inputs were given.
     """
 
     program: str
@@ -85,18 +86,18 @@ class Plan:
 
     @property
     def memory_per_device(self) -> int:
-        """Bytes of arguments, results and temporaries on each device."""
+        """The total size of arguments, results and temporaries on each device, in bytes."""
         sizes = self.memory
         return sizes["argument"] + sizes["output"] + sizes["temporary"] - sizes["alias"]
 
     @property
     def seconds(self) -> float | None:
-        """The minimum time on links, one collective after the other; None if their speed is unknown."""
+        """The sum of the minimum times of all collectives; None if the speed of links is unknown."""
         times = [each.seconds for each in self.collectives]
         return None if None in times else sum(time for time in times if time is not None)
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return a row for each collective, below the names of columns."""
+        """Return a table of the collectives: a row with the names of columns, and then a row for each collective."""
         header = ("collective", "axes", "devices", "array", "sent by each", "times", "least time")
         rows = [
             (
@@ -146,22 +147,23 @@ def plan(
     links: float | Mapping[str, float] | None = None,
     leaves: Sequence[Any] | None = None,
 ) -> Plan:
-    """Compile a program for a mesh of virtual devices, and return its memory and its collectives.
+    """Compile a program for a mesh of virtual devices, and return its memory use and its collectives.
 
-    The memory is that of XLA's CPU; other platforms pad and fuse differently. Times are lower bounds: the bytes that
-    each device must send, divided by the speed of its link.
+    The memory use is that of XLA on the CPU; other platforms pad and fuse differently. Times are lower bounds: the
+    bytes that each device must send, divided by the speed of its link.
 
     Args:
-        mesh: the sizes of axes by name.
-        cuts: entries of a `PartitionSpec` for inputs and outputs by name, or by the name of a whole argument; other
-            arguments are whole on every device.
-        links: bytes per second of each device's link, or by axis if the axes differ.
-        leaves: inputs for a run on the virtual devices.
+        program: the program to partition.
+        mesh: the sizes of the mesh's axes, by name.
+        cuts: entries of a `PartitionSpec` by the name of an input or output, or of an argument for all its leaves.
+            Arrays without entries are replicated on every device.
+        links: bytes per second of each device's link: one number, or a number by axis if the axes differ.
+        leaves: inputs for a run on the virtual devices; None for no run.
 
     Raises:
-        InvalidConfigError: the program or the mesh lacks a name, or an axis has no link speed.
-        ShapeError: an extent cannot be divided evenly.
-        BackendFailureError: the process that compiles it fails.
+        InvalidConfigError: the program or the mesh lacks a name that is used, or an axis has no link speed.
+        ShapeError: a mesh axis does not divide an extent evenly.
+        BackendFailureError: the process that compiles the program fails.
 
     >>> import numpy as np, tenferro as tnf
     >>> program = tnf.compile(lambda w, x: tnf.sum(x @ w, axis=0), np.ones((4, 2)), np.ones((8, 4)))
@@ -188,7 +190,7 @@ def _asked(
     cuts: Mapping[str, Sequence[Any]] | None,
     leaves: Sequence[Any] | None,
 ) -> tuple[dict[str, Any], list[Any]]:
-    """Return the answer of the process, and the outputs for `leaves`."""
+    """Compile the program in a separate process; return the answer of the process, and the outputs for `leaves`."""
     _require_mesh(mesh)
     _require_known(program, cuts or {})
     entries = {
@@ -231,10 +233,10 @@ def _asked(
 def named_partitioning(
     program: GraphProgram, mesh: Mapping[str, int], cuts: Mapping[str, Sequence[Any]]
 ) -> Partitioning:
-    """Return the partition of a program by the names of its inputs and outputs; see `plan`.
+    """Return the partition that `cuts` describes by the names of inputs and outputs; see `plan`.
 
     Raises:
-        InvalidConfigError, ShapeError: as `plan`.
+        InvalidConfigError, ShapeError: see `plan`.
     """
     _require_mesh(mesh)
     _require_known(program, cuts)
@@ -265,7 +267,7 @@ def _require_mesh(mesh: Mapping[str, int]) -> None:
 
 
 def _entries(names: Sequence[str], cuts: Mapping[str, Sequence[Any]]) -> list[Any]:
-    """Return the entries for each leaf, by its own name, or by the name of the argument of which it is a part."""
+    """Return the entries for each leaf, found by its name, or by the name of the argument that contains it."""
     return [cuts.get(name, cuts.get(re.split(r"[\[.]", name)[0], ())) for name in names]
 
 
@@ -313,7 +315,7 @@ def collectives(
 
 
 def _counts(hlo: str) -> dict[str, int | None]:
-    """Return how often each computation is executed, in one run of the module."""
+    """Return the number of executions of each computation in one run of the module; None if it depends on data."""
     counts: dict[str, int | None] = {}
     calls: list[tuple[str, str, int | None]] = []
     computation = ""
@@ -329,7 +331,7 @@ def _counts(hlo: str) -> dict[str, int | None]:
         for branches in BRANCHES.findall(line):
             names += re.findall(r"[\w.\-]+", branches)
         calls += [(computation, name, factor) for name in names]
-    # A computation is printed before its callers.
+    # HLO prints a computation before its callers, so the reverse order has callers first.
     for caller, name, factor in reversed(calls):
         outer = counts.get(caller, 0)
         counts[name] = None if outer is None or factor is None else outer * factor
@@ -337,7 +339,7 @@ def _counts(hlo: str) -> dict[str, int | None]:
 
 
 def _group(text: str, kind: str, devices: int) -> list[list[int]]:
-    """Return the groups of devices that exchange."""
+    """Return the groups of devices that exchange data in a collective, from its line of HLO."""
     name = "source_target_pairs" if kind == "collective-permute" else "replica_groups"
     if listed := re.search(rf"{name}=\{{(\{{.*?\}})\}}", text):
         return [
@@ -378,7 +380,7 @@ def _speed(axes: Sequence[str], links: float | Mapping[str, float] | None) -> fl
 
 
 def _answer(folder: Path) -> None:
-    """Compile the program of the request and write the answer; the main function of the separate process."""
+    """Compile the program in a folder, and write the answer to it; the main function of the separate process."""
     import jax
 
     request = json.loads((folder / "request.json").read_text())
@@ -388,7 +390,7 @@ def _answer(folder: Path) -> None:
     from xla_peer import Mesh, PartitionSpec, XlaExecutor
     from xla_peer.mesh import PartitionedProgram
 
-    program = load(folder / "program.tnf", trusted=True)  # because `plan` wrote it
+    program = load(folder / "program.tnf", trusted=True)  # because `plan` wrote the file
     path = folder / "answer.json"
     specs = {
         side: tuple(

@@ -1,6 +1,6 @@
-"""Try one platform in a separate process: `python -m xla_peer.probe cuda` prints JSON.
+"""Trial run of one platform: `python -m xla_peer.probe cuda` prints the result as JSON.
 
-A plugin may end its process, hang, or leave jax unusable; therefore `doctor` runs this in a child process.
+A plugin may end its process, hang, or leave jax unusable, so `doctor` runs this module in a child process.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ __all__ = ["probe"]
 
 
 def probe(platform: str) -> dict[str, Any]:
-    """Return devices and versions of a platform, after running a program on it."""
+    """Run a program on a platform; return the devices, the version, and whether the result is right."""
     if os.path.sep not in platform:
-        os.environ["JAX_PLATFORMS"] = platform  # of this process, which tries this platform alone
+        os.environ["JAX_PLATFORMS"] = (
+            platform  # affects only this process, which tries one platform
+        )
     import numpy as np
 
     import tenferro as tnf
@@ -37,6 +39,6 @@ def probe(platform: str) -> dict[str, Any]:
 if __name__ == "__main__":
     try:
         answer = probe(sys.argv[1])
-    except Exception as error:  # because any exception is an answer
+    except Exception as error:  # because every exception is reported to `doctor`
         answer = {"error": f"{type(error).__name__}: {error}"}
     print(json.dumps(answer))

@@ -1,4 +1,4 @@
-"""Random arrays that fit a program."""
+"""Random arguments of a program."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from tenferro.types import TensorSpec
 __all__ = ["random_array", "random_arrays"]
 
 TRIES = 64
+"""Maximum number of draws of extents, until one draw satisfies the guards of the program."""
 
 
 def random_arrays(program: GraphProgram, generator: np.random.Generator) -> list[Any]:
-    """Draw arrays that fit the program's inputs: normal floats, small integers; extents of symbols from 1 to 6.
+    """Draw an array for each input of a program; a symbolic extent is drawn from 1 to 6.
+
+    Floats are normally distributed, integers are between 0 and 9.
 
     Raises:
-        InvalidConfigError: no sampled numbers for the symbols satisfy the guards.
+        InvalidConfigError: none of `TRIES` draws of extents satisfies the program's guards.
     """
     extents = [extent for spec in program.input_specs for extent in spec.shape]
     symbols = sorted(
@@ -50,7 +53,7 @@ def _concrete(spec: TensorSpec, bindings: Any) -> tuple[int, ...]:
 
 
 def random_array(spec: TensorSpec, generator: np.random.Generator) -> Any:
-    """Draw normal floats, integers from 0 to 9, or bools."""
+    """Draw an array of normally distributed floats, of integers from 0 to 9, or of bools."""
     dtype, shape = spec.dtype, spec.shape
     if dtype.is_bool:
         return generator.integers(0, 2, shape).astype(bool)

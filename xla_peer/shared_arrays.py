@@ -1,4 +1,4 @@
-"""Memory that two processes map, to pass arrays without a pipe."""
+"""Memory that two processes map, to exchange arrays faster than through a pipe."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["SharedArrays", "layout"]
 
 
 def layout(specs: Sequence[TensorSpec]) -> tuple[list[int], int]:
-    """Compute offsets of arrays of these types one after the other, aligned to 64 bytes, and the size of all.
+    """Compute the offsets, aligned to 64 bytes, of consecutive arrays of the given types, and their total size.
 
     >>> layout([TensorSpec((3,), "float64"), TensorSpec((), "bool")])
     ([0, 64], 128)
@@ -32,10 +32,14 @@ def layout(specs: Sequence[TensorSpec]) -> tuple[list[int], int]:
 
 
 class SharedArrays:
-    """Anonymous memory, shared with a child process through its handle.
+    """Anonymous memory that is shared with a child process through a file handle.
 
     Args:
-        handle: handle of memory that the other process created; None creates memory.
+        handle: the handle of memory that the other process created; None creates new memory.
+
+    Attributes:
+        handle: the handle of the memory.
+        size: the size of the memory, in bytes.
 
     >>> memory = SharedArrays()
     >>> memory.resize(4096)
@@ -53,32 +57,32 @@ class SharedArrays:
         self._map: mmap.mmap | None = None
 
     def resize(self, size: int) -> None:
-        """Change the size, in the process that created the memory."""
+        """Change the size of the memory; only for the process that created it."""
         if size != self.size:
             os.ftruncate(self.handle, size)
             self.remap(size)
 
     def remap(self, size: int) -> None:
-        """Map the memory again, with the size that the other process has set."""
+        """Map the memory again, with the size that the other process set with `resize`."""
         if size != self.size:
-            # Views of the old mapping keep it alive.
+            # The old mapping is not closed, because views may still use it; the last view releases it.
             self._map = mmap.mmap(self.handle, size) if size else None
             self.size = size
 
     def view(self, offset: int, spec: TensorSpec) -> np.ndarray[Any, Any]:
-        """Return the array of a type at an offset, without a copy."""
+        """Return a view of the memory at an offset, as an array of the given type."""
         shape, dtype = tuple(spec.shape), spec.dtype.dtype
         if 0 in shape or self._map is None:
             return np.empty(shape, dtype)
         return np.ndarray(shape, dtype, self._map, offset)
 
     def write(self, offset: int, content: bytes) -> None:
-        """Write bytes at an offset."""
+        """Copy bytes to the memory at an offset."""
         assert self._map is not None
         self._map[offset : offset + len(content)] = content
 
     def read(self, offset: int, size: int) -> bytes:
-        """Read the bytes at an offset."""
+        """Return a copy of `size` bytes at an offset."""
         assert self._map is not None
         return self._map[offset : offset + size]
 

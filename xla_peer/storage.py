@@ -57,22 +57,24 @@ def constants_path(path: Any, weights: str = "") -> str:
 
 
 def stored(array: Any) -> Any:
-    """Convert the array to a form that NumPy's files can hold: dtypes of `ml_dtypes` by their bits."""
+    """Return the array as a dtype that NumPy's files support: an array of `ml_dtypes` as integers with its bits."""
     bits = DType.of(array.dtype).stored
     return array if bits is None else array.view(bits)
 
 
 def restored(array: Any, dtype: DType) -> Any:
-    """Restore an array that `stored` converted: bits become a dtype of `ml_dtypes` again."""
+    """Restore an array that `stored` converted: integers that contain the bits of `dtype` become `dtype` again."""
     return array.view(dtype.dtype) if array.dtype == dtype.stored else array
 
 
 @contextmanager
 def archived(path: Any, largest: int | None, what: str) -> Generator[Arrays]:
-    """Open the arrays of an archive; nothing is unpickled.
+    """Open the arrays of an archive, such as an .npz file; nothing is unpickled.
 
     Args:
-        largest: the largest unpacked size in bytes; None allows a fixed multiple of the file's size.
+        path: the file.
+        largest: the largest allowed unpacked size in bytes; None allows a fixed multiple of the file's size.
+        what: a description of the file for messages.
 
     Raises:
         InvalidConfigError: the archive would unpack to more, or is not a regular file.
@@ -98,7 +100,7 @@ class Arrays:
 
 
 def installed_versions() -> dict[str, str]:
-    """Return the versions of the packages that compute: tenferro, jaxlib and NumPy."""
+    """Return the versions of the packages that affect results: tenferro, jaxlib and NumPy."""
     return {
         "tenferro": tenferro.__version__,
         "jaxlib": pjrt.jaxlib_version(),
@@ -107,7 +109,7 @@ def installed_versions() -> dict[str, str]:
 
 
 def digest_of(array: Any) -> str:
-    """Return the SHA-256 of the elements in row-major order."""
+    """Return the SHA-256 of an array's elements in row-major order, in hexadecimal digits."""
     return hashlib.sha256(np.asarray(array, order="C").ravel().view(np.uint8).data).hexdigest()
 
 

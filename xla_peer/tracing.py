@@ -16,10 +16,10 @@ __all__ = ["differentiable", "traced"]
 
 
 def traced(fn_or_program: GraphProgram | Callable[..., Any], *specs: Any) -> GraphProgram:
-    """Return a program unchanged; trace a function for arguments of these types.
+    """Return the program of a function for arguments of the given types; a program is returned unchanged.
 
-    JAX traces functions that `jax.jit` or `native` has wrapped, and functions that cannot be called on tensors of a
-    trace.
+    JAX traces functions that `jax.jit` or `native` has wrapped, and functions that refuse tenferro's traced tensors.
+    tenferro traces all other functions.
 
     Args:
         specs: one tree of arrays or types per argument of a function.
@@ -50,6 +50,9 @@ def traced(fn_or_program: GraphProgram | Callable[..., Any], *specs: Any) -> Gra
 def differentiable(
     fn_or_program: GraphProgram | Callable[..., Any], program: GraphProgram
 ) -> Callable[..., Any]:
-    """Return what tenferro differentiates: the function if tenferro traced it, otherwise the imported program."""
+    """Return the callable to differentiate: the function if tenferro traced it, or else `run` of the program.
+
+    A function of JAX arrays cannot be called by tenferro's transforms, but its imported program can.
+    """
     is_imported = program.origin is not None
     return program.run if is_imported or program is fn_or_program else fn_or_program

@@ -1,6 +1,6 @@
 """Test vectors: inputs, results of native execution and allowed differences, in a separate file.
 
-With them an artifact can be verified again on another machine, platform or version; see `xla_peer.verify`.
+With test vectors, `xla_peer.verify` can check an artifact on another machine, platform or version.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["TestVector", "read_vectors", "vectors_of", "vectors_path", "write_ve
 
 @dataclass(frozen=True)
 class TestVector:
-    """Arguments with their native results.
+    """Arguments of a program, and the results of its native run on them.
 
     Attributes:
         inputs: the leaves of the arguments.
@@ -45,7 +45,7 @@ class TestVector:
 def vectors_of(
     program: GraphProgram, cases: Sequence[Sequence[Any]], platform: str = "cpu"
 ) -> tuple[TestVector, ...]:
-    """Compute one vector for each case, given as the leaves of the arguments, for that platform and the CPU."""
+    """Compute one vector per case, which is a list of leaves; tolerances hold for the platform and the CPU."""
     vectors: list[TestVector] = []
     for leaves_in in cases:
         arguments = unflatten(program.in_tree, leaves_in)
@@ -57,7 +57,7 @@ def vectors_of(
 
 
 def write_vectors(vectors: Sequence[TestVector], seed: int, versions: Any) -> bytes:
-    """Write the content of a file of vectors."""
+    """Return the content of a file of test vectors."""
     arrays: dict[str, Any] = {}
     for number, vector in enumerate(vectors):
         for part in ("inputs", "outputs"):
@@ -72,7 +72,7 @@ def write_vectors(vectors: Sequence[TestVector], seed: int, versions: Any) -> by
         json.dumps({"cases": len(vectors), "seed": seed, "versions": dict(versions)})
     )
     buffer = io.BytesIO()
-    # Do not compress large arrays, because the reader refuses arrays that unpack to far more than the file's size.
+    # Large arrays are not compressed, because the reader refuses a file that unpacks to far more than its size.
     is_small = sum([array.nbytes for array in arrays.values()]) < SMALL // 2
     (np.savez_compressed if is_small else np.savez)(buffer, **arrays)
     return buffer.getvalue()
@@ -81,7 +81,7 @@ def write_vectors(vectors: Sequence[TestVector], seed: int, versions: Any) -> by
 def read_vectors(
     content: bytes, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
 ) -> tuple[tuple[TestVector, ...], dict[str, Any]]:
-    """Read the vectors of a file, and its metadata.
+    """Read the test vectors in the content of a file, and its metadata.
 
     Raises:
         InvalidConfigError: the file has no vectors, or vectors of other types.
@@ -129,7 +129,7 @@ def _allowance(file: Any, number: int, index: int, spec: TensorSpec) -> Allowanc
 
 
 def vectors_path(path: Any) -> str:
-    """Return the path of the vectors of the artifact at `path`.
+    """Return the path of the file of test vectors of the artifact at `path`.
 
     >>> vectors_path("model.mlirbc")
     'model.mlirbc.vectors.npz'

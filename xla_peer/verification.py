@@ -1,4 +1,4 @@
-"""`verify`: verify an artifact on any machine, by the test vectors that it contains."""
+"""`verify`: the check of an artifact on any machine, by means of the test vectors that it contains."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["Verification", "verify"]
 
 @dataclass(frozen=True)
 class Verification:
-    """One report per test vector; `print(verification)` shows them.
+    """The comparison of an artifact's results with its test vectors; `print(verification)` shows it.
 
     Attributes:
         name: the artifact's name.
-        platform: the platform that it ran on.
-        reports: one per vector, recorded native results against the platform's results.
-        versions: the versions that computed the vectors.
-        now: the versions that are installed.
+        platform: the platform that ran the artifact.
+        reports: one report per test vector, which compares the recorded native results with the platform's results.
+        versions: the versions of the packages that computed the vectors, by name.
+        now: the versions of the installed packages, by name.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Every output of every vector agrees."""
+        """Whether every output of every vector agrees."""
         return all(report.ok for report in self.reports)
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,16 +69,16 @@ class Verification:
 def verify(
     artifact: Any, platform: str | None = None, *, executor: XlaExecutor | None = None
 ) -> Verification:
-    """Run every test vector of an artifact, and of its gradient, and compare.
+    """Run an artifact, and its gradient, on every test vector, and compare the results with the recorded ones.
 
     Args:
-        artifact: an `Artifact`, or the path of one.
-        platform: the platform that runs it; by default the CPU if the artifact was exported for it, else the first of
-            the artifact's platforms.
-        executor: the executor that runs it, instead of a platform.
+        artifact: an `Artifact`, or the path of its file.
+        platform: the platform that runs the artifact; by default the CPU if the artifact was exported for the CPU,
+            else the artifact's first platform.
+        executor: the executor that runs the artifact, instead of a platform.
 
     Raises:
-        InvalidConfigError: the artifact has no vectors, or was not exported for the platform.
+        InvalidConfigError: the artifact has no test vectors, or was not exported for the platform.
         PlatformUnavailableError: the platform is not available.
 
     >>> import numpy as np, xla_peer

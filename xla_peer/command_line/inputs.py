@@ -1,9 +1,9 @@
-"""Arguments of a command line.
+"""Conversion of the words of a command line to the arguments of a target.
 
 2x3xf64          random numbers of that type; `f64` is a scalar, `nx3xf64` has a symbolic extent
 x.npy            the array of a file
-data.npz         its arrays, by name where the target has such names, else in their order
-w=3x4xf32        for the input of that name; an archive becomes a dict of arrays
+data.npz         the arrays of an archive, by name if the target has such names, else in their order
+w=3x4xf32        a value for the input `w`; an archive becomes a dict of arrays
 0.5              a number
 """
 
@@ -36,7 +36,7 @@ EXTENT = re.compile(r"\d+|[a-wyzA-Z_][a-wyzA-Z_0-9]*")
 
 @dataclass(frozen=True)
 class Given:
-    """Positional values and values by name: arrays, types, numbers, dicts of arrays."""
+    """Values from a command line, by position and by name: arrays, types, numbers, or dicts of arrays."""
 
     positional: tuple[Any, ...]
     named: dict[str, Any]
@@ -46,11 +46,11 @@ class Given:
 
 
 def read_inputs(tokens: Sequence[str], names: Sequence[str]) -> Given:
-    """Read the inputs in the tokens, for a target with inputs of these names.
+    """Read the values in the tokens, for a target whose inputs have the given names.
 
     Raises:
-        InvalidConfigError: a token is not an input, a file has no arrays, or a name occurs twice or is none of
-            the target's.
+        InvalidConfigError: a token is not a value, a file has no arrays, or a name occurs twice or is not a name of
+            the target.
         FileNotFoundError: a file does not exist.
     """
     positional: list[Any] = []
@@ -75,10 +75,10 @@ def read_inputs(tokens: Sequence[str], names: Sequence[str]) -> Given:
 
 
 def matched(inputs: Given, names: Sequence[str], what: str) -> list[Any]:
-    """Match one value to each name.
+    """Return one value for each name, in the order of the names.
 
     Raises:
-        ArityError: there are too many inputs, or too few; the message names the missing ones.
+        ArityError: there are too many values, or too few; the message has the missing names.
     """
     rest = [name for name in names if name not in inputs.named]
     if len(inputs.positional) > len(rest):
@@ -97,11 +97,11 @@ def matched(inputs: Given, names: Sequence[str], what: str) -> list[Any]:
 
 
 UNPACKED: ContextVar[int | None] = ContextVar("tenferro_unpacked_bytes", default=None)
-"""The largest unpacked size of a file of arrays; None allows a fixed multiple of the file's size."""
+"""Maximum unpacked size of a file of arrays, in bytes; None allows a fixed multiple of the file's size."""
 
 
 def filled(values: Sequence[Any], generator: np.random.Generator) -> list[Any]:
-    """Replace types by random arrays.
+    """Return the values, with each type replaced by a random array of the type.
 
     Raises:
         InvalidConfigError: a type has a symbolic extent.
@@ -116,7 +116,7 @@ def filled(values: Sequence[Any], generator: np.random.Generator) -> list[Any]:
 
 
 def parse_type(text: str) -> TensorSpec | None:
-    """Parse a token as a type, or return None.
+    """Return the type that a token denotes, or None if the token is not a type.
 
     >>> parse_type("2x3xf64"), parse_type("bool"), parse_type("nx4xcomplex128"), parse_type("x.npy")
     (f64[2,3], bool[], c128[n,4], None)
@@ -158,7 +158,9 @@ def _value(token: str) -> Any:
 def _read(path: str) -> Any:
     try:
         with reading(path) as file:
-            if file.read(2) != b"PK":  # a zip file begins with PK
+            if (
+                file.read(2) != b"PK"
+            ):  # the first bytes of every zip file, and so of every .npz file
                 size = file.seek(0, os.SEEK_END)
                 file.seek(0)
                 return array_in(file, size, path)

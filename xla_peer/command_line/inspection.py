@@ -1,4 +1,4 @@
-"""`tenferro inspect`: one program at every stage, side by side, with cost and memory."""
+"""`tenferro inspect`: the text of a program at every stage of compilation, with its cost and memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ table { border-collapse: collapse; margin: 10px 0 14px; } td, th { text-align: l
 
 @dataclass(frozen=True)
 class PassResult:
-    """The number of instructions before and after one native pass."""
+    """The name of a native pass, and the number of instructions before and after it."""
 
     name: str
     before: int
@@ -37,15 +37,15 @@ class PassResult:
 
 @dataclass(frozen=True)
 class Inspection:
-    """A program at every stage.
+    """A program at every stage of compilation.
 
     Attributes:
-        stages: title and text, from the traced program to XLA's optimised HLO.
+        stages: the title and the text of each stage, from the traced program to XLA's optimised HLO.
         passes: the native passes, in order.
-        cost: XLA's estimate, by its names.
-        memory: the executable's bytes by kind.
-        native_peak: the largest number of live bytes in a native run.
-        graph: the page of the program.
+        cost: XLA's estimates of the cost, by XLA's names.
+        memory: the memory of XLA's executable in bytes, by kind.
+        native_peak: the maximum size of live arrays in a native run, in bytes.
+        graph: the HTML page with the program's graph.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Inspection:
         }
 
     def facts(self) -> list[tuple[str, str]]:
-        """Show cost and memory, for people."""
+        """Return the cost and the memory as pairs of a label and a value, for people."""
         counted = {"flops", "transcendentals", "bytes accessed"}
         rows = [(name, f"{value:.6g}") for name, value in self.cost.items() if name in counted]
         rows += [
@@ -78,7 +78,7 @@ class Inspection:
         return [*rows, ("peak memory, native", shown_bytes(self.native_peak))]
 
     def to_html(self) -> str:
-        """Show all stages side by side, and the graph below, in a self-contained page."""
+        """Return a self-contained page that shows all stages side by side, and the graph below them."""
         stages = "".join(
             f"<section><h2>{html.escape(title)}</h2><pre>{html.escape(text)}</pre></section>"
             for title, text in self.stages
@@ -98,10 +98,10 @@ class Inspection:
 def inspect_program(
     program: GraphProgram, arguments: Sequence[Any], platform: str = "cpu"
 ) -> Inspection:
-    """Inspect every stage of a program for these arguments.
+    """Compile a program for the given arguments, natively and with XLA, and return all stages.
 
     Raises:
-        TenferroError: lowering or compiling it fails.
+        TenferroError: the program cannot be lowered or compiled.
     """
     leaves = program.check_arguments(tuple(arguments))
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))

@@ -1,4 +1,4 @@
-"""The output of commands: tables on a terminal, plain text elsewhere, JSON if it is requested."""
+"""The output of commands: tables on a terminal, plain text elsewhere, or JSON on request."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from xla_peer.json_values import json_value
 __all__ = ["Output", "as_json", "summary"]
 
 MOST_VALUES = 1000
-"""Maximum number of elements of an array that JSON contains."""
+"""Maximum number of elements of an array whose values are written in JSON."""
 
 
 class Output:
     """Output of a command: text, or one JSON document.
 
     Args:
-        as_json: print one JSON document only.
+        as_json: print only one JSON document, and no text.
     """
 
     def __init__(self, as_json: bool = False) -> None:
@@ -44,17 +44,17 @@ class Output:
             self.console.print(str(text), markup=False)
 
     def verdict(self, good: bool, text: str) -> None:
-        """Print a line that is green or red on a terminal."""
+        """Print a line of text, which is green on a terminal if `good`, else red."""
         if not self.as_json:
             self.console.print(text, markup=False, style="green" if good else "bold red")
 
     def heading(self, text: str) -> None:
-        """Print a heading."""
+        """Print a heading, unless JSON is requested."""
         if not self.as_json:
             self.console.print(f"\n{text}", markup=False, style="bold")
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Print columns below a header; long cells wrap on a terminal, and nothing is cut off."""
+        """Print rows of cells below a header; on a terminal, long cells are wrapped, not cut off."""
         if self.as_json:
             return
         head, *lines = aligned([header, *rows])
@@ -63,7 +63,7 @@ class Output:
             self.console.print(line, markup=False)
 
     def fail(self, error: BaseException) -> None:
-        """Print an error, for a person or a program."""
+        """Print an error: as JSON if JSON is requested, else as text."""
         text = str(error) or type(error).__name__
         if self.as_json:
             print(json.dumps({"error": text, "kind": type(error).__name__}, indent=2))
@@ -72,7 +72,7 @@ class Output:
 
     @contextmanager
     def progress(self, what: str, total: float) -> Generator[Any]:
-        """Show a bar on a terminal's error stream; yield a function that advances it."""
+        """Show a progress bar on the error stream if it is a terminal; yield the function that advances the bar."""
         if self.as_json or not self.errors.is_terminal:
             yield lambda done, note="": None
             return
@@ -89,7 +89,7 @@ class Output:
 
 
 def summary(array: Any) -> str:
-    """Summarise an array in few words.
+    """Return a short description of an array: its elements if they are few, else their range and mean.
 
     >>> summary(np.arange(3.0)), summary(np.zeros((100, 100)))
     ('[0. 1. 2.]', 'from 0 to 0, mean 0')

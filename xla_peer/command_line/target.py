@@ -1,4 +1,4 @@
-"""The target of a command: `file.py:function`, an exported `.py` file, a program in a `.tnf` file, an ONNX model, or an artifact."""
+"""The target of a command: `file.py:function`, an exported `.py` file, a `.tnf` file, an ONNX model, or an artifact."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Target:
 
     Attributes:
         name: the target as written on the command line.
-        names: names of the leaves of the arguments if these are determined, else of the parameters.
-        types: types of a function's arguments, if its file states them.
-        partitioning: how the program in the file is cut over a mesh.
+        names: names of the leaves of the arguments if their structure is known, else names of the parameters.
+        types: the types of a function's arguments, if its file declares them.
+        partitioning: the partition over a mesh of the program in the file, if it has one.
     """
 
     name: str
@@ -56,13 +56,15 @@ class Target:
     partitioning: Partitioning | None = None
 
     def arguments(self, tokens: Sequence[str], seed: int, keep_types: bool = False) -> list[Any]:
-        """Read arguments from a command line; draw random ones if none are passed and the program declares types.
+        """Read arguments from a command line; without tokens, draw random arguments of the declared types.
 
         Args:
-            keep_types: whether a token that is a type remains a type, instead of a random array.
+            tokens: the words of the command line.
+            seed: the seed of random arguments.
+            keep_types: return a type for a token that is a type, instead of a random array.
 
         Raises:
-            ArityError, InvalidConfigError: the tokens do not fit.
+            ArityError, InvalidConfigError: the tokens do not match the target's inputs.
         """
         inputs = read_inputs(tokens, self.names)
         generator = np.random.default_rng(seed)
@@ -91,10 +93,10 @@ class Target:
         return self.artifact.manifest
 
     def compiled(self, arguments: Sequence[Any]) -> GraphProgram:
-        """Compile a function for these arguments, or read an artifact back.
+        """Return the target as a program: compile a function for the given arguments, or import an artifact.
 
         Raises:
-            TenferroError, and exceptions of the function: as `xla_peer.tracing.traced` and `import_stablehlo`.
+            Exception: see `xla_peer.tracing.traced` and `import_stablehlo`; exceptions of the function are kept.
         """
         if self.program is not None:
             return self.program
@@ -104,11 +106,11 @@ class Target:
         return self.artifact.program()
 
     def callable(self, arguments: Sequence[Any]) -> Callable[..., Any]:
-        """Return the target as a function of its arguments that can be traced."""
+        """Return the target as a function that tenferro can trace on arguments like the given ones."""
         return self.function if self.function is not None else self.compiled(arguments)
 
     def differentiable(self, arguments: Sequence[Any]) -> Callable[..., Any]:
-        """Return a function of the arguments that tenferro differentiates."""
+        """Return the target as a function that tenferro can differentiate at the arguments."""
         program = self.compiled(arguments)
         return program.run if self.function is None else differentiable(self.function, program)
 
@@ -117,7 +119,7 @@ def find_target(text: str) -> Target:
     """Find the target that a command line names.
 
     Raises:
-        InvalidConfigError: the text is not a target, or the file has no such function.
+        InvalidConfigError: the text is not a target, or the file lacks the function.
         FileNotFoundError: the file does not exist.
     """
     path, colon, name = text.rpartition(":")
@@ -152,19 +154,19 @@ def find_target(text: str) -> Target:
 
 
 HEADER = re.compile(r"(\w+): \((.*)\) -> \(.*\)")
-"""The first line of a file that `lowering.to_numpy` wrote: the function, and the types of its leaves."""
+"""Pattern of the first docstring line of a file that `lowering.to_numpy` wrote: a function and its leaves' types."""
 LEAF = re.compile(r"([A-Za-z_][^:]*): (\w+\[[^\]]*\])")
 PLAIN = re.compile(r"[A-Za-z_]\w*(\['\w+'\]|\[\d+\])*")
 """Pattern of names of leaves, such as `p['w'][0]`, from which trees of arguments are rebuilt.
 
-If a name does not match, every leaf is a parameter.
+If a name does not match the pattern, every leaf is a parameter of its own.
 """
 
 
 def _exported_header(path: str) -> tuple[str, tuple[Any, ...], ast.Module] | None:
     """Return the function of a file that `lowering.to_numpy` wrote, the types of its arguments, and its syntax.
 
-    None for any other file, which is not executed.
+    The result is None for any other file. The file is not executed.
     """
     try:
         tree = ast.parse(content_of(path))
@@ -188,7 +190,7 @@ def _exported_header(path: str) -> tuple[str, tuple[Any, ...], ast.Module] | Non
 
 
 def _listed(tree: Any) -> Any:
-    """Replace each dict whose keys are numbers by a list, in a tree of dicts."""
+    """Return a tree of dicts with each dict whose keys are numbers replaced by a list."""
     if not isinstance(tree, dict):
         return tree
     values = {key: _listed(value) for key, value in tree.items()}
@@ -196,7 +198,7 @@ def _listed(tree: Any) -> Any:
 
 
 def _execute(tree: ast.Module, module: Any, path: Path) -> None:
-    """Execute a file that `lowering.to_numpy` wrote, with its arrays read directly into the memory of constants."""
+    """Execute a file that `lowering.to_numpy` wrote; its arrays are read directly into memory for constants."""
     body: list[ast.stmt] = []
     for node in tree.body:
         text = ast.unparse(node)
@@ -215,13 +217,13 @@ def _execute(tree: ast.Module, module: Any, path: Path) -> None:
 
 
 ARCHIVED = ast.unparse(ast.parse(READ_CONSTANTS))
-"""The statement of such a file that reads its arrays from an archive, as `ast.unparse` writes it."""
+"""The statement of a NumPy file that reads its arrays from an archive, as `ast.unparse` writes it."""
 MAPPED = re.compile(r"CONSTANTS = mapped_arrays\(Path\(__file__\)\.with_name\(('[^']*')\)\)")
-"""The statement of such a file that maps its arrays, as `ast.unparse` writes it."""
+"""Pattern of the statement of a NumPy file that maps its arrays, as `ast.unparse` writes it."""
 
 
 def _kept(array: Any) -> Any:
-    """Return a fresh array in the memory of constants."""
+    """Return a copy of an array, in memory that a constant can adopt."""
     return Constant.adopting(np.asarray(array, order="C")).array
 
 
@@ -232,7 +234,9 @@ def _function(text: str, path: Path, name: str, tree: ast.Module | None = None) 
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.resolve().parent))  # because the file may import its neighbours
+    sys.path.insert(
+        0, str(path.resolve().parent)
+    )  # because the file may import modules from its folder
     sys.modules[path.stem] = module
     try:
         if tree is None:
@@ -259,7 +263,7 @@ def _function(text: str, path: Path, name: str, tree: ast.Module | None = None) 
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the names of the parameters that need a value."""
+    """Return the names of a function's parameters that have no default value."""
     return tuple(
         parameter.name
         for parameter in inspect.signature(function).parameters.values()

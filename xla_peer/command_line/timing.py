@@ -1,4 +1,4 @@
-"""`tenferro bench`: a program natively and through PJRT, interleaved in one process."""
+"""`tenferro bench`: times of a program's native runs and of its runs through PJRT, interleaved in one process."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ class Timing:
     """Times of one executor, in seconds.
 
     Attributes:
-        first: seconds from the traced program to the first result, with all compilation.
-        median, least, most: seconds of later runs.
+        contestant: the name of the executor.
+        first: the time from the traced program to the first result, including all compilation.
+        median, least, most: the median, minimum and maximum time of the later runs.
         runs: the number of later runs.
     """
 
@@ -47,13 +48,13 @@ def bench(
     seconds: float = 2.0,
     progress: Callable[[float], None] = lambda done: None,
 ) -> list[Timing]:
-    """Time the native executor, PJRT on NumPy arrays, and PJRT on device arrays.
+    """Measure the times of a program in the native executor, in PJRT on NumPy arrays, and in PJRT on device arrays.
 
     Args:
         seconds: the total time of the later runs.
     """
     native, xla = tnf.GraphExecutor(), XlaExecutor(platform)
-    # Make the arrays dense, as a device needs them, before the timed run.
+    # Devices need dense arrays, so the arrays are made dense before the timed runs.
     dense = [np.asarray(leaf, order="C") for leaf in program.check_arguments(tuple(arguments))]
     firsts: list[float] = []
     firsts.append(_timed(lambda: native.run(program, *arguments)))

@@ -1,4 +1,4 @@
-"""Commands of `tenferro watch`: choose compilers and cases, and write tables."""
+"""Parts of the command `tenferro watch`: the choice of compilers and cases, and the output of tables."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def chosen_adapters(
     """Return the adapters that the options name; create environments for compilers that need one.
 
     Args:
-        jaxlibs: releases, `here`, and paths of interpreters, with commas between.
-        iree: a release; empty for none.
-        opinions: registered names, and `NAME=FILE.py:FUNCTION` with `@PYTHON` after it for another interpreter.
+        jaxlibs: releases of jaxlib, `here`, and paths of Python interpreters, separated by commas.
+        iree: a release of IREE; empty for no run of IREE.
+        opinions: registered names, or `NAME=FILE.py:FUNCTION`, followed by `@PYTHON` for another interpreter.
 
     Raises:
         InvalidConfigError, RegistrationError: an opinion is unknown or invalid.
@@ -67,7 +67,7 @@ def chosen_cases(module: str, inputs: str, only: Sequence[str]) -> list[Case]:
     """Return the user's module as a case, or all cases of hall and ordinary programs that match one of the words.
 
     Raises:
-        InvalidConfigError: no name has any of the words.
+        InvalidConfigError: no name of a case contains any of the words.
     """
     if module and Path(module).suffix in (".mlir", ".mlirbc"):
         from lowering import import_stablehlo
@@ -91,7 +91,7 @@ def watched(
     names_passes: bool,
     progress: Callable[[str], Any],
 ) -> Table:
-    """Run each case by each compiler."""
+    """Run each case with each compiler, and return the table of outcomes."""
     with ExitStack() as stack:
         executors = [
             stack.enter_context(AdapterExecutor(adapter, timeout=timeout)) for adapter in adapters
@@ -122,7 +122,7 @@ def written(table: Table, path: Path) -> list[tuple[str, str]]:
 
 
 def page(table: Table) -> str:
-    """Write the table as a page, with an explanation of its words and the log of the hall."""
+    """Return a table as a Markdown page, with an explanation of its words and the log of the hall."""
     lines = [PAGE, table.to_markdown(), "## Log", "", "Searches of public issues:", ""]
     lines += [f'- "{words}"' for words in SEARCHES]
     lines += ["", "Not rebuilt:", "", *[f"- {name}: {reason}" for name, reason in ELSEWHERE]]

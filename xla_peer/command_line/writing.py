@@ -1,4 +1,4 @@
-"""Programs as files: `tenferro export` and `tenferro convert` write by the suffix."""
+"""Files of programs: `tenferro export` and `tenferro convert` choose the format by the suffix."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ FORMS = {
     ".mlirbc": "stablehlo",
     ".tnf": "program",
 }
-"""Formats of `export`, by the suffix of the file."""
+"""The format that `export` writes for each suffix of a file."""
 LARGEST_BESIDE_WEIGHTS = 128
-"""Size in bytes of the largest array that is written in the text although weights are in a file: 16 float64."""
+"""Maximum size of an array that is written in the text although weights are in a file, in bytes: 16 float64."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Written:
     """A program that was written to files.
 
     Attributes:
-        files: their paths.
-        summary: a line for people.
-        document: its value in JSON.
+        files: the paths of the files.
+        summary: a line of text that describes the files, for people.
+        document: the same description, for JSON.
     """
 
     files: tuple[str, ...]
@@ -61,12 +61,12 @@ def write_program(
 
     Args:
         function: a program, or a function that is traced on `types`.
-        vectors, seed, weights, partitioning: as for `xla_peer.export`.
-        options: further options of StableHLO artifacts.
+        vectors, seed, weights, partitioning: see `xla_peer.export`.
+        options: options of `xla_peer.export` that only StableHLO artifacts have.
 
     Raises:
-        InvalidConfigError: the suffix is unknown, or the format lacks an option.
-        TenferroError: as `xla_peer.export`.
+        InvalidConfigError: the suffix is unknown, or the format lacks a requested option.
+        TenferroError: see `xla_peer.export`.
     """
     form = FORMS.get(Path(output).suffix)
     if form is None:
@@ -126,7 +126,7 @@ def read_back(output: str) -> Any:
     """Return the program in a file that `write_program` wrote, or the function of a NumPy file.
 
     Raises:
-        TenferroError: as `find_target`.
+        TenferroError: see `find_target`.
     """
     target = find_target(output)
     return target.function if target.function is not None else target.compiled(())

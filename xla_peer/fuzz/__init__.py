@@ -1,4 +1,4 @@
-"""Random typed programs on both paths, until results differ: `tenferro fuzz`."""
+"""The fuzzer `tenferro fuzz`: it runs random typed programs on both paths, and reports different results."""
 
 from xla_peer.fuzz.campaign import FuzzReport, Group, fuzz
 from xla_peer.fuzz.program import random_case

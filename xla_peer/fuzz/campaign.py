@@ -1,4 +1,4 @@
-"""`fuzz`: run random programs on both paths for some minutes, and report differences."""
+"""`fuzz`: a campaign that runs random programs on both paths for some minutes, and reports differences."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ __all__ = ["FuzzReport", "Group", "fuzz"]
 
 GRADIENT_EVERY = 3
 INTERPRETER_EVERY = 20
-"""Default intervals: every n-th program is differentiated, and every m-th is run by the reference interpreter."""
+"""Default interval between programs that the reference interpreter runs; GRADIENT_EVERY is that of gradients."""
 
 
 @dataclass
 class Group:
-    """Programs that diverge on the same op and dtype for the same reason.
+    """A group of programs that diverge on the same op and dtype for the same reason.
 
     Attributes:
         op, dtype: the op and dtype that differ, or the class of the error.
-        reason: the name of an explanation, or "" where there is none.
+        reason: the name of the explanation; "" if no explanation is known.
         numbers: the numbers of the cases.
-        told: a description of the first case, reduced.
-        folder: path of its reproduction.
+        told: a description of the first case, after its reduction.
+        folder: the path of the folder that reproduces the first case.
     """
 
     op: str
@@ -69,14 +69,15 @@ class FuzzReport:
     """Result of a campaign; `print(report)` shows it.
 
     Attributes:
-        seed: names the stream of cases.
+        seed: the seed of the stream of cases.
         programs: the number of programs that ran.
         gradients: the number of programs that were differentiated.
-        interpreted: the number that the reference interpreter also ran.
-        undecided: the number with an output for which these arrays prove nothing.
-        refused: the number with an op that the platform lacks (never on the CPU).
-        ops, dtypes: the number of occurrences of each.
-        forms: the numbers that ran unchanged, as bodies of loops, with a symbolic extent, and as imported text.
+        interpreted: the number of programs that the reference interpreter also ran.
+        undecided: the number of programs with an output that the drawn arrays cannot decide.
+        refused: the number of programs with an op that the platform lacks (never on the CPU).
+        ops, dtypes: the number of occurrences of each op and of each dtype.
+        forms: the number of programs that ran in each form: unchanged, as the body of a loop, with a symbolic extent,
+            or as imported text.
         groups: divergences of the paths, and failures.
     """
 
@@ -94,12 +95,12 @@ class FuzzReport:
 
     @property
     def unexplained(self) -> list[Group]:
-        """Groups without a reason."""
+        """The groups of divergences without a known explanation."""
         return [group for group in self.groups if not group.reason]
 
     @property
     def ok(self) -> bool:
-        """Every divergence is explained."""
+        """Whether every divergence is explained."""
         return not self.unexplained
 
     def to_dict(self) -> dict[str, Any]:
@@ -165,17 +166,17 @@ def fuzz(
     """Run random programs natively and through PJRT, every third with gradients, until results differ.
 
     Args:
-        minutes: the duration; or
-        programs: the number of programs.
-        seed: names the stream of programs, the same on every machine with the same NumPy.
-        start: the number of the first program.
-        platform: the platform of the other path, which runs in a child process, so that a crash of XLA's compiler
-            is a finding.
-        executor: the executor of the other path, instead of the default.
-        folder: where reproductions of unexplained divergences are written.
-        progress: called with the completed fraction and a note.
+        minutes: the duration of the campaign; required unless `programs` is given.
+        programs: the maximum number of programs.
+        seed: the seed of the stream of programs, which is the same on every machine with the same NumPy.
+        start: the number of the first program in the stream.
+        platform: the platform on which XLA runs the programs, in a child process, so that a crash of XLA's compiler
+            is reported like a divergence.
+        executor: the executor that runs the programs instead of XLA on `platform`.
+        folder: the folder for reproductions of unexplained divergences.
+        progress: a function that is called with the completed fraction and a note.
 
-    An interruption ends the campaign early, and the report has the findings so far.
+    An interruption, such as Ctrl-C, ends the campaign early; the report then has the findings until that moment.
 
     Raises:
         InvalidConfigError: neither minutes nor programs is set, or a number is negative.
@@ -215,7 +216,7 @@ def _share(report: FuzzReport, minutes: float | None, programs: int | None) -> f
 
 
 def _case(seed: int, number: int, report: FuzzReport) -> Case:
-    """Return the case of this number in its form, or unchanged if the form is impossible."""
+    """Return the case of a number, rewritten in the form of that number, or unchanged if that is impossible."""
     case, form = random_case(seed, number), form_of(number)
     rewritten = formed(case, form)
     report.forms["plain" if rewritten is None else form] += 1
@@ -225,7 +226,7 @@ def _case(seed: int, number: int, report: FuzzReport) -> Case:
 def _examined(
     case: Case, number: int, peer: Any, report: FuzzReport
 ) -> ParityReport | Exception | None:
-    """Examine a case; return its failure, or None if both paths agree."""
+    """Run a case on both paths; return its divergence or error, or None if the paths agree."""
     report.programs += 1
     for step in case.program.instructions:
         report.ops[step.op.name] += 1
@@ -238,15 +239,15 @@ def _examined(
         try:
             report.gradients += wants_gradient
             report_of_case = _checked(case, peer, wants_gradient, interpreter)
-        except ADRuleUnsupportedError:  # because some ops have no derivative
+        except ADRuleUnsupportedError:  # an op of the program has no derivative
             report.gradients -= 1
             report_of_case = _checked(case, peer, False, interpreter)
     except UnsupportedError as error:
         if getattr(peer, "platform", "cpu") == "cpu":
             return error
-        report.refused += 1  # because other platforms lack some ops
+        report.refused += 1  # the platform lacks an op of the program
         return None
-    except Exception as error:  # because any exception is a finding
+    except Exception as error:  # because every exception must be reported
         return error
     if report_of_case.ended is not None:
         return report_of_case.ended.error
@@ -303,7 +304,7 @@ def _note(
 
 
 def _smallest(divergence: Divergence, peer: Any) -> Divergence:
-    """Shrink the divergence to a smaller program and plainer arrays."""
+    """Return the divergence of a smaller program on simpler arrays, found by shrinking the original case."""
 
     def parting(case: Case) -> Divergence | None:
         report = check_parity(case.program, *case.leaves, executor=peer, interpreter=False)

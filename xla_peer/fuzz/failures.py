@@ -1,4 +1,4 @@
-"""Errors of programs, such as a crash of XLA's compiler, which are shrunk like divergences."""
+"""Reduction of programs that raise errors, such as a crash of XLA's compiler, and files that reproduce them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["saved_failure", "smallest_failure"]
 
 
 def smallest_failure(case: Case, error: Exception, peer: Any) -> Case:
-    """Find a smaller case on which the peer raises the same kind of error; the same case if the error has another cause."""
+    """Return a smaller case on which the peer raises the same kind of error, or the same case if there is none."""
 
     def fails(candidate: Case) -> bool:
         try:
@@ -31,13 +31,13 @@ def smallest_failure(case: Case, error: Exception, peer: Any) -> Case:
 
 
 def saved_failure(case: Case, folder: Path) -> str:
-    """Write the program, its arrays and its text, if any; return the folder.
+    """Write the program, its arrays, and its StableHLO text if it can be lowered; return the folder's path.
 
     Raises:
-        OSError: the folder cannot be made or written.
+        OSError: the folder cannot be created, or a file in it cannot be written.
     """
     try:
         text = lower_to_stablehlo(case.program.specialize_to(case.leaves)).text
     except TenferroError:
-        text = None  # because lowering itself may fail
+        text = None  # lowering the program raises the error
     return str(save_reproduction(folder, case.program, case.leaves, text))

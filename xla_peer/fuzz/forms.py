@@ -1,4 +1,4 @@
-"""Forms in which a random program is tried: unchanged, in a loop, with a symbolic extent, and as imported text."""
+"""Forms in which a random program is run: unchanged, in a loop, with a symbolic extent, and as imported text."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["FORMS", "form_of", "formed"]
 
 TURNS = 3
 ORDER = ("plain", "plain", "imported", "loop", "plain", "symbolic")
-"""The forms of consecutive cases."""
+"""The forms of consecutive cases, repeated."""
 
 
 def looped(case: Case) -> Case:
-    """Put the program in a loop body; arguments with the type of a result are the carry."""
+    """Return a case whose loop body is the program; the carry consists of arguments that have the type of a result."""
     program = case.program
     results = list(enumerate(program.output_specs))
     carried: dict[int, int] = {}
@@ -47,7 +47,7 @@ def looped(case: Case) -> Case:
 
 
 def symbolic(case: Case) -> Case:
-    """Batch the program over a leading axis of symbolic extent, with two rows for arguments."""
+    """Return a case with the program batched over a leading axis of symbolic extent, and arguments of two rows."""
     specs = [
         tnf.TensorSpec(("n", *spec.shape), spec.dtype.value) for spec in case.program.input_specs
     ]
@@ -62,7 +62,7 @@ def symbolic(case: Case) -> Case:
 
 
 def imported(case: Case) -> Case:
-    """Lower the program and import its text, which is another implementation of it."""
+    """Return a case with the program that importing the program's StableHLO text gives."""
     return Case(import_stablehlo(lower_to_stablehlo(case.program).plain_text), case.leaves)
 
 
@@ -75,12 +75,12 @@ FORMS: Mapping[str, Callable[[Case], Case]] = {
 
 
 def form_of(number: int) -> str:
-    """Return the form of a case, by its number in the stream."""
+    """Return the name of the form of a case, by the number of the case in the stream."""
     return ORDER[number % len(ORDER)]
 
 
 def formed(case: Case, form: str) -> Case | None:
-    """Rewrite the case in this form; None if it is impossible, for example for an op without a batch rule."""
+    """Return a case rewritten in a form; None if that is impossible, for example for an op without a batch rule."""
     try:
         return FORMS[form](case)
     except (TenferroError, LookupError):

@@ -1,4 +1,4 @@
-"""`Pool`: the values of a random program under construction, and the source of new values."""
+"""`Pool`: the values of a random program under construction, with random choices of operands and new values."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["Pool", "in_order", "random_elements"]
 
 EXTENTS = (1, 2, 3, 4, 5)
 REUSE = 0.7
-"""Probability that an operand is an existing value."""
+"""Probability that an operand is an existing value, not a new one."""
 
 
 class Pool:
-    """Values of a growing program.
+    """The values of a random program under construction.
 
     Attributes:
-        rng: the source of all choices.
+        rng: the generator of all random choices.
         graph: the graph to which values are added.
-        parameters: arrays for its inputs.
+        parameters: the arrays for the graph's inputs.
     """
 
     def __init__(self, rng: np.random.Generator) -> None:
@@ -39,7 +39,7 @@ class Pool:
         return self.graph.types[value]
 
     def chance(self, probability: float) -> bool:
-        """Draw a bool that is True with this probability."""
+        """Draw a bool that is True with the given probability."""
         return bool(self.rng.random() < probability)
 
     def integer(self, low: int, high: int) -> int:
@@ -58,14 +58,14 @@ class Pool:
         return tuple(sorted(self.rng.permutation(candidates)[:count].tolist()))
 
     def shape(self, least_rank: int = 0, most_rank: int = 3) -> tuple[int, ...]:
-        """Draw extents from 1 to 5, seldom 0."""
+        """Draw a shape with extents from 1 to 5, and seldom 0."""
         rank = self.integer(least_rank, max(least_rank, most_rank))
         return tuple([0 if self.chance(0.02) else self.choice(EXTENTS) for _ in range(rank)])
 
     def operand(
         self, dtypes: Iterable[DType], fits: Callable[[TensorSpec], bool] = lambda spec: True
     ) -> int:
-        """Choose a value of one of these dtypes: an existing one, or a new one."""
+        """Choose an existing value of one of the dtypes, or add a new one."""
         accepted = in_order(dtypes)
         there = [v for v in self.values if self.spec(v).dtype in accepted and fits(self.spec(v))]
         if there and self.chance(REUSE):
@@ -78,20 +78,20 @@ class Pool:
         raise LookupError("no random shape fits")
 
     def like(self, spec: TensorSpec) -> int:
-        """Choose a value of exactly this type: an existing or a new one."""
+        """Choose an existing value of exactly the given type, or add a new one."""
         there = [v for v in self.values if self.spec(v) == spec]
         return self.choice(there) if there and self.chance(REUSE) else self.leaf(spec)
 
     def of(self, shape: Sequence[int], dtype: DType) -> int:
-        """Choose a value of exactly this shape and dtype."""
+        """Choose an existing value of exactly the given shape and dtype, or add a new one."""
         return self.like(TensorSpec.of(tuple(shape), dtype))
 
     def leaf(self, spec: TensorSpec) -> int:
-        """Add a new parameter, or a constant."""
+        """Add a parameter or a constant of the given type, with random elements."""
         return self.leaf_of(random_elements(spec, self.rng))
 
     def leaf_of(self, array: Any) -> int:
-        """Add a parameter or a constant of these elements."""
+        """Add a parameter or a constant with the elements of an array."""
         if self.chance(0.35):
             (value,) = self.graph.add(Constant.of(array), ())
         else:
@@ -100,23 +100,23 @@ class Pool:
         return value
 
     def indices(self, shape: Sequence[int], beyond: int) -> int:
-        """Add a leaf of small integers, some of them out of bounds."""
+        """Add a leaf of small integers for use as indices, some of which are out of bounds."""
         dtype = self.choice([DType.I32, DType.I64])
         low, high = (-2, beyond + 2) if self.chance(0.3) else (0, max(beyond - 1, 0))
         return self.leaf_of(np.asarray(self.rng.integers(low, high + 1, tuple(shape)), dtype.dtype))
 
 
 def in_order(dtypes: Iterable[DType]) -> list[DType]:
-    """Sort dtypes by the enum, because the order of a set differs between processes; omit narrow dtypes."""
+    """Return dtypes in the order of the enum, without narrow ones, because a set's order differs between processes."""
     wanted = set(dtypes)
     return [dtype for dtype in DType if dtype in wanted and not dtype.is_narrow]
 
 
 def random_elements(spec: TensorSpec, rng: np.random.Generator) -> Any:
-    """Draw small random numbers.
+    """Draw an array of small random numbers.
 
-    In some arrays, some or all elements are special values such as NaN and the extremes. Some float arrays have small
-    whole numbers.
+    In some arrays, some or all elements are special values, such as NaN and the extreme values of the dtype. Some
+    float arrays consist of small whole numbers.
     """
     dtype, shape = spec.dtype, spec.shape
     if dtype.is_bool:

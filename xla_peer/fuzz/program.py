@@ -1,4 +1,4 @@
-"""A random program and its arguments, determined by a seed and a number."""
+"""Generation of a random program and its arguments from a seed and a number."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["random_case"]
 
 CARDS = [card for card in STD_OPS if not isinstance(PROPOSALS[card], NotProposed)]
 LARGEST = 4096
-"""Maximum number of elements of a value."""
+"""Maximum number of elements of a value in a random program."""
 
 
 def random_case(seed: int, number: int, most_ops: int = 12) -> Case:
-    """Generate case `number` of the stream that `seed` names."""
+    """Generate the case with the given number, in the stream of cases that the seed determines."""
     rng = np.random.default_rng([seed, number])
     pool = Pool(rng)
     wanted = pool.integer(1, most_ops)
@@ -34,7 +34,7 @@ def random_case(seed: int, number: int, most_ops: int = 12) -> Case:
             op, operands = propose(card, pool)
             pool.values += pool.graph.add(op, tuple(operands))
         except (TenferroError, LookupError):
-            continue  # because an op may reject the drawn payload
+            continue  # the op rejects the drawn payload
         if any(pool.spec(v).size > LARGEST for v in range(before, len(pool.graph.types))):
             pool.values = [v for v in pool.values if pool.spec(v).size <= LARGEST]
         count += 1
@@ -49,6 +49,6 @@ def random_case(seed: int, number: int, most_ops: int = 12) -> Case:
 
 
 def _results(pool: Pool) -> list[int]:
-    """Return the unused values as outputs, so that every op is tested."""
+    """Return the values that no op uses; as outputs of the program, they make the result of every op matter."""
     operands = {value for step in pool.graph.instructions for value in step.inputs}
     return [value for value in pool.values if value not in operands] or pool.values[-1:]

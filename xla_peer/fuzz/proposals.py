@@ -1,7 +1,7 @@
-"""The fuzzer's column in the table of ops: how to draw a random use of each op in a program.
+"""The fuzzer's column in the table of ops, with a function for each op that draws a random use of it.
 
-A cell is a function of the op's card and the pool; it returns an op with a payload, and its operands. Ops that are
-not drawn have `NotProposed` with the reason.
+The function takes the op's card and the pool, and returns an op with a payload, and its operands. An op that is
+never drawn has `NotProposed` instead, with the reason.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ Propose = Callable[[Any, Pool], Proposal]
 
 @dataclass(frozen=True)
 class NotProposed:
-    """Reason why an op is not proposed."""
+    """The reason why the fuzzer never draws an op."""
 
     reason: str
 
 
 Row = Propose | NotProposed
 COMMON = tuple(in_order(DType))
-"""Dtypes of random programs."""
+"""Dtypes of the values in random programs."""
 INTEGERS = tuple(in_order([dtype for dtype in DType if dtype.is_integer]))
 
 

@@ -57,13 +57,13 @@ SHIFTED = main(
 
 
 def doubled(y: Any, at: Any) -> Any:
-    """Double the rows at the indices; a repeated index counts once."""
+    """Double the rows of `y` at the indices `at`; a row whose index is repeated is doubled once."""
     chosen = tnf.any(at[:, None] == tnf.arange(2), axis=0)
     return tnf.where(chosen[:, None], y + y, y)
 
 
 def halved_sum(source: Any) -> Any:
-    """Add twice the source to zeros, and halve the sum."""
+    """Add twice `source` to an array of zeros, and halve the sum."""
     return tnf.at(0 * source)[np.array([0])].add(2 * source) / 2
 
 
@@ -74,7 +74,7 @@ def two_outputs(x: Any) -> Any:
 
 
 def normalised(x: Any, scale: Any) -> Any:
-    """Divide exponentials by their sum, per item."""
+    """Divide exponentials by their sum, for each item of the batch."""
     e = tnf.exp(-x * scale[:, None, None])
     return e / tnf.sum(e, axis=(1, 2), keepdims=True)
 

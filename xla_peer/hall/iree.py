@@ -33,7 +33,7 @@ def there_and_back(x: Any) -> Any:
 
 
 def written_column(x: Any, y: Any) -> Any:
-    """Replace column 3 of axis 1."""
+    """Replace the slice of `x` at index 3 of axis 1 by `y`."""
     return tnf.concatenate([x[:, :3], y, x[:, 4:]], axis=1)
 
 
@@ -97,7 +97,7 @@ PRODUCT_OF_BITS = main(
 
 
 def rectified(x: Any, y: Any) -> Any:
-    """Rectify products plus a constant."""
+    """Multiply matrices, reshape the product, add a constant, and replace negative elements by 0."""
     return tnf.maximum(tnf.reshape(x @ y, (2, 4, 8)) + np.float32(0.75), np.float32(0))
 
 

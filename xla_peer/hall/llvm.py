@@ -68,12 +68,12 @@ BIT_OR_BIT = main(
 
 
 def distance(x: Any, y: Any) -> Any:
-    """Return a negated difference, whose order depends on the sign of x."""
+    """Return -(x - y) if x > -1, and -(y - x) otherwise."""
     return -tnf.where(x > -1, x - y, y - x)
 
 
 def is_positive_infinity(x: Any, y: Any) -> Any:
-    """Return whether a number with the sign of another is not below infinity; false for NaN."""
+    """Return whether copysign(x, y) is positive infinity; false for NaN."""
     return tnf.logical_and(x == x, tnf.logical_not(tnf.copysign(x, y) < np.inf))
 
 

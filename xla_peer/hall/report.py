@@ -14,11 +14,11 @@ class Report(NamedTuple):
     """Public report of a miscompilation.
 
     Attributes:
-        name: the project's issue, such as `jax-ml/jax 39103`.
-        words: the symptom.
-        function: the program, or its StableHLO text.
-        arrays: its arguments.
-        expected: the result by the ops' definitions, each rounded to its dtype.
+        name: the project and the number of the issue, such as `jax-ml/jax 39103`.
+        words: a description of the wrong behaviour.
+        function: a function that tenferro traces, or StableHLO text.
+        arrays: the arguments of the function.
+        expected: the right result, computed by the definitions of the ops, each rounded to its dtype.
         rounding: whether another right implementation may round to the reported result.
         compiler: the compiler that the report is about.
     """
@@ -33,13 +33,13 @@ class Report(NamedTuple):
 
     @property
     def url(self) -> str:
-        """Address of the issue."""
+        """URL of the issue."""
         project, number = self.name.split()
         return f"https://github.com/{project}/issues/{number}"
 
     @property
     def link(self) -> str:
-        """The issue, in Markdown."""
+        """A link to the issue, in Markdown."""
         return f"[{self.name}]({self.url})"
 
 
@@ -59,5 +59,11 @@ def i32(*numbers: int) -> Any:
 
 
 def main(inputs: str, outputs: str, body: str) -> str:
-    """Write the text of a module with one function."""
+    """Write the text of a module with the function `main`.
+
+    Args:
+        inputs: the list of arguments with their types.
+        outputs: the type or types of the results.
+        body: the operations, with `return`.
+    """
     return f"func.func public @main({inputs}) -> {outputs} {{{body}}}\n"

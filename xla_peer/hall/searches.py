@@ -1,4 +1,4 @@
-"""Log of the hall: searches, and reports that are not rebuilt."""
+"""Log of the hall of miscompiles: the searches for reports, and the reports that were not rebuilt."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SEARCHES = (
     "TVM relax FoldConstant LegalizeOps wrong result int division floor mod cast negative incorrect",
     "llvm miscompile InstCombine fptosi select wrong result poison integer shift",
 )
-"""Search terms for public issues."""
+"""Search terms that were used to find public reports."""
 ELSEWHERE = (
     ("openxla/xla 47290 to 47342", "the modules are in linked archives"),
     ("openxla/xla 13054", "a fault of the oneDNN library in builds of 2024, on a million rows"),

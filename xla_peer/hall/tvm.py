@@ -82,7 +82,10 @@ TWO_CONDITIONALS = main(
 
 
 def scaled_after(x: Any, w: Any, scale: Any) -> Any:
-    """Scale rectified products; moving a negative factor before the rectifier would be wrong."""
+    """Multiply matrices, replace negative elements by 0, and scale the result.
+
+    A compiler must not scale before the replacement, because a factor may be negative.
+    """
     return tnf.maximum(x @ w, np.float32(0)) * scale
 
 

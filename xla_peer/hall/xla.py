@@ -13,25 +13,25 @@ __all__ = ["XLA"]
 
 
 def absolute_where_negative(base: Any) -> Any:
-    """Compute the absolute value of a square that wraps around."""
+    """Square integers, and take the absolute value where the square wrapped around to a negative number."""
     product = base * base
     return tnf.where(product < 0, tnf.abs(product), product)
 
 
 def rolled_row(x: Any) -> Any:
-    """Roll the first row in place."""
+    """Roll the first row of a matrix by 5 elements, and leave the second row as it is."""
     row = x[0]
     return tnf.stack([tnf.concatenate([row[-5:], row[:-5]]), x[1]])
 
 
 def masked_scores(mask: Any, scores: Any) -> Any:
-    """Apply a mask of ones, which changes no score."""
+    """Add a large negative number where `mask` is 0, and subtract the maximum."""
     shifted = scores + -1e30 * (1.0 - mask)
     return shifted - tnf.max(shifted)
 
 
 def scaled_difference(x: Any, s: Any) -> Any:
-    """Subtract two squares that are equal."""
+    """Compute (x (1 + s))^2 - x^2, which is 0 for s = 0."""
     y = x * (1.0 + s)
     return y * y - x * x
 
@@ -77,7 +77,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 def sum_of_products(*shape: int) -> str:
-    """Write the module that multiplies by its first argument along three axes, and sums along the third."""
+    """Write a module that multiplies `y`, of this shape, by `x` along the first three axes, and sums over axis 2."""
     first, both, results = (
         f"tensor<{'x'.join(map(str, extents))}xf32>"
         for extents in (shape[:3], shape, shape[:2] + shape[3:])

@@ -1,4 +1,7 @@
-"""Programs to and from ONNX models, and two engines that run models. The package `onnx` is imported on first use."""
+"""Conversion of programs to ONNX models and back, and two engines that run models.
+
+The package `onnx` is imported on first use.
+"""
 
 from xla_peer.onnx.exporting import export_onnx, run, to_onnx
 from xla_peer.onnx.files import files_beside

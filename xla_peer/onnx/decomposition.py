@@ -1,4 +1,4 @@
-"""Decompositions of ops that ONNX lacks: NumPy functions, which are traced to ops that ONNX has."""
+"""Decompositions of ops that ONNX lacks. A NumPy function for the op is traced, and its ops are written as nodes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["decomposed", "written"]
 
 
 def written(w: Writer, function: Callable[..., Any], *xs: Value) -> list[Value]:
-    """Write a NumPy function on these values by tracing it."""
+    """Trace a NumPy function for values of these types, write the nodes of its ops, and return its results."""
     program = tnf.compile(function, *[x.spec for x in xs])
     return w.program(program, xs)
 
 
 def decomposed(function: Callable[..., Any]) -> Any:
-    """Return the cell of an op that is a NumPy function; float16 is computed in float32."""
+    """Return a writer of an op that traces `function`; float16 operands are computed in float32."""
 
     def cell(op: Any, w: Writer, *xs: Value) -> Value:
         specs = w.specs

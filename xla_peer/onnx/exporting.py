@@ -1,4 +1,4 @@
-"""`to_onnx`: a program as an ONNX model; `run`: a model on arrays."""
+"""`to_onnx` converts a program to an ONNX model, and `run` runs a model on arrays."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ __all__ = ["export_onnx", "require_onnx", "run", "to_onnx"]
 
 ENGINES = ("reference", "onnxruntime")
 BESIDE = 64 << 20
-"""Size in bytes from which constants are written beside a model, so that they are never copied all at once."""
+"""Total size in bytes above which constants are written to a file beside the model, so that no copy of all is made."""
 LARGEST_MODEL = (1 << 31) - (1 << 24)
 """Maximum size in bytes of the constants in a model; protobuf is limited to 2 GiB."""
 OPSETS = (26, 28)
-"""Supported opsets; the lowest introduced BitCast and CumProd."""
+"""Lowest and highest supported opset; opset 26 introduced BitCast and CumProd, which are needed."""
 
 
 def to_onnx(program: GraphProgram, opset: int | None = None) -> Any:
-    """Return a program as an ONNX model, checked by the `onnx` package.
+    """Convert a program to an ONNX model, which the `onnx` package checks.
 
-    Loops are Loop, conditionals If, symbolic extents named dimensions. The special functions that ONNX lacks are
-    written as formulas. Guards on symbolic extents are not checked by a model.
+    Loops become Loop, conditionals become If, and symbolic extents become named dimensions. The special functions that
+    ONNX lacks are written as formulas. A model does not check guards on symbolic extents.
 
     Args:
         opset: the version of the operators; by default the newest that the installed `onnx` has, up to 28.
 
     Raises:
-        UnsupportedError: ops without a counterpart, all in one error, each with its types and line; bfloat16 and
-            complex numbers.
-        InvalidConfigError: an opset that is not written.
+        UnsupportedError: ops have no counterpart in ONNX, which one error lists with types and lines; or the program
+            has bfloat16 or complex numbers.
+        InvalidConfigError: the opset is not supported.
         ModuleNotFoundError: the package `onnx` is not installed.
     """
     model, constants = _model(program, opset)
@@ -64,7 +64,7 @@ def to_onnx(program: GraphProgram, opset: int | None = None) -> Any:
 
 
 def _model(program: GraphProgram, opset: int | None = None) -> tuple[Any, dict[str, Any]]:
-    """Return a checked model without initializers, and their arrays by name.
+    """Return a checked model without initializers, and the arrays of the initializers by name.
 
     Raises:
         UnsupportedError, InvalidConfigError, ModuleNotFoundError: as `to_onnx`.
@@ -111,7 +111,7 @@ def _model(program: GraphProgram, opset: int | None = None) -> tuple[Any, dict[s
     for name, array in writer.constants.items():
         if array.nbytes < LARGE:
             checked.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
-        else:  # as an input of its type, because the checker copies the model
+        else:  # declare a large array as an input, because the checker copies the model
             spec = TensorSpec.of(array.shape, DType.of(array.dtype))
             checked.graph.input.append(typed(Value(name, spec)))
     try:
@@ -124,16 +124,18 @@ def _model(program: GraphProgram, opset: int | None = None) -> tuple[Any, dict[s
 
 
 def export_onnx(program: GraphProgram, path: Any = None, weights: str = "") -> Any:
-    """Return a program as an ONNX model, written to a `.onnx` file if there is a path.
+    """Convert a program to an ONNX model, and write the model to a `.onnx` file if a path is given.
 
-    Constants of more than `BESIDE` bytes together are written to `<path>.safetensors`, and not in the model: those
-    of 64 KiB or more, as ONNX's external data.
+    If all constants together have more than `BESIDE` bytes, each constant of 64 KiB or more is written to
+    `<path>.safetensors` instead of the model, as ONNX's external data.
 
     Args:
-        weights: the name of a `.safetensors` file in the model's folder for the constants of more than 16 elements.
+        weights: the name of a `.safetensors` file in the model's folder, to which constants of more than 16 elements
+            are written.
 
     Raises:
-        InvalidConfigError: another suffix; a folder, a pipe or a device instead of a file; weights without a path.
+        InvalidConfigError: the path has another suffix or is a folder, a pipe or a device; or `weights` is given
+            without a path.
         UnsupportedError: as `to_onnx`.
     """
     if weights and path is None:
@@ -163,7 +165,7 @@ def export_onnx(program: GraphProgram, path: Any = None, weights: str = "") -> A
 
 
 def weights_path(path: Any, weights: str = "") -> Path:
-    """Return the path of the arrays that are beside a model.
+    """Return the path of the file with the external data of a model.
 
     >>> print(weights_path("model.onnx"), weights_path("model.onnx", "w.safetensors"))
     model.onnx.safetensors w.safetensors
@@ -172,7 +174,7 @@ def weights_path(path: Any, weights: str = "") -> Path:
 
 
 def _beside(constants: Mapping[str, Any], weights: str) -> dict[str, Any]:
-    """Return the arrays that are beside the model, of dtypes that both formats store alike."""
+    """Select the constants to write beside the model; their dtypes have the same bytes in ONNX and in safetensors."""
     size = sum([array.nbytes for array in constants.values()])
     if not weights and size <= BESIDE:
         return {}
@@ -186,7 +188,7 @@ def _beside(constants: Mapping[str, Any], weights: str) -> dict[str, Any]:
 
 
 def _external(name: str, array: Any, location: str, offset: int, length: int) -> Any:
-    """Return an initializer whose elements are in a file in the model's folder."""
+    """Return an initializer whose elements are a range of bytes of the file `location` in the model's folder."""
     onnx = require_onnx()
     tensor = onnx.TensorProto(
         name=name,
@@ -200,14 +202,14 @@ def _external(name: str, array: Any, location: str, offset: int, length: int) ->
 
 
 def run(model: Any, arrays: Sequence[Any], engine: str = "reference") -> list[Any]:
-    """Return the outputs of an ONNX model for these inputs, in order.
+    """Run an ONNX model on arrays, one per input, and return its outputs in order.
 
     Args:
-        model: a `ModelProto`, or the path of a file, which may have arrays beside it.
+        model: a `ModelProto`, or the path of a model, which may have external data.
         engine: "reference" for `onnx.reference`, or "onnxruntime".
 
     Raises:
-        InvalidConfigError: another engine, or another number of arrays.
+        InvalidConfigError: the engine is unknown, or the number of arrays is wrong.
         UnsupportedError: the engine has no kernel for a node of the model.
         ModuleNotFoundError: the package of the engine is not installed.
     """
@@ -249,10 +251,10 @@ def run(model: Any, arrays: Sequence[Any], engine: str = "reference") -> list[An
 
 
 def require_onnx() -> Any:
-    """Return the package.
+    """Import and return the package `onnx`, with the submodules that are used.
 
     Raises:
-        ModuleNotFoundError: it is not installed; says how to install it.
+        ModuleNotFoundError: the package is not installed; the message says how to install it.
     """
     try:
         onnx = import_module("onnx")
@@ -278,7 +280,7 @@ def _require_real(program: GraphProgram) -> None:
 
 
 def _names(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
-    """Return names of ONNX values: identifiers, each once."""
+    """Convert names to distinct identifiers for ONNX values, other than `taken` and those of `Writer.fresh`."""
     result: list[str] = []
     for name in names:
         base = re.sub(r"\W+", "_", name).strip("_") or "x"

@@ -1,7 +1,8 @@
-"""ONNX files: a model is read without the elements of large initializers, whose places in the files are recorded.
+"""Reading of ONNX files without copies of large arrays.
 
-Reading a model of 2 GB takes only the memory of its arrays. Each array is read once, from the model's file or from
-ONNX's external data files beside it.
+A model is first read without the elements of large initializers, whose positions in the files are recorded. Then each
+array is read once into its final memory, from the model's file or from ONNX's external data files beside it. So
+reading a model of 2 GB takes only the memory of its arrays.
 
 Source: the protobuf encoding; onnx.proto, "TensorProto.external_data".
 """
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
 __all__ = ["Place", "array_at", "files_beside", "initializers", "read_model"]
 
 GRAPH_OF_MODEL, INITIALIZER_OF_GRAPH, NAME_OF_TENSOR, ELEMENTS_OF_TENSOR = 7, 5, 8, 9
-"""Numbers of fields in onnx.proto."""
+"""Numbers of the fields in onnx.proto that are needed to find the elements of initializers."""
 VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5
-"""Wire types."""
+"""Wire types of protobuf: how the content of a field is encoded."""
 
 
 class Place(NamedTuple):
-    """Range of bytes in a file; it extends to the end if `length` is None."""
+    """Range of bytes in a file; it extends to the end of the file if `length` is None."""
 
     path: Path
     offset: int
@@ -41,7 +42,13 @@ class Place(NamedTuple):
 
 
 class Field(NamedTuple):
-    """A field of a message: its number, the first byte of its tag, and the bytes of its content."""
+    """Field of a protobuf message.
+
+    Attributes:
+        number: the number of the field.
+        first: the position of its tag.
+        begin, end: the range of its content.
+    """
 
     number: int
     first: int
@@ -50,11 +57,14 @@ class Field(NamedTuple):
 
 
 def read_model(path: Path) -> tuple[Any, dict[str, Place]]:
-    """Read a model, and the places of the elements of its large initializers, by name.
+    """Read a model without the elements of its large initializers.
+
+    Returns:
+        The model, and the range of bytes of each omitted array, by name.
 
     Raises:
-        FileNotFoundError: there is no file.
-        InvalidConfigError: external data out of the model's folder.
+        FileNotFoundError: the file does not exist.
+        InvalidConfigError: external data are outside of the model's folder.
         Exception: protobuf's errors for bytes that are not a model.
     """
     import onnx
@@ -72,16 +82,19 @@ def read_model(path: Path) -> tuple[Any, dict[str, Place]]:
 
 
 def initializers(graph: Any, places: Mapping[str, Place]) -> dict[str, Any]:
-    """Return the arrays of a graph's initializers by name; large ones are in the memory of constants.
+    """Return the arrays of a graph's initializers by name. Large arrays can become constants without a copy.
+
+    Args:
+        places: the ranges of bytes that `read_model` returned.
 
     Raises:
-        InvalidConfigError: files that are cut short, and external data of a model that has no path.
+        InvalidConfigError: a file is cut short, or a model without a path has external data.
     """
     return {tensor.name: array_at(tensor, places.get(tensor.name)) for tensor in graph.initializer}
 
 
 def array_at(tensor: Any, place: Place | None) -> Any:
-    """Return the elements of a tensor, from their place in a file or from the tensor itself."""
+    """Return the array of an initializer, from a range of bytes in a file or from the tensor itself."""
     from onnx import helper, numpy_helper
 
     if place is None:
@@ -94,7 +107,7 @@ def array_at(tensor: Any, place: Place | None) -> Any:
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
     shape = tuple(tensor.dims)
     if dtype.itemsize * int(np.prod(shape, dtype=object)) != memory.nbytes:
-        # The package decodes elements smaller than a byte, and reports errors.
+        # Elements are smaller than a byte, or the size is wrong: the package onnx decodes, or raises an error.
         tensor.raw_data = memory.tobytes()
         tensor.ClearField("data_location")
         return numpy_helper.to_array(tensor)
@@ -121,7 +134,7 @@ def _elements(place: Place, name: str) -> Any:
 
 
 def files_beside(model: Any, path: Any) -> tuple[str, ...]:
-    """Return the paths of the files that hold initializers of the model at `path`."""
+    """Return the paths of the external data files of the model at `path`."""
     locations = {
         entry.value: None
         for tensor in model.graph.initializer
@@ -147,7 +160,7 @@ def _external(tensor: Any, path: Path) -> Place:
 
 
 def _without_elements(content: mmap.mmap, path: Path) -> tuple[bytes, dict[str, Place]]:
-    """Return the bytes of a model without the elements of large initializers, and their places."""
+    """Return the bytes of a model without the elements of large initializers, and the ranges of these elements."""
     pieces: list[bytes] = []
     places: dict[str, Place] = {}
     for field in _fields(content, 0, len(content)):
@@ -165,7 +178,7 @@ def _without_elements(content: mmap.mmap, path: Path) -> tuple[bytes, dict[str, 
 
 
 def _short(content: mmap.mmap, tensor: Field, path: Path, places: dict[str, Place]) -> bytes:
-    """Return an initializer without the bytes of its elements."""
+    """Return the bytes of an initializer without its elements, and record the range of the elements in `places`."""
     parts = list(_fields(content, tensor.begin, tensor.end))
     named = [part for part in parts if part.number == NAME_OF_TENSOR]
     elements = [part for part in parts if part.number == ELEMENTS_OF_TENSOR]
@@ -191,10 +204,10 @@ def _varint(value: int) -> bytes:
 
 
 def _fields(content: mmap.mmap, position: int, end: int) -> Iterator[Field]:
-    """Yield the fields of a message.
+    """Yield the fields of the message in a range of bytes.
 
     Raises:
-        ValueError: bytes that are not a message.
+        ValueError: the bytes are not a message.
     """
     while position < end:
         first = position
@@ -216,7 +229,7 @@ def _fields(content: mmap.mmap, position: int, end: int) -> Iterator[Field]:
 
 
 def _read_varint(content: mmap.mmap, position: int, end: int) -> tuple[int, int]:
-    """Return a varint (seven bits in each byte), and the position after it."""
+    """Return the varint at a position, a number with seven bits in each byte, and the position after it."""
     value = shift = 0
     while position < end and shift < 70:
         byte = content[position]

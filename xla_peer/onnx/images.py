@@ -1,6 +1,9 @@
 """ONNX operators of image models: sampling at positions between elements, unpooling, and selecting boxes.
 
-Source: ONNX operators, whose names the docstrings give; its reference implementation for positions outside of an image.
+Each function takes the attributes `a` of a node, and its operands; see `xla_peer/onnx/readers.py`.
+
+Source: ONNX operators; each docstring has the name of the operator. For positions outside of an image, the source is
+ONNX's reference implementation.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ __all__ = ["IMAGES"]
 
 
 def reflected(x: Any, low: float, high: float) -> Any:
-    """Mirror positions at the ends of a range until they are inside."""
+    """Mirror positions at the ends `low` and `high` of a range, repeatedly, until they are inside the range."""
     width = high - low
     if width <= 0:
         return np.full(x.shape, low, numpy_dtype(x))
@@ -34,7 +37,12 @@ def reflected(x: Any, low: float, high: float) -> Any:
 
 
 def _elements(x: Any, taps: Sequence[Any]) -> Any:
-    """Return the elements of x [batch, .., features] at integer positions [batch, points] along each spatial axis."""
+    """Return the elements of x at integer positions.
+
+    Args:
+        x: an array of shape [batch, spatial axes .., features].
+        taps: for each spatial axis, an array [batch, points] of positions.
+    """
     spatial = x.shape[1:-1]
     flat: Any = 0
     for tap, extent in zip(taps, spatial, strict=True):
@@ -47,13 +55,18 @@ def _elements(x: Any, taps: Sequence[Any]) -> Any:
 def sampled(
     x: Any, places: Sequence[Any], mode: str, padding: str, borders: Sequence[tuple[float, float]]
 ) -> Any:
-    """Interpolate x [batch, .., features] at positions in elements, [batch, points] along each spatial axis.
+    """Interpolate x at positions between elements.
 
     Args:
-        mode: nearest, linear or cubic; cubic weights are those of Keys with a = -0.75.
-        padding: zeros, border or reflection, which is at the borders.
+        x: an array of shape [batch, spatial axes .., features].
+        places: for each spatial axis, an array [batch, points] of positions; the unit is the distance of elements.
+        mode: "nearest", "linear" or "cubic"; cubic weights are those of Keys with the coefficient -0.75.
+        padding: how to treat positions outside of the image: "zeros", "border" or "reflection".
+        borders: for each spatial axis, the ends of the image, at which reflection mirrors.
     """
-    axes: list[list[tuple[Any, Any]]] = []  # the taps of each axis, and their weights
+    axes: list[
+        list[tuple[Any, Any]]
+    ] = []  # for each axis, the positions that are read and their weights
     for place, extent, (low, high) in zip(places, x.shape[1:-1], borders, strict=True):
         if mode == "nearest":
             place = np.rint(place)
@@ -86,9 +99,11 @@ def sampled(
 
 
 def grid_sample(a: Any, x: Any, grid: Any) -> Any:
-    """Read GridSample: positions from -1 to 1, in the reverse order of the axes."""
+    """Read GridSample. The image extends from -1 to 1 along each axis; a position has x before y."""
     spatial, is_aligned = x.shape[2:], bool(a.get("align_corners"))
-    mode = str(a.get("mode", "linear")).removeprefix("bi")  # as before opset 20
+    mode = str(a.get("mode", "linear")).removeprefix(
+        "bi"
+    )  # "bilinear" and "bicubic" are names before opset 20
     borders = [(0.0, n - 1.0) if is_aligned else (-0.5, n - 0.5) for n in spatial]
     points = np.reshape(grid, (grid.shape[0], -1, len(spatial)))[..., ::-1]
     places = [
@@ -101,7 +116,7 @@ def grid_sample(a: Any, x: Any, grid: Any) -> Any:
 
 
 def affine_grid(a: Any, theta: Any, size: Any) -> Any:
-    """Read AffineGrid: theta times (x, y, .., 1) at the centers of the elements, from -1 to 1."""
+    """Read AffineGrid: multiply (x, y, .., 1) of each element's center by theta. The grid extends from -1 to 1."""
     _, _, *spatial = ints(size, "a size")
     lines = [
         np.linspace(-1, 1, n) if a.get("align_corners") else (2 * np.arange(n) + 1) / n - 1
@@ -116,7 +131,7 @@ def affine_grid(a: Any, theta: Any, size: Any) -> Any:
 def deform_conv(
     a: Any, x: Any, kernel: Any, offset: Any, bias: Any = None, mask: Any = None
 ) -> Any:
-    """Read DeformConv: a convolution whose taps are moved by offsets, and weighted by a mask.
+    """Read DeformConv: a convolution that reads each tap of the kernel at an offset, and weights it by a mask.
 
     Source: Dai and others, Deformable convolutional networks (2017).
     """
@@ -165,9 +180,9 @@ def deform_conv(
 
 
 def roi_align(a: Any, x: Any, regions: Any, batch: Any) -> Any:
-    """Read RoiAlign: the mean or the largest of samples in each bin of each region.
+    """Read RoiAlign: divide each region into bins, and return the mean or the maximum of samples in each bin.
 
-    Without a sampling ratio, the number of samples depends on the regions, which then are constants.
+    Without a sampling ratio, the number of samples depends on the regions, which must then be constants.
 
     Source: He and others, Mask R-CNN (2017).
     """
@@ -198,7 +213,15 @@ def roi_align(a: Any, x: Any, regions: Any, batch: Any) -> Any:
 def _pooled(
     a: Any, x: Any, batch: Any, start: Any, bins: Any, shape: Sequence[int], samples: Sequence[int]
 ) -> Any:
-    """Compute the mean or maximum of each bin, for regions with the same number of samples in each bin."""
+    """Compute the mean or maximum of the samples in each bin.
+
+    Args:
+        batch: the index of the image to which each region belongs.
+        start: the corner of each region.
+        bins: the size of a bin of each region.
+        shape: the number of bins along each axis.
+        samples: the number of samples in a bin along each axis.
+    """
     low: list[Any] = []
     high: list[Any] = []
     part: list[Any] = []
@@ -237,7 +260,7 @@ def _pooled(
 
 
 def col2im(a: Any, x: Any, image: Any, block: Any) -> Any:
-    """Read Col2Im: add the elements of blocks at their places in an image."""
+    """Read Col2Im: add the elements of overlapping blocks at their positions in an image."""
     sizes, kernel = ints(image, "an image's shape"), ints(block, "a block's shape")
     count = len(sizes)
     strides, dilations = (a.get(name, [1] * count) for name in ("strides", "dilations"))
@@ -260,7 +283,7 @@ def col2im(a: Any, x: Any, image: Any, block: Any) -> Any:
 
 
 def max_pool(a: Any, x: Any) -> Any:
-    """Compute the largest element of each window, and its index in x."""
+    """Read MaxPool: compute the largest element of each window and, for two outputs, its index in x."""
     least = -np.inf if kind_of(x) == "f" else np.iinfo(numpy_dtype(x)).min
     taps = windows(a, x, least)[0]
     if a["outputs"] == 1:
@@ -277,7 +300,7 @@ def max_pool(a: Any, x: Any) -> Any:
 
 
 def max_unpool(a: Any, x: Any, indices: Any, shape: Any = None) -> Any:
-    """Read MaxUnpool: place elements at their indices among zeros."""
+    """Read MaxUnpool: write the elements of x at `indices` into an array of zeros."""
     kernel = a["kernel_shape"]
     count = len(kernel)
     strides, pads = a.get("strides", [1] * count), a.get("pads", [0] * 2 * count)
@@ -298,7 +321,11 @@ def max_unpool(a: Any, x: Any, indices: Any, shape: Any = None) -> Any:
 
 
 def _overlaps(boxes: Any, is_centered: bool) -> tuple[Any, Any]:
-    """Return the intersections and the unions of all pairs of boxes, [batch, boxes, boxes]; zeros for empty ones."""
+    """Return the areas of the intersections and of the unions of all pairs of boxes, each [batch, boxes, boxes].
+
+    The intersection with an empty box is 0. A box has the coordinates of two corners or, if `is_centered`, those of its
+    center and its sides.
+    """
     if is_centered:
         middle, half = boxes[..., :2], boxes[..., 2:] / 2
         low, high = middle - half, middle + half
@@ -317,7 +344,10 @@ def _overlaps(boxes: Any, is_centered: bool) -> tuple[Any, Any]:
 def non_max_suppression(
     a: Any, boxes: Any, scores: Any, largest: Any = None, overlap: Any = None, threshold: Any = None
 ) -> Any:
-    """Read NonMaxSuppression: boxes in the order of their scores that overlap with no better box; see `selected`."""
+    """Read NonMaxSuppression: select boxes in the order of their scores, unless they overlap with a selected box.
+
+    The number of selected boxes depends on the data; see `selected`.
+    """
     batches, classes, n = scores.shape
     limit: Any = 0 if largest is None else np.reshape(largest, ())
     most: Any = np.zeros((), numpy_dtype(boxes)) if overlap is None else np.reshape(overlap, ())
@@ -362,4 +392,4 @@ IMAGES: Mapping[str, Callable[..., Any]] = {
     "NonMaxSuppression": non_max_suppression,
     "RoiAlign": roi_align,
 }
-"""Function of each operator's attributes and operands, as `READERS`."""
+"""Readers by operator, as `READERS`."""

@@ -1,4 +1,4 @@
-"""`import_onnx`: an ONNX model as a program."""
+"""`import_onnx`: converts an ONNX model to a program."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from xla_peer.onnx.signals import SIGNALS
 __all__ = ["import_onnx"]
 
 OPERATORS = {**READERS, **LAYERS, **IMAGES, **SIGNALS, **SELECTIONS}
-"""Readers of all operators without bodies."""
+"""Readers of all operators except those of `CONTROL`, whose attributes contain graphs."""
 CONTROL = ("If", "Loop", "Scan")
 TEXTS = (".json", ".onnxjson", ".textproto", ".prototxt", ".pbtxt", ".onnxtxt", ".onnxtext")
-"""Suffixes of models as text."""
+"""Suffixes of files that contain a model as text."""
 
 
 def import_onnx(
     model: Any, *specs: Any, constants: Mapping[str, Any] | None = None
 ) -> GraphProgram:
-    """Return an ONNX model as a program, which is run, differentiated and exported like any other.
+    """Convert an ONNX model to a program, which can be run, differentiated and exported.
 
     Args:
         model: a `ModelProto`, or the path of a file.
-        specs: types of the inputs that are not in `constants`, in order; by default the model's declared types,
+        specs: types of the inputs that are not in `constants`, in order; by default the types that the model declares,
             with symbols for named dimensions.
-        constants: arrays for inputs that decide shapes, by name: ONNX passes shapes, axes and counts as values.
+        constants: arrays by name, for inputs that determine shapes: ONNX passes shapes, axes and counts as inputs.
 
     Raises:
-        UnsupportedError: unsupported operators, all in one error; a shape that depends on inputs; element
-            types that tenferro lacks.
-        InvalidConfigError: a file that is not a model, or a constant that names no input.
+        UnsupportedError: the model has unsupported operators, which one error lists; a shape depends on an input that
+            is not in `constants`; or tenferro lacks an element type.
+        InvalidConfigError: the file is not a model, or a name in `constants` is not an input.
         ModuleNotFoundError: the package `onnx` is not installed.
     """
     onnx = require_onnx()
@@ -122,15 +122,16 @@ def _missing(graph: Any, functions: set[str]) -> Any:
 
 
 def _evaluated(graph: Any, values: dict[str, Any], opset: int) -> list[Any]:
-    """Return the outputs of a graph inside of another, which has initializers of its own."""
+    """Compute the outputs of a graph in an attribute, such as a branch; `values` has the values outside, by name."""
     values.update(initializers(graph, {}))
     return _results(graph, values, opset)
 
 
 def _results(graph: Any, values: dict[str, Any], opset: int) -> list[Any]:
-    """Return the outputs of a graph; values that are known stay arrays.
+    """Compute the outputs of a graph. Values that depend only on constants are NumPy arrays, the others tensors.
 
-    The attributes of a node also have the number of its `outputs`, and the version of the model's `opset`.
+    The attributes that a reader gets also contain the number of the node's outputs, as `outputs`, and the version of
+    the model's operators, as `opset`.
     """
     helper, numpy_helper = import_module("onnx.helper"), import_module("onnx.numpy_helper")
     for node in graph.node:
@@ -160,7 +161,7 @@ def _results(graph: Any, values: dict[str, Any], opset: int) -> list[Any]:
 
 
 def _aligned(x: Any, y: Any, axis: int) -> Any:
-    """Return y with trailing axes, so that its first axis broadcasts against this axis of x, as before opset 7."""
+    """Append axes to y, so that its first axis broadcasts against the given axis of x, as operators before opset 7."""
     trailing = np.ndim(x) - axis % np.ndim(x) - np.ndim(y)
     return np.reshape(y, (*y.shape, *[1] * trailing))
 
@@ -172,7 +173,7 @@ def _branch(graph: Any, values: Mapping[str, Any], opset: int) -> Callable[..., 
 def _if(
     attributes: Mapping[str, Any], operands: Sequence[Any], values: Mapping[str, Any]
 ) -> list[Any]:
-    """Return one branch if the condition is known, else a conditional."""
+    """Read If: run one branch if the condition is constant, or else write a conditional."""
     (flag,) = operands
     then_branch, else_branch = (
         _branch(attributes[name], values, attributes["opset"])
@@ -186,7 +187,10 @@ def _if(
 def _loop(
     attributes: Mapping[str, Any], operands: Sequence[Any], values: Mapping[str, Any]
 ) -> list[Any]:
-    """Return a scan if the trip count is known and the condition is constant, else a while loop without stacked rows."""
+    """Read Loop as a scan if its trip count and its condition are constant, or else as a while loop.
+
+    A while loop cannot stack the outputs of its iterations.
+    """
     body = attributes["body"]
     count, flag, *carry = operands
     m = len(carry)
@@ -235,7 +239,10 @@ def _loop(
 def _scan(
     attributes: Mapping[str, Any], operands: Sequence[Any], values: Mapping[str, Any]
 ) -> list[Any]:
-    """Read a scan: the last operands are read slice by slice, the last results are stacked."""
+    """Read Scan: the first operands are the carry, and each iteration reads a slice of the others.
+
+    The first results are the last carry; the others are stacked.
+    """
     body, count = attributes["body"], attributes["num_scan_inputs"]
     m = len(operands) - count
     names = [value.name for value in body.input]

@@ -1,4 +1,7 @@
-"""ONNX's operators of several steps as functions of NumPy: recurrent and quantised layers, resizing, windows."""
+"""ONNX operators of several steps, as NumPy functions: recurrent and quantised layers, resizing, window functions.
+
+Each function takes the attributes `a` of a node, and its operands; see `xla_peer/onnx/readers.py`.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +38,17 @@ ACTIVATIONS: Mapping[str, Callable[[Any], Any]] = {
     "Softsign": lambda x: x / (1 + np.abs(x)),
     "Tanh": np.tanh,
 }
-"""Activations without parameters."""
+"""Supported activation functions of recurrent layers, by ONNX's names."""
 
 
 def recurrent(defaults: list[str], states: int, step: Callable[..., Any]) -> Any:
     """Return the reader of a recurrent layer.
 
     Args:
-        defaults: names of the activations of one direction.
-        states: number of values in the state of an iteration; the first is the output.
-        step: a function of attributes, activations, the products of x and w, the state, r, both biases and peepholes.
+        defaults: names of the default activations of one direction.
+        states: number of arrays in the state; the first array is the output of an iteration.
+        step: a function that returns the next state. Its arguments are the attributes, the activations, the product of
+            the input and its weights, the state, the recurrent weights, the two biases, and the peephole weights.
     """
 
     def read(
@@ -150,7 +154,13 @@ def _lstm(
 
 
 def _places(mode: str, n: int, m: int, scale: float, roi: Any) -> Any:
-    """Return the position, in an axis of n elements, of each of m resized elements."""
+    """Return the position in an axis of n elements from which each of the m elements of the resized axis is taken.
+
+    Args:
+        mode: ONNX's `coordinate_transformation_mode`.
+        scale: m / n, or the requested factor.
+        roi: the first and the last position of the region, for `tf_crop_and_resize`, relative to the axis.
+    """
     y, width = np.arange(m, dtype=np.float64), scale * n
     if mode == "align_corners":
         return y * (0 if width == 1 else (n - 1) / (width - 1))
@@ -168,7 +178,7 @@ def _places(mode: str, n: int, m: int, scale: float, roi: Any) -> Any:
 
 
 def keys_kernel(a: Any, distance: Any) -> Any:
-    """Return the weight of an element at a distance: linear, or the cubic kernel of Keys."""
+    """Return the weight of an element at a distance from the sampled position, by the linear or Keys' cubic kernel."""
     x = np.abs(distance)
     if a.get("mode") == "linear":
         return np.maximum(1 - x, 0)
@@ -179,7 +189,7 @@ def keys_kernel(a: Any, distance: Any) -> Any:
 
 
 def _weights(a: Any, places: Any, n: int, scale: float) -> Any:
-    """Return the matrix that resizes an axis of n elements."""
+    """Return the matrix [positions, n] of the weights with which the n elements of an axis are interpolated."""
     scale = min(scale, 1.0) if a.get("antialias") else 1.0
     radius = math.ceil((1 if a.get("mode") == "linear" else 2) / scale)
     taps = np.floor(places)[:, None] + np.arange(1 - radius, radius + 1)
@@ -195,18 +205,18 @@ def _weights(a: Any, places: Any, n: int, scale: float) -> Any:
 
 
 def _rounded(mode: str, places: Any) -> Any:
-    """Return the nearest integers; the mode decides ties."""
+    """Round positions to integers by ONNX's `nearest_mode`."""
     if mode in ("floor", "ceil"):
         return getattr(np, mode)(places)
     return np.floor(places + 0.5) if mode == "round_prefer_ceil" else np.ceil(places - 0.5)
 
 
 def resize(a: Any, x: Any, roi: Any = None, scales: Any = None, sizes: Any = None) -> Any:
-    """Resize axes one after the other: by the nearest elements, or by a matrix of weights for each.
+    """Resize axes, one after the other: take the nearest elements, or interpolate by a matrix of weights.
 
     Source: ONNX operators, Resize; Keys, Cubic convolution interpolation for digital image processing (1981).
     """
-    if a["opset"] < 11:  # x and scales
+    if a["opset"] < 11:  # whose operands are only x and scales
         roi, scales = None, roi
         a = {**a, "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     axes = axes_of(x, a.get("axes", range(np.ndim(x))))
@@ -248,7 +258,10 @@ def resize(a: Any, x: Any, roi: Any = None, scales: Any = None, sizes: Any = Non
 
 
 def _along(a: Any, scale: Any, x: Any) -> Any:
-    """Broadcast a scale or a zero point: one for all elements, for each index of an axis, or for each block."""
+    """Reshape or repeat a scale or zero point so that it broadcasts against x.
+
+    ONNX gives one value for the whole tensor, one for each index of an axis, or one for each block along an axis.
+    """
     axis = a.get("axis", 1) % max(np.ndim(x), 1)
     if a.get("block_size"):
         y = np.repeat(scale, a["block_size"], axis=axis)
@@ -259,7 +272,7 @@ def _along(a: Any, scale: Any, x: Any) -> Any:
 
 
 def _saturated(x: Any, kind: Any) -> Any:
-    """Return numbers rounded to a narrow integer, or converted to a narrow float, within its range."""
+    """Round and clip numbers to a narrow integer dtype, or convert them to a narrow float dtype."""
     if not DType.of(kind).is_integer:
         return cast(x, kind)
     info = ml_dtypes.iinfo(kind)
@@ -267,7 +280,7 @@ def _saturated(x: Any, kind: Any) -> Any:
 
 
 def quantize(a: Any, x: Any, scale: Any, zero: Any = None) -> Any:
-    """Return round(x / scale) + zero in a narrow integer, within its range."""
+    """Return round(x / scale) + zero, clipped to the range of a narrow integer dtype."""
     kind = dtype_of(a["output_dtype"]) if a.get("output_dtype") else np.dtype(np.uint8)
     kind = kind if zero is None else numpy_dtype(zero)
     wide = dtype_of(a["precision"]) if a.get("precision") else numpy_dtype(x)
@@ -279,7 +292,7 @@ def quantize(a: Any, x: Any, scale: Any, zero: Any = None) -> Any:
 
 
 def dequantize(a: Any, x: Any, scale: Any, zero: Any = None) -> Any:
-    """Return (x - zero) scale."""
+    """Return (x - zero) * scale, the numbers that quantised integers represent."""
     wide = np.int32 if kind_of(x) in "iu" else numpy_dtype(scale)
     y = x.astype(wide) if zero is None else x.astype(wide) - _along(a, zero, x).astype(wide)
     kind = dtype_of(a["output_dtype"]) if a.get("output_dtype") else numpy_dtype(scale)
@@ -287,7 +300,10 @@ def dequantize(a: Any, x: Any, scale: Any, zero: Any = None) -> Any:
 
 
 def dynamic_quantize(a: Any, x: Any) -> list[Any]:
-    """Return narrow integers, their scale and their zero point, by the range of the elements and zero."""
+    """Return x quantised to uint8, with the scale and the zero point.
+
+    The scale and the zero point are computed from the range of the elements, which is extended to include 0.
+    """
     low, high = np.minimum(np.min(x), 0), np.maximum(np.max(x), 0)
     scale = (high - low) / 255
     zero = _saturated(-low / np.where(scale == 0, 1, scale), np.uint8)
@@ -306,12 +322,12 @@ def _centred(x: Any, zero: Any, axis: int) -> Any:
 
 
 def matmul_integer(a: Any, x: Any, y: Any, x_zero: Any = None, y_zero: Any = None) -> Any:
-    """Multiply matrices of narrow integers in int32."""
+    """Multiply matrices of narrow integers, less their zero points, in int32."""
     return _centred(x, x_zero, -2) @ _centred(y, y_zero, -1)
 
 
 def conv_integer(a: Any, x: Any, kernel: Any, x_zero: Any = None, zero: Any = None) -> Any:
-    """Convolve narrow integers, with int32 results; sums are computed in float64, which represents them exactly."""
+    """Convolve narrow integers, less their zero points, to int32; the sums are computed exactly in float64."""
     centred = [
         part.astype(np.float64) for part in (_centred(x, x_zero, 1), _centred(kernel, zero, 0))
     ]
@@ -321,7 +337,13 @@ def conv_integer(a: Any, x: Any, kernel: Any, x_zero: Any = None, zero: Any = No
 def quantized_matmul(
     a: Any, x: Any, xs: Any, xz: Any, y: Any, ys: Any, yz: Any, scale: Any, zero: Any
 ) -> Any:
-    """Multiply quantised matrices, and quantise the product."""
+    """Multiply quantised matrices, and quantise the product.
+
+    Args:
+        x, xs, xz: the integers, the scale and the zero point of the first matrix.
+        y, ys, yz: the same for the second matrix.
+        scale, zero: the scale and the zero point of the result.
+    """
     factor = (xs * ys / scale).astype(np.float64)
     product = matmul_integer(a, x, y, xz, yz).astype(np.float64) * factor
     return _saturated(product + zero.astype(np.float64), numpy_dtype(zero))
@@ -339,7 +361,13 @@ def quantized_conv(
     zero: Any,
     bias: Any = None,
 ) -> Any:
-    """Convolve quantised features, and quantise the result."""
+    """Convolve quantised features, and quantise the result.
+
+    Args:
+        x, xs, xz: the integers, the scale and the zero point of the features.
+        kernel, ks, kz: the same for the kernel.
+        scale, zero: the scale and the zero point of the result.
+    """
     y = conv_integer(a, x, kernel, xz, kz)
     shape = (1, -1, *[1] * (np.ndim(x) - 2))
     if bias is not None:
@@ -348,11 +376,14 @@ def quantized_conv(
     return _saturated(y * factor + zero.astype(np.float64), numpy_dtype(zero))
 
 
-# ---- others --------------------------------------------------------------------------------------------
+# ---- other operators -----------------------------------------------------------------------------------
 
 
 def window(*coefficients: float) -> Any:
-    """Return the reader of a window function, a sum of cosines over one period, or one period less one sample."""
+    """Return the reader of a window function: the sum of coefficient k times cos(k angle).
+
+    The samples cover one period or, if the window is not periodic, include both ends of the period.
+    """
 
     def read(a: Any, size: Any) -> Any:
         (n,) = ints(size, "a size")
@@ -364,13 +395,13 @@ def window(*coefficients: float) -> Any:
 
 
 def eye_like(a: Any, x: Any) -> Any:
-    """Return ones on a diagonal, of the shape of a matrix."""
+    """Return a matrix of the shape of x with ones on a diagonal, and zeros elsewhere."""
     kind = dtype_of(a["dtype"]) if "dtype" in a else numpy_dtype(x)
     return np.eye(*x.shape, k=a.get("k", 0), dtype=kind)
 
 
 def center_crop_pad(a: Any, x: Any, shape: Any) -> Any:
-    """Cut elements off both ends of axes, or add zeros there."""
+    """Cut elements off both ends of axes, or add zeros at both ends, to reach the extents in `shape`."""
     wanted = ints(shape, "a shape")
     for axis, m in zip(axes_of(x, a.get("axes", range(np.ndim(x)))), wanted, strict=True):
         n = x.shape[axis]
@@ -384,7 +415,7 @@ def center_crop_pad(a: Any, x: Any, shape: Any) -> Any:
 
 
 def reverse_sequence(a: Any, x: Any, lengths: Any) -> Any:
-    """Reverse the first elements of each sequence."""
+    """Reverse the first elements of each sequence, as many as `lengths` states."""
     time, batch = a.get("time_axis", 0), a.get("batch_axis", 1)
     y = np.moveaxis(x, (batch, time), (0, 1))
     t, lengths = np.arange(y.shape[1]), np.reshape(lengths, (-1, 1))
@@ -395,7 +426,7 @@ def reverse_sequence(a: Any, x: Any, lengths: Any) -> Any:
 
 
 def standardize(a: Any, x: Any) -> Any:
-    """Subtract the mean over some axes, and divide by the standard deviation."""
+    """Subtract the mean over the axes of the attribute, and divide by the standard deviation."""
     axes = axes_of(x, a.get("axes", (0, 2, 3)))
     centred = x - np.mean(x, axis=axes, keepdims=True)
     return centred / (np.sqrt(np.mean(centred * centred, axis=axes, keepdims=True)) + 1e-9)
@@ -425,4 +456,4 @@ LAYERS: Mapping[str, Callable[..., Any]] = {
         {**a, "opset": 10}, x, a.get("scales") if scales is None else scales
     ),
 }
-"""Function of each operator's attributes and operands, as `READERS`."""
+"""Readers by operator, as `READERS`."""

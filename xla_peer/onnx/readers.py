@@ -1,4 +1,7 @@
-"""The operators of ONNX as functions of NumPy, which run on arrays and on tensors of a trace alike."""
+"""The operators of ONNX as NumPy functions, which run on arrays and on traced tensors alike.
+
+The reader of an operator is a function of the attributes `a` of a node, a dict, and of the node's operands.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +37,17 @@ __all__ = [
 EIGHT_BITS = frozenset(map(DType.of, (
     ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2, ml_dtypes.float8_e5m2fnuz,
 )))  # fmt: skip
-"""Types to which ONNX saturates, unless it is told not to."""
+"""Types for which ONNX's casts saturate, unless the attribute `saturate` is 0."""
 
 
 def concrete(x: Any, what: str) -> Any:
-    """Return a value that is a constant array while tracing.
+    """Return a value as an array, which requires that it depends only on constants.
+
+    Args:
+        what: a description of the value for the message.
 
     Raises:
-        UnsupportedError: it is computed from inputs; the message asks for a constant.
+        UnsupportedError: the value depends on inputs; the message asks for `constants=`.
     """
     try:
         return np.asarray(x)
@@ -50,7 +56,7 @@ def concrete(x: Any, what: str) -> Any:
 
 
 def ints(x: Any, what: str) -> list[Any]:
-    """Return a known vector or number as a list of ints and symbolic extents."""
+    """Return a constant vector or number as a list of ints and symbolic extents."""
     numbers = np.ravel(concrete(x, what))
     return [n if isinstance(n, SymDim) else int(n) for n in numbers]
 
@@ -62,20 +68,20 @@ def dtype_of(number: int) -> Any:
 
 
 def numpy_dtype(x: Any) -> Any:
-    """Return the dtype of an array or tensor as NumPy's."""
+    """Return the dtype of an array or a tensor as a NumPy dtype."""
     return DType.of(x.dtype).dtype
 
 
 def kind_of(x: Any) -> str:
-    """Return the kind of elements: b, i, u, f or c, also for types that only ml_dtypes has."""
+    """Return the kind of a dtype, "b", "i", "u", "f" or "c", also for dtypes of ml_dtypes, for which NumPy has "V"."""
     return DType.of(x.dtype).kind
 
 
 def cast(x: Any, dtype: Any, saturate: Any = True) -> Any:
-    """Convert as ONNX does: integers wrap. Symbolic extents are int64.
+    """Convert to a dtype as ONNX does: integers wrap. An array of symbolic extents counts as int64.
 
     Args:
-        saturate: whether numbers beyond the range of an 8-bit float become its largest, and infinities too.
+        saturate: whether a number beyond the range of an 8-bit float, or an infinity, becomes the largest number.
     """
     if isinstance(x, np.ndarray) and x.dtype == object and dtype == np.int64:
         return x
@@ -92,7 +98,10 @@ def cast(x: Any, dtype: Any, saturate: Any = True) -> Any:
 
 
 def convert(a: Any, x: Any, kind: Any) -> Any:
-    """Read Cast; powers of two without a mantissa are rounded away from zero, unless `round_mode` tells otherwise."""
+    """Read Cast to the dtype `kind`.
+
+    float8_e8m0fnu has only powers of two; a number is rounded up to the next one, unless `round_mode` says otherwise.
+    """
     saturate = a.get("saturate", 1)
     if kind != ml_dtypes.float8_e8m0fnu:
         return cast(x, kind, saturate)
@@ -109,17 +118,17 @@ def convert(a: Any, x: Any, kind: Any) -> Any:
 
 
 def axes_of(x: Any, axes: Any) -> tuple[int, ...]:
-    """Return axes counted from 0."""
+    """Return axes of x as numbers from 0; negative axes count from the end."""
     return tuple(int(axis) % max(np.ndim(x), 1) for axis in axes)
 
 
 def plain(function: Callable[..., Any]) -> Any:
-    """Return the reader of an operator that is a function of its operands."""
+    """Return the reader of an operator without attributes."""
     return lambda a, *xs: function(*xs)
 
 
 def folded(function: Callable[..., Any]) -> Any:
-    """Return the reader of an operator of any number of operands."""
+    """Return the reader of an operator that combines any number of operands, two at a time, by `function`."""
 
     def read(a: Any, *xs: Any) -> Any:
         y = xs[0]
@@ -136,7 +145,7 @@ def divide(a: Any, x: Any, y: Any) -> Any:
 
 
 def modulo(a: Any, x: Any, y: Any) -> Any:
-    """Compute the remainder with the sign of y, or with `fmod` of x."""
+    """Compute the remainder of x divided by y. It has the sign of y or, with the attribute `fmod`, of x."""
     return np.fmod(x, y) if a.get("fmod") else np.mod(x, y)
 
 
@@ -149,7 +158,7 @@ def power(a: Any, x: Any, y: Any) -> Any:
 
 
 def reduction(function: Callable[..., Any]) -> Any:
-    """Return the reader of a reduction; axes are an attribute, or an operand."""
+    """Return the reader of a reduction, whose axes are an attribute in older opsets, and an operand in newer ones."""
 
     def read(a: Any, x: Any, axes: Any = None) -> Any:
         chosen = a.get("axes") if axes is None else ints(axes, "axes")
@@ -163,7 +172,7 @@ def reduction(function: Callable[..., Any]) -> Any:
 
 
 def log_sum_exp(x: Any, axis: Any, keepdims: bool) -> Any:
-    """Return log sum e^x, shifted by the largest."""
+    """Return log(sum(e^x)); the maximum is subtracted before, so that e^x does not overflow."""
     top = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
     top = np.where(np.isfinite(top), top, 0)
     y = np.log(np.sum(np.exp(x - top), axis=axis, keepdims=True)) + top
@@ -171,7 +180,7 @@ def log_sum_exp(x: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def arg(function: Callable[..., Any]) -> Any:
-    """Return the reader of argmax or argmin, which may select the last extreme."""
+    """Return the reader of ArgMax or ArgMin; `select_last_index` selects the last of equal extremes."""
 
     def read(a: Any, x: Any) -> Any:
         axis = a.get("axis", 0) % np.ndim(x)
@@ -185,7 +194,7 @@ def arg(function: Callable[..., Any]) -> Any:
 
 
 def reshape(a: Any, x: Any, shape: Any) -> Any:
-    """Reshape in row-major order; 0 keeps an extent, unless `allowzero`."""
+    """Reshape in row-major order. Without the attribute `allowzero`, an extent 0 stands for the operand's extent."""
     sizes = ints(shape, "a shape")
     if not a.get("allowzero"):
         sizes = [x.shape[i] if n == 0 else n for i, n in enumerate(sizes)]
@@ -193,7 +202,7 @@ def reshape(a: Any, x: Any, shape: Any) -> Any:
 
 
 def flatten(a: Any, x: Any) -> Any:
-    """Flatten to a matrix: the axes before `axis`, and the axes from it on."""
+    """Flatten to a matrix: axes before `axis` become its rows, the other axes its columns."""
     axis = a.get("axis", 1)
     axis = axis + np.ndim(x) if axis < 0 else axis
     return np.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
@@ -245,7 +254,7 @@ def split(a: Any, x: Any, sizes: Any = None) -> Any:
 
 
 def expand(a: Any, x: Any, shape: Any) -> Any:
-    """Broadcast in both directions."""
+    """Broadcast x and `shape` against each other: an extent 1 of either takes the extent of the other."""
     asked = ints(shape, "a shape")
     rank = max(np.ndim(x), len(asked))
     own = (*[1] * (rank - np.ndim(x)), *x.shape)
@@ -263,7 +272,7 @@ def gather(a: Any, x: Any, indices: Any) -> Any:
 
 
 def gather_elements(a: Any, x: Any, indices: Any) -> Any:
-    """Gather elements along an axis."""
+    """Gather elements along an axis, one for each element of `indices`."""
     axis = a.get("axis", 0) % np.ndim(x)
     indices = np.where(indices < 0, indices + x.shape[axis], indices).astype(np.int64)
     places = [
@@ -276,7 +285,7 @@ def gather_elements(a: Any, x: Any, indices: Any) -> Any:
 
 
 def gather_nd(a: Any, x: Any, indices: Any) -> Any:
-    """Gather slices at vectors of indices; leading axes are batch axes."""
+    """Gather slices at the index vectors along the last axis of `indices`; leading axes may be batch axes."""
     batch = a.get("batch_dims", 0)
     depth = indices.shape[-1]
     lead = [
@@ -295,14 +304,14 @@ def _updated(x: Any, where: Any, updates: Any, reduction: str) -> Any:
 
 
 def scatter_nd(a: Any, x: Any, indices: Any, updates: Any) -> Any:
-    """Combine slices into x at vectors of indices."""
+    """Combine slices of `updates` into x, at the index vectors along the last axis of `indices`."""
     parts = [indices[..., i] for i in range(indices.shape[-1])]
     where = tuple([np.where(p < 0, p + x.shape[i], p) for i, p in enumerate(parts)])
     return _updated(x, where, updates, a.get("reduction", "none"))
 
 
 def scatter_elements(a: Any, x: Any, indices: Any, updates: Any) -> Any:
-    """Combine elements into x along an axis."""
+    """Combine the elements of `updates` into x, at `indices` along an axis."""
     axis = a.get("axis", 0) % np.ndim(x)
     indices = np.where(indices < 0, indices + x.shape[axis], indices).astype(np.int64)
     places = [
@@ -315,7 +324,7 @@ def scatter_elements(a: Any, x: Any, indices: Any, updates: Any) -> Any:
 
 
 def pad(a: Any, x: Any, pads: Any = None, value: Any = None, axes: Any = None) -> Any:
-    """Pad by a constant, the edge, a reflection, or elements from the other end; negative widths cut."""
+    """Pad with a constant, the edge, a reflection, or elements from the other end; negative widths remove elements."""
     widths = a.get("pads") if pads is None else ints(pads, "pads")
     along = range(np.ndim(x)) if axes is None else axes_of(x, ints(axes, "axes"))
     low, high = [0] * np.ndim(x), [0] * np.ndim(x)
@@ -334,7 +343,10 @@ def pad(a: Any, x: Any, pads: Any = None, value: Any = None, axes: Any = None) -
 
 
 def cumulative(function: Callable[..., Any], identity: int) -> Any:
-    """Return the reader of a running sum or product, without the element itself if `exclusive`."""
+    """Return the reader of a cumulative sum or product.
+
+    With the attribute `exclusive`, a result does not include its own element.
+    """
 
     def read(a: Any, x: Any, axis: Any) -> Any:
         (along,) = axes_of(x, ints(axis, "an axis"))
@@ -366,7 +378,7 @@ def top_k(a: Any, x: Any, k: Any = None) -> Any:
 
 
 def _softmax_axes(a: Any, x: Any) -> Any:
-    """Return the axis of a softmax, or, before opset 13, all axes from the attribute's on."""
+    """Return the axes over which a softmax sums: the attribute `axis` or, before opset 13, all axes from it on."""
     if a["opset"] < 13:
         return tuple(range(a.get("axis", 1) % np.ndim(x), np.ndim(x)))
     return axes_of(x, (a.get("axis", -1),))
@@ -381,7 +393,7 @@ def softmax(a: Any, x: Any, log: bool = False) -> Any:
 
 
 def clip(a: Any, x: Any, low: Any = None, high: Any = None) -> Any:
-    """Limit to a range whose ends may be missing."""
+    """Clip x to a range; either bound may be missing."""
     low, high = a.get("min") if low is None else low, a.get("max") if high is None else high
     y = (
         x
@@ -403,7 +415,7 @@ def gemm(a: Any, x: Any, y: Any, c: Any = None) -> Any:
 
 
 def layer_norm(a: Any, x: Any, scale: Any, bias: Any = None) -> Any:
-    """(x - mean) / sqrt(variance + epsilon), scaled; also the mean and the inverse deviation."""
+    """Return (x - mean) / sqrt(variance + epsilon), scaled and shifted; also the mean, and the inverse of the root."""
     axis = a.get("axis", -1) % np.ndim(x)
     axes = tuple(range(axis, np.ndim(x)))
     mean = np.mean(x, axis=axes, keepdims=True)
@@ -416,14 +428,14 @@ def layer_norm(a: Any, x: Any, scale: Any, bias: Any = None) -> Any:
 
 
 def rms_norm(a: Any, x: Any, scale: Any) -> Any:
-    """x / sqrt(mean of squares + epsilon), scaled."""
+    """Return x / sqrt(mean(x^2) + epsilon) * scale."""
     axes = tuple(range(a.get("axis", -1) % np.ndim(x), np.ndim(x)))
     square = np.mean(x * x, axis=axes, keepdims=True)
     return cast(x / np.sqrt(square + a.get("epsilon", 1e-5)) * scale, numpy_dtype(x))
 
 
 def batch_norm(a: Any, x: Any, scale: Any, bias: Any, mean: Any, variance: Any) -> Any:
-    """Normalise each feature by given moments, or by the batch's moments in training."""
+    """Normalise each feature by the given mean and variance or, in training, by those of the batch."""
     shape = (1, -1, *[1] * (np.ndim(x) - 2))
     epsilon, axes = a.get("epsilon", 1e-5), (0, *range(2, np.ndim(x)))
     results: list[Any] = []
@@ -440,7 +452,7 @@ def batch_norm(a: Any, x: Any, scale: Any, bias: Any, mean: Any, variance: Any) 
 
 
 def instance_norm(a: Any, x: Any, scale: Any, bias: Any) -> Any:
-    """Normalise each feature of each example."""
+    """Normalise each feature of each example by its own mean and variance."""
     axes, shape = tuple(range(2, np.ndim(x))), (1, -1, *[1] * (np.ndim(x) - 2))
     mean, variance = np.mean(x, axis=axes, keepdims=True), np.var(x, axis=axes, keepdims=True)
     y = (x - mean) / np.sqrt(variance + a.get("epsilon", 1e-5))
@@ -454,7 +466,7 @@ def pads_of(
     strides: Sequence[int],
     dilations: Sequence[int],
 ) -> Any:
-    """Return the padding of a window's axes, given by `auto_pad` or `pads`."""
+    """Return the padding of each spatial axis at its start and its end, from `auto_pad` or `pads`."""
     count, mode = len(extents), a.get("auto_pad", "NOTSET")
     if mode in ("NOTSET", "VALID"):
         pads = a.get("pads", [0] * 2 * count) if mode == "NOTSET" else [0] * 2 * count
@@ -468,7 +480,7 @@ def pads_of(
 
 
 def conv(a: Any, x: Any, kernel: Any, bias: Any = None) -> Any:
-    """Convolve batch, features, space."""
+    """Convolve x of shape [batch, features, spatial axes ..] with a kernel [outputs, features, spatial axes ..]."""
     count = np.ndim(x) - 2
     strides, dilations = (a.get(name, [1] * count) for name in ("strides", "dilations"))
     padding = pads_of(a, x.shape[2:], kernel.shape[2:], strides, dilations)
@@ -479,7 +491,14 @@ def conv(a: Any, x: Any, kernel: Any, bias: Any = None) -> Any:
 
 
 def windows(a: Any, x: Any, identity: Any) -> tuple[Any, list[int], int]:
-    """Return the padded windows of a pooling: each tap's elements along a new first axis."""
+    """Return the windows of a pooling, with the elements of a window along a new first axis.
+
+    Args:
+        identity: the value of padded elements.
+
+    Returns:
+        The windows, the number of windows along each spatial axis, and the number of elements of a window.
+    """
     kernel = a["kernel_shape"]
     count = len(kernel)
     strides, dilations = (a.get(name, [1] * count) for name in ("strides", "dilations"))
@@ -511,7 +530,7 @@ def windows(a: Any, x: Any, identity: Any) -> tuple[Any, list[int], int]:
 
 
 def average_pool(a: Any, x: Any) -> Any:
-    """Compute the mean of each window, without its padding unless `count_include_pad`."""
+    """Compute the mean of each window. Padding counts only with the attribute `count_include_pad`."""
     total = np.sum(windows(a, x, 0)[0], axis=0)
     ones: Any = np.ones((1, 1, *x.shape[2:]), numpy_dtype(x))
     if a.get("count_include_pad"):
@@ -521,7 +540,7 @@ def average_pool(a: Any, x: Any) -> Any:
         ones = np.pad(ones, [(0, 0), (0, 0), *edges], constant_values=1)
         a = {**a, "pads": [0] * 2 * len(edges), "auto_pad": "NOTSET"}
     count = np.sum(windows(a, ones, 0)[0], axis=0)
-    # Omit a last window that starts in the padding; the padded extent does not show where the padding starts.
+    # With padding counted, `count` may have one more window, which starts in the padding; drop that window.
     return total / count[(..., *map(slice, total.shape[2:]))]
 
 
@@ -531,7 +550,7 @@ def global_pool(function: Callable[..., Any]) -> Any:
 
 
 def one_hot(a: Any, indices: Any, depth: Any, values: Any) -> Any:
-    """Select the second value at the index along a new axis, and the first value elsewhere (one-hot)."""
+    """Return a one-hot encoding along a new axis: `values[1]` at the index, and `values[0]` elsewhere."""
     n = ints(depth, "the depth")[0]
     axis = a.get("axis", -1) % (np.ndim(indices) + 1)
     indices = np.where(indices < 0, indices + n, indices).astype(np.int64)
@@ -540,7 +559,7 @@ def one_hot(a: Any, indices: Any, depth: Any, values: Any) -> Any:
 
 
 def nll_loss(a: Any, x: Any, target: Any, weight: Any = None) -> Any:
-    """Compute the negative log probability of the targets, weighted."""
+    """Compute the negative log likelihood of the target classes, weighted by class; x has log probabilities."""
     classes = np.arange(x.shape[1]).reshape(1, -1, *[1] * (np.ndim(x) - 2))
     hot = np.expand_dims(target, 1) == classes
     weights = np.ones(x.shape[1], numpy_dtype(x)) if weight is None else weight
@@ -556,13 +575,13 @@ def nll_loss(a: Any, x: Any, target: Any, weight: Any = None) -> Any:
 
 
 def cross_entropy(a: Any, x: Any, target: Any, weight: Any = None) -> Any:
-    """Return the negative log likelihood of the targets by log softmax, and log softmax itself."""
+    """Return the negative log likelihood of the target classes from logits x, and the log softmax of x."""
     logs = softmax({"axis": 1, "opset": 13}, x, log=True)
     return [nll_loss(a, logs, target, weight), logs]
 
 
 def depth_to_space(a: Any, x: Any) -> Any:
-    """Rearrange features as blocks of space."""
+    """Rearrange features to blocks of pixels: `blocksize`^2 features become a block of one feature."""
     b, c, h, w = x.shape
     n = a["blocksize"]
     if a.get("mode", "DCR") == "DCR":
@@ -573,7 +592,10 @@ def depth_to_space(a: Any, x: Any) -> Any:
 
 
 def space_to_depth(a: Any, x: Any) -> Any:
-    """Rearrange blocks of space as features, those of a block before (DCR) or after (CRD) the channels."""
+    """Rearrange blocks of pixels to features.
+
+    The axes of a block come before the channels in the mode DCR, and after them in the mode CRD.
+    """
     b, c, h, w = x.shape
     n = a["blocksize"]
     order = (0, 1, 3, 5, 2, 4) if a.get("mode", "DCR") == "CRD" else (0, 3, 5, 1, 2, 4)
@@ -582,13 +604,13 @@ def space_to_depth(a: Any, x: Any) -> Any:
 
 
 def trilu(a: Any, x: Any, k: Any = None) -> Any:
-    """Keep one triangle."""
+    """Keep the upper or the lower triangle from diagonal k on, and set other elements to 0."""
     shift = 0 if k is None else ints(k, "k")[0]
     return np.triu(x, shift) if a.get("upper", 1) else np.tril(x, shift)
 
 
 def constant_of_shape(a: Any, shape: Any) -> Any:
-    """Create a filled array."""
+    """Create an array of a constant shape, filled with the attribute's value."""
     value = a.get("value")
     return np.full(
         ints(shape, "a shape"),
@@ -598,21 +620,21 @@ def constant_of_shape(a: Any, shape: Any) -> Any:
 
 
 def range_(a: Any, start: Any, limit: Any, delta: Any) -> Any:
-    """Create a range; its ends are known."""
+    """Create a range from `start` to `limit`, excluded; all operands must be constants."""
     start, limit, delta = (np.ravel(concrete(x, "a range"))[0] for x in (start, limit, delta))
     count = max(math.ceil((limit - start) / delta), 0)
     return (start + np.arange(count) * delta).astype(np.asarray(start).dtype)
 
 
 def gelu(a: Any, x: Any) -> Any:
-    """x Phi(x), or its approximation by tanh."""
+    """Return x Phi(x), where Phi is the normal distribution function, or its approximation by tanh."""
     if a.get("approximate", "none") == "tanh":
         return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
     return 0.5 * x * (1 + tnf.erf(x / math.sqrt(2)))
 
 
 def lp_norm(a: Any, x: Any) -> Any:
-    """Divide x by its norm; 0 where the norm is 0."""
+    """Divide x by its norm along an axis; the result is 0 where the norm is 0."""
     axis = a.get("axis", -1)
     norm = (
         np.sum(np.abs(x), axis=axis, keepdims=True)
@@ -630,7 +652,7 @@ def is_inf(a: Any, x: Any) -> Any:
 
 
 def bit_shift(a: Any, x: Any, y: Any) -> Any:
-    """Shift bits; to the right, signed integers keep their sign."""
+    """Shift bits. A right shift of a signed integer keeps the sign."""
     if a["direction"] == "LEFT":
         return functions.shift_left(x, y)
     if kind_of(x) == "i":
@@ -639,14 +661,14 @@ def bit_shift(a: Any, x: Any, y: Any) -> Any:
 
 
 def bit_cast(a: Any, x: Any) -> Any:
-    """Read the bits as another dtype; a bool is a byte, 0 or 1."""
+    """Reinterpret the bits as another dtype; a bool is a byte with the value 0 or 1."""
     kind = dtype_of(a["to"])
     x = x.astype(np.uint8) if numpy_dtype(x).kind == "b" else x
     return x.view(np.uint8) != 0 if kind.kind == "b" else x.view(kind)
 
 
 def hardmax(a: Any, x: Any) -> Any:
-    """Return 1 at the first largest element along an axis, 0 elsewhere."""
+    """Return 1 at the first of the largest elements along an axis, and 0 elsewhere."""
     first, *others = _softmax_axes(a, x)
     y = np.reshape(x, (*x.shape[:first], -1)) if others else np.moveaxis(x, first, -1)
     is_first = np.expand_dims(np.argmax(y, axis=-1), -1) == np.arange(y.shape[-1])
@@ -655,13 +677,13 @@ def hardmax(a: Any, x: Any) -> Any:
 
 
 def shape_of(a: Any, x: Any) -> Any:
-    """Return the extents as a vector, of objects if some are symbols."""
+    """Return the extents as a vector of int64, or of objects if some extents are symbolic."""
     extents = x.shape[a.get("start", 0) : a.get("end")]
     return np.array(extents, np.int64 if all(map(is_static, extents)) else object)
 
 
 def constant(a: Any) -> Any:
-    """Return the attribute's value."""
+    """Return the constant in the node's attributes as an array."""
     for name in ("value", "value_float", "value_int", "value_floats", "value_ints"):
         if name in a:
             kind = None if name == "value" else np.float32 if "float" in name else np.int64
@@ -675,7 +697,7 @@ def elu(a: Any, x: Any) -> Any:
 
 
 def selu(a: Any, x: Any) -> Any:
-    """Compute a scaled elu."""
+    """Return gamma x above 0, and gamma alpha (e^x - 1) below."""
     gamma, alpha = a.get("gamma", 1.0507009873554805), a.get("alpha", 1.6732632423543772)
     return gamma * np.where(x > 0, x, alpha * (np.exp(np.minimum(x, 0)) - 1))
 
@@ -693,18 +715,18 @@ def prelu(a: Any, x: Any, slope: Any) -> Any:
 
 
 def shrink(a: Any, x: Any) -> Any:
-    """Shrink: zero within `lambd` of 0, moved by `bias` outside."""
+    """Return 0 for |x| <= lambd, and otherwise x moved towards 0 by `bias`."""
     bias, limit = a.get("bias", 0.0), a.get("lambd", 0.5)
     return cast(np.where(x < -limit, x + bias, np.where(x > limit, x - bias, 0)), numpy_dtype(x))
 
 
 def tile(a: Any, x: Any, repeats: Any) -> Any:
-    """Repeat along each axis."""
+    """Repeat x along each axis."""
     return np.tile(x, tuple(ints(repeats, "repeats")))
 
 
 def group_norm(a: Any, x: Any, scale: Any, bias: Any) -> Any:
-    """Normalise groups of features."""
+    """Normalise each group of features of each example by its own mean and variance."""
     groups, shape = a["num_groups"], (1, -1, *[1] * (np.ndim(x) - 2))
     if a["opset"] < 21:  # one scale and one bias for each group
         scale, bias = (np.repeat(each, x.shape[1] // groups) for each in (scale, bias))
@@ -715,7 +737,7 @@ def group_norm(a: Any, x: Any, scale: Any, bias: Any) -> Any:
 
 
 def dropout(a: Any, x: Any, ratio: Any = None, training: Any = None) -> Any:
-    """Return the operand: outside of training nothing is dropped."""
+    """Return x unchanged, and a mask of true: outside of training nothing is dropped."""
     if (
         training is not None
         and bool(concrete(training, "training_mode"))
@@ -726,7 +748,7 @@ def dropout(a: Any, x: Any, ratio: Any = None, training: Any = None) -> Any:
 
 
 def heads(x: Any, count: Any) -> Any:
-    """Return [batch, length, features] as [batch, heads, length, features of one head]."""
+    """Reshape [batch, length, features] to [batch, heads, length, features of a head]; four axes are unchanged."""
     if np.ndim(x) == 4:
         return x
     return np.transpose(np.reshape(x, (*x.shape[:2], count, -1)), (0, 2, 1, 3))
@@ -742,7 +764,9 @@ def attention(
     past_v: Any = None,
     lengths: Any = None,
 ) -> Any:
-    """softmax(Q K^T scale + bias) V; the bias comes from masks, and fully masked rows are 0.
+    """Return softmax(Q K^T scale + bias) V, where the masks are part of the bias; fully masked rows are 0.
+
+    Also return the keys and values, with those of earlier calls, and the products of queries and keys.
 
     Source: ONNX operators, Attention.
     """
@@ -833,7 +857,7 @@ def rotary(a: Any, x: Any, cosines: Any, sines: Any, places: Any = None) -> Any:
 
 
 def conv_transpose(a: Any, x: Any, kernel: Any, bias: Any = None) -> Any:
-    """Transpose a convolution: convolve x with zeros between its elements."""
+    """Compute the transpose of a convolution: insert zeros between the elements of x, and convolve."""
     count, groups = np.ndim(x) - 2, a.get("group", 1)
     strides, dilations = (a.get(name, [1] * count) for name in ("strides", "dilations"))
     extra = a.get("output_padding", [0] * count)
@@ -849,7 +873,8 @@ def conv_transpose(a: Any, x: Any, kernel: Any, bias: Any = None) -> Any:
     edges = [(pads[i], pads[i + count]) for i in range(count)]
     if sizes is not None:
         totals = [f - n for f, n in zip(full, sizes, strict=True)]
-        # An odd element is cut from the start, or for SAME_UPPER from the end; missing elements are zeros at the end.
+        # If the number of elements to cut is odd, the extra one is at the start, or for SAME_UPPER at the end. If the
+        # result is too short, zeros are appended.
         cut = [max(t, 0) // 2 if mode == "SAME_UPPER" else (max(t, 0) + 1) // 2 for t in totals]
         edges = [(low, t - low) for low, t in zip(cut, totals, strict=True)]
     padding = [
@@ -878,7 +903,7 @@ def lp_pool(a: Any, x: Any) -> Any:
 
 
 def local_response(a: Any, x: Any) -> Any:
-    """x / (bias + alpha / size sum of squares of neighbouring features)^beta."""
+    """Return x / (bias + alpha / size * s)^beta, where s is the sum of the squares of `size` neighbouring features."""
     size = a["size"]
     before = (size - 1) // 2
     wide = np.pad(x * x, [(0, 0), (before, size - 1 - before), *[(0, 0)] * (np.ndim(x) - 2)])
@@ -940,11 +965,11 @@ READERS: Mapping[str, Callable[..., Any]] = {
     "Tile": tile, "TopK": top_k, "Transpose": lambda a, x: np.transpose(x, a.get("perm")), "Trilu": trilu,
     "Unsqueeze": unsqueeze, "Where": plain(np.where), "Xor": plain(lambda x, y: x ^ y),
 }  # fmt: skip
-"""Function of each operator's attributes and operands; missing operands are None, or omitted at the end."""
+"""Readers by operator. A missing optional operand is None, or is omitted at the end."""
 
 
 def _identity(x: Any, largest: bool) -> Any:
-    """Return the largest or least number of a dtype."""
+    """Return the largest or the least number of the dtype of x, the identity of a minimum or a maximum."""
     kind = numpy_dtype(x)
     if kind.kind == "b":
         return largest

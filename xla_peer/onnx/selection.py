@@ -1,7 +1,7 @@
 """ONNX operators whose results have data-dependent extents.
 
-On constants they are NumPy's functions. In a program the extent depends on the data when the program runs natively,
-as with `tenferro.dynamic_truncate`; lowering to StableHLO refuses such programs.
+On constants, NumPy computes the results while the model is imported. In a program, the extents are determined when the
+program runs natively, as with `tenferro.dynamic_truncate`; lowering such a program to StableHLO is an error.
 
 Source: ONNX operators, Compress, NonZero and Unique; numpy.unique.
 """
@@ -21,7 +21,7 @@ __all__ = ["SELECTIONS", "selected"]
 
 
 def selected(x: Any, is_wanted: Any, axis: int = 0) -> Any:
-    """Return the slices along an axis for which a vector of bools holds, in order."""
+    """Return the slices of x along an axis whose element of the vector `is_wanted` is true, in order."""
     try:
         places = np.flatnonzero(np.asarray(is_wanted))
     except ConcretizationError:
@@ -31,24 +31,24 @@ def selected(x: Any, is_wanted: Any, axis: int = 0) -> Any:
 
 
 def compress(a: Any, x: Any, condition: Any) -> Any:
-    """Return the slices along an axis, or the elements, whose condition holds."""
+    """Return the slices of x along the attribute `axis`, or without it the elements, for which `condition` is true."""
     (axis,) = axes_of(x, (a["axis"],)) if "axis" in a else (0,)
     x = x if "axis" in a else np.ravel(x)
-    count = condition.shape[0]  # which may be less than the extent
+    count = condition.shape[0]  # may be less than the extent; the remaining slices are dropped
     return selected(tnf.take(x, np.arange(count), axis=axis), condition, axis)
 
 
 def non_zero(a: Any, x: Any) -> Any:
-    """Return the indices of the elements that are not zero, one column each."""
+    """Return the indices of the elements that are not zero, as a matrix with a column for each element."""
     indices = np.indices(x.shape or (1,)).reshape(max(np.ndim(x), 1), -1)
     return selected(indices, np.ravel(x != 0), axis=1)
 
 
 def unique(a: Any, x: Any) -> Any:
-    """Return the distinct elements, or slices along an axis, and three vectors of indices and numbers.
+    """Return the distinct elements of x, or its distinct slices along the attribute `axis`, and three vectors.
 
-    The vectors are the first position of each distinct element, the index of each element's value among the distinct
-    ones, and the counts.
+    The first vector has the first position of each distinct element. The second vector has, for each element of x, its
+    index among the distinct elements. The third vector has the counts.
     """
     (axis,) = axes_of(x, (a["axis"],)) if "axis" in a else (0,)
     values = np.moveaxis(x, axis, 0) if "axis" in a else np.ravel(x)
@@ -60,7 +60,7 @@ def unique(a: Any, x: Any) -> Any:
     if kind_of(x) == "f":
         differs = differs & ~(np.isnan(ranked[1:]) & np.isnan(ranked[:-1]))
     is_first = np.concatenate([np.ones(min(n, 1), bool), np.any(differs, axis=1)])
-    # Each group has the number of its first slice, in the order of the slices or of their values.
+    # `group` has the number of the group of equal slices to which each slice in sorted order belongs.
     group = np.cumsum(is_first.astype(np.int64)) - 1
     first = tnf.at(np.zeros(n, np.int64))[np.where(is_first, group, n)].set(order, mode="drop")
     counts = tnf.at(np.zeros(n, np.int64))[group].add(np.ones(n, np.int64))
@@ -82,4 +82,4 @@ SELECTIONS: Mapping[str, Callable[..., Any]] = {
     "NonZero": non_zero,
     "Unique": unique,
 }
-"""Function of each operator's attributes and operands, as `READERS`."""
+"""Readers by operator, as `READERS`."""

@@ -1,6 +1,8 @@
 """ONNX operators of signal and sequence models: Fourier transforms, linear attention, and caches.
 
-Source: ONNX operators, whose names the docstrings give.
+Each function takes the attributes `a` of a node, and its operands; see `xla_peer/onnx/readers.py`.
+
+Source: ONNX operators; each docstring has the name of the operator.
 """
 
 from __future__ import annotations
@@ -18,12 +20,12 @@ __all__ = ["SIGNALS"]
 
 
 def _pairs(z: Any, kind: Any) -> Any:
-    """Return complex numbers as pairs along a new last axis."""
+    """Convert complex numbers to pairs of a real and an imaginary part along a new last axis."""
     return cast(np.stack([np.real(z), np.imag(z)], axis=-1), kind)
 
 
 def dft(a: Any, x: Any, length: Any = None, axis: Any = None) -> Any:
-    """Read DFT: x has real numbers, or pairs, along its last axis."""
+    """Read DFT, a Fourier transform. The last axis of x has extent 1 for real numbers, and 2 for pairs of parts."""
     default = a.get("axis", 1) if a["opset"] < 20 else -2
     (along,) = axes_of(x, [default] if axis is None else ints(axis, "an axis"))
     is_half, is_inverse = bool(a.get("onesided")), bool(a.get("inverse"))
@@ -41,7 +43,7 @@ def dft(a: Any, x: Any, length: Any = None, axis: Any = None) -> Any:
 
 
 def stft(a: Any, x: Any, step: Any, window: Any = None, length: Any = None) -> Any:
-    """Read STFT: transforms of frames along axis 1, which a window weights."""
+    """Read STFT, a short-time Fourier transform: frames along axis 1 are multiplied by the window and transformed."""
     (hop,) = ints(step, "a step")
     if length is not None:
         (n,) = ints(length, "a length")
@@ -55,7 +57,10 @@ def stft(a: Any, x: Any, step: Any, window: Any = None, length: Any = None) -> A
 
 
 def mel_weight_matrix(a: Any, mels: Any, length: Any, rate: Any, lowest: Any, highest: Any) -> Any:
-    """Read MelWeightMatrix: triangles with equal steps on the mel scale, 2595 log10(1 + f / 700)."""
+    """Read MelWeightMatrix: triangular filters whose corners have equal distances on the mel scale.
+
+    A frequency f is 2595 log10(1 + f / 700) on this scale.
+    """
     (count,), (n,), (rate,) = ints(mels, "a count"), ints(length, "a length"), ints(rate, "a rate")
     ends = [np.ravel(concrete(end, "a frequency"))[0] for end in (lowest, highest)]
     low, high = [2595 * np.log1p(end / 700) / np.log(10) for end in ends]
@@ -72,7 +77,7 @@ def mel_weight_matrix(a: Any, mels: Any, length: Any, rate: Any, lowest: Any, hi
 def linear_attention(
     a: Any, q: Any, k: Any, v: Any, past: Any = None, decay: Any = None, beta: Any = None
 ) -> list[Any]:
-    """Read LinearAttention: a recurrence of a matrix of keys and values for each head.
+    """Read LinearAttention: for each head, a matrix is updated by the key and value of each step and read by the query.
 
     Source: Yang and others, Gated delta networks: improving Mamba2 with delta rule (2024).
     """
@@ -111,7 +116,10 @@ def linear_attention(
 
 
 def causal_conv(a: Any, x: Any, kernel: Any, bias: Any = None, past: Any = None) -> list[Any]:
-    """Read CausalConvWithState: each channel is convolved with present and past elements."""
+    """Read CausalConvWithState: a convolution along time of each channel, with elements of earlier calls in `past`.
+
+    Return the result, and the last elements for the next call.
+    """
     kind, size = numpy_dtype(x), kernel.shape[2] - 1
     before = np.zeros((*x.shape[:2], size), kind) if past is None else past
     whole = np.concatenate([before, x], axis=2)
@@ -124,7 +132,7 @@ def causal_conv(a: Any, x: Any, kernel: Any, bias: Any = None, past: Any = None)
 
 
 def tensor_scatter(a: Any, cache: Any, update: Any, start: Any = None) -> Any:
-    """Read TensorScatter: write a part of each example's cache, from its own index on."""
+    """Read TensorScatter: write `update` into the cache of each example, from the example's index in `start` on."""
     (axis,) = axes_of(cache, [a.get("axis", -2)])
     n, m, batch = cache.shape[axis], update.shape[axis], cache.shape[0]
     first = np.zeros(batch, np.int64) if start is None else start
@@ -143,4 +151,4 @@ SIGNALS: Mapping[str, Callable[..., Any]] = {
     "STFT": stft,
     "TensorScatter": tensor_scatter,
 }
-"""Function of each operator's attributes and operands, as `READERS`."""
+"""Readers by operator, as `READERS`."""

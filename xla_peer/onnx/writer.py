@@ -1,4 +1,4 @@
-"""`Writer`: the nodes of an ONNX graph, and of the graphs inside its loops and conditionals."""
+"""`Writer`: builds the nodes of an ONNX graph, and of the graphs inside its loops and conditionals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Value", "Writer", "element_type"]
 
 
 class Value(NamedTuple):
-    """A value of the graph: its name, and its type in the program."""
+    """Value of an ONNX graph: its name in the graph, and its type in the program."""
 
     name: str
     spec: TensorSpec
@@ -37,22 +37,23 @@ class Value(NamedTuple):
 
 
 def element_type(dtype: DType) -> int:
-    """Return ONNX's number of an element type."""
+    """Return the number by which ONNX identifies an element type."""
     helper = import_module("onnx.helper")
     return helper.np_dtype_to_tensor_dtype(np.dtype(dtype.dtype))
 
 
 class Writer:
-    """Nodes in order.
+    """List of the nodes of an ONNX graph, with methods that append nodes.
 
     Args:
-        table: cells by card.
+        table: the function that writes the nodes of each op.
 
     Attributes:
         nodes: nodes of the graph that is being written.
-        symbols: the input and axis from which each symbol is read.
-        missing: ops without a counterpart so far, as lines of the error.
-        numbers: for values whose elements are all equal, this element, by the value's name.
+        symbols: for each symbolic extent, the input and the axis from which it is read.
+        missing: a line of the error message for each op without a counterpart in ONNX.
+        numbers: the elements of values whose elements are all equal and constant, by the value's name.
+        specs: the types of the results of the op that is being written.
         constants: arrays of the initializers, by name.
     """
 
@@ -68,14 +69,14 @@ class Writer:
         self._count = 0
 
     def fresh(self) -> str:
-        """Return a name that is not used yet."""
+        """Return a new name for a value."""
         self._count += 1
         return f"v{self._count}"
 
     def nodes_of(
         self, kind: str, inputs: Sequence[Value | str], count: int, **attributes: Any
     ) -> list[str]:
-        """Add a node of several outputs; return their names."""
+        """Append a node with `count` outputs, and return the names of the outputs."""
         helper = import_module("onnx.helper")
         names = [self.fresh() for _ in range(count)]
         texts = [value if isinstance(value, str) else value.name for value in inputs]
@@ -85,7 +86,11 @@ class Writer:
     def op(
         self, kind: str, *inputs: Value | str, spec: TensorSpec | None = None, **attributes: Any
     ) -> Value:
-        """Add a node of one output, by default of the type of the first input."""
+        """Append a node with one output, and return the output.
+
+        Args:
+            spec: the type of the output; by default that of the first input.
+        """
         (name,) = self.nodes_of(kind, inputs, 1, **attributes)
         first = inputs[0]
         if spec is None:
@@ -98,13 +103,13 @@ class Writer:
         return TensorSpec.of(x.spec.shape, dtype)
 
     def cast(self, x: Value, dtype: DType) -> Value:
-        """Convert, unless it is of that element type."""
+        """Write a cast to an element type; a value of this type is returned unchanged."""
         if x.dtype is dtype:
             return x
         return self.op("Cast", x, spec=self.like(x, dtype), to=element_type(dtype))
 
     def constant(self, array: Any) -> Value:
-        """Return an initializer; the same for the same elements."""
+        """Return an array as an initializer; equal arrays share an initializer."""
         array = np.asarray(array, order="C")
         dtype = DType.of(array.dtype)
         key = (dtype, array.shape, digest_of(array.reshape(-1).view(np.uint8)))
@@ -129,7 +134,11 @@ class Writer:
     # ---- shapes --------------------------------------------------------------------------------
 
     def shape(self, extents: Sequence[Any], operands: Sequence[Value] = ()) -> Value:
-        """Return a shape as a vector of int64, a constant if it is static."""
+        """Return a shape as a vector of int64; if all extents are numbers, it is a constant.
+
+        Args:
+            operands: values whose extents the shape may refer to.
+        """
         if all(isinstance(n, int) for n in extents):
             return self.integers(*extents)
         parts = [self.extent(n, operands) for n in extents]
@@ -169,18 +178,18 @@ class Writer:
         return self.runtime_extent(name, axis)
 
     def extent_of(self, x: Value, axis: int) -> Value:
-        """Return the extent of an axis as a vector of one int64."""
+        """Return the extent of an axis of x as a vector of one int64: a constant if it is a number."""
         extent = x.spec.shape[axis]
         if isinstance(extent, int):
             return self.integers(extent)
         return self.runtime_extent(x.name, axis)
 
     def runtime_extent(self, name: str, axis: int) -> Value:
-        """Return the extent of an axis of a value by name, as a vector of one int64."""
+        """Write a node that reads the extent of an axis at run time, as a vector of one int64."""
         return self.op("Shape", name, spec=TensorSpec.of((1,), DType.I64), start=axis, end=axis + 1)
 
     def reshape(self, x: Value, shape: Sequence[Any]) -> Value:
-        """Return a row-major reshape."""
+        """Write a row-major reshape, unless x has this shape."""
         if list(shape) == list(x.spec.shape):
             return x
         spec = TensorSpec.of(tuple(shape), x.dtype)
@@ -189,21 +198,21 @@ class Writer:
         )
 
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
-        """Permute axes."""
+        """Write a permutation of the axes, unless it is the identity."""
         if list(perm) == sorted(perm):
             return x
         spec = TensorSpec.of(tuple([x.spec.shape[axis] for axis in perm]), x.dtype)
         return self.op("Transpose", x, spec=spec, perm=list(perm))
 
     def expand(self, x: Value, shape: Sequence[Any], operands: Sequence[Value] = ()) -> Value:
-        """Broadcast to a shape."""
+        """Write a broadcast to a shape, unless x has this shape."""
         if list(shape) == list(x.spec.shape):
             return x
         spec = TensorSpec.of(tuple(shape), x.dtype)
         return self._moved(x, self.op("Expand", x, self.shape(shape, operands), spec=spec))
 
     def _moved(self, x: Value, y: Value) -> Value:
-        """Record that y has the same elements as x."""
+        """Return y, which has the same elements as x; `numbers` is kept up to date."""
         if x.name in self.numbers:
             self.numbers[y.name] = self.numbers[x.name]
         return y
@@ -211,7 +220,7 @@ class Writer:
     # ---- programs ------------------------------------------------------------------------------
 
     def program(self, program: GraphProgram, operands: Sequence[Value]) -> list[Value]:
-        """Write the instructions of a program on these values; return its outputs."""
+        """Write the instructions of a program on the operands, and return its outputs."""
         values: list[Any] = [None] * program.n_slots
         for slot, operand in zip(program.input_slots, operands, strict=True):
             values[slot] = operand
@@ -234,7 +243,7 @@ class Writer:
 
     @contextmanager
     def inside(self) -> Any:
-        """Write nodes to the graph of a loop or branch; yields the list of them."""
+        """Collect the nodes that are written in the body of the `with` statement in a separate list, and yield it."""
         outer, self.nodes = self.nodes, []
         try:
             yield self.nodes
@@ -244,7 +253,12 @@ class Writer:
     def graph(
         self, name: str, inputs: Sequence[Value], write: Callable[[], Sequence[Value]]
     ) -> Any:
-        """Return the graph of a loop's body or a branch, with distinct names for its outputs."""
+        """Return the graph of a loop's body or of a branch.
+
+        Args:
+            write: a function that writes the nodes and returns the outputs. Each output gets a new name, because ONNX
+                requires distinct names.
+        """
         helper = import_module("onnx.helper")
         with self.inside() as nodes:
             outputs = [self.op("Identity", value) for value in write()]
@@ -254,7 +268,7 @@ class Writer:
 
 
 def typed(value: Value) -> Any:
-    """Return the declaration of a value: its element type, and extents that are numbers."""
+    """Return the declaration of a value: its name, its element type, and extents that are numbers or symbols."""
     helper = import_module("onnx.helper")
     shape = [
         n

@@ -1,4 +1,4 @@
-"""Results of other compilers for StableHLO modules, each from a short adapter in a separate process."""
+"""Runs StableHLO modules by other compilers. A short adapter for each compiler runs in a separate process."""
 
 from xla_peer.opinions.environments import Environments
 from xla_peer.opinions.executor import AdapterExecutor

@@ -1,4 +1,4 @@
-"""Virtual environments in a folder, one for each release of a compiler."""
+"""Virtual environments with compilers: a folder contains one environment for each release of a compiler."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ from tenferro.errors import InvalidConfigError, PlatformUnavailableError
 __all__ = ["ENVIRONMENTS_VARIABLE", "Environments"]
 
 ENVIRONMENTS_VARIABLE = "TENFERRO_ENVIRONMENTS"
-"""Environment variable with the folder of the environments, if the caller names none."""
+"""Name of the environment variable with the folder of the environments, which is used if the caller gives none."""
 COMPLETE = "complete"
-"""File that marks an environment in which everything is installed."""
+"""Name of the file that marks an environment in which all packages were installed."""
 SECONDS = 1800
 
 
 class Environments:
     """Virtual environments in a folder, created at first use.
 
-    `uv` creates them if it is installed, else `venv` and pip; both use the user's own package index. An
-    environment is used only once everything is installed in it. Remove the folder, or call `clear`, to free the space.
+    `uv` creates environments if it is installed, or else `venv` and pip; both use the package index that the user has
+    configured. An environment is used only after all its packages were installed. To free the disk space, remove the
+    folder or call `clear`.
 
     Args:
-        folder: by default the variable TENFERRO_ENVIRONMENTS, and `tenferro/environments` in the user's cache.
-        python: the interpreter of the environments; this one by default.
+        folder: the folder of the environments. By default it is the folder that the variable TENFERRO_ENVIRONMENTS
+            names, or else `tenferro/environments` in the user's cache.
+        python: the Python interpreter of the environments; by default the current one.
 
     >>> Environments("/tmp/environments").path(["jaxlib==0.9.2"]).name.startswith("jaxlib-0.9.2-py")
     True
@@ -41,7 +43,7 @@ class Environments:
         self.interpreter = python or sys.executable
 
     def path(self, packages: Sequence[str]) -> Path:
-        """Return the folder of the environment with these packages; it need not exist."""
+        """Return the path of the environment with the given packages, whether it exists or not."""
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"
         if self.interpreter != sys.executable:
             version = _output(
@@ -51,7 +53,7 @@ class Environments:
         return self.folder / name.replace("==", "-")
 
     def python(self, packages: Sequence[str]) -> str:
-        """Return the interpreter of an environment with these packages; create a missing environment.
+        """Return the interpreter of the environment with the given packages, which is created if it is missing.
 
         Args:
             packages: requirements such as `jaxlib==0.9.2`.
@@ -90,7 +92,7 @@ class Environments:
         return [[self.interpreter, "-m", "venv", str(path)], [*install, *packages]]
 
     def versions(self, package: str) -> list[str]:
-        """List the releases of a package that pip reports for this interpreter, the oldest first.
+        """Return the releases of a package that pip finds for the interpreter, the oldest first.
 
         Raises:
             PlatformUnavailableError: pip fails.
@@ -110,7 +112,7 @@ class Environments:
 
 
 def _output(command: list[str]) -> str:
-    """Return the output of a command.
+    """Run a command, and return its standard output.
 
     Raises:
         PlatformUnavailableError: the command fails, takes too long, or does not start.

@@ -37,15 +37,15 @@ Options = Mapping[str, bool | int | str]
 
 
 class AdapterExecutor:
-    """Runs programs and modules through an adapter; a crash or a hang is an error.
+    """Executor that runs programs and modules by the adapter of a compiler; a crash or a hang raises an error.
 
-    The compiler is imported once, by the first call, and each call runs in a fork of that process. The executor
-    replaces an `XlaExecutor` in `check_parity(program, *arrays, executor=..)`.
+    A separate process imports the compiler at the first call, and each call runs in a fork of that process. The
+    executor can be passed to `check_parity(program, *arrays, executor=..)` in place of an `XlaExecutor`.
 
     Args:
-        adapter: see `register`.
-        timeout: seconds for compiling and running a module.
-        options: debug options of XLA's, for adapters that take them.
+        adapter: the adapter; see `register`.
+        timeout: maximum time for compiling and running a module, in seconds.
+        options: debug options of XLA, for adapters that take them.
 
     Raises:
         PlatformUnavailableError: the adapter cannot be imported by its interpreter, or the system has no `os.fork`.
@@ -79,7 +79,7 @@ class AdapterExecutor:
         self.close()
 
     def close(self) -> None:
-        """End the process that has imported the compiler; the next call starts another."""
+        """End the process that has imported the compiler; the next call starts a new process."""
         with self._lock:
             self._end()
 
@@ -105,13 +105,16 @@ class AdapterExecutor:
         return program.pack(checked_outputs(self.adapter.name, static, outputs, "its results"))
 
     def compile_module(self, module: StableHloModule) -> _Module:
-        """Return the module, which is compiled for each run."""
+        """Return an object with the method `run_leaves`, which compiles and runs the module at each call."""
         return _Module(self, module)
 
     def outputs(
         self, module: str | bytes, arrays: Sequence[Any], options: Options | None = None
     ) -> list[Any]:
-        """Return the results of `main`.
+        """Compile and run a module on arrays, and return the results of `main`.
+
+        Args:
+            options: debug options of XLA in addition to those of the executor.
 
         Raises:
             PeerEndedError, BackendFailureError: see `run`.
@@ -125,7 +128,7 @@ class AdapterExecutor:
             return [_read(directory, *place) for place in answer["arrays"]]
 
     def text(self, function: str, module: str) -> str:
-        """Return the text that another function of the adapter's file returns for a module."""
+        """Call the function named `function` in the adapter's file with a module, and return its result, a text."""
         with tempfile.TemporaryDirectory(prefix="tenferro-opinion-") as folder:
             request = {"function": function, "arrays": [], "options": {}, "is_text": True}
             return str(self._ask(Path(folder), module, request)["text"])
@@ -135,7 +138,7 @@ class AdapterExecutor:
     def _ask(
         self, folder: Path, module: str | bytes, request: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Send the path of a folder with a request; return the answer, which is in the same folder."""
+        """Write a request to a folder, send the folder's path to the process, and return the answer from the folder."""
         data = module.encode() if isinstance(module, str) else module
         (folder / "module").write_bytes(data)
         document = {**request, "is_bytes": not isinstance(module, str)}
@@ -159,7 +162,7 @@ class AdapterExecutor:
                 raise self._ended("the adapter's process is gone", said, text) from None
             except (
                 BaseException
-            ):  # because a late answer would be read as the answer to the next request
+            ):  # end the process: a late answer would be read as the answer to the next request
                 self._end()
                 raise
             said = self._said()
@@ -179,7 +182,7 @@ class AdapterExecutor:
         return PeerEndedError(ending, "running", said, module, self.adapter.name)
 
     def _started(self) -> subprocess.Popen[str]:
-        """Return the process, which has imported the adapter.
+        """Return the process that has imported the adapter, and start it if it is not running.
 
         Raises:
             PlatformUnavailableError: the adapter cannot be imported.
@@ -229,11 +232,11 @@ class AdapterExecutor:
         return self._process
 
     def _reply(self, seconds: float) -> Mapping[str, Any]:
-        """Read the next line of the process.
+        """Read the next line that the process writes, as JSON.
 
         Raises:
             EOFError: the process ended.
-            TimeoutError: there is no reply in time.
+            TimeoutError: the process writes no line within `seconds`.
             ValueError: the reply is invalid.
         """
         assert self._process is not None
@@ -263,7 +266,7 @@ class AdapterExecutor:
 
 
 class _Module:
-    """A module that an adapter compiles for each run."""
+    """Module that an adapter compiles and runs at each call."""
 
     def __init__(self, executor: AdapterExecutor, module: StableHloModule) -> None:
         self.executor, self.module = executor, module
@@ -288,14 +291,14 @@ def _end(process: subprocess.Popen[str], messages: IO[bytes]) -> None:
 
 
 def _write(folder: Path, stem: str, x: Any) -> list[Any]:
-    """Write an array's bytes to a file; return the file's name, the dtype and the shape."""
+    """Write the bytes of an array to a file, and return the file's name, the dtype and the shape."""
     array = np.asarray(x, order="C")
     (folder / stem).write_bytes(array.tobytes())
     return [stem, array.dtype.name, list(array.shape)]
 
 
 def _read(folder: Path, stem: str, dtype: str, shape: Sequence[int]) -> Any:
-    """Read an array from its bytes."""
+    """Read an array from a file with its bytes."""
     data = bytearray((folder / Path(stem).name).read_bytes())
     try:
         kind: Any = np.dtype(dtype)

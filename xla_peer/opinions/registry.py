@@ -1,4 +1,4 @@
-"""Registry of adapters, functions that run modules by other compilers, by name."""
+"""Registry of adapters by name. An adapter is a function that runs modules by another compiler."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ ADAPTERS = Path(__file__).parent / "adapters"
 
 @dataclass(frozen=True)
 class Adapter:
-    """A function that compiles and runs a StableHLO module, and the interpreter for it.
+    """Python function that compiles and runs a StableHLO module, and the interpreter that runs the function.
 
     Attributes:
-        name: name of the compiler, as tables show it.
-        file: path of the Python file with the function; empty for a module that is imported by name.
+        name: name of the compiler for tables.
+        file: path of the Python file with the function; empty if the module is imported by its name.
         module: name of the Python module.
-        function: name of the function in it.
-        python: path of the interpreter.
-        has_passes: the function takes debug options of XLA's, and the file has `stablehlo_of`.
+        function: name of the function in the module.
+        python: path of the Python interpreter.
+        has_passes: whether the function takes debug options of XLA, and the file has a function `stablehlo_of`.
     """
 
     name: str
@@ -41,10 +41,10 @@ class Adapter:
 
     @classmethod
     def of(cls, name: str, adapter: Callable[..., Any] | str, python: str = "") -> Adapter:
-        """Make an adapter of a function, or of a text `file.py:function`.
+        """Create an adapter from a function, or from a text `file.py:function`.
 
         Raises:
-            RegistrationError: another process cannot import the function, or the text has another form.
+            RegistrationError: another process cannot import the function, or the text does not have this form.
         """
         interpreter = python or sys.executable
         if isinstance(adapter, str):
@@ -99,22 +99,23 @@ BUILT_IN = {
 """Adapters that need no registration; their packages must be installed in tenferro's environment."""
 
 GROUP = "tenferro.opinions"
-"""Group of entry points by which installed packages register adapters."""
+"""Name of the group of entry points by which installed packages register adapters."""
 
 _registered: dict[str, Adapter] = {}
 
 
 def register(name: str, adapter: Callable[..., Any] | str, *, python: str = "") -> Adapter:
-    """Name an adapter, for `tenferro watch --opinion NAME` and `registered`.
+    """Register an adapter by a name, for `tenferro watch --opinion NAME` and `registered`.
 
     An adapter is a function of a module and arrays: `adapter(module, arrays) -> arrays`. The module is StableHLO text,
-    or bytes; the arrays are those of `main`, in order. It may raise any error, crash or hang: each call runs in a
-    separate process. A function `version` beside it returns the version of the compiler.
+    or bytes; the arrays are the arguments of `main`, in order. The adapter may raise any error, crash or hang, because
+    each call runs in a separate process. The same file may have a function `version`, which returns the version of the
+    compiler.
 
     Args:
         name: name of the compiler.
         adapter: a function of an importable module or of a file, or a text `file.py:function`.
-        python: the interpreter that runs it; this one by default.
+        python: path of the Python interpreter that runs the adapter; by default the current one.
 
     Raises:
         RegistrationError: another adapter has this name, or the function is a lambda or an inner function.
@@ -131,7 +132,7 @@ def register(name: str, adapter: Callable[..., Any] | str, *, python: str = "") 
 
 
 def registered(names: Iterable[str] | None = None) -> list[Adapter]:
-    """Return adapters by their registered names, in this order; all by default.
+    """Return the adapters with the given names, in this order; by default all registered adapters.
 
     Installed packages register adapters as entry points of the group `tenferro.opinions`. `IREE`, `onnxruntime`,
     `torch` and `tvm` need no registration; using one that is not installed raises PlatformUnavailableError.

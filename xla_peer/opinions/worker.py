@@ -1,8 +1,9 @@
-"""The process of an adapter, in the environment of its compiler: `python worker.py FOLDER.json`.
+"""Program that runs an adapter, in the environment of its compiler: `python worker.py SETTINGS.json`.
 
-It imports the adapter once, and forks for each request, so that a crash ends only the process of its request.
-A request and its answer are folders with a module and arrays; pipes carry the names of folders and statuses.
-Nothing is unpickled. This file needs Python and NumPy alone, because tenferro is not installed in these environments.
+It imports the adapter once, and forks a process for each request, so that a crash ends only the process of one
+request. A request is a folder with a module and arrays, to which the answer is written. The paths of folders arrive on
+standard input, and statuses are written to standard output. Nothing is unpickled. This file needs only Python and
+NumPy, because tenferro may not be installed in the environment.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ LONGEST_MESSAGE = 4000
 
 
 def load_adapter(module: str, file: str) -> Any:
-    """Import the module with the adapter: a file by its path, or an importable one by its name."""
+    """Import the Python module with the adapter: from `file`, or by its name if `file` is empty."""
     if not file:
         return importlib.import_module(module)
     spec = importlib.util.spec_from_file_location(module, file)
@@ -36,14 +37,14 @@ def load_adapter(module: str, file: str) -> Any:
 
 
 def named(adapter: Any, function: str) -> Any:
-    """Return an attribute by its dotted name."""
+    """Return the attribute of a module that the dotted name `function` denotes."""
     for name in function.split("."):
         adapter = getattr(adapter, name)
     return adapter
 
 
 def dtype_of(name: str) -> Any:
-    """Return a dtype of NumPy or of ml_dtypes."""
+    """Return the dtype of NumPy or of ml_dtypes with the given name."""
     try:
         return np.dtype(name)
     except TypeError:
@@ -53,13 +54,13 @@ def dtype_of(name: str) -> Any:
 
 
 def read_array(folder: Path, stem: str, dtype: str, shape: list[int]) -> Any:
-    """Read an array from its bytes."""
+    """Read an array from a file with its bytes."""
     data = bytearray((folder / stem).read_bytes())
     return np.frombuffer(data, dtype_of(dtype)).reshape(shape)
 
 
 def write_array(folder: Path, stem: str, array: Any) -> list[Any]:
-    """Write an array's bytes; gives its file, dtype and shape."""
+    """Write the bytes of an array to a file, and return the file's name, the dtype and the shape."""
     dense = np.asarray(array, order="C")
     if dense.dtype.hasobject:
         raise TypeError(f"an adapter must return arrays of numbers, got {dense.dtype}")
@@ -68,7 +69,7 @@ def write_array(folder: Path, stem: str, array: Any) -> list[Any]:
 
 
 def perform(adapter: Any, folder: Path) -> None:
-    """Answer the request in a folder."""
+    """Run the adapter on the request in a folder, and write the answer to the folder."""
     answer: dict[str, Any]
     try:
         request = json.loads((folder / "request.json").read_text())
@@ -93,7 +94,7 @@ def main(path: str) -> None:
     """Answer requests until the standard input ends."""
     settings = json.loads(Path(path).read_text())
     replies = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # because compilers write on the standard output too
+    os.dup2(2, 1)  # compilers may write to standard output, too: redirect it to standard error
     if settings["path"]:
         sys.path[:] = settings["path"]
     adapter: Any = None

@@ -1,4 +1,4 @@
-"""The parity check: comparison of both paths, the first divergent op, and a third opinion."""
+"""The parity check: compares native results with those of another path, and finds the first op that diverges."""
 
 from xla_peer.parity.check import check_parity
 from xla_peer.parity.comparison import OutputParity, Tolerance

@@ -1,14 +1,15 @@
 """Rounding errors of long sums and products, measured on the actual terms.
 
-Rounding errors of random terms partly cancel; those of equal terms all have one sign. The former grow as the
-square root of the number of terms, and the latter in proportion to it. So the terms of a few elements of the
-result are added up in the dtype of the sum, and every partial sum is compared with one in higher precision.
+Rounding errors of random terms partly cancel, so their sum grows as the square root of the number of terms. Rounding
+errors of equal terms all have one sign, so their sum grows in proportion to the number. Therefore the error is
+measured, on a few elements of the result. Their terms are added up in the dtype of the sum, and every partial sum is
+compared with one in higher precision.
 Reductions, scans, products of small matrices and matrix-vector products are measured as one chain of all terms,
 other products as chains of `BLOCK` terms. These are the longest chains that NumPy, BLAS and XLA on CPUs were
 observed to form.
 
-Terms whose signs follow a pattern cancel in one chain, but may all have one sign in a lane of a vector unit. So
-the terms are also added up in each number of `LANES`.
+Terms with alternating signs cancel in one chain, but in a lane of a vector unit all terms may have the same sign. So
+the terms are also added up in as many lanes as each number in `LANES`.
 """
 
 from __future__ import annotations
@@ -49,13 +50,15 @@ Kernel = Callable[..., Any]
 def accumulated_error(
     op: StdTensorOp, kernel: Kernel, operands: Sequence[Any], result: Any, pending: float
 ) -> Any:
-    """Estimate an eighth of the distance between the result and another implementation's result.
+    """Estimate an eighth of the distance between the native result and the result of another implementation.
 
-    Each may differ from the exact result by the error of the measured chains, so the estimate is a quarter of
-    this error.
+    Each of the two results may differ from the exact result by the error of the measured chains. So their distance is
+    at most twice this error, and the estimate is a quarter of it.
 
     Args:
-        kernel: runs the op.
+        op: the op that combines terms.
+        kernel: a function that runs the op.
+        operands, result: the operands and the result of the op.
         pending: the relative error of terms whose last rounding another implementation may omit.
     """
     if isinstance(op, ix.Scatter):
@@ -67,7 +70,10 @@ def accumulated_error(
 
 
 def _magnitude(op: StdTensorOp, kernel: Kernel, operands: Sequence[Any], result: Any) -> Any:
-    """Compute the magnitude to which rounding errors are relative: the sum of absolute terms, or the product itself."""
+    """Compute the sum of the absolute terms or, for a product, its absolute value: rounding errors are relative to it.
+
+    The sum is computed by running the op on absolute operands.
+    """
     if isinstance(op, PRODUCTS) or (isinstance(op, ix.Scatter) and op.combiner == "multiply"):
         return _wide_abs(result)
     sizes = [x if DType.of(x.dtype).kind in "biu" else np.abs(x).astype(x.dtype) for x in operands]
@@ -81,7 +87,10 @@ def _wide_abs(x: Any) -> Any:
 
 
 def _share(op: Any, operands: Sequence[Any], result: Any) -> float:
-    """Estimate the error relative to the magnitude: at least one rounding, or none if there are only two terms."""
+    """Estimate the share of `_magnitude` by which the result may differ: at least one rounding.
+
+    The share is 0 for a sum of two terms, which every implementation rounds once.
+    """
     if not result.size or not all(x.size for x in operands):
         return 0.0
     work = DType.of(result.dtype).accumulator.dtype
@@ -94,7 +103,7 @@ def _share(op: Any, operands: Sequence[Any], result: Any) -> float:
     is_one_chain = alone == 2 or (isinstance(op, co.DotGeneral) and _is_one_chain(op, *operands))
     chain = terms[:, : LONGEST if is_one_chain else BLOCK, None]
     longest = _measured(combine, chain)
-    if combine is np.add:  # products have no cancellation
+    if combine is np.add:  # factors do not cancel, so lanes cannot increase the error of a product
         longest = max(longest, _in_lanes(terms))
     grown = max(1.0, count / LONGEST)
     return max(float(ml_dtypes.finfo(terms.real.dtype).eps) / 2, longest * grown / 4)
@@ -109,7 +118,7 @@ def _is_one_chain(op: co.DotGeneral, lhs: Any, rhs: Any) -> bool:
 
 
 def _in_lanes(terms: Any) -> float:
-    """Measure the largest error of sums that are computed in lanes."""
+    """Measure the largest relative error of sums of the rows of `terms` in 2, 4, 8 or 16 lanes."""
     rows = terms[:: -(-len(terms) // LANE_ROWS)]
     errors = [0.0]
     for width in LANES:
@@ -121,7 +130,12 @@ def _in_lanes(terms: Any) -> float:
 
 
 def _measured(combine: np.ufunc, terms: Any) -> float:
-    """Measure the largest error of partial results of chains [rows, length, lanes], relative to their magnitudes."""
+    """Measure the largest relative error of partial sums or products.
+
+    Args:
+        combine: `np.add` or `np.multiply`.
+        terms: an array [rows, length, lanes]; the terms of a lane are combined along `length`, and then the lanes.
+    """
     wide = np.clongdouble if terms.dtype.kind == "c" else np.longdouble
     partial = combine.accumulate(terms, axis=1)
     exact = combine.accumulate(terms.astype(wide), axis=1)
@@ -131,13 +145,13 @@ def _measured(combine: np.ufunc, terms: Any) -> float:
 
 
 def _chosen(count: int, length: int) -> Any:
-    """Choose evenly spaced elements, fewer if the sums are long."""
+    """Return evenly spaced indices below `count`, at most `ELEMENTS`, and fewer if the sums have many terms."""
     most = max(1, min(ELEMENTS, LONGEST // max(length, 1)))
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
 
 
 def _rows(x: Any, axes: Sequence[int]) -> Any:
-    """Choose rows along these axes, and flatten each row."""
+    """Select some slices of x along the given axes, and flatten each to a row of the result."""
     free_axes = [axis for axis in range(x.ndim) if axis not in axes]
     view = x.transpose(*free_axes, *axes)
     extents = view.shape[: len(free_axes)]
@@ -170,7 +184,7 @@ def _contracted(op: co.DotGeneral, lhs: Any, rhs: Any) -> Any:
 
 
 def _convolved(op: co.Convolution, x: Any, kernel: Any) -> Any:
-    """Return windows and kernels to multiply, both for outputs [batch, feature, space..]."""
+    """Return the terms of some elements of a convolution: the elements of a window times the kernel, a row for each."""
     x = x.transpose(op.input_batch, op.input_feature, *op.input_spatial)
     w = kernel.transpose(op.kernel_output_feature, op.kernel_input_feature, *op.kernel_spatial)
     w = np.flip(w, tuple(2 + axis for axis, flag in enumerate(op.window_reversal) if flag))
@@ -217,15 +231,15 @@ TERMS: Column[Callable[..., Any]] = Column(
         co.Convolution: _convolved,
     },
 )
-"""Functions that return the terms of chosen elements, one row per element, for every op that combines terms."""
+"""Functions that return the terms of some elements of a result, with a row per element, by op that combines terms."""
 
 
 def _scattered(
     op: ix.Scatter, kernel: Kernel, operands: Sequence[Any], result: Any, pending: float
 ) -> Any:
-    """Estimate the error of a scatter from the number of updates per element.
+    """Estimate the error of a scatter from the number of updates of each element.
 
-    All roundings except the first may have the same sign.
+    The estimate assumes that all roundings except the first have the same sign.
     """
     x, indices, updates = operands
     ones = np.zeros(x.shape), indices, np.ones(updates.shape)

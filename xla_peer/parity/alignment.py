@@ -1,4 +1,4 @@
-"""Alignment of two programs, backward from a differing output down to equal operands."""
+"""Alignment of two programs: a walk backward from differing outputs to the instructions that cause the difference."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Side:
-    """One of two programs.
+    """One of the two programs that are aligned.
 
     Attributes:
+        program: the program.
         class_of: a number for each slot; corresponding slots of the two programs have equal numbers.
         common: slots that have a corresponding slot in the other program.
     """
@@ -33,8 +34,8 @@ class Alignment(NamedTuple):
     """Slots at which the parallel walk through two programs ends.
 
     Attributes:
-        places: slots whose instructions differ although their operands agree, each with the slot of the other
-            program; None if the other program omits the op.
+        places: pairs of a slot of each program, whose instructions differ although their operands agree; the second
+            slot is None if the other program omits the op.
         open: differing slots whose instructions cannot be compared operand by operand.
     """
 
@@ -48,7 +49,8 @@ def aligned(
     """Walk backward from differing slots to differing operands, as long as both programs apply the same op.
 
     Args:
-        pairs: pairs of differing slots.
+        side, other: the two programs.
+        pairs: pairs of differing slots, of the first and of the other program.
         are_close: whether two slots, one of each program, have equal values up to rounding.
     """
     maker_of, other_maker_of = makers(side.program.instructions), makers(other.program.instructions)
@@ -93,12 +95,15 @@ def aligned(
 
 
 def _reads(side: Side, step: Instruction, number: int) -> bool:
-    """Return whether an instruction reads a value of this class."""
+    """Return whether an operand of an instruction has the number `number` in `class_of`."""
     return number in [side.class_of[slot] for slot in step.inputs]
 
 
 def _are_alike(step: Instruction, there: Instruction, slot: int, other_slot: int) -> bool:
-    """Return whether two instructions have the same op and number of operands, and the slots at the same position."""
+    """Return whether two instructions apply the same class of op to as many operands, and compute the two slots.
+
+    The slots must be outputs of the same number.
+    """
     return (
         type(step.op) is type(there.op)
         and len(step.inputs) == len(there.inputs)

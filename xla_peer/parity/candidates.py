@@ -1,4 +1,6 @@
-"""Possible outcomes of a decision: each index that may win within rounding, and each count that may result from
+"""Alternative values of outputs that are indices or counts.
+
+Alternatives are the indices of candidates that may win within rounding, and the counts that may result from
 comparisons near equality.
 """
 
@@ -26,10 +28,10 @@ class Choice:
     """An output that is the index of a maximum or minimum, or a count.
 
     Attributes:
-        output: the number of the output.
-        op: the op that selects the index or counts.
-        operand: the slot from which it selects, or whose elements it adds up.
-        carried: the ops between the result and the output, in order.
+        output: the index of the output in the program.
+        op: the op that selects the index, or adds up the count.
+        operand: the slot of the op's operand.
+        carried: the ops that move or convert the result on its way to the output, in order.
     """
 
     output: int
@@ -63,7 +65,10 @@ def _carries(step: Instruction, program: GraphProgram) -> bool:
 
 
 def bit_patterns(program: GraphProgram) -> list[bool]:
-    """Return, for each output, whether it is a copy of bits of an integer."""
+    """Return, for each output, whether it is a float with the bits of an integer, from a BitcastConvert.
+
+    Such a float must have the same bits on both paths, even if it is subnormal.
+    """
     maker_of = makers(program.instructions)
     patterns: list[bool] = []
     for slot in program.output_slots:
@@ -79,15 +84,16 @@ def bit_patterns(program: GraphProgram) -> list[bool]:
 
 
 def rivals(choice: Choice, keys: Any, limit: Any, output: Any) -> Alternatives:
-    """Return the candidates with keys within rounding of the winner's.
+    """Return the alternative indices of a maximum or minimum: of candidates within rounding of the winner.
 
     The first of equal keys wins, so a later key is a candidate only if rounding can make it larger than all keys
     before it.
 
     Args:
-        keys: the values that were compared.
+        choice: the op that selected the indices.
+        keys: the operand of the op, whose elements are compared.
         limit: the allowed difference of each key.
-        output: the indices in the program's output.
+        output: the program's output with the selected indices.
     """
     assert isinstance(choice.op, ArgReduction)
     axis = choice.op.axis
@@ -112,7 +118,11 @@ def _used(contends: Any) -> Any:
 
 
 def counts_between(choice: Choice, terms: Sequence[Any], output: Any) -> Alternatives:
-    """Return all counts from the smallest to the largest; each term may have its value from any run."""
+    """Return the alternative counts: all integers from the smallest to the largest possible sum.
+
+    Args:
+        terms: the terms of the sum in each run; a term may have its value from any run.
+    """
     kernel = native_executor().kernel(choice.op)
     low, high = (np.asarray(kernel(choice.op, end(terms))) for end in (_least, _largest))
     widest = int(np.max(high - low, initial=0))
@@ -131,7 +141,14 @@ def _largest(terms: Sequence[Any]) -> Any:
 def _planes(
     choice: Choice, planes: Sequence[Any], valid: Sequence[Any], output: Any
 ) -> Alternatives:
-    """Apply the ops between a decision and the output to each plane of values, and to their masks."""
+    """Return alternatives of an output from planes of alternative results.
+
+    Args:
+        choice: the ops after the decision, which are applied to the planes.
+        planes: arrays of the shape of the op's result, with one alternative for each element.
+        valid: for each plane, a mask of the elements that have this alternative.
+        output: the program's output.
+    """
     places: list[Any] = [np.zeros(0, np.int64)]
     values: list[Any] = [np.zeros(0, output.dtype)]
     for plane, mask in zip(planes, valid, strict=True):

@@ -58,45 +58,46 @@ def check_parity(
     search: int = 0,
     seed: int = 0,
 ) -> ParityReport:
-    """Run natively and through PJRT, or in another way, and compare every element of every output.
+    """Run a program natively and through PJRT or by `against`, and compare every element of every output.
 
-    Results may differ by what rounding explains. Each op may round a little differently, within
+    Results may differ by what rounding explains. Two implementations of an op may differ by the bound in
     `xla_peer.parity.ROUNDING`, and the effect on the results is measured for this program and these arrays.
-    Integers and bools must be equal, unless
-    rounding flips the decision behind them. Each output has a verdict: see `OutputParity.verdict`.
+    Integers and bools must be equal, unless rounding flips the decision that they depend on. Each output has a verdict:
+    see `OutputParity.verdict`.
 
     Args:
         fn_or_program: a program, or a function, which is traced for the shapes and dtypes of the arrays. For an
             imported program, the original text runs too, which reveals faults of the import.
-        against: the side to compare with instead of PJRT: another program, a StableHLO module (text, bytes, a
+        against: another computation to compare with instead of PJRT: a program, a StableHLO module (text, bytes, a
             path), an artifact, or a function of JAX, PyTorch or NumPy. The program itself runs natively. If the two
-            disagree, PJRT and the interpreter decide which side is wrong.
-        executor: the executor that runs the other path and modules; by default on the CPU.
-        grad: compare gradients too. They are those of the real part of the sum of the outputs, weighted by
-            numbers around one. A program without float inputs or outputs has no gradient.
+            results disagree, PJRT and the interpreter decide which of them is wrong.
+        executor: the executor to compare with, which also runs modules; by default XLA on the CPU.
+        grad: whether to compare gradients too. The differentiated function is the real part of the sum of all outputs,
+            weighted by numbers around one. A program without float inputs or outputs has no gradient.
         ulps, rtol, atol: tolerances that replace the bound of rounding; it suffices to meet one of them.
         bound: "sampled" estimates the bound from runs that round differently. "proven" uses
             `xla_peer.error_bound`, which is wider, and which no right implementation exceeds. Outputs without a
             proven bound are `not decidable here`.
         confidence: confidence of the estimate, between 0 and 1. It determines the number of runs, which the
             report shows.
-        interpreter: whether to ask StableHLO's reference interpreter for a third opinion, in a separate
-            process. By default it is asked if the paths disagree and the program is small.
+        interpreter: whether StableHLO's reference interpreter computes a third result, in a separate process. By
+            default it does so if the paths disagree and the program is small.
         locate: whether to find the first op that diverges if the paths disagree; in a loop, with its iteration.
-        context: the context whose rules differentiate for `grad`.
-        isolated: whether XLA runs in a child process. If it crashes, hangs or exhausts memory there, the
-            verdict is `peer ended`, with the module that causes it. By default XLA runs there, unless the environment
-            variable TENFERRO_ISOLATED is `off`. A function given as `against` runs in this process unless
-            `jax.jit` has wrapped it. `executor=IsolatedExecutor(timeout=.., memory_limit=..)` sets limits.
+        context: the context with the derivative rules for `grad`.
+        isolated: whether XLA runs in a child process. If it crashes, hangs or exhausts memory there, the verdict is
+            `peer ended`, and the report has the module that causes this. By default XLA runs in a child process,
+            unless the environment variable TENFERRO_ISOLATED is `off`. A function given as `against` runs in the
+            calling process unless `jax.jit` has wrapped it. `executor=IsolatedExecutor(timeout=.., memory_limit=..)`
+            sets limits.
         precision: if None, products on accelerators may have fewer bits, as far as the module or the executor's
-            precision permits; the verdict is `lower precision`. "highest" does not accept them.
-        search: number of further arguments that are tried natively, to reach the sides of decisions in
-            `report.untouched`. They are scaled and drawn by `seed`. Arguments that reach such a side are
-            checked too. The report is about the first arguments on which the paths disagree, which are in
-            `report.leaves`; if there are none, about the given arguments.
+            precision permits; the verdict is `lower precision`. "highest" does not accept fewer bits.
+        search: number of other arguments that are tried natively, to reach the branches and outcomes in
+            `report.untouched`. They are scaled from the given arguments, or drawn by `seed`. Arguments that reach such
+            a branch or outcome are checked too. The report is about the first arguments on which the paths disagree,
+            which are in `report.leaves`. If the paths never disagree, it is about the given arguments.
 
     Raises:
-        ArityError, DTypeError, ShapeError: the arrays do not fit, or outputs of `against` have other types.
+        ArityError, DTypeError, ShapeError: the arrays do not fit, or outputs of `against` have wrong types.
         InvalidConfigError: a tolerance is negative or not finite; `grad` is given with `against`; `search` is
             negative; `bound` or `precision` is unknown; a proven bound is combined with a tolerance; or the
             confidence is not between 0 and 1.
@@ -145,7 +146,13 @@ def _searched(
     tries: int,
     seed: int,
 ) -> ParityReport:
-    """Return the report, or the report about the first arguments from a search on which the paths disagree."""
+    """Search for arguments on which the paths disagree, and return the report about them, or else `report`.
+
+    Args:
+        report: the report about the given arguments.
+        checked: a function that checks other arguments.
+        tries: the number of other arguments to try.
+    """
     if not (tries and report.ok and report.untouched):
         return report
     reached: list[Untouched] = []
@@ -168,7 +175,7 @@ def _searched(
 
 
 class Check:
-    """Check of one program on one set of arguments, with the opinions about it."""
+    """Check of one program on one set of arguments: runs it in several ways, and combines the results to a report."""
 
     def __init__(
         self,
@@ -184,7 +191,7 @@ class Check:
         self.interpreter = interpreter
 
     def report(self, locate: bool) -> ParityReport:
-        """Compare the native run, the peer, and the original text if there is one."""
+        """Compare native outputs with the peer's and, for an imported program, with those of the original text."""
         program, leaves = self.program, self.leaves
         native = native_outputs(program, leaves)
         try:
@@ -228,7 +235,10 @@ class Check:
         peer: Sequence[Any],
         allowed: Sequence[Allowance],
     ) -> tuple[OutputParity, ...]:
-        """Change the verdict of outputs that differ because products have fewer bits, as the module permits."""
+        """Set the verdict `lower precision` for outputs that differ because the peer's products have fewer bits.
+
+        The module permits fewer bits.
+        """
         granted = granted_precision(self.program, self.paths.peer)
         lower = LowerPrecision(self.program, self.leaves, granted, self.paths.platform)
         explanations = list(map(lower.explains, range(len(outputs)), native, peer, allowed))
@@ -240,7 +250,7 @@ class Check:
     def _ended(
         self, native: Sequence[Any], ending: Ending, sides: tuple[str, str] = (NATIVE, "other")
     ) -> ParityReport:
-        """Report a process that ended without returning outputs."""
+        """Return the report about a peer whose process ended without returning outputs."""
         program = self.program
         outputs = [
             replace(compare(name, y, y, np.zeros(y.shape)), ended=ending.how)
@@ -256,13 +266,13 @@ class Check:
         )
 
     def _open_steps(self, outputs: Sequence[OutputParity]) -> tuple[str, ...]:
-        """Return the steps at which a proven bound is lost, if an output is undecided because of that."""
+        """Return the lines about steps that have no proven bound, if an output is undecided for this reason."""
         if not self.paths.is_proven or not any(output.undecided for output in outputs):
             return ()
         return lost_bounds(self.program, self.leaves)
 
     def _located(self, agree: bool, locate: bool) -> tuple[Divergence | None, tuple[str, ...]]:
-        """Find the first op that diverges, or note that the peer's process ended during the search."""
+        """Find the first op that diverges. If the peer's process ends during the search, return a note instead."""
         if agree or not locate:
             return None, ()
         searching = f"searching for the first op of {self.program.name} that diverges"
@@ -279,7 +289,10 @@ class Check:
         peer: Sequence[Any],
         allowed: Sequence[Allowance],
     ) -> tuple[tuple[OutputParity, ...], tuple[str, ...], Ending | None]:
-        """Compare the outputs that differ between the original text and its import."""
+        """Compare the outputs with those of the original text, which runs through PJRT, and correct the verdicts.
+
+        Return the outputs, notes, and the ending of the process if the original text ends it.
+        """
         program = self.program
         try:
             results = original_outputs(program, self.leaves, self.paths.peer)
@@ -313,7 +326,7 @@ class Check:
         return tuple(joined), tuple(words), None
 
     def against(self, contender: Contender, locate: bool) -> ParityReport:
-        """Compare the native run with another side; PJRT and the interpreter give further opinions."""
+        """Compare native outputs with those of `contender`; PJRT and the interpreter decide which are wrong."""
         program, leaves = self.program, self.leaves
         arguments = unflatten(program.in_tree, leaves)
         native = native_outputs(program, leaves)
@@ -348,7 +361,10 @@ class Check:
     def _wrong_collective(
         self, other: Sequence[Any], allowed: Sequence[Allowance]
     ) -> tuple[str, ...]:
-        """Find the collective in a module for several devices whose change reproduces the other side's outputs."""
+        """Find the collective whose modification makes the native outputs equal to those of the contender.
+
+        It is searched for only in a module for several devices.
+        """
         origin = self.program.origin
         if origin is None or "sdy.manual_computation" not in origin.text:
             return ()
@@ -369,7 +385,7 @@ class Check:
         allowed: Sequence[Allowance],
         name: str,
     ) -> tuple[tuple[OutputParity, ...], tuple[str, ...]]:
-        """Add the wrong side to the outputs that differ, and return the opinions that support this."""
+        """Determine which of native and `name` is wrong for each output that differs, and return notes with reasons."""
         program = self.program
         notes: list[str] = []
         with_native = with_other = None
@@ -419,7 +435,7 @@ class Check:
 def departing(
     outputs: tuple[OutputParity, ...], divergence: Divergence
 ) -> tuple[tuple[OutputParity, ...], tuple[str, ...]]:
-    """Mark outputs that differ from PJRT for a known reason; also return a sentence about the reason."""
+    """Record the known reason for a divergence, if there is one, in the outputs; also return a sentence about it."""
     explanation = explain(divergence)
     if explanation is None:
         return outputs, ()
@@ -433,7 +449,7 @@ def departing(
 
 
 def blamed(output: OutputParity, side: str) -> OutputParity:
-    """Record which side of a differing output is wrong."""
+    """Record in an output that differs which path is wrong; other outputs are returned unchanged."""
     return replace(output, alone=side) if output.outside and side else output
 
 
@@ -495,7 +511,7 @@ def _is_proven(bound: str, tolerance: Tolerance | None) -> bool:
 def tolerance_of(
     name: str, ulps: float | None, rtol: float | None, atol: float | None
 ) -> Tolerance | None:
-    """Return the user's tolerances; None if rounding decides.
+    """Return the tolerances that the user gave; None if there are none, so that the bound of rounding decides.
 
     Raises:
         InvalidConfigError: a tolerance is negative or not finite.
@@ -514,7 +530,7 @@ def tolerance_of(
 def _with_gradient(
     program: GraphProgram, arrays: tuple[Any, ...], context: AdContext | None
 ) -> GraphProgram:
-    """Compute the program's result, and the gradient with respect to every float argument."""
+    """Return a program that computes the result, and the gradient with respect to every float argument."""
     leaves = program.check_arguments(arrays)
     chosen = active(program.input_specs)
     seeds = np.random.default_rng(0)

@@ -1,7 +1,7 @@
 """Search for the wrong collective in a module for several devices.
 
-One collective at a time is changed in the text: to groups along other mesh axes, reversed pairs, or another
-    reduction. If a change corrects the results, the collective is wrong.
+One collective at a time is changed in the text: its groups to those along other mesh axes, its pairs to reversed
+    pairs, or its reduction to another one. If a change corrects the results, the collective is wrong.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def wrong_collective(
 
     Args:
         text: a module for several devices.
-        matches: whether an imported program computes the right results.
+        matches: a function that returns whether an imported program computes the right results.
     """
     if len(text) > MOST_CHARACTERS:
         return None
@@ -55,7 +55,7 @@ def wrong_collective(
 
 
 def _changes(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield each change of a collective: the collective with its line, the change, and the changed text."""
+    """Yield each possible change: the collective with its line, a description of the change, and the changed text."""
     sizes = {name: int(size) for name, size in _SIZE.findall("".join(_MESH.findall(text)))}
     calls = [*_COLLECTIVE.finditer(text)]
     for call, after in zip(calls, [*calls[1:], None], strict=True):
@@ -69,7 +69,13 @@ def _changes(text: str) -> Iterator[tuple[str, str, str]]:
 def _variants(
     text: str, start: int, end: int, name: str, sizes: dict[str, int]
 ) -> Iterator[tuple[str, int, int, str]]:
-    """Yield other groups, pairs and reductions: a description, a span of the text, and its replacement."""
+    """Yield the changes of one collective: a description, the span of text to replace, and the new text.
+
+    Args:
+        start, end: the span of the collective in the text.
+        name: the name of the collective.
+        sizes: the size of each axis of the mesh.
+    """
     groups = _GROUPS.search(text, start, end)
     for axes in _subsets(sizes) if groups else ():
         rows = _along(sizes, axes)

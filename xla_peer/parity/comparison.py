@@ -1,4 +1,4 @@
-"""Comparison of two arrays, element by element: distances in several measures."""
+"""Comparison of two arrays, element by element, by absolute and relative differences and units in the last place."""
 
 from __future__ import annotations
 
@@ -27,16 +27,18 @@ __all__ = [
 ]
 
 GAP = 1e4
-"""Ratio of distances from the first run: if some runs are farther away than all others by this ratio, a decision
-flipped in them.
+"""Minimum ratio of distances from the first run by which a flipped decision is recognised.
+
+A decision flipped in runs that are at least `GAP` times as far from the first run as all other runs.
 """
 NEAR = 4.0
-"""Distance within which two values always agree, in units in the last place."""
+"""Distance in units in the last place within which two values agree even if the bound decides nothing."""
 
 
 class Alternatives(NamedTuple):
-    """Alternative values of elements within rounding, such as the index of a candidate that ties with the winner,
-    or infinity beside the largest number.
+    """Further values of elements that are right within rounding.
+
+    Examples are the index of a candidate that ties with the winner, and infinity in place of the largest number.
 
     Attributes:
         places: row-major positions of the elements; a position may occur several times.
@@ -54,7 +56,9 @@ class Allowance(NamedTuple):
     """Allowed distances of the elements of an output, and alternative values of some elements.
 
     Attributes:
-        is_granted: whether the limits are the user's. Such limits decide, however wide they are.
+        limit: the allowed distance of each element.
+        alternatives: alternative values of some elements.
+        is_granted: whether the user gave the limits. Such limits decide, however wide they are.
         unbounded: mask of the elements without a bound, which may have any value; or None.
         are_bits: whether the elements are copies of bit patterns, which are never flushed to zero.
     """
@@ -68,7 +72,7 @@ class Allowance(NamedTuple):
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Tolerances of the user, instead of rounding; any one of these suffices."""
+    """Tolerances that the user gave instead of the bound of rounding; an element needs to satisfy only one of them."""
 
     ulps: float = 0.0
     rtol: float = 0.0
@@ -77,18 +81,19 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class OutputParity:
-    """One output on both paths.
+    """Comparison of one output of the native run with the same output of the other path.
 
     Attributes:
+        name, spec: name and type of the output.
         max_ulps, median_ulps: distance in units in the last place; infinite if one value is NaN or infinite and the
             other differs.
         max_abs, max_rel: absolute and relative distance of finite elements.
-        of_norm: the distance of all finite elements, relative to the norm of the native ones (Frobenius).
-        share: the largest distance relative to the allowed one at that element; 0 where all are equal,
-            infinite where nothing is allowed. Undecided elements do not count.
-        worst: index of the element with that share; if the bound is 0, of the element with the largest difference.
-        native, xla: its values.
-        ulps, allowed: their distance and the allowed distance, in units in the last place.
+        of_norm: Frobenius norm of the differences of finite elements, relative to the norm of the native elements.
+        share: the largest quotient of a distance and the allowed distance at the same element; 0 if all elements are
+            equal, infinite if no distance is allowed. Undecided elements do not count.
+        worst: index of the element with this quotient; if the bound is 0, of the element with the largest difference.
+        native, xla: the values of this element, natively and on the other path.
+        ulps, allowed: the distance and the allowed distance of this element, in units in the last place.
         undecided: the number of differing elements that are not judged, because their bound exceeds the largest
             element of the output, so that any value would pass.
         reached: the number of elements of the other path that are equal to an alternative value, but not close.
@@ -98,10 +103,10 @@ class OutputParity:
         flushed: the number of elements that are subnormal on one path and zero on the other, and not close.
         unstable: the number of elements with alternatives, such as the index of a maximum that is nearly
             attained twice.
-        alone: the wrong side, if known.
+        alone: the path that is wrong, if known.
         departs: the known reason why the peer differs; see `explanations`.
-        lower: the lower precision of its products, which the module permits, and the measured number of
-            significant bits.
+        lower: a description of the peer's products if they have fewer bits, as the module permits, with the measured
+            number of significant bits.
         ended: how the peer's process ended instead of computing this output. Other attributes then describe the
             native output.
     """
@@ -137,11 +142,12 @@ class OutputParity:
         """`equal`, `rounding`, `unstable`, `peer departs`, `not decidable here`, `wrong: side`,
         `lower precision: how`, or `peer ended: how`.
 
+        - `equal`: the values are equal.
         - `rounding`: the values differ, and all elements are within the bound.
         - `unstable`: rounding flips a decision, and both outcomes are right.
         - `peer departs`: XLA deviates from StableHLO for a known reason, such as flushing subnormal numbers to zero.
         - `not decidable here`: elements differ by more than plain rounding, but rounding can cause any difference.
-        - `wrong`: none of these explains the difference. No side is named if neither is known to be right.
+        - `wrong`: none of these explains the difference. `side` is the wrong path; it is omitted if it is unknown.
         - `lower precision`: products omit bits of their operands, as the module's `precision_config` permits.
         - `peer ended`: XLA crashed, took too long or ran out of memory, so there is no output to compare.
         """
@@ -184,9 +190,11 @@ def compare(
     unbounded: Any = None,
     are_bits: bool = False,
 ) -> OutputParity:
-    """Compare a native output with another side's.
+    """Compare a native output with the same output of another path.
 
     Args:
+        name: name of the output.
+        native, xla: the output natively, and on the other path.
         limit: allowed difference of each element. An infinite limit allows no difference. See `explained` and
             `granted`.
         alternatives: alternative values of some elements; a value within the limit of one of them agrees.
@@ -204,7 +212,7 @@ def compare(
     inside = np.array((apart == 0) | (distance <= limit))
     size = modulus(native) if dtype.is_inexact else np.ones(native.shape)
     largest = _max(np.where(np.isfinite(size), size, 0.0))
-    # An element that is infinite or NaN on a path agrees only if an alternative value does, within its limit.
+    # The limit does not apply if one value is infinite or NaN: such elements must be equal, or equal an alternative.
     decides = (limit <= largest) | ~np.isfinite(size) | bool(is_granted or not dtype.is_inexact)
     if dtype.is_complex:
         inside |= _same_but_one_part(native, xla)
@@ -248,7 +256,7 @@ def compare(
 
 
 def _same_but_one_part(native: Any, xla: Any) -> Any:
-    """Find complex numbers with one part infinite or NaN on both sides, and the other equal up to rounding."""
+    """Find complex numbers whose one part is infinite or NaN on both paths, and whose other parts are nearly equal."""
     parts = [(native.real, xla.real), (native.imag, xla.imag)]
     same = [(a == b) | (np.isnan(a) & np.isnan(b)) for a, b in parts]
     special = [same_part & ~np.isfinite(a) for same_part, (a, _) in zip(same, parts, strict=True)]
@@ -259,10 +267,10 @@ def _same_but_one_part(native: Any, xla: Any) -> Any:
 
 
 def _reached(native: Any, xla: Any, limit: Any, alternatives: Alternatives) -> Any:
-    """Find the elements that equal one of their alternatives.
+    """Return the positions of elements that equal one of their alternatives within the limit.
 
-    If an infinity and a number are both reached, all values between them count too, down to the share that may
-    differ.
+    If the native element is infinite and a perturbed run has a number, larger numbers are accepted too, and smaller
+    ones down to this number divided by `SAFETY`.
     """
     places, values = alternatives
     there = xla.ravel()[places]
@@ -299,9 +307,11 @@ def explained(
     """Compute the values that rounding allows for each element.
 
     Args:
-        moved: the output of an unchanged run op by op, then of runs that rounded differently; see `sensitivity`.
-        drawn: the number of leading runs that rounded every op at random; by default all.
-        flips: whether rounding may flip a decision.
+        native: the native output.
+        moved: the output of a run op by op with ordinary rounding, then of runs that rounded differently; see
+            `sensitivity`.
+        drawn: the number of perturbed runs, from the first on, in which every op was rounded at random; by default all.
+        flips: whether rounding may flip a decision in the program.
         least_ulps: the difference that is always allowed, in units in the last place; 0 if all implementations
             round alike.
     """
@@ -318,7 +328,7 @@ def explained(
 
 
 def _finite_size(native: Any, moved: Sequence[Any]) -> Any:
-    """Return |native|; where it is not finite, the largest finite |x| of the runs, or 0."""
+    """Return |native| or, where it is not finite, the largest finite |x| of the perturbed runs, or else 0."""
     size = modulus(native)
     is_finite = np.isfinite(size)
     size = np.where(is_finite, size, 0.0)
@@ -330,11 +340,11 @@ def _finite_size(native: Any, moved: Sequence[Any]) -> Any:
 
 
 def _spread(native: Any, moved: Sequence[Any], drawn: int | None, flips: bool) -> Any:
-    """Measure the change of each element among the runs in which it is finite, relative to the first of these runs.
+    """Measure the largest distance of each element from its value in the first run, over the runs with finite values.
 
     If some runs are `GAP` times farther away than all other runs, a decision flipped in them. Their values are
-    alternatives, and not part of the spread. Runs that change only one kind of op may leave an element unmoved;
-    then other runs count as flipped only if they move far.
+    alternatives, and not part of the spread. Runs that perturb only one kind of op may leave an element unchanged.
+    Then a decision is assumed to have flipped in other runs only if the element changes by a large share.
     """
     first = _wide(moved[0])
     distances: list[Any] = []
@@ -347,8 +357,8 @@ def _spread(native: Any, moved: Sequence[Any], drawn: int | None, flips: bool) -
     ordered = np.sort(np.stack(distances[:drawn]), axis=0)
     spread = ordered[-1]
     eps = float(ml_dtypes.finfo(native.real.dtype).eps)
-    # Elements much smaller than the largest one, such as log Gamma at 1 or a cancelled sum, move by
-    # the rounding errors of large terms.
+    # An element much smaller than the largest one, such as log Gamma at 1 or a cancelled sum, changes by the rounding
+    # errors of large terms. So a change that is small relative to the largest element shows no flipped decision.
     largest = np.max(np.where(np.isfinite(first), modulus(first), 0.0), initial=0.0)
     least = np.maximum(8 * eps * modulus(first), min(8 * eps, eps**0.25 / GAP) * largest)
     decides = np.isfinite(modulus(native))
@@ -368,10 +378,10 @@ def _spread(native: Any, moved: Sequence[Any], drawn: int | None, flips: bool) -
 
 
 def _alternatives(native: Any, moved: Sequence[Any], spread: Any = None) -> Alternatives:
-    """Return the values of runs that differ by more than a small change.
+    """Return the values of perturbed runs that are alternatives of the native values.
 
-    For integers and bools, any different value is returned. For floats, infinities and NaN are returned in place of a
-    number, numbers in place of infinities and NaN, and numbers beyond the spread.
+    For integers and bools, any value that differs is an alternative. For floats, alternatives are infinities and NaN
+    in place of a number, numbers in place of infinities and NaN, and numbers much farther away than the spread.
     """
     places: list[Any] = []
     values: list[Any] = []
@@ -394,12 +404,15 @@ def _alternatives(native: Any, moved: Sequence[Any], spread: Any = None) -> Alte
 
 @np.errstate(all="ignore")
 def beyond(native: Any, moved: Sequence[Any], limit: Any) -> Alternatives:
-    """Return values of runs that differ from the native values by more than the limit, or in being finite."""
+    """Return the values of perturbed runs that differ from the native values by more than `limit`.
+
+    A number in place of an infinity or NaN, and the reverse, is also returned.
+    """
     return _alternatives(native, moved, np.asarray(limit) / SAFETY)
 
 
 def granted(native: Any, tolerance: Tolerance) -> Allowance:
-    """Compute the differences that the user's tolerance allows; it allows none for integers and bools."""
+    """Compute the differences that the user's tolerances allow; integers and bools must be equal."""
     if DType.of(native.dtype).kind in "biu":
         return Allowance(np.zeros(native.shape), is_granted=True)
     size = modulus(native)
@@ -409,7 +422,10 @@ def granted(native: Any, tolerance: Tolerance) -> Allowance:
 
 
 def _flushed(native: Any, xla: Any) -> Any:
-    """Find the elements that are subnormal on one path and zero on the other; for complex numbers, in each part."""
+    """Find the elements that are subnormal on one path and zero on the other.
+
+    For a complex number, each part must be equal on both paths, or subnormal on one and zero on the other.
+    """
     if native.dtype.kind == "c":
         parts = [(native.real, xla.real), (native.imag, xla.imag)]
         same = [(a == b) | _flushed(a, b) for a, b in parts]
@@ -442,7 +458,7 @@ def _zero_signs(native: Any, xla: Any, dtype: DType) -> int:
 
 
 def _of_norm(distance: Any, size: Any) -> float:
-    """Divide the norm of distances by that of sizes, scaled so that no square overflows."""
+    """Return the norm of `distance` divided by the norm of `size`, computed so that no square overflows."""
     norms = []
     for x in (distance, size):
         largest = _max(x)

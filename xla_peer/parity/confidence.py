@@ -1,13 +1,14 @@
-"""Number of runs with different rounding that an estimate needs for a given confidence.
+"""Number of runs with random rounding that a bound needs for a given confidence.
 
-Movements are assumed to be normal with mean 0, like sums of many rounding errors. The distance of another right
-implementation is then normal with sqrt(2) times the standard deviation. The bound is `SAFETY` times the largest of N
-movements. It covers less than a share `SHARE` of the implementations if all N are small, with probability
+A movement is the change of an element in such a run. Movements are assumed to be normally distributed with mean 0, like
+sums of many rounding errors. The distance of two right implementations then has a standard deviation that is larger
+by sqrt(2). The bound is `SAFETY` times the largest of N movements. If all N movements happen to be small, the bound
+covers less than the share `SHARE` of right implementations. The probability of this is
 
     P(N) = (2 Phi(sqrt(2) z / SAFETY) - 1)^N,  z = Phi^-1((1 + SHARE) / 2)
 
-For any distribution, consider an outcome of a decision with probability at least `LEAST_CHANCE`. The
-probability that no run of N has this outcome is at most (1 - LEAST_CHANCE)^N.
+where Phi is the normal distribution function. An outcome of a decision that has a probability of at least
+`LEAST_CHANCE` occurs in none of N runs with a probability of at most (1 - LEAST_CHANCE)^N, for any distribution.
 
 Source: D. Sohier, P. de Oliveira Castro, F. Fevotte, B. Lathuiliere, E. Petit, O. Jamond, Confidence intervals for
 stochastic arithmetic, ACM Transactions on Mathematical Software 47(2), 2021: the centred normality hypothesis, and
@@ -40,7 +41,7 @@ LEAST_CHANCE = 0.09
 
 
 def rounding_runs(confidence: float) -> int:
-    """Return the number of runs for a bound of `SAFETY` times the largest movement, with this confidence.
+    """Return the number of runs after which `SAFETY` times the largest movement is a bound with this confidence.
 
     >>> rounding_runs(0.95), rounding_runs(0.999)
     (4, 9)
@@ -61,7 +62,10 @@ def decision_runs(confidence: float) -> int:
 
 
 def required_confidence(name: str, confidence: float) -> float:
-    """Check and return the confidence, between 0 and 1.
+    """Return the confidence as a float, after checking that it is between 0 and 1.
+
+    Args:
+        name: the name of the calling function, for the message.
 
     Raises:
         InvalidConfigError: the value is not between 0 and 1.
@@ -74,7 +78,7 @@ def required_confidence(name: str, confidence: float) -> float:
 
 
 def in_words(confidence: float) -> str:
-    """Write the sentence of a report."""
+    """Describe for a report how the bound was estimated, and with which confidence."""
     return (
         f"sampled from {rounding_runs(confidence)} runs that round differently, {decision_runs(confidence)} where "
         f"rounding flips a decision: {confidence:.6g} confidence that it holds for {SHARE:.1%} of right implementations"

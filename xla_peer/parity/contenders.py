@@ -1,4 +1,4 @@
-"""Other computations of the same results: programs, modules, artifacts, and functions of JAX, PyTorch or NumPy."""
+"""Computations to compare with a program: programs, modules, artifacts, and functions of JAX, PyTorch or NumPy."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ __all__ = ["Contender", "checked_outputs", "original_outputs", "program_of_modul
 
 
 class Contender:
-    """Another computation of a program's outputs.
+    """Another computation of the outputs of a program, which `check_parity` receives as `against`.
 
     Args:
         other: a program; a StableHLO module, as text, bytes, a `StableHloModule` or a path; an artifact; or a
             function of JAX's arrays, PyTorch's tensors, or NumPy's arrays.
-        program: the program that it is compared with.
-        peer: the executor that runs modules.
+        program: the program whose outputs `other` should compute.
+        peer: the executor that runs `other` if it is a module.
 
     Raises:
         InvalidConfigError: `other` is none of these.
@@ -55,7 +55,7 @@ class Contender:
 
     @property
     def name(self) -> str:
-        """The kind of computation, as tables and sentences show it."""
+        """The kind of computation for reports: "module", "artifact", "program" or "other"."""
         if self.is_module:
             return "module"
         if is_artifact(self.other):
@@ -63,10 +63,10 @@ class Contender:
         return "program" if isinstance(self.other, GraphProgram) else "other"
 
     def outputs(self, arguments: Sequence[Any]) -> list[Any]:
-        """Compute the outputs for these arguments; each has the type of the program's output.
+        """Run the computation on the arguments of the program, and return its outputs.
 
         Raises:
-            ArityError, ShapeError, DTypeError: the outputs have other types.
+            ArityError, ShapeError, DTypeError: the outputs do not have the types of the program's outputs.
         """
         other = self.other
         if isinstance(other, GraphProgram):
@@ -86,9 +86,9 @@ class Contender:
         return checked_outputs("check_parity", self.program, leaves, f"the {self.name}")
 
     def _in_child(self, function: Any, arguments: Sequence[Any]) -> list[Any]:
-        """Run a function that `jax.jit` wrapped in the peer's process, compiled as JAX compiles it.
+        """Run a function that `jax.jit` has wrapped in the child process, compiled with JAX's options.
 
-        A function with callbacks runs in this process, where the callbacks exist.
+        A function with callbacks runs in the calling process, because the callbacks exist only there.
         """
         module = from_jax(function, *arguments).origin
         if module is None:
@@ -100,7 +100,7 @@ class Contender:
         )
 
     def _as_written(self, program: GraphProgram, leaves: Sequence[Any]) -> Any:
-        """Run the module's own text, or the lowered program if the peer does not accept text."""
+        """Run the original text of a module or, if the peer does not accept text, the program that was imported."""
         results = original_outputs(program, leaves, self.peer)
         if results is None:
             return self.peer.run(program, *unflatten(program.in_tree, leaves))
@@ -117,16 +117,21 @@ class Contender:
                 return import_stablehlo(self.other.module)
             return traced(self.other, *arguments)
         except Exception:
-            return None  # because functions of other packages may raise any exception when they are traced
+            return None  # functions of other packages may raise any exception when they are traced
 
 
 def checked_outputs(
     caller: str, program: GraphProgram, outputs: Sequence[Any], side: str
 ) -> list[Any]:
-    """Return another executor's outputs of a program, as arrays of the declared types.
+    """Convert outputs that were computed elsewhere to arrays, and check their types.
+
+    Args:
+        caller: the name of the public function, for messages.
+        program: the program that declares the types.
+        side: a description of the computation, for messages.
 
     Raises:
-        ArityError, DTypeError, ShapeError: the outputs have other types; the message names the caller and the side.
+        ArityError, DTypeError, ShapeError: the outputs do not have the types that the program declares.
     """
     arrays = list(map(np.asarray, outputs))
     specs = program.output_specs
@@ -143,7 +148,9 @@ def checked_outputs(
 
 
 def original_outputs(program: GraphProgram, leaves: Sequence[Any], peer: Any) -> list[Any] | None:
-    """Run the text from which a program was imported; None without a text, or if the executor does not run modules.
+    """Run the StableHLO text from which a program was imported, by the executor `peer`.
+
+    Return None if the program was not imported, or if the executor does not run modules.
 
     Raises:
         MlirDiagnosticError, BackendFailureError: dynamic extents of the text cannot be resolved, or XLA refuses it.
@@ -156,7 +163,9 @@ def original_outputs(program: GraphProgram, leaves: Sequence[Any], peer: Any) ->
 
 
 def program_of_module(module: Any, arguments: Sequence[Any] = ()) -> GraphProgram:
-    """Convert a module, a program, an artifact or a function to a program; it keeps the module's text.
+    """Convert a module, an artifact or a function to a program, which keeps the module's text.
+
+    A program is returned unchanged.
 
     Args:
         arguments: the arguments for which a function is traced.
@@ -173,12 +182,12 @@ def program_of_module(module: Any, arguments: Sequence[Any] = ()) -> GraphProgra
 
 
 def is_artifact(value: Any) -> bool:
-    """Return whether a value is an artifact that can be run, as `xla_peer.load` returns."""
+    """Return whether a value is an artifact with a method `run`, such as `xla_peer.load` returns."""
     return isinstance(getattr(value, "module", None), StableHloModule) and hasattr(value, "run")
 
 
 def _called(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-    """Call a function of another framework with its arrays."""
+    """Call a function of JAX, PyTorch or NumPy with arrays of its framework."""
     torch: Any = sys.modules.get("torch")
     if torch is not None and _is_of_torch(function, torch):
         leaves, tree = flatten(tuple(arguments))
@@ -197,8 +206,9 @@ def _is_of_jax(function: Any) -> bool:
 
 
 def _tensor(torch: Any, x: Any) -> Any:
-    """Copy an array to a PyTorch tensor. bfloat16 is copied as bits, because PyTorch does not accept the NumPy
-    dtype.
+    """Copy an array to a PyTorch tensor.
+
+    An array of bfloat16 is copied as integers with the same bits, because PyTorch does not accept its NumPy dtype.
     """
     array = np.array(x)
     if array.dtype == ml_dtypes.bfloat16:
@@ -217,7 +227,7 @@ def _host(torch: Any, y: Any) -> Any:
 
 
 def _is_of_torch(function: Any, torch: Any) -> bool:
-    """Return whether a function takes PyTorch's tensors: it belongs to the package, or its code refers to it."""
+    """Return whether a function takes PyTorch's tensors: PyTorch defines it, or its code refers to PyTorch."""
     while isinstance(function, partial):
         function = function.func
     if isinstance(function, torch.nn.Module) or _belongs_to_torch(function):
@@ -230,7 +240,7 @@ def _is_of_torch(function: Any, torch: Any) -> bool:
 
 
 def _belongs_to_torch(value: Any) -> bool:
-    """Return whether a value belongs to PyTorch, by the name of the module that it is or in which it is defined."""
+    """Return whether a value is a module of PyTorch, or is defined in one, judged by the name of the module."""
     value = getattr(value, "__objclass__", value)  # the class of torch.Tensor.sin, for example
     name = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None)
     return str(name).partition(".")[0] == "torch"

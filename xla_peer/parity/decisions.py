@@ -1,4 +1,4 @@
-"""The decision that rounding flips in an unstable output, such as a comparison or a rounding to an integer."""
+"""Search for the decision that rounding flips, such as a comparison or a rounding to an integer."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ RUNS = 16
 
 @dataclass(frozen=True)
 class Decision:
-    """A decision that rounding flips, at one element.
+    """Decision that rounding flips, at one element of the result of an op.
 
     Attributes:
         op: the instruction, with types.
-        line: the user's line, if it is known.
+        line: the user's line of code, if it is known.
         index: the index of the element in the result.
-        operands: the values on which the decision depends, from one run.
-        results: both outcomes.
+        operands: the elements of the operands on which the decision depends, from one run, as text.
+        results: the results of two runs that decided differently, as text.
     """
 
     op: str
@@ -55,7 +55,7 @@ class Decision:
 def decisions(
     program: GraphProgram, leaves: Sequence[Any], outputs: Sequence[OutputParity], platform: str
 ) -> tuple[Decision, ...]:
-    """Find the first decision that rounding flips, if an output is unstable."""
+    """Find the first decision that random rounding flips; empty if no output is unstable, or none was found."""
     if not any([output.verdict == "unstable" for output in outputs]):
         return ()
     steps = [step for step in program.instructions if _decides(step)]
@@ -95,7 +95,7 @@ def _has(x: Any, index: tuple[int, ...]) -> bool:
 
 
 def _tipped(results: Sequence[Any]) -> tuple[tuple[int, ...], Any, Any] | None:
-    """Return the first element that differs between runs, and both values.
+    """Return the index of the first element that differs between runs, and two different values; None if all agree.
 
     Floats count as different if they differ by more than a thousandth.
     """

@@ -1,6 +1,6 @@
-"""Opinions from definitions of functions in mpmath: which side is wrong at one element.
+"""Decision by the definition of a function in mpmath: which path is wrong at one element.
 
-Both paths have the same operands at this element, so neither inherits an error from earlier ops.
+Both paths apply the function to the same operands, so errors of earlier ops have no influence.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["by_definition"]
 
 DIGITS = 60
 CLEAR = 4.0
-"""Minimum ratio of the errors of both sides for which the less accurate one is called wrong."""
+"""Minimum ratio of the errors of the two paths above which the less accurate path is called wrong."""
 
 
 class _Element(NamedTuple):
@@ -34,11 +34,10 @@ class _Element(NamedTuple):
 
 
 def by_definition(divergence: Divergence) -> Opinion | None:
-    """Judge the divergent op at the worst element by the definition of the function; return None if that is not
-    possible.
+    """Judge the divergent op at its worst element by the definition of the function.
 
-    It is not possible for ops without a definition, complex or infinite operands, and poles, nor for an op that
-    diverges only after other ops.
+    Return None for ops without a definition, for complex or infinite operands, at poles, and for an op that diverges
+    only together with earlier ops.
     """
     element = _element(divergence)
     if element is None:
@@ -77,7 +76,7 @@ def _element(divergence: Divergence) -> _Element | None:
 
 
 class _Errors(NamedTuple):
-    """The exact value in words, and the errors of both paths, in units in the last place."""
+    """The exact value as text, and the errors of both paths in units in the last place."""
 
     exact: str
     native: float

@@ -1,8 +1,8 @@
-"""The first op on which the paths diverge: its inputs agree, and its output does not.
+"""Search for the first op on which the paths diverge: its inputs agree, and its output does not.
 
-The op is found by bisection: prefixes of the program are run on both paths. Each prefix is compiled as a
-    separate program, which XLA fuses like the whole program. If the op is a loop, its body is run with the
-    native values of each iteration, and bisected at the first iteration that diverges.
+The op is found by bisection: prefixes of the program run on both paths. Each prefix is compiled as a separate
+    program, which XLA fuses like the whole program. If the op is a loop, its body runs with the native values of each
+    iteration, and the first iteration that diverges is bisected.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class Divergence:
         op: the op, as printed in the program.
         line: the user's source line, if it is known.
         output: the comparison of the op's own output.
-        verdict: the side that the reference interpreter contradicts, or why the interpreter was not run.
+        verdict: a sentence about which path the reference interpreter contradicts, or why the interpreter did not run.
         turns: the iteration of each enclosing loop, outermost first, such as "iteration 3 of Scan at model.py:7".
         other: the corresponding op if two programs are compared; empty if both paths run the same program.
         sides: the names of both paths.
-        program: the op alone, with its operands as arguments, if it diverges alone; otherwise the prefix up to the
-            op, or the whole program.
-        leaves: the arguments of this program.
+        program: a program that reproduces the divergence: the op alone, with its operands as arguments, if it diverges
+            alone; otherwise the prefix up to the op, or the whole program.
+        leaves: the arguments of `program`.
         platform: platform of the peer.
         isolated: whether the peer runs in a separate process.
     """
@@ -118,7 +118,7 @@ class Divergence:
 
 
 class Paths(Protocol):
-    """Two ways to run a program."""
+    """Native execution and another way to run a program, which are compared."""
 
     @property
     def platform(self) -> str:
@@ -139,12 +139,19 @@ class Paths(Protocol):
         ...
 
     def opinion(self, program: GraphProgram, leaves: Sequence[Any]) -> Opinion:
-        """Return the reference interpreter's opinion about a program."""
+        """Return which path the reference interpreter's result contradicts, for a program on these arguments."""
         ...
 
 
 class _Parting(NamedTuple):
-    """Program whose paths diverge at one instruction; `where` describes how it was isolated."""
+    """Program on which the paths diverge at one instruction.
+
+    Attributes:
+        program, leaves: the program and its arguments.
+        output: the comparison of the output that diverges.
+        instruction: the instruction that computes this output.
+        where: a remark for the report, if the instruction diverges only within the whole program; else empty.
+    """
 
     program: GraphProgram
     leaves: Sequence[Any]
@@ -187,7 +194,7 @@ def first_divergence(
 
 
 def shown(program: GraphProgram, instruction: Instruction) -> str:
-    """Show an instruction with the types of its operands and results."""
+    """Return the text of an instruction, with the types of its operands and results."""
     operands = ", ".join(str(program.types[slot]) for slot in instruction.inputs)
     results = ", ".join(str(program.types[slot]) for slot in instruction.outputs)
     return f"{instruction.op} ({operands}) -> {results}"
@@ -214,7 +221,11 @@ def _parting(program: GraphProgram, leaves: Sequence[Any], paths: Paths) -> _Par
 
 
 def _inside(parting: _Parting, paths: Paths) -> tuple[str, GraphProgram, list[Any]] | None:
-    """Find the first iteration of a loop that diverges alone: return its name, the body and the body's arguments."""
+    """Find the first iteration of a loop whose body diverges on native values.
+
+    Return the name of the iteration, the body and its arguments. Return None if the instruction is not a loop or a
+    conditional, or if each iteration agrees.
+    """
     program, leaves, _, instruction, _ = parting
     if not isinstance(instruction.op, ControlOp):
         return None
@@ -232,7 +243,7 @@ def maker(program: GraphProgram, output: OutputParity) -> Instruction | None:
 
 
 def _bisected(program: GraphProgram, leaves: Sequence[Any], paths: Paths) -> int | None:
-    """Find the first instruction whose inputs agree and whose outputs do not."""
+    """Return the number of the first instruction whose inputs agree and whose outputs do not; None if there is none."""
 
     def agrees(index: int) -> bool:
         return paths.agree(prefix(program, program.instructions[index].outputs), leaves)
@@ -245,12 +256,12 @@ def _bisected(program: GraphProgram, leaves: Sequence[Any], paths: Paths) -> int
 def first_failing(
     program: GraphProgram, wrong: Sequence[int], goes_well: Callable[[int], bool]
 ) -> int | None:
-    """Find the first failing instruction whose operands are correct; None if there is none.
+    """Return the number of the first instruction that fails although its operands are right; None if there is none.
 
     Args:
-        wrong: failing instructions, which compute outputs.
-        goes_well: function of an instruction: whether a program that returns only its outputs succeeds. It is
-            called at most once for each instruction.
+        wrong: numbers of instructions that compute the failing outputs.
+        goes_well: a function of the number of an instruction. It returns whether a program that returns only the
+            outputs of this instruction succeeds, and is called at most once for each instruction.
     """
     known: dict[int, bool] = {}
 
@@ -276,7 +287,7 @@ def first_failing(
 
 
 def prefix(program: GraphProgram, slots: Sequence[int]) -> GraphProgram:
-    """Return the program that computes these slots from the same inputs."""
+    """Return a program with the inputs of `program` whose outputs are the given slots."""
     graph, values = program.to_graph()
     return GraphProgram.from_graph(
         graph,
@@ -289,7 +300,7 @@ def prefix(program: GraphProgram, slots: Sequence[int]) -> GraphProgram:
 
 
 def values_of(program: GraphProgram, slots: Sequence[int], leaves: Sequence[Any]) -> list[Any]:
-    """Compute the native values of these slots."""
+    """Compute the native values of the given slots."""
     return native_outputs(prefix(program, slots), leaves)
 
 
@@ -303,7 +314,7 @@ def maker_numbers(program: GraphProgram) -> dict[int, int]:
 def alone(
     program: GraphProgram, index: int, leaves: Sequence[Any]
 ) -> tuple[GraphProgram, list[Any]]:
-    """Return a program of this instruction alone, and its operands, computed natively."""
+    """Return a program that consists of the instruction of this index alone, and its operands, computed natively."""
     instruction = program.instructions[index]
     slots = list(dict.fromkeys(instruction.inputs))
     values = values_of(program, slots, leaves)

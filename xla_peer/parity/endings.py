@@ -1,4 +1,4 @@
-"""Search for the module and the first op that end the peer's process."""
+"""Search for the smallest module, and the first op, with which XLA ends its process by a crash or a hang."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SHOWN_LINES = 12
 
 @dataclass(frozen=True)
 class Ending:
-    """Signal, exit status or timeout that ended the peer's process, and its last task.
+    """End of the peer's process by a crash or a hang, and the module that causes it.
 
     Attributes:
         how: `SIGSEGV` or another signal, `exit status 7`, `timeout` or `out of memory`.
-        stage: `compiling` or `running`.
+        stage: `compiling` or `running`: what the process did last.
         said: the last line that the process printed; it may be empty.
         op: the first op that ends the process, as printed in the program; empty if there is none or it was not
             searched for.
@@ -49,7 +49,7 @@ class Ending:
 
     @property
     def error(self) -> PeerEndedError:
-        """The ending as an error."""
+        """The error to raise for this ending."""
         return PeerEndedError(self.how, self.stage, self.said, self.module)
 
     def to_dict(self) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def first_ending(
 def ending_of_text(
     program: GraphProgram, leaves: Sequence[Any], error: PeerEndedError, platform: str
 ) -> Ending:
-    """Describe the ending of the peer at a module's text, which is not bisected."""
+    """Return the `Ending` for a process that ended while it ran the original text, which is not bisected."""
     return Ending(
         how=error.ending,
         stage=error.stage,
@@ -159,7 +159,7 @@ def _ended(program: GraphProgram, leaves: Sequence[Any], peer: Any) -> PeerEnded
 
 
 def text_of(program: GraphProgram, platform: str) -> str:
-    """Return the program's text as the peer receives it; empty if it has dynamic extents."""
+    """Return the StableHLO text that the peer receives for a program; empty if the program cannot be lowered."""
     try:
         return lower_to_stablehlo(program, platform if platform in PLATFORMS else "cpu").plain_text
     except TenferroError:

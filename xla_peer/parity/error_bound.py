@@ -1,4 +1,4 @@
-"""`error_bound`: a proven bound of the distance between the native result and any right implementation's."""
+"""`error_bound`: a proven bound on the distance between the native result and that of any right implementation."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ MOST_LINES = 10
 
 @dataclass(frozen=True)
 class OpenStep:
-    """An op that leaves elements without a bound, or decisions open.
+    """Op some of whose elements have no bound, or whose decisions depend on rounding.
 
     Attributes:
-        op, line: the op, and its line in the user's source.
-        count: the number of elements, summed over all iterations of a loop.
+        op: the op.
+        line: the line of the user's source.
+        count: the number of these elements, summed over all iterations of a loop.
     """
 
     op: str
@@ -42,10 +43,10 @@ class OpenStep:
 
 @dataclass(frozen=True)
 class OutputBound:
-    """The bound of one output.
+    """Summary of the bounds of one output.
 
     Attributes:
-        name, spec: name and spec of the output.
+        name, spec: name and type of the output.
         largest: the largest finite radius.
         max_ulps, median_ulps: maximum and median of finite radii, in units in the last place of the value.
         unbounded: the number of elements without a bound.
@@ -61,15 +62,16 @@ class OutputBound:
 
 @dataclass(frozen=True)
 class ErrorBound:
-    """Radii around the native values; `print` shows a table.
+    """Native values with proven error bounds; `print` shows a table.
 
     Attributes:
+        name: name of the program.
         values: the results of a run op by op, in the structure of the function's result.
-        radii: float64 arrays in the same structure. Results of every right implementation, and the exact result
-            for exact arguments, are within this distance; for complex numbers, in the plane.
+        radii: float64 arrays in the same structure. The result of every right implementation, and the exact result for
+            exact arguments, are at most this distance from `values`; for complex numbers, in the plane.
         outputs: a summary of each output.
-        unbounded: the ops at which bounds are lost.
-        undecided: comparisons, indices and orders that the radii do not decide; the bound includes both outcomes.
+        unbounded: the ops whose results have elements without a bound.
+        undecided: comparisons, indices and orders that rounding may change; the bound includes both outcomes.
     """
 
     name: str
@@ -81,7 +83,7 @@ class ErrorBound:
 
     @property
     def is_finite(self) -> bool:
-        """Every element has a bound."""
+        """Whether every element has a bound."""
         return not any(output.unbounded for output in self.outputs)
 
     def __repr__(self) -> str:
@@ -116,10 +118,10 @@ class ErrorBound:
 def error_bound(fn_or_program: Callable[..., Any] | GraphProgram, *arrays: Any) -> ErrorBound:
     """Compute, for each element, a distance from the native value that no right implementation exceeds.
 
-    The program runs on balls. Every op returns the native value and a radius, which is computed from the radii of the
-    operands and the op's declared accuracy (`xla_peer.parity.ROUNDING`) and rounded up. The radii of sums and
-    products hold for every order of terms, with and without contraction, and if subnormal numbers are flushed.
-    Where the balls do not decide a comparison, an index or a trip count, the bound covers all outcomes.
+    The program runs on balls: a ball is the native value with a radius. The radius of a result is computed from the
+    radii of the operands and the op's declared accuracy (`xla_peer.parity.ROUNDING`), and rounded up. The radii of sums
+    and products hold for every order of terms, with and without contraction, and if subnormal numbers are flushed.
+    If the balls do not decide a comparison, an index or a trip count, the bound covers all outcomes.
 
     Args:
         fn_or_program: a program, or a function, which is traced for the shapes and dtypes of the arrays. To

@@ -1,6 +1,6 @@
 """Known reasons why the paths diverge although neither is wrong, or why the peer departs from StableHLO.
 
-Each reason has a test that recognises it.
+Each reason has a predicate that recognises it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from xla_peer.parity.ulps import modulus
 __all__ = ["EXPLANATIONS", "Explanation", "Parting", "explain"]
 
 REWRITES_OFF = {"xla_disable_hlo_passes": "algsimp"}
-"""XLA's option that switches its algebraic rewrites off."""
+"""XLA's debug option that disables its algebraic simplifier."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Parting:
         return NativeAndPeer(peer).agree(before, divergence.leaves)
 
     def is_an_update(self) -> bool:
-        """Return whether PJRT's worst element is among the updates."""
+        """Return whether PJRT's value of the worst element is one of the updates of a scatter."""
         divergence, (_, peer) = self.divergence, self.results
         (updates,) = values_of(divergence.program, self.step.inputs[2:], divergence.leaves)
         return bool(np.any((updates == peer) | ((updates != updates) & (peer != peer))))
@@ -125,11 +125,14 @@ class Parting:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Reason for a difference, and the test that recognises it.
+    """Known reason for a difference.
 
     Attributes:
-        excuses: whether it is a value that StableHLO leaves open, or a documented deviation of XLA. An
-            algebraic rewrite that changes values is neither, so the verdict remains `wrong`.
+        name: name of the reason.
+        reason: sentences about the reason, for reports.
+        applies: a function that returns whether the reason explains a divergence.
+        excuses: whether neither path is wrong: StableHLO does not specify the value, or XLA deviates in a documented
+            way. An algebraic rewrite that changes values is not excused, so the verdict remains `wrong`.
     """
 
     name: str
@@ -143,7 +146,7 @@ def _special(x: Any) -> bool:
 
 
 def _mirrored(parting: Parting) -> bool:
-    """Return whether the results are equal up to the signs of the real and the imaginary part, or of an angle."""
+    """Return whether the real parts, and the imaginary parts, of the two results are equal up to their signs."""
     a, b = (complex(y) for y in parting.results)
     near = 1e-3 * max(map(_size, parting.results))
     return abs(abs(a.real) - abs(b.real)) <= near and abs(abs(a.imag) - abs(b.imag)) <= near
@@ -157,12 +160,12 @@ def _size(y: Any) -> float:
 def _meets_subnormals(parting: Parting) -> bool:
     """Return whether subnormal numbers explain the difference at the worst element, in one of three ways.
 
-    - An operand, or an argument or constant that it depends on, is subnormal there, and replacing it by other
-    numbers of this size gives the result of the other path. Complex numbers may be larger, because their parts
-    are halved and squared.
-    - The difference of the sides is a subnormal number, for example one term of a product.
-    - One side is zero, and the other is within a few powers of two of the smallest normal number; or it is a complex
-      power, whose factors may be subnormal.
+    - An operand is subnormal at this element, or depends on a subnormal argument or constant. Replacing the subnormal
+    number by others of this size gives the result of the other path. Complex numbers may be somewhat larger, because
+    formulas halve and square their parts.
+    - The difference of the two results is a subnormal number, for example one term of a product.
+    - One result is zero, and the other is within a few powers of two of the smallest normal number; or the op is a
+      complex power, whose factors may be subnormal.
     """
     divergence = parting.divergence
     program, leaves = divergence.program, list(map(np.asarray, divergence.leaves))
@@ -188,7 +191,7 @@ def _meets_subnormals(parting: Parting) -> bool:
 def _with_constants_as_arguments(
     program: GraphProgram, leaves: Sequence[Any]
 ) -> tuple[GraphProgram, list[Any]]:
-    """Replace the program's constants by further arguments, and return all arguments."""
+    """Return the program with additional arguments in place of its constants, and all its arguments."""
     graph, arrays = Graph(), list(leaves)
     graph.trusted = program.trusted
     values = {slot: graph.add_input(program.types[slot]) for slot in program.input_slots}
@@ -209,10 +212,13 @@ def _with_constants_as_arguments(
 def _reached_from_subnormals(
     parting: Parting, program: GraphProgram, leaves: Sequence[Any], position: int
 ) -> bool:
-    """Return whether a native run with replaced subnormal numbers gives PJRT's value of the worst element.
+    """Return whether native runs with replaced subnormal numbers reach PJRT's value of the worst element.
 
-    They are replaced by the smallest normal number, by zero, or by themselves, all with their own sign or all
-    with the opposite sign. `position` is the position of the output.
+    In each run, all subnormal arguments are replaced: by the smallest normal number, by zero, or by numbers of their
+    own magnitude. Their signs are either kept or changed. PJRT's value must be within the range of the results.
+
+    Args:
+        position: the index of the output.
     """
     index, spec = parting.divergence.output.worst, parting.divergence.output.spec
     scale = 4 if parting.is_complex else 1
@@ -239,9 +245,10 @@ def _slot(divergence: Divergence) -> int:
 
 @np.errstate(all="ignore")
 def _with_smallest(x: Any, sign: float, size: float | None, scale: int) -> Any:
-    """Replace subnormal parts by `size` times the smallest normal number; their sign is multiplied by `sign`.
+    """Replace subnormal numbers in x by `size` times the smallest normal number, and multiply their sign by `sign`.
 
-    Without a size the parts keep their magnitude.
+    If `size` is None, the numbers keep their magnitude. Numbers below `scale` times the smallest normal number count
+    as subnormal. Real and imaginary parts are replaced separately.
     """
     if DType.of(x.dtype).kind in "biu":
         return x
@@ -273,9 +280,10 @@ def _lies_among(y: Any, values: Any) -> bool:
 
 @np.errstate(all="ignore")
 def _may_overflow(parting: Parting) -> bool:
-    """Return whether a side is NaN or infinite, and a partial sum or product may overflow in some order of terms.
+    """Return whether a result is NaN or infinite, and a partial sum or product may overflow in some order of terms.
 
-    It may if the sum of the absolute finite terms overflows, or the product of the finite factors above 1.
+    A partial sum may overflow if the sum of the absolute finite terms overflows. A partial product may overflow if
+    the product of all finite factors above 1 overflows.
     """
     if ROUNDING[type(parting.op)].combined is None or not parting.has_special_result:
         return False
@@ -288,7 +296,7 @@ def _may_overflow(parting: Parting) -> bool:
 
 
 def _largest_term(x: Any, multiplies: bool) -> Any:
-    """|x| where it is finite, and 0 elsewhere; at least 1 if x is a factor of a product."""
+    """Return |x| where it is finite, and 0 elsewhere; for a factor of a product, at least 1."""
     if DType.of(x.dtype).kind in "biu":
         return x
     size = np.abs(x)
@@ -297,10 +305,10 @@ def _largest_term(x: Any, multiplies: bool) -> Any:
 
 
 def _leaves_zeros_out(parting: Parting) -> bool:
-    """Return whether PJRT's worst element is the result of a convolution without the products with padding and
-    dilation zeros.
+    """Return whether PJRT's convolution omits the products of the kernel with zeros of the padding and the dilation.
 
-    These products are NaN if the kernel is infinite or NaN there.
+    By definition, such a product is NaN if the kernel element is infinite or NaN. PJRT's value of the worst element is
+    compared with the sum without these products.
     """
     if not isinstance(parting.op, co.Convolution):
         return False
@@ -324,9 +332,9 @@ def _leaves_zeros_out(parting: Parting) -> bool:
 
 
 def _is_folded_nan(parting: Parting) -> bool:
-    """Return whether PJRT computes a number as exp of a NaN that comes from a constant.
+    """Return whether PJRT's exp of a NaN is a number because the NaN comes from a constant.
 
-    If the operand is an argument, PJRT's exp is NaN too.
+    As a check, the op must agree if its operand is an argument of the program.
     """
     native, peer = parting.results
     if not isinstance(parting.op, an.Exp) or native == native or peer != peer:
@@ -341,7 +349,7 @@ def _is_folded_nan(parting: Parting) -> bool:
 def _leaves_a_range(parting: Parting) -> bool:
     """Return whether an intermediate value may overflow or underflow.
 
-    It may if the program has several ops with float results, one of which, or the result of one side, is zero,
+    This is assumed if the program has several ops, and an operand of the last op or one of the two results is zero,
     infinite or NaN.
     """
     program = parting.divergence.program
@@ -451,7 +459,10 @@ EXPLANATIONS = (
 
 
 def explain(divergence: Divergence) -> Explanation | None:
-    """Return the first reason that applies; None if there is none, or if a test ends the peer's process."""
+    """Return the first reason that applies to a divergence; None if no reason applies.
+
+    None is also returned if the peer's process ends while a reason is tested.
+    """
     parting = Parting(divergence)
     try:
         matching = (explanation for explanation in EXPLANATIONS if explanation.applies(parting))

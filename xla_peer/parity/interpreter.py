@@ -1,10 +1,10 @@
-"""StableHLO's reference interpreter as a third opinion; it runs in a separate process, because it may crash.
+"""Runs StableHLO's reference interpreter for a third result, in a separate process, because it may crash.
 
     python -m xla_peer.parity.interpreter FOLDER
 
 reads `module.mlir` and `inputs.npz` in the folder, and writes `outputs.npz`. The interpreter shares no code
 with XLA or NumPy, but it runs the same text as XLA. It does not support custom calls. It crashes on complex
-results, so these are returned as two real parts.
+results, so the module returns them as two real arrays.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from tenferro.types import DType, flatten, unflatten
 __all__ = ["LARGEST", "interpreted"]
 
 LARGEST = 100_000
-"""Maximum number of elements of all values together, because the interpreter is slow."""
+"""Maximum number of elements of all values of a program together; the interpreter is too slow for larger ones."""
 SECONDS = 60
 
 
 def interpreted(program: GraphProgram, leaves: Sequence[Any]) -> list[Any] | str:
-    """Compute the outputs by the reference interpreter, or return why it cannot."""
+    """Compute the outputs of a program by the reference interpreter, or return the reason why it cannot."""
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
     size = sum(int(np.prod(spec.shape)) for spec in static.types)
     if size > LARGEST:
@@ -64,7 +64,7 @@ def _plain(x: Any) -> list[Any]:
 
 
 def _outputs(program: GraphProgram, leaves: Sequence[Any], plain: Sequence[Any]) -> list[Any]:
-    """Apply the program to arguments in these dtypes, with conversions of arguments and results."""
+    """Run the program on arguments that `_plain` converted, and convert its results by `_plain`."""
     rest = iter(plain)
     inputs = [_as(DType.of(leaf.dtype), rest) for leaf in leaves]
     results, _ = flatten(program.run(*unflatten(program.in_tree, inputs)))
@@ -72,7 +72,7 @@ def _outputs(program: GraphProgram, leaves: Sequence[Any], plain: Sequence[Any])
 
 
 def _as(dtype: DType, parts: Iterator[Any]) -> Any:
-    """Convert an array that `_plain` converted back to its dtype."""
+    """Convert the next arrays of `parts`, which `_plain` returned, back to one array of `dtype`."""
     if dtype.is_complex:
         return apply_one(Complex(), next(parts), next(parts))
     return tnf.astype(next(parts), dtype)
@@ -99,7 +99,7 @@ def _asked(text: str, leaves: Sequence[Any]) -> list[Any] | str:
 
 
 def main(folder: str) -> None:
-    """Evaluate the module in a folder, in the child process."""
+    """Evaluate the module in a folder, and write the outputs there; this runs in the child process."""
     directory = Path(folder)
     text = (directory / "module.mlir").read_text()
     with np.load(directory / "inputs.npz", allow_pickle=False) as file:

@@ -41,27 +41,27 @@ def judge(
     isolated: bool | None = None,
     precision: str | None = None,
 ) -> ParityReport:
-    """Judge two sets of outputs of one module, such as those of two compilers.
+    """Judge two sets of outputs of one module, a and b, such as those of two compilers.
 
-    The module runs natively, and the effect of rounding on that run bounds the distance of right outputs. An output is
-    `equal`, `rounding` or `unstable` if both are within that bound of the native one. It is `wrong: a` or `wrong: b`
-    if one is not, `wrong: a and b` if neither is and they differ, and `not decidable here` if the bound is wider than
-    the values. If the native run itself is in doubt, the module's text runs through PJRT and StableHLO's reference
-    interpreter.
+    The module runs natively, and the effect of rounding on that run bounds the distance of right outputs. The verdict
+    of an output is `equal`, `rounding` or `unstable` if both a and b are within the bound of the native output. It is
+    `wrong: a` or `wrong: b` if only the other one is within the bound, and `wrong: a and b` if neither is and they
+    differ from each other. It is `not decidable here` if the bound is wider than the values. If the native run may be
+    wrong itself, the module's text also runs through PJRT and StableHLO's reference interpreter.
 
     Args:
         module: StableHLO as text, bytes, a `StableHloModule` or a path; a program, an artifact, or a function of
             tenferro or JAX, which is traced on `inputs`.
         inputs: the arguments of `main`, in order.
-        outputs_a, outputs_b: the results of `main` on each side, in order.
-        executor: the executor that runs the text; the CPU by default.
+        outputs_a, outputs_b: the two sets of results of `main`, in order.
+        executor: the executor that runs the text; XLA on the CPU by default.
         ulps, rtol, atol: tolerances that replace the bound of rounding; it suffices to meet one of them.
-        interpreter: whether to ask the reference interpreter; by default it is asked if the other opinions do
-            not decide.
+        interpreter: whether to run the reference interpreter; by default it runs if the native run and PJRT do not
+            decide.
         locate: whether to find the first op that diverges, if PJRT also computes the wrong output.
         precision: if None, products may have fewer bits as far as the module permits; the verdict is `lower
-            precision`. "highest" does not accept them.
-        isolated: see `check_parity`. If the module ends the process, PJRT has no opinion.
+            precision`. "highest" does not accept fewer bits.
+        isolated: see `check_parity`. If the module ends XLA's process, PJRT's result is not used.
 
     Raises:
         MlirDiagnosticError, UnsupportedError: the text is not a module, or has operations without a counterpart.
@@ -139,7 +139,10 @@ def _computed_lower(
     allowance: Allowance,
     lower: LowerPrecision,
 ) -> OutputParity | None:
-    """Judge an output if at least one side has fewer bits, as the module permits; return None otherwise."""
+    """Return the verdict `lower precision` if products with fewer bits, as the module permits, explain the difference.
+
+    Return None if a or b remains unexplained, or if neither has fewer bits.
+    """
     explanations = [lower.explains(number, native, y, allowance) for y in sides]
     if None in explanations or not any(explanations):
         return None
@@ -150,7 +153,7 @@ def _computed_lower(
 
 
 class Witnesses:
-    """Further opinions about a program on its arguments; each is computed once, when it is needed."""
+    """Results of PJRT and of the reference interpreter for a program; each is computed once, when it is needed."""
 
     def __init__(
         self,
@@ -166,9 +169,9 @@ class Witnesses:
 
     @property
     def peer(self) -> list[Any] | str:
-        """PJRT's outputs, or how its process ended.
+        """PJRT's outputs, or a text that says how its process ended.
 
-        It runs the module's text, or the lowered program if there is no text.
+        PJRT runs the module's original text, or the lowered program if there is no text.
         """
         if self._peer is None:
             try:
@@ -189,12 +192,12 @@ class Witnesses:
         return original
 
     def peer_agrees(self, number: int, y: Any, allowance: Allowance) -> bool:
-        """Return whether PJRT's output agrees with an output; False if PJRT has no opinion."""
+        """Return whether PJRT's output of this number agrees with `y`; False if PJRT's process ended."""
         peer = self.peer
         return not isinstance(peer, str) and not compare("", peer[number], y, *allowance).outside
 
     def peer_gives(self, number: int, y: Any) -> bool:
-        """Return whether PJRT computes the same bits as an output."""
+        """Return whether PJRT's output of this number has the same bits as `y`."""
         peer = self.peer
         return not isinstance(peer, str) and peer[number].tobytes() == y.tobytes()
 
@@ -207,7 +210,7 @@ class Witnesses:
 
     @property
     def third(self) -> list[Any] | str:
-        """The reference interpreter's outputs, or why there are none."""
+        """The reference interpreter's outputs, or the reason why there are none."""
         if self._third is None:
             self._third = (
                 "it was not asked"
@@ -226,7 +229,13 @@ def _judged(
     allowance: Allowance,
     witnesses: Witnesses,
 ) -> tuple[OutputParity, list[str]]:
-    """Judge one output; also return notes."""
+    """Judge one output by the native run, and return the verdict with notes for the report.
+
+    Args:
+        name, number: the name and the index of the output.
+        one, other: the output in the sets a and b.
+        native: the native output.
+    """
     together = compare(name, one, other, *allowance)
     of_one, of_other = (
         compare(name, native, one, *allowance),
@@ -236,7 +245,7 @@ def _judged(
         words = [f"{name}: both part from the native run"] * bool(of_one.outside)
         return together, words
     if not (of_one.outside or of_other.outside):
-        # Both sides agree with the native run, so they may differ from each other by twice the bound.
+        # Both a and b agree with the native run, so they may differ from each other by twice the bound.
         reached = max(of_one.reached, of_other.reached, together.reached)
         undecided = max(of_one.undecided, of_other.undecided)
         return replace(together, outside=0, reached=reached, undecided=undecided), []
@@ -247,14 +256,14 @@ def _judged(
     parted = max(together.outside, of_one.outside, of_other.outside)
     words = [f"{name}: the native run agrees with {agrees}"]
     if witnesses.peer_agrees(number, wrong, allowance):
-        # The native run and PJRT disagree, and each agrees with one side.
+        # The native run and PJRT disagree: one of them agrees with a, and the other with b.
         third = witnesses.third
         if isinstance(third, str):
             words.append(
                 f"{name}: PJRT gives here what {side} has, and the reference interpreter has no opinion: {third}"
             )
             if right.tobytes() == native.tobytes() and witnesses.peer_gives(number, wrong):
-                side = ""  # because a side may run the same code as a witness
+                side = ""  # a or b may run the same code as the native run or PJRT, so their agreement proves nothing
         else:
             by_third = compare(name, third[number], right, *allowance).outside
             words.append(
@@ -274,7 +283,7 @@ def _by_witnesses(
     allowance: Allowance,
     witnesses: Witnesses,
 ) -> tuple[OutputParity, list[str]]:
-    """Judge an output for which the native run agrees with neither side."""
+    """Judge an output for which the native run agrees with neither a nor b, by PJRT."""
     if not together.outside:
         return together, [f"{name}: both part from the native run in the same way"]
     of_one, of_other = (not witnesses.peer_agrees(number, y, allowance) for y in (one, other))
@@ -296,7 +305,7 @@ def _defined(
     sides: tuple[Sequence[Any], Sequence[Any]],
     allowed: Sequence[Allowance],
 ) -> tuple[list[OutputParity], list[str]]:
-    """Find the wrong side from the definition of the op on which PJRT diverges; also return the verdict."""
+    """Return verdicts corrected by the definition of the op on which PJRT diverges, and a note about the op."""
     defined = by_definition(parted)
     if defined is None:
         return list(outputs), []

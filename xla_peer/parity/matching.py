@@ -1,10 +1,10 @@
 """The first op at which two supposedly equivalent programs differ, found from their intermediate values.
 
 Both programs run natively on the same arguments, and all values are kept. Instructions of the two programs are
-partners if they apply the same op to the same operands, or if their values are equal up to rounding. From a
-differing output, both programs are followed backward in parallel as long as their ops are equal. From there,
-the search continues backward through values without a partner. The programs begin to differ at the first
-instruction whose operands all have partners.
+partners if they apply the same op to the same operands, or if their values are equal up to rounding. The search
+starts at a differing output. It walks backward through both programs in parallel as long as their ops are equal, and
+then through values without a partner. The programs begin to differ at an instruction without a partner whose operands
+all have partners.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Difference", "first_difference"]
 MOST_BYTES = 1 << 28
 """Maximum size of all intermediate values of both programs together, in bytes."""
 MOST_COMPARED = 256
-"""Maximum number of values of one type that are tried as partners of a value."""
+"""Maximum number of values of the same type with which a value is compared to find a partner."""
 FEW = 3
 """Maximum number of instructions at which programs of similar structure begin to differ.
 
@@ -42,11 +42,12 @@ class Difference(NamedTuple):
     """First difference of two programs.
 
     Attributes:
-        program, number: the first program, or the body of a loop in it, and the number of the instruction.
-        leaves: the arguments of that program.
-        turns: iterations of the enclosing loops, outermost first.
-        other, other_number, other_leaves: program, number and leaves of the other side; the number is None if
-            it has no corresponding instruction.
+        program: the first program, or the body of a loop in it.
+        number: the number of the instruction in `program`.
+        leaves: the arguments of `program`.
+        turns: descriptions of the iterations of the enclosing loops, outermost first.
+        other, other_number, other_leaves: the same for the other program; the number is None if the other program has
+            no corresponding instruction.
     """
 
     program: GraphProgram
@@ -71,7 +72,7 @@ class Difference(NamedTuple):
 def first_difference(
     program: GraphProgram, other: GraphProgram, leaves: Sequence[Any], outputs: Iterable[int]
 ) -> Difference | None:
-    """Find where two programs begin to differ; None if their values are not comparable, or too large.
+    """Find the first difference of two programs; None if no difference is found, or the values are too large to keep.
 
     Args:
         program, other: programs with static shapes and arguments of the same types.
@@ -164,7 +165,7 @@ def _difference(
 
 
 def _parting_outputs(values: _Values, others: _Values) -> list[int]:
-    """Return the outputs of a body that differ from the other body's outputs at the same position."""
+    """Return the numbers of the outputs that differ between the bodies of two loops."""
     pairs = zip(values.program.output_slots, others.program.output_slots, strict=False)
     return [
         number
@@ -174,9 +175,9 @@ def _parting_outputs(values: _Values, others: _Values) -> list[int]:
 
 
 def _classes(values: _Values, others: _Values) -> tuple[dict[int, int], dict[int, int]]:
-    """Number the slots of both programs.
+    """Assign a number to each slot of both programs, and return the numbers of each program by slot.
 
-    Inputs with equal values, and equal ops on equal operands, get equal numbers.
+    Inputs with equal values get equal numbers, and so do the results of equal ops on operands with equal numbers.
     """
     classes: dict[Any, int] = {}
     numbered: list[dict[int, int]] = []
@@ -202,7 +203,11 @@ def _swapped(
     other_values: _Values,
     outputs: Sequence[int],
 ) -> tuple[int | None, int | None]:
-    """Return the instructions of a differing output if both of its values also occur in the other program."""
+    """Return the instructions, in both programs, that compute the first differing output.
+
+    This is used if the values of the output also occur elsewhere in the other program, for example because two
+    outputs are swapped.
+    """
     for number in outputs:
         slot, other_slot = program.output_slots[number], other.output_slots[number]
         if not _are_close(values.by_slot[slot], other_values.by_slot[other_slot]):
@@ -211,11 +216,11 @@ def _swapped(
 
 
 def _partnered(values: _Values, others: _Values, same: set[int], others_same: set[int]) -> set[int]:
-    """Return the slots that have the same instruction or an equal value in the other program.
+    """Return the slots of a program that have a partner: the same instruction or an equal value in the other program.
 
     Args:
-        same: pairs of corresponding slots.
-        others_same: slots of the other program that already have partners.
+        same: slots whose instruction occurs in the other program.
+        others_same: slots of the other program that are not considered as partners by value.
     """
     exact: set[Any] = set()
     by_type: dict[Any, list[Any]] = defaultdict(list)
@@ -247,7 +252,10 @@ def _ops_by_slot(program: GraphProgram) -> dict[int, type]:
 
 
 def _says_little(x: Any) -> bool:
-    """Return whether many ops give these values: bools, and arrays whose elements are all 0, 1, -1, infinite or NaN."""
+    """Return whether many ops may compute an array by chance, so that an equal array is not a partner.
+
+    This holds for bools, and for arrays whose elements are all 0, all 1, all -1, all infinite or all NaN.
+    """
     if x.dtype.kind == "b" or not x.size:
         return True
     first = x.flat[:1]
@@ -281,8 +289,8 @@ def _are_close(x: Any, y: Any) -> bool:
     size = np.abs(np.where(finite, x_wide, 0))
     if not (apart <= eps**0.75 * float(size.max(initial=0.0))).all():
         return False
-    # Rounding errors may be relative to a much larger element; but cancellation takes half of the
-    # digits of only a few elements.
+    # Rounding errors may be relative to a much larger element, so small elements may differ by more. But cancellation
+    # costs only few elements half of their digits, so at most a quarter of the elements may.
     return int(np.count_nonzero(apart > eps**0.5 * size)) <= x.size // 4
 
 
@@ -295,8 +303,8 @@ def _beginnings(
 ) -> tuple[list[int], list[int]]:
     """Find the instructions at which both programs begin to differ.
 
-    A differing constant counts if both programs have a constant of its type; otherwise the instruction that reads it
-    counts.
+    A constant without a partner is such an instruction only if the other program also has a constant of its type
+    without a partner. Otherwise the instruction that reads the constant is returned.
     """
     begins, other_begins = (
         _begins(program, partners[0], slots),
@@ -324,9 +332,9 @@ def _constants(program: GraphProgram) -> set[int]:
 
 
 def _begins(program: GraphProgram, partners: set[int], slots: Sequence[int]) -> list[int]:
-    """Search backward from these differing slots for instructions whose operands all have partners.
+    """Return the numbers of the instructions without a partner whose operands all have partners.
 
-    The search continues through operands without a partner.
+    The search walks backward from the given slots through operands without a partner.
     """
     numbers = maker_numbers(program)
     waiting = [slot for slot in slots if slot in numbers]
@@ -347,7 +355,7 @@ def _begins(program: GraphProgram, partners: set[int], slots: Sequence[int]) -> 
 def _counterpart(
     program: GraphProgram, index: int, other: GraphProgram, begins: Sequence[int]
 ) -> int | None:
-    """Return the other program's instruction that corresponds to an instruction, by its op or else its result type."""
+    """Return the instruction among `begins` that corresponds best to an instruction: by its op, or by its types."""
     step = program.instructions[index]
     types = [program.types[slot] for slot in step.outputs]
 
@@ -364,9 +372,10 @@ def _counterpart(
 
 
 def _inside(difference: Difference) -> tuple[str, Call, Call] | None:
-    """Find the first iteration of a loop at which the bodies of both programs differ.
+    """Find the first iteration of a loop in which the bodies of both programs give different results.
 
-    Each body runs on its own program's arguments.
+    Each body runs on the values of its own program. Return a description of the iteration, and both bodies with their
+    arguments.
     """
     step, other = difference.instruction, difference.other_instruction
     if not isinstance(step.op, ControlOp) or other is None or type(other.op) is not type(step.op):

@@ -1,4 +1,4 @@
-"""Movement of values between runs that round differently, op by op, relative to their sizes."""
+"""Relative changes of values between runs that round differently, recorded op by op."""
 
 from __future__ import annotations
 
@@ -26,14 +26,17 @@ __all__ = [
 MOST_ELEMENTS = 1 << 24
 """Maximum total number of elements of the values that are kept from one run."""
 SHARE = 0.9
-"""Quantile of the elements that represents an array.
+"""Quantile of the elements' movements that is taken as the movement of an array.
 
-If a sum is near zero by chance, few elements lose digits; if the user's formula cancels, most do.
+If a sum is near zero by chance, only few elements lose digits. If the user's formula cancels, most elements do.
 """
 
 
 class StepMoves:
-    """Execution of an op: its operands and results, and the largest movement of each element."""
+    """Execution of an op: its operands and results, and the largest movement of each element.
+
+    A movement is the change of an element between two runs that round differently, relative to its size.
+    """
 
     def __init__(
         self, step: ExecInstruction, operands: Sequence[Any], results: Sequence[Any]
@@ -44,14 +47,14 @@ class StepMoves:
         self.operand_count = len(operands)
 
     def note(self, operands: Sequence[Any], results: Sequence[Any]) -> None:
-        """Record this execution in another run."""
+        """Update the movements by the operands and results of the same execution in another run."""
         for moves, x, y in zip(self.moves, self.values, (*operands, *results), strict=True):
             np.maximum(moves, movement(x, y), out=moves)
 
     def loss(self) -> tuple[float, float] | None:
-        """Return the decimal digits that the op loses, and the significant digits left.
+        """Return the number of decimal digits that the op loses, and the number of significant digits of its result.
 
-        The result is None for integers and empty arrays.
+        Return None if the result consists of integers or is empty.
         """
         results = range(self.operand_count, len(self.values))
         losses = [self._loss_of(n) for n in results if _has_digits(self.values[n])]
@@ -77,7 +80,7 @@ class StepMoves:
 
 
 class Record:
-    """The executions of ops, in order."""
+    """Record of the executions of ops, in the order of the first run."""
 
     def __init__(self) -> None:
         self.steps: list[StepMoves] = []
@@ -85,7 +88,7 @@ class Record:
         self._size = 0
 
     def restart(self) -> None:
-        """Start to record another run."""
+        """Start another run: the next execution is compared with the first recorded execution."""
         self._at = 0
 
     def note_first(
@@ -104,14 +107,14 @@ class Record:
         self.steps.append(StepMoves(step, operands, results))
 
     def note(self, step: ExecInstruction, operands: Sequence[Any], results: Sequence[Any]) -> None:
-        """Record an execution in a run that rounds differently, unless the run took another branch."""
+        """Record an execution in a run that rounds differently. It is ignored if the run took another branch."""
         number, self._at = self._at, self._at + 1
         if number < len(self.steps) and self.steps[number].step is step:
             self.steps[number].note(operands, results)
 
 
 class RecordedValues(Plain):
-    """The unchanged run, recorded."""
+    """Change that leaves values unchanged, and records the operands and results of each op."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
@@ -123,7 +126,7 @@ class RecordedValues(Plain):
 
 
 class RecordedMoves(Moved):
-    """Record of a run that rounds differently."""
+    """Change that rounds randomly, and records the movements of the operands and results of each op."""
 
     def __init__(self, generator: np.random.Generator, record: Record) -> None:
         super().__init__(generator)
@@ -137,9 +140,9 @@ class RecordedMoves(Moved):
 
 @np.errstate(all="ignore")
 def movement(x: Any, y: Any) -> Any:
-    """min(|y - x| / |x|, 1), by elements.
+    """Compute the movement from x to y, min(|y - x| / |x|, 1), for each element.
 
-    Where x is zero, the movement is relative to the largest |x|; where it is not finite, it is 0.
+    If x is zero, the movement is relative to the largest |x|. If it is not finite, the result is 0.
     """
     if not _has_digits(x) or x.shape != y.shape:
         return np.zeros(x.shape)
@@ -149,7 +152,11 @@ def movement(x: Any, y: Any) -> Any:
 
 
 def significant_digits(runs: Sequence[Any]) -> float:
-    """Return -log10 of the movement of an array over runs; the first run is the unchanged one."""
+    """Return the number of significant digits of an array: -log10 of its largest movement from the first run.
+
+    Args:
+        runs: the array in the run with ordinary rounding, and then in runs that round differently.
+    """
     first = np.asarray(runs[0])
     if not _has_digits(first):
         return math.inf
@@ -181,5 +188,5 @@ def _has_digits(x: Any) -> bool:
 
 
 def _least(x: Any) -> float:
-    """Return the relative distance between adjacent floats."""
+    """Return the relative distance between adjacent floats of the dtype of x."""
     return 2 * unit(DType.of(x.dtype))

@@ -1,4 +1,4 @@
-"""The opinion of StableHLO's reference interpreter about outputs on which the paths disagree."""
+"""Decision by StableHLO's reference interpreter which path is wrong, if the paths disagree."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["Opinion", "expanded_ops", "opinion"]
 
 
 class Opinion(NamedTuple):
-    """A third opinion.
+    """Third result, of the interpreter or of a definition, compared with both paths.
 
     Attributes:
-        words: the side with which the interpreter agrees, or why it cannot decide.
-        alone: the path that the interpreter contradicts; empty if it cannot decide.
+        words: a sentence about the path with which the third result agrees, or why it does not decide.
+        alone: the path that the third result contradicts, which is therefore wrong; empty if it does not decide.
     """
 
     words: str
@@ -39,10 +39,14 @@ def opinion(
     xla: Sequence[Any],
     allowed: Sequence[Allowance],
 ) -> Opinion:
-    """Return the path with which the reference interpreter agrees, and how independent this opinion is.
+    """Compare the result of the reference interpreter with both paths, and decide which path is wrong.
 
-    The interpreter runs the text that PJRT runs. If the text expands an op, both compute it by the same
-    expansion, and count as one opinion.
+    The interpreter runs the text that PJRT runs. If the text expands an op into several operations, the interpreter and
+    PJRT compute it by the same expansion. Then their agreement does not show that the native result is wrong.
+
+    Args:
+        native, xla: the outputs of both paths.
+        allowed: the allowed differences of each output.
     """
     third = interpreted(program, leaves)
     if isinstance(third, str):
@@ -78,7 +82,7 @@ def _agree(one: Sequence[Any], other: Sequence[Any], allowed: Sequence[Allowance
 
 
 def expanded_ops(program: GraphProgram) -> list[str]:
-    """Return the names of the ops that the text expands to functions of several operations."""
+    """Return the names of the ops that the lowered text expands into functions of several operations."""
     return sorted(
         {step.op.name for step, part in _all_instructions(program) if _is_expanded(step, part)}
     )

@@ -40,14 +40,15 @@ from xla_peer.parity.ulps import modulus
 __all__ = ["NativeAndPeer", "compared", "limits"]
 
 JUMPS = ops_with(Fact.WHOLE) | {el.Remainder}
-"""Ops on floats whose result jumps where rounding flips a decision."""
+"""Ops whose result is a float that jumps if rounding flips a decision, such as a rounding to an integer."""
 
 
 @dataclass(frozen=True)
 class NativeAndPeer:
-    """The two paths of one program.
+    """The two ways to run a program, natively and by another executor, with the rules for comparing their results.
 
     Attributes:
+        peer: the other executor.
         tolerance: the user's tolerance, which replaces the bound of rounding.
         is_proven: whether the bound of rounding is proven, not sampled.
         confidence: confidence of the estimate; see `confidence`.
@@ -59,18 +60,18 @@ class NativeAndPeer:
     confidence: float = CONFIDENCE
 
     def outputs(self, program: GraphProgram, leaves: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Run natively, and through the peer."""
+        """Run a program natively and by the peer, and return both outputs."""
         return native_outputs(program, leaves), self.peer_outputs(program, leaves)
 
     def peer_outputs(self, program: GraphProgram, leaves: Sequence[Any]) -> list[Any]:
-        """Run a program through the peer."""
+        """Run a program by the peer, and return the leaves of its result as arrays."""
         results, _ = flatten(self.peer.run(program, *unflatten(program.in_tree, leaves)))
         return list(map(np.asarray, results))
 
     def limits(
         self, program: GraphProgram, leaves: Sequence[Any], native: Sequence[Any]
     ) -> list[Allowance]:
-        """Bound the distances of the peer's outputs from these native outputs."""
+        """Compute the allowed distances of the peer's outputs from the native outputs."""
         if self.is_proven and self.tolerance is None:
             return proven_limits(program, leaves, native)
         return limits(program, leaves, native, self.tolerance, self.confidence, self.platform)
@@ -104,7 +105,7 @@ class NativeAndPeer:
         return compared(program, native, peer, self.limits(program, leaves, native))
 
     def agree(self, program: GraphProgram, leaves: Sequence[Any]) -> bool:
-        """Return whether no output is wrong on either side; equal bits need no bound."""
+        """Return whether all outputs agree within their bounds. The bounds are computed only if bits differ."""
         native, peer = self.outputs(program, leaves)
         if all([y.tobytes() == z.tobytes() for y, z in zip(native, peer, strict=True)]):
             return True
@@ -112,7 +113,7 @@ class NativeAndPeer:
         return not any([output.outside for output in compared(program, native, peer, allowed)])
 
     def opinion(self, program: GraphProgram, leaves: Sequence[Any]) -> Opinion:
-        """Return the reference interpreter's opinion about a program."""
+        """Compare the reference interpreter's result with both paths, and decide which path is wrong."""
         native, peer = self.outputs(program, leaves)
         return opinion(program, leaves, native, peer, self.limits(program, leaves, native))
 
@@ -120,7 +121,7 @@ class NativeAndPeer:
 def compared(
     program: GraphProgram, native: Sequence[Any], other: Sequence[Any], allowed: Sequence[Allowance]
 ) -> tuple[OutputParity, ...]:
-    """Compare each output of the program with the other side's."""
+    """Compare each native output of a program with the same output of the other path."""
     return tuple([
         compare(name, y, z, *allowance)
         for name, y, z, allowance in zip(program.output_names, native, other, allowed, strict=True)
@@ -135,7 +136,14 @@ def limits(
     confidence: float = CONFIDENCE,
     platform: str = "cpu",
 ) -> list[Allowance]:
-    """Compute the allowed distances of the elements of each output, and alternative values that they may have."""
+    """Compute, for each output, the allowed distances of its elements, and alternative values of some elements.
+
+    Args:
+        outputs: the native outputs.
+        tolerance: the user's tolerances, which replace the bound of rounding.
+        confidence: the confidence of the bound, which determines the number of runs.
+        platform: the platform of the other path, whose rounding the runs simulate.
+    """
     arrays = list(map(np.asarray, outputs))
     if tolerance is not None:
         return [granted(y, tolerance) for y in arrays]
@@ -176,7 +184,7 @@ def limits(
 
 
 def _least(program: GraphProgram, slots: Sequence[int], pending: Sequence[Pending]) -> list[float]:
-    """Return the allowed difference of each slot, in units in the last place."""
+    """Return the difference of each slot that is always allowed, in units in the last place."""
     return [pending[slot].least_ulps(program.types[slot].dtype) for slot in slots]
 
 
@@ -190,7 +198,7 @@ def _with_flips(
     allowance: Allowance,
     least: float,
 ) -> Allowance:
-    """Extend an output's allowance by the effects of flipped decisions, combined with rounding."""
+    """Compute an output's allowance from runs with pinned decisions, extended by the effects of flipped decisions."""
     if native.dtype.kind in "biu":
         others, _ = tipped.alternatives(number, native, allowance.limit)
         return allowance._replace(alternatives=_joined(allowance.alternatives, others))
@@ -207,7 +215,12 @@ def _with_flips(
 
 
 class _Runs(NamedTuple):
-    """The values of one slot, in order: from an unchanged run, from `drawn` runs with random rounding, and from others."""
+    """Values of one slot in several runs.
+
+    Attributes:
+        values: the value in a run with ordinary rounding, in `drawn` runs with random rounding, and in further runs.
+        drawn: the number of runs with random rounding.
+    """
 
     values: list[Any]
     drawn: int
@@ -221,7 +234,10 @@ def _runs(
     platform: str,
     record: Record | None = None,
 ) -> list[_Runs]:
-    """Return the values of each slot in runs that round differently; in more runs if rounding flips decisions."""
+    """Return the values of each slot in runs that round differently.
+
+    For slots in which rounding flips a decision, the number of runs is increased.
+    """
     drawn = rounding_runs(confidence)
     moved = moved_outputs(prefix(program, slots), leaves, drawn, platform, record)
     runs_of = [_Runs(list(runs), drawn) for runs in zip(*moved, strict=True)]

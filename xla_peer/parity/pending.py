@@ -1,10 +1,9 @@
-"""Pending roundings, which another implementation may omit or apply elsewhere. They are derived from types alone.
+"""Pending roundings: roundings of intermediate values that a compiler may omit. They are derived from types alone.
 
 Every implementation rounds a single sum or product in the same way. But if another operation uses the result, a
 compiler may omit the rounding: it may contract a product and a sum to one operation, combine constants, or skip
-the
-    conversion to a narrow dtype between two steps. So a rounding is pending until an operation uses the value.
-    The size of a pending rounding is relative to this value, even if the later result is much smaller.
+the conversion to a narrow dtype between two steps. So a rounding is called pending until an operation uses the value.
+    The size of a pending rounding is relative to the rounded value, even if the later result is much smaller.
 """
 
 from __future__ import annotations
@@ -39,12 +38,13 @@ __all__ = [
 
 LEAST_ULPS = 4.0
 LEAST_NARROW_ULPS = 2.0
-"""Allowed difference for float16 and bfloat16 in ulps; they are computed in float32 and rounded once."""
+"""Difference in ulps that is always allowed for float16 and bfloat16, which are computed in float32 and rounded once.
+"""
 ADDITIVE = (el.Add, el.Subtract)
 MULTIPLICATIVE = (el.Multiply, el.Divide, el.Convert)
 CHOICES = ops_with(Fact.CHOOSES)
 DISCRETE = ops_with(Fact.JUMPS)
-"""Ops that may jump if an operand moves a little; `Convert` to integers also does."""
+"""Ops whose result may jump if an operand changes by rounding; a `Convert` to integers may jump, too."""
 WHOLE = ops_with(Fact.WHOLE)
 JUMPING = ops_with(Fact.JUMPS | Fact.HIDES_JUMPS)
 ELEMENT_BY_ELEMENT = (*el.CARDS, *an.CARDS, *st.CARDS)
@@ -60,12 +60,12 @@ class Pending:
     """Pending roundings and related properties of a value.
 
     Attributes:
-        rounding: the roundings that another implementation may omit, relative to the value.
+        rounding: the sum of the roundings that another implementation may omit, relative to the value.
         product: the part of `rounding` from products, which may be contracted with a sum also in a later iteration.
-        differs: whether the value may differ even if it is an output.
-        is_constant: whether it depends on no input.
-        is_repeated: whether it is a broadcast that repeats elements, possibly followed by elementwise ops.
-        is_carried: whether it depends on an argument of a loop's body, which an earlier iteration may have
+        differs: whether implementations may compute different values, even if the value is an output.
+        is_constant: whether the value depends on no input.
+        is_repeated: whether the value is a broadcast that repeats elements, possibly followed by elementwise ops.
+        is_carried: whether the value depends on an argument of a loop's body, which an earlier iteration may have
             computed. A compiler may combine iterations in another order, as an associative scan does.
     """
 
@@ -79,7 +79,7 @@ class Pending:
     def least_ulps(self, dtype: DType) -> float:
         """Return the difference that is always allowed, in units in the last place; 0 if the value may not differ.
 
-        It is a few units, or the pending roundings if they are larger.
+        The result is a few units, or the pending roundings if they are larger.
         """
         if not self.differs or not dtype.is_inexact:
             return 0.0
@@ -90,10 +90,12 @@ class Pending:
 def pending_roundings(
     program: GraphProgram, is_body: bool = False, platform: str = "cpu"
 ) -> list[Pending]:
-    """Compute the pending roundings of each slot for a platform's compiler.
+    """Compute the pending roundings of each slot for the compiler of a platform.
 
-    The body of a loop receives values that an earlier iteration has rounded. A compiler that unrolls the loop
-    may contract a product of the earlier iteration with a sum of this one, but omits no other rounding.
+    Args:
+        is_body: whether the program is the body of a loop, whose arguments an earlier iteration has rounded. A compiler
+            that unrolls the loop may contract a product of one iteration with a sum of the next iteration, but omits no
+            other rounding between iterations.
     """
     pending = _pending(program, [Pending()] * len(program.input_slots), platform)
     if not is_body:
@@ -160,17 +162,20 @@ def _result(
     is_complex = any(x.dtype.is_complex for x in (spec, *specs))
     if not (rounding.output(is_complex) or rounding.combined):
         return Pending(own, differs or any(before), is_constant)
-    # If a value differs slightly in a wider dtype, it may be rounded to the adjacent number.
+    # float16 and bfloat16 are computed in float32. A small difference there may round to adjacent narrow numbers.
     is_narrow = spec.dtype.accumulator is not spec.dtype
     return Pending(2 * own if is_narrow else own, True, is_constant)
 
 
 def may_tip(program: GraphProgram) -> bool:
-    """Return whether an op may jump: it selects, counts, truncates to whole numbers, or has a branch cut."""
+    """Return whether the program has an op whose result rounding may change abruptly.
+
+    Such an op selects, counts, truncates to whole numbers, or has a branch cut.
+    """
     for step in program.instructions:
         types = [program.types[slot] for slot in (*step.inputs, *step.outputs)]
         if isinstance(step.op, el.Sign) and types[0].dtype.is_complex:
-            continue  # a complex sign moves no further than its operand
+            continue  # the sign of a complex number is continuous except at 0
         if type(step.op) in JUMPING:
             return True
         if isinstance(step.op, (*an.CARDS, el.Power)) and any(x.dtype.is_complex for x in types):
@@ -190,9 +195,9 @@ def combines_one(op: StdTensorOp, rounding: Rounding, specs: tuple[TensorSpec, .
 def divides_by_reciprocal(
     op: StdTensorOp, operands: Sequence[Pending], specs: tuple[TensorSpec, ...]
 ) -> bool:
-    """Return whether XLA replaces a division by multiplication with the reciprocal.
+    """Return whether XLA may replace a division by a multiplication with the reciprocal.
 
-    It does so for constant divisors, and for divisors of several quotients; bfloat16 is divided in float32.
+    XLA does this for constant divisors, and for a divisor of several quotients, but not for bfloat16.
     """
     if not isinstance(op, el.Divide):
         return False
@@ -204,9 +209,9 @@ def divides_by_reciprocal(
 def _repeats(
     op: StdTensorOp, operands: Sequence[Pending], specs: tuple[TensorSpec, ...], spec: TensorSpec
 ) -> bool:
-    """Return whether a step is a broadcast to more elements, or an elementwise op on one.
+    """Return whether a step is a broadcast to more elements, or an elementwise op on such a broadcast.
 
-    XLA applies such elementwise ops before the broadcast.
+    XLA moves such elementwise ops before the broadcast, so each of their results is shared by several elements.
     """
     if isinstance(op, st.BroadcastInDim):
         return operands[0].is_repeated or not spec.is_static or spec.size > specs[0].size
@@ -226,7 +231,7 @@ def _rounds(op: ControlOp) -> bool:
 
 
 def nested_instructions(op: ControlOp) -> Iterator[tuple[Instruction, GraphProgram]]:
-    """Yield every instruction in the bodies, and in bodies within them."""
+    """Yield every instruction in the bodies of a loop or conditional, also nested ones, with the body's program."""
     programs = [part.program for part in op.parts]
     while programs:
         program = programs.pop()

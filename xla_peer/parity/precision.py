@@ -1,4 +1,4 @@
-"""Products that are computed with fewer bits than their dtype has, as the module permits.
+"""Recognition of products that were computed with fewer bits than their dtype has, as the module permits.
 
 StableHLO's `precision_config` permits products of float32 numbers to omit bits. DEFAULT, which also applies to
 ops without a configuration, is "the fastest calculation, but the least accurate". HIGH is slower and more
@@ -30,25 +30,27 @@ from xla_peer.parity.ulps import modulus
 __all__ = ["LEAST_BITS", "LowerPrecision", "granted_precision", "required_precision"]
 
 LEAST_BITS = {"default": 8, "high": 11}
-"""Minimum number of significant bits of operands at each precision: those of bfloat16 and of TF32."""
+"""Minimum number of significant bits of operands for each precision: bfloat16 has 8, and TF32 has 11."""
 NAMES = (("bfloat16", 6.5, 9.5), ("TF32", 9.5, 12.5), ("bf16x3", 13.5, 19.0))
-"""Names of algorithms, with the range of measured bits."""
+"""Names of algorithms, each with the range of the measured number of bits."""
 TYPICAL = 0.4
 """Root mean square of the relative error of rounding to p bits, in units of 2^-p.
 
 The error is 1/sqrt(3) times half a unit in the last place, and numbers are on average 1.44 times a power of two.
 """
 SLACK = 1.25
-"""Number of bits by which the measured number may be too low.
+"""Number of bits by which the measured number of bits may be too low.
 
-Truncated operands lose one bit more than rounded ones.
+If a compiler truncates operands instead of rounding them, they lose one bit more.
 """
 RUNS = 9
-"""Number of runs in which operands lose bits."""
+"""Number of runs that measure the effect of operands with fewer bits."""
 
 
 def required_precision(caller: str, precision: str | None) -> str | None:
-    """Return the precision that a caller requires; None accepts what the module permits.
+    """Return the argument `precision` of a public function, after checking it.
+
+    None accepts fewer bits as far as the module permits.
 
     Raises:
         InvalidConfigError: the precision is neither None nor "highest".
@@ -61,7 +63,10 @@ def required_precision(caller: str, precision: str | None) -> str | None:
 
 
 def granted_precision(program: GraphProgram, peer: Any) -> str:
-    """Return the precision of products without an explicit one, from the text or the executor's lowering."""
+    """Return the precision of products that state none.
+
+    For an imported program it is "default", as StableHLO specifies; otherwise the executor's setting determines it.
+    """
     if program.origin is not None:
         return "default"
     settings = getattr(peer, "settings", None)
@@ -69,11 +74,12 @@ def granted_precision(program: GraphProgram, peer: Any) -> str:
 
 
 class LowerPrecision:
-    """Effect of products with fewer bits on a program's outputs.
+    """Effect on the outputs of a program if its products use fewer bits of their operands.
 
     Args:
-        program: a program with static shapes; `leaves` are its arguments.
-        granted: the precision of products without an explicit one.
+        program: a program with static shapes.
+        leaves: its arguments.
+        granted: the precision of products that state none.
     """
 
     def __init__(
@@ -84,14 +90,14 @@ class LowerPrecision:
 
     @cached_property
     def bits(self) -> int:
-        """The minimum number of bits that a product may have; 0 if none may have fewer than its dtype."""
+        """The minimum number of bits over all products of the program; 0 if no product may omit bits."""
         steps = [step for each in self.program.instructions for step in _inside(each, self.program)]
         least = [_bits(op, dtype, self.granted) for op, dtype in steps]
         return min([bits for bits in least if bits], default=0)
 
     @cached_property
     def _deviations(self) -> tuple[list[Any], list[Any]]:
-        """Measure the largest and the root-mean-square movement of each output if operands lose bits."""
+        """The largest change and the mean square change of each element of the outputs, if operands lose bits."""
         _, run = changed_run(self.program, self.leaves, self.platform)
         with np.errstate(all="ignore"):
             plain = run(change=Plain())
@@ -106,10 +112,9 @@ class LowerPrecision:
         return largest, squares
 
     def explains(self, number: int, native: Any, other: Any, allowance: Allowance) -> str | None:
-        """Return the precision with which an output was computed; None if lower precision does not explain the
-        difference.
+        """Return the precision with which an output was computed, such as "TF32, 11 bits".
 
-        The result is empty if rounding alone explains it.
+        Return "" if rounding alone explains the difference, and None if fewer bits do not explain it either.
         """
         if not compare("", native, other, *allowance).outside:
             return ""
@@ -126,8 +131,8 @@ class LowerPrecision:
             [float(measure(x)) for x in (away**2, squares)] for measure in (np.mean, np.median)
         )
         if not (all(mean) and all(median)):
-            return None  # few elements differ; with fewer bits most would
-        # Rounding to `bits` bits moves the operands by TYPICAL * 2^-bits.
+            return None  # only few elements differ, but with fewer bits most elements would
+        # The runs change the operands by TYPICAL * 2^-self.bits; the measured change gives the number of bits.
         bits, typical = (self.bits - float(np.log2(x / y)) / 2 for x, y in (mean, median))
         if bits < self.bits - SLACK or abs(bits - typical) > 2 * SLACK:
             return None
@@ -136,7 +141,10 @@ class LowerPrecision:
 
 
 class Shortened(Moved):
-    """Run in which the operands of products lose bits, as their precision permits; all other ops are unchanged."""
+    """Change that perturbs the operands of products by the bits that their precision permits to omit.
+
+    All other ops are unchanged.
+    """
 
     def __init__(self, generator: np.random.Generator, granted: str) -> None:
         super().__init__(generator)
@@ -151,7 +159,7 @@ class Shortened(Moved):
 
 
 def _bits(op: StdTensorOp, dtype: DType, granted: str) -> int:
-    """Return the minimum number of bits that an op's operands keep; 0 if it may not omit any."""
+    """Return the minimum number of bits that an op must keep of its operands; 0 if it must keep all bits."""
     if not isinstance(op, DotGeneral | Convolution) or not dtype.is_inexact:
         return 0
     if dtype.real is not DType.F32:
@@ -172,7 +180,7 @@ def _inside(step: Any, program: GraphProgram) -> list[tuple[StdTensorOp, DType]]
 
 
 def _apart(y: Any, z: Any) -> Any:
-    """|y - z|; 0 where it is not finite."""
+    """Return |y - z|, and 0 where it is not finite."""
     if DType.of(y.dtype).kind in "biu":
         return np.zeros(y.shape)
     wide = np.complex128 if y.dtype.kind == "c" else np.float64

@@ -17,20 +17,20 @@ from xla_peer.parity.ulps import modulus
 __all__ = ["lost_bounds", "proven_limits"]
 
 MOST_INTEGERS = 16
-"""Maximum radius of a ball whose integers are listed; wider balls do not decide."""
+"""Maximum radius of a ball around an integer; the elements of larger balls are undecided."""
 
 
 @np.errstate(all="ignore")
 def proven_limits(
     program: GraphProgram, leaves: Sequence[Any], native: Sequence[Any]
 ) -> list[Allowance]:
-    """Bound the distances between these native outputs and any right implementation's; both are in the balls."""
+    """Compute the allowed distance of each element from the native outputs: all right results are in the balls."""
     balls, _ = enclosed(program, leaves)
     return [_allowance(ball, np.asarray(y)) for ball, y in zip(balls, native, strict=True)]
 
 
 def lost_bounds(program: GraphProgram, leaves: Sequence[Any]) -> tuple[str, ...]:
-    """Return a sentence for each op that has no bound; empty if all outputs have bounds."""
+    """Return a line of a report for each op without a bound; empty if all outputs have bounds."""
     balls, remarks = enclosed(program, leaves)
     if not any(np.isinf(ball.radius).any() for ball in balls):
         return ()
@@ -52,7 +52,7 @@ def _allowance(ball: Ball, native: Any) -> Allowance:
 
 
 def _among_integers(ball: Ball, native: Any) -> Allowance:
-    """Allow the other integers in each ball; for bools, the other value."""
+    """Return the other integers in each ball, or the other bool, as alternative values."""
     centre, radius = ball.value.astype(np.float64), ball.radius
     unbounded = radius > MOST_INTEGERS
     reach = np.where(unbounded, 0.0, radius)

@@ -22,7 +22,7 @@ from xla_peer.parity.untouched import Untouched
 __all__ = ["ParityReport"]
 
 MOST_UNTOUCHED = 5
-"""Maximum number of untouched sides of decisions that a report shows."""
+"""Maximum number of branches and outcomes that the arguments did not reach, as shown in a report."""
 MOST_SHORT = 15
 """Maximum number of lines of a short report."""
 WIDTH = 240
@@ -31,23 +31,23 @@ WIDTH = 240
 
 @dataclass(frozen=True)
 class ParityReport:
-    """Result of a parity check: all outputs on both paths. `print(report)` shows a table.
+    """Result of a parity check, with a comparison of each output on both paths. `print(report)` shows a table.
 
     Attributes:
         program: the name of the program.
         platform: platform of the peer.
         outputs: one comparison per output.
-        interpreter: opinion of StableHLO's reference interpreter: the side with which it agrees, that it shares
+        interpreter: a sentence about StableHLO's reference interpreter: the path with which it agrees, that it shares
             an expansion with PJRT, that its result is between the two, or why it has no opinion.
         first_divergence: the first op whose inputs agree and whose output does not; None if all agree.
         sides: the names of the two paths that are compared.
         decisions: for unstable outputs, the decision that rounding flips.
-        notes: sentences about known faults of the peer, and further opinions.
+        notes: sentences about known faults of the peer, and about further results that were compared.
         bound: origin of the bound: proven, or sampled with a number of runs and a confidence; empty for a
             user's tolerance.
-        ended: how the peer's process ended, and at which module; None if it returned outputs.
-        untouched: sides of decisions that the arguments did not reach, and which are not checked.
-        leaves: the arguments that were checked: the caller's, or arguments from `search=`.
+        ended: how the peer's process ended, and the module that causes this; None if it returned outputs.
+        untouched: branches and outcomes of decisions that the arguments did not reach, so that they are not checked.
+        leaves: the arguments that were checked: those of the caller, or arguments that `search=` found.
     """
 
     HEADER: ClassVar = (
@@ -116,12 +116,12 @@ class ParityReport:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The head of the table, with the names of the two sides."""
+        """The header of the table, with the names of the two paths."""
         names: dict[str, str] = dict(zip(("native", "other"), self.sides, strict=True))
         return tuple([names.get(word, word) for word in self.HEADER])
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return the rows of the table, below `HEADER`."""
+        """Return the rows of the table, one for each output, with the columns of `HEADER`."""
         return [
             (
                 output.name,
@@ -154,7 +154,10 @@ class ParityReport:
         return lines + [f"not reached: {rest} more sides of decisions"] * (rest > 0)
 
     def summary(self) -> list[str]:
-        """Summarise a disagreement in two lines: the op and the wrong side; the difference and what to do next."""
+        """Summarise a disagreement in two lines; empty if there is none.
+
+        The first line has the op and the path that is wrong, and the second line the difference and what to do next.
+        """
         first, ended = self.first_divergence, self.ended
         bad = [output for output in self.outputs if not output.ok]
         if ended is not None:
@@ -175,7 +178,7 @@ class ParityReport:
         return [f"{verdict}{at:.{WIDTH}}{where}", size]
 
     def short(self) -> str:
-        """Write the report in at most fifteen lines: first the op, the wrong side and the difference, then advice."""
+        """Write the report in at most fifteen lines: first the op, the wrong path and the difference, then advice."""
         first, bad = self.first_divergence, [output for output in self.outputs if not output.ok]
         lines = [self.verdict, *self.summary()]
         lines += [f"in {turn}" for turn in (first.turns if first else ())[:2]]
@@ -185,7 +188,7 @@ class ParityReport:
         return "\n".join([f"{line:.{2 * WIDTH}}" for line in lines[:MOST_SHORT]])
 
     def _advice(self, bad: list[OutputParity]) -> str:
-        """Advise the reader what to do next."""
+        """Return a sentence about what the user should do next."""
         if self.ended is not None:
             return "report.save(folder) writes a small module that ends it; `tenferro triage folder` makes an issue of it"
         sides = {output.alone for output in bad if output.alone}
@@ -222,7 +225,7 @@ class ParityReport:
         return None
 
     def print(self) -> None:
-        """Print it."""
+        """Print the report."""
         print(self)
 
     def to_html(self) -> str:
@@ -248,7 +251,7 @@ class ParityReport:
 
 
 def _size_of(output: OutputParity, sides: tuple[str, str]) -> str:
-    """Show the element with the largest difference: both values, and the difference in units in the last place."""
+    """Describe the element with the largest difference: index, both values, and the difference and bound in ulps."""
     if output.worst is None:
         return ""
     one, other = sides
@@ -259,7 +262,10 @@ def _size_of(output: OutputParity, sides: tuple[str, str]) -> str:
 
 
 def _worst(output: OutputParity) -> tuple[str, ...]:
-    """Show the element with the largest share of its bound: share, index, both values, distance and bound in ulps."""
+    """Return table cells about the element whose difference is largest relative to its bound.
+
+    The cells contain this quotient, the index, both values, and the difference and the bound in ulps.
+    """
     words = ""
     if output.ended:
         words = "no result"
@@ -282,7 +288,7 @@ def _worst(output: OutputParity) -> tuple[str, ...]:
 
 
 def _share(output: OutputParity) -> str:
-    """Show the largest share of the bound as a number, or in words if nothing or everything is allowed."""
+    """Format the largest quotient of a difference and its bound, or say in words that there is no bound or quotient."""
     if math.isinf(output.share):
         return "beyond any" if output.allowed else "none allowed"
     if output.share < 0.005:
@@ -291,7 +297,7 @@ def _share(output: OutputParity) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return the shortest text that identifies a number; for a complex one, of both parts."""
+    """Return the shortest text that identifies a number."""
     return str(value.item() if DType.of(value.dtype).kind in "biu" else value)
 
 

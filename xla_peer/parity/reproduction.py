@@ -1,4 +1,4 @@
-"""Failing cases as folders, to be attached to a report and read again."""
+"""Failing cases, written to folders, and the text of an issue about such a folder."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ for number, ((y,), wanted) in enumerate(zip(results, arrays("expected.npz", OUTP
     print(f"; at {where} jax {jax.__version__} has {y[worst]}, expected {wanted[worst]}" if y.size else "")
 '''
 SECONDS = 300
-"""Maximum run time of the script, in seconds."""
+"""Maximum run time of `repro_jax.py`, in seconds."""
 VARIABLES = (
     "XLA_FLAGS",
     "JAX_PLATFORMS",
@@ -89,13 +89,14 @@ def save_reproduction(
 ) -> Path:
     """Write a failing case to a folder, and return the folder.
 
-    `inputs.npz` has the arguments, `repro.tnf` the program, and `repro.py` four lines that check it again. If
-    there is StableHLO text, it is in `module.mlir`; `expected.npz` then has the native results, and
-    `repro_jax.py` a script that needs only JAX. `about.json` has the versions, the environment, the results of
-    this jaxlib, and a digest of the module and its arguments.
+    `inputs.npz` has the arguments, `repro.tnf` the program, and `repro.py` four lines that check the program again. If
+    StableHLO text is given, `module.mlir` has this text, `expected.npz` the native results, and `repro_jax.py` a
+    script that needs only JAX. `about.json` has the versions, the environment, the results of the installed jaxlib, and
+    a digest of the module and its arguments.
 
     Args:
-        said: the peer's result, in one line.
+        text: the StableHLO text of the program.
+        said: a description of the peer's result, in one line.
 
     Raises:
         InvalidConfigError: the path of one of the files is a folder, a pipe or a device.
@@ -119,7 +120,7 @@ def save_reproduction(
         about["digest"] = hashlib.sha256(text.encode() + inputs).hexdigest()
         try:
             expected = native_outputs(program, leaves)
-        except TenferroError as error:  # because the native path may fail
+        except TenferroError as error:  # because the native run may fail, too
             about["native"] = str(error).splitlines()[0]
         else:
             files["expected.npz"] = _archive("y", expected)
@@ -145,7 +146,7 @@ def _archive(letter: str, arrays: Sequence[Any]) -> bytes:
 
 
 def _versions() -> dict[str, str]:
-    """Return the versions of the computing packages and of Python."""
+    """Return the versions of Python and of the installed packages that affect results."""
     versions = {"python": machine.python_version()}
     for name in ("tenferro", "jax", "jaxlib", "numpy"):
         try:
@@ -156,12 +157,13 @@ def _versions() -> dict[str, str]:
 
 
 def triage(folder: Any, pythons: Sequence[str] = (), reports: Iterable[Any] | None = None) -> str:
-    """Write the text of an issue about a failing case: the module, results of each JAX, versions, and similar
-    reports.
+    """Return the text of an issue about a failing case.
+
+    The text has the module, the results of each JAX, the versions, and similar public reports.
 
     Args:
         folder: a folder that `save_reproduction` has written.
-        pythons: Python interpreters whose JAX runs `repro_jax.py`, each in a separate process; by default this one.
+        pythons: paths of Python interpreters that run `repro_jax.py` with their JAX; by default the current one.
         reports: public reports with which the module is compared; by default the hall of miscompiles, if it is
             installed.
 
@@ -212,7 +214,7 @@ def triage(folder: Any, pythons: Sequence[str] = (), reports: Iterable[Any] | No
 
 
 def _about(path: Path) -> dict[str, Any]:
-    """Read the versions and the digest of a case."""
+    """Read `about.json`, and check that it has versions and a digest."""
     try:
         about = json.loads(path.read_text())
         if isinstance(about["versions"], dict) and isinstance(about["digest"], str):
@@ -225,9 +227,9 @@ def _about(path: Path) -> dict[str, Any]:
 
 
 def _ran(directory: Path, python: str, outcomes: dict[str, str]) -> list[str]:
-    """Run a reproduction with a Python interpreter, and report the result.
+    """Run a reproduction with a Python interpreter, and return the lines of the issue about the result.
 
-    It replaces the recorded outcome of its version.
+    The outcome that `about.json` has for the same version of jaxlib is removed from `outcomes`.
     """
     try:
         done = subprocess.run(
@@ -246,7 +248,7 @@ def _ran(directory: Path, python: str, outcomes: dict[str, str]) -> list[str]:
 
 
 def _alike(module: str, reports: Iterable[Any] | None) -> list[str]:
-    """Name public reports with a similar module, or state that there are none."""
+    """Return the lines of the issue about public reports with a similar module."""
     try:
         near = twins(import_stablehlo(module), reports)
     except TenferroError as error:

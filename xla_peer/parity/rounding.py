@@ -1,9 +1,9 @@
-"""Rounding of each op in right implementations: a table for the parity check.
+"""Table of the rounding of each op in right implementations, for the parity check.
 
 An op is exact, rounded once, or approximate. Exact ops copy, select or compare. Ops that round the exact value
 once have equal results in every implementation. For an approximate op, the table has the allowed difference
-between NumPy's kernel and XLA's, in units in the last place. Results of sums and products of many terms depend
-on the order; this effect is measured on the terms, see `accumulation`.
+between the results of NumPy's kernel and XLA's, in units in the last place. Results of sums and products of many terms
+depend on the order of the terms. This effect is measured on the actual terms; see `accumulation`.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ class Rounding:
     """Rounding of an op.
 
     Attributes:
-        rounds: whether the op rounds: it does not only copy, select or compare.
-        real, complex: error of a real and of a complex result, in addition to one correct rounding, in ulps.
-        combined: the number of terms that the op adds or multiplies in an unspecified order.
-        intermediate: the number of terms as large as the argument that a function adds up. Their rounding error
-            is relative to the operands.
+        rounds: whether the op rounds; False if it only copies, selects or compares.
+        real: error of a real result in ulps, in addition to one correct rounding.
+        complex: error of a complex result in ulps, in addition to one correct rounding.
+        combined: a function that returns the number of terms that the op adds or multiplies in an unspecified order.
+        intermediate: a function that returns the number of terms as large as the argument that the op adds up
+            internally. Their rounding error is relative to the operands.
         argument: error of each operand in ulps, for functions that first round a sum or product of operands.
     """
 
@@ -61,7 +62,10 @@ class Rounding:
         return self.complex if is_complex else self.real
 
     def operand(self, op: Any, specs: Specs) -> float:
-        """Return the error of each operand, in units in the last place; rounding errors add up at random."""
+        """Return the error of each operand in ulps that has the effect of the rounding of intermediate terms.
+
+        Rounding errors have random signs, so the error grows as the square root of the number of terms.
+        """
         if self.intermediate is None:
             return 0
         return 2 * math.sqrt(max(self.intermediate(op, specs), 1))
@@ -103,7 +107,7 @@ def _kernel(op: Any, specs: Specs) -> int:
 
 
 def _updates(op: Any, specs: Specs) -> int:
-    """Return the maximum number of terms of an element: the operand's, and one update per index."""
+    """Return the maximum number of terms of an element of a scatter: the operand's element, and one per index."""
     axes = [axis for axis in range(specs[2].rank) if axis not in op.update_window_dims]
     return 1 + math.prod(specs[2].shape[axis] for axis in axes)
 
@@ -167,7 +171,9 @@ ROUNDING: Column[Rounding] = Column(
     {co.DotGeneral: Rounding(combined=_contracted), co.Convolution: Rounding(combined=_kernel)},
     _with(_all(ix.CARDS, EXACT), {ix.Scatter: Rounding(combined=_updates)}),
     _all(dy.CARDS, EXACT),
-    _all(cf.CARDS, EXACT),  # the ops in their bodies are looked up instead
+    _all(
+        cf.CARDS, EXACT
+    ),  # loops do not round themselves; the ops in their bodies have their own entries
     {Extension: Rounding(real=8, complex=16, intermediate=_largest)},
 )
 
@@ -176,16 +182,16 @@ IN_FLOAT32_ON_A_GPU: Mapping[type[StdTensorOp], Rounding] = {
     el.Divide: Rounding(real=2, complex=16),
     an.Sqrt: Rounding(real=1, complex=80),
 }
-"""Accuracy of float32 functions for which a GPU omits the last correction step.
+"""Rounding on a GPU of float32 ops that XLA computes without the last correction step.
 
-XLA uses PTX's div.full and sqrt.approx, with errors of up to 2 and 1 units (PTX ISA, "Floating Point Instructions").
+XLA uses PTX's div.full and sqrt.approx, with errors of up to 2 and 1 ulps (PTX ISA, "Floating Point Instructions").
 """
 
 
 def rounding_of(op: StdTensorOp, specs: Specs, platform: str = "cpu") -> Rounding:
-    """Return the rounding of an op on operands of these types, natively and on a platform.
+    """Return the rounding of an op on operands of these types, for native results and results of `platform`.
 
-    It is exact if the payload or the types exclude rounding.
+    The result is `EXACT` if the parameters of the op or the types exclude rounding.
     """
     row = ROUNDING[type(op)]
     if isinstance(op, Extension | el.Convert):

@@ -1,14 +1,14 @@
-"""Movement of results when every op rounds a little differently.
+"""Measurement of the change of results if every op rounds a little differently.
 
-The program runs natively, op by op, a few times. In each run every op rounds up or down at random, by at most
-the units in the last place that `ROUNDING` allows. Roundings that another implementation may omit are omitted
-at random. Sums and products of many terms are moved by an error that their terms permit; in one more run all of
-them move in one direction.
+The program runs natively, op by op, a few times. In each run the result of every op is changed up or down at random,
+by at most the units in the last place that `ROUNDING` allows. Roundings that another implementation may omit are
+omitted at random. Sums and products of many terms are changed by the error that was measured on their terms; in one
+more run all of them are changed in the same direction.
 
-The movement of the outputs is the effect of rounding, which includes cancellation, ill conditioning and
-comparisons that flip. If a run meets subnormal numbers, one more run flushes them to zero, as XLA does on
-CPU. If ops distinguish the signs of zeros, one more run flips the zeros that sums have given, because a sum
-may give either. The result is a first-order estimate from samples, not a proof.
+The change of the outputs is the effect of rounding, which includes cancellation, ill conditioning and comparisons
+that flip. If a run meets subnormal numbers, one more run flushes them to zero, as XLA does on a CPU. If ops
+distinguish the signs of zeros, one more run changes the sign of each zero that a sum returned, because implementations
+may return either sign. The result is a first-order estimate from samples, not a proof.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ __all__ = [
 ]
 
 AS_GOOD_AS_EQUAL = 4.0
-"""Maximum distance of two numbers that count as equal up to rounding, as a multiple of a function's declared error."""
+"""Maximum distance of two numbers that may become equal by rounding, as a multiple of the error of a function."""
 REORDERED = 2.0
-"""Maximum movement of a sum or product in a loop's carry, in roundings.
+"""Maximum change of a sum or product in the carry of a loop, as a multiple of one rounding.
 
-Iterations may be combined in another order.
+The change simulates a compiler that combines the iterations in another order.
 """
 LARGEST_RECORD = 1 << 28
 """Maximum size in bytes of the recorded operands and results of decisions."""
@@ -71,14 +71,14 @@ EITHER_ZERO = ops_with(Fact.EITHER_ZERO)
 
 
 class Record:
-    """Record of the operands and results of the decisions of an unchanged run, in order.
+    """Record of the operands and results of decisions in a run with ordinary rounding, in order.
 
-    A decision is an op on floats that gives an integer, a bool or a whole number; see `decides`.
+    A decision is an op on floats that returns integers, bools or whole numbers; see `decides`.
 
     Attributes:
-        entries: operands and result of each decision.
-        is_complete: whether it has all decisions; `LARGEST_RECORD` limits its size.
-        tipped: whether a decision differed in another run.
+        entries: the operands and the result of each decision.
+        is_complete: whether the record has all decisions; `LARGEST_RECORD` limits its size.
+        tipped: whether a decision had another result in another run.
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Record:
             self.entries.append((list(arrays), result))
 
     def watch(self, position: int, result: Any) -> None:
-        """Compare the result of a decision in another run with the recorded one."""
+        """Compare the result of a decision in another run with the recorded result, and set `tipped` if they differ."""
         if not self.is_complete or self.tipped:
             return
         if position >= len(self.entries):
@@ -112,14 +112,16 @@ def moved_outputs(
     platform: str = "cpu",
     record: Record | None = None,
 ) -> list[list[Any]]:
-    """Return the outputs of an unchanged run, and of runs that round differently; a seed makes them reproducible.
+    """Return the outputs of a run with ordinary rounding, and of runs that round differently.
 
-    The `runs` round as the platform may. One more run rounds all sums in the same direction. If there are
-    subnormal numbers, a further run flushes them; if there are zeros whose sign may differ, a further run flips
-    their signs.
+    In `runs` runs every op is rounded at random, with fixed seeds. One more run rounds all sums in the same direction.
+    If there are subnormal numbers, a further run flushes them; if ops distinguish the signs of zeros, a further run
+    changes the signs of zeros that may differ.
 
     Args:
-        record: receives the decisions of the unchanged run, and whether other runs decide differently.
+        runs: the number of runs with random rounding.
+        platform: the platform whose rounding is simulated.
+        record: a record that receives the decisions of the first run, and whether other runs decide differently.
     """
     plain = Plain() if record is None else Recorder(record)
     moved = [Moved(np.random.default_rng(seed), platform, record) for seed in range(runs)]
@@ -139,7 +141,10 @@ def moved_outputs(
 def changed_run(
     program: GraphProgram, leaves: Sequence[Any], platform: str = "cpu"
 ) -> tuple[GraphProgram, Callable[..., list[Any]]]:
-    """Return the program with static shapes, and `run(change=)`, which runs it op by op with a change."""
+    """Return the program with static shapes, and a function `run(change=)` that runs it op by op.
+
+    The argument `change` is a `Plain` or a subclass, which replaces the results of ops.
+    """
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
     schedule = replace(native_executor().binder, passes=(), plan=()).bind(static)
     return static, partial(_run, schedule, leaves, pending=_pending(schedule, static, platform))
@@ -147,7 +152,14 @@ def changed_run(
 
 @dataclass(frozen=True)
 class Operands:
-    """Operands of an op: arrays, their types and properties, and the dtypes of the results."""
+    """Operands of an op in a run.
+
+    Attributes:
+        arrays, specs: the operands and their types.
+        pending: the pending roundings of each operand.
+        dtypes: the dtypes of the results.
+        step: the step of the schedule that applies the op.
+    """
 
     arrays: list[Any]
     specs: tuple[TensorSpec, ...]
@@ -168,22 +180,29 @@ class Operands:
 
 
 class Plain:
-    """Change that leaves values unchanged, and records whether any were subnormal."""
+    """Change that leaves all values unchanged; it records whether an element was subnormal.
+
+    Subclasses replace the results of ops, to simulate other implementations.
+    """
 
     met_subnormals = False
 
     def leaf(self, x: Any) -> Any:
-        """Return a replacement of the argument or constant x."""
+        """Return the array to use in place of the argument or constant x."""
         self.met_subnormals = self.met_subnormals or bool(subnormal(x).any())
         return x
 
     def results(self, op: StdTensorOp, kernel: Kernel, operands: Operands) -> list[Any]:
-        """Return replacements of the op's results."""
+        """Compute the results of an op, and return the arrays to use in their place.
+
+        Args:
+            kernel: a function that runs the op.
+        """
         return [self.leaf(y) for y in _all_of(op, kernel(op, *operands.arrays))]
 
 
 class Recorder(Plain):
-    """Change that leaves values unchanged, and records the decisions."""
+    """Change that leaves all values unchanged, and records the operands and results of decisions."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
@@ -196,7 +215,7 @@ class Recorder(Plain):
 
 
 class Moved(Plain):
-    """Change that moves values by random rounding errors, as large as the platform's may be."""
+    """Change that adds random rounding errors to the results of ops, as large as the platform may make."""
 
     def __init__(
         self, generator: np.random.Generator, platform: str = "cpu", record: Record | None = None
@@ -253,9 +272,9 @@ class Moved(Plain):
         return results
 
     def _compared(self, op: el.Compare, arrays: Sequence[Any], result: Any) -> Any:
-        """Make some pairs of numbers equal that differ only by rounding.
+        """Return the result of a comparison in which some pairs of numbers that nearly agree count as equal.
 
-        Random movements might never make them equal.
+        Random changes of the operands would hardly ever make two numbers equal.
         """
         if op.direction not in ("EQ", "NE") or DType.of(arrays[0].dtype).kind in "biu":
             return result
@@ -272,7 +291,7 @@ class Moved(Plain):
     def _approximated(
         self, op: StdTensorOp, kernel: Kernel, operands: Operands, rounding: Rounding
     ) -> list[Any]:
-        """Return a result moved by some units in the last place of the dtype in which it is computed."""
+        """Return the results of an approximate function, changed by some ulps of the dtype in which it is computed."""
         arrays: list[Any] = []
         ulps = rounding.operand(op, operands.specs)
         for x, spec, value in zip(operands.arrays, operands.specs, operands.pending, strict=True):
@@ -302,10 +321,10 @@ class Moved(Plain):
         values: Sequence[Any],
         ulps: float,
     ) -> list[Any]:
-        """Return the values for operands that are moved by a fraction of a unit in the last place.
+        """Return the results for operands that are changed by a fraction of a unit in the last place.
 
-        The moved operands are not floats, so values are interpolated between those at the operands and at the next
-        floats.
+        The changed operands are not representable. So the results are interpolated between those for the operands and
+        those for adjacent floats.
         """
         beside = [self._moved(x, float(ml_dtypes.finfo(x.dtype).eps)) for x in arrays]
         return [
@@ -320,10 +339,14 @@ class Moved(Plain):
         before: Sequence[float],
         is_carried: bool = False,
     ) -> Any:
-        """Return a sum or difference, rounded once; some of the last roundings of its terms are omitted.
+        """Compute a sum or difference, rounded once, with some pending roundings of its terms omitted at random.
 
-        If iterations may be combined in another order, partial sums about as large as the terms are rounded
-        differently. A sum without rounding error is the same in every order.
+        If a compiler may combine iterations in another order (`is_carried`), the sum is also changed by roundings of
+        partial sums about as large as the terms. A sum without rounding error is the same in every order, and is not
+        changed.
+
+        Args:
+            before: the pending rounding of each term.
         """
         dtype = arrays[0].dtype
         wide = np.complex128 if dtype.kind == "c" else np.float64
@@ -356,7 +379,7 @@ class Moved(Plain):
         return np.where(error > 0, y.astype(wide) + away, y.astype(wide)).astype(y.dtype)
 
     def _moved(self, x: Any, share: float) -> Any:
-        """Move x up or down by this fraction of x."""
+        """Change each element of x by plus or minus `share` times its size, at random."""
         if not share or DType.of(x.dtype).kind in "biu" or not x.size:
             return x
         if x.dtype.kind == "c":
@@ -368,7 +391,7 @@ class Moved(Plain):
         return np.asarray(wide * signs).astype(x.dtype, copy=False)
 
     def _away(self, x: Any, share: float) -> Any:
-        """Return a share of the size of x with random signs.
+        """Return random changes of the elements of x, with magnitudes of up to `share` times |x|.
 
         Rounding errors of a part of a complex number are relative to its modulus, but a zero part remains zero.
         """
@@ -389,7 +412,7 @@ class Moved(Plain):
 
 
 class Together(Moved):
-    """Change that moves only sums and products of many terms, all of them up."""
+    """Change that increases the results of all sums and products of many terms, and leaves other ops unchanged."""
 
     def results(self, op: StdTensorOp, kernel: Kernel, operands: Operands) -> list[Any]:
         if rounding_of(op, operands.specs).combined is None:
@@ -414,7 +437,7 @@ class Flushed(Plain):
 
 
 class Turned(Plain):
-    """Change that flips the signs of zeros that are results of sums."""
+    """Change that reverses the signs of zeros that are results of sums, which may be either in an implementation."""
 
     def leaf(self, x: Any) -> Any:
         return x
@@ -437,7 +460,10 @@ def subnormal(x: Any) -> Any:
 
 @np.errstate(all="ignore")
 def _is_exact(x: Any, y: Any) -> Any:
-    """Find exact products of two arrays: one factor is a power of two, or both are small whole numbers."""
+    """Return a mask of the products of x and y that are exact.
+
+    A product is exact if a factor is a power of two, or if both factors are whole numbers with a small product.
+    """
     if x.dtype.kind == "c":
         return np.zeros(np.broadcast_shapes(x.shape, y.shape), bool)
     x, y = (array if array.itemsize > 2 else array.astype(np.float32) for array in (x, y))
@@ -447,7 +473,7 @@ def _is_exact(x: Any, y: Any) -> Any:
 
 
 def _by_part(change: Callable[[Any], Any], x: Any) -> Any:
-    """Apply the change to floats, and to each part of complex numbers."""
+    """Apply `change` to an array of floats, or to the real and imaginary parts of complex numbers."""
     if DType.of(x.dtype).kind in "biu":
         return x
     if x.dtype.kind != "c":
@@ -462,7 +488,7 @@ def _adds_up(step: Instruction) -> bool:
 
 
 def decides(op: StdTensorOp, operands: Operands) -> bool:
-    """Return whether an op maps floats to one result of integers, bools or whole numbers, which rounding may flip."""
+    """Return whether an op is a decision that rounding may flip: it maps floats to integers, bools or whole numbers."""
     if op.output_count > 1 or not (operands.specs and operands.specs[0].dtype.is_inexact):
         return False
     if type(op) not in DISCRETE and not _to_integers(op):
@@ -482,7 +508,7 @@ def _all_of(op: StdTensorOp, results: Any) -> list[Any]:
 def _pending(
     schedule: ExecProgram, program: GraphProgram, platform: str
 ) -> Mapping[ExecProgram, Sequence[Pending]]:
-    """Compute pending roundings of the values of a schedule, and of the schedules inside it."""
+    """Compute the pending roundings of the values of a schedule, and of the bodies of its loops and conditionals."""
     pending = {schedule: pending_roundings(program, platform=platform)}
     parts = _parts(schedule)
     while parts:
@@ -508,7 +534,7 @@ def _run(
     change: Plain,
     pending: Mapping[ExecProgram, Sequence[Pending]],
 ) -> list[Any]:
-    """Run a schedule with every op rounded as the change specifies, also at every iteration of a loop."""
+    """Run a schedule op by op, also in the bodies of loops, with the results of each op replaced by `change`."""
 
     def around(
         program: ExecProgram, step: ExecInstruction, arrays: Sequence[Any], call: Callable[..., Any]

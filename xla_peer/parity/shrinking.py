@@ -24,26 +24,28 @@ __all__ = ["Case", "shrunk", "shrunk_divergence", "shrunk_ending"]
 TRIES = 80
 """Maximum number of programs that are run."""
 DIGITS = (1, 2, 3, 4)
-"""Numbers of significant digits to which the elements of an argument are rounded."""
+"""Numbers of significant decimal digits to which elements of arguments are rounded, tried in this order."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A program, and the leaves of its arguments."""
+    """Program with the leaves of its arguments, which are to be shrunk."""
 
     program: GraphProgram
     leaves: tuple[Any, ...]
 
 
 def shrunk(case: Case, parts: Callable[[Case], bool], seconds: float | None = None) -> Case:
-    """Shrink a case on which `parts` holds until no step makes it smaller.
+    """Shrink a case as long as the predicate `parts` holds for the smaller case.
 
-    First, all outputs but one are dropped. Then intermediate values are tried as parameters, from the last to
-    the first, and as outputs, from the first on. Then arrays are replaced by ones or small whole numbers, or
-    rounded to few digits. Finally, parts of arrays are replaced by ones, beginning with halves.
+    First, all outputs but one are dropped. Then intermediate values are replaced by arguments, from the last value to
+    the first. Then an intermediate value is returned instead of the output, the earliest one possible. Then arrays
+    are replaced by ones or small whole numbers, or rounded to few digits. Finally, parts of arrays are replaced by
+    ones, beginning with halves.
 
     Args:
-        seconds: no step begins after this time; None for no limit.
+        parts: a function that returns whether the paths diverge on a case, or the peer's process ends.
+        seconds: the time after which no smaller case is tried; None for no limit.
     """
     tries, end = [TRIES], None if seconds is None else time.monotonic() + seconds
 
@@ -71,13 +73,16 @@ def shrunk(case: Case, parts: Callable[[Case], bool], seconds: float | None = No
 
 
 def shrunk_divergence(divergence: Divergence, seconds: float) -> Divergence:
-    """Shrink a divergence to a smaller program and simpler arrays, if both sides are paths of one program."""
+    """Shrink a divergence to a smaller program and simpler arrays.
+
+    A divergence of two different programs is returned unchanged.
+    """
     if divergence.other:
         return divergence
     try:
         paths = NativeAndPeer(divergence.executor())
     except TenferroError:
-        return divergence  # because the caller passed an executor, not a platform
+        return divergence  # the caller passed an executor that cannot be created again from its platform
 
     def worst(case: Case) -> Any:
         outputs = paths.compared(case.program, case.leaves)
@@ -90,12 +95,12 @@ def shrunk_divergence(divergence: Divergence, seconds: float) -> Divergence:
     )
     output = worst(case)
     if output is None:
-        return divergence  # because XLA's results may not be deterministic
+        return divergence  # XLA's results may not be deterministic: the shrunk case agrees now
     return replace(divergence, program=case.program, leaves=case.leaves, output=output)
 
 
 def shrunk_ending(ending: Ending, seconds: float) -> Ending:
-    """Shrink an ending to a smaller program and simpler arrays.
+    """Shrink the module that ends the peer's process to a smaller program and simpler arrays.
 
     Timeouts are not shrunk, because each attempt would take as long.
     """
@@ -126,7 +131,7 @@ def _single(case: Case) -> Iterator[Case]:
 
 
 def _ends(case: Case) -> Iterator[Case]:
-    """Yield cases that return an intermediate value, from the first value on."""
+    """Yield cases that return one intermediate value instead of the outputs, from the first value on."""
     outputs = set(case.program.output_slots)
     for step in case.program.instructions:
         for slot in step.outputs if step.inputs else ():
@@ -135,7 +140,7 @@ def _ends(case: Case) -> Iterator[Case]:
 
 
 def _used(program: GraphProgram, leaves: Sequence[Any]) -> Case:
-    """Drop arguments that nothing reads."""
+    """Return the case without the arguments that no instruction reads."""
     graph, renumbered, arrays = Graph(), dict[int, int](), list[Any]()
     graph.trusted = program.trusted
     read = {slot for step in program.instructions for slot in step.inputs}
@@ -196,7 +201,7 @@ def _replaced(case: Case, number: int, array: Any) -> Case:
 
 
 def _of_few_digits(case: Case, number: int) -> Iterator[Case]:
-    """Yield cases in which a leaf is replaced by ones, by small whole numbers, or rounded to few significant digits."""
+    """Yield cases in which one argument is replaced by ones or small whole numbers, or rounded to few digits."""
     x = case.leaves[number]
     if x.dtype.kind not in "fV" or not x.size:
         return
@@ -209,7 +214,7 @@ def _of_few_digits(case: Case, number: int) -> Iterator[Case]:
 
 @np.errstate(all="ignore")
 def _rounded(x: Any, digits: int) -> Any:
-    """Round the elements to this many significant decimal digits; zeros, infinities and NaN are kept."""
+    """Round the elements to `digits` significant decimal digits; zeros, infinities and NaN are kept."""
     wide = x.astype(np.float64)
     exponent = np.floor(np.log10(np.abs(np.where(wide == 0, 1, wide))))
     scale = 10.0 ** (exponent - digits + 1)
@@ -219,7 +224,10 @@ def _rounded(x: Any, digits: int) -> Any:
 
 
 def _plainer(case: Case, number: int, holds: Callable[[Case], bool]) -> Case:
-    """Set parts of a leaf to ones if the case still holds, beginning with halves."""
+    """Set ranges of the elements of one argument to ones as long as `holds` is true for the case.
+
+    The whole array is tried first, then halves, quarters and so on.
+    """
     ranges = [(0, case.leaves[number].size)]
     while ranges:
         start, stop = ranges.pop()

@@ -1,8 +1,9 @@
-"""`digits`: where a function loses significant digits, line by line.
+"""`digits`: shows where a function loses significant digits, line by line.
 
-The program runs op by op, once unchanged and a few times with different rounding, as in `check_parity`. The
-movement of a value relative to its size gives its number of significant digits. The op loses as many digits as
-its result has fewer than its operands. The line with the largest loss is called the culprit.
+The program runs op by op, once with ordinary rounding and a few times with random rounding, as in `check_parity`. The
+change of a value relative to its size gives its number of significant digits. The number of digits that an op loses is
+the difference between the digits of its operands and those of its result. The line with the largest loss is called
+the culprit.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ __all__ = ["Digits", "LineDigits", "digits"]
 
 RUNS = 6
 MOST_BYTES = 180_000
-"""Maximum size of the table rows of a page, in bytes."""
+"""Maximum total size of the table rows of an HTML page, in bytes."""
 MOST_COLUMNS = 300
 """Maximum number of columns of a source line that are shown."""
 LEAST = 1.0
@@ -46,16 +47,16 @@ tr.culprit { outline: 2px solid #b42318; } p { font-family: system-ui, sans-seri
 
 @dataclass(frozen=True)
 class LineDigits:
-    """One line of the user's source.
+    """Loss of digits in one line of the user's source.
 
     Attributes:
-        file, line: where it is.
-        text: the line itself; empty where the file cannot be read.
-        op: the op of the line that loses most.
-        lost: decimal digits that this op loses, of its operands' significant digits.
-        left: significant decimal digits of its result.
-        gradient_lost, gradient_left: the digits lost and left in the ops of the line's derivative; None if it has
-            none.
+        file, line: the file and the number of the line.
+        text: the text of the line; empty if the file cannot be read.
+        op: the op of the line that loses the most digits.
+        lost: the number of decimal digits that this op loses.
+        left: the number of significant decimal digits of the op's result.
+        gradient_lost, gradient_left: the same numbers for the op of the line's derivative that loses the most digits;
+            None if the line has no derivative.
     """
 
     file: str
@@ -75,12 +76,12 @@ class LineDigits:
 
 @dataclass(frozen=True)
 class Digits:
-    """Digits lost, by line; `print` shows a table, `to_html` the source.
+    """Significant digits that a function loses, by line. `print` shows a table, and `to_html` shows the source.
 
     Attributes:
         name: name of the program.
-        lines: lines with an op, in the order of files and lines.
-        left: significant digits of each output.
+        lines: the lines that have an op, sorted by file and line number.
+        left: the number of significant digits of each output.
     """
 
     name: str
@@ -89,7 +90,7 @@ class Digits:
 
     @property
     def culprit(self) -> LineDigits | None:
-        """The line that loses most; None if none loses a digit."""
+        """The line that loses the most digits; None if no line loses a whole digit."""
         worst = max(self.lines, key=lambda line: line.worst, default=None)
         return worst if worst is not None and worst.worst >= LEAST else None
 
@@ -161,7 +162,7 @@ class Digits:
 
 
 def _rows(of_file: dict[int, LineDigits], culprit: LineDigits | None) -> list[str]:
-    """Write table rows: lines with an op, each with the lines before and after it."""
+    """Write HTML table rows for the lines of a file that have an op, and the lines before and after each of them."""
     rows: list[str] = []
     file = next(iter(of_file.values())).file
     for number in sorted({n + d for n in of_file for d in (-1, 0, 1) if n + d > 0}):
@@ -191,14 +192,15 @@ def _shown(value: float | None) -> str:
 def digits(fn: Callable[..., Any] | GraphProgram, *arrays: Any, grad: bool = False) -> Digits:
     """Measure the significant digits that a function loses, line by line.
 
-    For a value v, let d(v) = -log10(|v' - v| / |v|) over runs v' that round differently. An op y = f(x) loses
-    d(x) - d(y) digits, for the operand with the fewest digits, and never fewer than 0. Elementwise ops are judged
-    element by element, with the 90 % quantile for the array, because a sum that is near zero by chance loses digits
-    in few elements. All other ops are judged by max |v' - v| / max |v| of their result.
+    For a value v, let d(v) = -log10(|v' - v| / |v|), where v' is the value in a run that rounds differently. An op
+    y = f(x) loses d(x) - d(y) digits, for the operand x with the fewest digits; a negative number counts as 0. For
+    elementwise ops the loss is computed for each element, and the 90 % quantile is taken for the array. The reason is
+    that a sum near zero by chance loses digits in few elements. For all other ops, d(y) is computed from
+    max |y' - y| / max |y|.
 
     Args:
         fn: a function of tensors, or a program.
-        arrays: its arguments.
+        arrays: the arguments of `fn`.
         grad: whether to add columns for the gradient of the sum of the outputs.
 
     Raises:

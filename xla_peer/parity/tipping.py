@@ -1,9 +1,10 @@
-"""Decisions that rounding may flip, one element at a time, and their effects on the outputs.
+"""Measurement of the effects of single decisions that rounding may flip.
 
-Runs that keep the decisions of the unchanged run show how far rounding alone moves an output. The movement of a
-decision's operands in these runs shows which of its elements may flip. Each of these elements is flipped in a
-separate run. An output may then differ by the sum of some of the effects. Without this, one element that may
-flip would excuse errors in all others.
+A decision is an op on floats that returns integers, bools or whole numbers. Runs that round differently, but keep all
+decisions, show how much rounding alone changes an output. The change of a decision's operands in these runs shows
+which of its elements may flip. Each of these elements is flipped in a separate run. An output may then differ by the
+sum of any of the effects. If the effects were not separated, one element that may flip would excuse errors in all
+other elements.
 """
 
 from __future__ import annotations
@@ -34,23 +35,33 @@ from xla_peer.parity.sensitivity import (
 __all__ = ["WIDER", "Tipping", "tipping"]
 
 AMPLIFIED = SAFETY / 2
-"""Distance from a tie within which a decision may flip, as a multiple of its operands' movement."""
+"""Distance from a tie within which a decision may flip, as a multiple of the change of its operands by rounding."""
 MOST_FLIPS = 64
 """Maximum number of elements that are flipped, each in a separate run."""
 MOST_SUMS = 512
-"""Maximum number of distinct sums of effects at one element of an output. If there are more, their range is allowed."""
+"""Maximum number of distinct sums of effects at an element of an output; if there are more, their range is allowed."""
 WIDER = 16.0
-"""Ratio of the bound with flips to the bound with pinned decisions, above which flips are said to cause the bound."""
+"""Minimum ratio of the bound from free runs to the bound with pinned decisions for which the latter bound is used.
+
+Above this ratio, flipped decisions cause the larger bound.
+"""
 
 
 class Flips:
-    """Elements of decisions that may flip, each with its alternative value."""
+    """Elements of decisions that may flip, each with its alternative value.
+
+    Attributes:
+        values: alternative values by the number of the decision and the row-major position of the element.
+    """
 
     def __init__(self) -> None:
         self.values: dict[tuple[int, int], Any] = {}
 
     def add(self, position: int, result: Any, other: Any) -> None:
-        """Record the elements of a decision that may flip, up to one more than `MOST_FLIPS`."""
+        """Record the elements of a decision whose values in `result` and `other` differ.
+
+        At most `MOST_FLIPS` + 1 elements are recorded, which suffices to see that there are too many.
+        """
         (places,) = np.nonzero((other != result).ravel() & (other == other).ravel())
         for place in places[: MOST_FLIPS + 1].tolist():
             if len(self.values) > MOST_FLIPS:
@@ -59,7 +70,10 @@ class Flips:
 
 
 class Pinned(Moved):
-    """Change that rounds differently, but keeps the decisions of the unchanged run."""
+    """Change that rounds at random, but keeps the decisions of the run with ordinary rounding.
+
+    It records the elements of decisions that may flip in `flips`.
+    """
 
     def __init__(
         self, generator: np.random.Generator, platform: str, plain: Record, flips: Flips
@@ -82,7 +96,7 @@ class Pinned(Moved):
 
 
 class PinnedTogether(Pinned, Together):
-    """Change that moves all sums of many terms up, but keeps the decisions of the unchanged run."""
+    """Change that increases all sums of many terms, but keeps the decisions of the run with ordinary rounding."""
 
 
 class Flipped(Plain):
@@ -108,8 +122,8 @@ class Tipping:
     """Outputs of runs with pinned decisions, and of runs with one element of one decision flipped.
 
     Attributes:
-        pinned: the outputs of the unchanged run, of runs that round at random, and of a run in which all sums
-            move up.
+        pinned: the outputs of a run with ordinary rounding, of runs that round at random, and of a run in which all
+            sums are increased. All runs make the same decisions.
         flipped: the outputs of one run per element that may flip; None if there are more than `MOST_FLIPS`.
     """
 
@@ -117,7 +131,15 @@ class Tipping:
     flipped: list[list[Any]] | None
 
     def alternatives(self, number: int, native: Any, limit: Any) -> tuple[Alternatives, Any]:
-        """Return the sums of effects of flips on an output's elements, and limits for elements with too many sums."""
+        """Return alternative values of an output that flips cause, and its limits.
+
+        An alternative value is the native value plus the sum of some effects. If an element has too many such sums,
+        its limit is increased instead.
+
+        Args:
+            number, native: the index and the native value of the output.
+            limit: the limit of each element without flips.
+        """
         if not self.flipped:
             return NO_ALTERNATIVES, limit
         exact = native.dtype.kind in "biu"
@@ -151,7 +173,12 @@ class Tipping:
 def tipping(
     program: GraphProgram, leaves: Sequence[Any], plain: Record, runs: int, platform: str
 ) -> Tipping:
-    """Run a program with flipped decisions; its record of decisions must be complete."""
+    """Run a program with pinned decisions, and with each element flipped that may flip.
+
+    Args:
+        plain: the complete record of the decisions of a run with ordinary rounding.
+        runs: the number of runs with random rounding.
+    """
     flips = Flips()
     _, run = changed_run(program, leaves, platform)
     with numpy_state():
@@ -168,7 +195,7 @@ def tipping(
 
 @np.errstate(all="ignore")
 def _farther(x: Any, y: Any, times: float) -> Any:
-    """Move x towards y by a multiple of their distance."""
+    """Return x + times * (y - x); x itself where the result is not finite."""
     if x.dtype.kind in "biu":
         return y
     wide = np.complex128 if x.dtype.kind == "c" else np.float64
@@ -177,7 +204,7 @@ def _farther(x: Any, y: Any, times: float) -> Any:
 
 
 def _sums(effects: Any, limit: float) -> list[Any] | None:
-    """Return the distinct sums of one or more effects; None if there are more than `MOST_SUMS`."""
+    """Return the distinct sums of effects that exceed the limit; None if there are more than `MOST_SUMS` sums."""
     sums: list[Any] = [0]
     for effect in effects:
         sums = list(_distinct([*sums, *[each + effect for each in sums]], limit))

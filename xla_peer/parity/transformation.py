@@ -1,4 +1,4 @@
-"""Comparison of a module before and after a tool's passes: the verdict, and the first value that differs."""
+"""Comparison of a module before and after passes of a compiler, and search for the first value that differs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["TransformationReport", "check_transformation"]
 
 @dataclass(frozen=True)
 class TransformationReport:
-    """The verdict of a module before and after passes; `print(report)` shows it.
+    """Result of comparing a module before and after passes; `print(report)` shows it.
 
     Attributes:
-        parity: the comparison of both modules' outputs; its sides are `native`, the module before, and `module`,
-            the module after.
-        before: the first value of the original module that the other module does not compute, although it
-            computes its operands. None if the outputs agree, or values have no names.
-        after: the corresponding value of the transformed module; None if there is none.
+        parity: the comparison of the outputs; its path `native` is the module before the passes, and `module` is the
+            module after them.
+        before: the first value of the original module that the transformed module does not compute, although it
+            computes the operands of this value. None if the outputs agree, or values have no names.
+        after: the corresponding value of the transformed module; None if there is no such value.
     """
 
     parity: ParityReport
@@ -52,7 +52,7 @@ class TransformationReport:
         return "\n".join([str(self.parity), *self.named()])
 
     def named(self) -> list[str]:
-        """Return lines of text about the values that differ, with name and line."""
+        """Return a line of text about each value that differs, with its name and its line in the module."""
         pairs = (("before", self.before), ("after", self.after))
         return [
             f"{side}: {value.name} at line {value.line}: {value.text:.160}"
@@ -75,9 +75,9 @@ def check_transformation(
 ) -> TransformationReport:
     """Compare a module before and after passes of a compiler, and name the first value that differs.
 
-    Both run natively on the same inputs. The outputs are judged as by `check_parity(before, *inputs,
-    against=after)`. If they differ, the values of both modules are matched. The report names the first value
-    without a partner whose operands have partners, with its line.
+    Both modules run natively on the same inputs. The outputs are judged as by `check_parity(before, *inputs,
+    against=after)`. If they differ, each value of one module is matched with an equal value of the other. The report
+    names the first value without a match whose operands have matches, with its line.
 
     Args:
         before, after: StableHLO as text, bytes, a `StableHloModule` or a path, with arguments and results of the same
@@ -121,14 +121,16 @@ def check_transformation(
     try:
         values = _first_values(before, after, program.check_leaves(list(inputs)), parity)
     except UnsupportedError:
-        return TransformationReport(parity)  # because StableHLO's passes change the names
+        return TransformationReport(
+            parity
+        )  # reading needs StableHLO's passes, which change the names of values
     return TransformationReport(parity, *values)
 
 
 def _first_values(
     before: Any, after: Any, leaves: Sequence[Any], parity: ParityReport
 ) -> tuple[NamedValue | None, NamedValue | None]:
-    """Return the names of the first values that differ."""
+    """Return the first value of the original module that differs, and its counterpart; None for unnamed values."""
     wrong = [number for number, output in enumerate(parity.outputs) if output.outside]
     one, other = _Named.of(before, leaves, wrong), _Named.of(after, leaves, wrong)
     if one is None or other is None:
@@ -143,14 +145,14 @@ def _first_values(
 
 @dataclass(frozen=True)
 class _Named:
-    """A module with some outputs of `main`, and the names of its values by slot."""
+    """Program of a module that returns only some outputs of `main`, with the names of its values by slot."""
 
     program: GraphProgram
     names: dict[int, NamedValue]
 
     @classmethod
     def of(cls, module: Any, leaves: Sequence[Any], outputs: Sequence[int]) -> _Named | None:
-        """Read the module; None if one of the outputs is an argument of `main`."""
+        """Read a module, and keep the outputs with the given numbers; None if such an output is an argument."""
         program, values = import_values(module)
         static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
         names: dict[int, NamedValue] = {}
@@ -169,7 +171,7 @@ class _Named:
         return cls(chosen, names)
 
     def value_of(self, slots: Sequence[int]) -> NamedValue | None:
-        """Return the name of the first of these slots that has one."""
+        """Return the name of the first of the slots that has a name; None if no slot has one."""
         return next((self.names[slot] for slot in slots if slot in self.names), None)
 
 

@@ -21,9 +21,9 @@ MOST_TURNS = 1000
 def turns_of(
     op: Any, operands: Sequence[Any]
 ) -> Iterator[tuple[str, int, GraphProgram, list[Any]]]:
-    """Yield the name, the number of the subprogram, the subprogram and its arguments of each iteration of a native run.
+    """Yield a tuple for each iteration of a loop in a native run, or for the branch that a conditional takes.
 
-    A conditional yields the branch that is taken.
+    The tuple has the name of the iteration, the number of the subprogram, the subprogram and its arguments.
     """
     if isinstance(op, Alternatives):
         yield "the parallel one of Alternatives", 1, op.parallel.program, list(operands)
@@ -64,6 +64,6 @@ def _turns(
 
 
 def native_outputs(program: GraphProgram, leaves: Sequence[Any]) -> list[Any]:
-    """Compute the leaves of the program's native result from the leaves of its arguments."""
+    """Run a program natively on the leaves of its arguments, and return the leaves of its result as arrays."""
     results, _ = flatten(program.run(*unflatten(program.in_tree, leaves)))
     return list(map(np.asarray, results))

@@ -1,9 +1,9 @@
-"""The structure of a module, and public reports whose modules have an equal or similar structure.
+"""Search for public reports whose modules have the same or a similar structure as a program.
 
-A form is a set of digests, one per value. The digest is computed from the name of the op and the digests of its
-operands, which are sorted if the op commutes. All inputs have one digest, and all constants and their
-broadcasts have another. Types, attributes and elements do not matter. Modules with equal forms are twins. For
-other modules, the share of common digests measures the similarity.
+The structure of a program is described by its form: a set of digests, one per value. The digest of a value is computed
+from the name of the op and the digests of its operands, which are sorted if the op commutes. All inputs have one
+digest, and all constants and their broadcasts have another. Types, attributes and elements do not matter. The
+similarity of two modules is the share of digests that both forms contain.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ NEAR = 0.5
 MOST = 3
 """Maximum number of reports that are named."""
 HALLS = ("xla_peer.hall", "tests.hall.reports")
-"""Modules whose REPORTS have `name`, `words`, `function` and `arrays`; the first one that exists is used."""
+"""Python modules with the public reports in REPORTS; the first module that can be imported is used."""
 
 
 @dataclass(frozen=True)
 class Twin:
-    """A public report with a similar module.
+    """Public report about a module of similar structure.
 
     Attributes:
-        name: name of the report's issue, such as `jax-ml/jax 39103`.
-        words: the symptom in the report.
-        share: share of digests that both modules have; 1 for equal structures.
+        name: name of the issue, such as `jax-ml/jax 39103`.
+        words: a description of the wrong behaviour in the report.
+        share: the share of digests that both forms contain; 1 for equal structures.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Twin:
 
 
 def form_of(program: GraphProgram) -> frozenset[str]:
-    """Compute the form of a program.
+    """Compute the form of a program: the set of the digests of its values, including those in bodies.
 
     >>> one, other = (tnf.compile(lambda x, n=n: tnf.exp(x) * n, 1.0) for n in (2.0, 3.0))
     >>> form_of(one) == form_of(other)
@@ -66,7 +66,9 @@ def form_of(program: GraphProgram) -> frozenset[str]:
     """
     forms: dict[int, frozenset[str]] = {}
     order, waiting = list[GraphProgram](), [program]
-    while waiting:  # bodies follow the ops that contain them
+    while (
+        waiting
+    ):  # programs come before the bodies of their loops, so the reverse order computes bodies first
         part = waiting.pop()
         order.append(part)
         waiting += [
@@ -106,7 +108,7 @@ def _form(program: GraphProgram, forms: dict[int, frozenset[str]]) -> frozenset[
 
 
 def public_reports() -> tuple[Any, ...]:
-    """Return the reports of the hall of miscompiles; none if it is not installed."""
+    """Return the reports of the hall of miscompiles; empty if the hall is not installed."""
     for name in HALLS:
         try:
             return tuple(importlib.import_module(name).REPORTS)

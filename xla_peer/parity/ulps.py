@@ -27,7 +27,7 @@ def spacing(x: Any) -> np.ndarray[Any, Any]:
 
 
 def modulus(x: Any) -> np.ndarray[Any, Any]:
-    """|x| in float64; if the modulus of a finite complex number overflows, the largest float.
+    """Return |x| in float64; if the modulus of a finite complex number overflows, return the largest float.
 
     >>> modulus(np.array([3 + 4j, 1.7e308 + 1.7e308j]))
     array([5.00000000e+000, 1.79769313e+308])
@@ -41,11 +41,11 @@ def modulus(x: Any) -> np.ndarray[Any, Any]:
 
 
 def ulps_apart(actual: Any, expected: Any) -> np.ndarray[Any, Any]:
-    """Return |actual - expected| over the spacing of floats at `expected`, element by element.
+    """Return |actual - expected| divided by the spacing of floats at `expected`, element by element.
 
-    For complex numbers the spacing is that at the modulus. The distance is infinite if one value is NaN or
-    infinite and the other differs. The distance of integers and bools is 0 or infinite. Zeros of both signs
-    have distance 0.
+    For complex numbers, the spacing is taken at the modulus. The distance is infinite if one value is NaN or
+    infinite and the other value differs. The distance of integers and bools is 0 or infinite. The distance of zeros
+    with different signs is 0.
 
     >>> ulps_apart(np.array([1.0]), np.array([1.0 + 2.0**-52]))
     array([1.])

@@ -1,9 +1,9 @@
-"""Sides of decisions that the arguments do not reach, and a search for arguments that reach them.
+"""Outcomes of decisions that the arguments do not reach, and a search for arguments that reach them.
 
 A check misses faults in branches that are not taken, at bounds of a clip that no element reaches, and in
-comparisons that have the same result for all elements. The program runs once, op by op, and the sides of each
-decision that are taken are recorded, in every iteration of loops. Decisions that no argument can change are
-omitted.
+comparisons that have the same result for all elements. So the program runs once, op by op, and the outcomes of each
+decision are recorded, in every iteration of loops. An outcome is called a side of the decision. Decisions that no
+argument can change are omitted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from xla_peer.parity.divergence import shown
 __all__ = ["Untouched", "reaching", "untouched"]
 
 SCALES = (-1.0, 10.0, -10.0, 0.1, 1000.0, -1000.0, 1e-6)
-"""Factors that the search tries on an argument."""
+"""Factors by which the search scales an argument."""
 
 LINE = re.compile(r"^<stablehlo>:(\d+)")
 NAME = re.compile(r"^\s*(%[\w$.-]+)")
@@ -39,12 +39,12 @@ NAME = re.compile(r"^\s*(%[\w$.-]+)")
 
 @dataclass(frozen=True)
 class Untouched:
-    """A side of a decision that no element and no iteration took.
+    """Outcome of a decision that no element and no iteration had.
 
     Attributes:
         op: the instruction, with types.
-        side: the side that is not taken, such as `is never true` or `branch 1 is never taken`.
-        line: the user's line, if known; for an imported module the line of its text.
+        side: the missing outcome in words, such as `is never true` or `never takes branch 1`.
+        line: the user's line of code, if known; for an imported module the line of its text.
         name: the value's name in the text of an imported module; empty for any other program.
         place: the enclosing loops and branches, outermost first; empty at the top level.
     """
@@ -77,7 +77,15 @@ class Untouched:
 
 @dataclass(frozen=True)
 class _Site:
-    """A decision of the program: its instruction, the names of its sides, and its place."""
+    """Decision of a program.
+
+    Attributes:
+        program: the program, or the body of a loop or branch, that contains the decision.
+        step, at: the instruction of the decision, and its step in the schedule.
+        sides: the outcomes in words, as they are reported if they are missing.
+        place: the enclosing loops and branches.
+        condition: the comparison that computes the condition of a select; None for other decisions.
+    """
 
     program: GraphProgram
     step: Instruction
@@ -88,7 +96,7 @@ class _Site:
 
 
 def untouched(program: GraphProgram, leaves: Sequence[Any]) -> tuple[Untouched, ...]:
-    """Return the sides of decisions that these arguments do not reach, in the order of the program.
+    """Return the outcomes of decisions that the arguments do not reach, in the order of the program.
 
     Args:
         program: a program with static shapes.
@@ -123,7 +131,7 @@ def untouched(program: GraphProgram, leaves: Sequence[Any]) -> tuple[Untouched, 
     for number, site in enumerate(sites):
         taken = touched.get(id(site.at))
         if taken is None:
-            continue  # because the enclosing branch was not taken
+            continue  # the enclosing branch was not taken, and is reported itself
         step = site.step if site.condition is None else site.condition
         for side, words in enumerate(site.sides):
             if side not in taken:
@@ -134,7 +142,7 @@ def untouched(program: GraphProgram, leaves: Sequence[Any]) -> tuple[Untouched, 
 
 
 def _name(text: Sequence[str], line: str) -> str:
-    """Return the name of the value that a line of a module's text defines."""
+    """Return the name of the value that is defined in the given line of a module's text; empty if there is none."""
     at = LINE.search(line)
     if at is None or not 0 < int(at[1]) <= len(text):
         return ""
@@ -145,13 +153,14 @@ def _name(text: Sequence[str], line: str) -> str:
 def reaching(
     program: GraphProgram, leaves: Sequence[Any], tries: int, seed: int = 0
 ) -> Iterator[tuple[Untouched, list[Any]]]:
-    """Yield arguments that reach new sides of decisions, each with one of these sides.
+    """Yield sets of arguments that reach new outcomes of decisions, each with one of these outcomes.
 
-    Arguments are scaled, drawn again, or set to constants of the program and adjacent numbers, in all elements
-    of an array or in one. For a seed, the sequence is always the same.
+    To find them, arrays are scaled, drawn at random, or set to constants of the program and adjacent numbers, in all
+    elements or in one element. For a seed, the sequence is always the same.
 
     Args:
-        tries: the maximum number of arguments that are tried.
+        leaves: the arguments from which the search starts.
+        tries: the maximum number of sets of arguments that are tried.
     """
     missing = {each.key: each for each in untouched(program, leaves)}
     rng = np.random.default_rng(seed)
@@ -165,7 +174,7 @@ def reaching(
         try:
             still = {each.key for each in untouched(program, candidate)}
         except TenferroError:
-            continue  # because a check in the program rejects such arguments
+            continue  # a `tenferro.check` in the program rejects the arguments
         reached = [key for key in missing if key not in still]
         if reached:
             starts.append(candidate)
@@ -206,12 +215,12 @@ def _independent(program: GraphProgram) -> set[int]:
 
 
 def _deciding(op: StdTensorOp) -> int | None:
-    """Return how many leading operands determine the decision; None if all do."""
+    """Return the number of leading operands that determine the decision; None if all operands do."""
     return 1 if isinstance(op, el.Select | Cond) else None
 
 
 def _sides(op: StdTensorOp) -> tuple[str, ...]:
-    """Return the names of the sides of a decision, as they are reported if they are not taken."""
+    """Return the outcomes of a decision in words, as they are reported if they are missing; empty for other ops."""
     match op:
         case el.Select():
             return ("is never false", "is never true")
@@ -233,7 +242,7 @@ def _sides(op: StdTensorOp) -> tuple[str, ...]:
 
 @np.errstate(all="ignore")
 def _taken(op: StdTensorOp, arrays: Sequence[Any], results: Sequence[Any]) -> set[int]:
-    """Return the numbers of the sides that a run of the op takes."""
+    """Return the numbers of the outcomes, in the order of `_sides`, that occur in a run of the op."""
     match op:
         case el.Select():
             return {int(each) for each in np.unique(arrays[0])}
@@ -273,7 +282,7 @@ def _constants(program: GraphProgram) -> list[float]:
 def _mutated(
     arrays: Sequence[Any], constants: Sequence[float], rng: np.random.Generator, number: int
 ) -> list[Any]:
-    """Change one of the arrays, or all."""
+    """Return the arrays with one of them, or all of them, changed; `number` determines the kind of change."""
     chosen = int(rng.integers(len(arrays) + 1)) if arrays else 0
     kind = number % 5
     return [
@@ -284,7 +293,12 @@ def _mutated(
 
 @np.errstate(all="ignore")
 def _changed(x: Any, constants: Sequence[float], rng: np.random.Generator, kind: int) -> Any:
-    """Scale the array, draw it again, or set all elements or one to a constant or an adjacent number."""
+    """Scale an array, draw it at random, or set all elements or one element to a constant or an adjacent number.
+
+    Args:
+        constants: numbers that occur in the program.
+        kind: 0 or 1 to scale, 2 to draw, 3 to set all elements, 4 to set one element.
+    """
     if not x.size:
         return x
     if x.dtype.kind == "b":

@@ -22,7 +22,7 @@ from tenferro.program import GraphProgram
 __all__ = ["CachedVerdict", "VerdictCache", "VerdictCounts"]
 
 MOST_ENTRIES = 4096
-"""Maximum number of cached checks; the least recently used ones are dropped first."""
+"""Maximum number of cached checks; the least recently used entries are dropped first."""
 PACKAGES = ("tenferro", "jax", "jaxlib", "numpy")
 VARIABLES = ("XLA_FLAGS", "TENFERRO_ISOLATED")
 """Environment variables on which results may depend."""
@@ -33,7 +33,8 @@ class CachedVerdict(NamedTuple):
 
     Attributes:
         verdicts: verdicts of the outputs, in order.
-        share: the largest share of a bound; `name` is the output that has it.
+        share: the largest quotient of a difference and its bound.
+        name: the output with this quotient.
     """
 
     verdicts: tuple[str, ...]
@@ -50,8 +51,9 @@ class VerdictCounts(NamedTuple):
 
 
 class VerdictCache:
-    """Cache of results, by the program's text, its arguments, the options of the check and the versions of all
-    packages.
+    """Cache of the results of checks.
+
+    The key is a digest of the program's text, its arguments, the options of the check and the versions of packages.
 
     Args:
         folder: the folder of the cache, with one file per entry; None keeps entries in memory.
@@ -79,9 +81,10 @@ class VerdictCache:
         options: Mapping[str, Any],
         platform: str,
     ) -> str | None:
-        """Return the digest that identifies a check; None if it cannot be cached.
+        """Return the digest that identifies a check.
 
-        It cannot be cached if the program has no text, or an option is not a number, a string or a bool.
+        Return None if the check cannot be cached: the program cannot be lowered, or an option is not a number, a
+        string or a bool.
         """
         if not all(isinstance(x, str | int | float | bool | None) for x in options.values()):
             return None
@@ -102,7 +105,7 @@ class VerdictCache:
         return digest.hexdigest()
 
     def get(self, key: str | None) -> CachedVerdict | None:
-        """Return the result of a key; None if there is none, or its file cannot be read."""
+        """Return the cached result for a key; None if there is no result, or its file cannot be read."""
         outcome = None if key is None else self._entries.get(key)
         if outcome is None and key is not None and self.folder is not None:
             outcome = _read(self.folder / f"{key}.json")
@@ -114,7 +117,7 @@ class VerdictCache:
         return outcome
 
     def put(self, key: str | None, outcome: CachedVerdict) -> None:
-        """Add a result; its file is written under another name and then renamed.
+        """Store a result for a key. Its file is written under another name and then renamed.
 
         Raises:
             OSError: the folder cannot be created or written.

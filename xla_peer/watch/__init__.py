@@ -1,4 +1,4 @@
-"""`tenferro watch`: public miscompiles and ordinary programs, run by each release of each compiler."""
+"""`tenferro watch`: runs public miscompiles and ordinary programs with several releases of compilers."""
 
 from xla_peer.watch.bisection import Bisection, bisect
 from xla_peer.watch.cases import Case, hall_cases, ordinary_cases

@@ -1,4 +1,4 @@
-"""Search for the first release of a compiler in which the outcome of a case changes."""
+"""Search for the release of jaxlib in which the outcome of a case changes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["Bisection", "bisect", "releases_between"]
 
 @dataclass(frozen=True)
 class Bisection:
-    """Two releases between which an outcome changes.
+    """Two consecutive releases with different outcomes.
 
     Attributes:
-        last: the last release with the outcome of the first.
-        first: the next release, with a different outcome.
-        entries: outcomes of the releases that were run.
+        last: the release before the change.
+        first: the release after `last`, with a different outcome.
+        entries: the outcome of each release that was run.
     """
 
     last: str
@@ -42,15 +42,17 @@ def bisect(
     run: Callable[[Case, str], Entry] | None = None,
     environments: Environments | None = None,
 ) -> Bisection:
-    """Find a release in which the outcome of a case changes, by halving.
+    """Find a release in which the outcome of a case changes, by bisection.
 
-    The outcomes of the first and the last release must differ; if there are several changes, one is found.
+    The outcomes of the first and the last release must differ. If the outcome changes several times, the function finds
+    one of the changes.
 
     Args:
         case: see `Case`.
         releases: releases of jaxlib, in order.
-        run: returns the outcome with a release; by default in an environment with that jaxlib.
-        environments: environments for the default.
+        run: a function that returns the outcome of the case with a release. By default, the case runs in an environment
+            in which that jaxlib is installed.
+        environments: the folder of environments for the default of `run`.
 
     Raises:
         InvalidConfigError: there are fewer than two releases, or the first and the last have the same outcome.
@@ -86,10 +88,13 @@ def _outcome(case: Case, release: str, environments: Environments) -> Entry:
 
 
 def releases_between(versions: Sequence[str], since: str, until: str) -> list[str]:
-    """Return the final releases from one to another, both included.
+    """Return the releases from `since` to `until`, both included, without release candidates.
+
+    Args:
+        versions: all versions of a package, in order.
 
     Raises:
-        InvalidConfigError: a version is not among the releases, or the second precedes the first.
+        InvalidConfigError: `since` or `until` is not among the releases, or `until` precedes `since`.
 
     >>> releases_between(["0.9.1", "0.9.2", "0.10.0rc1", "0.10.0"], "0.9.1", "0.10.0")
     ['0.9.1', '0.9.2', '0.10.0']

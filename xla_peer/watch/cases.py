@@ -24,17 +24,17 @@ RTOL = 1e-6
 
 @dataclass(frozen=True)
 class Case:
-    """A module, its arguments and its right results.
+    """Test case of compilers: a module, its arguments and its right results.
 
     Attributes:
         name: name of the case, unique in a table.
         words: a description of the fault or the computation.
         program: the module as a program.
-        text: the StableHLO for the compilers.
+        text: the StableHLO text that compilers receive.
         arrays: the arguments of `main`.
-        expected: the right results by definition; None if results must have the bits of the native run.
-        link: the public report; empty for an ordinary program.
-        compiler: the compiler at fault.
+        expected: the right results by definition; None if results must equal the native results bit by bit.
+        link: the address of the public report; empty for an ordinary program.
+        compiler: the compiler that the public report is about; empty for an ordinary program.
         is_rounding: whether a correct implementation might give the reported result too, by rounding differently.
     """
 
@@ -54,7 +54,7 @@ class Case:
         return tuple(unflatten(self.program.in_tree, list(self.arrays)))
 
     def is_right(self, outputs: Sequence[Any]) -> bool:
-        """Return whether results are right by their definition or, without a definition, have the native run's bits."""
+        """Return whether results are close to `expected` or, if that is None, equal the native results bit by bit."""
         if self.expected is None:
             native = native_outputs(self.program, self.arrays)
             return all(
@@ -65,7 +65,7 @@ class Case:
 
 
 def is_close(y: Any, expected: Any) -> bool:
-    """Return whether an array has the dtype, the shape and, within rounding, the values of another."""
+    """Return whether `y` has the dtype and the shape of `expected`, and within rounding its values."""
     y = np.asarray(y)
     if y.dtype != expected.dtype or y.shape != expected.shape:
         return False
@@ -77,7 +77,10 @@ def is_close(y: Any, expected: Any) -> bool:
 
 
 def hall_cases(words: Sequence[str] = ()) -> list[Case]:
-    """Return one case per public report in the hall; with `words`, only those with one of them in their name."""
+    """Return one case per public report in the hall of miscompiles.
+
+    With `words`, only cases whose name contains one of the words are returned.
+    """
     cases: list[Case] = []
     names: dict[str, int] = {}
     for report in REPORTS:
@@ -114,7 +117,10 @@ def _case_of_report(report: Report, name: str) -> Case:
 
 
 def module_case(path: Path, arrays: Sequence[Any]) -> Case:
-    """Make a case of a StableHLO file and its arguments. Results are right if they have the native run's bits."""
+    """Return the case of a StableHLO file and its arguments.
+
+    Results that equal the native results bit by bit are right.
+    """
     program = import_stablehlo(path)
     origin = program.origin
     assert origin is not None  # because the program was imported
@@ -123,9 +129,10 @@ def module_case(path: Path, arrays: Sequence[Any]) -> Case:
 
 
 def ordinary_cases(words: Sequence[str] = ()) -> list[Case]:
-    """Return cases of programs without a known fault; with `words`, only those with one of them in their name.
+    """Return cases of programs on which no fault is known.
 
-    Results are right if they have the native run's bits.
+    With `words`, only cases whose name contains one of the words are returned. Results are right if they equal the
+    native results bit by bit.
     """
     cases: list[Case] = []
     for number, (name, (function, *shapes)) in enumerate(ORDINARY.items()):
@@ -181,4 +188,4 @@ ORDINARY: dict[str, tuple[Any, ...]] = {
     "cumulative sum": (lambda x: tnf.cumsum(x, axis=1), (3, 65)),
     "sort and gather": (_ranked, (31, 3)),
 }
-"""Functions with the shapes of their arguments."""
+"""Ordinary programs by name: a function, followed by the shapes of its arguments."""

@@ -1,9 +1,9 @@
 """The XLA pass at fault for a wrong result, a crash or a hang.
 
-There are two methods. In the first, the modules that XLA dumps between its passes are read back as StableHLO and run
-natively. The pass at fault wrote the first module with a different result. In the second, passes are disabled one at
-a time: without the pass at fault the result is right. If all modules are equivalent and no single pass is at fault,
-the options of code generation are disabled in the same way.
+There are two methods. The first method imports the modules that XLA dumps between its passes, and runs them natively.
+The pass at fault is the one that wrote the first module with a wrong result. The second method disables passes one at
+a time: without the pass at fault, the result is right. If neither method finds a pass, options of code generation are
+changed, one at a time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["PassFault", "fault_of"]
 DUMPED = re.compile(
     r"\.(?P<number>\d{4})\.(?P<pipeline>[^.]+)\.after_(?P<name>[^.]+)(\.before_(?P<next>[^.]+))?\.txt$"
 )
-"""Pattern of a dump's file name: number, pipeline, the pass that wrote the module, and the pass that reads it."""
+"""Pattern of the file name of a dumped module: number, pipeline, the pass before the dump, and the pass after it."""
 MARKS = ("pipeline-start", "pipeline-end")
 OPTIONS: tuple[tuple[str, bool | int | str], ...] = (
     ("xla_cpu_use_fusion_emitters", False),
@@ -47,11 +47,11 @@ OPTIONS: tuple[tuple[str, bool | int | str], ...] = (
 
 @dataclass(frozen=True)
 class PassFault:
-    """The pass at fault.
+    """Pass or option of XLA that causes a wrong result, a crash or a hang.
 
     Attributes:
-        name: the pass, or the option of code generation without which the result is right.
-        by_meaning: whether the modules before and after the pass are not equivalent.
+        name: name of the pass, or of the option of code generation.
+        by_meaning: whether the module after the pass has other native results than the module before it.
         by_disabling: whether the result is right without the pass.
     """
 
@@ -67,7 +67,7 @@ class PassFault:
 
 @dataclass(frozen=True)
 class _Dump:
-    """A module between two passes."""
+    """Module that XLA dumped between two passes, with the names of the pass before and of the pass after it."""
 
     written_by: str
     read_by: str
@@ -80,7 +80,7 @@ def fault_of(case: Case, executor: AdapterExecutor, likely: Sequence[str] = ()) 
     Args:
         case: the module, its arguments and its right results.
         executor: executor of an adapter with `has_passes`; each compilation is a separate process.
-        likely: passes that are disabled first, such as those at fault in other releases.
+        likely: names of passes that are disabled first, such as the passes at fault in other releases.
 
     Returns:
         None if the result is right, or if neither a pass nor an option corrects it.
@@ -115,7 +115,7 @@ def _dumps(case: Case, executor: AdapterExecutor) -> list[_Dump]:
             "xla_dump_hlo_as_text": True,
             "xla_dump_hlo_pass_re": ".*",
         }
-        # Ignore a failure, because the dumps that XLA wrote before it remain.
+        # Ignore an error, because the dumps that XLA wrote before the error are still useful.
         with contextlib.suppress(PeerEndedError, BackendFailureError):
             executor.outputs(case.text, case.arrays, options)
         numbered: list[tuple[int, _Dump]] = []
@@ -128,9 +128,9 @@ def _dumps(case: Case, executor: AdapterExecutor) -> list[_Dump]:
 
 
 def _by_meaning(case: Case, executor: AdapterExecutor, dumps: Sequence[_Dump]) -> str:
-    """Find the first pass after which the module has other native results; empty if there is none.
+    """Find the first pass after which the native results of the module are wrong; empty if there is none.
 
-    All modules before the pass at fault are equivalent, so bisection finds it.
+    Bisection finds the pass, because all modules before it have right results.
     """
     if not dumps:
         return ""
@@ -172,14 +172,14 @@ def _means_right(case: Case, executor: AdapterExecutor, text: str) -> bool | Non
 
 
 def _candidates(dumps: Sequence[_Dump]) -> list[str]:
-    """Return the names of passes that changed the module, and of the passes after them."""
+    """Return the names of the passes before and after each dump; XLA dumps a module after each pass that changed it."""
     names = [dump.written_by for dump in dumps if dump.written_by not in MARKS]
     names += [dump.read_by for dump in dumps if dump.read_by and dump.read_by not in MARKS]
     return list(dict.fromkeys(names))
 
 
 def _first_alone(case: Case, executor: AdapterExecutor, candidates: Sequence[str]) -> str:
-    """Return the first pass without which the result is right, or ""."""
+    """Return the first of the candidate passes without which the result is right, or ""."""
     return next(
         (
             name

@@ -1,4 +1,4 @@
-"""The table of a watch: cases by compilers, as Markdown and JSON, and cases that are worse than in the last table."""
+"""The table of a watch, with a row for each case and a column for each compiler, as Markdown and as JSON."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from tenferro.errors import InvalidConfigError
 __all__ = ["STATES", "Entry", "Row", "Table"]
 
 STATES = ("right", "undecided", "refused", "wrong", "ended")
-"""States of an entry: `ended` is a crash or a hang; the last two are red."""
+"""States of an entry. `ended` stands for a crash or a hang."""
 RED = ("wrong", "ended")
+"""States that count as failures."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +23,9 @@ class Entry:
 
     Attributes:
         state: `right`; `wrong`; `ended` for a crash or a hang; `refused` if the compiler rejects the module; or
-            `undecided` if another right implementation may have these values.
+            `undecided` if another right implementation may compute the same values.
         words: the verdict of the parity check, the signal, or the refusal.
-        op: the first op that diverges; empty if it was not determined.
+        op: the first op whose result differs from the native result; empty if it was not determined.
         fault: the pass at fault, or the option without which the result is right; empty if unknown.
     """
 
@@ -71,11 +72,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Cases by compilers.
+    """Outcomes of cases with several compilers.
 
     Attributes:
-        compilers: names with versions, in the order of columns.
-        rows: one per case.
+        compilers: names of the compilers with their versions, in the order of the columns.
+        rows: one row per case.
     """
 
     compilers: tuple[str, ...]
@@ -83,7 +84,7 @@ class Table:
 
     @property
     def red(self) -> list[tuple[str, str]]:
-        """Case and compiler of each wrong value, crash and hang."""
+        """Name of the case and of the compiler, for each wrong value, crash and hang."""
         return [
             (row.name, compiler)
             for row in self.rows
@@ -92,9 +93,10 @@ class Table:
         ]
 
     def worse_than(self, before: Table) -> list[tuple[str, str]]:
-        """Return case and compiler of each entry that is red here and right in an earlier table.
+        """Return the case and the compiler of each entry that fails in this table, but is right in the table `before`.
 
-        Compilers are matched by name and version; a new version is compared with the last column of its name.
+        Compilers are matched by name and version. A version that `before` lacks is compared with the last column of
+        the same compiler.
         """
         known = {row.name: row for row in before.rows}
         last = {compiler.rpartition(" ")[0]: compiler for compiler in before.compilers}
@@ -182,7 +184,7 @@ class Table:
         """Write tables in Markdown: counts, then one table per compiler that the reports are about.
 
         Args:
-            sections: titles of these tables, by the compiler of a case.
+            sections: titles of the tables, by the name of the compiler that their reports are about.
         """
         titles = dict(sections or {})
         lines = [_line(["compiler", *STATES]), _line(["---"] * (1 + len(STATES)))]

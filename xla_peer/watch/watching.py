@@ -1,4 +1,4 @@
-"""Run cases by compilers, and judge the results."""
+"""Run cases with compilers, and judge the results."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def watch(
     names_passes: bool = True,
     progress: Callable[[str], Any] | None = None,
 ) -> Table:
-    """Run each case by each compiler.
+    """Run each case with each compiler, and return the table of outcomes.
 
     Args:
         cases: see `hall_cases`, `ordinary_cases` and `Case`.
         executors: executors of the compilers; the caller closes them.
         names_passes: whether to search for the pass at fault, for adapters with `has_passes`.
-        progress: called with the name of each case and compiler.
+        progress: a function that is called before each run, with the names of the case and of the compiler.
 
     Raises:
         PlatformUnavailableError: a compiler cannot be imported.
@@ -70,15 +70,15 @@ def judged(
     similar: dict[bytes, Entry] | None = None,
     likely: Sequence[str] = (),
 ) -> Entry:
-    """Run a case by one compiler, and tell whether its results are right.
+    """Run a case with one compiler, and return the outcome.
 
     Args:
         case: the module, its arguments and its right results.
         executor: executor of the compiler.
         names_passes: whether to search for the pass at fault.
-        similar: entries by the bytes of the results. They are reused for equal results of other compilers, and new
-            ones are added.
-        likely: see `fault_of`.
+        similar: entries for wrong results of this case, by the bytes of the results. If another compiler has the same
+            results, its entry is reused; a new entry is added.
+        likely: names of passes that are probably at fault; see `fault_of`.
     """
     try:
         outputs = executor.outputs(case.text, case.arrays)
@@ -104,7 +104,7 @@ def judged(
 
 
 def _is_rounding(case: Case, outputs: Sequence[Any]) -> bool:
-    """Return whether the results agree with the native ones up to rounding."""
+    """Return whether the results agree with the native results up to rounding."""
     native = native_outputs(case.program, case.arrays)
     if [(y.dtype, y.shape) for y in outputs] != [(y.dtype, y.shape) for y in native]:
         return False

@@ -1,4 +1,4 @@
-"""The ONNX column: the nodes of each op."""
+"""The table of the ONNX nodes of each op."""
 
 from typing import Any
 
@@ -33,4 +33,4 @@ NODES: Column[Any] = Column(
     control.ROWS,
     extension.ROWS,
 )
-"""The nodes of each op, or the reason why there are none."""
+"""Functions that write the ONNX nodes of each op, or raise an error with the reason why there are none."""

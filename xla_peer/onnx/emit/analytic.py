@@ -35,7 +35,7 @@ def log1p(x: Any) -> Any:
 
 
 def cbrt(x: Any) -> Any:
-    """Return the real root: a power, and a step of Newton's iteration."""
+    """Return the real cube root: |x|^(1/3), improved by a step of Newton's iteration, with the sign of x."""
     size = np.abs(x)
     y = size ** (1 / 3)
     is_plain = (size > 0) & (size < np.inf)
@@ -44,7 +44,7 @@ def cbrt(x: Any) -> Any:
 
 
 def atan2(y: Any, x: Any) -> Any:
-    """Return the angle by the arctangent of the smaller over the larger part."""
+    """Return the angle of the point (x, y), from the arctangent of the smaller coordinate over the larger one."""
     a, b = np.abs(x), np.abs(y)
     large, small = np.maximum(a, b), np.minimum(a, b)
     ratio = np.where(
@@ -64,7 +64,7 @@ def rsqrt(op: Any, w: Writer, x: Value) -> Value:
 
 
 def polygamma(op: ops.Polygamma, w: Writer, x: Value) -> Value:
-    """Write the series."""
+    """Write the formula for polygamma, which ONNX lacks."""
     (y,) = written(w, lambda x: functions.polygamma(op.order, x), x)
     return y
 
@@ -104,4 +104,4 @@ ROWS: Rows = {
     ops.Digamma: decomposed(functions.digamma),
     ops.Polygamma: polygamma,
 }
-"""A new op has no node until one is written."""
+"""Writers of the analytic ops. An op without an entry here is refused."""

@@ -1,4 +1,4 @@
-"""ONNX's products: Einsum, and Conv with transposes around it."""
+"""ONNX nodes of products and convolutions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ROWS"]
 
 
 def dot_general(op: DotGeneral, w: Writer, lhs: Value, rhs: Value) -> Value:
-    """Emit MatMul for matrices, else Einsum."""
+    """Emit MatMul for a product of two matrices, and Einsum for any other contraction."""
     spec = w.specs[0]
     dtype = op.accumulate_dtype or lhs.dtype
     wide = DType.F32 if dtype is DType.F16 else dtype
@@ -48,7 +48,7 @@ def dot_general(op: DotGeneral, w: Writer, lhs: Value, rhs: Value) -> Value:
 
 
 def convolution(op: Convolution, w: Writer, x: Value, kernel: Value) -> Value:
-    """Write Conv on operands with batch, features and space in order; batch groups one by one."""
+    """Write Conv between transposes: ONNX requires the axes batch, features, space. Each batch group is a Conv."""
     spec = w.specs[0]
     if not x.dtype.is_float:
         raise UnsupportedError("ONNX has no counterpart: Conv takes floats")

@@ -1,4 +1,4 @@
-"""ONNX's If and Loop; bodies read values from outside by name."""
+"""ONNX nodes of conditionals and loops, If and Loop. Their bodies read outer values by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COUNT, FLAG = TensorSpec.of((), DType.I64), TensorSpec.of((), DType.Bool)
 
 
 def cond(op: ops.Cond, w: Writer, index: Value, *operands: Value) -> list[Value]:
-    """Emit If, or nested Ifs for more than two branches."""
+    """Emit If for a bool, and nested Ifs for an index of several branches."""
     specs = w.specs
     if index.dtype.is_bool:
         return _chosen(w, index, op.branches[1], op.branches[0], operands, specs)
@@ -31,7 +31,11 @@ def _switched(
     operands: Sequence[Value],
     specs: Sequence[TensorSpec],
 ) -> list[Value]:
-    """Return the outputs of branch `index` - `number`, or of the last branch for a larger index."""
+    """Write nested Ifs that select one of `branches`, and return the outputs.
+
+    The first of `branches` runs if `index` equals `number`, the next one if it equals `number` + 1, and so on. The last
+    one runs for any other index.
+    """
     first, *rest = branches
     if not rest:
         return w.program(first.program, operands)  # pyright: ignore[reportAttributeAccessIssue]  # because branches are sub-programs
@@ -59,7 +63,7 @@ def _chosen(
 
 
 def while_(op: ops.While, w: Writer, *operands: Value) -> list[Value]:
-    """Loop without a trip count; the condition is computed before it, and at the end of each iteration."""
+    """Emit Loop without a trip count. The condition is computed before the loop, and at the end of each iteration."""
     n, specs = op.num_consts, w.specs
     consts, first = operands[:n], operands[n:]
     (before,) = w.program(op.cond.program, operands)
@@ -76,7 +80,7 @@ def while_(op: ops.While, w: Writer, *operands: Value) -> list[Value]:
 
 
 def scan(op: ops.Scan, w: Writer, *operands: Value) -> list[Value]:
-    """Loop with a trip count; slices are gathered, and outputs stacked by the loop."""
+    """Emit Loop with a trip count. The body gathers the slices of `xs`, and Loop stacks the outputs."""
     n, first, m, specs = op.num_consts, op.first_xs, op.num_carry, w.specs
     consts, start, xs = operands[:n], operands[n:first], operands[first:]
     length = w.op("Squeeze", w.extent(op.length), spec=COUNT)
@@ -91,8 +95,8 @@ def scan(op: ops.Scan, w: Writer, *operands: Value) -> list[Value]:
             w.op("Gather", x, t, spec=TensorSpec.of(x.spec.shape[1:], x.dtype), axis=0) for x in xs
         ]
         results = w.program(op.body.program, [*consts, *carry, *slices])
-        # Make rows vectors, because onnx.reference stacks scalars as vectors of one element, and
-        # concatenates matrices.
+        # Each output of an iteration is reshaped to a vector: onnx.reference stacks only vectors as ONNX specifies. It
+        # treats scalars as vectors of one element, and concatenates matrices.
         rows = [y if y.rank == 1 else w.reshape(y, (prod(y.spec.shape),)) for y in results[m:]]
         return [flag, *results[:m], *rows]
 
@@ -114,7 +118,7 @@ def scan(op: ops.Scan, w: Writer, *operands: Value) -> list[Value]:
 
 
 def alternatives(op: ops.Alternatives, w: Writer, *operands: Value) -> list[Value]:
-    """Write the nodes of the parallel program."""
+    """Write the nodes of the second program, which has no loop over the elements."""
     return w.program(op.parallel.program, operands)
 
 

@@ -1,4 +1,4 @@
-"""Extents that the data decide."""
+"""ONNX nodes of ops whose extents depend on the data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ROWS"]
 
 
 def dynamic_truncate(op: DynamicTruncate, w: Writer, x: Value, size: Value) -> Value:
-    """Write a slice up to the size, which is at least 0."""
+    """Write a slice from 0 to `size` along the axis; a negative size counts as 0."""
     spec = w.specs[0]
     if not size.dtype.is_integer:
         raise UnsupportedError("ONNX has no counterpart: a size is an integer")
@@ -21,7 +21,7 @@ def dynamic_truncate(op: DynamicTruncate, w: Writer, x: Value, size: Value) -> V
 
 
 def pad_to_match(op: PadToMatch, w: Writer, x: Value, reference: Value) -> Value:
-    """Write a padding by the difference of extents."""
+    """Write a padding with zeros at the end of an axis, up to the extent of `reference`."""
     spec = w.specs[0]
     missing = w.op(
         "Sub", w.runtime_extent(reference.name, op.axis), w.runtime_extent(x.name, op.axis)

@@ -17,16 +17,16 @@ __all__ = ["ROWS", "Rows", "missing", "node", "where"]
 
 Rows = Mapping[type[Any], Any]
 SELECTED = (DType.U8, DType.I32, DType.I64, DType.F32, DType.F64)
-"""Types that onnxruntime has Where for."""
+"""Types for which onnxruntime implements Where."""
 
 
 def node(kind: str) -> Any:
-    """Return the cell of an op that is one node."""
+    """Return a writer that emits one node of this kind."""
     return lambda op, w, *xs: w.op(kind, *xs)
 
 
 def missing(reason: str) -> Any:
-    """Return the cell of an op that ONNX has no counterpart for."""
+    """Return a writer that raises an `UnsupportedError` with the reason: ONNX has no counterpart for the op."""
 
     def cell(op: Any, w: Writer, *xs: Value) -> Any:
         raise UnsupportedError(f"ONNX has no counterpart: {reason}")
@@ -35,15 +35,15 @@ def missing(reason: str) -> Any:
 
 
 def by_kind(kinds: str, here: Any, elsewhere: Any) -> Any:
-    """Return a cell that uses `here` for last operands whose kind of dtype is in `kinds`, and `elsewhere` otherwise."""
+    """Return a writer that calls `here` if the kind of the last operand's dtype is in `kinds`, else `elsewhere`."""
     return lambda op, w, *xs: (here if xs[-1].dtype.kind in kinds else elsewhere)(op, w, *xs)
 
 
 def where(w: Writer, pred: Value, x: Value, y: Value, shape: Any = None) -> Value:
-    """Write an elementwise selection, in a type for which onnxruntime has Where.
+    """Write an elementwise selection; operands of other types than `SELECTED` are cast for the selection.
 
     Args:
-        shape: shape of the result, by default of the operand of the highest rank.
+        shape: shape of the result; by default that of the operand with the highest rank.
     """
     if shape is None:
         shape = max((pred, x, y), key=lambda value: value.rank).spec.shape
@@ -59,7 +59,7 @@ def where(w: Writer, pred: Value, x: Value, y: Value, shape: Any = None) -> Valu
 
 
 def divide(op: Any, w: Writer, x: Value, y: Value) -> Value:
-    """Emit Div; integers divided by zero give -1."""
+    """Emit Div; an integer divided by zero is the integer with all bits set."""
     if not x.dtype.is_integer:
         return w.op("Div", x, y)
     zero = w.op("Equal", y, w.number(0, x.dtype), spec=w.like(x, DType.Bool))
@@ -103,7 +103,7 @@ def power(op: Any, w: Writer, x: Value, y: Value) -> Value:
 
 
 def clamp(op: Any, w: Writer, x: Value, low: Value, high: Value) -> Value:
-    """Write the minimum of a maximum."""
+    """Write min(max(x, low), high)."""
     if x.dtype.is_bool:
         return w.op("And", w.op("Or", x, low), high)
     return w.op("Min", w.op("Max", x, low), high)
@@ -132,7 +132,10 @@ def select(op: Any, w: Writer, pred: Value, x: Value, y: Value) -> Value:
 
 
 def shift(direction: str) -> Any:
-    """Return the cell of a logical shift, on unsigned words; 0 where the amount is not below the width."""
+    """Return a writer of a logical shift, computed on unsigned integers of the same width.
+
+    The result is 0 if the amount is at least the width, for which BitShift is undefined.
+    """
 
     def cell(op: Any, w: Writer, x: Value, y: Value) -> Value:
         word = DType.of(f"uint{x.dtype.bits}")
@@ -149,7 +152,7 @@ def shift(direction: str) -> Any:
 
 
 def shift_right_arithmetic(op: Any, w: Writer, x: Value, y: Value) -> Value:
-    """Write a logical shift of the word, or of its complement if its sign bit is set."""
+    """Write an arithmetic right shift by a logical one: a negative integer is complemented before and after."""
     word, signed = DType.of(f"uint{x.dtype.bits}"), DType.of(f"int{x.dtype.bits}")
     amount = bitcast(w, y, word)
     last = w.number(x.dtype.bits - 1, word)
@@ -165,7 +168,10 @@ def shift_right_arithmetic(op: Any, w: Writer, x: Value, y: Value) -> Value:
 
 
 def _set_bits(x: Any) -> Any:
-    """Return the number of set bits of 64-bit words: of pairs, of fours, of bytes, and of all bytes by a product."""
+    """Return the number of set bits of 64-bit integers.
+
+    The bits are counted in pairs, then in groups of four and of eight; a product adds the counts of all bytes.
+    """
     pairs, fours, halves = (
         np.uint64(word) for word in (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F)
     )
@@ -182,7 +188,7 @@ def _leading_zeros(x: Any, width: int) -> Any:
 
 
 def counted(function: Any) -> Any:
-    """Return the cell of a count of bits, of words widened to 64 bits."""
+    """Return a writer that counts bits by `function(integers, width)`, on integers widened to 64 bits."""
 
     def cell(op: Any, w: Writer, x: Value) -> Value:
         word = w.cast(bitcast(w, x, DType.of(f"uint{x.dtype.bits}")), DType.U64)
@@ -209,7 +215,7 @@ def bitcast_convert(op: ops.BitcastConvert, w: Writer, x: Value) -> Value:
 
 
 def round_away(op: Any, w: Writer, x: Value) -> Value:
-    """sign(x) floor(|x| + 1/2), where the fraction of |x| is at least 1/2, else x truncated."""
+    """Write a rounding to the nearest integer, with ties away from zero: ONNX's Round rounds ties to even."""
     size = w.op("Abs", x)
     whole = w.op("Floor", size)
     spec = w.like(x, DType.Bool)
@@ -240,12 +246,12 @@ def convert(op: ops.Convert, w: Writer, x: Value) -> Value:
 
 
 def real(op: Any, w: Writer, x: Value) -> Value:
-    """Write a real number itself."""
+    """Write the operand unchanged, which is its own real part and conjugate: ONNX programs have no complex numbers."""
     return w.op("Identity", x)
 
 
 def imag(op: Any, w: Writer, x: Value) -> Value:
-    """Emit zeros."""
+    """Emit zeros, the imaginary part of a real operand."""
     return w.expand(w.number(0, x.dtype), x.spec.shape)
 
 

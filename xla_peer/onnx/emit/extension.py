@@ -1,4 +1,4 @@
-"""Extension families: factorisations and solves as NumPy functions; all other families are expanded before."""
+"""ONNX nodes of factorisations and solves, from NumPy functions. Other extension families are expanded before."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from xla_peer.onnx.writer import Value, Writer
 __all__ = ["ROWS", "is_written"]
 
 LARGEST = 128
-"""Maximum number of rows or columns of a matrix: the number of nodes is proportional to it."""
+"""Maximum number of rows and columns of a matrix; the number of nodes grows in proportion to them."""
 
 
 def _cholesky(op: Any, a: Any) -> Any:
@@ -99,11 +99,11 @@ FAMILIES: Mapping[str, Callable[..., Any]] = {
     "tenferro.solve.v1": _solve,
     "tenferro.lu_solve.v1": _lu_solve,
 }
-"""The function of each family that is not expanded."""
+"""Families that are not expanded, with the NumPy function of each; the operations of the function become nodes."""
 
 
 INLINED = ("tenferro.eigh.v1", "tenferro.svd.v1")
-"""Families that are written as their loops in plain StableHLO: Jacobi rotations."""
+"""Families that are lowered to loops of Jacobi rotations in plain StableHLO, which are then written as ONNX loops."""
 
 
 def _inlined(op: Extension, w: Writer, *xs: Value) -> list[Value]:
@@ -113,10 +113,10 @@ def _inlined(op: Extension, w: Writer, *xs: Value) -> list[Value]:
 
 
 def extension(op: Extension, w: Writer, *xs: Value) -> list[Value]:
-    """Write a factorisation or a solve of matrices of known extents.
+    """Write a factorisation or a solve of matrices without symbolic extents.
 
     Raises:
-        UnsupportedError: another family; a symbolic extent, or one above the limit.
+        UnsupportedError: the family is another one, an extent is symbolic, or an extent exceeds `LARGEST`.
     """
     function = FAMILIES.get(op.family_id)
     if op.family_id in INLINED and all([x.spec.is_static for x in xs]):

@@ -1,4 +1,4 @@
-"""Reads and writes at positions that are data: Gather and ScatterND on flattened arrays."""
+"""ONNX nodes of gathers and scatters: Gather and ScatterND on flattened arrays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _static(*values: Value) -> None:
 
 
 def _flat(positions: Any, shape: Any) -> Any:
-    """Return positions along each axis as positions in row-major order."""
+    """Convert indices along each axis to indices into the array flattened in row-major order."""
     flat = 0
     for position, extent in zip(positions, shape, strict=True):
         flat = flat * extent + position
@@ -31,7 +31,7 @@ def _flat(positions: Any, shape: Any) -> Any:
 
 
 def gather(op: Any, w: Writer, x: Value, indices: Value) -> Value:
-    """Write a Gather from the flat operand, at positions that are computed from the indices."""
+    """Write a Gather from the flattened operand, at flat indices that are computed from `indices`."""
     spec = w.specs[0]
     _static(x, indices)
     if 0 in spec.shape or not x.rank:
@@ -68,7 +68,10 @@ def gather(op: Any, w: Writer, x: Value, indices: Value) -> Value:
 
 
 def scatter(op: ops.Scatter, w: Writer, x: Value, indices: Value, updates: Value) -> Value:
-    """Write a ScatterND into the flat operand, with one element more for windows that do not fit."""
+    """Write a ScatterND into the flattened operand.
+
+    An element is appended to the operand, and removed from the result: windows that are out of bounds write there.
+    """
     spec = w.specs[0]
     _static(x, indices, updates)
     shape, size = x.spec.shape, int(np.prod(x.spec.shape))
@@ -113,7 +116,7 @@ def scatter(op: ops.Scatter, w: Writer, x: Value, indices: Value, updates: Value
 
 
 def dynamic_slice(op: ops.DynamicSlice, w: Writer, x: Value, *starts: Value) -> Value:
-    """Write a gather along each axis."""
+    """Write a gather along each axis, at the clamped start and the following indices."""
     _static(x)
     sizes = w.specs[0].shape
     (y,) = written(w, lambda x, *starts: functions.dynamic_slice(x, starts, sizes), x, *starts)
@@ -121,7 +124,7 @@ def dynamic_slice(op: ops.DynamicSlice, w: Writer, x: Value, *starts: Value) -> 
 
 
 def dynamic_update_slice(op: Any, w: Writer, x: Value, update: Value, *starts: Value) -> Value:
-    """Write a gather along each axis, and a selection."""
+    """Write a gather that moves the update to its position, and a selection between the update and the operand."""
     _static(x, update)
     (y,) = written(
         w,

@@ -1,4 +1,4 @@
-"""ONNX's reductions, running sums and sorts."""
+"""ONNX nodes of reductions, cumulative ops and sorts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ __all__ = ["ROWS"]
 
 
 def combined_in(dtype: DType) -> DType:
-    """Return a dtype that ONNX's operators support, to combine elements in; a cast back wraps."""
+    """Return the dtype in which ONNX's operators combine elements of `dtype`.
+
+    The operators do not support narrow integers. A cast of the result to the narrow dtype wraps, as its own arithmetic
+    does.
+    """
     if dtype.is_bool or (dtype.kind == "i" and dtype.itemsize < 4):
         return DType.I32
     if dtype.kind == "u" and dtype.itemsize < 4:
@@ -23,14 +27,14 @@ def combined_in(dtype: DType) -> DType:
 
 
 def ordered(w: Writer, x: Value) -> Value:
-    """Convert elements, in the same order, to a type that onnxruntime can compare; U64 has no such type."""
+    """Cast to a type that onnxruntime can compare, without changing the order; U64, for which there is none, stays."""
     if x.dtype in (DType.I32, DType.I64, DType.U64, DType.F32, DType.F64):
         return x
     return w.cast(x, DType.F32 if x.dtype.is_float else DType.I64)
 
 
 def reduced(kind: str) -> Any:
-    """Return the cell of a reduction."""
+    """Return a writer of a reduction by the operator `kind`."""
 
     def cell(op: Any, w: Writer, x: Value) -> Value:
         spec = w.specs[0]
@@ -47,7 +51,7 @@ def reduced(kind: str) -> Any:
 
 
 def logical(kind: str) -> Any:
-    """Return the cell of a reduction of bools."""
+    """Return a writer of a reduction of bools by `and` or `or`, as a minimum or maximum of integers."""
 
     def cell(op: Any, w: Writer, x: Value) -> Value:
         if op.axes and not x.dtype.is_bool:
@@ -58,7 +62,7 @@ def logical(kind: str) -> Any:
 
 
 def winner(kind: str) -> Any:
-    """Return the cell of argmax or argmin."""
+    """Return a writer of the index of the maximum or minimum, by the operator `kind`."""
 
     def cell(op: Any, w: Writer, x: Value) -> Value:
         spec = w.specs[0]
@@ -68,7 +72,7 @@ def winner(kind: str) -> Any:
 
 
 def cumulative(kind: str) -> Any:
-    """Return the cell of a running sum or product."""
+    """Return a writer of a cumulative sum or product, by the operator `kind`."""
 
     def cell(op: Any, w: Writer, x: Value) -> Value:
         wide = w.cast(x, combined_in(x.dtype))
@@ -79,7 +83,11 @@ def cumulative(kind: str) -> Any:
 
 
 def running(kind: str) -> Any:
-    """Return the cell of a running extreme: the extreme of all elements under a mask."""
+    """Return a writer of a cumulative maximum or minimum.
+
+    ONNX lacks this operator. For each position along the axis, all elements are reduced; a mask excludes those after
+    the position.
+    """
 
     def cell(op: Any, w: Writer, x: Value) -> Value:
         import numpy as np
@@ -106,7 +114,7 @@ def running(kind: str) -> Any:
 
 
 def sort(op: ops.Sort, w: Writer, *xs: Value) -> list[Value]:
-    """Sort all elements by TopK, which keeps the order of equal ones."""
+    """Write a stable sort as TopK with k equal to the extent: TopK keeps the order of equal elements."""
     key = ordered(w, xs[0])
     k = w.extent_of(key, op.axis)
     _, order = w.nodes_of("TopK", [key, k], 2, axis=op.axis, largest=0, sorted=1)
@@ -114,7 +122,7 @@ def sort(op: ops.Sort, w: Writer, *xs: Value) -> list[Value]:
 
 
 def top_k(op: ops.TopK, w: Writer, x: Value) -> list[Value]:
-    """Emit TopK."""
+    """Emit TopK along the last axis."""
     values, indices = w.specs
     key = ordered(w, x)
     names = w.nodes_of("TopK", [key, w.integers(op.k)], 2, axis=x.rank - 1, largest=1, sorted=1)

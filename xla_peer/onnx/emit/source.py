@@ -1,4 +1,4 @@
-"""ONNX's constants and counts."""
+"""ONNX nodes of constants, iotas and extents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def constant(op: Constant, w: Writer) -> Value:
 
 
 def iota(op: Iota, w: Writer) -> Value:
-    """Write a range, which is expanded."""
+    """Write a Range along the axis, expanded along the other axes."""
     shape = w.specs[0].shape
     n = op.shape[op.axis]
     scalar = TensorSpec.of((), DType.I64)
@@ -34,7 +34,7 @@ def iota(op: Iota, w: Writer) -> Value:
 
 
 def shape_of(op: ShapeOf, w: Writer, x: Value) -> Value:
-    """Write one extent."""
+    """Write the extent of an axis as a scalar."""
     return w.op("Squeeze", w.extent_of(x, op.axis), spec=w.specs[0])
 
 

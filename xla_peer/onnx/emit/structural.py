@@ -19,7 +19,7 @@ __all__ = ["ROWS", "sliced"]
 
 
 def reshape(op: ops.Reshape, w: Writer, x: Value) -> Value:
-    """Write a row-major reshape between transposes, because the op's is column-major."""
+    """Write a reshape between two transposes: the op's order of elements is column-major, and ONNX's row-major."""
     shape = w.specs[0].shape
     reverse = range(x.rank)[::-1]
     turned = w.reshape(w.transpose(x, reverse), shape[::-1])
@@ -38,7 +38,7 @@ def broadcast_in_dim(op: ops.BroadcastInDim, w: Writer, x: Value) -> Value:
 
 
 def sliced(w: Writer, x: Value, starts: Any, limits: Any, strides: Any, spec: TensorSpec) -> Value:
-    """Return a slice along all axes."""
+    """Write a Slice along all axes, and return its result."""
     axes = w.integers(*range(x.rank))
     return w.op(
         "Slice",
@@ -52,7 +52,7 @@ def sliced(w: Writer, x: Value, starts: Any, limits: Any, strides: Any, spec: Te
 
 
 def slice_(op: ops.Slice, w: Writer, x: Value) -> Value:
-    """Write one node."""
+    """Write a Slice node; a scalar has no axis to slice, and is unchanged."""
     return (
         sliced(w, x, op.starts, op.limits, op.strides, w.specs[0])
         if x.rank
@@ -61,7 +61,7 @@ def slice_(op: ops.Slice, w: Writer, x: Value) -> Value:
 
 
 def pad(op: ops.Pad, w: Writer, x: Value, value: Value) -> Value:
-    """Write one node if nothing is inserted between elements, and nothing is cut."""
+    """Write Pad or, for interior or negative padding, which ONNX's Pad lacks, a formula."""
     spec = w.specs[0]
     edges = [*op.low, *op.high]
     if not x.rank:
@@ -79,7 +79,7 @@ def pad(op: ops.Pad, w: Writer, x: Value, value: Value) -> Value:
 
 
 def concatenate(op: ops.Concatenate, w: Writer, *xs: Value) -> Value:
-    """Write one node."""
+    """Write a Concat node."""
     return w.op("Concat", *xs, spec=w.specs[0], axis=op.axis)
 
 
@@ -93,7 +93,7 @@ def reverse(op: ops.Reverse, w: Writer, x: Value) -> Value:
 
 
 def extract_diag(op: ops.ExtractDiag, w: Writer, x: Value) -> Value:
-    """Emit GatherND of the pairs (i, i)."""
+    """Emit GatherND at the index pairs (i, i) of the two axes."""
     n, spec = x.spec.shape[op.axis_a], w.specs[0]
     if not isinstance(n, int):
         raise UnsupportedError("to_onnx writes diagonals of extents that are numbers")
@@ -109,7 +109,7 @@ def extract_diag(op: ops.ExtractDiag, w: Writer, x: Value) -> Value:
 
 
 def embed_diag(op: ops.EmbedDiag, w: Writer, x: Value) -> Value:
-    """Write a selection between the operand and zero."""
+    """Write a selection of the operand on the diagonal, and of zero elsewhere."""
     spec = w.specs[0]
     n = spec.shape[op.axis_a]
     if not isinstance(n, int):
@@ -123,12 +123,12 @@ def embed_diag(op: ops.EmbedDiag, w: Writer, x: Value) -> Value:
 
 
 def triangle(upper: int) -> Any:
-    """Return the cell of one triangle."""
+    """Return a writer of Trilu: of the upper triangle if `upper` is 1, of the lower one if it is 0."""
     return lambda op, w, x: w.op("Trilu", x, w.number(op.k, DType.I64), upper=upper)
 
 
 def barrier(op: Any, w: Writer, *xs: Value) -> list[Value]:
-    """Return the operands."""
+    """Write each operand unchanged: ONNX has no optimization barrier."""
     return [w.op("Identity", x) for x in xs]
 
 

@@ -1,4 +1,4 @@
-"""IREE's compiler for CPUs: the packages iree-base-compiler and iree-base-runtime."""
+"""Adapter of IREE's compiler for CPUs. Needs the packages iree-base-compiler and iree-base-runtime."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FLAGS = ("--iree-llvmcpu-target-cpu=host", "--iree-input-demote-f64-to-f32=false
 
 
 def version() -> str:
-    """Import the compiler, before any fork, and return its version."""
+    """Import the compiler, which then need not be imported in each fork, and return its version."""
     import_module("iree.compiler")
     import_module("iree.runtime")
     return metadata.version("iree-base-compiler")

@@ -1,6 +1,6 @@
-"""The CPU compiler of jaxlib 0.8 or later, without JAX, in the environment of the interpreter that runs this file.
+"""Adapter of the CPU compiler of jaxlib 0.8 or later, without JAX.
 
-It calls functions of jaxlib's own modules, like `xla_peer.pjrt`.
+The file runs in an environment with that jaxlib. Like `xla_peer.pjrt`, it calls functions of jaxlib's private modules.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 
 def version() -> str:
-    """Import jaxlib, before any fork, and return its version."""
+    """Import jaxlib, which then need not be imported in each fork, and return its version."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # before XLA logs each client
     jaxlib: Any = import_module("jaxlib")
     import_module("jaxlib.xla_client")
@@ -24,7 +24,7 @@ def version() -> str:
 def run(
     module: str, arrays: Sequence[Any], options: Mapping[str, bool | int | str] | None = None
 ) -> list[Any]:
-    """Compile a module with these debug options of XLA's, and run it."""
+    """Compile a module with the given debug options of XLA, run it on arrays, and return its results."""
     from jaxlib import xla_client
 
     if "@lapack_" in module:
@@ -48,7 +48,7 @@ def run(
 
 
 def stablehlo_of(module: str) -> str:
-    """Convert a module in the text of HLO to the text of StableHLO."""
+    """Convert a module from HLO text, as XLA dumps it, to StableHLO text."""
     _jax = import_module("jaxlib._jax")
     try:
         hlo = import_module("jaxlib._hlo")
@@ -83,6 +83,6 @@ def _buffer(x: Any, device: Any) -> Any:
 
 
 def _host(shard: Any) -> Any:
-    """Return a result as an array."""
+    """Copy a result to a NumPy array."""
     convert = getattr(shard, "_single_device_array_to_np_array_did_copy", None)
     return np.array(np.asarray(shard) if convert is None else convert()[0])

@@ -1,4 +1,4 @@
-"""onnxruntime on CPUs, through ONNX. Needs the packages onnxruntime, onnx and tenferro."""
+"""Adapter of onnxruntime on CPUs, which receives ONNX models. Needs the packages onnxruntime, onnx and tenferro."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def version() -> str:
-    """Import the needed modules before any fork, and return the version."""
+    """Import the needed modules, so that forks need not import them, and return the version of onnxruntime."""
     for name in ("onnxruntime", "onnx", "lowering", "xla_peer.onnx"):
         import_module(name)
     return metadata.version("onnxruntime")

@@ -1,4 +1,7 @@
-"""PyTorch's compiler, Inductor, on CPUs: `torch.compile` translates NumPy source. Needs torch and tenferro."""
+"""Adapter of PyTorch's compiler, Inductor, on CPUs. Needs torch and tenferro.
+
+The module is written as NumPy source, which `torch.compile` compiles.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +16,21 @@ import numpy as np
 
 
 def version() -> str:
-    """Import all that a run needs, before any fork, and return the version."""
+    """Import the needed modules, so that forks need not import them, and return the version of PyTorch."""
     for name in ("torch", "lowering", "xla_peer.numpy_export"):
         import_module(name)
     return str(import_module("torch").__version__)
 
 
 def run(module: str | bytes, arrays: Sequence[Any]) -> list[Any]:
-    """Print a module as a NumPy function, and run it compiled by PyTorch; fail if PyTorch cannot compile it."""
+    """Write a module as a NumPy function, and run it compiled by PyTorch; fail if PyTorch cannot compile it whole."""
     lowering, export = import_module("lowering"), import_module("xla_peer.numpy_export")
     torch = import_module("torch")
     with tempfile.TemporaryDirectory(prefix="tenferro-torch-") as folder:
         path = Path(folder) / "printed.py"
         export.save_numpy(lowering.to_numpy(lowering.import_stablehlo(module)), path)
-        main = runpy.run_path(str(path))["main"].__wrapped__  # because decorators break graphs
+        main = runpy.run_path(str(path))[
+            "main"
+        ].__wrapped__  # torch.compile cannot trace through the decorator
         results = torch.compile(main, fullgraph=True)(*arrays)
     return [np.asarray(y) for y in (results if isinstance(results, tuple) else (results,))]

@@ -1,4 +1,4 @@
-"""TVM's compiler for CPUs, through ONNX. Needs the packages apache-tvm, onnx and tenferro."""
+"""Adapter of TVM's compiler for CPUs, which receives ONNX models. Needs the packages apache-tvm, onnx and tenferro."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def version() -> str:
-    """Import the needed modules before any fork, and return the version."""
+    """Import the needed modules, so that forks need not import them, and return the version of TVM."""
     for name in ("tvm.relax.frontend.onnx", "onnx", "lowering", "xla_peer.onnx"):
         import_module(name)
     return str(import_module("tvm").__version__)

@@ -1,4 +1,4 @@
-"""Ball arithmetic: a rule for each op that bounds its results' radii."""
+"""Ball arithmetic: a rule for each op that computes the radii of its results from those of its operands."""
 
 from __future__ import annotations
 
@@ -35,4 +35,4 @@ BALL_RULES: Column[Rule] = Column(
     dynamic.ROWS,
     {Extension: extension_radii},
 )
-"""The radii of each op's results; `control.LOOPS` has the rows of the ops that run programs."""
+"""Rules by op. `control.LOOPS` has the rules of loops and conditionals, which run programs."""

@@ -1,9 +1,9 @@
 """Radii of outputs by the mean value theorem: the sum over all steps of rounding error times adjoint.
 
 Balls treat the errors of different operands as independent, so x - x has a radius, and the radius of a loop's carry
-grows at each iteration. As a function of the rounding errors d_i of its steps, an output moves by at most
-sum_i |dy/dd_i| |d_i|, with derivatives anywhere in the balls. The derivatives are balls too: `Pullbacks` computes them
-step by step in reverse.
+grows in each iteration. A second bound takes correlations into account. An output y is a function of the rounding
+errors d_i of all steps, and changes by at most sum_i |dy/dd_i| |d_i|, with derivatives anywhere in the balls. The
+derivatives are balls, too: `Pullbacks` computes them step by step in reverse.
 
 Reductions, contractions, loop carries and functions other than arithmetic are computed once, with one rounding error
 for all uses. A compiler may recompute arithmetic for each use, and contract a product into an FMA in one use only.
@@ -49,18 +49,18 @@ EXACT = tuple(
     - ops_with(Fact.JUMPS | Fact.HIDES_JUMPS)
     - {*CHOICES, re.CumMax, re.CumMin}
 )
-"""Ops that move with their operands and do not round."""
+"""Ops without rounding whose results change continuously with their operands."""
 ARITHMETIC = (
     el.Add, el.Subtract, el.Multiply, el.Negate, el.Abs, el.Conj, el.Real, el.Imag, el.Select, el.Convert,
     ix.Gather, ix.DynamicSlice, ix.DynamicUpdateSlice, *CHOICES, *st.CARDS,
 )  # fmt: skip
-"""Ops that may be computed again for every use."""
+"""Ops that a compiler may compute again for every use of the result."""
 LARGEST_BATCH = 1 << 19
-"""Elements of the largest batch of cotangents."""
+"""Maximum number of elements of a batch of cotangents."""
 
 
 def tightened(tape: Tape, outputs: Sequence[Ball]) -> list[Ball]:
-    """Replace the radius of each output element by the smaller of both bounds."""
+    """Return the outputs with the smaller of their radius and the bound by the mean value theorem, for each element."""
     sizes = [ball.value.size for entry in tape.entries for ball in _results(entry)]
     if not sizes:
         return list(outputs)
@@ -85,7 +85,12 @@ def _tightened(tape: Tape, output: Ball, pullbacks: Pullbacks, batch: int) -> Ba
 def _of_one_output(
     tape: Tape, output: Ball, places: Any, direction: complex, pullbacks: Pullbacks
 ) -> Any:
-    """Bound the movement of some elements of an output; if they are complex, in one direction."""
+    """Bound the change of some elements of an output by a reverse sweep.
+
+    Args:
+        places: the row-major positions of the elements.
+        direction: 1 or 1j: the change of a complex element is bounded in this direction only.
+    """
     seeds = np.zeros((len(places), output.value.size), _wide_dtype(output))
     seeds[np.arange(len(places)), places] = direction
     seeds = seeds.reshape(len(places), *output.value.shape)
@@ -99,7 +104,12 @@ def _of_one_output(
 
 @dataclass(eq=False)
 class _Adjoint:
-    """Cotangents of one ball in a batch, their radii, and the sums of their magnitudes over all uses."""
+    """Cotangents of one ball for a batch of outputs, as balls.
+
+    Attributes:
+        value, radius: the centres and radii of the cotangents.
+        size: the sum of the magnitudes of the cotangents over all uses of the ball.
+    """
 
     value: Any
     radius: Any
@@ -113,16 +123,19 @@ class _Adjoint:
 
     @property
     def reach(self) -> Any:
-        """The largest modulus in the balls."""
+        """The largest modulus of each cotangent within its ball."""
         return outward(modulus(self.value) + self.radius)
 
 
 @dataclass
 class _Reverse:
-    """One reverse sweep.
+    """State of a reverse sweep over a tape.
 
     Attributes:
-        limit: bound of the change of each output of the batch due to the errors of visited steps.
+        tape: the recorded run.
+        pullbacks: the cache of the derivatives of single ops.
+        limit: for each output of the batch, the bound on its change by the errors of the steps visited so far.
+        adjoints: the cotangents of balls whose steps have not been visited yet.
     """
 
     tape: Tape
@@ -131,7 +144,7 @@ class _Reverse:
     adjoints: dict[Ball, _Adjoint] = field(default_factory=dict)
 
     def add(self, ball: Ball, value: Any, radius: Any, size: Any) -> None:
-        """Add a use of a ball, unless the ball does not move."""
+        """Add the cotangents of one use of a ball to its adjoint."""
         if ball in self.adjoints:
             self.adjoints[ball].add(value, radius, size)
         else:
@@ -160,7 +173,7 @@ class _Reverse:
                     self.add(row, *[part[:, number] for part in _parts(adjoint)])
 
     def leave_out_nothing(self) -> None:
-        """Add the effect of the balls without an entry, whose elements move independently within their radii."""
+        """Add to `limit` the effect of the balls that no step computes: their elements vary independently."""
         for ball, adjoint in self.adjoints.items():
             self._move(adjoint.size, ball.radius)
 
@@ -194,10 +207,13 @@ class _Reverse:
     def _pulled(
         self, step: Step, stays: Any, adjoint: _Adjoint
     ) -> list[tuple[Ball, Any, tuple[Any, Any, Any]]] | None:
-        """Return the balls that move, their backward errors, and their adjoints; None if a derivative has no bound.
+        """Compute the adjoints of the operands of a step from the adjoint of its result.
+
+        Return a list of operands, each with its backward error and its adjoint. Return None if a derivative has no
+        bound.
 
         Args:
-            stays: mask of the elements that do not depend on the operands.
+            stays: mask of the elements of the result through which no adjoint is propagated.
         """
         value, radius, size = (np.where(stays, 0, part) for part in _parts(adjoint))
         if isinstance(step.op, el.Convert):
@@ -226,7 +242,7 @@ class _Reverse:
         for number, x_bar in zip(active, pulled, strict=True):
             reach = outward(modulus(x_bar.value) + x_bar.radius)
             first = x_bar.radius[:count]
-            if again:  # because each copy has its own derivative
+            if again:  # each copy of a recomputed op has its own derivative within the ball
                 first = outward(first + x_bar.radius[count:])
             sizes = reach[count:] if again else reach
             parts = (x_bar.value[:count], first, sizes)
@@ -234,7 +250,7 @@ class _Reverse:
         return cotangents
 
     def _move(self, size: Any, error: Any) -> None:
-        """Add sum |adjoint| error, where an adjoint of 0 gives 0 even for an infinite error."""
+        """Add the sum of |adjoint| times error to `limit`; an adjoint of 0 contributes 0 even for an infinite error."""
         size = size.reshape(len(self.limit), -1)
         error = np.broadcast_to(error, (size.shape[1],) if not np.ndim(error) else np.shape(error))
         moved = np.where((size == 0) | (error.ravel() == 0), 0.0, size * error.ravel())
@@ -256,7 +272,7 @@ def _wide_dtype(ball: Ball) -> Any:
 
 
 def _sets(op: Any) -> bool:
-    """Return whether an op is a scatter whose result elements are elements of the operand or of the updates."""
+    """Return whether an op is a scatter that sets elements, without combining them."""
     return isinstance(op, ix.Scatter) and op.combiner == "set"
 
 
@@ -265,11 +281,14 @@ def _is_arithmetic(entry: Entry) -> bool:
 
 
 def _is_cut(step: Step, result: Ball) -> Any:
-    """Return the mask of elements through which no adjoint passes: fixed, decided by comparisons, or unbounded."""
+    """Return the mask of the elements of a result through which no adjoint is propagated.
+
+    These elements have a radius of 0 or infinity, or an undecided predicate or update selects them.
+    """
     cut = (result.radius == 0) | ~np.isfinite(result.radius)
     if isinstance(step.op, el.Select):
         cut = cut | (step.operands[0].radius > 0)
-    if _sets(step.op):  # any of several updates may be the last
+    if _sets(step.op):  # if several updates set an element, any of them may be the last
         cut = cut | (hits(_operands(step)) > 1)
     return cut
 
@@ -282,7 +301,10 @@ def _operands(step: Step) -> Operands:
 
 
 def _own_error(step: Step, result: Ball) -> Any:
-    """Bound the movement of a result by its step's own roundings; None for a step without followed operands."""
+    """Bound the change of a result by the roundings of its own step.
+
+    Return None for a step through which no adjoint can be propagated.
+    """
     op = step.op
     integers = [ball for ball in step.operands if ball.value.dtype.kind in "biu"]
     if any(ball.radius.any() for ball in integers) and not isinstance(op, el.Select):

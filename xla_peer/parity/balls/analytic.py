@@ -56,7 +56,10 @@ def _analytic(real: Continuity | None, complex_: Continuity | None = None) -> Ru
 
 
 def operand_error(operands: Operands, x: Any) -> Any:
-    """Return the backward error of both implementations of a function, including flushing the operand x."""
+    """Bound the change of the operand x that has the effect of both implementations' intermediate roundings.
+
+    It includes flushing x to zero if x is subnormal.
+    """
     row, dtype = operands.rounding, operands.specs[0].dtype
     size = np.where(np.isfinite(modulus(x)), modulus(x), 0.0)
     ulps = row.operand(operands.op, operands.specs) + row.argument
@@ -67,7 +70,11 @@ def operand_error(operands: Operands, x: Any) -> Any:
 
 
 def _own(operands: Operands, result: Any, spread: Any) -> Any:
-    """Bound the distance of two implementations of the declared accuracy, with the rounding to the dtype."""
+    """Bound the distance of two implementations of a function for the same operand, from the declared accuracy.
+
+    Args:
+        spread: the change of the exact result within the balls.
+    """
     dtype, ulps = operands.dtype, operands.rounding.output(operands.is_complex)
     size = modulus(result) + spread
     if not ulps:  # both results are the exact value, rounded once
@@ -79,10 +86,10 @@ def _own(operands: Operands, result: Any, spread: Any) -> Any:
 
 
 def _by_slope(slope: Callable[[Any, Any], Any]) -> Continuity:
-    """Return a rule that bounds how far a function moves over a ball: the radius times the largest slope.
+    """Return a function that bounds the change of a function over a ball: the radius times the largest slope.
 
     Args:
-        slope: computes the largest slope from the smallest and the largest |x| in the ball.
+        slope: a function that returns the largest slope from the smallest and the largest |x| in the ball.
     """
 
     def continuity(x: Any, radius: Any, result: Any) -> Any:
@@ -101,12 +108,15 @@ def _where_positive(low: Any, value: Callable[[Any], Any]) -> Any:
 
 
 def _exp(x: Any, radius: Any, result: Any) -> Any:
-    """Bound the movement by twice the largest value, which is 0 for example at x = -10^30 with radius 10^14."""
+    """Bound the change of e^x over a ball.
+
+    The change is also at most about twice the largest value, which is 0 for example at x = -10^30 with radius 10^14.
+    """
     return np.fmin(modulus(result) * 1.02 * np.expm1(radius), 2.04 * np.exp(x.real + radius))
 
 
 def _exp_rule(operands: Operands) -> Sequence[Any]:
-    """Bound the movement of e^x; results are at most 1, rounded, if the operand is never positive."""
+    """Bound e^x; if the operand is known to be never positive, results are at most 1, up to rounding."""
     (ball,) = operands.balls
     (radius,) = _analytic(_exp, _exp)(operands)
     return (np.minimum(radius, 1.02) if ball.sign < 0 else radius,)
@@ -126,7 +136,7 @@ def _log1p(x: Any, radius: Any, result: Any) -> Any:
 
 
 def _log1p_rule(operands: Operands) -> Sequence[Any]:
-    """Bound log(1 + x); nonnegative operands are far from its pole."""
+    """Bound log(1 + x); operands that are known to be nonnegative are at least 1 away from the pole."""
     (ball,) = operands.balls
     if operands.is_complex or ball.sign <= 0:
         return _analytic(_log1p, _log1p_on_disc)(operands)
@@ -138,7 +148,7 @@ def _sqrt(x: Any, radius: Any, result: Any) -> Any:
 
 
 def _sqrt_rule(operands: Operands) -> Sequence[Any]:
-    """Bound a root; for nonnegative operands |sqrt(x) - sqrt(y)| <= sqrt(|x - y|) holds down to 0."""
+    """Bound a square root; for operands known to be nonnegative, |sqrt(x) - sqrt(y)| <= sqrt(|x - y|) holds near 0."""
     (ball,) = operands.balls
     if operands.is_complex or ball.sign <= 0:
         return _analytic(_sqrt, _sqrt_on_disc)(operands)
@@ -200,7 +210,7 @@ def _digamma_slope(order: int) -> Continuity:
 
 
 def _lgamma(x: Any, radius: Any, result: Any) -> Any:
-    """Bound lgamma by its slope, digamma, which rises between its poles and is largest at an end."""
+    """Bound lgamma over a ball by its slope digamma, which rises between poles: |digamma| is largest at an end."""
     low, high = x - radius, x + radius
     is_between = (low > 0) | (np.floor(low) == np.floor(high))
     is_between &= np.floor(low) != low
@@ -213,7 +223,10 @@ def _polygamma(operands: Operands) -> Sequence[Any]:
 
 
 def _atan2(operands: Operands) -> Sequence[Any]:
-    """Bound the angle of a point: it moves by asin(r / |point|), and across the cut by 2 pi."""
+    """Bound the angle of a point (x, y).
+
+    If the point moves by r, the angle changes by at most asin(r / |point|), and it jumps by 2 pi at the branch cut.
+    """
     (result,) = operands.results
     y, x = map(wide, operands.values)
     a, b = operands.radii
@@ -232,7 +245,7 @@ def _atan2(operands: Operands) -> Sequence[Any]:
 
 
 def _log_on_disc(x: Any, radius: Any, result: Any) -> Any:
-    """Bound the logarithm; across the cut the imaginary part jumps by 2 pi."""
+    """Bound the complex logarithm over a disc; across the branch cut, its imaginary part jumps by 2 pi."""
     size = modulus(x)
     share = np.minimum(radius / size, 1.0)
     smooth = np.where(radius < size, -np.log1p(-share), np.inf)
@@ -261,7 +274,7 @@ def _meets_cut(x: Any, radius: Any) -> Any:
 
 
 def _circular_on_disc(x: Any, radius: Any, result: Any) -> Any:
-    """|cos z|, |sin z| <= cosh(Im z)."""
+    """Bound sin and cos over a disc by their slopes: |cos z| and |sin z| are at most cosh(Im z)."""
     return radius * np.cosh(np.abs(x.imag) + radius)
 
 
@@ -270,7 +283,7 @@ def _hyperbolic_on_disc(x: Any, radius: Any, result: Any) -> Any:
 
 
 def _tan_on_disc(x: Any, radius: Any, result: Any) -> Any:
-    """|tan'| = 1 / |cos|^2, and |cos| falls by less than r cosh(|Im z| + r)."""
+    """Bound tan over a disc of radius r: its slope is 1 / |cos|^2, and |cos| falls by less than r cosh(|Im z| + r)."""
     return _from_denominator(np.cos(x), np.cosh(np.abs(x.imag) + radius), radius)
 
 
@@ -279,7 +292,7 @@ def _tanh_on_disc(x: Any, radius: Any, result: Any) -> Any:
 
 
 def _logistic_on_disc(x: Any, radius: Any, result: Any) -> Any:
-    """Bound the logistic function, (1 + tanh(z / 2)) / 2."""
+    """Bound the logistic function over a disc by that of tanh: it is (1 + tanh(z / 2)) / 2."""
     return _tanh_on_disc(x / 2.0, radius / 2.0, result) / 2.0
 
 
@@ -289,7 +302,7 @@ def _from_denominator(value: Any, growth: Any, radius: Any) -> Any:
 
 
 def _slope_by_distance(x: Any, radius: Any, points: Sequence[complex], power: float) -> Any:
-    """Compute the largest prod |z - p|^-power on a disc: each distance less the radius."""
+    """Compute the maximum over a disc of the product of |z - p|^-power over all `points` p."""
     slope = np.ones(np.shape(x))
     for point in points:
         low = modulus(x - point) - radius
@@ -298,7 +311,11 @@ def _slope_by_distance(x: Any, radius: Any, points: Sequence[complex], power: fl
 
 
 def _by_branch_points(*points: complex, power: float) -> Continuity:
-    """Return the bound with slope prod |z - p|^-power; infinite across cuts from the points outwards along an axis."""
+    """Return a function that bounds an inverse trigonometric or hyperbolic function over a disc.
+
+    The slope is the product of |z - p|^-power over the branch points p. A disc that touches a branch cut, which runs
+    from a branch point outwards along an axis, has no bound.
+    """
 
     def continuity(x: Any, radius: Any, result: Any) -> Any:
         along, across = (x.real, x.imag) if points[0].imag == 0 else (x.imag, x.real)
@@ -309,7 +326,7 @@ def _by_branch_points(*points: complex, power: float) -> Continuity:
 
 
 def _acosh_on_disc(x: Any, radius: Any, result: Any) -> Any:
-    """Bound the movement of acosh, whose cut runs from 1 along the real axis to minus infinity."""
+    """Bound acosh over a disc; its branch cut runs from 1 along the real axis to minus infinity."""
     crosses = (np.abs(x.imag) <= radius) & (x.real - radius <= 1)
     return np.where(crosses, np.inf, radius * _slope_by_distance(x, radius, (1.0, -1.0), 0.5))
 

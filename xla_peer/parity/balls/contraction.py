@@ -1,4 +1,8 @@
-"""Radii of contractions: |A| s + r |B| + r s for balls of radius r and s, and gamma_n |A| |B| of rounding."""
+"""Radii of matrix products and convolutions of A and B.
+
+For operands with radii r and s, the exact result changes by at most |A| s + r |B| + r s. Rounding of n terms adds
+gamma_n |A| |B|, where gamma_n = n u / (1 - n u) and u is half a unit in the last place of 1.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,7 @@ def _bilinear(operands: Operands) -> Sequence[Any]:
 
 
 def _product(operands: Operands, op: StdTensorOp, x: Any, y: Any) -> Any:
-    """Run the op on magnitudes and radii; elements that depend on an infinite radius are infinite."""
+    """Apply a contraction to magnitudes or radii; result elements that depend on an infinite radius are infinite."""
     infinite = [np.where(np.isinf(z), 1.0, 0.0) for z in (x, y)]
     if not (infinite[0].any() or infinite[1].any()):
         return operands.run(op, x, y)
@@ -49,7 +53,7 @@ def _product(operands: Operands, op: StdTensorOp, x: Any, y: Any) -> Any:
 
 
 def _in_float64(op: StdTensorOp) -> StdTensorOp:
-    """Remove the op's own accumulation dtype."""
+    """Return the op without its accumulation dtype, so that it can be applied to arrays of float64."""
     return replace(op, accumulate_dtype=None) if isinstance(op, co.DotGeneral) else op
 
 

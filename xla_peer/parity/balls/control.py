@@ -1,4 +1,7 @@
-"""Loops and choices on balls: if a ball does not decide a branch, all possible branches are run, and their results united."""
+"""Loops and conditionals on balls.
+
+If a ball does not decide which branch runs, all possible branches run, and their results are united.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,11 @@ from xla_peer.parity.ulps import modulus
 __all__ = ["LOOPS", "MOST_OPEN_TURNS", "Loop", "united"]
 
 MOST_OPEN_TURNS = 16
-"""Maximum number of iterations with an undecided condition; after more, the result has no bound."""
+"""Maximum number of iterations of a while loop with an undecided condition; after more, the result has no bound."""
 
 Part = Callable[[Sequence[Ball]], list[Ball]]
 Loop = Callable[[Any, Sequence[Part], Sequence[Ball], Tape], list[Ball]]
-"""Function of an op, its bodies, its operands and the tape, which returns the results."""
+"""Function that runs a loop or conditional on balls, given the op, its bodies, its operands and the tape."""
 
 
 def united(ball: Ball, addition: Ball) -> Ball:
@@ -43,7 +46,7 @@ def _unbounded(ball: Ball) -> Ball:
 
 
 def _choice(op: cf.Cond, parts: Sequence[Part], operands: Sequence[Ball], tape: Tape) -> list[Ball]:
-    """Run the chosen branch, or unite all branches that may be chosen."""
+    """Run the branch of a conditional; if the index is undecided, unite the results of all possible branches."""
     index, *rest = operands
     last = len(parts) - 1
     centre, radius = int(index.value), float(index.radius)
@@ -59,19 +62,19 @@ def _choice(op: cf.Cond, parts: Sequence[Part], operands: Sequence[Ball], tape: 
 def _either(
     op: cf.Alternatives, parts: Sequence[Part], operands: Sequence[Ball], tape: Tape
 ) -> list[Ball]:
-    """Unite both programs, because each executor runs one of them."""
+    """Unite the results of both programs of an `Alternatives` op, because executors run different ones."""
     sequential, parallel = parts
     return _united(sequential(operands), parallel(operands))
 
 
 def _may_exceed(index: Ball, last: int) -> bool:
-    """Return whether the index may be out of range, where the last branch runs."""
+    """Return whether the index of a conditional may be out of range; then the last branch runs."""
     low, high = float(index.value) - float(index.radius), float(index.value) + float(index.radius)
     return low < 0 or high > last
 
 
 def _while(op: cf.While, parts: Sequence[Part], operands: Sequence[Ball], tape: Tape) -> list[Ball]:
-    """Unite the carries of all iterations at which the condition may be false."""
+    """Run a while loop, and unite the carries of all iterations after which it may end."""
     goes_on, body = parts
     consts, carry = list(operands[: op.num_consts]), list(operands[op.num_consts :])
     early: list[Ball] | None = None
@@ -100,7 +103,7 @@ def _united(balls: Sequence[Ball], others: Sequence[Ball]) -> list[Ball]:
 
 
 def _scan(op: cf.Scan, parts: Sequence[Part], operands: Sequence[Ball], tape: Tape) -> list[Ball]:
-    """Return the last carry, and the stacked results of the iterations."""
+    """Run a scan on balls, and return the last carry and the stacked results of the iterations."""
     (body,) = parts
     n, first, m = op.num_consts, op.first_xs, op.num_carry
     consts, carry, xs = list(operands[:n]), list(operands[n:first]), operands[first:]

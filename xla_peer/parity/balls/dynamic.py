@@ -1,4 +1,4 @@
-"""Radii of ops whose extents depend on data: they are cut and extended like the values."""
+"""Radii of ops whose extents depend on data: the array of radii is truncated or padded like the values."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["ROWS"]
 
 
 def _extended(operands: Operands) -> Sequence[Any]:
-    """Extend the radii by zeros."""
+    """Pad the radii with zeros."""
     return (operands.run(operands.op, operands.radii[0], operands.values[1]),)
 
 
 def _cut(operands: Operands) -> Sequence[Any]:
-    """Cut the radii like the values; unbounded if the balls do not decide the extent."""
+    """Truncate the radii like the values; the result is unbounded if the balls do not decide the extent."""
     radius, size = operands.radii
     if size.any():
         return [np.full(result.shape, np.inf) for result in operands.results]

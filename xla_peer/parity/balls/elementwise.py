@@ -1,4 +1,4 @@
-"""Radii of elementwise ops: arithmetic by formulas, selections by the union of their possible outcomes."""
+"""Radii of elementwise ops: of arithmetic by formulas, of selections by uniting the possible outcomes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,13 @@ LARGEST_WHOLE = 2.0**53
 
 
 def _own(operands: Operands, spread: Any, roundings: float = 1.0, native: Any = np.nan) -> Any:
-    """Bound the rounding errors of another implementation, and of the native result: `native`, or one rounding."""
+    """Bound the sum of the rounding errors of another implementation and of the native result.
+
+    Args:
+        spread: the change of the exact result within the balls.
+        roundings: the number of roundings of the least accurate implementation.
+        native: the error of the native result, or NaN if only one rounding is known to bound it.
+    """
     dtype = operands.dtype
     if operands.is_complex:
         roundings = max(roundings, 2.0 * operands.rounding.complex)
@@ -47,14 +53,15 @@ def _arithmetic(
     roundings: float = 1.0,
     underflows: bool = False,
 ) -> Rule:
-    """Return the rule of an op on numbers.
+    """Return the rule of an arithmetic op.
 
     Args:
-        spread: movement of the exact result, given the operands and their radii.
-        native_error: distance of the native result from the exact one, or NaN, given real operands and the result.
+        spread: a function of the operands, their radii and the result, which bounds the change of the exact result.
+        native_error: a function of real operands and the result, which returns the distance of the native result from
+            the exact result, or NaN.
         roundings: rounding error of the least accurate implementation, in half units in the last place of the
             result.
-        underflows: a result may be 0 although the exact one is not.
+        underflows: whether a result may be 0 although the exact result is not.
     """
 
     def rule(operands: Operands) -> Sequence[Any]:
@@ -119,7 +126,7 @@ def _product_spread(values: Sequence[Any], radii: Sequence[Any], result: Any) ->
 
 
 def _times(size: Any, radius: Any) -> Any:
-    """Multiply magnitudes and radii; the product is 0 if either is 0."""
+    """Multiply magnitudes and radii; the product is 0 if either is 0, also for an infinite radius."""
     return np.where((size == 0) | (radius == 0), 0.0, size * radius)
 
 
@@ -131,7 +138,10 @@ def _quotient_spread(values: Sequence[Any], radii: Sequence[Any], result: Any) -
 
 
 def _error_of_quotient(values: Sequence[Any], result: Any) -> Any:
-    """Bound the error of a quotient, which may be computed by the rounded reciprocal unless y is a power of two."""
+    """Return the error of a native quotient x / y; it is positive unless x is 0 or y is a power of two.
+
+    Other implementations may multiply by the rounded reciprocal of y, so the quotient is not exact for all of them.
+    """
     native = error_of_quotient(values, result)
     mantissa, _ = np.frexp(values[1])
     is_exact = (np.abs(mantissa) == 0.5) | (values[0] == 0)
@@ -139,7 +149,7 @@ def _error_of_quotient(values: Sequence[Any], result: Any) -> Any:
 
 
 def _divide(operands: Operands) -> Sequence[Any]:
-    """Bound a quotient; division by zero has no bound, because implementations may differ in the sign of the zero."""
+    """Bound a quotient; division by zero has no bound, because the sign of the zero may differ by implementation."""
     (radius,) = QUOTIENT(operands)
     if not operands.dtype.is_inexact:
         return (np.where(_all_zero(operands.radii), 0.0, np.inf),)
@@ -147,11 +157,11 @@ def _divide(operands: Operands) -> Sequence[Any]:
 
 
 QUOTIENT = _arithmetic(_quotient_spread, _error_of_quotient, roundings=3.0, underflows=True)
-"""Rule of quotients: XLA multiplies by the rounded reciprocal of a constant or a broadcast: 2 more roundings."""
+"""Rule of quotients. XLA may multiply by the rounded reciprocal of a divisor, which makes two more roundings."""
 
 
 def _remainder(operands: Operands) -> Sequence[Any]:
-    """Bound a remainder: the balls decide the quotient, or any remainder is possible."""
+    """Bound a remainder; unless the balls decide the truncated quotient, any remainder is possible."""
     (result,) = operands.results
     a, b = operands.radii
     if not operands.dtype.is_inexact:
@@ -166,11 +176,15 @@ def _remainder(operands: Operands) -> Sequence[Any]:
 
 
 def powers_radius(x: Any, y: Any, a: Any, b: Any, result: Any) -> Any:
-    """Bound the movement of x^y, for real numbers within a of x and b of y."""
+    """Bound the change of x^y for real numbers within a distance a of x and b of y.
+
+    Args:
+        result: x^y.
+    """
     relative = (np.abs(y) + b) * -np.log1p(-a / np.abs(x)) + b * np.abs(np.log(np.abs(x)))
     size = np.abs(result) * (1.0 + 2.0**-6)
     positive = np.where(x - a > 0, size * np.expm1(outward(relative)), np.inf)
-    # A constant integral exponent works for bases of any sign.
+    # If the exponent is a whole number without a radius, the base may have any sign.
     whole = (b == 0) & (np.floor(y) == y)
     most, least = np.abs(x) + a, np.abs(x) - a
     growing = np.where(y >= 1, np.abs(y) * most ** np.maximum(y - 1, 0.0) * a, np.inf)
@@ -204,15 +218,18 @@ def _power(operands: Operands) -> Sequence[Any]:
 
 
 def _crosses_cut(x: Any, radius: Any) -> Any:
-    """Return whether the disc touches the negative real axis, or zero."""
+    """Return whether the disc around x touches the negative real axis or zero, where the complex power jumps."""
     return (x.real - radius <= 0) & (np.abs(x.imag) <= radius)
 
 
-# ---- choices -------------------------------------------------------------------------------------
+# ---- ops that select one of their operands -------------------------------------------------------
 
 
 def larger_radius(x: Any, y: Any, a: Any, b: Any) -> Any:
-    """Compute the radius of max(x, y): that of the operand that is larger everywhere in the balls."""
+    """Compute the radius of max(x, y) from the radii a of x and b of y.
+
+    It is the radius of the operand that is larger everywhere in the balls or, if neither is, the larger radius.
+    """
     x, y = x.astype(np.float64), y.astype(np.float64)
     sum_of_radii, apart = outward(a + b), x - y
     radius = np.where(apart > sum_of_radii, a, np.where(-apart > sum_of_radii, b, np.maximum(a, b)))
@@ -233,7 +250,7 @@ def _minimum(operands: Operands) -> Sequence[Any]:
 
 
 def clipped_radius(operands: Operands) -> Any:
-    """Compute the radius of min(max(x, lower), upper): at most the largest of the three."""
+    """Compute the radius of min(max(x, lower), upper), which is at most the largest radius of the three operands."""
     x, lower, upper = operands.balls
     raised = larger_radius(x.value, lower.value, x.radius, lower.radius)
     above = np.maximum(x.value.astype(np.float64), lower.value.astype(np.float64))
@@ -245,7 +262,7 @@ def _clamp(operands: Operands) -> Sequence[Any]:
 
 
 def _compare(operands: Operands) -> Sequence[Any]:
-    """Bound a comparison, which is decided where the balls are disjoint or points."""
+    """Bound a comparison: it is decided if the balls are disjoint, are points, or contain the same number."""
     x, y = map(wide, operands.values)
     a, b = operands.radii
     apart = modulus(x - y)
@@ -257,7 +274,10 @@ def _compare(operands: Operands) -> Sequence[Any]:
 
 
 def _are_copies(x: Ball, y: Ball) -> Any:
-    """Mask of the elements of y that copy the elements of x at their index, and are numbers."""
+    """Return the mask of the elements of y that equal the elements of x at the same position in every implementation.
+
+    Elements that may be NaN are excluded, because NaN differs from itself.
+    """
     is_number = np.isfinite(x.radius)
     if x is y:
         return is_number
@@ -267,7 +287,7 @@ def _are_copies(x: Ball, y: Ball) -> Any:
 
 
 def _select(operands: Operands) -> Sequence[Any]:
-    """Bound a selection; an undecided predicate allows both sides."""
+    """Bound a selection; if the predicate is undecided, the result may be either operand."""
     pred, on_true, on_false = operands.balls
     own = np.where(pred.value, on_true.radius, on_false.radius)
     not_chosen = np.where(pred.value, on_false.radius, on_true.radius)
@@ -276,7 +296,10 @@ def _select(operands: Operands) -> Sequence[Any]:
 
 
 def _apart(x: Any, y: Any) -> Any:
-    """Compute the distance of two arrays: 0 between equal infinities or NaN, infinite if just one is not finite."""
+    """Compute the distance of two arrays, element by element.
+
+    The distance of equal infinities, and of two NaN, is 0. If only one element is finite, the distance is infinite.
+    """
     same = (x == y) | ((x != x) & (y != y))
     distance = modulus(wide(x) - wide(y))
     return np.where(same, 0.0, np.where(np.isnan(distance), np.inf, distance))
@@ -303,7 +326,7 @@ def _magnitude(operands: Operands) -> Sequence[Any]:
 
 
 def _step(operands: Operands) -> Sequence[Any]:
-    """Compute the radius of a nondecreasing function from its values at both ends."""
+    """Compute the radius of a nondecreasing step function, such as floor, from its values at both ends of the ball."""
     (x,), (radius,), (result,) = operands.values, operands.radii, operands.results
     if operands.are_exact:
         return (np.zeros(result.shape),)
@@ -320,7 +343,7 @@ def _step(operands: Operands) -> Sequence[Any]:
 
 
 def _of_bits(operands: Operands) -> Sequence[Any]:
-    """Bound an op on bits: the result is unknown wherever an operand may move."""
+    """Bound an op on bits: the result has no bound wherever an operand has a radius."""
     return (np.where(_all_zero(operands.radii), 0.0, np.inf),)
 
 
@@ -332,12 +355,12 @@ def _bitcast(operands: Operands) -> Sequence[Any]:
 
 
 def _and(operands: Operands) -> Sequence[Any]:
-    """Bound the minimum of bools, their conjunction."""
+    """Bound a conjunction of bools as their minimum, and `and` of integers as an op on bits."""
     return _minimum(operands) if operands.dtype.is_bool else _of_bits(operands)
 
 
 def _or(operands: Operands) -> Sequence[Any]:
-    """Bound the maximum of bools, their disjunction."""
+    """Bound a disjunction of bools as their maximum, and `or` of integers as an op on bits."""
     return _maximum(operands) if operands.dtype.is_bool else _of_bits(operands)
 
 
@@ -352,7 +375,7 @@ def _not(operands: Operands) -> Sequence[Any]:
 
 
 def _bools_or(numbers: Rule, bools: Rule) -> Rule:
-    """Return the rule that treats addition and multiplication of bools as logic."""
+    """Return a rule that uses `bools` for operands of bools, and `numbers` for all other operands."""
 
     def rule(operands: Operands) -> Sequence[Any]:
         return (bools if operands.dtype.is_bool else numbers)(operands)
@@ -384,7 +407,10 @@ def _convert(operands: Operands) -> Sequence[Any]:
 
 
 def _to_integers(x: Any, radius: Any, result: Any) -> Any:
-    """Bound truncation: the result moves by the integers between both ends, and narrow integers may wrap around."""
+    """Bound a conversion to integers by truncating both ends of the ball.
+
+    There is no bound if an integer may be outside of the range of a narrower integer dtype, because it wraps around.
+    """
     info = np.iinfo(result.dtype)
     centre = (x.real if x.dtype.kind == "c" else x).astype(np.float64)
     low, high = (np.nextafter(centre + s * radius, s * np.inf) for s in (-1, 1))

@@ -1,4 +1,4 @@
-"""Balls around the outputs of a program."""
+"""Computation of balls around the outputs of a program."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ __all__ = ["enclosed"]
 
 
 def enclosed(program: GraphProgram, leaves: Sequence[Any]) -> tuple[list[Ball], Remarks]:
-    """Compute balls around the outputs of all right implementations on these arguments, with remarks.
+    """Compute, for each output of a program, a ball that contains the results of all right implementations.
+
+    Return the balls, and remarks about ops at which bounds are lost or decisions are open.
 
     Raises:
-        BackendFailureError: a kernel failed, with op and line.
+        BackendFailureError: a kernel failed; the message has the op and its line.
     """
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
     schedule = replace(native_executor().binder, passes=(), plan=()).bind(static)

@@ -1,4 +1,4 @@
-"""A program on balls: step by step, natively for the centres, and by `BALL_RULES` for the radii."""
+"""Execution of a program on balls: kernels compute the centres, and `BALL_RULES` the radii, step by step."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Remarks", "run_on_balls"]
 
 @dataclass
 class Remarks:
-    """Lost bounds and open decisions of a run on balls, by op and line.
+    """Numbers of elements without a bound, and of undecided elements, in a run on balls, by op and line.
 
     Attributes:
         unbounded: numbers of elements whose radius is infinite although the operands' radii are finite.
@@ -35,7 +35,7 @@ class Remarks:
     undecided: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def note(self, step: ExecInstruction, balls: Sequence[Ball], results: Sequence[Ball]) -> None:
-        """Record one step, with its operands and results."""
+        """Record the elements of a step's results that lost their bound or are undecided."""
         name = getattr(step.op, "name", type(step.op).__name__)
         key = name, str(step.source or "")
         if not any(np.isinf(ball.radius).any() for ball in balls):
@@ -54,10 +54,10 @@ def _add(counts: dict[tuple[str, str], int], key: tuple[str, str], count: int) -
 def run_on_balls(
     program: ExecProgram, remarks: Remarks, tape: Tape, balls: Sequence[Ball]
 ) -> list[Ball]:
-    """Run one schedule on balls.
+    """Run a schedule on balls, which are its arguments, and return its outputs.
 
     Raises:
-        BackendFailureError: a kernel failed, with op and line.
+        BackendFailureError: a kernel failed; the message has the op and its line.
     """
     slots: list[Ball] = [Ball.exact(np.zeros(()))] * program.n_slots
     for slot, ball in zip(program.input_slots, balls, strict=True):

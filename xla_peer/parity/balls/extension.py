@@ -1,8 +1,8 @@
 """Radii of transforms and decompositions: by linearity, and by perturbation theory with an approximate inverse.
 
-An implementation computes the exact result for operands that are moved by its backward error, in addition to their
-balls. The movement of the results is bounded in float64 from the centres. Factors with undetermined signs or vectors
-have no bound.
+The result of an implementation is the exact result for slightly different operands; the difference is its backward
+error. So the change of the exact result is bounded for operands within their balls, enlarged by the backward error.
+The bound is computed in float64 from the centres. Factors whose signs or vectors are not unique have no bound.
 
 Sources: N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., theorems 8.5, 9.4, 10.4 and 24.2;
 S. M. Rump, Verification methods, Acta Numerica 19, 2010, section 10; J.-G. Sun, Componentwise perturbation bounds for
@@ -27,7 +27,10 @@ __all__ = ["FAMILIES", "extension_radii"]
 
 
 def extension_radii(operands: Operands) -> Sequence[Any]:
-    """Compute radii by the rule of the family; if it has no rule, only integers have a bound."""
+    """Compute radii by the rule of the family. Without a rule, floats have no bound.
+
+    Integers then have a bound, 0, only if all operands are exact and none of them is a float.
+    """
     rule = FAMILIES.get(type(operands.op.op))
     if rule is not None and all(np.isfinite(wide(x)).all() for x in operands.values):
         return rule(operands)
@@ -43,14 +46,18 @@ def _unbounded(result: Any) -> Any:
 
 
 def _transformed(operands: Operands) -> Sequence[Any]:
-    """Bound a Fourier transform: coefficients are sums with weights of modulus 1, with an error of c u log n norms."""
+    """Bound a Fourier transform of n elements.
+
+    The coefficients are sums with weights of modulus 1, so they change by at most the sum of the radii. The rounding
+    error is proportional to u log(n) times the norm of the elements, where u is the unit roundoff.
+    """
     op, (x,), (radius,), (result,) = (
         operands.op.op, operands.values, operands.radii, operands.results,
     )  # fmt: skip
     axes, count = tuple(range(-len(op.lengths), 0)), math.prod(op.lengths_of(x.shape))
     scale = 1.0 / count if op.kind in ("ifft", "irfft") else 1.0
     if op.kind == "irfft":
-        scale *= 2.0  # because the other half of the spectrum is conjugate
+        scale *= 2.0  # each given coefficient also stands for its conjugate in the other half of the spectrum
     spread = scale * np.sum(radius, axis=axes, keepdims=True)
     norm = np.sqrt(np.sum(modulus(x) ** 2, axis=axes, keepdims=True)) + np.sqrt(
         np.sum(radius**2, axis=axes, keepdims=True)
@@ -67,7 +74,7 @@ def _transformed(operands: Operands) -> Sequence[Any]:
 
 
 def _solved(operands: Operands) -> Sequence[Any]:
-    """Bound elimination with pivoting; its backward error is relative to the largest element."""
+    """Bound a solution by elimination with pivoting, whose backward error is relative to the largest element."""
     (a, b), (moved, of_b) = operands.values, operands.radii
     order = a.shape[-1]
     largest = np.max(modulus(a), axis=(-2, -1), keepdims=True, initial=0.0)
@@ -77,7 +84,7 @@ def _solved(operands: Operands) -> Sequence[Any]:
 
 
 def _substituted(operands: Operands) -> Sequence[Any]:
-    """Bound substitution; the backward error is relative to each element of the triangle."""
+    """Bound a solution by substitution, whose backward error is relative to each element of the triangle."""
     op, (a, b), (moved, of_b) = operands.op.op, operands.values, operands.radii
     a = np.tril(wide(a)) if op.lower else np.triu(wide(a))
     moved = np.tril(moved) if op.lower else np.triu(moved)
@@ -91,11 +98,16 @@ def _substituted(operands: Operands) -> Sequence[Any]:
 def _solution(
     operands: Operands, transpose: str, a: Any, moved: Any, backward: Any, b: Any, of_b: Any
 ) -> Sequence[Any]:
-    """|x' - x| <= (I - G)^-1 |R| (s + E |x| + |b - A x|), where R approximates A^-1 and |I - R A'| <= G.
+    """Bound the change of the solution x of A x = b: |x' - x| <= (I - G)^-1 |R| (s + E |x| + |b - A x|).
 
-    E and s bound the change of the matrix and the right side, including the backward error of an implementation. The
-    error of an implementation is the resulting change of a solution x', |x'| <= |x| + |x' - x|, plus the residual of
-    the native solution.
+    R is an approximate inverse of A, and G bounds |I - R A'| for all matrices A' in the ball. E and s bound the change
+    of the matrix and of the right-hand side, including the backward error of an implementation. The error of an
+    implementation is the resulting change of a solution x', where |x'| <= |x| + |x' - x|, plus the residual of the
+    native solution.
+
+    Args:
+        moved, backward: the radii of A, and the bound on the backward error of A.
+        of_b: the radii of b.
     """
     (result,) = operands.results
     if transpose != "N":
@@ -126,7 +138,7 @@ def _solution(
 
 
 def _inverse(a: Any) -> Any:
-    """Return an approximate inverse, or None."""
+    """Return an approximate inverse; None if the matrix is singular or the inverse is not finite."""
     try:
         inverse = np.linalg.inv(a)
     except np.linalg.LinAlgError:
@@ -148,7 +160,11 @@ def _inverse_sizes(inverse: Any, a: Any) -> Any:
 
 
 def _factored(operands: Operands) -> Sequence[Any]:
-    """L' = L C with C C^H = I + L^-1 E L^-H, so that |C - I| <= sqrt(2) e / (1 + sqrt(1 - 2 e)) in the Frobenius norm."""
+    """Bound the Cholesky factor L of a matrix that changes by E.
+
+    The factor of the changed matrix is L C, where C C^H = I + L^-1 E L^-H. If e is the Frobenius norm of L^-1 E L^-H,
+    then |C - I| <= sqrt(2) e / (1 + sqrt(1 - 2 e)) in this norm.
+    """
     (a,), (moved,), (result,) = operands.values, operands.radii, operands.results
     if not np.isfinite(result).all() or not result.size:
         return (_unbounded(result),)
@@ -174,7 +190,7 @@ def _factored(operands: Operands) -> Sequence[Any]:
 
 
 def _eigenvalues(operands: Operands) -> Sequence[Any]:
-    """Bound Hermitian eigenvalues by Weyl's theorem; vectors have no bound."""
+    """Bound the eigenvalues of a Hermitian matrix by Weyl's theorem; eigenvectors have no bound."""
     values, *vectors = operands.results
     return (_spectral(operands, values), *map(_unbounded, vectors))
 
@@ -202,4 +218,4 @@ FAMILIES: Mapping[type[Any], Rule] = {
     fam.Eigh: _eigenvalues,
     fam.Svd: _singular_values,
 }
-"""The rules of families; QR, LU, general eigenvalues and families of other packages have no rule."""
+"""Rules by extension op. QR, LU, general eigenvalues and families of other packages have no rule."""

@@ -1,4 +1,4 @@
-"""Radii of reads and writes at indices that are data: if a ball does not decide an index, any element may be read."""
+"""Radii of gathers, scatters and dynamic slices. If a ball does not decide an index, any element may be read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ROWS", "hits"]
 
 
 def _read(operands: Operands) -> Sequence[Any]:
-    """Read the radii at the same indices."""
+    """Bound a gather or dynamic slice: read the radii at the same indices."""
     source, *starts = operands.balls
     if any(start.radius.any() for start in starts):
         return (_any_element(operands.results[0], source),)
@@ -27,7 +27,7 @@ def _read(operands: Operands) -> Sequence[Any]:
 
 
 def _any_element(result: Any, source: Ball) -> Any:
-    """Bound the distance of each element of the result from every element of the source."""
+    """Bound the distance of each element of the result from every element of the source, for undecided indices."""
     x, radius = source.value, source.radius
     if not x.size:
         return np.zeros(result.shape)
@@ -40,7 +40,7 @@ def _any_element(result: Any, source: Ball) -> Any:
 
 
 def _updated(operands: Operands) -> Sequence[Any]:
-    """Replace the radii of x by those of the update."""
+    """Bound a dynamic update slice: replace the radii of x by those of the update, at the same indices."""
     x, update, *starts = operands.balls
     (result,) = operands.results
     if any(start.radius.any() for start in starts):
@@ -66,13 +66,13 @@ def _scattered(operands: Operands) -> Sequence[Any]:
 
 
 def _with(operands: Operands, combiner: str, x: Any, updates: Any) -> Any:
-    """Run the scatter with another combiner on these arrays."""
+    """Apply the scatter with the given combiner to x and `updates`, at the indices of the operands."""
     op = replace(operands.op, combiner=combiner)
     return operands.run(op, x, operands.values[1], updates)
 
 
 def hits(operands: Operands) -> Any:
-    """Count the updates of each element."""
+    """Return the number of updates of each element of a scatter."""
     x, _, updates = operands.values
     return _with(operands, "add", np.zeros(x.shape), np.ones(updates.shape))
 
@@ -115,12 +115,12 @@ def _multiplied(operands: Operands) -> Any:
 
 
 def _extreme(operands: Operands) -> Any:
-    """Compute the largest radius among the updates of an element."""
+    """Return the largest radius of an element and its updates: the radius of their minimum or maximum."""
     return _with(operands, "max", operands.radii[0], operands.radii[2])
 
 
 def _put(operands: Operands) -> Any:
-    """Bound a scatter that sets elements; StableHLO does not define which of several updates is last."""
+    """Bound a scatter that sets elements. If several updates set an element, any of them may be the last."""
     (x, _, updates), (result,) = operands.balls, operands.results
     radius = _with(operands, "set", x.radius, updates.radius)
     several = hits(operands) > 1

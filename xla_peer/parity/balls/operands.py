@@ -1,9 +1,9 @@
-"""Balls, and the operands of their rules: a step, its operands' balls, and its results' centres.
+"""`Ball`, and `Operands`, which the rules for balls receive.
 
-A ball is an array of values, the centres, and an array of radii of the same shape in float64. Element by element it
-contains the exact result on the exact arguments, the centre, and the result of every other right implementation.
+A ball is an array of values, the centres, with an array of radii of the same shape in float64. Element by element it
+contains the exact result for the exact arguments, the centre, and the result of every other right implementation.
 Around complex numbers it is a disc. If a centre is infinite or NaN and its radius is 0, every implementation gives
-this value; an infinite radius is not a bound.
+this value. An infinite radius means that there is no bound.
 """
 
 from __future__ import annotations
@@ -40,14 +40,16 @@ __all__ = [
 
 EPSILON = float(np.finfo(np.float64).eps)
 NEAR_ZERO = 16.0
-"""Bound below which a function's intermediate values may be subnormal, in smallest normal numbers."""
+"""Factor f: if a result is below f times the smallest normal number, intermediate values may be subnormal."""
 
 
 @dataclass(frozen=True, eq=False)
 class Ball:
-    """Centres, and the largest distance of the elements from them.
+    """Array of values with a bound on the distance of every right implementation's values.
 
     Attributes:
+        value: the centres, which are the native values.
+        radius: the radius of each element.
         copy: the ball from which the elements are copied, if it is known.
         sign: 1 if the elements are >= 0 in every implementation, -1 if they are <= 0, and 0 if unknown.
     """
@@ -70,10 +72,11 @@ class Ball:
 
 @dataclass(frozen=True, eq=False)
 class Copy:
-    """Elements copied from another ball, equal to them in every implementation.
+    """Origin of elements that are copied from another ball, and equal its elements in every implementation.
 
     Attributes:
-        places: positions of the elements, in row-major order; -1 where unknown.
+        source: the other ball.
+        places: for each element, its row-major position in `source`; -1 if it is unknown.
     """
 
     source: Ball
@@ -82,10 +85,13 @@ class Copy:
 
 @dataclass(frozen=True)
 class Operands:
-    """One step: its op, the operands' balls, and the centres of its results.
+    """Application of an op to balls, for which a rule computes the radii of the results.
 
     Attributes:
-        is_local: whether only the op's own rounding error is bounded, for operands anywhere in their balls.
+        op: the op.
+        balls, specs: the operands and their types.
+        results: the centres of the results.
+        is_local: whether to bound only the op's own rounding error, for operands anywhere in their balls.
     """
 
     op: Any
@@ -116,16 +122,16 @@ class Operands:
 
     @property
     def is_complex(self) -> bool:
-        """An operand or the result is complex."""
+        """Whether an operand or the result is complex."""
         return self.dtype.is_complex or any(spec.dtype.is_complex for spec in self.specs)
 
     @property
     def are_exact(self) -> bool:
-        """Every operand has a radius of 0 everywhere."""
+        """Whether all radii of all operands are 0."""
         return not any(radius.any() for radius in self.radii)
 
     def run(self, op: StdTensorOp, *arrays: Any) -> Any:
-        """Run this op, or another, on other arrays."""
+        """Run the native kernel of an op on arrays, such as radii."""
         return np.asarray(KERNELS[type(op)](op, *arrays))
 
 
@@ -146,12 +152,12 @@ def wide(x: Any) -> Any:
 
 
 def tiny(dtype: DType) -> float:
-    """Return the smallest normal number, a bound of the error of flushing."""
+    """Return the smallest normal number of a dtype, which bounds the error of flushing to zero."""
     return float(ml_dtypes.finfo(dtype.real.dtype).smallest_normal)
 
 
 def outward(radius: Any, operations: float = 8.0) -> Any:
-    """Enlarge a radius by more than the error of this number of successive roundings."""
+    """Enlarge a radius by more than the error of its computation in float64 with `operations` successive roundings."""
     return radius * (1.0 + (operations + 2.0) * EPSILON)
 
 
@@ -161,7 +167,7 @@ def overflow(dtype: DType) -> float:
 
 
 def underflow(operands: Operands) -> Any:
-    """Bound the distance of results near 0 from nonzero operands: intermediate values may be flushed."""
+    """Bound the additional error of results near 0 of nonzero operands: implementations may flush subnormal numbers."""
     (result,) = operands.results
     least = NEAR_ZERO * tiny(operands.dtype)
     from_nonzero = modulus(result) < least
@@ -171,9 +177,10 @@ def underflow(operands: Operands) -> Any:
 
 
 def flushed(x: Any, dtype: DType) -> Any:
-    """Return |x| where x is subnormal, because implementations may flush it to zero, and 0 elsewhere.
+    """Return |x| where x is subnormal, and 0 elsewhere: the error if an implementation flushes x to zero.
 
-    In complex numbers nearly subnormal parts count too, because implementations halve and square the parts.
+    Parts of complex numbers count as subnormal up to `NEAR_ZERO` smallest normal numbers, because implementations
+    halve and square them.
     """
     if not dtype.is_inexact:
         return np.zeros(np.shape(x))
@@ -202,9 +209,9 @@ def rounded(operands: Operands, result: Any, spread: Any, error: Any, elementwis
     """Compute the radius of a floating-point result.
 
     Args:
-        spread: how far the exact result moves while the operands move within their balls.
-        error: the largest error that the implementations' own roundings may add.
-        elementwise: an element depends only on the operands' elements at the same position.
+        spread: the largest change of the exact result while the operands vary within their balls.
+        error: the largest sum of the rounding errors of two implementations.
+        elementwise: whether an element depends only on the operands' elements at the same position.
     """
     dtype = DType.of(result.dtype)
     size, smallest = modulus(result), tiny(dtype)
@@ -219,7 +226,7 @@ def rounded(operands: Operands, result: Any, spread: Any, error: Any, elementwis
 
 
 def _may_be_flushed(x: Any, radius: Any, smallest: float) -> Any:
-    """Mask of the elements with a part that may be subnormal."""
+    """Return the mask of the elements that have a part that may be subnormal, within a distance of `radius`."""
     flushed = np.zeros(x.shape, bool)
     for part in (x.real, x.imag) if x.dtype.kind == "c" else (x,):
         reach = np.abs(part.astype(np.float64))
@@ -228,10 +235,10 @@ def _may_be_flushed(x: Any, radius: Any, smallest: float) -> Any:
 
 
 def _not_finite(operands: Operands, result: Any, elementwise: bool) -> Any:
-    """Return 0 where every implementation gives this infinity or NaN, and infinity elsewhere.
+    """Return the radius of elements that are infinite or NaN: 0 if every implementation gives the same, else infinity.
 
-    A contraction or another order of the terms may avoid an overflow, and implementations differ in infinite and NaN
-    complex numbers.
+    An infinity from an overflow is not the same everywhere, because a contraction or another order of terms may avoid
+    the overflow. Implementations also differ in complex numbers that are infinite or NaN.
     """
     if np.isfinite(result).all():
         return 0.0
@@ -244,6 +251,6 @@ def _not_finite(operands: Operands, result: Any, elementwise: bool) -> Any:
     same = ~moved & (special | np.isnan(result))
     if (
         operands.is_complex
-    ):  # because infinity times a complex number has several values, and a part may overflow
+    ):  # infinity times a complex number has no unique value, and a part may overflow
         same = np.zeros((), bool)
     return np.where(same, 0.0, np.inf)

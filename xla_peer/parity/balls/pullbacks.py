@@ -23,17 +23,23 @@ __all__ = ["Pullbacks"]
 
 @dataclass
 class Pullbacks:
-    """Cache of programs y_bar -> J^H y_bar in float64: one for each op, active operands, shapes and dtypes."""
+    """Cache of the pullbacks of single ops, as programs in float64.
+
+    A pullback maps cotangents of the result to cotangents of the operands. There is a program for each op, set of
+    active operands, shapes and dtypes.
+    """
 
     programs: dict[Any, ExecProgram] = field(default_factory=dict)
 
     def pull(
         self, op: StdTensorOp, balls: Sequence[Ball], active: tuple[int, ...], y_bar: Ball
     ) -> list[Ball]:
-        """Compute balls of the cotangents of the active operands, wherever in their balls the operands are.
+        """Compute balls that contain the cotangents of the active operands, for operands anywhere in their balls.
 
         Args:
-            y_bar: the cotangents of the result, stacked along a new first axis.
+            op, balls: the op and its operands.
+            active: the numbers of the operands whose cotangents are computed.
+            y_bar: a batch of cotangents of the result, stacked along a new first axis.
         """
         balls = [_in_float64(ball) for ball in balls]
         arrays = [ball.value for ball in (*balls, y_bar)]
@@ -44,7 +50,7 @@ class Pullbacks:
 
 
 def _in_float64(ball: Ball) -> Ball:
-    """Convert the ball to float64, restricted to the half that its sign allows."""
+    """Convert a ball to float64; if the sign of its elements is known, drop the part with the other sign."""
     if ball.value.dtype.kind in "biu":
         return ball
     value, radius = wide(ball.value), ball.radius
@@ -57,7 +63,7 @@ def _in_float64(ball: Ball) -> Ball:
 
 
 def _program(op: StdTensorOp, active: tuple[int, ...], arrays: Sequence[Any]) -> ExecProgram:
-    """Compile the pullback of one op, without passes."""
+    """Trace the pullback of one op, batched over cotangents, and bind it to kernels without passes."""
     if isinstance(op, co.DotGeneral):
         op = replace(op, accumulate_dtype=None)
     in_axes = (*[None for _ in arrays[:-1]], 0)

@@ -1,4 +1,4 @@
-"""Radii of reductions and scans, indices of extrema, and orders."""
+"""Radii of reductions, cumulative ops, indices of extrema, and sorts."""
 
 from __future__ import annotations
 
@@ -32,17 +32,19 @@ __all__ = ["ROWS", "integer_sum_radius", "sum_error"]
 def sum_error(
     operands: Operands, op: StdTensorOp, terms: Any, size: Any, spread: Any, products: bool = False
 ) -> Any:
-    """Bound the rounding errors of two implementations of a sum, in any order: gamma_n times the absolute sum.
+    """Bound the sum of the rounding errors of two implementations of a sum, with any order of the terms.
 
-    For real numbers the native error is computed. The partial sums of another implementation are no larger than the
-    sum of the positive terms, or of the negative ones: (sum |x| + |sum x|) / 2.
+    In general each error is at most gamma_n times the sum of the absolute terms, where gamma_n = n u / (1 - n u) for
+    n roundings with the unit roundoff u. For real numbers, the bound is smaller. The error of the native sum is
+    computed. The partial sums of another implementation are no larger than the sum of the positive terms, or of the
+    negative terms: (sum |x| + |sum x|) / 2.
 
     Args:
         op: the op in float64.
         terms: number of terms, as an array by element or as one number.
         size: the sum of the absolute terms.
-        spread: movement of the exact result within the balls.
-        products: whether each term is a product, which is rounded too, unless it is contracted.
+        spread: the change of the exact result within the balls.
+        products: whether each term is a product, which is rounded, too.
 
     Source: N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sections 3.1 and 4.2.
     """
@@ -72,7 +74,7 @@ def sum_error(
 
 
 def _sums_of_whole_numbers(operands: Operands, magnitude: Any) -> bool:
-    """Return whether neither the sum, in any order of terms, nor the result is rounded."""
+    """Return whether all terms are whole numbers so small that no sum of them is rounded, in any order."""
     dtype = operands.dtype
     if not are_integers(*[x for x in operands.values if x.dtype.kind not in "biu"]):
         return False
@@ -100,14 +102,17 @@ def _sum(operands: Operands) -> Sequence[Any]:
 
 
 def _count(operands: Operands, x: Any) -> Any:
-    """Count the terms of each element."""
+    """Return the number of terms of each element of the result."""
     if isinstance(operands.op, re.Scan):
         return operands.run(re.CumSum(operands.op.axis, operands.op.reverse), np.ones(x.shape))
     return float(math.prod([x.shape[axis] for axis in operands.op.axes]))
 
 
 def _product(operands: Operands) -> Sequence[Any]:
-    """prod |x| (prod (1 + r / |x|) - 1), and a rounding for each factor."""
+    """Bound a product of factors x with radii r.
+
+    The exact product changes by at most prod |x| * (prod (1 + r / |x|) - 1), and each factor adds a rounding.
+    """
     (x,), (radius,), (result,) = operands.values, operands.radii, operands.results
     if not operands.dtype.is_inexact:
         return (np.full(result.shape, 0.0 if operands.are_exact else np.inf),)
@@ -129,7 +134,7 @@ def _product(operands: Operands) -> Sequence[Any]:
         and float(np.max(most, initial=0.0)) <= integer_limit(work)
     ):
         error = error * 0.0
-    # In some order of the factors, an intermediate product overflows or underflows.
+    # If an intermediate product may overflow or underflow in some order of the factors, there is no bound.
     high = operands.run(op, np.maximum(size + radius, 1.0))
     low = operands.run(op, np.where(size == 0, 1.0, np.minimum(np.abs(size - radius), 1.0)))
     is_safe = (high < overflow(work)) & ((low > 2.0 * tiny(work)) | (count <= 2))
@@ -149,7 +154,7 @@ def _as_sum(op: Any) -> StdTensorOp:
 
 
 def _largest(operands: Operands) -> Sequence[Any]:
-    """Compute the largest radius among the elements that may be the largest."""
+    """Bound a maximum by the largest radius among the elements that may be the maximum."""
     return (_extremum(operands, operands.values[0].astype(np.float64)),)
 
 
@@ -167,7 +172,7 @@ def _extremum(operands: Operands, x: Any) -> Any:
 
 
 def _candidates(x: Any, radius: Any, axes: tuple[int, ...]) -> Any:
-    """Mask of the elements that may be the largest."""
+    """Return the mask of the elements of x that may be the largest along `axes` within their radii."""
     sizes = tuple([x.shape[axis] for axis in axes])
     if not math.prod(sizes):
         return np.ones(x.shape, bool)
@@ -176,13 +181,13 @@ def _candidates(x: Any, radius: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _running(operands: Operands) -> Sequence[Any]:
-    """Compute the running maximum of radii, because an extremum moves at most as far as any element."""
+    """Bound a cumulative maximum or minimum by the cumulative maximum of the radii."""
     op = operands.op
     return (operands.run(re.CumMax(op.axis, op.reverse), operands.radii[0]),)
 
 
 def _logic(operands: Operands) -> Sequence[Any]:
-    """Bound extrema of bools, and bitwise reductions of integers, which are unknown where an element moves."""
+    """Bound a reduction by `and` or `or`: of bools as a minimum or maximum, of integers only if they have no radius."""
     x = operands.values[0].astype(np.float64)
     if operands.dtype.is_bool:
         return (_extremum(operands, -x if isinstance(operands.op, re.ReduceAnd) else x),)
@@ -194,7 +199,7 @@ def _logic(operands: Operands) -> Sequence[Any]:
 
 
 def _index(operands: Operands) -> Sequence[Any]:
-    """Bound the error of an index by its distance from the farthest candidate."""
+    """Bound the index of a maximum or minimum by its distance from the farthest candidate that may win."""
     (x,), (radius,), (result,) = operands.values, operands.radii, operands.results
     axis, sign = operands.op.axis, -1.0 if isinstance(operands.op, re.ArgMin) else 1.0
     keys = sign * x.astype(np.float64)
@@ -207,7 +212,11 @@ def _index(operands: Operands) -> Sequence[Any]:
 
 
 def _sorted(operands: Operands) -> Sequence[Any]:
-    """Bound sorted operands: keys by the largest radius, other operands by their range among keys that may swap."""
+    """Bound the results of a sort.
+
+    If the balls do not decide the position of a key, its radius is the largest radius of all keys. Elements of other
+    operands at such a position may be any element along the axis.
+    """
     op, axis = operands.op, operands.op.axis
     if operands.are_exact and (op.stable or op.count == 1):
         return [np.zeros(result.shape) for result in operands.results]
@@ -228,8 +237,9 @@ def _sorted(operands: Operands) -> Sequence[Any]:
 
 
 def _in_place(keys: Any, radius: Any, axis: int) -> Any:
-    """Return the mask of ascending keys whose balls are disjoint from all others, so that their positions are
-    fixed.
+    """Return the mask of the sorted keys whose balls are disjoint from all other balls.
+
+    The positions of these keys are the same in every implementation.
     """
     keys, radius = np.moveaxis(keys, axis, -1), np.moveaxis(radius, axis, -1)
     if not keys.shape[-1] or (np.isnan(keys) & (radius > 0)).any():
@@ -244,7 +254,7 @@ def _in_place(keys: Any, radius: Any, axis: int) -> Any:
 
 
 def _any_of(x: Any, radius: Any, axis: int) -> Any:
-    """Return for each element its largest distance from the other elements along an axis."""
+    """Return, for each element of x, its largest distance from any element along the axis within its radius."""
     if x.dtype.kind == "c":
         size = np.max(modulus(x) + radius, axis=axis, keepdims=True, initial=0.0)
         return outward(size + modulus(x))

@@ -1,8 +1,8 @@
-"""Facts about values beyond their balls: copies of other values, and signs.
+"""Properties of values that balls alone do not express: that values are copies of other values, and their signs.
 
-In every implementation a maximum is one of the elements. If only one element can be the largest, the comparison of
-elements with the maximum, in its derivative, is decided for balls of any radius. A square is not negative, so its
-root is not NaN.
+In every implementation, a maximum is a copy of one of the elements. The derivative of a maximum compares the elements
+with it. If only one element can be the largest, this comparison is decided for balls of any radius. A square is never
+negative, so its square root is not NaN.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NONNEGATIVE = ops_with(Fact.NONNEGATIVE)
 
 
 def copies(operands: Operands) -> Copy | None:
-    """Return the ball with the result's elements, or None."""
+    """Return the ball from which the elements of the result are copied, with their positions; None if unknown."""
     if len(operands.balls) != 1 or len(operands.results) != 1:
         return None
     (ball,) = operands.balls
@@ -40,7 +40,7 @@ def copies(operands: Operands) -> Copy | None:
 
 
 def _only_candidates(operands: Operands) -> Any:
-    """Return the position of the only element that can be the extremum; -1 if several can."""
+    """Return the row-major position of the only element that can be the extremum; -1 if several elements can."""
     (x,), (radius,), axes = operands.values, operands.radii, operands.op.axes
     sign = -1.0 if isinstance(operands.op, re.ReduceMin) else 1.0
     x, reach = sign * x.astype(np.float64), outward(radius)
@@ -62,7 +62,7 @@ def sign_of_results(operands: Operands) -> int:
     if any(y.dtype.kind == "c" for y in (*operands.values, *operands.results)):
         return 0
     if isinstance(op, el.Divide | an.Rsqrt) and (np.abs(balls[-1].value) <= balls[-1].radius).any():
-        return 0  # because 1 / -0 is -inf
+        return 0  # the divisor may be -0, and 1 / -0 is -inf
     if type(op) in NONNEGATIVE or (isinstance(op, el.Multiply) and balls[0] is balls[1]):
         return 1
     if isinstance(op, el.Convert):

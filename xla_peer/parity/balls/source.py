@@ -1,4 +1,4 @@
-"""Radii of constants and counts: 0, except for subnormal numbers."""
+"""Radii of constants and iotas: 0, except for subnormal numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ROWS"]
 
 
 def _exact(operands: Operands) -> Sequence[Any]:
-    """Bound numbers that are equal in all implementations, except for flushed subnormal numbers."""
+    """Return radii of 0, except for subnormal numbers, which an implementation may flush to zero."""
     return [Ball.exact(result).radius for result in operands.results]
 
 

@@ -1,4 +1,4 @@
-"""Radii of ops that move elements: the radii are moved in the same way."""
+"""Radii of ops that move elements: the op is applied to the radii."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ROWS"]
 
 
 def _moved(operands: Operands) -> Sequence[Any]:
-    """Run the op on the radii."""
+    """Apply the op to the radii of its operands."""
     return (operands.run(operands.op, *operands.radii),)
 
 

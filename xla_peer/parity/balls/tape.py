@@ -1,4 +1,4 @@
-"""The record of a run on balls: for each ball that may move, its step and the balls that it depends on."""
+"""Tape of a run on balls: for each ball with a radius, the step that computed it, and the operands of this step."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from xla_peer.parity.ulps import modulus
 __all__ = ["Entry", "Narrowed", "Row", "Stack", "Step", "Tape"]
 
 GROWTH = 2.0**12
-"""Factor by which a carry widens before it is narrowed again."""
+"""Factor by which the radii of a loop's carry grow before they are reduced again by a reverse sweep."""
 WIDEST = 2.0**40
-"""Radius above which a carry is always narrowed, in roundings."""
+"""Radius above which the radii of a carry are always reduced, as a multiple of one rounding of its element."""
 MOST_NARROWINGS = 16
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One op, with its operands' and results' balls."""
+    """Application of an op to balls, with the balls of its results."""
 
     op: Any
     operands: tuple[Ball, ...]
@@ -33,7 +33,13 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One row of a ball, read by one iteration of a loop."""
+    """Slice of a ball along its first axis, which one iteration of a loop reads.
+
+    Attributes:
+        source: the whole ball.
+        index: the index of the slice.
+        row: the slice as a ball.
+    """
 
     source: Ball
     index: int
@@ -42,7 +48,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """The rows of all iterations of a loop, side by side."""
+    """Stacking of the outputs of all iterations of a loop along a new first axis."""
 
     rows: tuple[Ball, ...]
     result: Ball
@@ -50,7 +56,7 @@ class Stack:
 
 @dataclass(frozen=True, eq=False)
 class Narrowed:
-    """Step that replaces a ball by one with smaller radii."""
+    """Replacement of a ball by one with the same centres and smaller radii."""
 
     source: Ball
     result: Ball
@@ -61,13 +67,14 @@ Entry: TypeAlias = Step | Row | Stack | Narrowed
 
 @dataclass
 class Tape:
-    """Entries in the order of the run; values that cannot move have no entry.
+    """Record of a run on balls, in the order of the run. Steps whose results have no radius are not recorded.
 
     Attributes:
-        narrow: reduces the radii of balls on the tape, by a reverse sweep.
+        narrow: a function that reduces the radii of balls on the tape by a reverse sweep.
+        entries: the recorded steps.
         carried: balls in the carry of a loop, which is computed once for all uses.
-        wide: radius above which a carry is narrowed, as a multiple of a rounding error of its element.
-        narrowings: number of times that the carry was narrowed.
+        wide: radius above which the radii of a carry are reduced, as a multiple of one rounding of its element.
+        narrowings: the number of times that radii of carries were reduced.
     """
 
     narrow: Callable[[Tape, Sequence[Ball]], list[Ball]] | None = None
@@ -77,25 +84,25 @@ class Tape:
     narrowings: int = 0
 
     def step(self, op: Any, operands: Sequence[Ball], results: Sequence[Ball]) -> None:
-        """Record a step, unless none of its results can move."""
+        """Record a step, unless all results have radii of 0."""
         if any(_moves(ball) for ball in results):
             self.entries.append(Step(op, tuple(operands), tuple(results)))
 
     def row(self, source: Ball, index: int) -> Ball:
-        """Return one row of a ball, and record it."""
+        """Return the slice of a ball at an index along its first axis, and record it."""
         row = Ball(source.value[index, ...], source.radius[index, ...])
         if _moves(row):
             self.entries.append(Row(source, index, row))
         return row
 
     def stack(self, rows: Sequence[Ball], result: Ball) -> Ball:
-        """Record that a ball consists of these rows, and return it."""
+        """Record that `result` is the stack of `rows`, and return it."""
         if _moves(result):
             self.entries.append(Stack(tuple(rows), result))
         return result
 
     def carry(self, balls: Sequence[Ball]) -> list[Ball]:
-        """Return the carry for the next iteration, narrowed if its radii have grown much."""
+        """Return the carry for the next iteration, with reduced radii if they have grown much."""
         narrow = self.narrow if self.narrowings < MOST_NARROWINGS else None
         if narrow is not None and max(map(_roundings, balls), default=0.0) > self.wide:
             narrower = narrow(self, balls)
@@ -112,7 +119,7 @@ class Tape:
 
 
 def _roundings(ball: Ball) -> float:
-    """Return the largest radius, in roundings of its element; 0 if nothing moves."""
+    """Return the largest radius of a ball, as a multiple of one rounding of its element; 0 if all radii are 0."""
     if not _moves(ball):
         return 0.0
     size = modulus(ball.value)
