@@ -45,7 +45,7 @@ def lu(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     (y, _), code, perm = types, body.code, body.memory(types[1])
     *batch, m, n = y.shape
     k = min(m, n)
-    specs = [TensorSpec.of(shape, DType.I32) for shape in ((*batch, k), batch)]
+    specs = [TensorSpec.of(shape, DType.I32) for shape in ((*batch, k), (*batch,))]
     factors, pivots, _ = getrf(body, op, operands, [y, *specs])
 
     def permute(index: tuple[Index, ...]) -> None:
