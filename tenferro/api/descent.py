@@ -109,8 +109,8 @@ def lbfgs(
     The function may be called in jitted functions, in loops and under `vmap`, and runs natively or through XLA. In
     contrast, `minimize` calls SciPy's methods, which cannot be part of a program.
 
-    The result x is differentiable with respect to `args` and captured tensors, as a root of the gradient. Its derivative
-    solves a system with the Hessian, by conjugate gradients. The derivative is NaN if `success` is false. There is no
+    The result x is differentiable with respect to `args` and captured tensors, as a root of the gradient. The
+    derivative solves a system with the Hessian, by conjugate gradients. It is NaN if `success` is false. There is no
     derivative with respect to x0.
 
     Args:

@@ -71,7 +71,7 @@ def _adjugate_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """Compute the tangent of the adjugate: det(U V^H) V (diag(E diag(B)) - E o B) U^H.
 
     Here B = U^H A_dot V, and o is the elementwise product. E[i, j] is the product of all singular values except the
-    i-th and the j-th; E[i, i] is 0. The expression in parentheses contains all terms of adj(S + B) that are linear in B.
+    i-th and the j-th; E[i, i] is 0. The expression in parentheses is the part of adj(S + B) that is linear in B.
     """
     (x,), (x_dot,) = primals, tangents
     phase, u, s, vh = _factors(x)

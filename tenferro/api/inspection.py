@@ -27,7 +27,7 @@ def check_version(api_version: str | None) -> None:
 
 
 class ArrayNamespaceInfo:
-    """Capabilities, devices and dtypes.
+    """Description of the namespace for array libraries: its capabilities, devices and dtypes.
 
     >>> import tenferro as tnf
     >>> info = tnf.__array_namespace_info__()
@@ -39,10 +39,10 @@ class ArrayNamespaceInfo:
         return f"<ArrayNamespaceInfo of tenferro, Array API {API_VERSIONS[-1]}>"
 
     def capabilities(self) -> dict[str, Any]:
-        """Return capabilities by name: masks and data-dependent shapes need known elements, so they do not work in
-        traces.
+        """Return the capabilities by name.
 
-        Arrays are NumPy's, which have 64 axes at most.
+        Masks and data-dependent shapes need the elements of arrays, so they do not work in traces. The maximum of 64
+        axes is that of NumPy.
         """
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
@@ -67,9 +67,9 @@ class ArrayNamespaceInfo:
     def dtypes(
         self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, DType]:
-        """Return the standard's dtypes by name, of a kind as for `isdtype`.
+        """Return the dtypes of the standard by name, all or those of `kind`, as `isdtype` defines kinds.
 
-        Narrow dtypes, float16 and bfloat16 are additions of tenferro.
+        Narrow dtypes, float16 and bfloat16 are not among them: they are additions of tenferro.
         """
         check_device("dtypes", device)
         common = [dtype for dtype in DType if not dtype.is_narrow]
