@@ -1,8 +1,9 @@
-"""Integrals over the positive numbers of tensors, by the double exponential formula.
+"""Integrals of functions with tensor parameters from 0 to infinity, by the double exponential formula.
 
-The substitution w = c e^(t - e^-t) makes an integrand that decays like e^-w decay doubly exponentially on both sides.
-For such integrands the trapezoidal rule converges exponentially. An integrand without a change of sign loses no
-digit, and the derivative of the rule in a parameter is the rule of the derivative.
+After the substitution w = c e^(t - e^-t), an integrand that decays like e^-w decays doubly exponentially for t to plus
+and minus infinity. For such integrands the trapezoidal rule converges exponentially. If the integrand does not change
+its sign, no digits are lost. The rule can be differentiated with respect to parameters: its derivative is the rule
+applied to the derivative of the integrand.
 
 Source: Takahasi and Mori, Publications of RIMS 9 (1974), 721-741.
 """
@@ -30,7 +31,7 @@ WEIGHTS = (STEPS[1] - STEPS[0]) * NODES * (1 + np.exp(-STEPS))
 
 
 def along_nodes(*operands: Tensor) -> list[Any]:
-    """Add a last axis for the nodes to the operands."""
+    """Add a last axis of extent 1 to the operands, which broadcasts with the nodes."""
     return [expand_dims(x, axis=-1) for x in operands]
 
 

@@ -1,4 +1,4 @@
-"""Sorting, searching and set-membership functions of the Array API that have static shapes.
+"""Sorting and searching functions of the Array API whose results have static shapes.
 
 Source: Array API standard 2024.12, sections "Sorting functions" and "Searching functions".
 """
@@ -95,14 +95,14 @@ def sort(
     a: ArrayLike, axis: int | None = -1, kind: str | None = None, order: None = None, *, stable: bool | None = True,
     descending: bool = False,
 ) -> Any:  # fmt: skip
-    """Sort `a` along `axis`, or its flattened elements if `axis` is None; NaN last, or first if descending.
+    """Sort `a` along `axis`; `a` is flattened first if `axis` is None. NaN are last, or, if `descending`, first.
 
     Args:
-        kind: NumPy's name of a method; no effect.
+        kind: NumPy's name of a sorting method; no effect.
         stable: whether equal elements keep their order.
 
     Raises:
-        InvalidConfigError: a `kind` that NumPy does not have.
+        InvalidConfigError: NumPy does not have this `kind`.
 
     >>> sort([3, 1, 2]), sort([[2, 1], [0, 3]], None, descending=True)
     (array([1, 2, 3]), array([3, 2, 1, 0]))
@@ -139,20 +139,20 @@ def argsort(
     axis = normalize_axis("argsort", axis, len(x.shape))
     indices = _indices_along(x, axis)
     if descending:
-        # Reversing the sequence before and after sorting keeps equal elements in order.
+        # The ascending order of the reversed sequence is reversed, so that equal elements keep their order.
         x, indices = flip(x, axis=axis), flip(indices, axis=axis)
     _, order = apply(ops.Sort(axis, stable is not False, 2), x, indices)
     return flip(order, axis=axis) if descending else order
 
 
 def lexsort(keys: Any, axis: int = -1) -> Any:
-    """Return the indices that sort by several keys, the last of which decides first, as int64.
+    """Return the int64 indices that sort along `axis` by several keys; the last key is the most significant.
 
     Args:
-        keys: arrays of one shape, or an array whose first axis counts them.
+        keys: arrays of one shape, or one array with the keys along its first axis.
 
     Raises:
-        ShapeError: no keys, or keys of different shapes. AxisError: an axis outside the rank.
+        ShapeError: there are no keys, or their shapes differ. AxisError: the axis is outside the rank.
 
     >>> lexsort(([1, 0, 0], [2, 2, 1]))
     array([2, 1, 0])
@@ -186,11 +186,13 @@ def sort_complex(a: ArrayLike) -> Any:
 def partition(
     a: ArrayLike, kth: int | Sequence[int], axis: int | None = -1, kind: str = "introselect", order: None = None
 ) -> Any:  # fmt: skip
-    """Move the elements at `kth` along `axis` to their sorted positions, between smaller and larger ones.
+    """Sort `a` along `axis`, so that the elements at positions `kth` are those of the sorted array.
+
+    NumPy leaves the order of the other elements open; here all are sorted.
 
     Raises:
-        InvalidConfigError: a `kind` that NumPy does not have.
-        OutOfBoundsError: an index outside the axis.
+        InvalidConfigError: NumPy does not have this `kind`.
+        OutOfBoundsError: a position is outside the axis.
 
     >>> partition([3, 1, 2], 1)
     array([1, 2, 3])
@@ -232,7 +234,7 @@ def _indices_along(x: Tensor, axis: int) -> Any:
 
 
 def top_k(x: ArrayLike, k: int, /, axis: int = -1) -> tuple[Any, Any]:
-    """Find the k largest elements along `axis` in descending order, and their indices as int64."""
+    """Return the k largest elements along `axis` in descending order, and their indices as int64."""
     x = as_operand(x)
     axis = normalize_axis("top_k", axis, len(x.shape))
     values, indices = apply(ops.TopK(k), moveaxis(x, axis, -1))
@@ -242,15 +244,15 @@ def top_k(x: ArrayLike, k: int, /, axis: int = -1) -> tuple[Any, Any]:
 def searchsorted(
     a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None
 ) -> Any:
-    """Find the insertion index of each element of v into the ascending vector `a`, as int64.
+    """Find for each element of v the int64 index at which it can be inserted into the ascending vector `a`.
 
     Args:
-        side: "left" for before equal elements, "right" for after them.
-        sorter: the indices that sort `a`, if it is not ascending.
+        side: "left" for the index before elements of `a` that equal it, "right" for the index after them.
+        sorter: the indices that sort `a`, if `a` is not ascending.
 
     Raises:
         ShapeError: `a` is not a vector.
-        InvalidConfigError: a side that is neither "left" nor "right".
+        InvalidConfigError: `side` is neither "left" nor "right".
 
     >>> searchsorted([1, 2, 3], [2, 5])
     array([1, 3])
@@ -278,7 +280,7 @@ FEW = 32
 
 
 def _is_before(element: Tensor, value: Tensor, side: str) -> Any:
-    """Return whether an element of the vector sorts before the value: NaN sorts last."""
+    """Return whether an element of the vector is before the insertion index of a value, where NaN sorts last."""
     before = greater(value, element) if side == "left" else greater_equal(value, element)
     if not spec_of(value).dtype.is_inexact:
         return before
@@ -287,7 +289,7 @@ def _is_before(element: Tensor, value: Tensor, side: str) -> Any:
 
 
 def _bisected(vector: Tensor, values: Tensor, side: str) -> Any:
-    """Count the elements before each value, bit by bit from the highest."""
+    """Count the elements of the vector before each value by bisection: the highest bit of the count is found first."""
     extent = vector.shape[0]
     count = full_like(values, 0, dtype=DType.I64)
     for bit in reversed(range(extent.bit_length())):

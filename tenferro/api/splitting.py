@@ -23,7 +23,7 @@ def _with_rank(name: str, ary: ArrayLike, rank: int) -> Any:
 
 
 def hsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Any]:
-    """Split ary along its second axis, vectors along their only one; see `split`.
+    """Split ary along its second axis, or, if it is a vector, along its only axis; see `split`.
 
     >>> hsplit([1, 2, 3, 4], 2)
     [array([1, 2]), array([3, 4])]
