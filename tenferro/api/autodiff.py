@@ -719,7 +719,7 @@ def _zeros(like: Value, shape: Sequence[Any]) -> Value:
 
 
 def _basis(x: Value) -> Value:
-    """Stack all unit tensors of x's type along a new leading axis, in column-major order."""
+    """Stack the tensors of x's type with one element 1 and zeros elsewhere, in column-major order of this element."""
     size = x.type.size
     shape = (size, *x.shape)
     positions = reshape(iota_along(x, (size,), 0), x.shape)

@@ -406,7 +406,7 @@ def _cast(x: Any, wanted: Mapping[Any, Any]) -> Any:
 
 
 def _op_in(op: StdTensorOp, dtypes: Mapping[DType, DType]) -> StdTensorOp:
-    """Replace the dtypes in the op's payload."""
+    """Replace the dtypes among the parameters of an op, such as the target of a conversion, according to `dtypes`."""
     changes = {
         field.name: dtypes[value]
         for field in fields(op)

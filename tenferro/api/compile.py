@@ -216,7 +216,11 @@ def eval_shape(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def output_value(builder: GraphBuilder, leaf: Any, path: str) -> int:
-    """Return the graph value of a leaf returned by a traced function."""
+    """Return the graph value of a leaf of a traced function's result; an array becomes a constant.
+
+    Raises:
+        InvalidConfigError, DTypeError: the leaf belongs to another trace, or is neither a tensor nor an array.
+    """
     if isinstance(leaf, TracedTensor) and not isinstance(builder, BodyBuilder):
         if leaf.builder.graph is not builder.graph:
             raise InvalidConfigError(f"result{path} belongs to another trace")

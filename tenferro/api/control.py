@@ -346,7 +346,7 @@ class _Carry:
 
     @property
     def specs(self) -> list[TensorSpec]:
-        """Types of the leaves."""
+        """The types of the leaves."""
         return [spec_of(x) for x in self.leaves]
 
     def traced(

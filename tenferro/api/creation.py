@@ -240,7 +240,7 @@ def full_like(
     a: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, order: str = "K", subok: bool = True, shape: Shape | None = None, *,
     device: str | None = None,
 ) -> Any:  # fmt: skip
-    """Create a tensor with every element `fill_value`, by default of a's shape and dtype.
+    """Create a tensor with every element equal to `fill_value`, by default with a's shape and dtype.
 
     >>> full_like([1, 2], 7)
     array([7, 7])
@@ -289,14 +289,14 @@ def ones(
 def zeros_like(
     a: ArrayLike, dtype: DTypeLike | None = None, order: str = "K", subok: bool = True, shape: Shape | None = None, *, device: str | None = None
 ) -> Any:  # fmt: skip
-    """Create zeros, by default of a's shape and dtype."""
+    """Create a tensor of zeros, by default with a's shape and dtype."""
     return full_like(a, 0, dtype, order, subok, shape, device=device)
 
 
 def ones_like(
     a: ArrayLike, dtype: DTypeLike | None = None, order: str = "K", subok: bool = True, shape: Shape | None = None, *, device: str | None = None
 ) -> Any:  # fmt: skip
-    """Create ones, by default of a's shape and dtype."""
+    """Create a tensor of ones, by default with a's shape and dtype."""
     return full_like(a, 1, dtype, order, subok, shape, device=device)
 
 

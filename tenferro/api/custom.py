@@ -255,7 +255,7 @@ class _MarkedCall:
         return unflatten(self.out_tree, self.runtime.noted(region, operands))
 
     def closed_over(self) -> tuple[int, ...]:
-        """Return the values that the function uses besides its arguments."""
+        """Return the graph values that the function captures: those that it uses besides its arguments."""
         own = set(self.inputs)
         return tuple(value for value in self.frontier if value not in own)
 
@@ -349,7 +349,7 @@ class _CustomFunction:
 
     @property
     def shown(self) -> str:
-        """The function's name."""
+        """The name of the function."""
         return name_of(self.fn)
 
     def __repr__(self) -> str:
@@ -505,7 +505,7 @@ class custom_vjp(_CustomFunction):  # noqa: N801  # because it is used as a deco
     name = "custom_vjp"
 
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
-        """Set the forward and the backward half of the rule."""
+        """Set the two functions of the pullback, `fwd(*args)` and `bwd(residuals, y_bar)`."""
         self._set(fwd, bwd)
 
     def _mark(self, call: _MarkedCall) -> _CustomMark:

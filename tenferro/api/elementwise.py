@@ -585,7 +585,7 @@ def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 @elementwise
 def signbit(x: ArrayLike, /) -> Any:
-    """Return whether the sign bit of x is set: for negative numbers and -0.0."""
+    """Return whether the sign bit of x is set, as in negative numbers and -0.0."""
     x = as_operand(x)
     dtype = spec_of(x).dtype
     if not dtype.is_float:
@@ -619,14 +619,14 @@ def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Any:
         raise DTypeError(f"nextafter: complex numbers have no order, got {dtype}")
     lhs, rhs = promote(x1, x2, dtype=dtype)
     start, end = _bits(lhs), _bits(rhs)
-    # Map bits to integers in the order of the numbers: negative numbers count downwards from zero.
+    # Map the bits to integers that are ordered like the floats: those of negative floats count downwards from zero.
     lowest = np.iinfo(spec_of(start).dtype.dtype).min
     here = where(less(start, 0), subtract(lowest, start), start)
     there = where(less(end, 0), subtract(lowest, end), end)
     step = where(less(here, there), *np.array([1, -1], spec_of(here).dtype.dtype))
     successor = add(here, step)
     is_negative = logical_or(less(successor, 0), logical_and(equal(successor, 0), less(start, 0)))
-    # The select is on bits, because a compiler may flush subnormal floats.
+    # Select between bits instead of floats, because a compiler may flush subnormal floats to zero.
     bits = where(is_negative, subtract(lowest, successor), successor)
     bits = where(equal(here, there), end, bits)
     bits = where(logical_or(isnan(lhs), isnan(rhs)), _bits(add(lhs, rhs)), bits)
@@ -756,7 +756,7 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Any:
 
 
 def _round_integers(x: Tensor, digits: int) -> Any:
-    """Round integers to a multiple of 10^digits, halves to even; a multiple beyond the dtype wraps around, as in NumPy."""
+    """Round integers to a multiple of 10^digits, halves to even; results out of the dtype's range wrap, as in NumPy."""
     if digits > 18:
         raise UnsupportedError(
             f"round: decimals={-digits} of {spec_of(x)}; convert it to a float dtype first"
@@ -816,13 +816,13 @@ def conj(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> 
 
 
 def real(val: ArrayLike) -> Any:
-    """Return the real part; a real x is returned unchanged."""
+    """Return the real part of `val`; if `val` is real, return it unchanged."""
     x = as_operand(val)
     return apply_one(ops.Real(), x) if spec_of(x).dtype.is_complex else x
 
 
 def imag(val: ArrayLike) -> Any:
-    """Return the imaginary part; zeros for real numbers."""
+    """Return the imaginary part of `val`; zeros if `val` is real."""
     x = as_operand(val)
     return apply_one(ops.Imag(), x) if spec_of(x).dtype.is_inexact else bitwise_xor(x, x)
 
@@ -907,13 +907,13 @@ def isinf(x: ArrayLike, /) -> Any:
 
 
 def where(condition: ArrayLike, x: Any = None, y: Any = None, /) -> Any:
-    """Select x where `condition` is true or nonzero, else y; all three broadcast.
+    """Select the elements of x where `condition` is true or nonzero, and those of y elsewhere; all three broadcast.
 
     With only a condition, return the indices of its nonzero elements, like `nonzero`.
 
     Raises:
         InvalidConfigError: only one of x and y is passed.
-        DataDependentShapeError: only a condition is passed, and it is a tensor of a trace.
+        DataDependentShapeError: only a condition is passed, and it is traced.
 
     >>> where([True, False], [1, 2], 0), where([0, 7, 8])
     (array([1, 0]), (array([1, 2]),))

@@ -255,7 +255,7 @@ def rfftn(
     norm: str | None = None,
     out: None = None,
 ) -> Any:
-    """Apply `rfft` along the last of several axes, then `fft` along the others."""
+    """Apply `rfft` along the last of several axes, by default all, and then `fft` along the other axes."""
     return _transform("rfftn", "rfft", a, s, axes, norm, out)
 
 
@@ -277,7 +277,7 @@ def fft2(
     norm: str | None = None,
     out: None = None,
 ) -> Any:
-    """Apply `fftn` along two axes."""
+    """Apply `fftn` along two axes, by default the last two."""
     return fftn(a, s=s, axes=axes, norm=norm, out=out)
 
 
@@ -288,7 +288,7 @@ def ifft2(
     norm: str | None = None,
     out: None = None,
 ) -> Any:
-    """Apply `ifftn` along two axes."""
+    """Apply `ifftn` along two axes, by default the last two."""
     return ifftn(a, s=s, axes=axes, norm=norm, out=out)
 
 
@@ -299,7 +299,7 @@ def rfft2(
     norm: str | None = None,
     out: None = None,
 ) -> Any:
-    """Apply `rfftn` along two axes."""
+    """Apply `rfftn` along two axes, by default the last two."""
     return rfftn(a, s=s, axes=axes, norm=norm, out=out)
 
 
@@ -310,7 +310,7 @@ def irfft2(
     norm: str | None = None,
     out: None = None,
 ) -> Any:
-    """Apply `irfftn` along two axes."""
+    """Apply `irfftn` along two axes, by default the last two."""
     return irfftn(a, s=s, axes=axes, norm=norm, out=out)
 
 

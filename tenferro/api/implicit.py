@@ -241,7 +241,7 @@ class _Solver:
         return self.space.leaves(f"{self.what}(..)", result), aux
 
     def values(self, builder: GraphBuilder, *arguments: Any) -> list[int]:
-        """Return the graph values of the solution and of aux."""
+        """Call the solver in a trace, and return the graph values of the solution and of aux."""
         solution, aux = self.split(*arguments)
         leaves, self.aux_tree = flatten(aux)
         return [

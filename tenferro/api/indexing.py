@@ -194,12 +194,12 @@ def _axis_count(entries: list[Any]) -> int:
 
 
 def indexes_axis(entry: Index) -> bool:
-    """Return whether an entry is neither None nor Ellipsis."""
+    """Return whether an entry indexes an axis: whether it is neither None nor Ellipsis."""
     return entry is not None and entry is not Ellipsis
 
 
 def _written_out(x: Tensor, entries: list[Any]) -> list[Any]:
-    """Expand the Ellipsis into slices, one per axis that no entry indexes; an Ellipsis for no axis stays."""
+    """Replace the Ellipsis by slices, one per axis that no entry indexes; keep it if there is no such axis."""
     dots = sum(entry is Ellipsis for entry in entries)
     if dots > 1:
         raise InvalidConfigError("indexing: an index must have at most one Ellipsis")

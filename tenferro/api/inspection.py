@@ -19,7 +19,11 @@ API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 
 def check_version(api_version: str | None) -> None:
-    """Raise InvalidConfigError for a version of the standard that the namespace does not implement."""
+    """Check that the namespace implements a version of the Array API standard; None means any version.
+
+    Raises:
+        InvalidConfigError: the namespace does not implement this version.
+    """
     if api_version is not None and api_version not in API_VERSIONS:
         raise InvalidConfigError(
             f"the Array API version {api_version!r} is not one of {', '.join(API_VERSIONS)}"
@@ -55,7 +59,7 @@ class ArrayNamespaceInfo:
         return [DEVICE]
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
-        """Return the default dtypes by kind of number."""
+        """Return the default dtype of each kind of numbers, and of indices."""
         check_device("default_dtypes", device)
         return {
             "real floating": DType.F64,

@@ -50,7 +50,7 @@ def logaddexp(
     """log(exp(x1) + exp(x2)) without overflow.
 
     Raises:
-        DTypeError: complex operands.
+        DTypeError: an operand is complex.
     """
     refuse_options("logaddexp", options, out)
     lhs, rhs = in_one_float("logaddexp", x1, x2)
@@ -60,10 +60,10 @@ def logaddexp(
 
 
 def in_one_float(name: str, *xs: ArrayLike) -> tuple[Any, ...]:
-    """Convert the operands to their common float dtype.
+    """Convert the operands to their common float dtype, and broadcast them.
 
     Raises:
-        DTypeError: complex operands.
+        DTypeError: an operand is complex.
     """
     dtype = inexact_dtype(result_type(*xs))
     if dtype.is_complex:

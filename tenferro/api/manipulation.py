@@ -387,7 +387,7 @@ def bits_as(x: Tensor, dtype: DType) -> Any:
 
 
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Any, ...]:
-    """Split x into its slices along `axis`, which must have a static extent."""
+    """Split x into its slices along `axis`, whose extent must be a number."""
     x = as_operand(x)
     axis = normalize_axis("unstack", axis, len(x.shape))
     if not is_static(x.shape[axis]):
@@ -434,7 +434,11 @@ def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list
 
 
 def _with_extent(name: str, x: ArrayLike, axis: int) -> tuple[Any, int, int]:
-    """Return the operand, the axis from 0, and its extent, which must be static."""
+    """Return the operand, the axis as a number from 0, and the extent of the axis.
+
+    Raises:
+        NonStaticShapeError: the extent is not a number.
+    """
     x = as_operand(x)
     axis = normalize_axis(name, axis, len(x.shape))
     if not is_static(x.shape[axis]):
@@ -469,7 +473,7 @@ def slice_axis(x: Tensor, axis: int, start: int, stop: ArrayLike) -> Any:
 
 @planned
 def flip(m: ArrayLike, axis: Axis = None) -> Any:
-    """Reverse the order of m along the named axes; along all axes if `axis` is None.
+    """Reverse the order of m's elements along `axis`, by default along all axes.
 
     >>> flip([[1, 2], [3, 4]], 1)
     array([[2, 1],
@@ -519,7 +523,7 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
 
 
 def _shift(value: Any) -> int:
-    """Return the number of positions to shift by; bools count, as in NumPy."""
+    """Convert a shift to an integer; bools are accepted, as in NumPy."""
     try:
         return operator.index(value)
     except ConcretizationError:

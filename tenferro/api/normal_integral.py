@@ -57,7 +57,7 @@ HAZARD_SINGLE = (
 
 @custom_jvp
 def ndtr(x: Tensor) -> Any:
-    """Compute the normal distribution function."""
+    """Compute the distribution function of the normal distribution with mean 0 and variance 1."""
     is_below, size = side_and_size(x)
     beyond = tail(size)
     return where(is_below, beyond, subtract(1.0, beyond))
@@ -77,7 +77,7 @@ def side_and_size(x: Tensor) -> tuple[Any, Any]:
 
 
 def density(x: Tensor) -> Any:
-    """Compute the normal density of x >= 0; from 40 on it is 0 in every dtype."""
+    """Compute the normal density of x >= 0; for x >= 40 it rounds to 0 in every dtype."""
     least, power = _density_factors(x)
     return multiply(least, power)
 

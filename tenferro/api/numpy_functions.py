@@ -164,7 +164,7 @@ REDUCTIONS: Mapping[np.ufunc, Callable[..., Any]] = MappingProxyType(
         np.minimum: reductions.min, np.logical_and: reductions.all, np.logical_or: reductions.any,
     }
 )  # fmt: skip
-"""Counterparts of `ufunc.reduce`."""
+"""Counterpart of `ufunc.reduce` for each ufunc that has one."""
 
 SCANS: Mapping[np.ufunc, Callable[..., Any]] = MappingProxyType(
     {
@@ -172,7 +172,7 @@ SCANS: Mapping[np.ufunc, Callable[..., Any]] = MappingProxyType(
         np.minimum: reductions.running_min,
     }
 )  # fmt: skip
-"""Counterparts of `ufunc.accumulate`."""
+"""Counterpart of `ufunc.accumulate` for each ufunc that has one."""
 
 
 # ---- the protocols -----------------------------------------------------------------------------------------------
@@ -273,7 +273,7 @@ def _all_pairs(
 
 
 def _is_foreign(kind: type, protocol: str) -> bool:
-    """Return whether a class outside of NumPy and tenferro implements the protocol, so that NumPy must call it."""
+    """Return whether a class of another library implements the protocol; NumPy must then call that library."""
     if kind is np.ndarray or hasattr(kind, "__tenferro_apply__"):
         return False
     return hasattr(kind, protocol) and not issubclass(kind, np.ndarray | np.generic)

@@ -174,7 +174,7 @@ def _rodas4(f: RightHandSide, y: Tensor, slope: Tensor, t: Tensor, h: Tensor) ->
 
 
 def _between(y: Tensor, interpolant: Tensor, fraction: Tensor) -> Any:
-    """Return the state at a fraction of the step from y."""
+    """Return the state within a step, at a fraction of the step size after its start y, by the interpolant."""
     x = astype(fraction, spec_of(y).dtype, copy=False)
     change, first, second, third = [interpolant[i] for i in range(4)]
     return y + x * (change + (1 - x) * (first + x * (second + (1 - x) * third)))
@@ -259,7 +259,7 @@ class _Closed:
         return TracedTensor(builder, self.part.emit(builder.graph, values)[0])
 
     def bound(self, operands: Sequence[Any]) -> RightHandSide:
-        """Return the right-hand side with these operands, as a function of (y, t)."""
+        """Return the function with fixed operands, as a function of (y, t)."""
         return lambda y, t: self(y, t, operands)
 
     def split(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -316,7 +316,10 @@ def _norm(x: Tensor) -> Any:
 def _first_step(
     f: RightHandSide, y: Tensor, slope: Tensor, t: Tensor, room: Tensor, options: _Options
 ) -> Any:
-    """Return the size of the first step.
+    """Choose the size of the first step, from y, its slope, and an estimate of the second derivative.
+
+    Args:
+        room: the largest possible size, up to the last time.
 
     Source: Hairer, Norsett and Wanner I, section II.4.
     """

@@ -53,7 +53,7 @@ REFUSED = {
 
 @public_methods
 class Operators:
-    """The Array API's operators, common methods, and NumPy's protocols."""
+    """Base class of tensors: Python's operators, the methods and attributes of arrays, and NumPy's protocols."""
 
     __slots__ = ()
 
@@ -306,7 +306,7 @@ class Operators:
     # ---- methods with other signatures ------------------------------------------------------------
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
-        """Reshape the elements; the new shape is one tuple or several numbers."""
+        """Reshape the tensor; the new shape is passed as one tuple or as several numbers."""
         one = len(shape) == 1 and isinstance(shape[0], tuple | list)
         return manipulation.reshape(self, shape[0] if one else shape, order=order, copy=copy)
 

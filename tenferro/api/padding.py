@@ -146,7 +146,12 @@ def _surrounded(x: Tensor, widths: list[tuple[int, int]], value: Tensor) -> Any:
 
 
 def _extent(mode: str, x: Tensor, axis: int) -> int:
-    """Return the number of elements along an axis, which must be static and nonzero."""
+    """Return the extent of an axis.
+
+    Raises:
+        NonStaticShapeError: the extent is not a number.
+        ShapeError: the extent is 0.
+    """
     extent = x.shape[axis]
     if not is_static(extent):
         raise NonStaticShapeError(

@@ -1,4 +1,4 @@
-"""NumPy's elementwise functions that are compositions of a few ops.
+"""NumPy's elementwise functions that are composed of several ops.
 
 Source: NumPy 2.4, reference, "Mathematical functions" and "Logic functions".
 """
@@ -100,10 +100,10 @@ degrees, radians = rad2deg, deg2rad
 
 
 def fabs(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """Return |x| of real x, in a float dtype.
+    """Return |x| of real x; integers are converted to floats.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> fabs(-2)
     array(2.)
@@ -141,7 +141,7 @@ def modf(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> 
 def divmod(
     x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
 ) -> tuple[Any, Any]:
-    """Return `floor_divide` and `remainder`.
+    """Return the pair of floor_divide(x1, x2) and remainder(x1, x2).
 
     >>> divmod(7, 3)
     (array(2), array(1))
@@ -153,7 +153,7 @@ def divmod(
 def float_power(
     x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
 ) -> Any:
-    """Return x1^x2, in float64 or complex128.
+    """Return x1^x2, computed in float64, or, for complex operands, in complex128.
 
     >>> float_power(2, -1)
     array(0.5)
@@ -247,7 +247,7 @@ def isposinf(x: ArrayLike, out: None = None) -> Any:
     """Return whether real x is positive infinity.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> isposinf([1.0, math.inf, -math.inf])
     array([False,  True, False])
@@ -260,7 +260,7 @@ def isneginf(x: ArrayLike, out: None = None) -> Any:
     """Return whether real x is negative infinity.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> isneginf([1.0, math.inf, -math.inf])
     array([False, False,  True])
@@ -281,7 +281,7 @@ def _is_negative(x: ArrayLike) -> Any:
 
 
 def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Any:
-    """Return whether one operand broadcasts to the other's shape and all elements are equal: a bool of rank 0.
+    """Return whether the operands broadcast together and all their elements are equal, as a bool of rank 0.
 
     >>> array_equiv([1, 2], [[1, 2], [1, 2]]), array_equiv([1, 2], [1, 2, 3])
     (array(True), array(False))
@@ -295,7 +295,7 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Any:
 
 
 def _power_of_two(exponent: Tensor, limits: Any) -> Any:
-    """Return 2^n from its bits, for integers n between the limits of a dtype's exponents."""
+    """Compute 2^n by its bit pattern, for integers n in the range of exponents of a dtype."""
     dtype = DType.of(limits.dtype)
     bits = convert(
         add(exponent, 1 - int(limits.minexp)), DType.I32 if dtype is DType.F32 else DType.I64
@@ -325,7 +325,7 @@ def sinc(x: ArrayLike) -> Any:
 def heaviside(
     x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
 ) -> Any:
-    """Return 0 for negative x1, x2 for zero, 1 for positive x1, and NaN for NaN.
+    """Return 0 where x1 is negative, x2 where x1 is zero, 1 where x1 is positive, and NaN where x1 is NaN.
 
     >>> heaviside([-1.0, 0.0, 1.0], 0.5)
     array([0. , 0.5, 1. ])
@@ -342,7 +342,7 @@ def logaddexp2(
     """log2(2^x1 + 2^x2) without overflow.
 
     Raises:
-        DTypeError: complex operands.
+        DTypeError: an operand is complex.
 
     >>> logaddexp2(1.0, 1.0)
     array(2.)
@@ -434,7 +434,7 @@ def nan_to_num(
 
 
 def isreal(x: ArrayLike) -> Any:
-    """Return whether the imaginary part is zero.
+    """Return for each element of x whether its imaginary part is zero.
 
     >>> isreal([1 + 0j, 1j])
     array([ True, False])
@@ -443,7 +443,7 @@ def isreal(x: ArrayLike) -> Any:
 
 
 def iscomplex(x: ArrayLike) -> Any:
-    """Return whether the imaginary part is not zero.
+    """Return for each element of x whether its imaginary part is not zero.
 
     >>> iscomplex([1 + 0j, 1j])
     array([False,  True])
@@ -481,7 +481,7 @@ def allclose(
     atol: ArrayLike = 1e-8,
     equal_nan: bool = False,
 ) -> Any:
-    """Return whether all elements are close, as in `isclose`: a bool of rank 0.
+    """Return whether all elements are close, as a bool of rank 0; see `isclose` for the arguments.
 
     >>> allclose([1.0, 2.0], [1.0, 2.1])
     array(False)

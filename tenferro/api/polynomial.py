@@ -1,4 +1,4 @@
-"""Polynomials given by their coefficients, the highest power first.
+"""Functions of polynomials, which are vectors of coefficients that begin with the highest power.
 
 Source: NumPy 2.4, reference, section "Polynomials, `poly1d` functions"; `jax.numpy` for traced arguments.
 """
@@ -63,7 +63,7 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> Any:
     """Return the coefficients of a1(x) + a2(x).
 
     Raises:
-        ShapeError: coefficients that do not form a vector.
+        ShapeError: the coefficients are not a vector.
 
     >>> polyadd([1, 2], [9, 5, 4])
     array([9, 6, 6])
@@ -75,7 +75,7 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Any:
     """Return the coefficients of a1(x) - a2(x).
 
     Raises:
-        ShapeError: coefficients that do not form a vector.
+        ShapeError: the coefficients are not a vector.
 
     >>> polysub([2, 10, -2], [3, 10, -4])
     array([-1,  0,  2])

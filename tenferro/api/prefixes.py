@@ -127,7 +127,7 @@ class _Turns:
 
 
 def _part(op: Scan, outputs: Sequence[int]) -> GraphProgram:
-    """Return the program that computes some of the outputs of an iteration."""
+    """Return the program that computes the given outputs of one iteration, by their numbers."""
     return op.body.restricted(op.body.input_slots, list(outputs)).program
 
 

@@ -77,7 +77,7 @@ def result_type(*operands: ArrayLike | DTypeLike) -> DType:
     (DType.C32, DType.C64)
 
     Raises:
-        DTypeError: no operands.
+        DTypeError: there are no operands.
     """
     return common_dtype(*[DType.of(x) if isinstance(x, str) else x for x in operands])
 
@@ -143,11 +143,11 @@ def promote(*operands: ArrayLike, dtype: DType | None = None) -> list[Any]:
     """Convert the operands to their common dtype and shape.
 
     Raises:
-        ShapeError: shapes that do not broadcast.
-        DTypeError: a Python integer outside the range of the common dtype.
+        ShapeError: the shapes do not broadcast.
+        DTypeError: a Python integer is outside the range of the common dtype.
     """
     if dtype is None and len(operands) == 2:
-        # The most common case: two tensors of one type, or a tensor and a number of its kind.
+        # A fast path for the most common operands: two tensors of one type, or a tensor and a number of its kind.
         lhs, rhs = operands
         if type(lhs) is type(rhs) is np.ndarray:
             return _promoted_arrays(lhs, rhs)
@@ -204,7 +204,7 @@ def _takes_dtype_of(number: Any, x: ArrayLike, is_inexact: bool) -> bool:
 
 
 def inexact_dtype(dtype: DType) -> DType:
-    """Return the dtype of NumPy's float functions for a dtype: float16 for int8, float64 for int32.
+    """Return the dtype in which NumPy's float functions, such as `exp`, compute: float16 for int8, float64 for int32.
 
     >>> inexact_dtype(DType.I32), inexact_dtype(DType.F32), inexact_dtype(DType.U8)
     (DType.F64, DType.F32, DType.F16)
@@ -319,7 +319,7 @@ def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> list[Any]:
     arrays = tuple(map(as_operand, args))
     traced: Any = next((array for array in arrays if is_traced(array)), None)
     if traced is not None:
-        # A number becomes a rank-0 constant, which is broadcast by an op of the graph.
+        # An array becomes a constant of the graph before it is broadcast, so that the constant stays small.
         arrays = tuple(array if is_traced(array) else traced.lift(array) for array in arrays)
     first = arrays[0].shape if arrays else ()
     if all(array.shape == first for array in arrays):

@@ -30,7 +30,10 @@ The singular values of the projection X - Q Q^H X are then at least sqrt(3/4), s
 
 
 def with_rows(q: Tensor, r: Tensor, b: Tensor) -> tuple[Any, Any]:
-    """Compute the factors of [A; B]: with [R; B] = P S, they are [Q P1; P2] and S."""
+    """Compute the factors [Q P1; P2] and S of [A; B], where A = Q R, and [R; B] = P S is another QR factorisation.
+
+    P1 are the first rows of P, as many as R has, and P2 are the other rows.
+    """
     k = r.shape[-2]
     turned, r = apply(fam.Qr(), concatenate([r, b], axis=-2))
     return concatenate([matmul(q, turned[..., :k, :]), turned[..., k:, :]], axis=-2), r

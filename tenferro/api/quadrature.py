@@ -24,7 +24,7 @@ from tenferro.types import Tensor
 __all__ = ["along_nodes", "integral"]
 
 COUNT = 96
-"""Number of nodes: the relative error of the incomplete gamma functions is at most 4e-11 with 64, 3e-15 with 96."""
+"""Number of nodes: incomplete gamma functions have a relative error of up to 4e-11 with 64 nodes, 3e-15 with 96."""
 STEPS = np.linspace(-4.0, 5.0, COUNT)
 NODES = np.exp(STEPS - np.exp(-STEPS))
 WEIGHTS = (STEPS[1] - STEPS[0]) * NODES * (1 + np.exp(-STEPS))

@@ -1,4 +1,4 @@
-"""Statistical and utility functions of the Array API: reductions and scans.
+"""Reductions and cumulative functions of the Array API, such as `sum`, `max`, `any` and `cumulative_sum`.
 
 Source: Array API standard 2024.12, sections "Statistical functions" and "Utility functions".
 """
@@ -72,7 +72,7 @@ def _reduced(op: type[Any], name: str, x: Tensor, axis: Axis, keepdims: bool) ->
 
 
 def _kept(result: Tensor, x: Tensor, axes: tuple[int, ...]) -> Any:
-    """Restore the reduced axes of the result, with extent 1."""
+    """Insert the reduced axes of x into the result of a reduction, with extent 1."""
     return reshape(result, tuple(1 if i in axes else n for i, n in enumerate(x.shape)))
 
 
@@ -315,7 +315,7 @@ def _mean_dtype(dtype: DType) -> DType:
 
 
 def _inexact(name: str, x: Tensor, dtype: DTypeLike | None) -> DType:
-    """Return the dtype of a mean: `dtype`, which must be float or complex, or the dtype of x."""
+    """Return the dtype of a mean: `dtype`, which must be float or complex, or by default x's dtype or float64."""
     dtype = _mean_dtype(spec_of(x).dtype) if dtype is None else DType.of(dtype)
     if not dtype.is_inexact:
         raise DTypeError(f"{name}: dtype must be float or complex, got {dtype}")
@@ -414,7 +414,9 @@ def std(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: ArrayLike = 0, keepdims: bool = False,
     *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float = 0.0,
 ) -> Any:  # fmt: skip
-    """Compute the square root of `var`, with its arguments and errors. At 0 the derivative is 0.
+    """Compute the standard deviation over `axis`, the square root of the variance.
+
+    Where the result is 0, its derivative is 0. Arguments and errors are those of `var`.
 
     >>> std([1.0, 2.0, 3.0], correction=1)
     array(1.)

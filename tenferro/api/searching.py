@@ -64,10 +64,12 @@ def _arg_reduced(op: type[Any], name: str, x: ArrayLike, axis: int | None, keepd
 def argmax(
     a: ArrayLike, axis: int | None = None, out: None = None, *, keepdims: bool = False
 ) -> Any:
-    """Find the index of the first largest element, as int64; a NaN counts as largest.
+    """Return the int64 index of the first largest element along `axis`; a NaN counts as largest.
+
+    If `axis` is None, the index is that in the flattened `a`.
 
     Raises:
-        AxisError: an axis outside the rank.
+        AxisError: the axis is outside the rank.
 
     >>> argmax([[1, 5], [3, 4]]), argmax([[1, 5], [3, 4]], 0)
     (array(1), array([1, 0]))
@@ -79,10 +81,12 @@ def argmax(
 def argmin(
     a: ArrayLike, axis: int | None = None, out: None = None, *, keepdims: bool = False
 ) -> Any:
-    """Find the index of the first smallest element, as int64; a NaN counts as smallest.
+    """Return the int64 index of the first smallest element along `axis`; a NaN counts as smallest.
+
+    If `axis` is None, the index is that in the flattened `a`.
 
     Raises:
-        AxisError: an axis outside the rank.
+        AxisError: the axis is outside the rank.
 
     >>> argmin([[1, 5], [3, 4]]), argmin([[1, 5], [3, 4]], 0)
     (array(0), array([0, 1]))
@@ -127,7 +131,7 @@ def argsort(
     a: ArrayLike, axis: int | None = -1, kind: str | None = None, order: Any = None, *, stable: bool | None = True,
     descending: bool = False,
 ) -> Any:  # fmt: skip
-    """Find the indices that sort `a` along `axis`, as int64; equal elements keep their order.
+    """Return the int64 indices that sort `a` along `axis`; equal elements keep their order.
 
     Arguments and errors are those of `sort`.
 
@@ -171,7 +175,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 
 
 def sort_complex(a: ArrayLike) -> Any:
-    """Return a sorted along its last axis as complex numbers, by real parts and then by imaginary parts.
+    """Convert `a` to complex numbers, and sort them along the last axis, by real and then by imaginary parts.
 
     >>> sort_complex([3, 1 + 2j, 1 + 1j])
     array([1.+1.j, 1.+2.j, 3.+0.j])
@@ -204,7 +208,7 @@ def partition(
 def argpartition(
     a: ArrayLike, kth: int | Sequence[int], axis: int | None = -1, kind: str = "introselect", order: None = None
 ) -> Any:  # fmt: skip
-    """Find the indices that partition `a` along `axis`, as int64: the indices that sort it.
+    """Return int64 indices that partition `a` along `axis`; they sort `a` completely.
 
     Arguments and errors are those of `partition`.
 
@@ -228,7 +232,7 @@ def _check_places(
 
 
 def _indices_along(x: Tensor, axis: int) -> Any:
-    """Return each element's index along `axis`."""
+    """Return a tensor of x's shape whose elements are their int64 indices along `axis`."""
     count = Iota(x.shape, axis, DType.I64)
     return apply_one(count, like=x)
 

@@ -134,7 +134,7 @@ def _first_nonzero(x: Tensor, size: int, fill_value: int | Sequence[int] | None)
 
 
 def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: int | None = None) -> Any:
-    """Find the row-major indices of `a`'s nonzero elements, as int64; see `nonzero`.
+    """Return the int64 positions of the nonzero elements in the flattened `a`; see `nonzero` for the arguments.
 
     >>> flatnonzero(np.array([[0, 3], [5, 0]]))
     array([1, 2])
@@ -143,7 +143,7 @@ def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: int | None
 
 
 def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: int | None = None) -> Any:
-    """Find the indices of `a`'s nonzero elements, one row for each, as int64; see `nonzero`.
+    """Return the int64 indices of `a`'s nonzero elements, one row per element; see `nonzero` for the arguments.
 
     >>> argwhere(np.array([[0, 3], [5, 0]]))
     array([[0, 1],
@@ -434,8 +434,8 @@ def isin(
     ]
     dtype = result_type(*sides)
     if dtype is DType.F64 and of_both_signs(*sides):
-        # One side is uint64 and the other is signed: two such integers are equal only if both are
-        # nonnegative and their 64 bits agree. The common dtype, float64, is not exact for either.
+        # One operand is uint64 and the other signed: two such integers are equal only if both are
+        # nonnegative and have equal bits. The common dtype, float64, cannot represent all of them.
         sides = [bits64(x) for x in sides]
         is_member = logical_and(isin(*sides), greater_equal(sides[0], 0))
         return logical_not(is_member) if invert else is_member

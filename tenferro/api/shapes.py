@@ -1,4 +1,4 @@
-"""Properties of tensors that need no elements.
+"""Functions that return properties of a tensor's type, such as its shape and rank.
 
 Source: NumPy 2.4, reference.
 """
@@ -28,7 +28,7 @@ def shape(a: ArrayLike) -> tuple[Any, ...]:
 
 
 def ndim(a: ArrayLike) -> int:
-    """Return the number of axes.
+    """Return the number of axes of `a`.
 
     >>> ndim([[1, 2]])
     2

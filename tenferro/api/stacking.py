@@ -1,4 +1,4 @@
-"""NumPy's functions that join arrays, and that add axes to join along.
+"""NumPy's functions that join arrays, such as `vstack`, or that add axes, such as `atleast_2d`.
 
 Source: NumPy 2.4, reference, "Joining arrays" and "Changing number of dimensions".
 """
@@ -65,7 +65,7 @@ def atleast_3d(*arys: ArrayLike) -> Any:
 def vstack(
     tup: Sequence[Any], *, dtype: DTypeLike | None = None, casting: str = "same_kind"
 ) -> Any:
-    """Join the arrays along the first axis, vectors as rows.
+    """Join the arrays along the first axis; vectors are joined as rows of a matrix.
 
     Arguments and errors are those of `concat`.
 
@@ -93,7 +93,7 @@ def hstack(
 
 
 def dstack(tup: Sequence[Any]) -> Any:
-    """Join the arrays along a third axis.
+    """Join the arrays along the third axis; vectors and matrices are expanded as by `atleast_3d`.
 
     >>> dstack(([1, 2], [3, 4]))
     array([[[1, 3],
@@ -103,7 +103,7 @@ def dstack(tup: Sequence[Any]) -> Any:
 
 
 def column_stack(tup: Sequence[Any]) -> Any:
-    """Join the arrays along the second axis, vectors as columns.
+    """Join the arrays along the second axis; vectors are joined as columns of a matrix.
 
     >>> column_stack(([1, 2], [3, 4]))
     array([[1, 3],

@@ -190,7 +190,7 @@ _PLACES: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType({
     "averaged_inverted_cdf": lambda q, n: _averaged(subtract(multiply(q, n), 1.0)),
     "closest_observation": lambda q, n: _closest(subtract(multiply(q, n), 1.5)),
 })  # fmt: skip
-"""Functions of the discontinuous methods that compute the position of the quantile q among n sorted elements, from 0."""
+"""Functions of the discontinuous methods that compute the position, from 0, of quantile q among n sorted elements."""
 
 
 def _averaged(position: Tensor) -> Any:
@@ -492,7 +492,7 @@ def cov(
 
 
 def _variables(m: ArrayLike, rowvar: bool, dtype: DTypeLike | None) -> Any:
-    """Arrange the variables as rows."""
+    """Return the variables of `cov` as the rows of a matrix of dtype `dtype`, by default at least float64."""
     x = as_operand(m)
     if len(x.shape) > 2:
         raise ShapeError(f"cov: takes two axes at most, got {spec_of(x)}")

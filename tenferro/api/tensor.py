@@ -37,7 +37,7 @@ class TracedTensor(Operators):
     builder: GraphBuilder
     value: int
     spec: TensorSpec
-    """Shape and dtype together."""
+    """The shape and dtype together."""
 
     def __init__(self, builder: GraphBuilder, value: int) -> None:
         self.builder = builder

@@ -70,7 +70,7 @@ _NOTHING = object()
 
 
 def flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]:
-    """Return the leaves in order, and the structure without them.
+    """Return the leaves of a tree in order, and the structure of the tree without its leaves.
 
     Args:
         is_leaf: a function that returns whether a subtree counts as a leaf.
@@ -95,7 +95,7 @@ def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
 
 
 def leaves(tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
-    """Return the leaves in order.
+    """Return the leaves of a tree, in order.
 
     >>> leaves({"w": [1, 2], "b": 3})
     [3, 1, 2]
@@ -202,7 +202,7 @@ def transpose(
 def flatten_with_path(
     tree: PyTree, is_leaf: IsLeaf = None
 ) -> tuple[list[tuple[KeyPath, Any]], TreeDef]:
-    """Return each leaf with its path, and the structure.
+    """Return a list of pairs of the path of a leaf and the leaf, and the structure of the tree.
 
     >>> [(keystr(path), leaf) for path, leaf in flatten_with_path({"w": [1, 2]})[0]]
     [("['w'][0]", 1), ("['w'][1]", 2)]
@@ -212,7 +212,7 @@ def flatten_with_path(
 
 
 def leaves_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, Any]]:
-    """Return each leaf with its path."""
+    """Return a list of pairs of the path of a leaf and the leaf."""
     return flatten_with_path(tree, is_leaf)[0]
 
 

@@ -1,4 +1,4 @@
-"""Trees of arrays in files of the safetensors format, with leaves named by their paths."""
+"""Saving and loading of trees of arrays as safetensors files, in which a leaf's name is its path."""
 
 from __future__ import annotations
 

@@ -148,11 +148,11 @@ class IndexedUpdates:
         return self._by_products(pow, values, mode, hints, lambda dtype: not dtype.is_bool)
 
     def min(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
-        """Return x with minimum(x[index], values) at the index."""
+        """Return x with x[index] = minimum(x[index], values)."""
         return self._updated(values, "min", mode, hints)
 
     def max(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
-        """Return x with maximum(x[index], values) at the index."""
+        """Return x with x[index] = maximum(x[index], values)."""
         return self._updated(values, "max", mode, hints)
 
     def apply(self, func: Callable[[Any], Any], *, mode: str | None = None, **hints: bool) -> Any:
@@ -399,7 +399,7 @@ def _is_zero(start: Tensor) -> bool:
 
 
 def _vectors(x: ArrayLike, positions: _Positions) -> Any:
-    """Return the starts of all windows, as index vectors along a last axis."""
+    """Return the starts of all windows as index vectors for `Scatter`; the last axis counts the indexed axes of x."""
     wide: list[Any] = []
     for start in positions.starts.values():
         if isinstance(start, DimExpr):

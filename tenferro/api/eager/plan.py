@@ -81,7 +81,12 @@ class Plan:
         return (np.asarray(result),) if len(self.types) == 1 else tuple(map(np.asarray, result))
 
     def write(self, graph: Graph, inputs: Sequence[int], source: SourceLine | None) -> list[int]:
-        """Write the plan into a graph and return its results; instructions without a source line get `source`."""
+        """Add the plan's instructions to a graph, and return the graph values of its results.
+
+        Args:
+            inputs: the graph values of the operands.
+            source: the source line of instructions that have none.
+        """
         return self.part.emit(graph, inputs, source)
 
 

@@ -40,7 +40,7 @@ PLANS = 4096
 
 
 NOWHERE = SourceLine("", 0, "")
-"""Placeholder source line of the nodes of a plan; each recorded call replaces it."""
+"""Placeholder for the source line of a plan's instructions; each recorded call has its own source line."""
 
 
 OP_BY_OP = Plan(Subprogram.of(Graph(), (), ()), Binder())

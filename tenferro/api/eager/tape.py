@@ -117,7 +117,7 @@ class Tape:
 
     @property
     def key(self) -> Any:
-        """Key of ops and types, equal for tapes with equal derivatives; None if ops cannot be compared."""
+        """Cache key of ops and types, equal for tapes with the same backward program; None if an op has no key."""
         if any([line[0] is None for line in self.lines]):
             return None
         return (self.lines, tuple(self.specs), tuple(self.variables), self.result)
@@ -166,7 +166,7 @@ def _without_unread(
 
 
 def _records(result: EagerTensor) -> list[Record]:
-    """Return all records that led to a tensor, oldest first."""
+    """Return the records of all operations that a tensor depends on, oldest first."""
     by_number: dict[int, Record] = {}
     waiting = [result.record]
     while waiting:

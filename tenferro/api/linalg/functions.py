@@ -263,7 +263,7 @@ def _by_schur_forms(a: Tensor, b: Tensor, q: Tensor) -> Any:
     r, u = schur(a, "complex")
     s, v = schur(b, "complex")
     f = matmul(matmul(adjoint(u), in_complex(q)), v)
-    # Column j of y solves (r + s_jj 1) y_j = f_j - sum_{k<j} y_k s_kj.
+    # Column j of y solves (r + s_jj I) y_j = f_j - sum_{k<j} y_k s_kj.
     eye = np.eye(a.shape[0], dtype=spec_of(r).dtype.dtype)
     columns: list[Any] = []
     for j in range(b.shape[0]):
@@ -299,7 +299,7 @@ def _sqrtm(a: Tensor) -> Any:
     eye = convert(np.eye(n), spec_of(t).dtype)
 
     def column(j: Any, u: Any) -> Any:
-        # Column j of the root solves (u + u_jj 1) u_j = t_j above the diagonal.
+        # Column j of the root u solves (u + u_jj I) u_j = t_j above the diagonal.
         root = take(roots, j, axis=0)
         above = less(rows, j)
         rest = solve_triangular(add(u, multiply(root, eye)), where(above, take(t, j, axis=1), 0))

@@ -148,7 +148,7 @@ class RankRevealingQRResult(NamedTuple):
 
 
 class EighResult(NamedTuple):
-    """Eigenvalues and eigenvectors."""
+    """Eigenvalues and eigenvectors of a Hermitian matrix."""
 
     eigenvalues: Any
     eigenvectors: Any
@@ -394,7 +394,7 @@ def _svd_of_hermitian(a: ArrayLike, compute_uv: bool, degenerate: str) -> Any:
 
 
 def svdvals(x: ArrayLike, /, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """Compute the singular values, descending; SciPy's `overwrite_a` and `check_finite` have no effect."""
+    """Compute the singular values in descending order; SciPy's `overwrite_a` and `check_finite` have no effect."""
     return _output(fam.Svd(), 1, matrix("svdvals", x))
 
 
@@ -510,7 +510,7 @@ def eigvalsh(
     subset_by_index: Sequence[int] | None = None, subset_by_value: Sequence[float] | None = None, type: int = 1,
     driver: str | None = None, overwrite_a: bool = False, overwrite_b: bool = False, check_finite: bool = True,
 ) -> Any:  # fmt: skip
-    """Compute the eigenvalues of a Hermitian matrix, ascending; see `eigh`."""
+    """Compute the eigenvalues of a Hermitian matrix in ascending order; see `eigh` for the arguments."""
     x, _ = _of_pair("eigvalsh", a, b, _triangle_named("eigvalsh", UPLO, lower), type)
     values = _output(fam.Eigh(), 0, x)
     chosen = _subset("eigvalsh", values, subset_by_index, subset_by_value)
@@ -585,7 +585,7 @@ def eigvals(
     a: ArrayLike, b: ArrayLike | None = None, overwrite_a: bool = False, check_finite: bool = True,
     homogeneous_eigvals: bool = False,
 ) -> Any:  # fmt: skip
-    """Compute the eigenvalues of a general matrix, complex; see `eig`."""
+    """Compute the eigenvalues of a general matrix, as complex numbers; see `eig` for the arguments."""
     return _output(fam.Eig(), 0, _quotient("eigvals", a, b, homogeneous_eigvals))
 
 

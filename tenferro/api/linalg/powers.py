@@ -103,7 +103,7 @@ def signm(A: ArrayLike) -> Any:  # noqa: N803  # because SciPy calls it so
 
 
 def _of_angle(name: str, x: ArrayLike) -> tuple[Any, Any, bool]:
-    """Return expm(i x), expm(-i x), and whether x is real."""
+    """Return expm(i x), expm(-i x), and whether the matrices x are real."""
     matrix = square(name, x)
     turned = multiply(in_complex(matrix), 1j)
     return expm(turned), expm(multiply(turned, -1)), not spec_of(matrix).dtype.is_complex

@@ -1,4 +1,4 @@
-"""Optimisers: chains of transformations that end with the learning rate."""
+"""Optimisers: chains of gradient transformations, of which the last one multiplies by the learning rate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradient transformations, and the application of their updates."""
+"""Gradient transformations, the application of updates to parameters, and running means of updates."""
 
 from __future__ import annotations
 

@@ -292,13 +292,13 @@ def scale_by_rss(
 
 
 class ScaleByRmsState(NamedTuple):
-    """The running mean of squares."""
+    """The running mean of the squares of the updates."""
 
     nu: Any
 
 
 class ScaleByRmsWithCountState(NamedTuple):
-    """The number of steps, and the running mean of squares."""
+    """The number of steps, and the running mean of the squares of the updates."""
 
     count: Any
     nu: Any

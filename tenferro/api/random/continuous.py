@@ -83,10 +83,10 @@ def parameters(
 
 
 def cauchy(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64") -> Any:
-    """Draw numbers from the Cauchy distribution: tan(pi (u - 1/2)), u in [eps, 1).
+    """Draw numbers from the Cauchy distribution: tan(pi (u - 1/2)), with u uniform in [eps, 1).
 
     Raises:
-        DTypeError: a dtype that is not a float; an invalid key.
+        DTypeError: the dtype is not a float, or the key is invalid.
 
     Source: jax.random.cauchy.
     """
@@ -96,10 +96,10 @@ def cauchy(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64
 
 
 def laplace(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64") -> Any:
-    """Draw numbers from the Laplace distribution of scale 1: sign(u) log(1 - |u|), u in (-1, 1).
+    """Draw numbers from the Laplace distribution of scale 1: sign(u) log(1 - |u|), with u uniform in (-1, 1).
 
     Raises:
-        DTypeError: a dtype that is not a float; an invalid key.
+        DTypeError: the dtype is not a float, or the key is invalid.
 
     Source: jax.random.laplace.
     """
@@ -109,10 +109,10 @@ def laplace(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float6
 
 
 def logistic(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64") -> Any:
-    """Draw numbers from the logistic distribution of scale 1: log(u / (1 - u)), u in (0, 1).
+    """Draw numbers from the logistic distribution of scale 1: log(u / (1 - u)), with u uniform in (0, 1).
 
     Raises:
-        DTypeError: a dtype that is not a float; an invalid key.
+        DTypeError: the dtype is not a float, or the key is invalid.
 
     Source: jax.random.logistic.
     """
@@ -136,10 +136,10 @@ def lognormal(
 
 
 def maxwell(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64") -> Any:
-    """Draw lengths of vectors of three normal numbers: the Maxwell distribution of scale 1.
+    """Draw numbers from the Maxwell distribution of scale 1, as lengths of vectors of three normal numbers.
 
     Raises:
-        DTypeError: a dtype that is not a float; an invalid key.
+        DTypeError: the dtype is not a float, or the key is invalid.
 
     Source: jax.random.maxwell.
     """
@@ -252,7 +252,7 @@ def pareto(
 def rayleigh(
     key: ArrayLike, scale: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "float64"
 ) -> Any:  # fmt: skip
-    """Draw numbers from the Rayleigh distribution: scale sqrt(-2 log u).
+    """Draw numbers from the Rayleigh distribution: scale sqrt(-2 log u), with u uniform in [0, 1).
 
     Raises:
         DTypeError, ShapeError: as for `uniform`.
@@ -267,7 +267,7 @@ def triangular(
     key: ArrayLike, left: ArrayLike, mode: ArrayLike, right: ArrayLike, shape: Shape | None = None,
     dtype: DTypeLike | None = "float64",
 ) -> Any:  # fmt: skip
-    """Draw numbers from the triangular distribution between left and right, with the given mode.
+    """Draw numbers from the triangular distribution between `left` and `right`, with its maximum at `mode`.
 
     Raises:
         DTypeError, ShapeError: as for `uniform`.
@@ -285,7 +285,9 @@ def triangular(
 def truncated_normal(
     key: ArrayLike, lower: ArrayLike, upper: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "float64"
 ) -> Any:  # fmt: skip
-    """Draw normal numbers between lower and upper: sqrt(2) erfinv(u), u between the erf of both bounds.
+    """Draw normal numbers between `lower` and `upper`.
+
+    A sample is sqrt(2) erfinv(u), with u uniform between erf(lower / sqrt(2)) and erf(upper / sqrt(2)).
 
     Raises:
         DTypeError, ShapeError: as for `uniform`.
@@ -323,7 +325,7 @@ def wald(
 def weibull_min(
     key: ArrayLike, scale: ArrayLike, concentration: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64"
 ) -> Any:  # fmt: skip
-    """Draw numbers from the Weibull distribution: scale (-log(1 - u))^(1 / concentration).
+    """Draw numbers from the Weibull distribution: scale (-log(1 - u))^(1 / concentration), with u uniform in [0, 1).
 
     Raises:
         DTypeError, ShapeError: as for `uniform`.

@@ -159,7 +159,7 @@ def _log_slope(a: Tensor, logarithm: Tensor) -> Any:
 
 
 def _one(key: Tensor, alpha: Tensor, kind: DType, in_logarithm: bool) -> Any:
-    """Draw a sample for one parameter."""
+    """Draw one gamma sample with parameter alpha, or its logarithm, by rejection."""
     is_large = greater_equal(alpha, 1.0)
     raised = where(is_large, alpha, add(alpha, 1.0))
     d = subtract(raised, 1.0 / 3.0)
@@ -199,7 +199,7 @@ def _one(key: Tensor, alpha: Tensor, kind: DType, in_logarithm: bool) -> Any:
 def beta(
     key: ArrayLike, a: ArrayLike, b: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "float64"
 ) -> Any:  # fmt: skip
-    """Draw numbers from the beta distribution with parameters a, b > 0: x / (x + y) of gamma samples.
+    """Draw numbers from the beta distribution with parameters a, b > 0: x / (x + y), where x and y are gamma samples.
 
     Raises:
         DTypeError, ShapeError: as for `uniform`.
@@ -272,7 +272,9 @@ def f(
 def generalized_normal(
     key: ArrayLike, p: float, shape: Shape = (), dtype: DTypeLike | None = "float64"
 ) -> Any:
-    """Draw numbers with a density proportional to exp(-|x|^p): g^(1/p) with a random sign, g ~ gamma(1 / p).
+    """Draw numbers with a density proportional to exp(-|x|^p).
+
+    A sample is g^(1/p) with a random sign, where g is a gamma sample with parameter 1 / p.
 
     Raises:
         DTypeError: the dtype is not a float, or the key is invalid. InvalidConfigError: p is not positive.

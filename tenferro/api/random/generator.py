@@ -136,7 +136,10 @@ def _threefry(key: Tensor, x0: Tensor, x1: Tensor) -> tuple[Any, Any]:
 
 
 def _words(name: str, key: ArrayLike, shape: tuple[Any, ...]) -> tuple[Any, Any]:
-    """Return both words of the generator's output for the counters 0, 1, 2, .., as vectors."""
+    """Return two tensors of `shape` with the two random words that the generator computes for each counter 0, 1, 2, ..
+
+    The counters number the elements in row-major order.
+    """
     k = checked_key(name, key)
     size = product(shape)
     if is_static(size) and size < 2**32:
@@ -245,7 +248,7 @@ def require_fits(name: str, parameter: tuple[Any, ...], shape: tuple[Any, ...]) 
 
 
 def normal(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64") -> Any:
-    """Draw numbers from the normal distribution of mean 0 and variance 1: sqrt(2) erfinv(u), u in (-1, 1).
+    """Draw numbers from the normal distribution of mean 0 and variance 1: sqrt(2) erfinv(u), with u uniform in (-1, 1).
 
     The real and the imaginary part of complex numbers have a variance of 1/2 each.
 
@@ -267,13 +270,13 @@ def normal(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64
 
 
 def exponential(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64") -> Any:
-    """Draw numbers from the exponential distribution of mean 1: -log(1 - u)."""
+    """Draw numbers from the exponential distribution of mean 1: -log(1 - u), with u uniform in [0, 1)."""
     kind = float_dtype("exponential", dtype)
     return negative(log1p(negative(uniform(key, shape, kind))))
 
 
 def gumbel(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64") -> Any:
-    """Draw numbers from the Gumbel distribution: -log(-log(u)), u in (0, 1)."""
+    """Draw numbers from the Gumbel distribution: -log(-log(u)), with u uniform in (0, 1)."""
     kind = float_dtype("gumbel", dtype)
     tiny = finfo(kind).smallest_normal
     return negative(log(negative(log(uniform(key, shape, kind, tiny, 1.0)))))
