@@ -229,7 +229,7 @@ def _comparison(name: str, direction: str, formula: str) -> Any:
     )
     @functools.wraps(compared)
     def function(x1: Any, x2: Any, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-        # A Python int outside the range of the dtype is above or below every element, so the result is constant.
+        # A Python int outside the range of the dtype is above or below every element: the result is the same for all.
         if type(x2) is int and _is_outside(x2, x1):
             return (equal if of_numbers(0, x2) else not_equal)(x1, x1, out, **options)
         if type(x1) is int and _is_outside(x1, x2):
@@ -565,8 +565,8 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     # The larger magnitude is selected by `where`, because `maximum` has a different derivative at ties.
     rhs_is_large = logical_or(less(abs(lhs), abs(rhs)), isinf(rhs))
     large, small = where(rhs_is_large, rhs, lhs), where(rhs_is_large, lhs, rhs)
-    # An infinite operand is returned by a separate branch: in the product with the square root below, it would be
-    # multiplied by a tangent of 0, which is NaN.
+    # Where an operand is infinite, the result is its magnitude and not the product below: a derivative of the product
+    # would be infinity times 0, which is NaN.
     is_infinite = isinf(large)
     finite = where(is_infinite, 1, large)
     ratio = where(is_infinite, 0, divide(small, where(equal(finite, 0), 1, finite)))

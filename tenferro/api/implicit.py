@@ -607,8 +607,8 @@ def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any
 
     second = len(graph)
     traced = _Traced(builder, _leaves_of(builder, space, "the linear map", vecmat), space)
-    # A loop in the transpose may read the counter of the forward loop, which runs at the point. Only unused outputs of
-    # such a loop depend on the point; they are removed before the check.
+    # The transpose may read the counter of a loop that runs at the point. Unused outputs of the loop are removed before
+    # the check, because the counter itself does not depend on the point.
     part = needed(
         graph.instructions, traced.outputs, available=traced.inputs, start=first, narrow=_narrowed
     )

@@ -1,7 +1,7 @@
 """The incomplete gamma functions in standard ops, with derivatives with respect to both arguments.
 
-P is the lower and Q = 1 - P the upper regularised function. The smaller of both is computed, as a prefactor times an
-integral of a positive function over w from 0 to infinity:
+P is the lower and Q = 1 - P the upper regularised function. Depending on x, P or Q is computed, as a prefactor times an
+integral of a positive function over w from 0 to infinity, and the other one as the difference from 1:
 
     P(a, x) = x^a e^-x / Gamma(a + 1)  int e^-w e^(x (1 - e^(-w/a))) dw      for x < max(a, 1)
     Q(a, x) = x^(a-1) e^-x / Gamma(a)  int e^-w (1 + w/x)^(a-1) dw           otherwise

@@ -45,7 +45,7 @@ DTYPES = {
 def save(
     tree: PyTree, path: str | os.PathLike[str], *, metadata: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a tree of arrays to a safetensors file, atomically and without copies of the arrays.
+    """Write a tree of arrays to a safetensors file, atomically and directly from the memory of the arrays.
 
     The name of a leaf is its path, joined by dots: "layers.0.weight".
 
@@ -95,7 +95,7 @@ def save_located(
 def load(path: str | os.PathLike[str], like: Tensor | None = None, *, nested: bool = True) -> Any:
     """Read the tree of arrays in a safetensors file.
 
-    The file need not be trusted. Arrays are read without copies in memory.
+    The file need not be trusted. Each array is in memory only once while the file is read.
 
     Args:
         like: a tree of arrays or specs with the structure, shapes and dtypes that the file must have.

@@ -144,7 +144,7 @@ class IndexedUpdates:
         return self._by_products(divide, values, mode, hints, lambda dtype: dtype.is_inexact)
 
     def power(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
-        """Return x with x[index] **= values; an element that the index repeats is raised to all its values."""
+        """Return x with x[index] **= values; an element that the index repeats is raised to each value in turn."""
         return self._by_products(pow, values, mode, hints, lambda dtype: not dtype.is_bool)
 
     def min(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:

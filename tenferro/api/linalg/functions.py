@@ -387,8 +387,8 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:  #
     n = x.shape[0]
     gaps = subtract(expand_dims(values, axis=0), expand_dims(values, axis=1))
     for p in range(1, n):
-        # f commutes with t. For i, j on diagonal p, f_ij (t_jj - t_ii) therefore equals -(f t - t f)_ij, computed from
-        # the diagonals of f below p.
+        # f commutes with t. For i, j on diagonal p, f_ij (t_jj - t_ii) therefore equals -(f t - t f)_ij, where f has
+        # only its diagonals 0 to p - 1, which are computed already.
         commutator = subtract(matmul(f, t), matmul(t, f))
         is_here = np.eye(n, k=p, dtype=bool)
         f = where(is_here, divide(negative(commutator), where(is_here, gaps, 1)), f)

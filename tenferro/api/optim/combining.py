@@ -13,7 +13,7 @@ __all__ = ["chain", "masked"]
 
 
 def chain(*args: GradientTransformation) -> GradientTransformation:
-    """Return a transformation that applies several in order; its state is the tuple of their states.
+    """Return a transformation that applies several transformations in order; its state is the tuple of their states.
 
     Raises:
         ArityError: in `update`, the number of states differs from the number of transformations.
