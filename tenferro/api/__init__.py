@@ -1,6 +1,6 @@
-"""The public functions: the functions of the Array API and of NumPy, dtypes and constants, tracing, and compiling."""
+"""Public functions, dtypes and constants of the Array API and of NumPy."""
 
-# ruff: noqa: F403  # because every public name of these modules is one of the surface
+# ruff: noqa: F403  # because this package exports every public name of its modules
 
 import math
 

@@ -1,4 +1,4 @@
-"""Refusal, by name, of keyword arguments of NumPy's functions that have no meaning for tensors."""
+"""Errors for keyword arguments of NumPy's functions that have no meaning for tensors, such as `out`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ArgumentRefusedError(UnsupportedError):
     """An argument of a NumPy function that has no meaning for tensors.
 
     Attributes:
-        reason: the reason of the refusal, and the alternative.
+        reason: why the argument has no meaning for tensors, and what to do instead.
     """
 
     def __init__(self, name: str, reason: str) -> None:
@@ -33,16 +33,19 @@ _DEFAULTS: Mapping[str, tuple[Any, ...]] = {
     "where": (True,), "casting": ("same_kind",), "order": ("K", "C", None), "subok": (True, False),
     "initial": (None,), "keepdims": (False,),
 }  # fmt: skip
-"""Values that have no effect, by argument; for an argument that is not listed, None is the only one."""
+"""Values of each argument that are accepted because they have no effect.
+
+For an argument that is not listed, only None is accepted.
+"""
 
 
 def refuse(name: str, argument: str, value: Any) -> None:
-    """Refuse an argument unless its value means the default.
+    """Raise an error if `value` is not a default of the argument, and so would have an effect.
 
     >>> refuse("sum", "out", None)
 
     Raises:
-        ArgumentRefusedError: any other value.
+        ArgumentRefusedError: `value` is not a default.
     """
     defaults = _DEFAULTS.get(argument, (None,))
     if not any(value is x or (type(value) is type(x) and value == x) for x in defaults):
@@ -67,11 +70,15 @@ _OF_UFUNCS = (
 
 
 def refuse_options(name: str, options: Mapping[str, Any], out: Any = None) -> None:
-    """Refuse the options of NumPy's ufuncs, such as `where` and `casting`, and `out`, also by position.
+    """Raise an error if an option of a NumPy ufunc, such as `where` or `casting`, differs from its default.
+
+    Args:
+        options: the options that the caller passed by keyword.
+        out: the argument `out`, which NumPy also accepts by position.
 
     Raises:
-        ArgumentRefusedError: an option with a value other than its default.
-        TypeError: an option that NumPy does not have.
+        ArgumentRefusedError: an option has a value other than its default.
+        TypeError: NumPy's ufuncs have no option of this name.
     """
     refuse(name, "out", out)
     for option, value in options.items():

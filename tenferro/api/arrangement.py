@@ -41,10 +41,13 @@ def flipud(m: ArrayLike) -> Any:
 
 
 def rot90(m: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
-    """Rotate m k times by 90 degrees, from the first of two axes towards the second.
+    """Rotate m by 90 degrees, k times, in the plane of two axes.
+
+    Args:
+        axes: the two axes; the rotation is from the first towards the second.
 
     Raises:
-        AxisError: the axes are not two different ones.
+        AxisError: the two axes are equal.
 
     >>> rot90([[1, 2], [3, 4]])
     array([[2, 4],
@@ -89,7 +92,7 @@ def diag(v: ArrayLike, k: int = 0) -> Any:
 
 
 def diagflat(v: ArrayLike, k: int = 0) -> Any:
-    """Build the matrix with the elements of v on diagonal k and zeros elsewhere.
+    """Build the matrix with the elements of v, in row-major order, on diagonal k and zeros elsewhere.
 
     >>> diagflat([[1], [2]])
     array([[1, 0],

@@ -1,10 +1,11 @@
 """Derivatives of functions over pytrees: gradients, Jacobians, Hessians, `jvp`, `vjp` and `linearize`.
 
 Complex convention: the inner product is <a, b> = Re(conj(a) b), so that the gradient of a real loss
-points uphill: grad(sum |z|^2) = 2z. It is the conjugate of JAX's, and equal to PyTorch's.
+points uphill: grad(sum |z|^2) = 2z. This gradient equals PyTorch's, and is the conjugate of JAX's.
 
-On tensors of a trace, derivatives are written into the graph. On arrays, a program is traced, run
-natively at once, and cached by the transform (`cache_stats`, `cache_clear`), or by the `context` passed to it.
+Called on tensors of a trace, a transform such as `grad(fn)` adds the derivative to their graph. Called on arrays, it
+traces a derivative program, runs it natively, and caches it. The cache belongs to the transform (`cache_stats`,
+`cache_clear`), or to the `context` that was passed.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ R = TypeVar("R")
 
 @public_methods
 class Transform:
-    """A derivative of a function, with the context that caches its programs.
+    """A function's derivative as a callable, such as `grad(loss)`, with the context that caches its programs.
 
     Attributes:
         rebuild: returns a new transform with a separate context.
@@ -84,10 +85,12 @@ class Transform:
         self.context = AdContext() if context is None else context
 
     def __reduce__(self) -> Any:
-        """Pickle the function and the options, or the global name; after loading, programs are traced again.
+        """Pickle the global name of the transform, or else its function and options.
+
+        Programs are not pickled: they are traced again after loading.
 
         Raises:
-            InvalidConfigError: a context was passed, which is not pickled.
+            InvalidConfigError: the transform was created with a context, which cannot be pickled.
         """
         if not self._has_own_context:
             raise InvalidConfigError(
@@ -101,7 +104,7 @@ class Transform:
 
     @property
     def shown(self) -> str:
-        """The transform and the function, such as `grad of loss`."""
+        """The names of the transform and of the function, such as `grad of loss`."""
         return f"{self.name} of {name_of(self.fn)}"
 
     def __repr__(self) -> str:
@@ -131,22 +134,24 @@ def grad(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Callable[P, Any]:
-    """Return the gradient function of scalar `fn`: x_bar with dy = Re(conj(x_bar) dx).
+    """Return a function that computes the gradient x_bar of `fn`, whose result y is a scalar: dy = Re(conj(x_bar) dx).
 
     Args:
-        argnums: the arguments to differentiate with respect to; a number gives that argument's tree, a tuple gives
-            a tuple of trees.
-        has_aux: `fn` returns (result, aux), and the gradient function (gradient, aux).
-        holomorphic: `fn` is a holomorphic function of complex arguments; the gradient is then
-            conj(f'(z)). `jacfwd` and `jacrev` give f'(z).
-        context: the cache of derivative programs, and the rules; the transform's own by default.
-        executor: runs the programs, such as an `XlaExecutor`, or a `GraphExecutor` with separate extension runtimes;
-            natively by default. In a trace the outer program's executor runs it all.
+        argnums: the position of the argument to differentiate with respect to, or a tuple of positions. For one
+            position the gradient is a tree like this argument; for a tuple it is a tuple of such trees.
+        has_aux: whether `fn` returns (result, aux); the gradient function then returns (gradient, aux).
+        holomorphic: whether `fn` is a holomorphic function of complex arguments. The gradient is then conj(f'(z)),
+            whereas `jacfwd` and `jacrev` return f'(z).
+        context: the derivative rules and the cache of derivative programs. By default each transform has its own
+            context.
+        executor: the executor that runs the derivative programs, such as an `XlaExecutor`, or a `GraphExecutor` with
+            separate extension runtimes. The default is native. Within a trace, the outer program's executor is used.
 
     Raises:
         ShapeError: the result is not a scalar.
-        DTypeError: an integer or bool argument, which the error names; a complex result unless holomorphic.
-        ADRuleUnsupportedError: an op has no derivative, with your line.
+        DTypeError: an argument is an integer or a bool (the error names it), or the result is complex and `holomorphic`
+            is False.
+        ADRuleUnsupportedError: an op has no derivative; the error shows the line of your code that called the op.
 
     >>> grad(lambda x: x * x)(3.0)
     array(6.)
@@ -175,7 +180,9 @@ def value_and_grad(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Callable[P, tuple[R, Any]]:
-    """Return the function that computes (value, gradient), or ((value, aux), gradient); see `grad`.
+    """Return a function that computes the value and the gradient of `fn`; see `grad` for the arguments.
+
+    The function returns (value, gradient), or ((value, aux), gradient) if `has_aux`.
 
     >>> value_and_grad(lambda x: x * x)(3.0)
     (array(9.), array(6.))
@@ -233,7 +240,7 @@ def _value_and_grad(
 
 
 def _pulled(stage: Stage, cotangents: Sequence[tuple[int, int]]) -> list[int]:
-    """Compute the cotangents of the primals from the cotangents of the outputs."""
+    """Compute the cotangents of the primals from pairs of an output and its cotangent, all as graph values."""
     emitter, graph = stage.emitter, stage.graph
     dots = {value: graph.add_stand_in(stage.type_of(value)) for value in stage.primals}
     first = len(graph)
@@ -266,16 +273,18 @@ def jvp(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Any:
-    """Return (y, y_dot) at `primals` in the direction `tangents`: y_dot = J x_dot.
+    """Return the value y = fn(*primals) and its tangent y_dot = J x_dot, where x_dot stands for `tangents`.
+
+    The tangent of an integer or bool result consists of zeros of the result's dtype.
 
     Args:
-        primals, tangents: one tree per argument, in a tuple or list; tangents like their primals.
-        has_aux: `fn` returns (result, aux); the result is (y, y_dot, aux).
-
-    An integer or bool result has a tangent of zeros of its own dtype.
+        primals, tangents: one tree per argument of `fn`, in a tuple or list. A tangent has the structure, shapes and
+            dtypes of its primal.
+        has_aux: whether `fn` returns (result, aux); `jvp` then returns (y, y_dot, aux).
 
     Raises:
-        ArityError, ShapeError, DTypeError: tangents that do not match; integer primals, which the error names.
+        ArityError, ShapeError: the tangents do not match the primals.
+        DTypeError: a tangent's dtype differs from its primal's, or a primal is an integer or a bool.
 
     >>> jvp(lambda x, y: x * y, (2.0, 3.0), (1.0, 0.0))
     (array(6.), array(3.))
@@ -304,7 +313,7 @@ def jvp(
 
 
 def _fresh(stage: Stage, values: Sequence[int]) -> list[int]:
-    """Give each value a new name, because one value may be the tangent of several inputs."""
+    """Return a new graph value for each value, because one value may be passed as the tangent of several inputs."""
     if not values:
         return []
     return list(stage.graph.add(Alias(tuple(range(len(values)))), tuple(values)))
@@ -332,7 +341,8 @@ def jet(
         y, and a tree like y in which each leaf is a list of n derivatives.
 
     Raises:
-        ArityError, ShapeError, DTypeError: series that do not match; integer primals, which the error names.
+        ArityError, ShapeError: the series do not match the primals.
+        DTypeError: a term's dtype differs from its primal's, or a primal is an integer or a bool.
 
     >>> y, terms = jet(lambda x: x**3, (2.0,), ([1.0, 0.0, 0.0],))
     >>> y, terms
@@ -378,10 +388,15 @@ def jet(
 
 
 def _derivatives_along(stage: Stage, terms: Sequence[Sequence[int]]) -> list[int]:
-    """Compute derivatives of the outputs along a curve, order by order: d/dt maps each term to the next one.
+    """Compute the derivatives of the outputs along a curve x(t), order by order.
 
-    The graph holds the instructions of lower orders once, and higher orders reuse them. Order k
-    takes O(k^2) instructions per instruction of the function.
+    Each order is the tangent of the previous order. In it, the tangent of d^k x / dt^k is d^(k+1) x / dt^(k+1).
+
+    The graph contains the instructions of lower orders once, and higher orders reuse them. Order k
+    needs O(k^2) instructions per instruction of the function.
+
+    Args:
+        terms: for each order from 1, the derivatives of the primals.
     """
     derivatives: list[int] = []
     current: list[int | None] = list(stage.outputs)
@@ -418,12 +433,12 @@ def linearize(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Any:
-    """Return the value y at `primals`, and the linear function x_dot -> J x_dot there.
+    """Return y = fn(*primals), and the linear function `push` that maps tangents x_dot to J x_dot at `primals`.
 
-    `fn` is evaluated once; `push(*tangents)` runs the linear part alone.
+    `fn` is evaluated once; `push(*tangents)` runs only the linear part. With `has_aux` the result is (y, push, aux).
 
     Raises:
-        ADRuleUnsupportedError: a derivative rule that is not linear in its tangents; inside loops this is not
+        ADRuleUnsupportedError: a derivative rule is not linear in its tangents. Rules of ops inside loops are not
             checked.
 
     >>> y, push = linearize(lambda x: x * x, 3.0)
@@ -455,14 +470,14 @@ def vjp(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Any:
-    """Return the value y at `primals`, and the function y_bar -> J^H y_bar there.
+    """Return y = fn(*primals), and the function `pull` that maps a cotangent y_bar to J^H y_bar at `primals`.
 
-    `fn` is evaluated once; `pull(y_bar)` runs the backward part alone, and gives a tuple with one
-    cotangent per primal. With `has_aux`, (y, pull, aux).
+    `fn` is evaluated once; `pull(y_bar)` runs only the backward part, and returns a tuple with one
+    cotangent per primal. With `has_aux` the result is (y, pull, aux).
 
     Raises:
-        ArityError, ShapeError, DTypeError: a cotangent that does not match the result; integer
-            primals, which the error names.
+        ArityError, ShapeError: in a call of `pull`, the cotangent does not match the result.
+        DTypeError: the cotangent's dtype differs from the result's, or a primal is an integer or a bool.
 
     >>> y, pull = vjp(lambda x, y: x * y, 2.0, 3.0)
     >>> y, pull(1.0)
@@ -489,7 +504,15 @@ def vjp(
 def _linear_part(
     stage: Stage, like: Sequence[int], linear: Callable[[Sequence[int]], list[int]]
 ) -> tuple[tuple[Any, ...], Callable[[Sequence[Any]], list[Any]]]:
-    """Return the value at the primals (and aux), and a function of arrays or tensors that evaluates `linear` there."""
+    """Return the value of the function at the primals, and a function that evaluates `linear` at the same primals.
+
+    Args:
+        like: the graph values whose types the operands of `linear` have.
+        linear: emits the tangents or cotangents that result from its operands.
+
+    Returns:
+        (y,) or (y, aux), and the function from operands, as arrays or tensors, to results.
+    """
     n = len(stage.outputs)
     aux = stage.aux_values()
 
@@ -541,13 +564,13 @@ def jacfwd(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Callable[..., Any]:
-    """Return the Jacobian function, computed column by column: J[.., i] = dy / dx[i].
+    """Return a function that computes the Jacobian of `fn` in forward mode, as columns J[.., i] = dy / dx[i].
 
-    The shape of a leaf is the shape of the function's result followed by the shape of the argument.
-    All columns are computed in one batched forward pass. Efficient for few inputs and many outputs.
+    A leaf of the Jacobian has the shape of the function's result followed by the shape of the argument.
+    All columns are computed in one batched forward pass, which is efficient for few inputs and many outputs.
 
     Raises:
-        DTypeError: complex arguments unless holomorphic; integer ones, which the error names.
+        DTypeError: an argument is an integer or a bool, or is complex while `holomorphic` is False. The error names it.
 
     >>> import numpy as np
     >>> jacfwd(lambda x: x * x)(np.array([1.0, 2.0]))
@@ -576,13 +599,14 @@ def jacrev(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Callable[..., Any]:
-    """Return the Jacobian function, computed row by row, by pulling all unit tensors back.
+    """Return a function that computes the Jacobian of `fn` in reverse mode, one row per element of the result.
 
-    The result equals that of `jacfwd`; efficient for many inputs and few outputs. For real functions of complex
-    arguments, each row is the gradient of one element of the result, as `grad` returns it.
+    All rows are computed in one batched backward pass, which is efficient for many inputs and few outputs. The result
+    equals that of `jacfwd`. For a real function of complex arguments, a row is the gradient of one element, as `grad`
+    returns it.
 
     Raises:
-        DTypeError: complex results unless holomorphic; integer arguments, which the error names.
+        DTypeError: a result is complex while `holomorphic` is False, or an argument is an integer or a bool.
 
     >>> import numpy as np
     >>> jacrev(lambda x: x * x)(np.array([1.0, 2.0]))
@@ -600,7 +624,7 @@ def jacrev(
 
 
 jacobian = jacrev
-"""JAX's other name for `jacrev`."""
+"""Alias of `jacrev`, as in JAX."""
 
 
 def hessian(
@@ -612,7 +636,7 @@ def hessian(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Callable[..., Any]:
-    """Return the function of second derivatives: `jacfwd` of `jacrev`.
+    """Return a function that computes the Hessian of `fn`, as `jacfwd` of `jacrev`.
 
     >>> import numpy as np
     >>> hessian(lambda x: x[0] ** 2 * x[1])(np.array([1.0, 3.0]))
@@ -624,7 +648,11 @@ def hessian(
 
 
 def _jacobian(stage: Stage, has_aux: bool, blocks: Callable[[], list[int]]) -> Any:
-    """Compute the Jacobian block of each output and input leaf: a tree of outputs, its leaves trees of inputs."""
+    """Return the Jacobian as a tree like the result, in which each leaf is a tree like the differentiated arguments.
+
+    Args:
+        blocks: emits the block of each pair of an output and a primal, output by output.
+    """
     aux = stage.aux_values()
     if stage.concrete:
         key = stage.key(stage.name, tuple(aux))
@@ -691,7 +719,7 @@ def _zeros(like: Value, shape: Sequence[Any]) -> Value:
 
 
 def _basis(x: Value) -> Value:
-    """Stack all unit tensors of x's type along a new leading axis, in column-major order."""
+    """Stack the tensors of x's type with one element 1 and zeros elsewhere, in column-major order of this element."""
     size = x.type.size
     shape = (size, *x.shape)
     positions = reshape(iota_along(x, (size,), 0), x.shape)
@@ -708,12 +736,14 @@ def hvp(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Any:
-    """Multiply the Hessian of scalar `fn` by a vector, forward over reverse: d grad(fn)(x + t v) / dt.
+    """Multiply the Hessian of a scalar function `fn` by a vector v: d grad(fn)(x + t v) / dt at t = 0.
+
+    The product is computed by forward mode over reverse mode, without the Hessian.
 
     Args:
-        primals, tangents: one tree per argument, in a tuple or list. With one argument the result is
-            its tree; with several, a tuple of trees.
-        has_aux: `fn` returns (result, aux); the result is (product, aux).
+        primals, tangents: the point x and the vector v, each one tree per argument of `fn`, in a tuple or list. For one
+            argument the product is a tree like this argument; for several it is a tuple of such trees.
+        has_aux: whether `fn` returns (result, aux); `hvp` then returns (product, aux).
 
     >>> import numpy as np
     >>> hvp(lambda x: x[0] ** 2 * x[1], (np.array([1.0, 3.0]),), (np.array([1.0, 0.0]),))
@@ -743,7 +773,7 @@ def _stage_of_all(
     context: AdContext | None,
     executor: Executor | None,
 ) -> Stage:
-    """Trace a function to a stage, differentiated with respect to every argument."""
+    """Trace `fn` for differentiation with respect to every argument."""
     if not primals:
         raise ArityError(f"{name}: needs at least one argument to differentiate with respect to")
     context = AdContext() if context is None else context

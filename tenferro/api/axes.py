@@ -1,4 +1,4 @@
-"""Axes in NumPy's notation: negative ones count from the end, None means all."""
+"""Conversion of axes from NumPy's notation, where negative numbers count from the end and None means every axis."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def normalize_axis(name: str, axis: Any, rank: int) -> int:
     2
 
     Raises:
-        AxisError: an axis outside the rank, or not an integer.
+        AxisError: `axis` is not an integer, or is not between -rank and rank - 1.
     """
     try:
         if isinstance(axis, bool):
@@ -32,10 +32,10 @@ def normalize_axis(name: str, axis: Any, rank: int) -> int:
 
 
 def normalize_axes(name: str, axis: Axis, rank: int) -> tuple[int, ...]:
-    """Convert axes to numbers from 0, ascending; None means every axis.
+    """Convert axes to ascending numbers from 0 to rank - 1; None means every axis.
 
     Raises:
-        AxisError: an axis outside the rank, or named twice.
+        AxisError: an axis is not between -rank and rank - 1, or is named twice.
     """
     if axis is None:
         return tuple(range(rank))

@@ -62,12 +62,14 @@ def _in_inexact(x: ArrayLike) -> Any:
 
 
 def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axis = None, edge_order: int = 1) -> Any:
-    """Compute central differences along each axis, one-sided at the ends; return a tuple for several axes.
+    """Estimate the derivatives of samples f along each axis by central differences, one-sided at the ends.
+
+    The result is one array for one axis, and a tuple of arrays for several axes.
 
     Args:
-        varargs: the distance between samples, one number for all axes or one per axis; or a vector of coordinates per
-            axis.
-        axis: the axes, all by default.
+        varargs: the spacing of the samples: one distance for all axes, or for each axis a distance or a vector of
+            coordinates.
+        axis: the axes, by default all.
         edge_order: 1 or 2, the order of the differences at the ends.
 
     Raises:
@@ -104,7 +106,7 @@ def _along(x: Tensor, axis: int, spacing: ArrayLike, edge_order: int) -> Any:
             f"gradient: edge_order {edge_order} needs {edge_order + 1} samples, got axis {axis} of {spec_of(x)}"
         )
     number = isinstance(spacing, int | float)
-    # A Python number takes the dtype of the samples.
+    # A Python number is converted to the dtype of the samples, as in NumPy, and does not widen it.
     h: Any = convert(float(spacing), spec_of(x).dtype.real) if number else _in_inexact(spacing)
     if h.shape:
         if len(h.shape) != 1 or h.shape[0] != extent:
@@ -120,12 +122,16 @@ def _along(x: Tensor, axis: int, spacing: ArrayLike, edge_order: int) -> Any:
 
 
 def _on_axis(vector: Tensor, axis: int, rank: int) -> Any:
-    """Reshape a vector to run along one axis of several."""
+    """Reshape a vector to a tensor of rank `rank` whose extents are 1 except along `axis`."""
     return reshape(vector, tuple([-1 if i == axis else 1 for i in range(rank)]))
 
 
 def _differences(x: Tensor, steps: Tensor, axis: int, extent: int, edge_order: int) -> Any:
-    """Differentiate samples by the parabola through three neighbours, and at the ends by the line through two."""
+    """Differentiate at each sample the parabola through it and its two neighbours.
+
+    At the ends, differentiate the line through the last two samples, or, if `edge_order` is 2, the parabola through the
+    last three.
+    """
 
     def part(y: Any, start: int, stop: int) -> Any:
         return slice_axis(y, axis, start, stop)
@@ -155,8 +161,9 @@ def unwrap(
     """Add whole periods to p, so that neighbours along `axis` differ by half a period at most.
 
     Args:
-        discont: the smallest difference that counts as a jump, at least half a period; None means half a period.
-        period: an integer if p has integers.
+        discont: the smallest difference of neighbours that is corrected. None means half a period; smaller values
+            have the same effect as half a period.
+        period: the period. If p and the period are integers, the result is, too.
 
     >>> unwrap([0, 3, 1], period=4)
     array([ 0, -1, -3])
@@ -184,11 +191,11 @@ def unwrap(
 
 
 def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Any:
-    """Integrate along `axis` by the trapezoidal rule: sum of (y_i + y_i+1) / 2 times the step.
+    """Integrate samples y along `axis` by the trapezoidal rule: the sum of (y[i] + y[i + 1]) / 2 * (x[i + 1] - x[i]).
 
     Args:
-        x: the coordinates of the samples, a vector or of y's shape.
-        dx: the distance of the samples, if x is None.
+        x: the coordinates of the samples, as a vector along `axis` or an array of y's shape.
+        dx: the distance between neighbouring samples, used if x is None.
 
     >>> trapezoid([1.0, 2.0, 3.0]), trapezoid([1.0, 2.0], [0.0, 4.0])
     (array(4.), array(6.))
@@ -221,17 +228,21 @@ def interp(
     right: ArrayLike | None = None,
     period: ArrayLike | None = None,
 ) -> Any:
-    """Evaluate the piecewise linear function through the points (xp, fp) at x. Differentiable in x, fp and xp.
+    """Evaluate the piecewise linear function through the points (xp, fp) at x.
+
+    The result is differentiable with respect to x, xp and fp.
 
     Args:
-        xp: ascending, or in any order if there is a period. Of equal points, the last one is used.
-        left, right: the values beyond the ends, by default those at the ends.
-        period: the period of a periodic function, which has no ends.
+        xp: the coordinates of the points, in ascending order, or in any order if `period` is set. Where several
+            coordinates are equal, the last point is used.
+        fp: the value at each coordinate.
+        left, right: the results for x below xp[0] and above xp[-1]; by default fp[0] and fp[-1].
+        period: the period of a periodic function. If it is set, `left` and `right` have no effect.
 
     Raises:
-        ShapeError: unless xp and fp are vectors of one extent, with elements.
-        DTypeError: complex x or xp.
-        InvalidConfigError: a period of zero.
+        ShapeError: xp and fp are not vectors of equal extent, or are empty.
+        DTypeError: x or xp is complex.
+        InvalidConfigError: the period is zero.
 
     >>> interp([0.5, 3.0], [0.0, 1.0, 2.0], [0.0, 10.0, 30.0])
     array([ 5., 30.])
@@ -264,10 +275,13 @@ def interp(
 
 
 def _on_segment(x: Tensor, low: tuple[Any, Any], high: tuple[Any, Any]) -> Any:
-    """Evaluate the line through two points at x. If x is one of the points, the result is exactly its value."""
+    """Evaluate at x the line through two points (coordinate, value).
+
+    If x equals the coordinate of a point, the result is exactly the value of this point.
+    """
     (x0, y0), (x1, y1) = low, high
-    # Start from the end point that is at x, or else from the finite one, because an infinite
-    # coordinate minus itself is NaN.
+    # The line starts at the point whose coordinate is x, or else at the finite point, because an
+    # infinite coordinate minus itself is NaN.
     is_infinite = logical_or(isinf(x0), isinf(y0))
     from_high = logical_or(equal(x, x1), logical_and(is_infinite, not_equal(x, x0)))
     x_near, y_near = where(from_high, x1, x0), where(from_high, y1, y0)
@@ -282,7 +296,7 @@ def _on_segment(x: Tensor, low: tuple[Any, Any], high: tuple[Any, Any]) -> Any:
 def _extended_period(
     x: Tensor, places: Tensor, values: Tensor, period: ArrayLike
 ) -> tuple[Any, Any, Any]:
-    """Sort the points of one period, and add the neighbouring point of the next period at either end."""
+    """Move all points into one period and sort them, then add at each end the nearest point of the adjacent period."""
     if isinstance(period, int | float) and period == 0:
         raise InvalidConfigError("interp: a period must not be zero")
     size = abs(period)
@@ -301,7 +315,7 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Any:
 
     Raises:
         ShapeError: p is not a vector.
-        NonStaticShapeError: its extent is not known.
+        NonStaticShapeError: the extent of p is not a number.
 
     >>> polyval([3, 0, 1], 2)
     array(13)
@@ -324,15 +338,15 @@ def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Any:
     """Convolve two vectors: y[k] = sum over i of a[i] v[k - i].
 
     Args:
-        mode: "full" for all k where the vectors overlap, "same" for the middle k, as many as the longer vector has
-            elements, "valid" for complete overlap.
+        mode: the range of k. "full" returns all k where the vectors overlap. "same" returns the middle of that range,
+            as many k as the longer vector has elements. "valid" returns the k where the vectors overlap completely.
 
-    Bools give bools: whether some product is true.
+    For bools, y[k] is true if any of its products is true.
 
     Raises:
-        ShapeError: an operand that is not a vector, or empty.
-        InvalidConfigError: another mode.
-        NonStaticShapeError: extents that are not known.
+        ShapeError: an operand is not a vector, or is empty.
+        InvalidConfigError: `mode` is none of these three.
+        NonStaticShapeError: an extent is not a number.
 
     >>> convolve([1, 2, 3], [0, 1])
     array([0, 1, 2, 3])
@@ -369,7 +383,7 @@ def _vectors(name: str, a: ArrayLike, v: ArrayLike, mode: str) -> tuple[Any, Any
 
 
 def _edge_padding(name: str, mode: str, length: int) -> tuple[int, int]:
-    """Return the numbers of zeros before and after the longer operand."""
+    """Return how many zeros to add before and after the longer operand of a convolution."""
     if mode == "full":
         return length - 1, length - 1
     if mode == "valid":
@@ -380,7 +394,7 @@ def _edge_padding(name: str, mode: str, length: int) -> tuple[int, int]:
 
 def _sliding_products(lhs: Tensor, rhs: Tensor, padding: tuple[int, int]) -> Any:
     if spec_of(lhs).dtype.is_bool:
-        # No sum of products of bools wraps around to 0 in 64 bits.
+        # Count the true products as 64-bit integers: a narrow count could overflow to 0, which means false.
         counts = _sliding_products(convert(lhs, DType.I64), convert(rhs, DType.I64), padding)
         return convert(counts, DType.Bool)
     op = Convolution(
@@ -399,7 +413,7 @@ def logspace(
     start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, base: ArrayLike = 10.0, dtype: DTypeLike | None = None, axis: int = 0,
     *, like: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """Return `num` numbers from base^start to base^stop with a constant ratio; see `linspace`.
+    """Return `num` numbers from base^start to base^stop with a constant ratio; see `linspace` for the arguments.
 
     >>> logspace(0, 2, 3)
     array([  1.,  10., 100.])
@@ -413,13 +427,13 @@ def logspace(
 def geomspace(
     start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: DTypeLike | None = None, axis: int = 0, *, like: Tensor | None = None
 ) -> Any:  # fmt: skip
-    """Return `num` numbers from start to stop with a constant ratio; see `linspace`.
+    """Return `num` numbers from `start` to `stop` with a constant ratio; see `linspace` for the arguments.
 
-    If the bounds have different signs, the numbers are NaN, because the ratio is complex.
+    If the bounds have different signs, the numbers are NaN, because no real ratio connects them.
 
     Raises:
-        DTypeError: complex bounds.
-        InvalidConfigError: a bound of zero, where it is known.
+        DTypeError: a bound is complex.
+        InvalidConfigError: a bound is zero. Elements of traced tensors are not checked.
 
     >>> geomspace(1, 100, 3), geomspace(-1, -4, 3)
     (array([  1.,  10., 100.]), array([-1., -2., -4.]))
@@ -442,7 +456,7 @@ def geomspace(
 
 
 def _with_ends(points: Tensor, low: Tensor, high: Tensor, num: int, endpoint: bool) -> Any:
-    """Replace the points at the ends by the exact bounds."""
+    """Replace the first point by `low`, and, if `endpoint`, the last by `high`, to remove their rounding errors."""
     if num < 1:
         return points
     shape = (1, *points.shape[1:])

@@ -1,13 +1,13 @@
 """`check_grads`: derivatives compared with complex steps, finite differences and the adjoint identity.
 
-Each check is along one random direction, so its cost does not grow with the size of the tensors:
+Each check uses one random direction v, so that it needs a fixed number of evaluations for tensors of any size:
 
-- forward: J v against the complex step Im f(x + i h v) / h where the program is analytic, which has no
-  cancellation, and against a central difference of fourth order elsewhere;
-- reverse: the adjoint identity <w, J v> = <J^H w, v>;
-- on a second executor, if one is passed: the same derivatives there.
+- forward mode: if the program is analytic, J v is compared with the complex step Im f(x + i h v) / h, which has no
+  cancellation; otherwise with a central difference of fourth order;
+- reverse mode: the adjoint identity <w, J v> = <J^H w, v> is checked for a random cotangent w;
+- a second executor, if one is passed, must compute equal derivatives.
 
-Higher orders repeat this for the derivatives themselves.
+For higher orders, the derivatives are checked as functions in the same way.
 """
 
 from __future__ import annotations
@@ -47,7 +47,15 @@ HOLOMORPHIC = ops_with(Fact.HOLOMORPHIC)
 
 @dataclass(frozen=True)
 class GradientCheck:
-    """One comparison: the derivative, the method, the error and the tolerance."""
+    """Result of the comparison of one derivative with an independent method.
+
+    Attributes:
+        derivative: the label of the derivative, such as "J v".
+        method: the name of the independent method.
+        worst_input: the name of the input that contributes most to the error.
+        error, allowed: the relative error and its tolerance.
+        note: advice, for example about NaN.
+    """
 
     derivative: str
     method: str
@@ -58,17 +66,17 @@ class GradientCheck:
 
     @property
     def ok(self) -> bool:
-        """Whether the error is within the tolerance; NaN is not."""
+        """Whether the error is within the tolerance; False if the error is NaN."""
         return self.error <= self.allowed
 
 
 @dataclass(frozen=True)
 class GradientReport:
-    """All comparisons of one call; `print(report)` shows them as a table.
+    """All comparisons of one call of `check_grads`; `print(report)` shows them as a table.
 
     Attributes:
-        culprit: the op whose rule disagrees.
-        undefined: the reason if the derivative does not exist.
+        culprit: a description of the first op whose derivative rule is wrong, or an empty string.
+        undefined: why the derivative does not exist, or an empty string.
     """
 
     function: str
@@ -118,7 +126,7 @@ def check_grads(
     seed: int = 0,
     context: AdContext | None = None,
 ) -> GradientReport:
-    """Check the derivatives of `fn` at `args`, up to an order, in both modes.
+    """Check the derivatives of `fn` at `args` up to the given order, in forward and reverse mode.
 
     Args:
         args: one tree of arrays per argument, in a tuple or list; integer leaves are held fixed.
@@ -126,18 +134,19 @@ def check_grads(
         modes: any of "fwd" and "rev".
         rtol: the tolerance, relative to the size of the derivative; by default derived from the method and the
             dtype.
-        executor: another executor, such as an `XlaExecutor`, that must give the same derivatives.
-        seed: seed of the random directions.
-        context: the source of the derivative rules, at every order.
+        executor: a second executor, such as an `XlaExecutor`, that must compute the same derivatives.
+        seed: the seed of the random directions.
+        context: the derivative rules to check, for all orders.
 
     Returns:
-        The report, when everything is right.
+        The report, if all checks pass.
 
     Raises:
-        GradientMismatchError: two derivatives differ; the message is the report, and names the input, the
-            direction and the first op whose rule disagrees, or says that the function depends on the phases
-            of singular vectors or eigenvectors and has no derivative. It is an AssertionError too.
-        InvalidConfigError: an order below 1, another mode, or no float argument.
+        GradientMismatchError: a check fails; the message is the report. It names the derivative, the input with the
+            largest error and the first op whose rule is wrong. If the function has no derivative because it depends on
+            the phases of singular vectors or eigenvectors, it says so. The error is also an AssertionError.
+        InvalidConfigError: `order` is below 1, a mode is neither "fwd" nor "rev", or no argument is a float or complex
+            tensor.
 
     >>> import tenferro as tnf
     >>> print(check_grads(lambda x: tnf.sin(x) * x, (np.array([0.5, 2.0]),), order=1))
@@ -188,7 +197,12 @@ class _Peers(NamedTuple):
 def _of_active_leaves(
     fn: Callable[..., Any], args: tuple[Any, ...]
 ) -> tuple[Callable[..., Any], tuple[Any, ...], list[str]]:
-    """Return `fn` as a function from its inexact leaves to a tuple of the inexact leaves of its result."""
+    """Restrict `fn` to its float and complex leaves; all other leaves keep their values from `args`.
+
+    Returns:
+        A function from the float and complex leaves to a tuple of the float and complex leaves of the result; the
+        values of the former; and their names.
+    """
     leaves, tree = flatten(args)
     arrays = [np.asarray(leaf) for leaf in leaves]
     active = [i for i, x in enumerate(arrays) if DType.of(x.dtype).is_inexact]
@@ -221,12 +235,19 @@ def _check_one(
     peers: _Peers,
     generator: np.random.Generator,
 ) -> tuple[list[GradientCheck], list[tuple[str, Any]]]:
-    """Check one function, and return its derivatives as functions for the next order."""
+    """Check the derivatives of one function f.
+
+    Args:
+        prefix: the label of f if f is itself a derivative, such as "J v", otherwise an empty string.
+
+    Returns:
+        The checks; and pairs of a label and a derivative of f, to be checked as functions at the next order.
+    """
     context = peers.context
     v = tuple(random_direction(generator, x) for x in primals)
     y = compile(f, *primals).run(*primals)
     w = tuple(random_direction(generator, np.asarray(leaf)) for leaf in y)
-    # Reverse mode is compared with the tangent, or, without a tangent, with an estimate.
+    # The adjoint identity needs J v: it is computed in forward mode, or estimated if forward mode is not checked.
     forward = "fwd" in modes
     _, y_dot, doubt = (
         ("", jvp(f, primals, v, context=context)[1], 0.0)
@@ -292,7 +313,7 @@ def _on_peer(
 
 
 Estimate = tuple[str, list[Any], float]
-"""A method, its derivative, and its accuracy."""
+"""Name of a numerical method, the derivative that it estimates, and the relative accuracy of the estimate."""
 
 
 def _estimates(
@@ -300,8 +321,8 @@ def _estimates(
 ) -> Iterator[Estimate]:
     """Estimate the derivative along v by independent methods, the most accurate first.
 
-    Narrow dtypes are evaluated in double precision. The steps of the differences decrease, so that
-    one of them crosses no kink of the function.
+    The program is evaluated in double precision, also if its dtypes are narrower. Successive central differences have
+    smaller steps, because a smaller step is less likely to cross a kink of the function.
     """
     program = compile(f, *primals)
     narrow = max(_epsilon(x) for x in (*primals, *program.run(*primals)))
@@ -326,7 +347,11 @@ def _estimates(
 def _oracle(
     f: Callable[..., Any], primals: tuple[Any, ...], v: tuple[Any, ...], actual: Any
 ) -> tuple[str, float, float]:
-    """Return the method of comparison, the error of `actual`, and the accuracy of the method."""
+    """Compare the derivative `actual` with one estimate after the other, until it agrees with one.
+
+    Returns:
+        The method of the last estimate, the error of `actual`, and the accuracy of the method.
+    """
     comparisons: list[tuple[str, float, float]] = []
     for method, expected, allowed in _estimates(f, primals, v):
         comparisons.append((method, _relative(actual, expected), allowed))
@@ -352,7 +377,7 @@ def _has_analytic_ops(program: GraphProgram) -> bool:
 
 
 def _is_function_of_z(op: StdTensorOp) -> bool:
-    """Return whether an op, or each body of a control op, is a holomorphic function of complex operands."""
+    """Return whether an op is a holomorphic function of complex operands; for a control op, whether its bodies are."""
     if isinstance(op, ControlOp):
         return DType.C64 in op.accepts and all(_has_analytic_ops(part.program) for part in op.parts)
     compares = isinstance(op, Scatter) and op.combiner in ("min", "max")
@@ -362,7 +387,7 @@ def _is_function_of_z(op: StdTensorOp) -> bool:
 def _run_as(
     program: GraphProgram, inputs: Sequence[Any], dtypes: Mapping[DType, DType]
 ) -> list[Any]:
-    """Evaluate the program in other dtypes, its loops included."""
+    """Evaluate the program, including the bodies of its loops, with dtypes replaced according to `dtypes`."""
     wanted = {old.dtype: new.dtype for old, new in dtypes.items()}
 
     def around(
@@ -381,7 +406,7 @@ def _cast(x: Any, wanted: Mapping[Any, Any]) -> Any:
 
 
 def _op_in(op: StdTensorOp, dtypes: Mapping[DType, DType]) -> StdTensorOp:
-    """Replace the dtypes in the op's payload."""
+    """Replace the dtypes among the parameters of an op, such as the target of a conversion, according to `dtypes`."""
     changes = {
         field.name: dtypes[value]
         for field in fields(op)
@@ -399,7 +424,7 @@ def _first_wrong_op(
     context: AdContext,
     generator: np.random.Generator,
 ) -> str:
-    """Check each instruction separately, at its operands in the program; describe the first wrong one."""
+    """Check the derivative rule of each instruction at its operands in this run, and describe the first wrong rule."""
     values: dict[int, Any] = dict(zip(program.input_slots, primals, strict=True))
     for instruction, inputs, _ in applied(program.instructions, values):
         if reason := _wrong(instruction.op, inputs, context, generator):
@@ -408,7 +433,7 @@ def _first_wrong_op(
                 f"first op whose rule disagrees: {instruction.op} of {types}: {reason}"
                 + _source_suffix(instruction.source)
             )
-    return "each op's rule is right by itself; a custom rule, or a point without a derivative"
+    return "the rule of each op is right; a custom rule may be wrong, or the function has no derivative at this point"
 
 
 def _wrong(
@@ -459,7 +484,10 @@ def _worst_input(
 
 
 def _nan_note(f: Callable[..., Any], primals: tuple[Any, ...], derivative: Any) -> str:
-    """Return advice on a NaN: the usual cause is an infinite derivative in the branch that was not selected."""
+    """Return a note if the derivative is not finite, otherwise an empty string.
+
+    The usual cause is `where`: an infinite derivative in the branch that was not selected is multiplied by zero.
+    """
     if all(np.isfinite(_wide(d)).all() for d in derivative):
         return ""
     program = compile(f, *primals)
@@ -491,7 +519,10 @@ def _epsilon(x: Tensor) -> float:
 
 
 def _relative(actual: Any, expected: Any) -> float:
-    """Compute the largest difference, relative to the largest element (at least 1)."""
+    """Compute the largest difference of two lists of arrays, relative to 1 + max |expected|.
+
+    The result is NaN if `actual` has a NaN.
+    """
     worst = 0.0
     for a, b in zip(actual, expected, strict=True):
         a, b = _wide(a), _wide(b)

@@ -1,4 +1,4 @@
-"""Tracing: from a Python function to a `GraphProgram`."""
+"""Tracing of Python functions into `GraphProgram`s."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ __all__ = [
 
 @public_methods
 class GraphCompiler:
-    """Tracer of functions into programs.
+    """Compiler that traces functions into programs.
 
     Attributes:
-        extension_caches: the plans that extensions make while tracing.
+        extension_caches: caches of the plans that extensions compute during tracing, such as contraction paths.
 
     >>> program = GraphCompiler().compile(lambda x: x + x, TensorSpec((2,), "float32"))
     >>> program
@@ -66,10 +66,10 @@ class GraphCompiler:
         name: str | None = None,
         input_names: Sequence[str] | None = None,
     ) -> GraphProgram:
-        """Trace `fn` on tensors of these types; see `tenferro.compile`.
+        """Trace `fn` on tensors of the types `specs`; see `tenferro.compile`.
 
         Args:
-            input_names: names of the leaves; by default from the function's parameters.
+            input_names: the names of the input leaves; by default they are derived from the function's parameters.
         """
         builder = GraphBuilder()
         builder.caches = self.extension_caches
@@ -83,7 +83,7 @@ def _traced(
     name: str | None,
     input_names: Sequence[str] | None = None,
 ) -> GraphProgram:
-    # A `with` block adds no frames to the traceback; a decorator's frames would look like the user's.
+    # `until_compiled` is not a decorator, because a decorator's frames in a traceback would look like the user's code.
     with until_compiled():
         return _traced_program(builder, fn, specs, name, input_names)
 
@@ -107,7 +107,8 @@ def _traced_program(
         with tracing(builder):
             result = fn(*in_tree.unflatten(tensors))
     except TenferroError as error:
-        # API functions raise errors before the graph is reached; the traceback contains the user's line.
+        # An API function may raise before it adds an instruction, which would record the user's line. The line is
+        # therefore read from the traceback.
         error.at(line_of(error.__traceback__))
         raise
     results, out_tree = flatten(result)
@@ -130,19 +131,19 @@ def _traced_program(
 def compile(
     fn: Callable[..., Any], *specs: TensorSpec | PyTree, name: str | None = None, roll: bool = False
 ) -> GraphProgram:
-    """Trace `fn` once, on tensors of the given types, into a program that runs on every peer.
+    """Trace `fn` once, on tensors of the types `specs`, into a program that runs natively or through XLA.
 
     Args:
         fn: a function from pytrees of tensors to a pytree of tensors.
-        specs: one pytree of `TensorSpec`s per argument; anything with `shape` and `dtype` stands for its type, a
-            Python number for a rank-0 tensor.
-        name: shown in prints; the function's own by default.
+        specs: one pytree of `TensorSpec`s per argument. Instead of a spec, a leaf may be an array or another object
+            with `shape` and `dtype`, or a Python number, which means a rank-0 tensor.
+        name: the name of the program in printed output; by default the name of `fn`.
         roll: convert repeated sequences of ops, such as unrolled Python loops, to scans. Results are bitwise equal,
             and XLA compiles a long loop as fast as one iteration.
 
     Raises:
-        DTypeError: a leaf that is neither a spec nor an array, or a result that is not a tensor.
-        ShapeError, ConcretizationError, ...: errors from tracing `fn`, with your line.
+        DTypeError: a leaf of `specs` is neither a spec nor an array, or a result is not a tensor.
+        ShapeError, ConcretizationError, ...: errors from tracing `fn`; each shows the line of your code.
 
     >>> import numpy as np
     >>> program = compile(lambda x, y: {"sum": x + y}, TensorSpec((2,), "f8"), TensorSpec((2,), "f8"))
@@ -179,10 +180,13 @@ def _spec_of(leaf: Any, path: str) -> TensorSpec:
 
 
 def as_array(leaf: PyTree, path: str) -> Any:
-    """Convert a leaf to an array, in one of tenferro's dtypes.
+    """Convert a leaf to an array of a dtype that tenferro supports.
+
+    Args:
+        path: the name of the leaf in error messages.
 
     Raises:
-        DTypeError: a leaf without such a dtype.
+        DTypeError: the leaf is not an array or a number, or its dtype is not supported.
     """
     try:
         array = host_array(leaf, path)
@@ -195,23 +199,28 @@ def as_array(leaf: PyTree, path: str) -> Any:
 
 
 def eval_shape(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Infer the tree of the types of `fn`'s results for arguments of these types; nothing is computed.
+    """Return the types of `fn`'s results, as a tree of `TensorSpec`s, without computing the results.
 
     Args:
-        args, kwargs: trees of `TensorSpec`s, or of anything with `shape` and `dtype`.
+        args, kwargs: the arguments of `fn`, as trees of `TensorSpec`s, arrays, or other objects with `shape` and
+            `dtype`.
 
     >>> import numpy as np
     >>> eval_shape(lambda x, y: {"product": x @ y}, TensorSpec((2, 3), "f4"), np.ones((3, 4), "f4"))
     {'product': f32[2,4]}
 
-    Source: JAX's function of that name.
+    Source: `jax.eval_shape`.
     """
     program = GraphCompiler().compile(lambda args, kwargs: fn(*args, **kwargs), args, kwargs)
     return unflatten(program.out_tree, program.output_specs)
 
 
 def output_value(builder: GraphBuilder, leaf: Any, path: str) -> int:
-    """Return the graph value of a leaf returned by a traced function."""
+    """Return the graph value of a leaf of a traced function's result; an array becomes a constant.
+
+    Raises:
+        InvalidConfigError, DTypeError: the leaf belongs to another trace, or is neither a tensor nor an array.
+    """
     if isinstance(leaf, TracedTensor) and not isinstance(builder, BodyBuilder):
         if leaf.builder.graph is not builder.graph:
             raise InvalidConfigError(f"result{path} belongs to another trace")
@@ -224,14 +233,14 @@ def output_value(builder: GraphBuilder, leaf: Any, path: str) -> int:
 
 
 def name_of(fn: Callable[..., Any]) -> str:
-    """Return a function's name in messages: `loss`, `grad of loss`."""
+    """Return the name of a function for messages, such as `loss` or `grad of loss`."""
     if hasattr(type(fn), "shown"):
         return fn.shown  # pyright: ignore[reportFunctionMemberAccess]  # because it is a transform
     return getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None) or type(fn).__name__
 
 
 def parameter_names(fn: Callable[..., Any]) -> list[str]:
-    """Return the positional parameters of a function; an empty list without a signature."""
+    """Return the names of a function's positional parameters, or an empty list if it has no signature."""
     if (
         type(fn) is FunctionType and not fn.__dict__
     ):  # because `signature` takes longer than a small trace
@@ -244,7 +253,7 @@ def parameter_names(fn: Callable[..., Any]) -> list[str]:
 
 
 def _argument_names(fn: Callable[..., Any], in_tree: TreeDef) -> list[str]:
-    """Name the leaves by the parameters that hold them: `x`, `params['w']`."""
+    """Name each leaf after its parameter and its path in the argument, such as `x` or `params['w']`."""
     parameters = parameter_names(fn)
     names: list[str] = []
     for index, tree in enumerate(in_tree.children()):

@@ -1,7 +1,8 @@
 """`einsum`: sums of products over labelled axes.
 
-A trace expands it at once into standard ops, along a path planned by opt_einsum. If the path depends on symbolic
-extents, the trace holds an extension op of `tenferro.ext.einsum` until they are known.
+In a trace, `einsum` is expanded at once into standard ops, along a contraction path planned by opt_einsum. If the path
+depends on symbolic extents, the trace instead contains an extension op of `tenferro.ext.einsum`, which is expanded once
+the extents have values.
 
 Source: NumPy's einsum; opt_einsum (Smith and Gray, 2018, doi:10.21105/joss.00753).
 """
@@ -28,32 +29,31 @@ def einsum(
     *arguments: ArrayLike | str, out: None = None, dtype: DTypeLike | None = None, order: str = "K", casting: str = "safe",
     optimize: bool | str | Sequence[Any] = "auto",
 ) -> Any:  # fmt: skip
-    """Multiply the operands' elements, and sum over all labels that the output leaves out.
+    """Multiply the operands elementwise along equal labels, and sum over every label that the output does not have.
 
     Args:
         arguments: subscripts and operands, in NumPy's notation, as `einsum("ij,jk->ik", x, y)`; or
             operands each followed by its labels, as `einsum(x, [0, 1], y, [1, 2], [0, 2])`. `...` stands for axes
-            that broadcast; without an arrow the output has the labels that occur once, in the order of their code
-            points. A label is any character but `,->.` and the space, or an integer. A label repeated within one
+            that broadcast. Without an arrow the output has the labels that occur once, in the order of their code
+            points. A label is an integer, or any character except `,->.` and the space. A label repeated within one
             operand selects its diagonal. An axis of extent 1 broadcasts.
-        optimize: which operands to contract first: the name of an opt_einsum optimiser, True for
-            "auto", False for left to right, a path as `einsum_path` gives it, an optimiser with a
-            limit on the elements of intermediates, or an opt_einsum optimiser. Optimisers of exponential time are
-            refused for networks that would take them minutes: "optimal" and "branch-all" above 8 operands,
-            "branch-2" above 20, "dp" and "auto-hq" where an operand shares summed labels with more than 10 others.
-            An opt_einsum optimiser itself has no limit.
+        optimize: the order in which the operands are contracted: the name of an opt_einsum optimiser, True for
+            "auto", False for left to right, a path that `einsum_path` returned, a pair of an optimiser's name and a
+            limit on the elements of intermediates, or an opt_einsum optimiser as a function. A name is refused if the
+            search would take minutes: "optimal" and "branch-all" above 8 operands, "branch-2" above 20, "dp" and
+            "auto-hq" if an operand shares summed labels with more than 10 other operands. A function has no such limit.
         dtype: the dtype of the computation; by default the promoted dtype of the operands.
         casting: NumPy's rule for conversions to `dtype`.
 
-    Operands promote as in NumPy; a sum of bools is true where any product is true.
+    Operands are promoted to one dtype as in NumPy. A sum of bools is true if any product is true.
 
-    Plans are cached by the tracer (`GraphCompiler.extension_caches`, `AdContext.extension_caches`) or the
-    executor (`GraphExecutor.extensions.caches`).
+    Contraction plans are cached: in a trace by the tracer (`GraphCompiler.extension_caches`,
+    `AdContext.extension_caches`), otherwise by the executor (`GraphExecutor.extensions.caches`).
 
     Raises:
-        InvalidConfigError: subscripts that cannot be read or do not match the operands; a path that
-            does not fit; an optimiser by name that would not end soon.
-        ShapeError: one label with two extents other than 1.
+        InvalidConfigError: the subscripts cannot be parsed or do not match the operands; a path does
+            not fit the operands; the search of the named optimiser would take minutes.
+        ShapeError: a label has two different extents, neither of which is 1.
 
     >>> import numpy as np
     >>> einsum("ij,j->i", np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, 1.0]))
@@ -90,10 +90,11 @@ def einsum(
 def einsum_path(
     *arguments: ArrayLike | str, optimize: bool | str | Sequence[Any] = "auto"
 ) -> tuple[list[Any], Any]:
-    """Find the contraction path of `einsum` for these arguments, after NumPy's marker "einsum_path", and its cost.
+    """Plan the contraction of `einsum` for these arguments; return its path and a description of its cost.
 
-    The path can be passed as `optimize`. The second part, printed, shows the scaling, the number of
-    operations, the largest intermediate and each step; it is opt_einsum's `PathInfo`.
+    The path is a list that begins with NumPy's marker "einsum_path"; it can be passed to `einsum` as `optimize`.
+    The description is opt_einsum's `PathInfo`. When printed, it shows the scaling, the number of operations, the
+    largest intermediate and each step.
 
     >>> import numpy as np
     >>> x, y, z = np.ones((2, 9)), np.ones((9, 9)), np.ones((9, 2))
@@ -112,7 +113,7 @@ def einsum_path(
 
 
 def _without_ones(notation: Any, tensors: list[Any]) -> tuple[tuple[str, ...], str, list[Any]]:
-    """Drop the labels and axes of extent 1 that broadcast against another extent of their label."""
+    """Remove each axis of extent 1, with its label, that broadcasts: its label has a different extent elsewhere."""
     positions = positions_of_ones(notation.inputs, [spec_of(tensor).shape for tensor in tensors])
     parts, squeezed = [], []
     for part, ones, tensor in zip(notation.inputs, positions, tensors, strict=True):
@@ -124,7 +125,7 @@ def _without_ones(notation: Any, tensors: list[Any]) -> tuple[tuple[str, ...], s
 def positions_of_ones(
     inputs: Sequence[str], shapes: Sequence[Sequence[Any]]
 ) -> list[tuple[int, ...]]:
-    """Return the axes of extent 1 of each operand that broadcast against another extent of their label."""
+    """Return for each operand the axes of extent 1 that broadcast: their label has a different extent elsewhere."""
     labelled = [
         (label, extent)
         for part, shape in zip(inputs, shapes, strict=True)
@@ -135,14 +136,14 @@ def positions_of_ones(
         return [()] * len(inputs)
     positions: list[tuple[int, ...]] = []
     for part, shape in zip(inputs, shapes, strict=True):
-        # A diagonal does not broadcast, as in NumPy.
+        # As in NumPy, a label that this operand also has with another extent does not broadcast: it is a diagonal.
         here = {label for label, extent in zip(part, shape, strict=True) if extent != 1}
         positions.append(tuple([i for i, x in enumerate(part) if x in longer and x not in here]))
     return positions
 
 
 def subscripts_and_operands(arguments: Sequence[Any]) -> tuple[str, list[Any]]:
-    """Return subscripts and unchanged operands from both forms of the arguments."""
+    """Split the arguments of `einsum`, in either of their two forms, into subscripts and operands."""
     from tenferro.ext import einsum as ext
 
     if len(arguments) < 2:
@@ -153,7 +154,11 @@ def subscripts_and_operands(arguments: Sequence[Any]) -> tuple[str, list[Any]]:
 
 
 def _read(arguments: Sequence[Any]) -> tuple[Any, list[Any], ExtensionCaches | None]:
-    """Return the parsed notation, operands with broadcast ellipses, and the cache of plans."""
+    """Parse the arguments of `einsum`.
+
+    Returns:
+        The notation; the operands, with the axes of ellipses broadcast; and the cache of plans.
+    """
     from tenferro.ext import einsum as ext
 
     subscripts, operands = subscripts_and_operands(arguments)
@@ -180,7 +185,7 @@ def _kept(
 
 
 def _broadcast_dots(notation: Any, tensors: list[Any]) -> list[Any]:
-    """Broadcast the operands to equal axes for the ellipsis."""
+    """Broadcast the axes that the ellipsis `...` stands for to one shape in all operands."""
     slots, widest = notation.slots, len(notation.dots)
     if not widest:
         return tensors

@@ -1,9 +1,9 @@
 """Control flow: conditionals and loops as ops over sub-programs, with JAX's names and signatures.
 
-A Python `if` or `for` in a traced function is decided, or unrolled, while it is traced. These functions branch and
-iterate when the program runs: the text of a loop does not grow with its length.
+Tracing decides a Python `if` and unrolls a Python `for`. The functions of this module branch and iterate when the
+program runs, so that the size of the program does not depend on the number of iterations.
 
-A function may close over tensors and arrays; they are operands of the op.
+The functions passed to them may close over tensors and arrays, which become operands of the op.
 """
 
 from __future__ import annotations
@@ -63,14 +63,16 @@ BOOL = TensorSpec.of((), DType.Bool)
 
 
 class _Body:
-    """A function traced on new inputs, for a sub-program.
+    """A function that was traced on new inputs, to become a sub-program of a control op.
 
     Args:
-        weak: positions of inputs that stand for Python numbers, with their uses in enclosing bodies.
+        specs, tree: the types of the inputs, and the structure of the function's arguments.
+        weak: the inputs that stand for Python numbers, by position, each with the `WeakUse` records of the enclosing
+            bodies.
 
     Attributes:
-        result: the returned tree of tensors and numbers.
-        use: how the numbers were used.
+        result: the tree of tensors and numbers that the function returned.
+        use: the record of how this body used the inputs that stand for Python numbers.
     """
 
     def __init__(
@@ -101,7 +103,10 @@ class _Body:
             raise
 
     def outputs(self, tree: PyTree, dtypes: Sequence[DType]) -> list[int]:
-        """Emit the values of a tree's leaves; Python numbers get the given dtypes where that needs no cast."""
+        """Return the graph values of a tree's leaves.
+
+        A Python number is converted to its dtype in `dtypes` if this dtype can hold the kind of number.
+        """
         values: list[int] = []
         with tracing(self.builder):
             for leaf, path, dtype in zip(flatten(tree)[0], leaf_paths(tree), dtypes, strict=True):
@@ -118,7 +123,10 @@ class _Body:
 def _closed(
     bodies: Sequence[_Body], outputs: Sequence[Sequence[int]]
 ) -> tuple[list[Subprogram], list[Any]]:
-    """Return the bodies as sub-programs whose first inputs are all captured operands, and the captured operands."""
+    """Convert the bodies to sub-programs, and return them with the operands that they capture.
+
+    Each sub-program has the captured operands of all bodies as its first inputs.
+    """
     captured: dict[Any, Any] = {}
     for body in bodies:
         captured |= {key: operand for key, (_, operand) in body.builder.captured.items()}
@@ -134,7 +142,10 @@ def _closed(
 
 
 def _trace_of(op: ControlOp) -> TracedTensor | None:
-    """Return a tensor of the current trace if the op uses symbols of the trace; None if the op may run on arrays."""
+    """Return a tensor of the current trace if the op uses symbolic extents of the trace, otherwise None.
+
+    Without symbolic extents, the op can run on arrays at once.
+    """
     builder = current_builder()
     if builder is None:
         return None
@@ -146,10 +157,10 @@ def _trace_of(op: ControlOp) -> TracedTensor | None:
 
 
 def _applied(op: ControlOp, operands: Sequence[Any], executor: Executor | None) -> Any:
-    """Trace a loop or a conditional, or run it on arrays by the executor.
+    """Add a loop or a conditional to the trace, or run it on arrays with the executor.
 
     Raises:
-        UnsupportedError: an executor is passed with eager tensors, whose runtime has an executor.
+        UnsupportedError: an executor is passed although an operand is an eager tensor, whose runtime has an executor.
     """
     is_traced_by_operand = any([isinstance(x, TracedTensor) for x in operands])
     like = None if is_traced_by_operand else _trace_of(op)
@@ -179,15 +190,18 @@ def cond(
     """Return true_fun(*operands) if pred else false_fun(*operands); only one of them runs.
 
     Args:
-        pred: a scalar; a real number is true unless it is zero.
-        operands: trees of tensors, passed to both functions.
-        executor: the executor that runs it on arrays, the native one by default; in a trace, the outer program's.
+        pred: a bool or real scalar; a real number is true unless it is zero.
+        operands: the arguments of the function that runs, as trees of tensors.
+        executor: the executor that runs the conditional on arrays; the default is native. In a trace, the executor of
+            the outer program runs it.
 
-    Both must return the same structure, shapes and dtypes; a Python number takes the dtype of the other result.
+    Both functions must return the same structure, shapes and dtypes. A Python number that one function returns is
+    converted to the dtype of the other function's result.
 
     Raises:
-        ShapeError: a predicate that is not a scalar; results of different shapes.
-        ArityError, DTypeError: a complex predicate; results of different structures or dtypes.
+        ShapeError: the predicate is not a scalar, or the two results have different shapes.
+        ArityError: the two results have different structures.
+        DTypeError: the predicate is complex, or the two results have different dtypes.
 
     >>> import tenferro as tnf
     >>> f = tnf.jit(lambda x: cond(x > 0, tnf.sqrt, lambda x: 0.0 * x, x))
@@ -196,7 +210,7 @@ def cond(
     >>> tnf.grad(lambda x: cond(x > 0, tnf.sqrt, lambda x: 0.0, x))(-4.0)
     array(0.)
 
-    Source: JAX's function of that name; StableHLO spec #if.
+    Source: `jax.lax.cond`; StableHLO spec #if.
     """
     operands = operands if operand is _NONE else (operand,)
     functions = {"false_fun": false_fun, "true_fun": true_fun}
@@ -210,22 +224,25 @@ def switch(
     operand: ArrayLike = _NONE,
     executor: Executor | None = None,
 ) -> Any:
-    """branches[index](*operands), the index clamped to the range of branches: one of them runs.
+    """Return branches[index](*operands); only this branch runs. An index out of range is clamped.
 
     Args:
+        index: an integer scalar.
+        branches: functions whose results have the same structure, shapes and dtypes.
+        operands: the arguments of the branch, as trees of tensors.
         executor: as for `cond`.
 
     Raises:
-        InvalidConfigError: no branches.
-        ShapeError, DTypeError: an index that is not an integer scalar; results that differ in type.
-        ArityError: results of different structures.
+        InvalidConfigError: there are no branches.
+        ShapeError, DTypeError: the index is not an integer scalar, or the results of the branches differ in type.
+        ArityError: the results of the branches have different structures.
 
     >>> import tenferro as tnf
     >>> branches = [lambda x: x + 1.0, lambda x: x * 10.0, tnf.sqrt]
     >>> tnf.jit(lambda i: switch(i, branches, 4.0))(np.int64(2))
     array(2.)
 
-    Source: JAX's function of that name; StableHLO spec #case.
+    Source: `jax.lax.switch`; StableHLO spec #case.
     """
     operands = operands if operand is _NONE else (operand,)
     branches = list(branches)
@@ -287,7 +304,10 @@ def _chosen(
 
 
 def _common(dtypes: Sequence[DType], leaves: Sequence[Any]) -> DType:
-    """Return the common dtype of one result of all branches, where Python numbers are weakly typed."""
+    """Return the common dtype of one result, from its dtype and value in each branch.
+
+    Python numbers are weakly typed.
+    """
     strong = [dtype for dtype, leaf in zip(dtypes, leaves, strict=True) if not is_weak(leaf)]
     weak = [leaf for leaf in leaves if is_weak(leaf)]
     return result_type(*weak, *strong[:1]) if weak else dtypes[0]
@@ -308,9 +328,9 @@ def _predicate(name: str, pred: ArrayLike) -> Any:
 
 
 class _Carry:
-    """The carry of a loop: its leaves as arrays or tensors, of constant types.
+    """The carry of a loop: a tree whose leaves, arrays or tensors, keep their types in every iteration.
 
-    A Python number in the initial carry takes the dtype in which the body returns it.
+    A Python number in the initial carry is converted to the dtype that the body returns for this leaf.
     """
 
     def __init__(self, name: str, init: ArrayLike) -> None:
@@ -326,7 +346,7 @@ class _Carry:
 
     @property
     def specs(self) -> list[TensorSpec]:
-        """Types of the leaves."""
+        """The types of the leaves."""
         return [spec_of(x) for x in self.leaves]
 
     def traced(
@@ -335,10 +355,13 @@ class _Carry:
         *others: Sequence[Any],
         part: Callable[[Any], Any] = lambda result: result,
     ) -> _Body:
-        """Trace one iteration, `fn(carry, *others)`; `part` selects the carry from its result.
+        """Trace one iteration, `fn(carry, *others)`.
 
-        Python numbers are passed as weak tensors. If the body returns a number in a different dtype, or as a tensor
-        that is no longer weak, the iteration is traced again with the returned dtype.
+        Python numbers in the carry are passed as weak tensors. If the body returns a different dtype for a number, or
+        a tensor that is no longer weak, the iteration is traced again with the returned dtype.
+
+        Args:
+            part: selects the next carry from the result of `fn`.
 
         Source: jax.lax.scan, which promotes weakly typed carries in this way.
         """
@@ -346,7 +369,7 @@ class _Carry:
         rest = [spec_of(x) for x in flatten(others)[0]]
         tried: list[Any] = []
         body = _Body(self.name, fn, [*self.specs, *rest], tree, self.weak)
-        # Stop when types recur, because the loop would not end; `outputs` reports the changed types.
+        # Types that recur would be tried forever, so stop there; `outputs` then reports that the body changes a type.
         while (types := (self.specs, self.weak)) not in tried:
             tried.append(types)
             self._take_types(body, part(body.result))
@@ -356,9 +379,9 @@ class _Carry:
         return body
 
     def _take_types(self, body: _Body, result: PyTree) -> None:
-        """Give Python numbers in the carry the dtypes that the body returns.
+        """Convert Python numbers in the carry to the dtypes that the body returns for them.
 
-        A number that the body returns as a tensor, or in a different dtype, becomes a tensor.
+        A number is converted to a tensor if the body returns a tensor or a different dtype for it.
         """
         leaves, tree = flatten(result)
         if not agree(tree, self.tree):
@@ -377,10 +400,10 @@ class _Carry:
                 self.weak = {j: uses for j, uses in self.weak.items() if j != i}
 
     def outputs(self, body: _Body, result: ArrayLike) -> list[int]:
-        """Emit the carry of the next iteration.
+        """Return the graph values of the carry that the body returns.
 
         Raises:
-            ArityError, ShapeError, DTypeError: a carry whose structure or types change.
+            ArityError, ShapeError, DTypeError: the structure or a type differs from that of the carry it receives.
         """
         tree = flatten(result)[1]
         if not agree(tree, self.tree):
@@ -400,7 +423,12 @@ def _require_same(
     expected_types: Sequence[TensorSpec],
     whom: str,
 ) -> None:
-    """Check that types are equal, or may become so once symbols have values."""
+    """Raise an error if two types differ, unless they may be equal once their symbolic extents have values.
+
+    Args:
+        what: the beginning of the message, with a placeholder for the path of the leaf.
+        whom: the words between the actual and the expected type.
+    """
     for path, actual, expected in zip(paths, actual_types, expected_types, strict=True):
         extents = zip(actual.shape, expected.shape, strict=False)
         differ = any([isinstance(a, int) and isinstance(b, int) and a != b for a, b in extents])
@@ -420,29 +448,31 @@ def scan(
     parallel: bool = False,
     executor: Executor | None = None,
 ) -> tuple[Any, Any]:
-    """Return (carry, ys) of carry, ys[t] = f(carry, xs[t]) for t = 0, 1, .., or from the end if `reverse`.
+    """Repeat carry, ys[t] = f(carry, xs[t]) for t = 0, 1, .., n - 1; return the last carry and the stacked ys.
 
     Args:
-        f: a function from (carry, x) to (carry, y), trees of tensors; the carry keeps its types.
+        f: a function from (carry, x) to (carry, y), where each is a tree of tensors. The carry keeps its types.
         init: the first carry.
-        xs: a tree of tensors with one leading extent, of which f gets one slice per iteration, or None.
-        length: the number of iterations; needed if xs has no leaves.
-        unroll: accepted as a hint, and ignored: results are the same.
-        parallel: run 2 log2(n) steps over many iterations at once where no loop is compiled, and through XLA. Each
-            tensor of the carry must be a linear recurrence, `a * carry + b` element by element, where a and b
-            may depend on x, on what f closes over, and on other tensors of the carry that do not depend on it.
+        xs: a tree of tensors with equal leading extents n, or None. Iteration t passes slice t of each tensor to f.
+        length: the number n of iterations; required if xs has no leaves.
+        reverse: whether to iterate from t = n - 1 down to 0.
+        unroll: ignored; accepted because JAX has this argument, which does not change results.
+        parallel: replace the n iterations by 2 log2(n) steps, each over many iterations at once. This applies through
+            XLA, and natively if the loop is not compiled. Each tensor of the carry must be a linear recurrence,
+            `a * carry + b` element by element. Here a and b may depend on x, on values that f closes over, and on other
+            tensors of the carry that do not depend on this tensor.
         executor: as for `cond`.
 
-    Differentiable in both modes. Reverse mode stacks the residuals of each iteration; with `checkpoint(f)` it
-    stores only the carry, and with `checkpoint(f, levels=k)` only the carries of few iterations at once.
+    The scan is differentiable in both modes. Reverse mode stores the residuals of every iteration. With
+    `checkpoint(f)` it stores only the carries, and with `checkpoint(f, levels=k)` only a few of the carries at a time.
 
     Raises:
-        ShapeError: xs of different leading extents; a carry that changes its shape.
-        ArityError: f does not return a pair, or returns a carry of another structure.
-        DTypeError: a carry that changes its dtype.
-        InvalidConfigError: no length, or a negative one.
-        UnsupportedError: parallel=True of a carry that is not a linear recurrence; the error names the op.
-        NonStaticShapeError: parallel=True of a length that is not a number.
+        ShapeError: the leading extents of xs differ, or the carry changes its shape.
+        ArityError: f does not return a pair, or the carry that it returns has a different structure.
+        DTypeError: the carry changes its dtype.
+        InvalidConfigError: the number of iterations is missing or negative.
+        UnsupportedError: `parallel` is set, and the carry is not a linear recurrence; the error names the op.
+        NonStaticShapeError: `parallel` is set, and the number of iterations is symbolic.
 
     >>> import tenferro as tnf
     >>> last, sums = scan(lambda c, x: (c + x, c + x), 0.0, np.array([1.0, 2.0, 3.0]))
@@ -451,7 +481,7 @@ def scan(
     >>> tnf.grad(lambda a: scan(lambda c, x: (a * c + x, None), 0.0, np.ones(3))[0])(2.0)
     array(5.)
 
-    Source: JAX's function of that name.
+    Source: `jax.lax.scan`.
     """
     levels, f = Checkpointed.levels_of(f)
     leaves, xs_tree = flatten(xs)
@@ -484,10 +514,13 @@ def scan(
 def _in_levels(
     op: Scan, operands: Sequence[Any], levels: int, executor: Executor | None
 ) -> Sequence[Any]:
-    """Return the outputs of a scan whose iterations are in nested groups, each a checkpoint of its derivative.
+    """Return the outputs of a scan, with its iterations divided into groups that are checkpoints for reverse mode.
+
+    Args:
+        levels: the depth to which groups are divided into groups; with 0 the scan is not divided.
 
     Raises:
-        NonStaticShapeError: levels, and a length that is not a number.
+        NonStaticShapeError: `levels` is positive, and the number of iterations is symbolic.
     """
     if not levels or not any([is_traced(x) for x in operands]):
         return _applied(op, operands, executor)
@@ -509,7 +542,7 @@ def _in_levels(
 
         return checkpoint(iterations)
 
-    # The iterations that fill no group come last.
+    # If the groups do not divide the iterations evenly, the remaining iterations run last, in a smaller group.
     split = op.length - rest
     whole, left = (
         (slice(rest, None), slice(rest)) if op.reverse else (slice(split), slice(split, None))
@@ -525,14 +558,14 @@ def _in_levels(
 
 
 def _groups(length: int, levels: int) -> int:
-    """Return the number of groups: about a root of the number of iterations, with a small remainder."""
+    """Choose the number of groups near length^(1 / (levels + 1)) that leaves the smallest remainder of iterations."""
     root = max(round(length ** (1 / (levels + 1))), 1)
     near = range(max(3 * root // 4, 1), 4 * root // 3 + 1)
     return min(near, key=lambda count: (length % count, abs(count - root)))
 
 
 def _parallel(op: Scan, carry: _Carry, operands: Sequence[Any]) -> tuple[Alternatives, list[Any]]:
-    """Return a scan of linear recurrences with its parallel form, and the operands of both."""
+    """Return an op that is either a scan of linear recurrences or its parallel form, and the operands of the op."""
 
     def sequential(*operands: Any) -> Any:
         return list(apply(op, *operands, like=operands[0]))
@@ -556,7 +589,7 @@ def _first_of_pair(result: Tensor) -> Any:
 
 
 def _length(slices: Sequence[Any], length: int | SymDim | None) -> Any:
-    """Return the leading extent of all xs, or `length`."""
+    """Return the number of iterations: `length`, or else the common leading extent of `slices`."""
     extents = [spec_of(x).shape[0] for x in slices]
     if length is not None and not isinstance(length, SymDim):
         if isinstance(length, bool) or not hasattr(length, "__index__") or is_traced(length):
@@ -583,27 +616,31 @@ def while_loop(
     max_steps: int | None = None,
     executor: Executor | None = None,
 ) -> Any:
-    """Repeat val = body_fun(val) while cond_fun(val), from init_val.
+    """Repeat `val = body_fun(val)` while `cond_fun(val)` holds, beginning with init_val; return the last val.
 
     Args:
-        max_steps: a bound on the number of iterations, so that reverse mode can store the residuals of each.
+        cond_fun: a function from val to a bool scalar.
+        body_fun: a function from val, a tree of tensors, to a tree of the same types.
+        max_steps: an upper bound on the number of iterations, which lets reverse mode store the residuals of each.
         executor: as for `cond`.
 
-    It is differentiable forward and in reverse, to any order. Without `max_steps` reverse mode stores a bounded
-    number of vals and computes the others again, so that its memory does not grow with the trip count.
+    The loop is differentiable in forward and reverse mode, to any order. Without `max_steps`, reverse mode stores val
+    for a bounded number of iterations and recomputes val for the others. Its memory thus does not grow with the trip
+    count.
 
-    With `max_steps=n` it is a `scan` of n iterations; iterations after the end of the loop compute cond_fun and keep
-    val. If the loop ends within n iterations, values and derivatives equal those of the loop. If cond_fun(val) still
-    holds after n iterations, all float and complex tensors of val and their derivatives are NaN; integers and bools
-    have their values after iteration n. The NaN comes from a division 0 / 0, which `check_finite` reports where it
-    runs. Reverse mode stores the residuals of n iterations; with `checkpoint(body_fun)` it stores only val of each
-    iteration, and with `checkpoint(body_fun, levels=k)` val of few iterations at once.
+    With `max_steps=n` the loop is a `scan` of n iterations. Once cond_fun(val) is false, the remaining iterations
+    keep val. If the loop ends within n iterations, `max_steps` changes neither values nor derivatives. If cond_fun(val)
+    still holds after n iterations, all float and complex tensors of val and their derivatives are NaN; integers and
+    bools have their values after iteration n. The NaN results from a division 0 / 0, which `check_finite` reports.
+
+    With `max_steps=n`, reverse mode stores the residuals of n iterations. With `checkpoint(body_fun)` it stores only
+    val of each iteration, and with `checkpoint(body_fun, levels=k)` val of only a few iterations at a time.
 
     Raises:
         ArityError, ShapeError, DTypeError: body_fun changes the structure or types of val, or cond_fun
-            does not return a scalar, or returns a number: only `cond` takes one for a bool.
-        InvalidConfigError: max_steps is negative or not an integer, or val has no float or complex tensor that could
-            become NaN if the loop does not end.
+            does not return a bool scalar. Unlike the predicate of `cond`, a number is not accepted.
+        InvalidConfigError: `max_steps` is negative or not an integer, or it is set and val has no float or complex
+            tensor, which could become NaN if the loop does not end.
 
     >>> import tenferro as tnf
     >>> while_loop(lambda x: x < 100.0, lambda x: x * x, 3.0)
@@ -613,7 +650,7 @@ def while_loop(
     >>> while_loop(lambda x: x < 100.0, lambda x: x * x, 3.0, max_steps=2)
     array(nan)
 
-    Source: JAX's function of that name; StableHLO spec #while.
+    Source: `jax.lax.while_loop`; StableHLO spec #while.
     """
     levels, body_fun = Checkpointed.levels_of(body_fun)
     if levels and max_steps is None:
@@ -646,7 +683,7 @@ def while_loop(
 
 
 def _require_room_for_nan(carry: Sequence[TensorSpec]) -> None:
-    """Refuse a bounded loop without a float or complex tensor, which could be NaN if the loop does not end."""
+    """Raise an error if the carry has no float or complex tensor that could report by NaN that the loop did not end."""
     if not any(spec.dtype.is_inexact for spec in carry):
         shown = ", ".join(str(spec) for spec in carry) or "nothing"
         raise InvalidConfigError(
@@ -669,7 +706,10 @@ def _bounded(op: While, steps: int) -> Scan:
 
 
 def _or_nan(x: Tensor, ended: Tensor) -> Any:
-    """Return a float or complex tensor if the loop has ended, else NaN; derivatives likewise."""
+    """Return x if the loop has ended, otherwise NaN of x's shape; the derivatives are NaN, too.
+
+    Integers and bools, which have no NaN, are returned unchanged.
+    """
     dtype = spec_of(x).dtype
     if not dtype.is_inexact:
         return x
@@ -680,7 +720,10 @@ def _or_nan(x: Tensor, ended: Tensor) -> Any:
 
 
 def _condition(condition: Any) -> Any:
-    """Check the result of cond_fun: a bool of rank 0, and not a number, as in JAX."""
+    """Return the result of cond_fun as a tensor, and check that it is a bool of rank 0.
+
+    Numbers are refused, as in JAX.
+    """
     condition = as_operand(condition)
     spec = spec_of(condition)
     if spec.rank:
@@ -702,19 +745,20 @@ def fori_loop(
     max_steps: int | None = None,
     executor: Executor | None = None,
 ) -> Any:
-    """Repeat val = body_fun(i, val) for i = lower .. upper - 1, from init_val.
+    """Repeat `val = body_fun(i, val)` for i from `lower` to `upper - 1`, beginning with init_val; return the last val.
 
-    With numbers (or symbolic extents) for bounds it is a `scan`, differentiable in both modes; with tensors
-    a `while_loop`.
+    If the bounds are numbers or symbolic extents, the loop is a `scan`. If a bound is a tensor, the loop is a
+    `while_loop`.
 
     Args:
-        unroll: accepted as a hint, and ignored.
-        max_steps: as for `while_loop`, for bounds that are tensors.
+        unroll: ignored; accepted because JAX has this argument, which does not change results.
+        max_steps: as for `while_loop`; only for bounds that are tensors.
         executor: as for `cond`.
 
     Raises:
-        DTypeError, ShapeError: bounds that are not integer scalars.
+        DTypeError, ShapeError: a bound is not an integer scalar.
         ArityError, ShapeError, DTypeError: body_fun changes the structure or types of val.
+        InvalidConfigError: `max_steps` is set although the bounds are numbers.
 
     >>> import tenferro as tnf
     >>> fori_loop(1, 6, lambda i, x: x * i, 1)
@@ -722,7 +766,7 @@ def fori_loop(
     >>> tnf.grad(lambda x: fori_loop(0, 3, lambda i, y: y * x, 1.0))(2.0)
     array(12.)
 
-    Source: JAX's function of that name.
+    Source: `jax.lax.fori_loop`.
     """
     levels, plain = Checkpointed.levels_of(body_fun)
     dtype = _counter(lower, upper)
@@ -765,7 +809,7 @@ def _counter(lower: ArrayLike, upper: ArrayLike) -> DType:
     """Return the dtype of the loop counter.
 
     Raises:
-        DTypeError, ShapeError: bounds that are not integer scalars, or that have no dtype in common.
+        DTypeError, ShapeError: a bound is not an integer scalar, or the bounds have no common integer dtype.
     """
     kinds: list[DType] = []
     for name, bound in (("lower", lower), ("upper", upper)):
@@ -802,18 +846,24 @@ def map(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Any:  # because it is JAX's name
-    """Apply f to each slice along the leading axis, one after the other, and stack the results.
+    """Apply f to each slice of xs along the leading axis, one after the other, and stack the results.
 
-    Whereas `vmap(f)` computes all slices at once, this needs the memory of one slice. With `batch_size`, `vmap`
-    computes that many slices at once, by the rules of `context`. `executor` is as for `cond`.
+    Whereas `vmap(f)` computes all slices at once, `map` needs the memory of one slice only.
+
+    Args:
+        f: a function of a tree of tensors.
+        xs: a tree of tensors with equal leading extents.
+        batch_size: the number of slices that are computed at once by `vmap(f)`; by default one.
+        context: the batching rules of `vmap`.
+        executor: as for `cond`.
 
     Raises:
-        as `scan`; InvalidConfigError: a batch size below 1.
+        as `scan`; InvalidConfigError: `batch_size` is below 1.
 
     >>> map(lambda x: x @ x, np.arange(6.0).reshape(3, 2))
     array([ 1., 13., 41.])
 
-    Source: JAX's function of that name.
+    Source: `jax.lax.map`.
     """
     if batch_size is None:
         return scan(lambda _, x: ((), f(x)), (), xs, executor=executor)[1]
@@ -846,26 +896,27 @@ def map(
 def associative_scan(
     fn: Callable[[Any, Any], Any], elems: PyTree, reverse: bool = False, axis: int = 0
 ) -> Any:
-    """ys[t] = fn(.. fn(fn(xs[0], xs[1]), xs[2]) .., xs[t]) for associative fn.
+    """Combine all elements up to each position: ys[t] = fn(.. fn(fn(xs[0], xs[1]), xs[2]) .., xs[t]).
 
-    Natively it is one sequential pass, n - 1 calls of fn, where the loop is compiled to machine code.
-    Elsewhere, and through XLA, it is 2 log2(n) steps: about 2 n calls of fn, at most n / 2 of them at once.
+    fn must be associative. If the loop is compiled to machine code natively, it is one sequential pass with n - 1
+    combinations. Otherwise, and through XLA, it has 2 log2(n) steps with about 2 n combinations, of which a step
+    computes at most n / 2 at once.
 
     Args:
-        fn: takes two trees like `elems`, of equal extents, and combines them element by element along
-            the axis. It is called on tensors of the trace, once for each of these extents.
-        elems: a tree of tensors of one extent along the axis.
-        reverse: from the end: fn(.. fn(fn(xs[-1], xs[-2]), xs[-3]) .., xs[t]).
+        fn: combines two trees like `elems`, of equal extents, element by element along the axis. It is
+            traced once for each extent that occurs in a step.
+        elems: a tree of the tensors xs, which have equal extents n along the axis.
+        reverse: whether to combine from the end: fn(.. fn(fn(xs[-1], xs[-2]), xs[-3]) .., xs[t]).
 
     Raises:
-        ShapeError, NonStaticShapeError: extents along the axis that differ, or are symbols; fn gives
-            another shape.
-        ArityError, DTypeError: fn gives another structure, or another dtype.
+        ShapeError: the extents along the axis differ, or fn changes a shape.
+        NonStaticShapeError: the extents along the axis are symbolic.
+        ArityError, DTypeError: fn returns a different structure or dtype.
 
     >>> associative_scan(lambda a, b: a * b, np.array([1.0, 2.0, 3.0, 4.0]))
     array([ 1.,  2.,  6., 24.])
 
-    Source: JAX's function of that name; Blelloch, "Prefix sums and their applications", 1990.
+    Source: `jax.lax.associative_scan`; Blelloch, "Prefix sums and their applications", 1990.
     """
     leaves, tree = flatten(elems)
     if not leaves:
@@ -921,7 +972,7 @@ def _one_by_one(
     axes: Sequence[int],
     reverse: bool,
 ) -> list[Any]:
-    """Combine each element with the prefix before it, by a scan."""
+    """Compute the prefixes of xs by a scan that combines each element with the previous prefix."""
     rows = [moveaxis(x, axis, 0) for x, axis in zip(xs, axes, strict=True)]
     start, rest = (slice(-1, None), slice(0, -1)) if reverse else (slice(0, 1), slice(1, None))
 

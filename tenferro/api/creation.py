@@ -1,9 +1,9 @@
 """Creation functions of the Array API.
 
-The standard's creation functions take no tensor, so without `like` they run at once and return NumPy arrays, which
-become constants where a trace uses them. With `like=` they return a tensor of the same kind as `like`: in its trace,
-or in its `EagerRuntime`. With a symbolic extent they return a tensor of the current trace. There is one device,
-"cpu": where programs run is decided when they run.
+Creation functions have no operand that belongs to a trace or a runtime. Without `like` they therefore run at once and
+return NumPy arrays, which become constants in a trace that uses them. With `like` they return a tensor of the trace or
+the `EagerRuntime` of `like`. With a symbolic extent they return a tensor of the current trace. The only device is
+"cpu", because executors choose where programs run.
 
 Source: Array API standard 2024.12, section "Creation functions".
 """
@@ -73,10 +73,10 @@ def asarray(
 
     Args:
         a: an array, a tensor, a number, or nested sequences of numbers, some of which may be tensors.
-        copy: True for a copy of the elements, False for an error rather than a copy.
+        copy: True copies the elements, False raises an error if a copy is needed, None copies only if it is needed.
 
     Raises:
-        InvalidConfigError: copy=False, where a conversion or a sequence needs a copy.
+        InvalidConfigError: `copy` is False, and a conversion of the dtype or of a sequence needs a copy.
 
     >>> asarray([[1, 2], [3, 4]], dtype="float32")
     array([[1., 2.],
@@ -106,11 +106,11 @@ def array(
     """Create a new array or tensor from object; see `asarray`.
 
     Args:
-        copy: None for elements that may be shared, False for an error rather than a copy.
-        ndmin: the least number of axes of the result; new ones come first.
+        copy: True copies the elements, None copies only if a copy is needed, False raises an error in that case.
+        ndmin: the least number of axes of the result; missing axes are inserted at the front, with extent 1.
 
     Raises:
-        InvalidConfigError: copy=False, where a conversion or a sequence needs a copy.
+        InvalidConfigError: `copy` is False, and a conversion of the dtype or of a sequence needs a copy.
 
     >>> array([1, 2], float, ndmin=2)
     array([[1., 2.]])
@@ -138,7 +138,7 @@ def _is_python(obj: ArrayLike) -> bool:
 
 
 def _from_python(obj: ArrayLike, dtype: DTypeLike | None) -> Any:
-    """Convert Python numbers, and nested sequences of them, to a dtype; some of them may be tensors."""
+    """Convert a Python number, or nested sequences of numbers and tensors, to an array or tensor of dtype `dtype`."""
     if isinstance(obj, list | tuple) and first_tensor(obj) is not None:
         rows = [_from_python(row, dtype) if isinstance(row, list | tuple) else row for row in obj]
         common = result_type(*rows)
@@ -155,12 +155,12 @@ def _from_python(obj: ArrayLike, dtype: DTypeLike | None) -> Any:
 def from_dlpack(
     x: Any, /, *, device: str | None = None, copy: bool | None = None, like: Any = None
 ) -> Any:
-    """Import the elements of any array with `__dlpack__`, shared where possible.
+    """Convert any array that has `__dlpack__` to a NumPy array, which shares memory with it if possible.
 
     Raises:
-        BufferError: elements that NumPy cannot reach, such as those on a GPU; or copy=False, where a copy
-            is needed.
-        BackendFailureError: elements of a dtype that NumPy does not have, such as torch's bfloat16.
+        BufferError: NumPy cannot access the elements, for example on a GPU; or `copy` is False and a copy is
+            needed.
+        BackendFailureError: NumPy does not have the dtype, for example torch's bfloat16.
 
     >>> from_dlpack(np.arange(3.0))
     array([0., 1., 2.])
@@ -168,7 +168,7 @@ def from_dlpack(
     check_device("from_dlpack", device)
     try:
         array = np.from_dlpack(x, copy=copy)
-    except RuntimeError as error:  # NumPy's word for a dtype of DLPack that it does not have
+    except RuntimeError as error:  # because NumPy raises it for a dtype that it does not have
         dtype = getattr(x, "dtype", "unknown")
         raise BackendFailureError(
             f"from_dlpack: NumPy does not read dtype {dtype} of this {type(x).__name__}: {error}; "
@@ -183,13 +183,13 @@ def full(
     """Create a tensor of `shape` with every element equal to `fill_value`.
 
     Args:
-        like: a tensor of the result's trace or runtime, instead of the current trace.
+        like: a tensor whose trace or runtime the result belongs to, instead of the current trace.
 
     Raises:
-        ShapeError: a negative extent, or one that is not an integer.
-        DTypeError: a Python number that the dtype does not hold.
-        BackendFailureError: more elements than memory holds, or more than 64 axes.
-        NonStaticShapeError: a symbolic extent, outside a trace and without `like`.
+        ShapeError: an extent is negative or not an integer.
+        DTypeError: the dtype cannot represent `fill_value`.
+        BackendFailureError: the elements do not fit in memory, or there are more than 64 axes.
+        NonStaticShapeError: an extent is symbolic, no trace is under way, and `like` is None.
 
     >>> full((2, 2), 7)
     array([[7, 7],
@@ -210,7 +210,7 @@ def full(
 
 @contextmanager
 def _allocating(name: str, what: TensorSpec | str) -> Generator[None]:
-    """Report NumPy's failure to allocate, for memory or for the number of axes, as a `BackendFailureError`."""
+    """Raise `BackendFailureError` if NumPy cannot allocate an array, for lack of memory or because of too many axes."""
     try:
         yield
     except (MemoryError, ValueError, OverflowError) as error:
@@ -218,7 +218,11 @@ def _allocating(name: str, what: TensorSpec | str) -> Generator[None]:
 
 
 def _in_trace(name: str, shape: tuple[Any, ...], op: StdTensorOp) -> Any:
-    """Append an op without operands to the current trace; only a trace has symbolic extents."""
+    """Append an op without operands to the current trace, and return its output.
+
+    Raises:
+        NonStaticShapeError: no trace is under way, so that a symbolic extent has no meaning.
+    """
     outputs = apply_in_trace(op, ())
     if outputs is None:
         raise NonStaticShapeError(
@@ -228,7 +232,7 @@ def _in_trace(name: str, shape: tuple[Any, ...], op: StdTensorOp) -> Any:
 
 
 def _counts(name: str, shape: tuple[Any, ...], axis: int) -> Any:
-    """Return the indices along one axis of a symbolic shape."""
+    """Return a tensor of a symbolic shape in which each element is its index along `axis`."""
     return _in_trace(name, shape, Iota(shape, axis, DType.I64))
 
 
@@ -236,7 +240,7 @@ def full_like(
     a: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, order: str = "K", subok: bool = True, shape: Shape | None = None, *,
     device: str | None = None,
 ) -> Any:  # fmt: skip
-    """Create a tensor with every element `fill_value`, by default of a's shape and dtype.
+    """Create a tensor with every element equal to `fill_value`, by default with a's shape and dtype.
 
     >>> full_like([1, 2], 7)
     array([7, 7])
@@ -285,14 +289,14 @@ def ones(
 def zeros_like(
     a: ArrayLike, dtype: DTypeLike | None = None, order: str = "K", subok: bool = True, shape: Shape | None = None, *, device: str | None = None
 ) -> Any:  # fmt: skip
-    """Create zeros, by default of a's shape and dtype."""
+    """Create a tensor of zeros, by default with a's shape and dtype."""
     return full_like(a, 0, dtype, order, subok, shape, device=device)
 
 
 def ones_like(
     a: ArrayLike, dtype: DTypeLike | None = None, order: str = "K", subok: bool = True, shape: Shape | None = None, *, device: str | None = None
 ) -> Any:  # fmt: skip
-    """Create ones, by default of a's shape and dtype."""
+    """Create a tensor of ones, by default with a's shape and dtype."""
     return full_like(a, 1, dtype, order, subok, shape, device=device)
 
 
@@ -312,9 +316,9 @@ def arange(
     """Return start, start + step, .. below stop, as in NumPy.
 
     Raises:
-        InvalidConfigError: a step of zero.
-        DataDependentShapeError: a bound or a step that belongs to a trace.
-        DTypeError: numbers that an integer dtype does not hold.
+        InvalidConfigError: the step is zero.
+        DataDependentShapeError: a bound or the step is a traced tensor, so that the extent of the result is unknown.
+        DTypeError: an integer `dtype` cannot represent a number of the range.
     """
     check_device("arange", device)
     if stop is None:
@@ -347,25 +351,25 @@ def arange(
 
 
 _COUNTS = "arange(n) with a number n, scaled and shifted, has a known shape"
-"""Advice for a range with unknown bounds."""
+"""Advice in the error message for a range with traced bounds."""
 
 
 def linspace(
     start: Any, stop: Any, num: Any = 50, endpoint: Any = True, retstep: bool = False, dtype: DTypeLike | None = None,
     axis: int = 0, *, device: str | None = None, like: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """Return `num` evenly spaced numbers from start to stop, along a new axis if start or stop is an array.
+    """Return `num` evenly spaced numbers from `start` to `stop`, along a new axis if these are arrays.
 
-    Differentiable with respect to start and stop.
+    The result is differentiable with respect to `start` and `stop`.
 
     Args:
-        dtype: an integer dtype rounds down.
-        endpoint: whether stop is the last number; otherwise it is one step beyond the last number.
-        retstep: return (numbers, step).
+        dtype: the dtype of the result; for an integer dtype, the numbers are rounded down.
+        endpoint: whether `stop` is the last number; otherwise `stop` is one step beyond the last number.
+        retstep: whether to return (numbers, step) instead of the numbers alone.
         axis: the position of the new axis in the result.
 
     Raises:
-        InvalidConfigError: a negative number of points.
+        InvalidConfigError: `num` is negative.
 
     >>> linspace(0, 1, 3), linspace(0, 1, 2, endpoint=False)
     (array([0. , 0.5, 1. ]), array([0. , 0.5]))
@@ -389,13 +393,16 @@ def linspace(
 
 
 def _step(start: ArrayLike, stop: ArrayLike, intervals: int) -> Any:
-    """Compute the distance of neighbours; NaN for a single number, as in NumPy."""
+    """Compute the distance between neighbouring numbers of `linspace`; NaN if there is no interval, as in NumPy."""
     low, high = promote(start, stop, dtype=result_type(start, stop, 1.0))
     return divide(subtract(high, low), float(intervals)) if intervals > 0 else full((), math.nan)
 
 
 def _spaced(start: ArrayLike, stop: ArrayLike, num: int, endpoint: bool) -> Any:
-    """Return start + i step, with exactly stop as the last number, as in NumPy."""
+    """Compute the numbers of `linspace` as start + i step.
+
+    If `endpoint`, the last number is exactly `stop`, without rounding error, as in NumPy.
+    """
     dtype, intervals = result_type(start, stop, 1.0), num - bool(endpoint)
     low, high = promote(start, stop, dtype=dtype)
     counts = np.arange(num).astype(dtype.dtype).reshape(num, *[1] * len(low.shape))
@@ -461,14 +468,15 @@ def tri(
 def meshgrid(
     *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
 ) -> list[Any]:
-    """Build coordinate grids from coordinate vectors; "xy" swaps the first two axes.
+    """Build one grid per coordinate vector; each grid repeats its vector along the axes of the other vectors.
 
     Args:
-        copy: has no effect; the grids are values.
-        sparse: return grids with extent 1 along the axes of the other vectors.
+        copy: no effect.
+        sparse: whether the grids have extent 1 along the axes of the other vectors, instead of repetitions.
+        indexing: "ij" to place vector i along axis i, or "xy" to swap the first two axes.
 
     Raises:
-        InvalidConfigError: another `indexing`.
+        InvalidConfigError: `indexing` is neither "xy" nor "ij".
 
     >>> meshgrid([1, 2], [3, 4, 5], sparse=True)
     [array([[1, 2]]), array([[3],
@@ -517,11 +525,11 @@ def triu(m: ArrayLike, k: int = 0) -> Any:
 
 
 def shape_of(x: ArrayLike, axis: int, /) -> Any:
-    """Return the extent of one axis as a scalar int64 tensor, symbolic extents included."""
+    """Return the extent of one axis, which may be symbolic, as a scalar int64 tensor."""
     x = as_operand(x)
     return apply_one(ShapeOf(axis + len(x.shape) if axis < 0 else axis), x)
 
 
 def iota(shape: Any, axis: int, dtype: DTypeLike | None = np.int64) -> Any:
-    """Create indices along one axis: y[i0, .., ik] = i_axis."""
+    """Create a tensor whose elements are their indices along `axis`: y[i_0, .., i_k] = i_axis."""
     return apply_one(Iota(tuple(shape), axis, DType.of(dtype)))

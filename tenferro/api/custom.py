@@ -1,7 +1,7 @@
 """User-defined derivatives: `custom_jvp`, `custom_vjp`, `stop_gradient`, `checkpoint`.
 
-Each puts a mark on the results of a traced function. Differentiation reads the mark; programs do
-not contain it. Called on arrays, each is the function itself.
+In a trace, each of these transforms adds a mark to the results of the function. Differentiation reads the mark, and
+programs do not contain it. On arrays, the function is called unchanged.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["checkpoint", "custom_jvp", "custom_vjp", "stop_gradient"]
 
 
 def stop_gradient(x: ArrayLike) -> Any:
-    """Return x as a constant to differentiation: its tangent is zero.
+    """Return x unchanged, but as a constant in derivatives: its tangent is zero.
 
     Args:
         x: a tree of tensors; arrays are returned unchanged.
@@ -60,22 +60,23 @@ def checkpoint(
 ) -> Any:
     """Wrap `fn` so that the backward pass recomputes its intermediate values instead of storing them.
 
-    For example, n layers in checkpointed groups of sqrt(n) layers need the memory of 2 sqrt(n)
-    layers instead of n, for one more evaluation.
+    For example, n layers may be divided into checkpointed groups of sqrt(n) layers. The backward pass then stores the
+    values of about 2 sqrt(n) layers instead of n, and evaluates each layer once more.
 
     Args:
-        policy: the values that are stored nevertheless, by the names of `jax.checkpoint_policies`: "dots_saveable"
+        policy: the values that are stored nevertheless, by the names of `jax.checkpoint_policies`. "dots_saveable"
             stores results of matrix products and convolutions, "dots_with_no_batch_dims_saveable" results of products
-            without batch axes, "everything_saveable" all values, as without a checkpoint, "nothing_saveable" or None
-            no values.
-        static_argnums: arguments that are not tensors.
-        levels: levels of groups, where fn is the body of `scan`, `fori_loop` between numbers, or `while_loop` with
-            `max_steps`: of n iterations about (levels + 1) n^(1 / (levels + 1)) states are kept at once, and each
-            iteration is computed levels + 2 times. With 0 the n states are kept.
+            without batch axes, "everything_saveable" all values, as without a checkpoint. "nothing_saveable" and None
+            store no values.
+        static_argnums: the positions of the arguments that are not tensors.
+        levels: for a loop's body, the depth of nested groups of iterations. The loop must be a `scan`, a `fori_loop`
+            between numbers, or a `while_loop` with `max_steps`. Of n iterations, reverse mode then stores about
+            (levels + 1) n^(1 / (levels + 1)) carries at a time, and computes each iteration levels + 2 times. With 0 it
+            stores n carries.
 
     Raises:
-        InvalidConfigError: static_argnums or levels that are not integers from 0; a policy of another name, or one
-            with levels; in a call of the result, levels outside of a loop.
+        InvalidConfigError: `static_argnums` or `levels` are not integers from 0, `policy` is unknown or combined with
+            `levels`, or the result is called outside a loop although `levels` is set.
 
     >>> import tenferro as tnf
     >>> tnf.grad(checkpoint(lambda x: tnf.sin(tnf.sin(x))))(0.0)
@@ -114,7 +115,10 @@ class Checkpointed:
 
     @classmethod
     def levels_of(cls, fn: Callable[..., Any]) -> tuple[int, Callable[..., Any]]:
-        """Return the checkpoint levels of the body of a loop, and the body without them."""
+        """Return the argument `levels` of a checkpointed loop body, and the body as a checkpoint without levels.
+
+        For any other body, return 0 and the body.
+        """
         if isinstance(fn, cls) and fn._levels:
             return fn._levels, cls(fn._fn, fn._static, 0, fn._policy)
         return 0, fn
@@ -160,7 +164,14 @@ class Checkpointed:
 
 
 class _MarkedCall:
-    """One call of a function in a trace: its arguments under new names, and its results."""
+    """Traced call of a function on aliases of its arguments.
+
+    Attributes:
+        inputs: the graph values of the aliases.
+        values: the graph values of the results.
+        region, frontier: the instructions of the call as a sub-program, and the graph values that it reads.
+        runtime: the eager runtime that records the call, if an argument is a tracked eager tensor.
+    """
 
     def __init__(
         self,
@@ -203,9 +214,9 @@ class _MarkedCall:
         kwargs: dict[str, Any],
         static: frozenset[int],
     ) -> _MarkedCall | None:
-        """Trace the call in the current trace, or in the trace of an argument; None for arrays alone.
+        """Trace the call in the current trace, or in the trace of an argument; return None if all arguments are arrays.
 
-        A call on tracked eager tensors is traced separately, and recorded as one operation.
+        A call on tracked eager tensors is traced into a separate graph, and recorded as one operation.
         """
         leaves = flatten((args, kwargs))[0]
         traced = next((x for x in leaves if isinstance(x, TracedTensor)), None)
@@ -220,12 +231,15 @@ class _MarkedCall:
         return call
 
     def instructions(self) -> Sequence[Instruction]:
-        """Return the instructions of the graph that the region copies, in order."""
+        """Return the graph's instructions that compute the results from the arguments, in order."""
         part = needed(self.builder.graph.instructions, self.values, start=self.start)
         return list(part.values())
 
     def marked(self, mark: Mark, inputs: Sequence[int], extra: Sequence[int] = ()) -> Any:
-        """Return the result, its leaves renamed by a mark on `inputs`, the region's outputs and `extra` values."""
+        """Add a mark to the graph, and return the function's result with the outputs of the mark as leaves.
+
+        The operands of the mark are `inputs`, the function's outputs and `extra`, in this order.
+        """
         outputs = self.values
         if not outputs:
             return unflatten(self.out_tree, [])
@@ -241,13 +255,17 @@ class _MarkedCall:
         return unflatten(self.out_tree, self.runtime.noted(region, operands))
 
     def closed_over(self) -> tuple[int, ...]:
-        """Return the values that the function uses besides its arguments."""
+        """Return the graph values that the function captures: those that it uses besides its arguments."""
         own = set(self.inputs)
         return tuple(value for value in self.frontier if value not in own)
 
 
 class _CustomMark(Mark):
-    """A call with a rule: arguments, then captured values, then results; the rule sees the arguments alone."""
+    """Mark of a call with a user-defined rule.
+
+    Its operands are the arguments, the captured values and the results of the call, in this order. The rule receives
+    only the arguments.
+    """
 
     __slots__ = ("call", "rule", "static")
 
@@ -260,20 +278,26 @@ class _CustomMark(Mark):
 
     @property
     def name(self) -> str:
-        """The rule's kind and its function."""
+        """The kind of rule and the name of the function, such as `custom_jvp of f`."""
         return f"{self.rule.name} of {self.rule.shown}"
 
     @property
     def key(self) -> Any:
-        """The rule, if it is plain code; its captured values may differ from trace to trace."""
+        """Key that the mark has in every trace, or None.
+
+        It is None if the rule closes over values, or the call has static arguments: these may differ between traces.
+        """
         return (self.rule, self.takes) if self.rule.is_plain and not self.static else None
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return the function's arguments, and the values that must have no tangent."""
+        """Return the positions of the operands whose tangents the mark needs.
+
+        These are the arguments, and the captured values, which must have no tangent.
+        """
         return tuple(range(self.takes[0])) if self.takes else ()
 
     def require_closed(self, tangents: Sequence[Any]) -> None:
-        """Refuse tangents of captured values, for which the rule defines no derivative."""
+        """Raise an error if a captured value has a tangent, because the rule defines no derivative for it."""
         if any(dot is not None for dot in tangents[len(self.call.inputs) : self.takes[0]]):
             raise ADRuleUnsupportedError(
                 f"{self.rule.name}: {self.rule.shown} closes over a tensor that is differentiated with "
@@ -282,7 +306,7 @@ class _CustomMark(Mark):
             )
 
     def arguments(self, builder: GraphBuilder, inputs: Sequence[Any]) -> list[Any]:
-        """Return the call's arguments, with the values of this node."""
+        """Return the arguments of the call, as tensors of the graph values `inputs`; static arguments are unchanged."""
         count = len(self.call.inputs)
         tensors = [TracedTensor(builder, x.handle) for x in inputs[:count]]
         renamed, named = unflatten(self.call.tree, tensors)
@@ -294,7 +318,7 @@ class _CustomMark(Mark):
     def by_argument(
         self, builder: GraphBuilder, inputs: Sequence[Any], tangents: Sequence[Any]
     ) -> list[Any]:
-        """Arrange tangents as trees, one per argument that is not static; zeros for missing ones."""
+        """Arrange tangents as one tree per argument that is not static; a tangent of None becomes zeros."""
         count = len(self.call.inputs)
         dots = [
             TracedTensor(builder, (zeros(x) if dot is None else dot).handle)
@@ -325,14 +349,14 @@ class _CustomFunction:
 
     @property
     def shown(self) -> str:
-        """The function's name."""
+        """The name of the function."""
         return name_of(self.fn)
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.shown}, {'with its rule' if self.rules else 'without a rule'}>"
 
     def __reduce__(self) -> Any:
-        """Pickle the function and its rules, or the global name."""
+        """Pickle the global name of the function, or else the function and its rules."""
         reduction = reduced(self, type(self), self.fn, tuple(sorted(self.static)))
         return reduction if isinstance(reduction, str) else (*reduction, self.rules)
 
@@ -372,9 +396,10 @@ class _CustomFunction:
 class custom_jvp(_CustomFunction):  # noqa: N801  # because it is used as a decorator, by JAX's name
     """A function with a user-defined tangent rule.
 
-    `fn.defjvp(rule)` sets it: `rule(primals, tangents)` returns (y, y_dot), with y_dot linear in the tangents, and y
-    of the types of the function's result. The value is always what the function returns; JAX uses y instead when it
-    differentiates. With `nondiff_argnums` the rule is called as `rule(*nondiff, primals, tangents)`.
+    `fn.defjvp(rule)` sets the rule. `rule(primals, tangents)` returns (y, y_dot), where y_dot is linear in the
+    tangents, and y has the types of the function's result. The value of a call is always the result of the function
+    itself, whereas JAX uses y when it differentiates. With `nondiff_argnums` the rule is called as
+    `rule(*nondiff, primals, tangents)`, where `nondiff` are the arguments at these positions.
 
     >>> import tenferro as tnf
     >>> @custom_jvp
@@ -387,18 +412,21 @@ class custom_jvp(_CustomFunction):  # noqa: N801  # because it is used as a deco
     >>> tnf.grad(log1pexp)(100.0)
     array(1.)
 
-    Source: JAX's function of that name.
+    Source: `jax.custom_jvp`.
     """
 
     name = "custom_jvp"
 
     def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Set the rule `rule(primals, tangents)`."""
+        """Set the tangent rule, which is called as `rule(primals, tangents)`, and return it."""
         self._set(rule)
         return rule
 
     def defjvps(self, *rules: Callable[..., Any] | None) -> None:
-        """Set one rule per argument, `rule(x_dot, y, *primals)`, or None; the tangent is the sum of their results."""
+        """Set one rule per argument, called as `rule(x_dot, y, *primals)`; the tangent is the sum of their results.
+
+        None instead of a rule means that the argument contributes nothing to the tangent.
+        """
 
         def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
             y = self(*primals)
@@ -416,7 +444,7 @@ class custom_jvp(_CustomFunction):  # noqa: N801  # because it is used as a deco
 
 
 class _JvpMark(_CustomMark):
-    """A call with tangents by the user's rule."""
+    """Mark of a call whose tangents are computed by the user's rule."""
 
     __slots__ = ()
 
@@ -428,7 +456,7 @@ class _JvpMark(_CustomMark):
         tangents: Sequence[Any],
         mode: str,
     ) -> Any:
-        """Call the rule on tensors of this graph."""
+        """Return the tangents of the results, by a call of the user's rule on tensors of the graph."""
         if all(dot is None for dot in tangents[: self.takes[0]]):
             return (None,) * len(outputs)
         self.require_closed(tangents)
@@ -456,11 +484,12 @@ class _JvpMark(_CustomMark):
 class custom_vjp(_CustomFunction):  # noqa: N801  # because it is used as a decorator, by JAX's name
     """A function with a user-defined pullback, for reverse mode.
 
-    `fn.defvjp(fwd, bwd)` sets it: `fwd(*args)` returns (y, residuals), `bwd(residuals, y_bar)` a tuple with one
-    cotangent per argument, None for zero. y has the types of the function's result. The value is always what the
-    function returns; JAX uses y instead when it differentiates. With `nondiff_argnums`, `fwd` takes all arguments in
-    order and `bwd` is called as `bwd(*nondiff, residuals, y_bar)`. Forward mode is refused: the pullback does not
-    define it.
+    `fn.defvjp(fwd, bwd)` sets the pullback. `fwd(*args)` returns (y, residuals), where y has the types of the
+    function's result. `bwd(residuals, y_bar)` returns a tuple with one cotangent per argument; None means zero. The
+    value of a call is always the result of the function itself, whereas JAX uses y when it differentiates.
+
+    With `nondiff_argnums`, `fwd` receives all arguments in order, and `bwd` is called as
+    `bwd(*nondiff, residuals, y_bar)`. Forward mode raises an error, because a pullback does not define it.
 
     >>> import tenferro as tnf
     >>> @custom_vjp
@@ -470,13 +499,13 @@ class custom_vjp(_CustomFunction):  # noqa: N801  # because it is used as a deco
     >>> tnf.grad(lambda x: 5 * clipped(x))(3.0)
     array(1.)
 
-    Source: JAX's function of that name.
+    Source: `jax.custom_vjp`.
     """
 
     name = "custom_vjp"
 
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
-        """Set the forward and the backward half of the rule."""
+        """Set the two functions of the pullback, `fwd(*args)` and `bwd(residuals, y_bar)`."""
         self._set(fwd, bwd)
 
     def _mark(self, call: _MarkedCall) -> _CustomMark:
@@ -484,7 +513,7 @@ class custom_vjp(_CustomFunction):  # noqa: N801  # because it is used as a deco
 
 
 class _VjpMark(_CustomMark):
-    """A call as a linear map with a user-defined transpose."""
+    """Mark of a call whose cotangents are computed by the user's pullback."""
 
     __slots__ = ()
 
@@ -496,7 +525,7 @@ class _VjpMark(_CustomMark):
         tangents: Sequence[Any],
         mode: str,
     ) -> Any:
-        """Run the forward half for its residuals; the tangent is opaque until it is transposed."""
+        """Call the user's `fwd` for the residuals, and return opaque tangents, which can only be transposed."""
         if all(dot is None for dot in tangents[: self.takes[0]]):
             return (None,) * len(outputs)
         self.require_closed(tangents)
@@ -518,7 +547,7 @@ class _VjpMark(_CustomMark):
 
 
 class _Pulled(Opaque):
-    """The tangent of a function with a user-defined pullback."""
+    """Tangent of a function with a user-defined pullback: it has no value, and its transpose calls the user's `bwd`."""
 
     __slots__ = ("active", "inputs", "mark", "outputs", "tree")
 
@@ -545,7 +574,7 @@ class _Pulled(Opaque):
     def transpose(
         self, emitter: Any, inputs: Sequence[Any], linear: Sequence[Any], y_bars: Sequence[Any]
     ) -> Any:
-        """Compute the cotangents of the active inputs by the backward half."""
+        """Compute the cotangents of the active inputs by the user's `bwd`."""
         mark, rule = self.mark, self.mark.rule
         builder = _at(emitter)
         residuals = unflatten(
@@ -569,7 +598,10 @@ class _Pulled(Opaque):
         return (*([None] * self.first_linear), *[values[i] for i in self.active])
 
     def _zeros(self, emitter: Any, index: int) -> int:
-        """Create a zero cotangent for an unused output; in a loop, the output belongs to a different graph."""
+        """Return zeros as the cotangent of an unused output.
+
+        Their shape is taken from the output's type if possible: in a loop, the output belongs to a different graph.
+        """
         spec = self.types[index]
         return emitter.zeros(spec) if spec.is_exact else zeros(self.outputs[index]).handle
 
@@ -597,14 +629,21 @@ def _matching(
     like: Sequence[Any],
     what: str,
 ) -> Any:
-    """Return the leaves of a rule's result, which must have the types of the inexact values of `like`."""
+    """Return the leaves of a rule's result as graph values, after a check against the structure and types of `like`.
+
+    The type of a leaf is checked only if its value in `like` is float or complex.
+    """
     inexact = [x if x.dtype.is_inexact else None for x in like]
     leaves = _require_alike(tree, treedef, inexact, what)
     return emitter.values([value_in(builder, leaf) for leaf in leaves])
 
 
 def _require_alike(tree: PyTree, treedef: TreeDef, like: Sequence[Any], what: str) -> list[Any]:
-    """Return the leaves of a rule's result, after checking its structure and, unless they are None, its types.
+    """Return the leaves of a rule's result, after a check of its structure and types.
+
+    Args:
+        like: for each leaf, a value of the required type; None if any type is allowed.
+        what: the name of the result in error messages.
 
     Raises:
         ArityError, ShapeError: the structure or the types differ.
@@ -623,7 +662,7 @@ def _require_alike(tree: PyTree, treedef: TreeDef, like: Sequence[Any], what: st
 def _positional(
     fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, ...]:
-    """Arrange all arguments by position, with defaults filled in."""
+    """Return all arguments of a call of `fn` by position, including defaults."""
     if not kwargs:
         return args
     import inspect

@@ -21,14 +21,14 @@ __all__ = ["can_cast", "finfo", "iinfo", "isdtype", "issubdtype", "promote_types
 
 @dataclass(frozen=True)
 class FInfo:
-    """Limits of a float dtype, or of the parts of a complex dtype.
+    """Limits of a float dtype, or of the real and imaginary parts of a complex dtype.
 
     Attributes:
-        bits: bits of storage.
+        bits: the number of bits of storage.
         eps: the distance from 1 to the next larger number.
         max, min: the largest and the most negative finite number.
         smallest_normal: the smallest positive number of full precision.
-        dtype: dtype of the numbers described.
+        dtype: the float dtype that the limits describe.
     """
 
     bits: int
@@ -41,7 +41,7 @@ class FInfo:
 
 @dataclass(frozen=True)
 class IInfo:
-    """Limits of an integer dtype: bits of storage, largest and smallest number."""
+    """Limits of an integer dtype: its number of bits, and its largest and smallest number."""
 
     bits: int
     max: int
@@ -55,11 +55,11 @@ def _dtype_of(source: Any) -> DType:
     return spec_of(as_operand(source)).dtype if has_elements else DType.of(source)
 
 
-def finfo(type: DTypeLike | Tensor, /) -> FInfo:  # because the standard calls it so
-    """Return the limits of a float or complex dtype, or of an array's.
+def finfo(type: DTypeLike | Tensor, /) -> FInfo:  # because `type` is the standard's name
+    """Return the limits of a float or complex dtype, or of the dtype of an array or tensor.
 
     Raises:
-        DTypeError: another kind of dtype.
+        DTypeError: the dtype is neither float nor complex.
 
     >>> finfo("float32").eps, finfo("complex128").dtype
     (1.1920928955078125e-07, DType.F64)
@@ -78,11 +78,11 @@ def finfo(type: DTypeLike | Tensor, /) -> FInfo:  # because the standard calls i
     )
 
 
-def iinfo(type: DTypeLike | Tensor, /) -> IInfo:  # because the standard calls it so
-    """Return the limits of an integer dtype, or of an array's.
+def iinfo(type: DTypeLike | Tensor, /) -> IInfo:  # because `type` is the standard's name
+    """Return the limits of an integer dtype, or of the dtype of an array or tensor.
 
     Raises:
-        DTypeError: another kind of dtype.
+        DTypeError: the dtype is not an integer dtype.
 
     >>> iinfo("uint8").max
     255
@@ -106,14 +106,14 @@ _KINDS = {
 
 
 def isdtype(dtype: DTypeLike | None, kind: DTypeLike | tuple[Any, ...]) -> bool:
-    """Return whether a dtype equals another dtype, belongs to a kind, or matches any of a tuple of these.
+    """Return whether `dtype` equals the dtype `kind`, or is one of the dtypes that the name `kind` stands for.
 
     Args:
-        kind: a dtype, "bool", "signed integer", "unsigned integer", "integral", "real floating",
-            "complex floating", "numeric", or a tuple of these.
+        kind: a dtype; or a name: "bool", "signed integer", "unsigned integer", "integral", "real floating",
+            "complex floating" or "numeric"; or a tuple of dtypes and names, of which one must match.
 
     Raises:
-        InvalidConfigError: another name.
+        InvalidConfigError: `kind` is neither a dtype nor one of these names.
 
     >>> isdtype("float32", ("integral", "real floating")), isdtype("int8", "int16")
     (True, False)
@@ -137,11 +137,13 @@ _ABSTRACT: dict[Any, str] = {
     np.generic: "biufc", np.number: "iufc", np.integer: "iu", np.signedinteger: "i", np.unsignedinteger: "u",
     np.inexact: "fc", np.floating: "f", np.complexfloating: "c", np.flexible: "", np.character: "",
 }  # fmt: skip
-"""Kinds of dtypes by NumPy's abstract scalar types."""
+"""Dtypes below each abstract scalar type of NumPy, as NumPy's letters of dtype kinds."""
 
 
 def issubdtype(arg1: DTypeLike, arg2: Any) -> bool:
-    """Return whether a dtype is below another in NumPy's hierarchy of scalar types; bfloat16 is a floating type.
+    """Return whether `arg1` equals `arg2` or is below it in NumPy's hierarchy of scalar types.
+
+    bfloat16 is below `np.floating`.
 
     >>> issubdtype("float32", np.floating), issubdtype("int8", "int16")
     (True, False)
@@ -155,7 +157,7 @@ def issubdtype(arg1: DTypeLike, arg2: Any) -> bool:
 
 
 def promote_types(type1: DTypeLike, type2: DTypeLike) -> DType:
-    """Return the dtype of results of operands of both dtypes.
+    """Return the dtype of the result of an operation on operands of the two dtypes.
 
     >>> promote_types("int32", "float32")
     DType.F64
@@ -164,7 +166,9 @@ def promote_types(type1: DTypeLike, type2: DTypeLike) -> DType:
 
 
 def can_cast(from_: Any, to: DTypeLike, /) -> bool:
-    """Return whether a dtype, or an array's, promotes to another: every operation on both results in that dtype.
+    """Return whether a dtype, or the dtype of an array, promotes to `to`.
+
+    This is the case if an operation on operands of both dtypes has a result of dtype `to`.
 
     >>> can_cast("int32", "float64"), can_cast("int64", "int32")
     (True, False)

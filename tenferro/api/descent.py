@@ -1,7 +1,7 @@
-"""Minimisers as loops of the program: L-BFGS, and the method of Levenberg and Marquardt.
+"""Minimisers that run as loops of a program: L-BFGS, and the method of Levenberg and Marquardt.
 
-Parameters are a tree, as in `tenferro.optimize`, and internally one real vector. A minimum is differentiated as the
-root of the gradient, by the implicit function theorem; steps are never differentiated.
+The caller's parameters are a tree, as in `tenferro.optimize`; internally they are one real vector. A minimum is
+differentiated as a root of the gradient, by the implicit function theorem. The iteration itself is not differentiated.
 
 Source: Nocedal and Wright, "Numerical Optimization", 2006.
 """
@@ -35,15 +35,15 @@ __all__ = ["Minimum", "lbfgs", "levenberg_marquardt"]
 
 
 class Minimum(NamedTuple):
-    """Result of a minimiser in the program, as tensors; field names and status values are SciPy's.
+    """Result of a minimiser, with tensors as fields; field names and status values are SciPy's.
 
     Attributes:
-        x: the parameters.
-        fun: the function there, or the residuals.
-        jac: the gradient there, as a tree like x.
+        x: the parameters at the minimum.
+        fun: the value of the function at x, or, for least squares, the residuals at x.
+        jac: the gradient at x, as a tree like x.
         nit: the number of steps.
-        status: the reason why it ended.
-        success: whether it is a minimum.
+        status: a number for the reason why the iteration ended, as the minimiser documents it.
+        success: whether x is a minimum.
     """
 
     x: Any
@@ -56,7 +56,7 @@ class Minimum(NamedTuple):
 
 @custom_jvp
 def _if_converged(x: Tensor, success: Tensor) -> Any:
-    """Return x, with derivatives that are NaN unless it is a minimum."""
+    """Return x; its derivatives are NaN unless `success` is true."""
     return x
 
 
@@ -71,10 +71,10 @@ _if_converged.defjvp(_nan_unless)
 
 
 def _tolerance(name: str, given: float | None, vector: RealVector) -> float:
-    """Return a tolerance, or the square root of the dtype's epsilon.
+    """Return the caller's tolerance, or by default the square root of the dtype's epsilon.
 
     Raises:
-        InvalidConfigError: it is not a number, or negative.
+        InvalidConfigError: the tolerance is not a number, or is negative.
     """
     if given is None:
         return float(finfo(vector.dtype).eps) ** 0.5
@@ -87,7 +87,12 @@ def _tolerance(name: str, given: float | None, vector: RealVector) -> float:
 
 
 ARMIJO, SHALLOW, CURVATURE, TRIALS = 1e-4, 0.1, 0.9, 40
-"""Constants of the line search; Nocedal and Wright, section 3.1."""
+"""Constants of the line search: factors of three conditions on the step size, and the maximum number of sizes tried.
+
+ARMIJO limits the decrease of the value, CURVATURE the slope, and SHALLOW the slope near a minimum.
+
+Source: Nocedal and Wright, section 3.1.
+"""
 
 
 def lbfgs(
@@ -101,27 +106,30 @@ def lbfgs(
 ) -> Minimum:
     """Minimise a function of a tree by L-BFGS, as one loop of the program.
 
-    It may be called in jitted functions, in loops and under `vmap`, and runs on every peer. `minimize` calls SciPy's
-    methods outside of programs.
+    The function may be called in jitted functions, in loops and under `vmap`, and runs natively or through XLA. In
+    contrast, `minimize` calls SciPy's methods, which cannot be part of a program.
 
-    Derivatives with respect to args and captured tensors are those of the root of the gradient: a system with the
-    Hessian, solved by conjugate gradients. They are NaN where `success` is false; x0 has no derivative.
+    The result x is differentiable with respect to `args` and captured tensors, as a root of the gradient. The
+    derivative solves a system with the Hessian, by conjugate gradients. It is NaN if `success` is false. There is no
+    derivative with respect to x0.
 
     Args:
-        fun: a function of such a tree and `args`, with a real scalar result.
+        fun: a function of a tree like x0, and of `args`, whose result is a real scalar.
         x0: the initial parameters, real or complex floating-point.
         args: trees of tensors.
-        gtol: the largest element of the gradient at a minimum; the square root of the dtype's epsilon by default.
-        maxiter: the largest number of steps.
-        memory: the number of steps from which the Hessian is estimated.
+        gtol: the iteration ends when no element of the gradient is larger in magnitude; the default is the square root
+            of the dtype's epsilon.
+        maxiter: the maximum number of steps.
+        memory: the number of latest steps from which the Hessian is estimated.
 
     Returns:
-        The minimum, with status 0 for success, 1 after maxiter steps, 2 where no step decreases fun.
+        The minimum. Its status is 0 for success, 1 if the iteration did not end within `maxiter` steps, and 2 if no
+        step decreases fun.
 
     Raises:
-        DTypeError, ShapeError: fun returns no real scalar; integers among the parameters.
+        DTypeError, ShapeError: fun does not return a real scalar, or a parameter is an integer.
         ArityError: x0 has no elements.
-        InvalidConfigError: options that are not numbers, or out of their range.
+        InvalidConfigError: an option is not a number, or is out of its range.
 
     >>> import tenferro as tnf
     >>> def rosenbrock(p, a):
@@ -162,7 +170,7 @@ def lbfgs(
 
 
 def _descent(value: Callable[[Any], Any], x: Tensor, gtol: float, maxiter: int, memory: int) -> Any:
-    """Return x and (gradient, number of steps, status)."""
+    """Run L-BFGS from x; return the final x, and (gradient, number of steps, status)."""
     value_and_slope = value_and_grad(value)
     dtype = spec_of(x).dtype
 
@@ -209,7 +217,12 @@ def _descent(value: Callable[[Any], Any], x: Tensor, gtol: float, maxiter: int, 
 
 
 def _two_loops(slope: Tensor, pairs: Sequence[Any], count: Tensor) -> Any:
-    """Return the product of the estimated inverse Hessian and the gradient.
+    """Return the product of the estimated inverse Hessian and the gradient `slope`.
+
+    Args:
+        pairs: for each of the latest steps the change of x, the change of the gradient, and the inverse of the dot
+            product of both, stacked.
+        count: the number of steps so far.
 
     Source: Nocedal and Wright, algorithm 7.4.
     """
@@ -226,7 +239,7 @@ def _two_loops(slope: Tensor, pairs: Sequence[Any], count: Tensor) -> Any:
     q, parts = scan(back, slope, pairs, reverse=True)
     _, change, weight = [x[-1] for x in pairs]
     square = sum_over(change * change)
-    # The first direction has at most unit length; later ones have the scale of the last step.
+    # The first direction is scaled to at most unit length, later directions by the curvature of the last step.
     first = minimum(1.0, 1 / sqrt(sum_over(slope * slope)))
     scale = where(
         weight > 0, 1 / where(weight > 0, weight * square, 1), where(count > 0, 1.0, first)
@@ -241,9 +254,10 @@ def _line_search(
     slope: Tensor,
     direction: Tensor,
 ) -> Any:
-    """Return the step size, the new point, and the value and gradient there; size 0 if there is no such step.
+    """Search along `direction`; return the step size, the new point, and the value and gradient at the new point.
 
-    The size satisfies the weak Wolfe conditions, or near a minimum the approximate Wolfe conditions.
+    The size satisfies the weak Wolfe conditions, or, near a minimum, the approximate Wolfe conditions. It is 0 if
+    the search finds no such step.
 
     Source: Hager and Zhang, SIAM Journal on Optimization 16 (2005), 170-192, for the approximate conditions.
     """
@@ -255,7 +269,7 @@ def _line_search(
         return point, *value_and_slope(point)
 
     def is_low(size: Tensor, value: Tensor, new_slope: Tensor) -> Any:
-        # Near a minimum the values differ only by rounding, so slopes decide.
+        # Near a minimum the values differ only by rounding errors, so the slope along the direction is compared.
         is_shallow = sum_over(new_slope * direction) <= (2 * SHALLOW - 1) * descent
         return (value <= height + ARMIJO * size * descent) | (
             (value <= height + noise) & is_shallow
@@ -286,7 +300,10 @@ def _line_search(
 
 
 def _conjugate_gradients(product: Callable[[Any], Any], b: Tensor) -> Any:
-    """Return the solution of a positive definite system; NaN where it does not converge.
+    """Solve a positive definite system with right-hand side b; the solution is NaN if the iteration does not converge.
+
+    Args:
+        product: multiplies a vector by the matrix of the system.
 
     Source: Nocedal and Wright, algorithm 5.2.
     """
@@ -324,28 +341,32 @@ def levenberg_marquardt(
 ) -> Minimum:
     """Minimise the sum of the squares of residuals by the method of Levenberg and Marquardt, in the program.
 
-    As `lbfgs` it may be called anywhere in a program; `least_squares` calls SciPy's methods outside of programs.
-    Each step solves a dense system with one unknown per parameter.
+    Like `lbfgs`, the function may be called anywhere in a program, whereas `least_squares` calls SciPy's methods, which
+    cannot be part of a program. Each step solves a dense system with one unknown per parameter.
 
-    Derivatives with respect to args and captured tensors are those of the root of J^T r, with the
-    residuals' second derivatives. They are NaN where `success` is false; x0 has no derivative.
+    The result x is differentiable with respect to `args` and captured tensors, as a root of J^T r, where r are the
+    residuals and J is their Jacobian. The derivative includes the second derivatives of r. It is NaN if `success` is
+    false. There is no derivative with respect to x0.
 
     Args:
-        fun: a function of such a tree and `args`, with a tree of real tensors, the residuals, as its result.
+        fun: a function of a tree like x0, and of `args`; its result, the residuals, is a tree of real tensors.
         x0: the initial parameters, real or complex floating-point.
         args: trees of tensors.
-        ftol: relative decrease of the sum of squares; the square root of the dtype's epsilon squared by default.
-        xtol: relative length of a step; by default as ftol.
-        gtol: the largest element of J^T r; the square root of the dtype's epsilon by default.
-        maxiter: the largest number of steps, rejected ones too.
+        ftol: the iteration ends when the relative decrease of the sum of squares is at most `ftol`; the default is the
+            dtype's epsilon.
+        xtol: the iteration ends when the length of a step relative to x is at most `xtol`; the default is the dtype's
+            epsilon.
+        gtol: the iteration ends when no element of J^T r is larger in magnitude; the default is the square root of
+            the dtype's epsilon.
+        maxiter: the maximum number of steps, including rejected steps.
 
     Returns:
-        The minimum. Its status is 1, 2 or 3 where gtol, ftol or xtol ended the iteration, and 0 after maxiter steps.
+        The minimum. Its status is 1, 2 or 3 if gtol, ftol or xtol ended the iteration, and 0 after `maxiter` steps.
 
     Raises:
-        DTypeError: residuals that are not real; integers among the parameters.
+        DTypeError: a residual is not real, or a parameter is an integer.
         ArityError: x0 has no elements.
-        InvalidConfigError: options that are not numbers, or out of their range.
+        InvalidConfigError: an option is not a number, or is out of its range.
 
     >>> import tenferro as tnf
     >>> t = np.array([0.0, 1.0, 2.0, 3.0])
@@ -400,7 +421,7 @@ def levenberg_marquardt(
 def _damped_steps(
     residuals: Callable[[Any], Any], x: Tensor, bounds: tuple[float, float, float], maxiter: int
 ) -> Any:
-    """Return x and (J^T r, number of steps, status)."""
+    """Run the damped iteration from x; return the final x, and (gradient J^T r, number of steps, status)."""
     ftol, xtol, gtol = bounds
     first = residuals(x)
     jacobian = jacfwd(residuals) if first.shape[0] >= x.shape[0] else jacrev(residuals)

@@ -1,8 +1,8 @@
 """Determinants, with derivatives also at singular matrices.
 
-The usual formula det(A) A^-T fails there, although the determinant is a polynomial. The derivative
-is the adjugate's transpose. First and second derivatives are computed without division, from
-products of all singular values but one or two.
+The usual formula for the gradient, det(A) A^-T, fails at singular matrices, although the determinant is a polynomial.
+The gradient is therefore computed as the transpose of the adjugate. First and second derivatives need no division:
+they are computed from products of all singular values except one or two.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ def _determinant_jvp(primals: Any, tangents: Any) -> Any:
 
 
 def sign_of_pivots(perm: Tensor, like: Tensor | None) -> Any:
-    """Return 1 or -1: the parity of the number of inversions of the permutation."""
+    """Return the sign of a permutation: 1 if its number of inversions is even, otherwise -1.
+
+    The result has the dtype of `like`.
+    """
     earlier, later = expand_dims(perm, axis=-1), expand_dims(perm, axis=-2)
     above = triu(convert(greater(earlier, later), DType.I64), k=1)
     odd = not_equal(sum(above, axis=(-2, -1)) % 2, 0)
@@ -51,9 +54,10 @@ def sign_of_pivots(perm: Tensor, like: Tensor | None) -> Any:
 
 @custom_jvp
 def adjugate(x: ArrayLike) -> Any:
-    """Compute the transpose of the cofactor matrix: with A = U S V^H, det(U V^H) V adj(S) U^H.
+    """Compute the adjugate of A, the transpose of its cofactor matrix, as det(U V^H) V adj(S) U^H.
 
-    adj(S) is diagonal; element i is the product of all singular values but the i-th.
+    Here A = U S V^H is the singular value decomposition. adj(S) is diagonal: its i-th element is the product of all
+    singular values except the i-th.
     """
     phase, u, s, vh = _factors(x)
     left, right = _products_before(s), _products_after(s)
@@ -64,9 +68,10 @@ def adjugate(x: ArrayLike) -> Any:
 
 @adjugate.defjvp
 def _adjugate_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """Compute the tangent, with B = U^H A_dot V and E[i, j] the product of all other singular values, E[i, i] = 0.
+    """Compute the tangent of the adjugate: det(U V^H) V (diag(E diag(B)) - E o B) U^H.
 
-    It is det(U V^H) V (diag(E diag B) - E o B) U^H, because det(S + B) has no other terms of that order.
+    Here B = U^H A_dot V, and o is the elementwise product. E[i, j] is the product of all singular values except the
+    i-th and the j-th; E[i, i] is 0. The expression in parentheses is the part of adj(S + B) that is linear in B.
     """
     (x,), (x_dot,) = primals, tangents
     phase, u, s, vh = _factors(x)
@@ -89,7 +94,7 @@ def _factors(x: ArrayLike) -> tuple[Any, Any, Any, Any]:
 
 
 def _products_before(s: Tensor) -> Any:
-    """Compute exclusive cumulative products along the last axis."""
+    """Return for each element the product of all elements before it along the last axis."""
     return cumulative_prod(s, axis=-1, include_initial=True)[..., :-1]
 
 
@@ -98,7 +103,10 @@ def _products_after(s: Tensor) -> Any:
 
 
 def _products_without_two(s: Tensor) -> Any:
-    """Multiply the elements before i, between i and j, and after j, for i < j; symmetric, zero on the diagonal."""
+    """Return a symmetric matrix whose element (i, j) is the product of all elements of s except s[i] and s[j].
+
+    For i < j, multiply the products of the elements before i, between i and j, and after j. The diagonal is zero.
+    """
     wide = broadcast_to(expand_dims(s, axis=-2), (*s.shape, s.shape[-1]))
     between = _products_before(add(triu(wide, k=1), tril(ones_like(wide))))
     before = expand_dims(_products_before(s), axis=-1)

@@ -10,7 +10,11 @@ DEVICE = "cpu"
 
 
 def check_device(name: str, device: str | None) -> None:
-    """Raise InvalidConfigError unless `device` is None or "cpu"."""
+    """Check that `device` is None or "cpu".
+
+    Raises:
+        InvalidConfigError: `device` is another device.
+    """
     if device is not None and device != DEVICE:
         raise InvalidConfigError(
             f'{name}: arrays must be on the device "{DEVICE}", got {device!r}; an executor takes a program elsewhere'

@@ -1,4 +1,4 @@
-"""`einsum_plan`: a contraction that is read and planned once, and then called with tensors.
+"""`einsum_plan`: a contraction that is parsed and planned once, and then called with tensors any number of times.
 
 Source: opt_einsum's `contract_expression`.
 """
@@ -26,7 +26,9 @@ Shape = tuple[Any, ...]
 
 
 class EinsumStep(NamedTuple):
-    """One contraction of the operands at these positions of a list; its result is appended to the list.
+    """One step of a contraction.
+
+    The operands are in a list. A step removes the operands at `positions`, contracts them, and appends its result.
 
     Attributes:
         positions: the positions of the operands in the list.
@@ -43,13 +45,15 @@ class EinsumStep(NamedTuple):
 
 @dataclass(frozen=True)
 class EinsumPlan:
-    """A contraction along a path: call it with operands of its shapes, arrays or traced tensors; print it.
+    """A contraction with a fixed path, to be called with operands of the planned shapes.
+
+    The operands are arrays or traced tensors. Printed, the plan shows its steps and their costs.
 
     Attributes:
-        subscripts: in NumPy's notation.
-        shapes: shapes of the operands. A named extent takes any number.
-        path: positions to contract at each step; the result of a step is appended at the end.
-        steps: the estimated cost of each step, with extent 32 for each name.
+        subscripts: the contraction in NumPy's notation.
+        shapes: the shapes of the operands. A named extent accepts any number.
+        path: for each step the positions of the operands in the list; see `EinsumStep`.
+        steps: the steps with their estimated costs, for which a named extent counts as 32.
     """
 
     subscripts: str
@@ -63,7 +67,7 @@ class EinsumPlan:
         """Contract the operands by `einsum` along the path.
 
         Raises:
-            ArityError, ShapeError: operands other than planned for.
+            ArityError, ShapeError: the number or a shape of the operands differs from the plan.
         """
         tensors = [as_operand(operand) for operand in operands]
         if len(tensors) != len(self.shapes):
@@ -89,7 +93,7 @@ class EinsumPlan:
 
     @property
     def largest(self) -> int:
-        """Elements of the largest result of a step."""
+        """The number of elements of the largest result of a step."""
         return max([step.elements for step in self.steps])
 
     def __str__(self) -> str:
@@ -109,11 +113,11 @@ class EinsumPlan:
 def einsum_plan(
     *arguments: ArrayLike | TensorSpec | str, optimize: bool | str | Sequence[Any] = "auto"
 ) -> EinsumPlan:
-    """Read and plan a contraction once, for operands of these shapes.
+    """Parse a contraction and plan it for operands of given shapes; the plan can be called any number of times.
 
     Args:
-        arguments: those of `einsum`, in both of its forms, with a shape, a `TensorSpec` or a tensor in the place of
-            each operand. Labels may be integers: `einsum_plan((2, 9), [0, 1], (9, 3), [1, 2], [0, 2])`.
+        arguments: the arguments of `einsum`, in either of its forms, where each operand is a shape, a `TensorSpec` or
+            a tensor. Labels may be integers: `einsum_plan((2, 9), [0, 1], (9, 3), [1, 2], [0, 2])`.
         optimize: as in `einsum`.
 
     Raises:
@@ -147,7 +151,7 @@ def einsum_plan(
 
 
 def _shape(operand: ArrayLike | TensorSpec) -> Shape:
-    """Return the shape of an argument, which may be the shape itself."""
+    """Return the shape of an operand; the operand may also be the shape itself, as a tuple."""
     if isinstance(operand, tuple):
         return TensorSpec(operand, "float64").shape
     shape = getattr(operand, "shape", None)
@@ -159,7 +163,7 @@ def _shape(operand: ArrayLike | TensorSpec) -> Shape:
 
 
 def _with_dots(notation: Notation, shapes: Sequence[Shape]) -> list[Shape]:
-    """Complete the shapes to all axes of the ellipsis; axes that an operand lacks have extent 1."""
+    """Insert axes of extent 1 into the shapes, so that the ellipsis `...` has as many axes in each operand."""
     widest = len(notation.dots)
     result: list[Shape] = []
     for part, shape, slot in zip(notation.inputs, shapes, notation.slots, strict=True):
@@ -171,7 +175,7 @@ def _with_dots(notation: Notation, shapes: Sequence[Shape]) -> list[Shape]:
         if slot is not None
     ]
     if dotted:
-        broadcast_shapes(*dotted)  # because extents that do not broadcast are refused
+        broadcast_shapes(*dotted)  # raises an error if the extents do not broadcast
     return result
 
 
@@ -182,7 +186,7 @@ def _without(entries: Sequence[Any], positions: Sequence[int]) -> list[Any]:
 def _steps(
     inputs: Sequence[str], output: str, path: Sequence[tuple[int, ...]], sizes: dict[str, int]
 ) -> tuple[EinsumStep, ...]:
-    """Build the steps of a path; each keeps the labels of the output and of the remaining operands."""
+    """Build the steps of a path; the result of a step keeps the labels that the output or a remaining operand has."""
     parts, steps = list(inputs), list[EinsumStep]()
     for number, positions in enumerate(path):
         operands = [parts[i] for i in positions]

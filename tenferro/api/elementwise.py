@@ -1,7 +1,7 @@
 """Elementwise functions of the Array API, with NumPy's promotion and broadcasting.
 
-Each is one op, or a few, on broadcast and converted operands. On arrays they run at once; on
-traced tensors they are written into the graph.
+Each function broadcasts and converts its operands, and applies one op or a few ops. On arrays the ops run at once; on
+traced tensors they are added to the graph.
 
 Source: Array API standard 2024.12, section "Element-wise functions".
 """
@@ -143,7 +143,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def _documented(name: str, formula: str, dtypes: str) -> Callable[[Any], Any]:
     def name_and_describe(function: Callable[..., Any]) -> Any:
         function.__name__ = function.__qualname__ = name
-        function.__doc__ = f"{formula}\n\nDtypes: {dtypes}.\n\nRaises:\n    DTypeError, ShapeError: operands the op does not take, or that do not broadcast.\n"
+        function.__doc__ = (
+            f"{formula}\n\nDtypes: {dtypes}.\n\nRaises:\n"
+            "    DTypeError, ShapeError: a dtype is not supported, or the operands do not broadcast.\n"
+        )
         return function
 
     return name_and_describe
@@ -153,7 +156,13 @@ def _documented(name: str, formula: str, dtypes: str) -> Callable[[Any], Any]:
 
 
 def _of_two(function: Function, *, is_inexact: bool) -> Function:
-    """Return a planned function of two arguments; a Python number takes the dtype of the tensor operand."""
+    """Wrap a function of two operands, so that a Python number is converted to the dtype of the other operand.
+
+    Eager tensors run the function as one operation, by a cached plan.
+
+    Args:
+        is_inexact: whether the function converts integers to floats; a number beside an integer is then not converted.
+    """
 
     @functools.wraps(function)
     def call(
@@ -174,9 +183,11 @@ _in_inexact_dtype = functools.partial(_of_two, is_inexact=True)
 
 
 def _analytic(name: str, op: StdTensorOp, formula: str) -> Any:
-    """Return a function of one argument, computed in a float dtype, to which integers are promoted as in NumPy."""
+    """Return a function of one argument that applies `op`; integers and bools are first converted to floats."""
 
-    @_documented(name, formula, "float and complex; integers and bool in the float NumPy takes")
+    @_documented(
+        name, formula, "float and complex; integers and bool are converted to floats, as in NumPy"
+    )
     @elementwise
     def function(x: ArrayLike, /) -> Any:
         x = as_operand(x)
@@ -186,7 +197,7 @@ def _analytic(name: str, op: StdTensorOp, formula: str) -> Any:
 
 
 def _arithmetic(name: str, op: StdTensorOp, formula: str) -> Any:
-    """Return a function of two arguments in their common dtype."""
+    """Return a function of two arguments that applies `op` in their common dtype."""
 
     @_documented(name, formula, "numeric, in the common dtype")
     @_in_common_dtype
@@ -202,7 +213,8 @@ def _comparison(name: str, direction: str, formula: str) -> Any:
 
     def of_two(x1: Any, x2: Any, /) -> Any:
         lhs, rhs = promote(x1, x2)
-        # Checked last, because most operands have equal dtypes.
+        # The common dtype of uint64 and signed integers is float64, which rounds large integers. Both operands are then
+        # converted, which is tested first because it is cheap.
         if lhs is not x1 and rhs is not x2 and of_both_signs(x1, x2):
             return _compared_by_bits(op, x1, x2)
         return apply_one(op, lhs, rhs)
@@ -212,11 +224,12 @@ def _comparison(name: str, direction: str, formula: str) -> Any:
     @_documented(
         name,
         formula,
-        "any, in the common dtype, Python ints, uint64 and signed ones exactly; the result is bool",
+        "any, in the common dtype; Python ints, and uint64 with signed integers, are compared exactly; "
+        "the result is bool",
     )
     @functools.wraps(compared)
     def function(x1: Any, x2: Any, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-        # A number that a dtype cannot represent compares in the same way with every number of the dtype.
+        # A Python int outside the range of the dtype is above or below every element: the result is the same for all.
         if type(x2) is int and _is_outside(x2, x1):
             return (equal if of_numbers(0, x2) else not_equal)(x1, x1, out, **options)
         if type(x1) is int and _is_outside(x1, x2):
@@ -238,13 +251,13 @@ def _is_outside(number: int, x: Any) -> bool:
 
 
 def of_both_signs(x1: ArrayLike, x2: ArrayLike) -> bool:
-    """Return whether the dtypes are uint64 and a signed integer dtype, whose common dtype is a float."""
+    """Return whether one operand is uint64 and the other a signed integer, so that their common dtype is a float."""
     dtypes = [spec_of(as_operand(x)).dtype for x in (x1, x2) if not is_weak(x)]
     return DType.U64 in dtypes and any([dtype.kind == "i" for dtype in dtypes])
 
 
 def bits64(x: ArrayLike) -> Any:
-    """Return the 64 bits of integers, as int64; numbers of uint64 from 2^63 on become negative."""
+    """Return the 64 bits of integers as int64; for uint64, numbers from 2^63 on become negative."""
     x = as_operand(x)
     if spec_of(x).dtype is DType.U64:
         return apply_one(ops.BitcastConvert(DType.I64), x)
@@ -252,14 +265,17 @@ def bits64(x: ArrayLike) -> Any:
 
 
 def as_int64(x: Tensor) -> Any:
-    """Convert integers to int64; numbers of uint64 above its range are clamped to its maximum."""
+    """Convert integers to int64; uint64 numbers above the range of int64 are clamped to its maximum."""
     if spec_of(x).dtype is DType.U64:
         x = minimum(x, np.uint64(np.iinfo(np.int64).max))
     return convert(x, DType.I64)
 
 
 def _compared_by_bits(op: ops.Compare, x1: ArrayLike, x2: ArrayLike) -> Any:
-    """Compare the operands as unsigned; where the signed operand is negative, compare -1 with 0."""
+    """Compare uint64 with signed integers exactly, by a comparison of their bits as unsigned integers.
+
+    Where the signed operand is negative, the result is that of comparing -1 with 0.
+    """
     bits = broadcast_arrays(bits64(x1), bits64(x2))
     unsigned = apply_one(op, *[apply_one(ops.BitcastConvert(DType.U64), x) for x in bits])
     is_first = spec_of(as_operand(x1)).dtype.kind == "i"
@@ -293,13 +309,15 @@ def _truth(x: ArrayLike) -> Any:
 
 add = _arithmetic("add", ops.Add(), "x1 + x2.")
 multiply = _arithmetic("multiply", ops.Multiply(), "x1 x2.")
-maximum = _arithmetic("maximum", ops.Maximum(), "The larger of x1 and x2; NaN where either is.")
-minimum = _arithmetic("minimum", ops.Minimum(), "The smaller of x1 and x2; NaN where either is.")
+maximum = _arithmetic("maximum", ops.Maximum(), "The larger of x1 and x2; NaN where either is NaN.")
+minimum = _arithmetic(
+    "minimum", ops.Minimum(), "The smaller of x1 and x2; NaN where either is NaN."
+)
 
 
 @elementwise
 def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """Compute the remainder of x1 / x2, with the sign of x1; 0 for integers and an x2 of 0.
+    """Compute the remainder of x1 / x2, with the sign of x1; for integers it is 0 where x2 is 0.
 
     >>> fmod([-7, 7], [3, 0])
     array([-1,  0])
@@ -317,7 +335,7 @@ def subtract(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """x1 - x2.
 
     Raises:
-        DTypeError: both are bool, as in NumPy; use `logical_xor`.
+        DTypeError: both operands are bools, as in NumPy; use `logical_xor`.
     """
     lhs, rhs = promote(x1, x2)
     if spec_of(lhs).dtype.is_bool:
@@ -335,9 +353,9 @@ def divide(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 @_in_common_dtype
 def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """floor(x1 / x2), the largest integer not above the quotient; division of integers by 0 gives 0.
+    """floor(x1 / x2), the largest integer not above the quotient; for integers it is 0 where x2 is 0.
 
-    For floats the quotient is consistent with `remainder`: x1 = x2 floor_divide(x1, x2) + remainder.
+    For floats the quotient is consistent with `remainder`: x1 = x2 floor_divide(x1, x2) + remainder(x1, x2).
     """
     lhs, rhs = promote(x1, x2)
     dtype = spec_of(lhs).dtype
@@ -353,7 +371,7 @@ def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Any:
             quotient = subtract(quotient, convert(lower, dtype))
         return where(equal(rhs, 0), 0, quotient)
     lhs, rhs = convert(lhs, dtype.accumulator), convert(rhs, dtype.accumulator)
-    # The remainder with the sign of x1, because x1 minus the remainder with the sign of x2 may overflow.
+    # Subtract the remainder with the sign of x1, because x1 minus the remainder with the sign of x2 may overflow.
     left_over = apply_one(ops.Remainder(), lhs, rhs)
     ratio = divide(lhs, rhs)
     truncated = divide(subtract(lhs, left_over), rhs)
@@ -382,16 +400,16 @@ def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     adjusted = where(logical_and(not_equal(left_over, 0), opposite), add(left_over, rhs), left_over)
     if dtype.is_integer:
         return where(equal(rhs, 0), 0, adjusted)
-    # 0 - x is 0.0 for zeros of both signs and differentiable there; |x| is not.
+    # A zero remainder gets the sign of x2. 0 - x is 0.0 for zeros of both signs, and, unlike |x|, differentiable there.
     negated = apply_one(ops.Subtract(), *promote(0, left_over, dtype=dtype))
     signed = where(signbit(rhs), negative(negated), subtract(0, negated))
     return where(equal(left_over, 0), signed, adjusted)
 
 
 def pow(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """Return x1^x2; a small integral Python exponent is expanded into products.
+    """Return x1^x2; a Python exponent of 1, 2 or 3 is expanded into products.
 
-    Integers to negative integer powers are 0, or 1 / x1 where that is an integer.
+    An integer to a negative integer power is 1 / x1^|x2| if this is an integer, otherwise 0.
     """
     refuse_options("pow", options, out)
     if type(x2) is int and 0 < x2 <= 3 and not isinstance(x1, int | float | complex | bool):
@@ -434,13 +452,13 @@ def square(x: ArrayLike, /) -> Any:
 
 
 def reciprocal(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """1 / x; of integers in float64."""
+    """1 / x; for integers the result is float64."""
     refuse_options("reciprocal", options, out)
     return divide(1, x)
 
 
 def abs(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """|x|; of a complex number its modulus, in the real dtype."""
+    """|x|; for complex x the modulus, in the dtype of its real part."""
     if options or out is not None:
         refuse_options("abs", options, out)
     x = as_operand(x)
@@ -449,7 +467,10 @@ def abs(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> A
 
 @elementwise
 def sign(x: ArrayLike, /) -> Any:
-    """-1, 0 or 1; x / |x| for complex x, 0 at 0; at -0.0 it is 0.0, as in NumPy."""
+    """Return the sign of x: -1, 0 or 1; for complex x, x / |x|, or 0 where x is 0.
+
+    The sign of -0.0 is 0.0, as in NumPy.
+    """
     x = as_operand(x)
     result = apply_one(ops.Sign(), x)
     return where(equal(x, 0), 0, result) if spec_of(x).dtype.is_float else result
@@ -468,9 +489,9 @@ def clip(
         a_min, a_max: NumPy's names for `min` and `max`.
 
     Raises:
-        DTypeError: complex operands, or a Python int that the dtype cannot hold.
-        ShapeError: bounds that do not broadcast with `a`.
-        InvalidConfigError: one bound by both its names.
+        DTypeError: an operand is complex, or the dtype cannot represent a bound that is a Python int.
+        ShapeError: a bound does not broadcast with `a`.
+        InvalidConfigError: a bound is passed under both of its names.
 
     >>> clip([-1.0, 0.5, 2.0], 0.0), clip([1, 2, 3], max=2.5)
     (array([0. , 0.5, 2. ]), array([1. , 2. , 2.5]))
@@ -480,7 +501,7 @@ def clip(
     if (a_min is not None and min is not None) or (a_max is not None and max is not None):
         raise InvalidConfigError("clip: a_min and min name one bound, and so do a_max and max")
     x, min, max = a, a_min if min is None else min, a_max if max is None else max
-    # Integers have no bound at a number that is beyond all of them.
+    # A bound that is beyond every number of an integer dtype has no effect, and the dtype cannot represent it.
     if type(min) is int and min < 0 and _is_outside(min, x):
         min = None
     if type(max) is int and max > 0 and _is_outside(max, x):
@@ -514,7 +535,8 @@ def _clipped(x: Any, min: ArrayLike | None, max: ArrayLike | None) -> Any:
     dtype = result_type(*[operand for operand in (x, min, max) if operand is not None])
     if dtype.is_complex:
         raise DTypeError(f"clip: complex numbers have no order: the operands are {dtype}")
-    # Each bound is first clamped by x, so that an infinite x is at no bound.
+    # If there is only one bound, Clamp raises or lowers the bound to x, not x to the bound. Otherwise an infinite x
+    # would be at the extreme of the dtype, and its derivative would be 0.
     least, most = dtype.extremes
     operands: tuple[Any, ...]
     if max is None:
@@ -528,22 +550,23 @@ def _clipped(x: Any, min: ArrayLike | None, max: ArrayLike | None) -> Any:
 
 @_in_inexact_dtype
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """sqrt(x1^2 + x2^2) without overflow; infinite where either is.
+    """sqrt(x1^2 + x2^2) without overflow; infinite where an operand is infinite.
 
-    Its derivatives are x1 / y and x2 / y, also where |x1| = |x2| and where one is zero or infinite; 0 where
-    both are zero.
+    The derivatives are x1 / y and x2 / y, where y is the result. This also holds where |x1| = |x2|, and where one
+    operand is zero or infinite. Where both are zero, the derivatives are 0.
 
     Raises:
-        DTypeError, ShapeError: complex operands, or ones that do not broadcast.
+        DTypeError, ShapeError: an operand is complex, or the operands do not broadcast.
     """
     dtype = inexact_dtype(result_type(x1, x2))
     if dtype.is_complex:
         raise DTypeError(f"hypot: takes real numbers, got {dtype}")
     lhs, rhs = [convert(x, dtype.accumulator) for x in promote(x1, x2, dtype=dtype)]
-    # Selects, because maximum and |x| have other derivatives at ties.
+    # The larger magnitude is selected by `where`, because `maximum` has a different derivative at ties.
     rhs_is_large = logical_or(less(abs(lhs), abs(rhs)), isinf(rhs))
     large, small = where(rhs_is_large, rhs, lhs), where(rhs_is_large, lhs, rhs)
-    # An infinite operand is returned as the length: its product with a root of tangent 0 would be NaN.
+    # Where an operand is infinite, the result is its magnitude and not the product below: a derivative of the product
+    # would be infinity times 0, which is NaN.
     is_infinite = isinf(large)
     finite = where(is_infinite, 1, large)
     ratio = where(is_infinite, 0, divide(small, where(equal(finite, 0), 1, finite)))
@@ -553,7 +576,7 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 @_in_inexact_dtype
 def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """|x1| with the sign of x2, negative zero and NaN included."""
+    """|x1| with the sign of x2, also where x2 is -0.0 or NaN."""
     dtype = inexact_dtype(result_type(x1, x2))
     lhs, rhs = promote(x1, x2, dtype=dtype)
     magnitude = abs(lhs)
@@ -562,7 +585,7 @@ def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 @elementwise
 def signbit(x: ArrayLike, /) -> Any:
-    """Return whether the sign bit of x is set: for negative numbers and -0.0."""
+    """Return whether the sign bit of x is set, as in negative numbers and -0.0."""
     x = as_operand(x)
     dtype = spec_of(x).dtype
     if not dtype.is_float:
@@ -571,7 +594,7 @@ def signbit(x: ArrayLike, /) -> Any:
 
 
 def _bits(x: Tensor) -> Any:
-    """Return a float's bits as a signed integer."""
+    """Return the bits of floats as signed integers of the same width."""
     width = {2: DType.I16, 4: DType.I32, 8: DType.I64}[spec_of(x).dtype.itemsize]
     return apply_one(ops.BitcastConvert(width), x)
 
@@ -580,12 +603,13 @@ def _bits(x: Tensor) -> Any:
 def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """Return the next number after x1 towards x2; x2 if they are equal, NaN if either is NaN.
 
-    The bits are incremented, so that subnormal numbers are reached also where arithmetic flushes them.
+    The bits are incremented as integers, so that the result may be subnormal also where float arithmetic flushes
+    subnormal numbers to zero.
 
-    Dtypes: real floats, in the common dtype; integers in the float dtype that NumPy takes.
+    Dtypes: real floats, in the common dtype; integers are converted to floats, as in NumPy.
 
     Raises:
-        DTypeError, ShapeError: complex operands, or ones that do not broadcast.
+        DTypeError, ShapeError: an operand is complex, or the operands do not broadcast.
 
     >>> nextafter(np.float32(1), np.float32(2)) - 1
     np.float32(1.1920929e-07)
@@ -595,14 +619,14 @@ def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Any:
         raise DTypeError(f"nextafter: complex numbers have no order, got {dtype}")
     lhs, rhs = promote(x1, x2, dtype=dtype)
     start, end = _bits(lhs), _bits(rhs)
-    # Map bits to integers in the order of the numbers: negative numbers count downwards from zero.
+    # Map the bits to integers that are ordered like the floats: those of negative floats count downwards from zero.
     lowest = np.iinfo(spec_of(start).dtype.dtype).min
     here = where(less(start, 0), subtract(lowest, start), start)
     there = where(less(end, 0), subtract(lowest, end), end)
     step = where(less(here, there), *np.array([1, -1], spec_of(here).dtype.dtype))
     successor = add(here, step)
     is_negative = logical_or(less(successor, 0), logical_and(equal(successor, 0), less(start, 0)))
-    # The select is on bits, because a compiler may flush subnormal floats.
+    # Select between bits instead of floats, because a compiler may flush subnormal floats to zero.
     bits = where(is_negative, subtract(lowest, successor), successor)
     bits = where(equal(here, there), end, bits)
     bits = where(logical_or(isnan(lhs), isnan(rhs)), _bits(add(lhs, rhs)), bits)
@@ -663,7 +687,10 @@ def _scaled_logarithm(x: ArrayLike, factor: float) -> Any:
 
 
 def _scaled(x: Tensor, factor: float) -> Any:
-    """Multiply x by a real number; complex numbers part by part, so that infinite parts do not mix."""
+    """Multiply x by a real factor.
+
+    For complex x the parts are multiplied separately, so that an infinite part does not make the other part NaN.
+    """
     if not spec_of(x).dtype.is_complex:
         return multiply(x, factor)
     parts = (apply_one(part(), x) for part in (ops.Real, ops.Imag))
@@ -682,7 +709,7 @@ def exp2(x: ArrayLike, /) -> Any:
 
 
 def _rounding(name: str, op: StdTensorOp, formula: str) -> Any:
-    @_documented(name, formula, "real; integers and bool come back as they are")
+    @_documented(name, formula, "real; integers and bool are returned unchanged")
     @elementwise
     def function(x: ArrayLike, /) -> Any:
         x = as_operand(x)
@@ -697,13 +724,13 @@ ceil = _rounding("ceil", ops.Ceil(), "The smallest integer not below x.")
 
 @planned
 def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Any:
-    """Round `a` to `decimals` decimals, halves to even; complex numbers by parts.
+    """Round `a` to `decimals` decimals, halves to even; the parts of complex numbers are rounded separately.
 
-    Bools give float16, as in NumPy.
+    Bools are converted to float16, as in NumPy.
 
     Raises:
-        InvalidConfigError: decimals that are not an integer.
-        UnsupportedError: integers to fewer than -18 decimals.
+        InvalidConfigError: `decimals` is not an integer.
+        UnsupportedError: `a` has integers, and `decimals` is below -18.
 
     >>> round([1.5, 2.5, -0.5]), round(3.14159, 2), round([15, 25], -1)
     (array([ 2.,  2., -0.]), array(3.14), array([20, 20]))
@@ -729,7 +756,7 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Any:
 
 
 def _round_integers(x: Tensor, digits: int) -> Any:
-    """Round integers to a multiple of 10^digits, halves to even; a multiple beyond the dtype wraps around, as in NumPy."""
+    """Round integers to a multiple of 10^digits, halves to even; results out of the dtype's range wrap, as in NumPy."""
     if digits > 18:
         raise UnsupportedError(
             f"round: decimals={-digits} of {spec_of(x)}; convert it to a float dtype first"
@@ -746,7 +773,7 @@ def _round_integers(x: Tensor, digits: int) -> Any:
 
 
 def _whole(x: Tensor) -> Any:
-    """Round to the nearest integer, halves to even; complex numbers part by part."""
+    """Round to the nearest integer, halves to even; the parts of complex numbers are rounded separately."""
     dtype = spec_of(x).dtype
     if dtype.is_complex:
         return apply_one(
@@ -757,7 +784,9 @@ def _whole(x: Tensor) -> Any:
 
 @elementwise
 def rint(x: ArrayLike, /) -> Any:
-    """Round x to the nearest integer, halves to even, in a float dtype; complex numbers by parts.
+    """Round x to the nearest integer, halves to even; the result is float or complex.
+
+    The parts of complex numbers are rounded separately.
 
     >>> rint(np.int32(3))
     array(3.)
@@ -787,13 +816,13 @@ def conj(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> 
 
 
 def real(val: ArrayLike) -> Any:
-    """Return the real part; a real x is returned unchanged."""
+    """Return the real part of `val`; if `val` is real, return it unchanged."""
     x = as_operand(val)
     return apply_one(ops.Real(), x) if spec_of(x).dtype.is_complex else x
 
 
 def imag(val: ArrayLike) -> Any:
-    """Return the imaginary part; zeros for real numbers."""
+    """Return the imaginary part of `val`; zeros if `val` is real."""
     x = as_operand(val)
     return apply_one(ops.Imag(), x) if spec_of(x).dtype.is_inexact else bitwise_xor(x, x)
 
@@ -806,18 +835,20 @@ less = _comparison("less", "LT", "x1 < x2.")
 less_equal = _comparison("less_equal", "LE", "x1 <= x2.")
 greater = _comparison("greater", "GT", "x1 > x2.")
 greater_equal = _comparison("greater_equal", "GE", "x1 >= x2.")
-logical_and = _logical("logical_and", ops.And(), "True where both are.")
-logical_or = _logical("logical_or", ops.Or(), "True where either is.")
-logical_xor = _logical("logical_xor", ops.Xor(), "True where just one is.")
-bitwise_and = _bitwise("bitwise_and", ops.And(), "The bits set in both.")
-bitwise_or = _bitwise("bitwise_or", ops.Or(), "The bits set in either.")
-bitwise_xor = _bitwise("bitwise_xor", ops.Xor(), "The bits set in just one.")
+logical_and = _logical("logical_and", ops.And(), "True where both x1 and x2 are true.")
+logical_or = _logical("logical_or", ops.Or(), "True where x1 or x2 is true.")
+logical_xor = _logical("logical_xor", ops.Xor(), "True where exactly one of x1 and x2 is true.")
+bitwise_and = _bitwise("bitwise_and", ops.And(), "The bits that are set in both x1 and x2.")
+bitwise_or = _bitwise("bitwise_or", ops.Or(), "The bits that are set in x1 or x2.")
+bitwise_xor = _bitwise(
+    "bitwise_xor", ops.Xor(), "The bits that are set in exactly one of x1 and x2."
+)
 bitwise_left_shift = _bitwise("bitwise_left_shift", ops.ShiftLeft(), "x1 shifted left by x2 bits.")
 
 
 @elementwise
 def bitwise_right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """Shift x1 right by x2 bits; the sign is kept, and unsigned numbers are filled with zeros."""
+    """Shift x1 right by x2 bits; signed integers keep their sign, and unsigned integers are filled with zeros."""
     lhs, rhs = promote(x1, x2)
     signed = spec_of(lhs).dtype.kind == "i"
     return apply_one(ops.ShiftRightArithmetic() if signed else ops.ShiftRightLogical(), lhs, rhs)
@@ -831,7 +862,7 @@ def bitwise_invert(x: ArrayLike, /) -> Any:
 
 @elementwise
 def bitwise_count(x: ArrayLike, /) -> Any:
-    """Count the one bits of |x|, as uint8; 1 of True, as in NumPy.
+    """Count the one bits of |x|, as uint8; the count for True is 1, as in NumPy.
 
     >>> bitwise_count([-7, 8])
     array([3, 1], dtype=uint8)
@@ -876,13 +907,13 @@ def isinf(x: ArrayLike, /) -> Any:
 
 
 def where(condition: ArrayLike, x: Any = None, y: Any = None, /) -> Any:
-    """Select x where `condition` is true or nonzero, else y; all three broadcast.
+    """Select the elements of x where `condition` is true or nonzero, and those of y elsewhere; all three broadcast.
 
     With only a condition, return the indices of its nonzero elements, like `nonzero`.
 
     Raises:
         InvalidConfigError: only one of x and y is passed.
-        DataDependentShapeError: only a condition is passed, and it is a tensor of a trace.
+        DataDependentShapeError: only a condition is passed, and it is traced.
 
     >>> where([True, False], [1, 2], 0), where([0, 7, 8])
     (array([1, 0]), (array([1, 2]),))
@@ -910,7 +941,9 @@ def polygamma(n: int, x: ArrayLike, /) -> Any:
 
 
 def angle(z: Any, deg: bool = False) -> Any:
-    """Compute the phase of z, from -pi to pi; pi, with slope 0, for a negative real number. In degrees if `deg`.
+    """Compute the phase of z in radians from -pi to pi, or in degrees if `deg`.
+
+    For a real dtype, the phase of a negative number is pi, and its derivative is 0.
 
     >>> angle(-2.0), angle(1j, True)
     (array(3.14159265), array(90.))
@@ -920,7 +953,7 @@ def angle(z: Any, deg: bool = False) -> Any:
     if dtype.is_complex:
         radians = atan2(imag(z), real(z))
     else:
-        # NumPy computes arctan2(0, z), with 0 as an int64 when z is bool.
+        # Bools are converted to float64, because NumPy computes arctan2(0, z) with 0 as an int64.
         z = convert(z, DType.F64 if dtype.is_bool else inexact_dtype(dtype))
         half_turn = multiply(convert(signbit(z), spec_of(z).dtype), math.pi)
         radians = where(isnan(z), float("nan"), half_turn)

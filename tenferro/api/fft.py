@@ -1,9 +1,10 @@
 """`tenferro.fft`: discrete Fourier transforms.
 
-Lengths `n` and `s` truncate, or pad with zeros, at the end; `norm` is "backward" (1/n on the inverse), "forward"
-(1/n on the forward transform), None for "backward", or "ortho" (1/sqrt(n) on both).
+The lengths `n` and `s` are those of the transform: the operand is truncated, or padded with zeros, at the end. `norm`
+selects the scaling: "backward" or None divides the inverse transform by n, "forward" divides the forward transform by
+n, and "ortho" divides both by sqrt(n).
 
-Source: Array API standard 2024.12, extension "fft"; NumPy's module of that name.
+Source: Array API standard 2024.12, extension "fft"; `numpy.fft`.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def _prepared(name: str, x: ArrayLike, real: bool) -> Any:
 
 
 def _fitted(x: Any, axis: int, length: int) -> Any:
-    """Truncate x, or pad it with zeros, to a length."""
+    """Truncate x along `axis` to `length`, or pad it with zeros at the end."""
     extent = x.shape[axis]
     if extent == length:
         return x
@@ -104,7 +105,7 @@ def _transform(
         x = _fitted(x, axis, length // 2 + 1 if half else length)
     if not places:
         return x
-    # An op transforms at most three trailing axes; the last axes are transformed first.
+    # An op transforms at most three trailing axes, so the axes to transform are moved to the end.
     order = [axis for axis in range(rank) if axis not in places] + places
     back = [order.index(axis) for axis in range(rank)]
     x = permute_dims(x, tuple(order))
@@ -124,7 +125,7 @@ def _transform(
 
 
 def _scaled(x: Any, norm: str, inverse: bool, places: Sequence[int]) -> Any:
-    """Scale a transform of symbolic lengths by its norm; the program computes the number of elements."""
+    """Scale a transform of symbolic lengths according to `norm`; the program computes the lengths."""
     dtype = spec_of(x).dtype.real
     for axis in places if norm != "backward" else ():
         count = convert(shape_of(x, axis), dtype)
@@ -134,11 +135,14 @@ def _scaled(x: Any, norm: str, inverse: bool, places: Sequence[int]) -> Any:
 
 
 def _mirrored(x: Any, places: Sequence[int]) -> Any:
-    """Complete the Hermitian spectrum of length 2 (m - 1) from its first m elements along the last of the axes."""
+    """Complete a Hermitian spectrum along the last of the transformed axes, from m elements to 2 (m - 1) elements.
+
+    The missing elements are the conjugates of the elements at the negative frequencies.
+    """
     last = places[-1]
     others = conj(flip(slice_axis(x, last, 1, x.shape[last] - 1), axis=last))
     for axis in places[:-1]:
-        # Index -k modulo n: the first element stays, and the others are reversed.
+        # Negate the frequencies k of this axis: index -k modulo n keeps the first element and reverses the others.
         first, rest = (slice_axis(others, axis, *ends) for ends in ((0, 1), (1, x.shape[axis])))
         others = concat([first, flip(rest, axis=axis)], axis=axis)
     return concat([x, others], axis=last)
@@ -192,7 +196,8 @@ def fft(
     """Compute y[k] = sum_j x[j] exp(-2 pi i jk / n) along an axis.
 
     Raises:
-        InvalidConfigError: a length below 1, another norm. DTypeError: float16 or bfloat16.
+        InvalidConfigError: the length is below 1, or `norm` is unknown.
+        DTypeError: the dtype is float16 or bfloat16.
 
     >>> fft([1.0, 2.0]).real
     array([ 3., -1.])
@@ -210,14 +215,14 @@ def ifft(
 def rfft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
 ) -> Any:
-    """Compute the first n / 2 + 1 elements of `fft` of real x; the others are their conjugates."""
+    """Compute the first n // 2 + 1 elements of the `fft` of a real signal; the other elements are their conjugates."""
     return _transform("rfft", "rfft", a, None if n is None else (n,), (axis,), norm, out)
 
 
 def irfft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
 ) -> Any:
-    """Invert `rfft`: the result is real, of length n, 2 (m - 1) by default for m elements."""
+    """Invert `rfft`: the result is real and has length n, by default 2 (m - 1) for an operand of length m."""
     return _transform("irfft", "irfft", a, None if n is None else (n,), (axis,), norm, out)
 
 
@@ -228,7 +233,7 @@ def fftn(
     norm: str | None = None,
     out: None = None,
 ) -> Any:
-    """Apply `fft` along several axes, all by default."""
+    """Apply `fft` along several axes, by default all."""
     return _transform("fftn", "fft", a, s, axes, norm, out)
 
 
@@ -250,7 +255,7 @@ def rfftn(
     norm: str | None = None,
     out: None = None,
 ) -> Any:
-    """Apply `rfft` along the last of several axes, then `fft` along the others."""
+    """Apply `rfft` along the last of several axes, by default all, and then `fft` along the other axes."""
     return _transform("rfftn", "rfft", a, s, axes, norm, out)
 
 
@@ -272,7 +277,7 @@ def fft2(
     norm: str | None = None,
     out: None = None,
 ) -> Any:
-    """Apply `fftn` along two axes."""
+    """Apply `fftn` along two axes, by default the last two."""
     return fftn(a, s=s, axes=axes, norm=norm, out=out)
 
 
@@ -283,7 +288,7 @@ def ifft2(
     norm: str | None = None,
     out: None = None,
 ) -> Any:
-    """Apply `ifftn` along two axes."""
+    """Apply `ifftn` along two axes, by default the last two."""
     return ifftn(a, s=s, axes=axes, norm=norm, out=out)
 
 
@@ -294,7 +299,7 @@ def rfft2(
     norm: str | None = None,
     out: None = None,
 ) -> Any:
-    """Apply `rfftn` along two axes."""
+    """Apply `rfftn` along two axes, by default the last two."""
     return rfftn(a, s=s, axes=axes, norm=norm, out=out)
 
 
@@ -305,12 +310,12 @@ def irfft2(
     norm: str | None = None,
     out: None = None,
 ) -> Any:
-    """Apply `irfftn` along two axes."""
+    """Apply `irfftn` along two axes, by default the last two."""
     return irfftn(a, s=s, axes=axes, norm=norm, out=out)
 
 
 def _opposite(norm: str | None) -> Any:
-    """Return the norm of the transform in the opposite direction, for the Hermitian transforms."""
+    """Return the `norm` that scales a transform as its inverse, because `hfft` is computed by an inverse transform."""
     norms = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
     return norms.get(norm, norm)
 
@@ -318,7 +323,7 @@ def _opposite(norm: str | None) -> Any:
 def hfft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
 ) -> Any:
-    """Apply `fft` to a signal whose second half is conjugate to the first; the result is real."""
+    """Apply `fft` to a Hermitian signal, of which `a` is the first half; the result is real."""
     return irfft(conj(as_operand(a)), n, axis, _opposite(norm), out)
 
 
@@ -337,7 +342,7 @@ def fftfreq(
     dtype: DTypeLike | None = None,
     like: Tensor | None = None,
 ) -> Any:
-    """Return the frequencies of `fft`'s elements, in cycles per unit of the sample spacing d."""
+    """Return the frequency of each element of an `fft` of length n, in cycles per unit of the sample spacing d."""
     return asarray(np.fft.fftfreq(n, d), dtype=dtype, device=device, like=like)
 
 
@@ -349,7 +354,7 @@ def rfftfreq(
     dtype: DTypeLike | None = None,
     like: Tensor | None = None,
 ) -> Any:
-    """Return the frequencies of `rfft`'s elements."""
+    """Return the frequency of each element of an `rfft` of length n, in cycles per unit of the sample spacing d."""
     return asarray(np.fft.rfftfreq(n, d), dtype=dtype, device=device, like=like)
 
 
@@ -363,7 +368,7 @@ def _shifted(x: Tensor, axes: Sequence[int] | None, sign: int) -> Any:
 
 
 def fftshift(x: Any, axes: Any = None) -> Any:
-    """Move frequency zero to the middle."""
+    """Rotate the elements along `axes`, by default all, so that frequency zero is in the middle."""
     return _shifted(x, axes, 1)
 
 

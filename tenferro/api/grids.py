@@ -1,6 +1,6 @@
 """Arrays of indices, and conversions between indices and positions in row-major order.
 
-Indices of a shape are known when a program is traced: they are NumPy arrays, and constants of the trace.
+The indices of a shape are known when a program is traced. They are therefore NumPy arrays, and constants of the trace.
 
 Source: NumPy 2.4, reference, sections "Indexing routines" and "Array creation routines".
 """
@@ -33,13 +33,13 @@ __all__ = [
 ]  # fmt: skip
 
 index_exp = np.index_exp
-"""NumPy's `index_exp`: `index_exp[1:, ::2]` is the index as a tuple."""
+"""NumPy's `index_exp`: `index_exp[1:, ::2]` is the tuple `(slice(1, None), slice(None, None, 2))`."""
 s_ = np.s_
-"""NumPy's `s_`: `s_[1:]` is the index."""
+"""NumPy's `s_`: `s_[1:]` is `slice(1, None)`."""
 mgrid = np.mgrid
 """NumPy's `mgrid`: `mgrid[0:2, 0:3]` is a dense grid of coordinates."""
 ogrid = np.ogrid
-"""NumPy's `ogrid`: `ogrid[0:2, 0:3]` is an open grid of coordinates, which broadcast."""
+"""NumPy's `ogrid`: `ogrid[0:2, 0:3]` is a tuple of coordinates of shapes (2, 1) and (1, 3), which broadcast."""
 
 
 def _static_shape(name: str, x: ArrayLike) -> tuple[int, ...]:
@@ -50,7 +50,9 @@ def _static_shape(name: str, x: ArrayLike) -> tuple[int, ...]:
 
 
 def indices(dimensions: Sequence[int], dtype: DTypeLike = int, sparse: bool = False) -> Any:
-    """Return the index of each element along each axis, stacked; a tuple that broadcasts if sparse.
+    """Return the index of each element along each axis, stacked along a new first axis.
+
+    If `sparse`, return a tuple of arrays that broadcast to the shape instead.
 
     >>> indices((2, 2))
     array([[[0, 0],
@@ -63,11 +65,13 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike = int, sparse: bool = Fa
 
 
 def ix_(*args: ArrayLike) -> tuple[Any, ...]:
-    """Reshape vectors of indices so that they broadcast: `x[ix_(rows, columns)]` takes all pairs; bools are masks.
+    """Reshape vectors of indices so that they broadcast: `x[ix_(rows, columns)]` selects all pairs of indices.
+
+    A vector of bools is a mask, which stands for the indices of its true elements.
 
     Raises:
-        ShapeError: an argument that is not a vector.
-        DataDependentShapeError: a mask of a trace.
+        ShapeError: an argument is not a vector.
+        DataDependentShapeError: a mask is a traced tensor.
 
     >>> ix_([0, 2], [1])
     (array([[0],
@@ -104,7 +108,7 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Any, ...]:
     """Return the indices of the main diagonal of arr, whose axes have equal extents.
 
     Raises:
-        ShapeError: fewer than two axes, or extents that differ. NonStaticShapeError: unknown extents.
+        ShapeError: arr has fewer than two axes, or its extents differ. NonStaticShapeError: an extent is not a number.
 
     >>> diag_indices_from(np.zeros((2, 2)))
     (array([0, 1]), array([0, 1]))
@@ -141,10 +145,10 @@ def _of_triangle(name: str, arr: ArrayLike, k: int, triangle: Callable[..., Any]
 
 
 def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Any, Any]:
-    """Return `tril_indices` of a matrix's shape.
+    """Return the indices of the lower triangle of arr, a matrix, up to the k-th diagonal.
 
     Raises:
-        ShapeError: arr is not a matrix. NonStaticShapeError: unknown extents.
+        ShapeError: arr is not a matrix. NonStaticShapeError: an extent is not a number.
 
     >>> tril_indices_from(np.zeros((2, 2)), -1)
     (array([1]), array([0]))
@@ -153,10 +157,10 @@ def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Any, Any]:
 
 
 def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Any, Any]:
-    """Return `triu_indices` of a matrix's shape.
+    """Return the indices of the upper triangle of arr, a matrix, from the k-th diagonal.
 
     Raises:
-        ShapeError: arr is not a matrix. NonStaticShapeError: unknown extents.
+        ShapeError: arr is not a matrix. NonStaticShapeError: an extent is not a number.
 
     >>> triu_indices_from(np.zeros((2, 2)), 1)
     (array([0]), array([1]))
@@ -184,10 +188,11 @@ def _integers(name: str, values: ArrayLike) -> Any:
 
 
 def within(name: str, index: Any, extent: int, mode: str) -> Any:
-    """Return the index within the extent, by NumPy's mode.
+    """Map indices into the range from 0 to extent - 1, or check them, according to NumPy's `mode`.
 
     Raises:
-        OutOfBoundsError: a known index outside, for mode "raise".
+        OutOfBoundsError: the mode is "raise", and an index is out of range.
+        InvalidConfigError: the mode is unknown, or is "raise" for traced indices.
     """
     if mode == "wrap":
         return remainder(index, extent)
@@ -209,15 +214,18 @@ def within(name: str, index: Any, extent: int, mode: str) -> Any:
 def ravel_multi_index(
     multi_index: Sequence[Any], dims: Sequence[int], mode: str | Sequence[str] = "raise", order: str = "C"
 ) -> Any:  # fmt: skip
-    """Return the row-major position ("F": column-major) of the elements at given indices, as int64.
+    """Return the positions of elements in the flattened array of shape `dims`, as int64.
 
     Args:
-        multi_index: an array of indices for each axis.
-        mode: "raise", "wrap" or "clip" for indices outside, for all axes or for each; "raise" needs known indices.
+        multi_index: for each axis, an array of the elements' indices along the axis.
+        mode: the treatment of an index out of range, for all axes or for each: "raise" an error, "wrap" it modulo the
+            extent, or "clip" it to the nearest valid index. "raise" does not accept traced indices.
+        order: "C" to count the positions in row-major order, "F" in column-major order.
 
     Raises:
-        DTypeError: indices that are not integers. OutOfBoundsError: an index outside.
-        ShapeError: another number of arrays than extents. InvalidConfigError: another mode or order.
+        DTypeError: the indices are not integers. OutOfBoundsError: an index is out of range, for mode "raise".
+        ShapeError: the number of index arrays differs from that of extents.
+        InvalidConfigError: `mode` or `order` is unknown.
 
     >>> ravel_multi_index(([0, 1], [2, 0]), (2, 3))
     array([2, 3])
@@ -238,14 +246,17 @@ def ravel_multi_index(
 
 
 def unravel_index(indices: ArrayLike, shape: Sequence[int], order: str = "C") -> tuple[Any, ...]:
-    """Return the indices along each axis of the elements at given row-major positions, as int64.
+    """Return for each axis of `shape` the indices of the elements at given positions in the flattened array, as int64.
 
-    Known positions outside are errors. Traced ones are clamped to the first and last element, and negative ones
-    count from the end, as in `jax.numpy`.
+    Traced positions are clamped to the first and last element, and negative traced positions count from the end, as
+    in `jax.numpy`.
+
+    Args:
+        indices: the positions, in row-major order if `order` is "C", in column-major order if it is "F".
 
     Raises:
-        DTypeError: positions that are not integers. OutOfBoundsError: a known position outside.
-        InvalidConfigError: an order that is neither "C" nor "F".
+        DTypeError: the positions are not integers. OutOfBoundsError: a position in an array is out of range.
+        InvalidConfigError: `order` is neither "C" nor "F".
 
     >>> unravel_index([2, 3], (2, 3))
     (array([0, 1]), array([2, 0]))

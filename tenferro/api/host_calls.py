@@ -25,22 +25,23 @@ METHODS = ("sequential", "expand_dims", "broadcast_all")
 
 
 def check(condition: ArrayLike, message: str, *args: Any, **kwargs: Any) -> None:
-    """Raise message.format(*args, **kwargs) unless all elements of the condition are true when this call runs.
+    """Raise an error with message.format(*args, **kwargs), unless all elements of the condition are true.
 
-    A check works in jitted functions and programs, also in loops and branches, and outside of traces. Under `vmap`, the
-    message shows the first example that fails. A derivative runs the checks of its function.
+    In a jitted function or a program, including its loops and branches, the check runs with the program. Outside of
+    traces it runs at once. Under `vmap`, the message shows the first slice that fails. A derivative also runs the
+    checks of its function.
 
-    An `XlaExecutor` computes the conditions as further results and raises after the run; in loops and branches it
-    refuses them.
+    An `XlaExecutor` computes the conditions as additional results and raises the error after the run. It does not
+    accept checks in loops and branches.
 
     Args:
         condition: a bool tensor.
-        message: as for `str.format`; tensors are formatted as NumPy arrays.
+        message: a template as for `str.format`, in which tensors are formatted as NumPy arrays.
 
     Raises:
-        CheckFailedError: the condition is not true; with your line.
-        DTypeError: the condition is not of bools.
-        InvalidConfigError: a field without a value, or a value without a field.
+        CheckFailedError: an element of the condition is false; the error shows the line of your code.
+        DTypeError: the condition is not a bool tensor.
+        InvalidConfigError: a field of the message has no value, or a value has no field.
 
     >>> import tenferro as tnf
     >>> @tnf.jit
@@ -54,7 +55,7 @@ def check(condition: ArrayLike, message: str, *args: Any, **kwargs: Any) -> None
         ...
     tenferro.errors.CheckFailedError: check: root of a negative number, -1.0
 
-    Source: JAX's checkify.check, which works only in functions transformed by checkify.
+    Source: `jax.experimental.checkify.check`, which in JAX requires that the function is transformed by `checkify`.
     """
     if not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # because callers may not check
         raise InvalidConfigError(f"check: the message must be a string, got {message!r:.60}")
@@ -79,7 +80,7 @@ def check(condition: ArrayLike, message: str, *args: Any, **kwargs: Any) -> None
 
 @dataclass(frozen=True)
 class _FlatFunction:
-    """Wrapper of a function of trees that takes and returns lists of arrays."""
+    """A function of trees as a function from arrays to a list of arrays, with declared result types."""
 
     function: Callable[..., Any]
     tree: TreeDef
@@ -87,10 +88,10 @@ class _FlatFunction:
     types: tuple[TensorSpec, ...]
 
     def __call__(self, *arrays: Any) -> Sequence[Any]:
-        """Call the function, and return the leaves of the results in the declared dtypes.
+        """Call the function, and return the leaves of the results, converted to the declared dtypes.
 
         Raises:
-            ArityError, ShapeError, DTypeError: the function returns something else than it declares.
+            ArityError, ShapeError, DTypeError: the results do not match the declared structure or types.
         """
         args, kwargs = unflatten(self.tree, arrays)
         leaves, tree = flatten(self.function(*args, **kwargs))
@@ -120,25 +121,25 @@ def pure_callback(
     vmap_method: str | None = None,
     **kwargs: PyTree,
 ) -> Any:
-    """callback(*args, **kwargs), called with NumPy arrays whenever the program gets here.
+    """Call the Python function `callback(*args, **kwargs)` on NumPy arrays when the program runs; return its results.
 
     The callback must be pure and must not write to its arguments: equal calls may be merged, and calls with unused
-    results are omitted. The native executor calls it, and an `XlaExecutor` on the CPU in this process; lowering to
-    text is an error. To differentiate it, use `custom_jvp` or `custom_vjp`.
+    results are omitted. The native executor and an `XlaExecutor` on the CPU of this process support callbacks; lowering
+    to text is an error. To differentiate a callback, wrap it in `custom_jvp` or `custom_vjp`.
 
     Args:
-        result_shape_dtypes: the tree of the types of its results: `TensorSpec`s, or anything with `shape` and
-            `dtype`.
-        vmap_method: "sequential" calls it once per slice of a batch; "broadcast_all" once, with all arguments
-            broadcast to the batch; "expand_dims" once, with a leading axis of extent 1 for arguments without a batch.
-            With None, `vmap` is an error.
+        result_shape_dtypes: the types of the callback's results, as a tree of `TensorSpec`s, or of other objects with
+            `shape` and `dtype`.
+        vmap_method: how `vmap` calls the callback. "sequential" calls it once per slice of a batch. "broadcast_all"
+            calls it once, with all arguments broadcast to the batch. "expand_dims" calls it once, with a leading axis
+            of extent 1 for arguments without a batch. With None, `vmap` raises an error.
 
     Raises:
-        ADRuleUnsupportedError: it is differentiated.
-        UnsupportedError: it is batched without vmap_method, or lowered for another platform, process or file; on the
-            peer, elements of less than 8 bits.
-        ArityError, ShapeError, DTypeError: the callback returns something else than declared.
-        InvalidConfigError: another vmap_method.
+        ADRuleUnsupportedError: the callback is differentiated.
+        UnsupportedError: `vmap` is applied and `vmap_method` is None; or the program is lowered for another platform,
+            process or file; or, through XLA, elements have less than 8 bits.
+        ArityError, ShapeError, DTypeError: the callback's results do not match `result_shape_dtypes`.
+        InvalidConfigError: `vmap_method` is unknown.
 
     >>> import numpy as np, scipy.special, tenferro as tnf
     >>> @tnf.jit

@@ -1,11 +1,11 @@
 """Solutions of equations, with derivatives by the implicit function theorem.
 
 A solver, such as Newton's method or conjugate gradients in a `while_loop`, is run and never differentiated: the
-equation defines the derivative of its solution. Each function puts a mark on the solution. Differentiation reads the
-mark; programs do not contain it. The functions that the mark needs are traced with it, on placeholder inputs;
-captured values become operands.
+equation defines the derivative of its solution. Each function of this module adds a mark to the solution.
+Differentiation reads the mark, and programs do not contain it. The equation and the solvers that the derivative needs
+are traced together with the mark, on placeholder inputs; values that they capture become operands of the mark.
 
-Source: Krantz and Parks, "The Implicit Function Theorem", 2002; the functions of these names in JAX.
+Source: Krantz and Parks, "The Implicit Function Theorem", 2002; `jax.lax.custom_root`, `jax.lax.custom_linear_solve`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class _Space:
         """Return the space of a tree.
 
         Raises:
-            DTypeError: a leaf that has no derivative.
+            DTypeError: a leaf is an integer or a bool, which has no derivative.
         """
         specs = tuple([spec_of(leaf) for leaf in leaves])
         paths = leaf_paths(unflatten(tree, leaves))
@@ -90,10 +90,12 @@ class _Space:
         return cls(name, label, tree, specs)
 
     def leaves(self, what: str, vector: PyTree) -> list[Any]:
-        """Return the leaves of a tree of this space; Python numbers take its dtypes.
+        """Return the leaves of a tree, after a check that the tree is in this space.
+
+        Python numbers are converted to the dtypes of the space.
 
         Raises:
-            ArityError, ShapeError, DTypeError: a tree of another space.
+            ArityError, ShapeError, DTypeError: the structure, a shape or a dtype of the tree differs from the space.
         """
         leaves, tree = flatten(vector)
         if not agree(tree, self.tree):
@@ -116,9 +118,10 @@ class _Space:
 
 @contextmanager
 def _own_effects(graph: Graph) -> Generator[None]:
-    """Drop the effects of the body, so that results of the rest of the graph do not wait for them.
+    """Remove the effects, such as checks, that the `with` block adds to the graph.
 
-    The body may depend on placeholders, and its derivative is not always needed.
+    Otherwise programs of the graph would run these effects. Instructions of the block may depend on placeholders, and a
+    program may not need the derivative to which they belong.
     """
     effects, graph.effects = graph.effects, []
     try:
@@ -128,12 +131,12 @@ def _own_effects(graph: Graph) -> Generator[None]:
 
 
 class _Traced:
-    """A function of trees, traced in a graph on placeholder inputs.
+    """A function of trees that was traced into a graph, on placeholder inputs.
 
     Attributes:
-        inputs: the placeholders.
-        outputs: the values of the leaves of its results.
-        frontier: the values of the enclosing graph that it uses.
+        inputs: the graph values of the placeholders.
+        outputs: the graph values of the function's results.
+        frontier: the earlier values of the graph that the function uses.
     """
 
     def __init__(
@@ -154,10 +157,10 @@ class _Traced:
         self.frontier = set(frontier).difference(self.inputs)
 
     def frontier_beyond(self, captured: set[int]) -> set[int]:
-        """Return the values of the enclosing graph that the function uses and that do not depend on captured values.
+        """Return the earlier values of the graph that the function uses and that do not depend on `captured`.
 
-        Values that depend on captured values are computed again inside of the function. Equal operations have one
-        value, so a solver would otherwise use a factorisation of the enclosing graph, and need its derivative.
+        Values that depend on `captured` are computed again inside the function. The graph merges equal operations: a
+        solver would otherwise use a factorisation outside the function, whose derivative would then be needed.
         """
         rest = self.frontier - captured
         part = needed(self.builder.graph.instructions, rest, available=captured) if rest else {}
@@ -169,12 +172,12 @@ class _Traced:
         return (frontier | rest) - follows
 
     def part(self, consts: Sequence[int]) -> Subprogram:
-        """Return the function as a sub-program of these constants and its arguments."""
+        """Return the function as a sub-program whose inputs are the values `consts` and its arguments."""
         return Subprogram.of(self.builder.graph, [*consts, *self.inputs], self.outputs)
 
 
 class _LinearMap:
-    """A linear map from a space into itself, traced once and emitted where it is called."""
+    """A linear map from a space into itself, which is traced once; each call copies its instructions to the trace."""
 
     def __init__(
         self, builder: GraphBuilder, space: _Space, fn: Callable[[PyTree], PyTree]
@@ -206,10 +209,10 @@ def _leaves_of(
 
 
 class _Solver:
-    """A user's solver: its solution is in the space, and followed by aux if `has_aux`.
+    """The user's solver, which returns a solution x in the space, or (x, aux) if `has_aux`.
 
     Attributes:
-        aux_tree: the structure of the last aux.
+        aux_tree: the structure of the aux that the last call returned.
     """
 
     def __init__(self, space: _Space, what: str, fn: Callable[..., Any], has_aux: bool) -> None:
@@ -220,10 +223,11 @@ class _Solver:
         self.aux_tree: TreeDef = flatten(())[1]
 
     def split(self, *arguments: Any) -> tuple[list[Any], PyTree]:
-        """Call the function, and return the leaves of the solution, and aux.
+        """Call the solver, and return the leaves of the solution, and aux.
 
         Raises:
-            ArityError, ShapeError, DTypeError: the result is not of the space, or not a pair.
+            ArityError, ShapeError, DTypeError: the solution is not in the space, or the result is not a pair although
+                `has_aux`.
         """
         result = self._fn(*arguments)
         aux: PyTree = ()
@@ -237,7 +241,7 @@ class _Solver:
         return self.space.leaves(f"{self.what}(..)", result), aux
 
     def values(self, builder: GraphBuilder, *arguments: Any) -> list[int]:
-        """Return the graph values of the solution and of aux."""
+        """Call the solver in a trace, and return the graph values of the solution and of aux."""
         solution, aux = self.split(*arguments)
         leaves, self.aux_tree = flatten(aux)
         return [
@@ -249,7 +253,7 @@ class _Solver:
         ]
 
     def packed(self, values: Sequence[Any], aux: PyTree) -> Any:
-        """Arrange the result in the form of the user's function."""
+        """Return the solution as a tree, or, if `has_aux`, the pair of this tree and aux."""
         solution = unflatten(self.space.tree, values)
         return (solution, aux) if self._has_aux else solution
 
@@ -258,7 +262,11 @@ class _Solver:
 
 
 class _Solution(Mark):
-    """A solution: constants, then right-hand sides, then the solution and aux, which are its results."""
+    """Mark on the solution of an equation.
+
+    Its operands are the values that the equation captures, the right-hand sides, the solution and aux, in this order.
+    Its outputs are aliases of the solution and aux.
+    """
 
     __slots__ = ("operand_count",)
 
@@ -267,7 +275,7 @@ class _Solution(Mark):
         self.operand_count = operand_count
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return the operands of the equation, not those of the solver's steps."""
+        """Return the positions of the equation's operands: the derivative does not depend on the solver's steps."""
         return tuple(range(self.operand_count))
 
 
@@ -279,12 +287,15 @@ def _pushed(
     vector: Sequence[Value],
     mode: Any,
 ) -> list[Value | None]:
-    """Compute the tangents of a function of constants and a vector, with the vector held fixed."""
+    """Compute the tangents of a function of constants and a vector for given tangents of the constants.
+
+    The vector has no tangent.
+    """
     if all([dot is None for dot in tangents]):
         return [None] * len(part.output_slots)
     graph, source = emitter.graph, emitter.source
     start = len(graph)
-    # New names distinguish earlier values from the differentiated values.
+    # The constants are differentiated as aliases, because the vector may depend on the same values.
     fresh = graph.add(Alias(tuple(range(len(consts)))), tuple([x.handle for x in consts]), source)
     dots = {x: dot.handle for x, dot in zip(fresh, tangents, strict=True) if dot is not None}
     with _own_effects(graph):
@@ -296,12 +307,13 @@ def _pushed(
 
 @dataclass(frozen=True)
 class _LinearSystem:
-    """A x = b, and the transposed system: functions of constants and a vector.
+    """A linear system A x = b and its transposed system, as sub-programs of constants and a vector.
 
     Attributes:
-        num_consts: the number of constants of each part.
+        num_consts: the number of constants, which are the first inputs of each sub-program.
         size: the number of leaves of a vector.
-        vecmat, transpose_solve: None without a user-defined solver for the transposed system.
+        matvec, solve: the product A x, and the solution x for a right-hand side b.
+        vecmat, transpose_solve: the same for the transpose of A; None if the user defined no solver for it.
         shown: the name of the user's map.
     """
 
@@ -314,15 +326,15 @@ class _LinearSystem:
     shown: str
 
     def solved(self, emitter: Any, consts: Sequence[int], rhs: Sequence[int]) -> tuple[int, ...]:
-        """Solve the system, and return solution and aux, marked."""
+        """Solve the system for a right-hand side, and return the graph values of the marked solution and aux."""
         solution = self.solve.emit(emitter.graph, [*consts, *rhs], emitter.source)
         return emitter.graph.add(_LinearSolution(self), (*consts, *rhs, *solution), emitter.source)
 
     def transposed(self) -> _LinearSystem:
-        """Return the system of the transposed map.
+        """Return the system whose matrix is the transpose of A.
 
         Raises:
-            ADRuleUnsupportedError: there is no solver for it.
+            ADRuleUnsupportedError: the user defined no solver for the transposed system.
         """
         if self.vecmat is None or self.transpose_solve is None:
             raise ADRuleUnsupportedError(
@@ -340,7 +352,7 @@ class _LinearSystem:
 
 
 class _LinearSolution(_Solution):
-    """x of A x = b, with tangent A x_dot = b_dot - A_dot x."""
+    """Mark on the solution x of A x = b, whose tangent x_dot solves A x_dot = b_dot - A_dot x."""
 
     __slots__ = ("system",)
 
@@ -350,16 +362,16 @@ class _LinearSolution(_Solution):
 
     @property
     def name(self) -> str:
-        """The name of the user's function."""
+        """The name of the API function."""
         return "custom_linear_solve"
 
     @property
     def key(self) -> Any:
-        """The system, which closes over no values, so that equal systems have equal keys."""
+        """Key of the system: its sub-programs close over no values, so that equal systems have equal keys."""
         return (type(self), self.takes, self.system)
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Solve the same system for the tangent; aux is a constant."""
+        """Solve the same system for the tangent of the solution; aux has no tangent."""
         system = self.system
         n, end = system.num_consts, self.operand_count
         consts, b, x = inputs[:n], inputs[n:end], outputs[: system.size]
@@ -375,7 +387,10 @@ class _LinearSolution(_Solution):
         return (*emitter.values(solution[: system.size]), *([None] * (len(outputs) - system.size)))
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
-        """Solve the adjoint system as the transposed system, with conjugated right-hand side and solution."""
+        """Compute the cotangent of b, which solves the adjoint system.
+
+        The adjoint system is solved as the transposed system with conjugated right-hand side and solution.
+        """
         system = self.system
         n, end = system.num_consts, self.operand_count
         if any(linear[:n]):
@@ -400,14 +415,16 @@ def _difference(lhs: Value | None, rhs: Value | None) -> Value | None:
 
 
 def _zeros_of(emitter: Any, x: Value) -> Value:
-    """Create zeros of the type of a linear value, for a missing cotangent."""
+    """Return zeros of the type of x, for a missing cotangent."""
     return Value(emitter, emitter.zeros(x.type)) if x.type.is_exact else zeros(x)
 
 
 class _Root(_Solution):
-    """x of f(x) = 0, with tangent f'(x) x_dot = -f_dot(x).
+    """Mark on the solution x of f(x) = 0, whose tangent x_dot solves f'(x) x_dot = -f_dot(x).
 
-    `equation` is f of constants and x; `tangent_solve` of constants, x and a right-hand side.
+    Attributes:
+        equation: f as a sub-program of constants and x.
+        tangent_solve: the solver of the tangent equation, as a sub-program of constants, x and a right-hand side.
     """
 
     __slots__ = ("equation", "tangent_solve")
@@ -421,16 +438,16 @@ class _Root(_Solution):
 
     @property
     def name(self) -> str:
-        """The name of the user's function."""
+        """The name of the API function."""
         return "custom_root"
 
     @property
     def key(self) -> Any:
-        """The equation and the solver of its tangent, which close over no values, so that equal ones have equal keys."""
+        """Key of the equation and its tangent solver, which close over no values: equal equations have equal keys."""
         return (type(self), self.takes, self.equation, self.tangent_solve)
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Solve the tangent equation at the solution; aux is a constant."""
+        """Solve the tangent equation at the solution; aux has no tangent."""
         n, size = self.operand_count, len(self.equation.output_slots)
         consts, x = inputs[:n], outputs[:size]
         y_dots = _pushed(emitter, self.equation, consts, tangents[:n], x, mode)
@@ -445,11 +462,11 @@ class _Root(_Solution):
         return (*emitter.values(x_dots), *([None] * (len(outputs) - size)))
 
 
-# ---- where they are put --------------------------------------------------------------------------
+# ---- marked solutions ----------------------------------------------------------------------------
 
 
 def _builder_of(leaves: Sequence[Any]) -> GraphBuilder | None:
-    """Return the current trace, or the trace of a tensor."""
+    """Return the builder of the current trace, or of the trace of a leaf; None outside of traces."""
     traced = next((x for x in leaves if isinstance(x, TracedTensor)), None)
     return current_builder() or (None if traced is None else traced.builder)
 
@@ -459,7 +476,10 @@ def _solved(
     arguments: tuple[Callable[..., Any], PyTree],
     write: Callable[[GraphBuilder], tuple[int, ...]],
 ) -> Any:
-    """Solve: in a trace, or for tracked eager tensors, by `write`; on arrays by the solver."""
+    """Solve an equation: on arrays by a call of the solver, in a trace by `write`, which adds the solver and a mark.
+
+    For tracked eager tensors, `write` adds to a separate graph, which is recorded as one operation.
+    """
     leaves = flatten(arguments[1])[0]
     builder = _builder_of(leaves)
     size = len(solver.space.specs)
@@ -493,27 +513,27 @@ def custom_linear_solve(
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """Solve matvec(x) = b for x by `solve`; the derivative solves the same system, not the solver's steps.
+    """Solve matvec(x) = b for x by `solve`; the derivative solves the same system instead of differentiating `solve`.
 
-    The tangent solves matvec(x_dot) = b_dot - matvec_dot(x), and in reverse mode `transpose_solve` solves the
-    transposed system. Either is differentiable again, to any order.
+    The tangent x_dot solves matvec(x_dot) = b_dot - matvec_dot(x). In reverse mode `transpose_solve` solves the
+    transposed system. Both derivatives can be differentiated again, to any order.
 
     Args:
-        matvec: a linear map of trees like b; captured tensors get derivatives, too.
+        matvec: a linear map of trees like b. Tensors that it captures have derivatives, too.
         b: a tree of float or complex tensors.
         solve: `solve(matvec, b)` returns x, a tree like b; it may be a `while_loop`.
-        transpose_solve: `transpose_solve(vecmat, b)` solves with the transpose of matvec, as `solve` does;
-            reverse mode needs it.
-        symmetric: matvec is its own transpose (not its conjugate one), so that `solve` is also the default of
-            transpose_solve.
-        has_aux: both solvers return (x, aux), and so does this; aux is a constant to differentiation.
+        transpose_solve: `transpose_solve(vecmat, b)` solves vecmat(x) = b, where vecmat is the transpose of matvec.
+            Reverse mode requires it.
+        symmetric: whether matvec equals its transpose (without conjugation); `transpose_solve` is then `solve` by
+            default.
+        has_aux: whether the solvers return (x, aux); the result is then (x, aux), and aux has no derivative.
 
-    Called on arrays it is `solve(matvec, b)`.
+    On arrays, the function returns `solve(matvec, b)`.
 
     Raises:
-        ArityError, ShapeError, DTypeError: a result that is not like b; an integer in b.
-        InvalidConfigError: an argument that is not a function; a matvec with a transpose that depends on the point.
-        ADRuleUnsupportedError: reverse mode without transpose_solve.
+        ArityError, ShapeError, DTypeError: a result is not like b, or b has an integer.
+        InvalidConfigError: an argument is not a function, or matvec is not linear: its transpose depends on the point.
+        ADRuleUnsupportedError: the result is differentiated in reverse mode, and there is no `transpose_solve`.
 
     >>> import numpy as np, tenferro as tnf
     >>> def solution(a, b):
@@ -525,7 +545,7 @@ def custom_linear_solve(
     >>> tnf.grad(lambda b: tnf.sum(solution(a, b)))(b)
     array([0.375, 0.25 ])
 
-    Source: JAX's function of that name.
+    Source: `jax.lax.custom_linear_solve`.
     """
     name = "custom_linear_solve"
     if transpose_solve is None and symmetric:
@@ -571,7 +591,7 @@ def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any
     """Transpose a linear map, as its adjoint with conjugated argument and result.
 
     Raises:
-        InvalidConfigError: it depends on the point, so that the map is not linear.
+        InvalidConfigError: the adjoint depends on the point at which it is taken, so the map is not linear.
     """
     graph = builder.graph
     anywhere = [graph.add_stand_in(spec) for spec in space.specs]
@@ -587,7 +607,8 @@ def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any
 
     second = len(graph)
     traced = _Traced(builder, _leaves_of(builder, space, "the linear map", vecmat), space)
-    # The transpose may read the counter of a loop at the point: this does not make it depend on the point.
+    # The transpose may read the counter of a loop that runs at the point. Unused outputs of the loop are removed before
+    # the check, because the counter itself does not depend on the point.
     part = needed(
         graph.instructions, traced.outputs, available=traced.inputs, start=first, narrow=_narrowed
     )
@@ -621,7 +642,7 @@ def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any
 
 
 def _narrowed(instruction: Instruction, wanted: Collection[int]) -> Instruction:
-    """Remove unused outputs of a loop or conditional, unless that would drop a user's rule."""
+    """Remove unused outputs of a loop or conditional, unless its body has marks, which removal would lose."""
     op = instruction.op
     return (
         instruction if isinstance(op, ControlOp) and op.is_marked else pruned(instruction, wanted)
@@ -635,25 +656,25 @@ def custom_root(
     tangent_solve: Callable[[Callable[[Any], Any], Any], Any],
     has_aux: bool = False,
 ) -> Any:
-    """Solve f(x) = 0 for x by `solve`; its derivative is the implicit function's, not the solver's steps.
+    """Solve f(x) = 0 for x by `solve`; the implicit function theorem defines the derivative, not the solver's steps.
 
-    The tangent is x_dot with f'(x) x_dot = -f_dot(x), where f_dot comes from the tensors that f captures;
-    the initial guess has no derivative.
+    The tangent x_dot solves f'(x) x_dot = -f_dot(x), where f_dot results from the tangents of tensors that f captures.
+    There is no derivative with respect to the initial guess.
 
     Args:
-        f: a function from a tree like initial_guess to such a tree.
+        f: a function from a tree like initial_guess to a tree like initial_guess.
         initial_guess: a tree of float or complex tensors.
         solve: `solve(f, initial_guess)` returns x; it may be a `while_loop`.
         tangent_solve: `tangent_solve(g, y)` returns v with g(v) = y for the linear g = f'(x):
             `lambda g, y: y / g(1.0)` for a number, `lambda g, y: solve(jacfwd(g)(y), y)` for a vector. It is
-            differentiated, so an iteration in it belongs inside `custom_linear_solve`.
-        has_aux: `solve` returns (x, aux), and so does this; aux is a constant to differentiation.
+            differentiated for higher derivatives, so an iterative solver in it needs `custom_linear_solve`.
+        has_aux: whether `solve` returns (x, aux); the result is then (x, aux), and aux has no derivative.
 
-    Called on arrays it is `solve(f, initial_guess)`.
+    On arrays, the function returns `solve(f, initial_guess)`.
 
     Raises:
-        ArityError, ShapeError, DTypeError: a result that is not like initial_guess; an integer in initial_guess.
-        InvalidConfigError: an argument that is not a function.
+        ArityError, ShapeError, DTypeError: a result is not like initial_guess, or initial_guess has an integer.
+        InvalidConfigError: an argument is not a function.
 
     >>> import tenferro as tnf
     >>> def square_root(a):
@@ -664,7 +685,7 @@ def custom_root(
     >>> square_root(4.0), tnf.grad(square_root)(4.0), tnf.grad(tnf.grad(square_root))(4.0)
     (array(2.), array(0.25), array(-0.03125))
 
-    Source: JAX's function of that name.
+    Source: `jax.lax.custom_root`.
     """
     name = "custom_root"
     _require_functions(name, f=f, solve=solve, tangent_solve=tangent_solve)
@@ -704,22 +725,22 @@ def fixed_point(
     atol: float = 0.0,
     max_steps: int = 10_000,
 ) -> Any:
-    """Solve x = f(x) by the iteration x <- f(x) from x0, for a contraction f; NaN where it does not converge.
+    """Solve x = f(x) by the iteration x <- f(x) from x0, for a contraction f.
 
     The tangent is the fixed point of the linear iteration x_dot <- f'(x) x_dot + f_dot; reverse mode iterates with
-    the transpose of f'(x). No step is stored. x0 has no derivative.
+    the transpose of f'(x). Steps are not stored for the derivative. There is no derivative with respect to x0.
 
     Args:
-        f: a function from a tree like x0 to such a tree; captured tensors get derivatives.
+        f: a function from a tree like x0 to a tree like x0; tensors that it captures have derivatives.
         x0: a tree of float or complex tensors.
-        rtol, atol: a leaf has converged when no element moves by more than atol + rtol max|x|; rtol is 32 times
-            the dtype's epsilon by default. The linear iteration uses rtol alone.
-        max_steps: the largest number of steps; leaves that have not converged by then are NaN, and so are their
+        rtol, atol: a leaf has converged when a step changes no element by more than atol + rtol max|x|. By default,
+            rtol is 32 times the dtype's epsilon. The linear iteration uses rtol alone.
+        max_steps: the maximum number of steps. Leaves that have not converged by then are NaN, and so are their
             derivatives.
 
     Raises:
-        ArityError, ShapeError, DTypeError: f returns a tree that is not like x0; an integer in x0.
-        InvalidConfigError: a tolerance below 0, no steps.
+        ArityError, ShapeError, DTypeError: f returns a tree that is not like x0, or x0 has an integer.
+        InvalidConfigError: a tolerance is negative, or `max_steps` is below 1.
 
     >>> import tenferro as tnf
     >>> fixed_point(tnf.cos, 1.0)
@@ -752,7 +773,7 @@ def fixed_point(
         return _settled(space, f, x, rtol, atol, max_steps)
 
     def linear(g: Callable[[Any], Any], y: PyTree) -> Any:
-        # g = f' - 1: v = f' v - y = v + g(v) - y
+        # With g = f' - 1, g(v) = y is the fixed-point equation v = v + g(v) - y.
         def step(v: PyTree) -> Any:
             sums = [a + b for a, b in zip(flatten(v)[0], flatten(g(v))[0], strict=True)]
             return minus(unflatten(tree, sums), y)
@@ -774,7 +795,7 @@ def _settled(
     atol: float,
     max_steps: int,
 ) -> Any:
-    """Repeat x <- f(x) until no leaf moves; leaves that move after the last step are NaN."""
+    """Repeat x <- f(x) until all leaves have converged; leaves that have not converged after `max_steps` are NaN."""
 
     def moves(x: Any, y: Any) -> Any:
         # Comparisons with NaN are false, so a NaN has not converged.
@@ -805,5 +826,5 @@ def _settled(
 
 
 def _norm(x: Any) -> Any:
-    """Return the largest absolute value."""
+    """Return the largest absolute value of x, or 0 if x has no elements."""
     return largest(abs(x), initial=0)

@@ -1,11 +1,12 @@
-"""The incomplete gamma functions in standard ops, with derivatives in both arguments.
+"""The incomplete gamma functions in standard ops, with derivatives with respect to both arguments.
 
-Each is a prefactor times an integral of a positive function:
+P is the lower and Q = 1 - P the upper regularised function. Depending on x, P or Q is computed, as a prefactor times an
+integral of a positive function over w from 0 to infinity, and the other one as the difference from 1:
 
     P(a, x) = x^a e^-x / Gamma(a + 1)  int e^-w e^(x (1 - e^(-w/a))) dw      for x < max(a, 1)
-    Q(a, x) = x^(a-1) e^-x / Gamma(a)  int e^-w (1 + w/x)^(a-1) dw           elsewhere
+    Q(a, x) = x^(a-1) e^-x / Gamma(a)  int e^-w (1 + w/x)^(a-1) dw           otherwise
 
-Source: NIST's DLMF, sections 5.11, 8.2 and 8.6, with t = x e^(-w/a) or t = x + w in the integrals there.
+Source: NIST's DLMF, sections 5.11, 8.2 and 8.6, whose integrals over t are transformed by t = x e^(-w/a) or t = x + w.
 """
 
 from __future__ import annotations
@@ -61,10 +62,10 @@ __all__ = [
 ]
 
 BINET = (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
-"""x times (log Gamma(x) less its leading terms) in powers of 1 / x^2, highest first (DLMF 5.11.1)."""
+"""Coefficients of x times log Gamma(x) without its leading terms, in powers of 1 / x^2, highest first (DLMF 5.11.1)."""
 
 DIRECT = 1e-15
-"""Largest |x| at which densities are computed as a power of x times a constant, because e^-x rounds to 1."""
+"""Largest |x| for which densities are computed as a constant times a power of x; there e^-x rounds to 1."""
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
@@ -80,7 +81,7 @@ def stirling_rest(a: Tensor) -> Any:
 
 
 def log_ratio(x: Tensor, centre: Tensor) -> Any:
-    """log(x / centre), with all digits where both are close."""
+    """log(x / centre), accurate also where x is close to `centre`."""
     is_far = less(x, multiply(centre, 0.5))
     far, base = where(is_far, x, 1.0), where(is_far, centre, 1.0)
     relative = divide(subtract(where(is_far, centre, x), centre), centre)
@@ -94,14 +95,19 @@ def gamma_power(a: Tensor, x: Tensor) -> Any:
 
 
 def falling_rate(falling: Any, bending: Any) -> Any:
-    """Estimate the decay rate of e^-w times a factor, from the slope of its exponent at 0 and the curvature."""
+    """Estimate the rate at which an integrand decays with w, to scale the quadrature.
+
+    Args:
+        falling, bending: the negated first and second derivative of the integrand's logarithm at w = 0.
+    """
     return add(maximum(falling, 0.0), sqrt(maximum(minimum(bending, 1.0), 1e-8)))
 
 
 def _gamma_tail(a: Tensor, x: Tensor) -> tuple[Any, Any]:
-    """Return the mask x < max(a, 1), and P(a, x) where it is true, Q(a, x) elsewhere; for positive a and x.
+    """Return the mask x < max(a, 1), and P(a, x) where the mask is true, Q(a, x) where it is false; for positive a, x.
 
-    For a < 1 there is a step at w = a, and P(a, x) is x^a e^-x / Gamma(a + 1) + P(a + 1, x).
+    For a < 1 the integrand of P(a, x) has a step near w = a, so P(a, x) is computed as
+    x^a e^-x / Gamma(a + 1) + P(a + 1, x).
     """
     is_low = less(x, maximum(a, 1.0))
     is_small = logical_and(is_low, less(a, 1.0))
@@ -126,7 +132,10 @@ def _gamma_tail(a: Tensor, x: Tensor) -> tuple[Any, Any]:
 
 
 def incomplete_gamma(a: Tensor, x: Tensor, is_upper: bool) -> Any:
-    """Return Q(a, x) if `is_upper`, else P(a, x), with limits at the ends of the domain and NaN outside."""
+    """Return Q(a, x) if `is_upper`, otherwise P(a, x).
+
+    At the boundary of the domain (a or x zero or infinite) the result is the limit; outside the domain it is NaN.
+    """
     is_inside = logical_and(greater(a, 0.0), logical_and(greater(x, 0.0), less(x, math.inf)))
     is_inside = logical_and(is_inside, less(a, math.inf))
     is_low, tail = _gamma_tail(where(is_inside, a, 1.0), where(is_inside, x, 0.5))
@@ -151,7 +160,7 @@ def incomplete_gamma(a: Tensor, x: Tensor, is_upper: bool) -> Any:
 
 
 def undefined(is_valid: Any, *operands: Tensor) -> Any:
-    """Return NaN where an operand is not valid, with derivatives of every order in the operands that are NaN too."""
+    """Return NaN where `is_valid` is false; its derivatives of every order with respect to `operands` are NaN, too."""
     total: Any = 0.0
     for x in operands:
         total = add(total, where(is_valid, 0.0, x))
@@ -159,8 +168,8 @@ def undefined(is_valid: Any, *operands: Tensor) -> Any:
 
 
 def gamma_density(a: Tensor, x: Tensor) -> Any:
-    """x^(a-1) e^-x / Gamma(a), and the limit at 0 and infinity; NaN for negative x and for a <= 0."""
-    # The power has the derivatives of the limit at 0, and x^a would underflow.
+    """x^(a-1) e^-x / Gamma(a), and the limits for x = 0 and infinity; NaN for negative x and for a <= 0."""
+    # Near 0 the density is computed as a power of x: its derivatives are those of the limit, and x^a would underflow.
     is_small, is_end = less_equal(abs(x), DIRECT), equal(x, math.inf)
     inside = where(logical_or(is_small, is_end), 1.0, x)
     shape = where(is_small, a, 1.0)
@@ -173,6 +182,9 @@ def gamma_density(a: Tensor, x: Tensor) -> Any:
 
 
 def defined(values: Any, is_inside: Any) -> Any:
-    """Return the values, and NaN outside; derivatives are NaN there too, and those of `where` would be zero."""
+    """Return `values` where `is_inside` is true, and NaN elsewhere.
+
+    The values are multiplied by NaN, so that derivatives are NaN, too; derivatives of `where` would be zero.
+    """
     one = np.asarray(1, spec_of(values).dtype.dtype)
     return multiply(values, where(is_inside, one, math.nan))

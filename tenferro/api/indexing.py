@@ -1,8 +1,8 @@
 """Indexing: x[...] with integers, slices, None, Ellipsis and integer arrays; `take`.
 
-Basic indexing is written as `Slice`, `Reverse` and `Reshape`; integer arrays and masks as one `Gather`. Static
-indices are checked against static extents. Negative indices in arrays count from the end; the result is clamped, as
-in StableHLO.
+Integers and slices are converted to the ops `Slice`, `Reverse` and `Reshape`; integer arrays and masks to one `Gather`.
+Static indices are checked against static extents. Negative indices in arrays count from the end. Traced indices that
+are out of range are clamped, as in StableHLO.
 
 Source: Array API standard 2024.12, sections "Indexing" and "Indexing functions"; NumPy's indexing.
 """
@@ -60,15 +60,15 @@ __all__ = [
 
 @planned
 def getitem(x: Any, index: Index) -> Any:
-    """x[index], by NumPy's rules.
+    """Return x[index], by NumPy's rules.
 
-    A mask stands for the indices of its true elements, one vector for each of its axes.
+    A mask stands for the indices of its true elements, one vector for each axis of the mask.
 
     Raises:
-        OutOfBoundsError: a static integer outside its axis, more indices than axes, or a mask with another
-            shape than its axes of x.
-        DataDependentShapeError: a mask of a trace: the number of its true elements depends on the data.
-        InvalidConfigError: anything else that is not an index.
+        OutOfBoundsError: a static integer is outside its axis, there are more indices than axes, or the shape of a mask
+            differs from the axes of x that it indexes.
+        DataDependentShapeError: a mask is a traced tensor, so that the number of its true elements is unknown.
+        InvalidConfigError: an entry is not an index.
     """
     x, entries = expanded(as_operand(x), index)
     arrays = [entry for entry in entries if is_array(entry)]
@@ -76,7 +76,7 @@ def getitem(x: Any, index: Index) -> Any:
     if arrays:
         return _advanced(x, entries, arrays, array_axes)
     if len(kept_axes) == len(x.shape) and not all(map(is_exact, x.shape)):
-        # Extents depend on the data, so that a reshape has no target shape.
+        # A reshape needs a target shape, which is unknown if an extent depends on the data.
         return expand_dims(x, tuple(new_axes))
     shape = tuple(extent for axis, extent in enumerate(x.shape) if axis in kept_axes)
     for axis in new_axes:
@@ -85,7 +85,7 @@ def getitem(x: Any, index: Index) -> Any:
 
 
 def is_array(entry: Index) -> bool:
-    """Return whether an entry is an array, a mask or a bool, not an integer, slice, None or Ellipsis."""
+    """Return whether an entry of an index is an array, a mask or a bool."""
     return not (
         entry is None or entry is Ellipsis or isinstance(entry, slice | int | np.integer)
     ) or (isinstance(entry, bool))
@@ -129,11 +129,13 @@ def _has_mask(entry: Index) -> bool:
 
 
 def expanded(x: Any, index: Index) -> tuple[Any, list[Any]]:
-    """Expand `...`, and masks to vectors of indices, to one entry per axis besides None.
+    """Expand an index to entries that index one axis each, besides entries of None.
 
-    A `...` for no axis is kept, because it separates the arrays around it.
+    Masks are replaced by vectors of indices, and `...` by slices. A `...` that stands for no axis is kept, because it
+    separates the arrays before and after it.
 
-    Return x too, with an axis for each mask of rank 0.
+    Returns:
+        x, with a new axis for each mask of rank 0; and the entries.
     """
     x, index = _with_axes_for_masks(x, index if isinstance(index, tuple) else (index,))
     entries: list[Any] = []
@@ -165,17 +167,17 @@ MASK = (
     "indexing with a boolean mask",
     "the number of selected elements depends on the data; use where(mask, x, other), or multiply by the mask",
 )
-"""The request for a mask's elements, and advice for the error if they are unknown."""
+"""Name of the operation that needs the elements of a mask, and advice, for the error if the mask is traced."""
 
 
 def _where_true(mask: Tensor) -> list[Any]:
-    """Return the indices of a mask's true elements, one vector for each of its axes."""
+    """Return the indices of a mask's true elements, one vector for each axis of the mask."""
     true_indices = np.nonzero(elements(mask, *MASK))
     return [indices.astype(np.int64, copy=False) for indices in true_indices]
 
 
 def _require_mask_fits(x: Any, entries: list[Any], mask_position: int, mask: Tensor) -> None:
-    """Refuse a mask with an axis that is neither empty nor as long as its axis of x."""
+    """Raise an error if a nonempty axis of a mask differs in extent from the axis of x that it indexes."""
     before, after = entries[:mask_position], entries[mask_position:]
     is_late = any(entry is Ellipsis for entry in before)
     axis = len(x.shape) - _axis_count(after) if is_late else _axis_count(before)
@@ -192,12 +194,12 @@ def _axis_count(entries: list[Any]) -> int:
 
 
 def indexes_axis(entry: Index) -> bool:
-    """Return whether an entry is neither None nor Ellipsis."""
+    """Return whether an entry indexes an axis: whether it is neither None nor Ellipsis."""
     return entry is not None and entry is not Ellipsis
 
 
 def _written_out(x: Tensor, entries: list[Any]) -> list[Any]:
-    """Expand the Ellipsis into slices, one per axis that no entry indexes; an Ellipsis for no axis stays."""
+    """Replace the Ellipsis by slices, one per axis that no entry indexes; keep it if there is no such axis."""
     dots = sum(entry is Ellipsis for entry in entries)
     if dots > 1:
         raise InvalidConfigError("indexing: an index must have at most one Ellipsis")
@@ -213,10 +215,11 @@ def _written_out(x: Tensor, entries: list[Any]) -> list[Any]:
 
 
 def _basic(x: Tensor, entries: list[Any]) -> tuple[Any, set[int], list[int], list[int]]:
-    """Apply the integers and slices.
+    """Apply the integers and slices of an index.
 
-    Returns the sliced tensor (with axes of extent 1 for integers), the remaining axes, the positions of the None's in
-    the result, and the axes that arrays index.
+    Returns:
+        The sliced tensor, with axes of extent 1 for integers; its axes that remain in the result; the positions of new
+        axes, for entries of None, in the result; and the axes that arrays index.
     """
     starts: list[int] = []
     limits: list[Any] = []
@@ -259,7 +262,7 @@ def _basic(x: Tensor, entries: list[Any]) -> tuple[Any, set[int], list[int], lis
 
 
 def position(index: int, extent: Any, axis: int) -> int:
-    """Count an integer index from 0, and check it if the extent is known."""
+    """Convert an integer index, which may be negative, to a position from 0; check it if the extent is a number."""
     if is_static(extent):
         if not -extent <= index < extent:
             raise OutOfBoundsError(
@@ -272,7 +275,7 @@ def position(index: int, extent: Any, axis: int) -> int:
 
 
 def slice_bounds(entry: slice, extent: Any, axis: int) -> tuple[Any, Any, int]:
-    """Start, limit and stride with negative ones counted from the end."""
+    """Return the start, limit and stride of a slice, with negative bounds counted from the end of the axis."""
     try:
         stride = 1 if entry.step is None else operator.index(entry.step)
     except (TypeError, ConcretizationError):
@@ -303,7 +306,10 @@ def slice_bounds(entry: slice, extent: Any, axis: int) -> tuple[Any, Any, int]:
 
 
 def _backwards(start: Tensor, limit: Tensor, stride: int) -> tuple[Any, Any, int]:
-    """Return the forward slice over the elements from start down to limit in steps of -stride."""
+    """Return start, limit and stride of the forward slice with the elements of a backward slice.
+
+    The backward slice runs from `start` down to `limit`, exclusive, in steps of -stride.
+    """
     if is_static(start) and is_static(limit) and limit >= start:
         return 0, 0, 1
     count = (start - limit + stride - 1) // stride
@@ -312,14 +318,14 @@ def _backwards(start: Tensor, limit: Tensor, stride: int) -> tuple[Any, Any, int
 
 
 def _advanced(x: Any, entries: list[Any], arrays: list[Any], array_axes: list[int]) -> Any:
-    """Gather at integer arrays, broadcast together, by one op; the axes are ordered as in NumPy."""
+    """Index x by integer arrays, which broadcast together, by one `Gather`; the axes are ordered as in NumPy."""
     rank = len(x.shape)
     indices = [from_start(array, x, axis) for array, axis in zip(arrays, array_axes, strict=True)]
     indices = broadcast_arrays(*indices)
     shape = tuple(indices[0].shape)
     window = [axis for axis in range(rank) if axis not in array_axes]
     if 0 in shape and any(x.shape[axis] == 0 for axis in array_axes):
-        # No window fits an axis without elements; the result is empty.
+        # `Gather` needs a window that fits the indexed axis, which has no elements; the result is empty, too.
         empty = reshape(x, (*shape, *[x.shape[axis] for axis in window]))
         return _placed(empty, entries, window, len(shape))
     stacked = concat([expand_dims(index, axis=len(shape)) for index in indices], axis=-1)
@@ -341,7 +347,13 @@ def _advanced(x: Any, entries: list[Any], arrays: list[Any], array_axes: list[in
 
 
 def _placed(gathered: Tensor, entries: list[Any], window: list[int], count: int) -> Any:
-    """Move the arrays' axes to their positions in NumPy, drop integers' axes, add None's."""
+    """Move the axes of index arrays to their positions in NumPy, remove axes of integers, and add axes for None.
+
+    Args:
+        gathered: the result of `Gather`, with the axes of the broadcast arrays first.
+        window: the axes of x that arrays do not index.
+        count: the number of axes of the broadcast arrays.
+    """
     axes = axes_of(entries)
     order: list[int] = []
     shape: list[Any] = []
@@ -360,7 +372,7 @@ def _placed(gathered: Tensor, entries: list[Any], window: list[int], count: int)
 
 
 def axes_of(entries: list[Any]) -> list[int]:
-    """Return the axis of x for each entry; None and `...` get the axis of the next entry."""
+    """Return for each entry the axis of x that it indexes; for None and `...`, the axis of the next entry."""
     axes: list[int] = []
     axis = 0
     for entry in entries:
@@ -370,11 +382,11 @@ def axes_of(entries: list[Any]) -> list[int]:
 
 
 def pieces(entries: list[Any]) -> list[tuple[str, int]]:
-    """Return the origin of each axis of the result, with the position of its entry.
+    """Return the axes of an indexing result, in order, as pairs of their kind and the position of their entry.
 
-    The origin is "arrays" once for all broadcast axes of index arrays, "new" for a None, and "slice" for a slice.
-    Integers count as arrays: if they and the arrays are adjacent, the new axes stay there; otherwise they come
-    first. As in NumPy, a `...` that stands for no axis separates them too.
+    The kind is "new" for a None, "slice" for a slice, and "arrays" once for all axes of the broadcast index arrays.
+    If integers and arrays are adjacent entries, the axes of the arrays replace them; otherwise these axes come first.
+    As in NumPy, a `...` between entries separates them even if it stands for no axis.
     """
     kinds = [_kind(entry) for entry in entries]
     axes = [(kind, i) for i, kind in enumerate(kinds) if kind in ("new", "slice")]
@@ -388,7 +400,7 @@ def pieces(entries: list[Any]) -> list[tuple[str, int]]:
 
 
 def _kind(entry: Index) -> str:
-    """Return the name in `pieces`, and "none" for a `...` for no axis."""
+    """Return the kind of an entry: "new" for None, "none" for a `...` that stands for no axis, "slice" or "array"."""
     if entry is None:
         return "new"
     if entry is Ellipsis:
@@ -397,7 +409,11 @@ def _kind(entry: Index) -> str:
 
 
 def from_start(index: Any, x: Tensor, axis: int) -> Any:
-    """Count negative indices from the end; check concrete ones."""
+    """Convert indices along `axis` to int64 positions from 0, where negative indices count from the end.
+
+    Raises:
+        OutOfBoundsError: an index in an array (not a traced tensor) is out of range.
+    """
     index = as_operand(index)
     extent = x.shape[axis]
     if not is_traced(index) and is_static(extent) and index.size:
@@ -417,17 +433,17 @@ def from_start(index: Any, x: Tensor, axis: int) -> Any:
 def take(
     a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None, mode: str = "raise"
 ) -> Any:
-    """Gather the slices of `a` at `indices` along `axis`; of the flattened `a` if `axis` is None.
+    """Gather the slices of `a` at `indices` along `axis`; `a` is flattened first if `axis` is None.
 
     Args:
-        mode: "raise" counts negative indices from the end, refuses concrete indices outside the axis, and clamps
-            traced indices; "wrap" takes indices modulo the extent; "clip" takes the nearest within the axis, 0 for
-            negative ones.
+        mode: the treatment of indices out of range. "raise" raises an error for an index in an array, clamps traced
+            indices, and counts negative indices from the end. "wrap" reduces indices modulo the extent. "clip" clamps
+            indices, and negative indices to 0.
 
     Raises:
-        OutOfBoundsError: a concrete index outside the axis, in mode "raise".
-        DTypeError: indices that are not integers.
-        InvalidConfigError: another mode.
+        OutOfBoundsError: the mode is "raise", and an index in an array is out of range.
+        DTypeError: the indices are not integers.
+        InvalidConfigError: `mode` is unknown.
 
     >>> take([[1, 2], [3, 4]], [0, -1], 1), take([1, 2], 5, mode="clip")
     (array([[1, 2],
@@ -445,19 +461,19 @@ def take(
     if mode == "clip":
         index = minimum(maximum(as_int64(index), 0), subtract(extent, 1))
     elif mode == "wrap":
-        # In 64 bits, because a narrow dtype may not hold the extent.
+        # The remainder is computed in 64 bits, because a narrow dtype may not be able to represent the extent.
         wide = DType.U64 if spec_of(index).dtype is DType.U64 else DType.I64
         index = remainder(convert(index, wide), convert(extent, wide))
     return getitem(x, (*([slice(None)] * axis), index))
 
 
 def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Any:
-    """Take y[.., i, ..] = arr[.., indices[.., i, ..], ..] along `axis`; other axes are broadcast.
+    """Gather y[.., i, ..] = arr[.., indices[.., i, ..], ..] along `axis`; the other axes broadcast.
 
-    An axis of None flattens arr.
+    If `axis` is None, arr is flattened first.
 
     Raises:
-        DTypeError: indices that are not integers.
+        DTypeError: the indices are not integers.
 
     >>> take_along_axis([[1, 2], [3, 4]], [[1], [0]], 1)
     array([[2],

@@ -1,7 +1,7 @@
-"""Elements inserted, removed, chosen by masks, and written at indices, as new tensors.
+"""Functions that insert and remove elements, select elements by masks, and replace elements at indices.
 
-Where NumPy writes into its argument, these functions return a new tensor, as in `jax.numpy`; `inplace=False` makes
-this explicit.
+All functions return new tensors. For functions that write into their argument in NumPy, the caller must pass
+`inplace=False`, as in `jax.numpy`.
 
 Source: NumPy 2.4, reference, sections "Array manipulation routines" and "Indexing routines"; `jax.numpy`.
 """
@@ -43,10 +43,10 @@ __all__ = [
 
 
 def block(arrays: Any) -> Any:
-    """Join nested lists of blocks: the innermost along the last axis, the next along the axis before it, and so on.
+    """Concatenate nested lists of blocks: the innermost lists along the last axis, their lists along the axis before.
 
     Raises:
-        ShapeError: an empty list, or lists of different depths.
+        ShapeError: a list is empty, or the lists have different depths.
 
     >>> block([[np.eye(2), np.zeros((2, 1))], [np.ones((1, 3))]])
     array([[1., 0., 0.],
@@ -58,7 +58,7 @@ def block(arrays: Any) -> Any:
         if not level:
             raise ShapeError("block: an empty list has no blocks")
         depth, level = depth + 1, level[0]
-    # Blocks with their depths, outermost lists first.
+    # levels[i] has all lists at depth i, from left to right; the last level has the blocks.
     levels: list[list[Any]] = [[arrays]]
     for _ in range(depth):
         if not all(isinstance(part, list) and part for part in levels[-1]):
@@ -76,11 +76,11 @@ def block(arrays: Any) -> Any:
 
 
 def _positions(name: str, obj: Any, extent: int) -> Any:
-    """Convert obj, a slice, an integer, a mask or integers, to integers on an axis.
+    """Convert a slice, a mask, an integer or a vector of integers to integer indices of an axis with extent `extent`.
 
     Raises:
-        DTypeError: another kind of elements. DataDependentShapeError: indices of a trace.
-        OutOfBoundsError: an index outside.
+        DTypeError: `obj` is none of these. DataDependentShapeError: `obj` is a traced tensor.
+        ShapeError: a mask does not have the extent of the axis.
     """
     if isinstance(obj, slice):
         return np.arange(extent)[obj]
@@ -111,13 +111,14 @@ def _from_start(name: str, index: Any, extent: int, last: int) -> Any:
 
 
 def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
-    """Return arr without the indices `obj` along `axis`; arr is flattened first if `axis` is None.
+    """Return arr without its elements at the indices `obj` along `axis`; arr is flattened first if `axis` is None.
 
     Args:
-        obj: an integer, a slice, a mask, or a vector of integers; known when traced.
+        obj: an integer, a slice, a mask, or a vector of integers, but not a traced tensor.
 
     Raises:
-        OutOfBoundsError: an index outside. DTypeError: another kind of index. AxisError: an axis outside.
+        OutOfBoundsError: an index is out of range. DTypeError: `obj` is not an index.
+        AxisError: the axis is outside the rank.
 
     >>> delete([1, 2, 3, 4], [0, 2])
     array([2, 4])
@@ -131,16 +132,16 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
 
 
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Any:
-    """Return arr with values inserted before the indices `obj` along `axis`; arr is flattened first if `axis` is None.
+    """Insert values into arr before the indices `obj` along `axis`; arr is flattened first if `axis` is None.
 
-    The values are converted to arr's dtype. They broadcast to one slice for each index.
+    The values are converted to arr's dtype, and broadcast to one slice for each index.
 
     Args:
-        obj: an integer, a slice, a mask, or a vector of integers; known when traced.
+        obj: an integer, a slice, a mask, or a vector of integers, but not a traced tensor.
 
     Raises:
-        OutOfBoundsError: an index outside. DTypeError: another kind of index. AxisError: an axis outside.
-        ShapeError: values that do not broadcast.
+        OutOfBoundsError: an index is out of range. DTypeError: `obj` is not an index.
+        AxisError: the axis is outside the rank. ShapeError: the values do not broadcast.
 
     >>> insert([1, 2, 3], 1, 9), insert([1, 2, 3], [0, 2], [7, 8])
     (array([1, 9, 2, 3]), array([7, 1, 2, 8, 3]))
@@ -152,7 +153,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     new = convert(as_operand(values), spec_of(x).dtype)
     rank = len(x.shape)
     if index.ndim == 0:
-        # For a scalar index, the first axis of the values is moved to the indexed axis.
+        # As in NumPy, the values for a scalar index are slices along their first axis, which is moved to `axis`.
         new = reshape(new, (*[1] * (rank - len(new.shape)), *new.shape))
         if len(as_operand(values).shape):
             new = moveaxis(new, 0, axis)
@@ -175,10 +176,10 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
 
 
 def resize(a: ArrayLike, new_shape: int | Sequence[int]) -> Any:
-    """Repeat the elements of `a` in row-major order to fill `new_shape`; zeros if `a` is empty.
+    """Fill a tensor of shape `new_shape` with the elements of `a`, repeated in row-major order; zeros if `a` is empty.
 
     Raises:
-        InvalidConfigError: a negative extent.
+        InvalidConfigError: an extent is negative.
 
     >>> resize([1, 2, 3], (2, 2))
     array([[1, 2],
@@ -195,14 +196,15 @@ def resize(a: ArrayLike, new_shape: int | Sequence[int]) -> Any:
 
 
 def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Any = None) -> Any:
-    """Return the vector filt without zeros at its front ("f") and back ("b").
+    """Remove the zeros at the ends of a vector `filt`.
 
     Args:
-        axis: None or the vector's axis.
+        trim: the ends: "f" for the front, "b" for the back, "fb" for both.
+        axis: None, or 0, the only axis of a vector.
 
     Raises:
-        ShapeError: filt is not a vector. InvalidConfigError: another letter.
-        DataDependentShapeError: filt belongs to a trace.
+        ShapeError: filt is not a vector. InvalidConfigError: `trim` has another letter.
+        DataDependentShapeError: filt is a traced tensor.
 
     >>> trim_zeros([0, 1, 0, 2, 0])
     array([1, 0, 2])
@@ -222,10 +224,10 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Any = None) -> Any:
 def ediff1d(
     ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
 ) -> Any:
-    """Return the differences of successive elements of the flattened array, with numbers before and after.
+    """Return the differences of successive elements of the flattened array, between `to_begin` and `to_end`.
 
     Raises:
-        DTypeError: numbers that ary's dtype does not hold.
+        DTypeError: `to_begin` or `to_end` cannot be cast to ary's dtype.
 
     >>> ediff1d([1, 4, 9], to_end=0)
     array([3, 5, 0])
@@ -246,13 +248,15 @@ def compress(
     condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: None = None, *, size: int | None = None,
     fill_value: ArrayLike = 0,
 ) -> Any:  # fmt: skip
-    """Return the slices of `a` along `axis` where condition is true; if `axis` is None, `a` is flattened.
+    """Return the slices of `a` along `axis` for which `condition` is true; `a` is flattened first if `axis` is None.
 
     Args:
-        size: the number of slices: the first ones, or padded by fill_value; needed where condition is traced.
+        size: the number of slices to return: further slices are dropped, and missing slices are filled with
+            fill_value. It is required if `condition` is a traced tensor.
 
     Raises:
-        ShapeError: condition is not a vector, or longer than the axis. DataDependentShapeError: a traced condition.
+        ShapeError: `condition` is not a vector, or is longer than the axis.
+        DataDependentShapeError: `condition` is a traced tensor, and `size` is None.
 
     >>> compress([True, False, True], [1, 2, 3])
     array([1, 3])
@@ -296,15 +300,18 @@ def _require_new(name: str, inplace: bool) -> None:
 def put(
     a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True
 ) -> Any:
-    """Return `a` with v at the indices `ind` of its flattened elements; v repeats as often as needed.
+    """Return `a` with its flattened elements at the indices `ind` replaced by v, which repeats as often as needed.
 
     Args:
-        mode: "clip" or "wrap" for indices outside; None refuses known ones and drops traced ones.
+        mode: the treatment of indices out of range: "clip" clamps them, "wrap" reduces them modulo the number of
+            elements. With None, an index in an array raises an error, and traced indices are ignored.
         inplace: must be False.
 
     Raises:
-        UnsupportedError: inplace is True. DTypeError: indices that are not integers, or values that do not fit.
-        OutOfBoundsError: a known index outside. InvalidConfigError: another mode.
+        UnsupportedError: `inplace` is True.
+        DTypeError: the indices are not integers, or a's dtype cannot represent the values.
+        OutOfBoundsError: `mode` is None, and an index in an array is out of range.
+        InvalidConfigError: `mode` is unknown.
 
     >>> put(np.zeros(3), [0, 2], [1.0, 2.0], inplace=False)
     array([1., 0., 2.])
@@ -325,13 +332,16 @@ def put(
 
 
 def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Any:
-    """Return arr with the elements where mask is true replaced by vals in order, repeated as often as needed.
+    """Return arr with its elements where `mask` is true replaced by `vals`, in order.
+
+    `vals` repeats as often as needed.
 
     Args:
         inplace: must be False.
 
     Raises:
-        UnsupportedError: inplace is True. ShapeError: a mask of another size, or no values.
+        UnsupportedError: `inplace` is True.
+        ShapeError: `mask` and `arr` have different numbers of elements, or `vals` is empty.
 
     >>> place([1, 2, 3], [True, False, True], [8, 9], inplace=False)
     array([8, 2, 9])
@@ -352,11 +362,12 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: 
     """Return `a` with its main diagonal replaced by val, whose elements repeat as often as needed.
 
     Args:
-        wrap: whether the diagonal of a tall matrix starts again after a row that it skips.
+        wrap: whether the diagonal of a tall matrix starts again below its end, after one row that it skips.
         inplace: must be False.
 
     Raises:
-        UnsupportedError: inplace is True. ShapeError: a vector, or more than two axes of different extents.
+        UnsupportedError: `inplace` is True.
+        ShapeError: `a` has fewer than two axes, or more than two axes with different extents.
 
     >>> fill_diagonal(np.zeros((2, 2)), 5.0, inplace=False)
     array([[5., 0.],
@@ -381,13 +392,16 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: 
 def put_along_axis(
     arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None = -1, *, inplace: bool = True
 ) -> Any:  # fmt: skip
-    """Return arr with y[.., indices[.., i, ..], ..] = values[.., i, ..] along `axis`; other axes broadcast.
+    """Return a copy y of arr with y[.., indices[.., i, ..], ..] = values[.., i, ..] along `axis`.
+
+    The other axes broadcast. If `axis` is None, arr is flattened for the assignment.
 
     Args:
         inplace: must be False.
 
     Raises:
-        UnsupportedError: inplace is True. DTypeError: indices that are not integers, or values that do not fit.
+        UnsupportedError: `inplace` is True.
+        DTypeError: the indices are not integers, or arr's dtype cannot represent the values.
 
     >>> put_along_axis([[1, 2], [3, 4]], [[1], [0]], 9, 1, inplace=False)
     array([[1, 9],

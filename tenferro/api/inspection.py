@@ -19,7 +19,11 @@ API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 
 def check_version(api_version: str | None) -> None:
-    """Raise InvalidConfigError for a version of the standard that the namespace does not implement."""
+    """Check that the namespace implements a version of the Array API standard; None means any version.
+
+    Raises:
+        InvalidConfigError: the namespace does not implement this version.
+    """
     if api_version is not None and api_version not in API_VERSIONS:
         raise InvalidConfigError(
             f"the Array API version {api_version!r} is not one of {', '.join(API_VERSIONS)}"
@@ -27,7 +31,7 @@ def check_version(api_version: str | None) -> None:
 
 
 class ArrayNamespaceInfo:
-    """Capabilities, devices and dtypes.
+    """Description of the namespace for array libraries: its capabilities, devices and dtypes.
 
     >>> import tenferro as tnf
     >>> info = tnf.__array_namespace_info__()
@@ -39,10 +43,10 @@ class ArrayNamespaceInfo:
         return f"<ArrayNamespaceInfo of tenferro, Array API {API_VERSIONS[-1]}>"
 
     def capabilities(self) -> dict[str, Any]:
-        """Return capabilities by name: masks and data-dependent shapes need known elements, so they do not work in
-        traces.
+        """Return the capabilities by name.
 
-        Arrays are NumPy's, which have 64 axes at most.
+        Masks and data-dependent shapes need the elements of arrays, so they do not work in traces. The maximum of 64
+        axes is that of NumPy.
         """
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
@@ -55,7 +59,7 @@ class ArrayNamespaceInfo:
         return [DEVICE]
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
-        """Return the default dtypes by kind of number."""
+        """Return the default dtype of each kind of numbers, and of indices."""
         check_device("default_dtypes", device)
         return {
             "real floating": DType.F64,
@@ -67,9 +71,9 @@ class ArrayNamespaceInfo:
     def dtypes(
         self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, DType]:
-        """Return the standard's dtypes by name, of a kind as for `isdtype`.
+        """Return the dtypes of the standard by name, all or those of `kind`, as `isdtype` defines kinds.
 
-        Narrow dtypes, float16 and bfloat16 are additions of tenferro.
+        Narrow dtypes, float16 and bfloat16 are not among them: they are additions of tenferro.
         """
         check_device("dtypes", device)
         common = [dtype for dtype in DType if not dtype.is_narrow]

@@ -47,7 +47,7 @@ def gcd(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[Ufu
     """Return the greatest common divisor of |x1| and |x2|, by Euclid's algorithm; |x1| where x2 is 0.
 
     Raises:
-        DTypeError: operands that are not integers.
+        DTypeError: an operand is not an integer.
 
     >>> gcd([12, 0, -4], [20, 5, 6])
     array([4, 5, 2])
@@ -64,10 +64,10 @@ def gcd(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[Ufu
 
 
 def lcm(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """Return the least common multiple of |x1| and |x2|; 0 where either is 0.
+    """Return the least common multiple of |x1| and |x2|; 0 where x1 or x2 is 0.
 
     Raises:
-        DTypeError: operands that are not integers.
+        DTypeError: an operand is not an integer.
 
     >>> lcm([12, 0], [20, 5])
     array([60,  0])
@@ -86,14 +86,16 @@ def _weights(name: str, bitorder: str) -> Any:
 
 
 def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Any:
-    """Pack elements along `axis` into bits of uint8, 1 for nonzero elements; zeros pad the last byte.
+    """Pack each eight elements along `axis` into the bits of a uint8; the bit of a nonzero element is 1.
+
+    If the extent is not a multiple of 8, zeros fill the last byte.
 
     Args:
-        axis: None flattens a.
-        bitorder: "big" puts the first element into the highest bit, "little" into the lowest.
+        axis: the axis; if it is None, `a` is flattened first.
+        bitorder: "big" stores the first element in the highest bit, "little" in the lowest bit.
 
     Raises:
-        DTypeError: elements that are neither bools nor integers. InvalidConfigError: another order.
+        DTypeError: the elements are neither bools nor integers. InvalidConfigError: `bitorder` is unknown.
 
     >>> packbits([1, 0, 0, 0, 0, 0, 0, 1, 1])
     array([129, 128], dtype=uint8)
@@ -119,15 +121,15 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> An
 def unpackbits(
     a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
 ) -> Any:
-    """Unpack the bits of uint8 elements along `axis`, as uint8 of 0 and 1.
+    """Unpack the bits of uint8 elements along `axis`; each bit becomes an element 0 or 1 of dtype uint8.
 
     Args:
-        axis: None flattens a.
-        count: the number of bits of the result, truncated or padded with zeros; -n drops the last n bits.
-        bitorder: as in `packbits`.
+        axis: the axis; if it is None, `a` is flattened first.
+        count: the number of bits in the result, which is truncated or padded with zeros; -n removes the last n bits.
+        bitorder: the order of the bits in a byte, as in `packbits`.
 
     Raises:
-        DTypeError: elements that are not uint8. InvalidConfigError: another order.
+        DTypeError: the elements are not uint8. InvalidConfigError: `bitorder` is unknown.
 
     >>> unpackbits(np.array([129], np.uint8))
     array([1, 0, 0, 0, 0, 0, 0, 1], dtype=uint8)

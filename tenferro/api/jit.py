@@ -1,4 +1,4 @@
-"""`jit`: functions that are traced once per types of their arguments, and run as programs."""
+"""`jit`: functions that are traced once for each combination of argument types, and run as programs."""
 
 from __future__ import annotations
 
@@ -61,24 +61,26 @@ def jit(
     """Compile `fn`: trace it once per structure, shapes and dtypes of its arguments, and run the program.
 
     Args:
-        executor: native by default; anything with `.run(program, *arrays)`, such as an
-            `XlaExecutor`.
-        static_argnums, static_argnames: arguments that are not tensors: flags, names, functions, sizes.
-            They must be hashable, and each value has a separate program. An argument given by name is static by
-            position too, and vice versa.
-        cache_size: the most programs in the cache, least recently used dropped first.
+        executor: the executor of the programs: an object with `.run(program, *arrays)`, such as an `XlaExecutor`.
+            The default is native.
+        static_argnums, static_argnames: the positions and names of arguments that are not tensors, such as flags,
+            names, functions and sizes. Their values must be hashable, and each value has a separate program. A
+            parameter that is listed by name is also static if it is passed by position, and vice versa.
+        cache_size: the maximum number of cached programs; the least recently used program is dropped first.
 
-    The result is pickled without its programs, by its global name or else as the function and the options.
+    The jitted function has the methods `.cache_stats()`, `.cache_clear()` and `.lower(*args, **kwargs)`, which returns
+    the program. The arguments of the program are the non-static arguments, followed by the dict of keyword arguments.
 
-    The result has `.cache_stats()`, `.cache_clear()` and `.lower(*args, **kwargs)`, which returns the program: its
-    arguments are the non-static ones, and at the end the dict of keyword arguments. Called on traced tensors it
-    is `fn` itself, and the outer program's executor runs it. Called on eager tensors it is also `fn` itself, unless
-    an executor was passed: then the executor runs the program on their arrays, and the results are eager constants.
+    Called on traced tensors, the jitted function calls `fn`, whose ops join the trace. Called on eager tensors, it also
+    calls `fn`, unless `executor` was passed. In that case the executor runs the program on the arrays of the
+    tensors, and the results are eager constants.
+
+    A jitted function is pickled without its programs, by its global name or else as `fn` and the options.
 
     Raises:
-        DTypeError: an argument that is neither an array nor static, which the error names.
+        DTypeError: an argument is neither an array nor static; the error names it.
         InvalidConfigError: a static argument is not hashable, or is a tensor.
-        UnsupportedError: an executor was passed, and an eager tensor's derivatives would be lost.
+        UnsupportedError: `executor` was passed, and an eager tensor is tracked, whose derivative would be lost.
 
     >>> double = jit(lambda x: x + x)
     >>> double(np.array([1.0])), double(np.array([2.0]))
@@ -108,7 +110,7 @@ def jit(
 
 @contextmanager
 def disable_jit(disable: bool = True) -> Generator[None]:
-    """Run jitted functions as the functions themselves, op by op, while the body runs.
+    """Call the functions inside jitted functions directly, without tracing, while the `with` block runs.
 
     >>> with disable_jit():
     ...     jit(lambda x: print(x) or x)(1.0)
@@ -125,7 +127,7 @@ def disable_jit(disable: bool = True) -> Generator[None]:
 
 
 class StaticParameters(NamedTuple):
-    """The static parameters, by position and by name."""
+    """Positions and names of the static parameters of a function."""
 
     positions: frozenset[int]
     names: frozenset[str]
@@ -134,13 +136,15 @@ class StaticParameters(NamedTuple):
     def of(
         cls, fn: Callable[..., Any], argnums: Any, argnames: Any, kind: str = "jit"
     ) -> StaticParameters:
-        """Find each parameter by position and by name, as far as the signature tells.
+        """Complete the positions and names of static parameters by the function's signature.
+
+        A parameter that is listed by position also gets its name, and vice versa.
 
         Args:
-            kind: the name of the decorator in messages.
+            kind: the name of the decorator in error messages.
 
         Raises:
-            InvalidConfigError: a position or a name that the function does not have.
+            InvalidConfigError: the function has no parameter with one of these positions or names.
         """
         names = [argnames] if isinstance(argnames, str) else list(argnames)
         positions = list(argnums) if isinstance(argnums, Sequence) else [argnums]
@@ -172,7 +176,7 @@ class StaticParameters(NamedTuple):
 
 
 def _further_parameters(fn: Callable[..., Any]) -> tuple[set[str], bool, bool]:
-    """Return the keyword-only parameters, and whether *args and **kwargs are accepted."""
+    """Return the names of keyword-only parameters, and whether `fn` accepts *args and **kwargs."""
     try:
         parameters = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):
@@ -187,7 +191,7 @@ def _further_parameters(fn: Callable[..., Any]) -> tuple[set[str], bool, bool]:
 
 
 def _types_of(leaves: Sequence[Any]) -> list[tuple[Any, Any] | None]:
-    """Return shapes and dtypes of arrays and NumPy scalars; None for anything else."""
+    """Return for each leaf its shape and dtype if it is an array or a NumPy scalar, otherwise None."""
     return [
         (x.shape, x.dtype) if type(x) is np.ndarray or isinstance(x, np.generic) else None
         for x in leaves
@@ -199,13 +203,14 @@ def _name_of(fn: Callable[..., Any]) -> str:
 
 
 class Call(NamedTuple):
-    """One call, split into traced and static arguments.
+    """Arguments of one call, split into dynamic arguments, which are traced, and static arguments.
 
     Attributes:
-        dynamic: the arguments that are not static; at the end a dict of the keyword arguments, if there are any.
-        positions: positions of the positional arguments.
-        static_args: static arguments, by position.
-        static_kwargs: static arguments, by name.
+        dynamic: the dynamic arguments: first the positional arguments, then, if `has_kwargs`, a dict of the keyword
+            arguments.
+        positions: the positions of the dynamic positional arguments in the call.
+        static_args: the static arguments that were passed by position.
+        static_kwargs: the static arguments that were passed by name.
     """
 
     dynamic: tuple[Any, ...]
@@ -215,13 +220,13 @@ class Call(NamedTuple):
     static_kwargs: Mapping[str, Any]
 
     def apply(self, fn: Callable[..., Any], dynamic: Sequence[Any]) -> Any:
-        """Call the function with `dynamic` instead of the call's own dynamic arguments."""
+        """Call `fn` with this call's static arguments and the given dynamic arguments."""
         *by_position, kwargs = dynamic if self.has_kwargs else (*dynamic, {})
         args = dict(zip(self.positions, by_position, strict=True)) | dict(self.static_args)
         return fn(*[args[i] for i in range(len(args))], **kwargs, **self.static_kwargs)
 
     def names(self, parameters: Sequence[str]) -> list[str]:
-        """Name the leaves by the parameters that hold them."""
+        """Name each leaf of the dynamic arguments after its parameter and its path in the argument."""
         names: list[str] = []
         for position, tree in zip(self.positions, self.dynamic, strict=False):
             base = parameters[position] if position < len(parameters) else f"x{position}"
@@ -233,10 +238,10 @@ class Call(NamedTuple):
 
 
 class Jitted(Generic[P, R]):
-    """A function with its programs; see `jit`.
+    """A jitted function, with the cache of its programs; see `jit`.
 
     Attributes:
-        kind: the name of the decorator in messages.
+        kind: the name of the decorator in error messages.
     """
 
     kind = "jit"
@@ -248,7 +253,8 @@ class Jitted(Generic[P, R]):
         static: StaticParameters,
         cache_size: int,
     ) -> None:
-        # Other callables may have attributes of these names.
+        # Only a plain function's attributes are copied: those of another callable could replace attributes of this
+        # object, such as `_fn`.
         updated = functools.WRAPPER_UPDATES if isinstance(fn, FunctionType) else ()
         functools.update_wrapper(self, cast("Any", fn), updated=updated)
         self._fn: Any = fn
@@ -269,7 +275,7 @@ class Jitted(Generic[P, R]):
         return new_native_executor("jit")
 
     def __reduce__(self) -> Any:
-        """Pickle the function and the options, or the global name; after loading, programs are compiled again."""
+        """Pickle the global name, or else the function and its options; programs are traced again after loading."""
         return reduced(
             self,
             jit,
@@ -287,7 +293,8 @@ class Jitted(Generic[P, R]):
                     return self._fn(*args, **kwargs)
             if kwargs or self._has_static:
                 return self._general(args, kwargs)
-            # Try the program of the last call first, by the types of the arguments, then of their leaves.
+            # The fast path is a call with the types of the last call: its program runs without a look-up in the cache.
+            # If all arguments are arrays, their types are compared without flattening.
             types = _types_of(args)
             if None not in types:
                 if types == self._latest[0]:
@@ -313,7 +320,7 @@ class Jitted(Generic[P, R]):
             raise
 
     def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call the function with static or keyword arguments."""
+        """Call the function with arguments of which some are static or passed by keyword."""
         call = self._call(args, kwargs)
         leaves, tree = flatten(call.dynamic)
         if any([is_traced(leaf) for leaf in leaves]):
@@ -337,10 +344,10 @@ class Jitted(Generic[P, R]):
         )
 
     def _on_eager(self, call: Call, leaves: list[Any], tree: TreeDef) -> Any:
-        """Run by the executor on the arrays of eager tensors.
+        """Run the program on the arrays of eager tensors, by the executor that the user passed.
 
         Raises:
-            UnsupportedError: one of them is tracked.
+            UnsupportedError: an eager tensor is tracked, and its derivative would be lost.
         """
         eager = [leaf for leaf in leaves if is_traced(leaf)]
         if any([leaf.is_tracked for leaf in eager]):
@@ -354,7 +361,7 @@ class Jitted(Generic[P, R]):
         return unflatten(out_tree, [adopt(np.asarray(y)) for y in results])
 
     def _run(self, program: GraphProgram, leaves: Sequence[Any]) -> Any:
-        """Run a program on leaves; on trees if the executor has no `run_leaves`."""
+        """Run a program on the leaves of its arguments, or, if the executor has no `run_leaves`, on the arguments."""
         run_leaves = getattr(self._executor, "run_leaves", None)
         if run_leaves is not None:
             return run_leaves(program, leaves)
@@ -362,7 +369,7 @@ class Jitted(Generic[P, R]):
 
     @public
     def lower(self, *args: Any, **kwargs: Any) -> GraphProgram:
-        """Return the program for arguments like these (arrays or specs)."""
+        """Return the program for arguments of these types; the arguments are arrays or specs."""
         call = self._call(args, kwargs)
         leaves, tree = flatten(call.dynamic)
         return self._program(call, leaves, tree)
@@ -402,7 +409,7 @@ class Jitted(Generic[P, R]):
         return [*call.static_args.items(), *sorted(call.static_kwargs.items())]
 
     def _static_key(self, static: tuple[Any, Any]) -> Any:
-        """Return the position of a static argument, and a key that is equal for equal values."""
+        """Return a pair of the position or name of a static argument, and a key that is equal for equal values."""
         where, value = static
         name = where if isinstance(where, str) else self._parameter(where)
         if is_traced(value) or isinstance(value, np.ndarray):
@@ -460,7 +467,7 @@ class BoundJitted:
         return self._function(self._instance, *args, **kwargs)
 
     def lower(self, *args: Any, **kwargs: Any) -> GraphProgram:
-        """Return the program for arguments like these (arrays or specs)."""
+        """Return the program for the object and arguments of these types; the arguments are arrays or specs."""
         return self._function.lower(self._instance, *args, **kwargs)
 
     def cache_stats(self) -> CacheStats:
@@ -476,5 +483,5 @@ class BoundJitted:
 
 
 def _is_under_trace(leaves: Sequence[Any]) -> bool:
-    """Return whether there is a current trace, or a leaf belongs to one."""
+    """Return whether a trace is under way, or a leaf is a traced tensor."""
     return current_builder() is not None or any([isinstance(x, TracedTensor) for x in leaves])

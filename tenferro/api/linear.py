@@ -32,11 +32,15 @@ def dot_general(
     precision: str | None = None,
     accumulate_dtype: DTypeLike | None = None,
 ) -> Any:
-    """Contract two tensors: result axes are batch, free axes of lhs, free axes of rhs.
+    """Multiply two tensors, and sum over pairs of contracting axes.
+
+    The axes of the result are the batch axes, the remaining axes of lhs, and the remaining axes of rhs, in this order.
 
     Args:
-        precision: "highest", "high" or "default"; None for the lowering's.
-        accumulate_dtype: dtype of the sums and of the result; None for the operands'.
+        contracting: the axes of lhs and of rhs that are summed over, in pairs.
+        batch: the axes of lhs and of rhs that occur once in the result, in pairs.
+        precision: "highest", "high" or "default" for products through XLA; with None, the lowering chooses.
+        accumulate_dtype: the dtype of the sums and of the result; None for the dtype of the operands.
     """
     dtype = result_type(lhs, rhs)
     op = DotGeneral(
@@ -65,10 +69,12 @@ def _contract(
 
 @elementwise
 def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """Multiply matrices over the last two axes; leading axes broadcast; vectors as in NumPy.
+    """Multiply the matrices in the last two axes; leading axes broadcast.
+
+    A vector as x1 is a row, a vector as x2 a column, and the result lacks this axis, as in NumPy.
 
     Raises:
-        ShapeError: a scalar operand, or inner extents that differ.
+        ShapeError: an operand is a scalar, or the inner extents differ.
     """
     lhs, rhs = as_operand(x1), as_operand(x2)
     if not lhs.shape or not rhs.shape:
@@ -78,7 +84,7 @@ def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     left, right = len(lhs.shape), len(rhs.shape)
     if left <= 2 or right <= 2:
         product = _contract(lhs, rhs, ((left - 1,), (max(right - 2, 0),)))
-        # The rows of the single matrix come before the leading axes of the batched operand.
+        # The contraction puts the row axis of the single matrix first; move it behind the batch axes of x2.
         return moveaxis(product, 0, right - 2) if left == 2 and right > 2 else product
     batch = broadcast_shapes(lhs.shape[:-2], rhs.shape[:-2])
     count = len(batch)
@@ -89,11 +95,15 @@ def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 
 def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[int | Sequence[int]] = 2) -> Any:
-    """Sum products over the named axes: a number of last and first axes, or two lists.
+    """Multiply two tensors, and sum over `axes`.
+
+    Args:
+        axes: a number n, to sum over the last n axes of `a` and the first n axes of `b`; or a pair of lists with
+            the axes of `a` and of `b`.
 
     Raises:
-        ShapeError: extents that differ.
-        AxisError: axes outside the rank.
+        ShapeError: the extents of a pair of axes differ.
+        AxisError: an axis is outside the rank.
 
     >>> tensordot([[1, 2], [3, 4]], [1, 1], 1)
     array([3, 7])
@@ -117,10 +127,10 @@ def _listed(axes: Any) -> Sequence[int]:
 
 
 def vecdot(x1: ArrayLike, x2: ArrayLike, /, axis: int = -1, **options: Any) -> Any:
-    """Sum conj(x1) x2 along `axis`, other axes broadcast.
+    """Sum conj(x1) x2 along `axis`; the other axes broadcast.
 
     Raises:
-        ShapeError: extents along the axis that differ.
+        ShapeError: the extents along `axis` differ.
 
     >>> vecdot([[1, 2], [3, 4]], [1, 1])
     array([3, 7])
@@ -139,9 +149,9 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, axis: int = -1, **options: Any) -> A
 
 
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Any:
-    """Multiply all pairs of elements, as in NumPy: those of `a` along rows, those of `b` along columns, both flattened.
+    """Multiply all pairs of elements of `a` and `b`, both flattened: y[i, j] = a[i] b[j].
 
-    `linalg.outer` takes vectors only, as in the Array API standard.
+    As in NumPy, the operands may have any rank. `linalg.outer` accepts only vectors, as in the Array API standard.
 
     >>> import tenferro as tnf
     >>> tnf.outer([[1, 2]], [10, 20, 30])
@@ -160,12 +170,12 @@ def trace(
     dtype: DTypeLike | None = None,
     out: None = None,
 ) -> Any:
-    """Sum over a diagonal of two axes, as in NumPy; narrow integers are summed in 64 bits.
+    """Sum over the diagonal `offset` of two axes, by default the first two, as in NumPy.
 
-    `linalg.trace` takes the last two axes, as in the Array API standard.
+    Narrow integers are summed in 64 bits. `linalg.trace` uses the last two axes, as in the Array API standard.
 
     Raises:
-        AxisError: the two axes are equal, or `a` has fewer than two.
+        AxisError: the two axes are equal, or `a` has fewer than two axes.
 
     >>> import tenferro as tnf
     >>> tnf.trace([[1.0, 2.0], [3.0, 4.0]])

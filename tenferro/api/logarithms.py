@@ -1,7 +1,7 @@
-"""Logarithms of sums of exponentials, with right values and derivatives also at infinities.
+"""Logarithms of sums of exponentials, with correct values and derivatives also for infinite elements.
 
-Elements that tie at an infinite maximum share the derivative equally, so that derivatives sum to 1 where the usual
-formulas give inf - inf.
+If several elements equal an infinite maximum, they share the derivative equally, so that the derivatives sum to 1. The
+usual formulas would compute inf - inf.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def logaddexp(
     """log(exp(x1) + exp(x2)) without overflow.
 
     Raises:
-        DTypeError: complex operands.
+        DTypeError: an operand is complex.
     """
     refuse_options("logaddexp", options, out)
     lhs, rhs = in_one_float("logaddexp", x1, x2)
@@ -60,10 +60,10 @@ def logaddexp(
 
 
 def in_one_float(name: str, *xs: ArrayLike) -> tuple[Any, ...]:
-    """Convert the operands to their common float dtype.
+    """Convert the operands to their common float dtype, and broadcast them.
 
     Raises:
-        DTypeError: complex operands.
+        DTypeError: an operand is complex.
     """
     dtype = inexact_dtype(result_type(*xs))
     if dtype.is_complex:
@@ -81,7 +81,7 @@ def _logaddexp(lhs: Tensor, rhs: Tensor) -> Any:
 
 @_logaddexp.defjvp
 def _logaddexp_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """Compute the derivatives: logistic functions of the difference, one half at equal infinities."""
+    """Multiply the tangents by logistic functions of the difference; at equal infinities, by one half each."""
     (lhs, rhs), (lhs_dot, rhs_dot) = primals, tangents
     tie = logical_and(equal(lhs, rhs), isinf(lhs))
     difference = subtract(where(tie, 0.0, lhs), where(tie, 0.0, rhs))
@@ -90,10 +90,10 @@ def _logaddexp_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def largest(name: str, x: Tensor, axis: Axis) -> Any:
-    """Return the maximum over `axis`, kept with extent 1; -inf if there are no elements.
+    """Return the maximum over `axis`, which keeps extent 1; -inf if there are no elements.
 
     Raises:
-        DTypeError: complex x. AxisError: no axis of x.
+        DTypeError: x is complex. AxisError: an axis is outside the rank.
     """
     if spec_of(x).dtype.is_complex:
         raise DTypeError(f"{name}: takes real numbers, got {spec_of(x)}")
@@ -103,10 +103,10 @@ def largest(name: str, x: Tensor, axis: Axis) -> Any:
 
 
 def logsumexp(x: ArrayLike, /, axis: Axis = None, keepdims: bool = False) -> Any:
-    """Return log(sum of e^x) over `axis` without overflow; -inf if all elements are -inf, or there are none.
+    """Return log(sum of e^x) over `axis` without overflow; -inf if all elements are -inf, or there are no elements.
 
     Raises:
-        DTypeError: complex x. AxisError: no axis of x.
+        DTypeError: x is complex. AxisError: an axis is outside the rank.
     """
     x = as_inexact(x)
     dtype = spec_of(x).dtype
@@ -147,7 +147,10 @@ def _kept_logsumexp_jvp(
 
 
 def _shifted_powers(x: Tensor, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
-    """Return the maximum over axes, the shift (the maximum if finite, else 0), and e^(x - shift)."""
+    """Return the maximum over `axes`, the shift, and e^(x - shift).
+
+    The shift is the maximum if it is finite, otherwise 0.
+    """
     top = stop_gradient(largest("logsumexp", x, axes))
     shift = where(isfinite(top), top, 0.0)
     finite = where(isinf(top), 0.0, x) if is_traced(x) else x
@@ -155,10 +158,12 @@ def _shifted_powers(x: Tensor, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
 
 
 def softmax(x: Any, /, axis: Axis = -1) -> Any:
-    """Divide e^x by its sum along `axis`, without overflow; ties at an infinite maximum share equally.
+    """Divide e^x by its sum along `axis`, without overflow.
+
+    If k elements equal an infinite maximum, their results are 1 / k, and all other results are 0.
 
     Raises:
-        DTypeError: complex x. AxisError: no axis of x.
+        DTypeError: x is complex. AxisError: an axis is outside the rank.
     """
     x = as_inexact(x)
     dtype = spec_of(x).dtype
@@ -173,10 +178,10 @@ def softmax(x: Any, /, axis: Axis = -1) -> Any:
 
 
 def log_softmax(x: ArrayLike, /, axis: Axis = -1) -> Any:
-    """log(softmax(x)), accurate also for small probabilities.
+    """log(softmax(x)), accurate also where softmax(x) is small.
 
     Raises:
-        DTypeError: complex x. AxisError: no axis of x.
+        DTypeError: x is complex. AxisError: an axis is outside the rank.
     """
     x = as_inexact(x)
     dtype = spec_of(x).dtype

@@ -1,4 +1,4 @@
-"""Manipulation functions of the Array API: shape and order, never arithmetic.
+"""Manipulation functions of the Array API, which change the shape or the order of elements.
 
 Source: Array API standard 2024.12, section "Manipulation functions".
 """
@@ -64,7 +64,7 @@ __all__ = [
 def astype(
     x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = True, device: str | None = None
 ) -> Any:
-    """Convert x to another dtype: float to integer truncates and saturates, NaN becomes 0."""
+    """Convert x to another dtype. From float to integer, numbers are truncated and saturate, and NaN becomes 0."""
     check_device("astype", device)
     x = as_operand(x)
     result = convert(strong(x), DType.of(dtype))
@@ -73,14 +73,16 @@ def astype(
 
 @planned
 def reshape(a: ArrayLike, /, shape: Shape, order: str = "C", *, copy: bool | None = None) -> Any:
-    """Return `a`'s elements with a new shape, one extent of which may be -1.
+    """Return `a`'s elements with a new shape; one extent may be -1, and is then computed from the others.
 
-    `order="C"` varies the last axis fastest, as NumPy does by default; `order="F"` the first,
-    which is the bare op. Either is free for data stored in that order.
+    Args:
+        order: the order in which elements are read and placed: "C" varies the last axis fastest, as NumPy does by
+            default, "F" the first axis, which is the order of the op `Reshape`. Elements that are stored in this order
+            are not moved.
 
     Raises:
-        ShapeError: another number of elements.
-        InvalidConfigError: an order that is neither.
+        ShapeError: the new shape has a different number of elements.
+        InvalidConfigError: `order` is neither "C" nor "F".
 
     >>> reshape([1, 2, 3, 4], (2, -1))
     array([[1, 2],
@@ -94,12 +96,12 @@ def reshape(a: ArrayLike, /, shape: Shape, order: str = "C", *, copy: bool | Non
         return x
     if order == "F" or _without_ones(wanted) == _without_ones(x.shape):
         return apply_one(ops.Reshape(wanted), x)
-    ops.Reshape(wanted).infer(spec_of(x))  # because errors should not name the reversed shapes
+    ops.Reshape(wanted).infer(spec_of(x))  # because an error below would name the reversed shapes
     return _reverse_axes(apply_one(ops.Reshape(wanted[::-1]), _reverse_axes(x)))
 
 
 def _without_ones(shape: Sequence[Any]) -> list[Any]:
-    """Return the extents other than 1; only their order affects the layout."""
+    """Return the extents other than 1: if they are equal for two shapes, a reshape is the same in both orders."""
     return [extent for extent in shape if not is_static(extent) or extent != 1]
 
 
@@ -138,7 +140,7 @@ def ravel(a: ArrayLike, order: str = "C") -> Any:
 
 
 def flattened(a: ArrayLike, axis: Axis) -> tuple[Any, Any]:
-    """Return the operand and the axis of a function that flattens for an axis of None."""
+    """Return the operand and the axis for a function that flattens its operand if `axis` is None."""
     return (ravel(a), 0) if axis is None else (as_operand(a), axis)
 
 
@@ -147,7 +149,7 @@ def permute_dims(a: ArrayLike, axes: Sequence[int] | None = None) -> Any:
     """Permute the axes: axis i of the result is axis axes[i] of `a`; None reverses them.
 
     Raises:
-        AxisError, ShapeError: unless `axes` names each axis once.
+        AxisError, ShapeError: `axes` does not name each axis once.
 
     >>> permute_dims([[1, 2], [3, 4]], (1, 0))
     array([[1, 3],
@@ -189,10 +191,10 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Any:
 
 @planned
 def moveaxis(a: ArrayLike, source: Axis, destination: Axis) -> Any:
-    """Move axes `source` of `a` to positions `destination`; the others keep their order.
+    """Move the axes `source` of `a` to the positions `destination`; the other axes keep their order.
 
     Raises:
-        AxisError: unless both have equally many axes, each once.
+        AxisError: `source` and `destination` have different lengths, or one of them names an axis twice.
 
     >>> moveaxis([[[1], [2]]], 0, -1).shape
     (2, 1, 1)
@@ -219,10 +221,10 @@ def moveaxis(a: ArrayLike, source: Axis, destination: Axis) -> Any:
 
 
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Any:
-    """Move `axis` of `a` to before axis `start`, counted before the move.
+    """Move `axis` of `a` to the position before the axis `start`; both are numbers of axes of `a`.
 
     Raises:
-        AxisError: an axis outside the rank.
+        AxisError: an axis is outside the rank.
 
     >>> rollaxis([[[1], [2]]], 1).shape
     (2, 1, 1)
@@ -235,7 +237,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Any:
 
 @planned
 def expand_dims(a: ArrayLike, axis: Axis = 0) -> Any:
-    """Insert new axes of extent 1 at `axis` of the result.
+    """Insert new axes of extent 1; `axis` has their positions in the result.
 
     >>> expand_dims([1, 2], (0, -1)).shape
     (1, 2, 1)
@@ -258,10 +260,10 @@ def expand_dims(a: ArrayLike, axis: Axis = 0) -> Any:
 
 @planned
 def squeeze(a: ArrayLike, axis: Axis = None) -> Any:
-    """Remove the named axes of extent 1, or all such axes if `axis` is None.
+    """Remove the axes `axis`, which must have extent 1; if `axis` is None, remove all axes of extent 1.
 
     Raises:
-        ShapeError: a named axis of another extent.
+        ShapeError: the extent of an axis in `axis` is not 1.
 
     >>> squeeze([[1, 2]])
     array([1, 2])
@@ -284,12 +286,12 @@ def concat(
     """Join the arrays along `axis`; they are flattened first if `axis` is None.
 
     Args:
-        dtype: dtype of the result; by default the promoted dtype of the arrays.
+        dtype: the dtype of the result; by default the promoted dtype of the arrays.
         casting: NumPy's rule for conversions to `dtype`.
 
     Raises:
-        ShapeError: other axes that differ, or no array.
-        DTypeError: a conversion to `dtype` that the rule forbids.
+        ShapeError: the arrays differ in the extent of another axis, or there are no arrays.
+        DTypeError: the rule `casting` forbids a conversion to `dtype`.
 
     >>> concatenate([[1, 2], [3]]), concatenate(([[1]], [[2]]), 1)
     (array([1, 2, 3]), array([[1, 2]]))
@@ -314,11 +316,11 @@ concatenate = concat
 
 
 def cast_dtype(name: str, operands: Sequence[Any], dtype: DTypeLike | None, casting: str) -> DType:
-    """Return the requested dtype, if NumPy's rule allows the operands' conversion to it.
+    """Return `dtype` as a `DType`, after a check that NumPy's rule `casting` allows to convert the operands to it.
 
     Raises:
-        DTypeError: the rule forbids it.
-        InvalidConfigError: not a rule of NumPy's.
+        DTypeError: the rule forbids the conversion.
+        InvalidConfigError: `casting` is not a rule of NumPy.
     """
     wanted = DType.of(dtype)
     if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
@@ -359,10 +361,12 @@ def stack(
 
 
 def bits_as(x: Tensor, dtype: DType) -> Any:
-    """Reinterpret the bits of x's elements as another dtype, along the last axis, as in `ndarray.view`.
+    """Reinterpret the bits of x's elements as another dtype, as in `ndarray.view`.
+
+    If the widths of the dtypes differ, the extent of the last axis changes.
 
     Raises:
-        ShapeError: a dtype of another width that does not divide the bytes of the last axis.
+        ShapeError: x has no axes, or the new width does not divide the number of bytes along the last axis.
     """
     own = spec_of(x).dtype.itemsize
     if own == dtype.itemsize:
@@ -383,7 +387,7 @@ def bits_as(x: Tensor, dtype: DType) -> Any:
 
 
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Any, ...]:
-    """Split x into its slices along `axis`, which must have a static extent."""
+    """Split x into its slices along `axis`, whose extent must be a number."""
     x = as_operand(x)
     axis = normalize_axis("unstack", axis, len(x.shape))
     if not is_static(x.shape[axis]):
@@ -394,12 +398,14 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Any, ...]:
 
 
 def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    """Split ary along `axis` into equal sections, or before the given indices.
+    """Split ary along `axis` into equal sections, or at given indices.
 
-    Negative indices count from the end.
+    Args:
+        indices_or_sections: the number of sections, or the indices at which sections begin, except the first section.
+            Negative indices count from the end.
 
     Raises:
-        ShapeError: an extent that the number of sections does not divide; see `array_split`.
+        ShapeError: the number of sections does not divide the extent; see `array_split`.
 
     >>> split([1, 2, 3, 4], 2), split([1, 2, 3, 4], [1])
     ([array([1, 2]), array([3, 4])], [array([1]), array([2, 3, 4])])
@@ -416,7 +422,7 @@ def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list
     """Split ary along `axis` as `split` does, but allow the first sections to be longer by one.
 
     Raises:
-        ShapeError: less than one section.
+        ShapeError: the number of sections is below 1.
 
     >>> array_split([1, 2, 3], 2)
     [array([1, 2]), array([3])]
@@ -428,7 +434,11 @@ def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list
 
 
 def _with_extent(name: str, x: ArrayLike, axis: int) -> tuple[Any, int, int]:
-    """Return the operand, the axis from 0, and its extent, which must be static."""
+    """Return the operand, the axis as a number from 0, and the extent of the axis.
+
+    Raises:
+        NonStaticShapeError: the extent is not a number.
+    """
     x = as_operand(x)
     axis = normalize_axis(name, axis, len(x.shape))
     if not is_static(x.shape[axis]):
@@ -463,7 +473,7 @@ def slice_axis(x: Tensor, axis: int, start: int, stop: ArrayLike) -> Any:
 
 @planned
 def flip(m: ArrayLike, axis: Axis = None) -> Any:
-    """Reverse the order of m along the named axes; along all axes if `axis` is None.
+    """Reverse the order of m's elements along `axis`, by default along all axes.
 
     >>> flip([[1, 2], [3, 4]], 1)
     array([[2, 1],
@@ -475,11 +485,15 @@ def flip(m: ArrayLike, axis: Axis = None) -> Any:
 
 
 def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
-    """Shift the elements of `a` by `shift` along `axis`, cyclically.
+    """Shift the elements of `a` cyclically by `shift` positions along `axis`.
+
+    Args:
+        shift, axis: one or several shifts and axes, in pairs; shifts along the same axis add up. If `axis` is None, `a`
+            is flattened for the shift.
 
     Raises:
-        InvalidConfigError: unless there is one shift per axis, an integer; several along one axis add up.
-        NonStaticShapeError: an axis without a static extent.
+        InvalidConfigError: the numbers of shifts and axes differ, or a shift is not an integer.
+        NonStaticShapeError: the extent of an axis is not a number.
 
     >>> roll([1, 2, 3], 1)
     array([3, 1, 2])
@@ -509,7 +523,7 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
 
 
 def _shift(value: Any) -> int:
-    """Return the number of positions to shift by; bools count, as in NumPy."""
+    """Convert a shift to an integer; bools are accepted, as in NumPy."""
     try:
         return operator.index(value)
     except ConcretizationError:
@@ -519,7 +533,7 @@ def _shift(value: Any) -> int:
 
 
 def tile(A: ArrayLike, reps: int | Sequence[int]) -> Any:  # noqa: N803  # because NumPy calls it so
-    """Repeat A `reps` times along each axis.
+    """Repeat A along its axes; `reps` has the number of repetitions for each axis.
 
     >>> tile([1, 2], 2)
     array([1, 2, 1, 2])
@@ -538,13 +552,13 @@ def tile(A: ArrayLike, reps: int | Sequence[int]) -> Any:  # noqa: N803  # becau
 
 
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """Extract the elements a[i, i + offset] of the two axes, along a last axis, as in NumPy.
+    """Extract the elements a[i, i + offset] of two axes, by default the first two; the diagonal becomes the last axis.
 
-    `linalg.diagonal` takes the last two axes, as in the Array API standard.
+    `linalg.diagonal` uses the last two axes, as in the Array API standard.
 
     Raises:
-        AxisError: the two axes are equal, or `a` has fewer than two.
-        NonStaticShapeError: data-dependent extents that differ, or with an offset.
+        AxisError: the two axes are equal, or `a` has fewer than two axes.
+        NonStaticShapeError: an extent of the two axes depends on data, and the extents differ or `offset` is not 0.
 
     >>> diagonal([[0, 1, 2], [3, 4, 5], [6, 7, 8]], 1)
     array([1, 5])
@@ -571,9 +585,9 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
 
 @planned
 def extract_diag(x: ArrayLike, /, axis_a: int = 0, axis_b: int = 1) -> Any:
-    """Extract the elements of two axes of equal extents where their indices are equal; `axis_b` is removed.
+    """Extract the elements whose indices along two axes are equal; `axis_b` is removed, and `axis_a` is the diagonal.
 
-    `diagonal` puts the diagonal last, and takes an offset and rectangles.
+    In contrast, `diagonal` makes the diagonal the last axis, and accepts an offset and axes of different extents.
 
     Raises:
         ShapeError: the extents differ. AxisError: the axes are equal, or outside the rank of x.
@@ -588,9 +602,9 @@ def extract_diag(x: ArrayLike, /, axis_a: int = 0, axis_b: int = 1) -> Any:
 
 @planned
 def embed_diag(x: ArrayLike, /, axis_a: int = 0, axis_b: int = 1) -> Any:
-    """Put x on the diagonal of `axis_a` and a new axis `axis_b`, zeros elsewhere.
+    """Insert a new axis `axis_b`, and place x where the indices along `axis_a` and `axis_b` are equal, zeros elsewhere.
 
-    It is the adjoint of `extract_diag`.
+    The function is the adjoint of `extract_diag`.
 
     Raises:
         ShapeError: x has no axes. AxisError: the axes are equal, or outside the rank of the result.

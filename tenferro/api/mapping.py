@@ -1,4 +1,4 @@
-"""Functions applied along axes, element by element, by cases, and to grids of indices.
+"""Functions that apply the caller's function along axes, to elements, by conditions, or to indices.
 
 Source: NumPy 2.4, reference, section "Functional programming"; `jax.numpy`.
 """
@@ -39,10 +39,10 @@ __all__ = [
 
 
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any) -> Any:  # fmt: skip
-    """Return func1d of each vector of arr along `axis`; the axes of its result replace that axis.
+    """Apply func1d to each vector of arr along `axis`; the axes of its results replace `axis`.
 
     Raises:
-        AxisError: an axis outside the rank.
+        AxisError: the axis is outside the rank.
 
     >>> import tenferro as tnf
     >>> apply_along_axis(tnf.sort, 0, [[2, 1], [1, 3]])
@@ -64,10 +64,10 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *arg
 
 
 def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: int | Sequence[int]) -> Any:
-    """Return func(a, axis) applied for each of the axes one after the other, with reduced axes kept as extents of 1.
+    """Apply func(a, axis) for one axis after the other; an axis that func removes is kept with extent 1.
 
     Raises:
-        ShapeError: a result of another rank than a, or one less.
+        ShapeError: the rank of a result is neither that of `a` nor one less.
 
     >>> import tenferro as tnf
     >>> apply_over_axes(tnf.sum, [[1, 2], [3, 4]], [0, 1])
@@ -89,14 +89,15 @@ def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: int | Sequence
 
 
 def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Any:
-    """Return y[i] = choices[a[i]][i], all broadcast together.
+    """Select each element from one of several arrays: y[i] = choices[a[i]][i], where all arrays broadcast.
 
     Args:
-        mode: "raise", "wrap" or "clip" for indices outside; "raise" needs known indices.
+        mode: the treatment of an index out of range: "raise" an error, "wrap" it modulo the number of choices, or
+            "clip" it to the nearest valid index. "raise" does not accept traced indices.
 
     Raises:
-        DTypeError: indices that are not integers. OutOfBoundsError: a known index outside.
-        InvalidConfigError: another mode, or traced indices that would have to raise.
+        DTypeError: the indices are not integers. OutOfBoundsError: an index is out of range, for mode "raise".
+        InvalidConfigError: `mode` is unknown, or is "raise" for traced indices.
 
     >>> choose([0, 1, 0], [[1, 2, 3], [7, 8, 9]])
     array([1, 8, 3])
@@ -116,7 +117,7 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
 def fromfunction(
     function: Callable[..., Any], shape: Sequence[int], *, dtype: DTypeLike = float, like: Tensor | None = None, **kwargs: Any
 ) -> Any:  # fmt: skip
-    """Return `function` of the indices of each element, along each axis of `shape`.
+    """Call `function` with one array per axis of `shape`, which contains the index of each element along the axis.
 
     >>> fromfunction(lambda i, j: i + j, (2, 2), dtype=int)
     array([[0, 1],
@@ -129,14 +130,14 @@ def fromfunction(
 def piecewise(
     x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Return the value of the function for the last condition that holds; 0 if none holds.
+    """Compute each element by the function of the last condition that is true for it; 0 if no condition is true.
 
     Args:
-        condlist: conditions, or one.
-        funclist: a function of the elements, or a number, for each condition; an additional one is the default.
+        condlist: one condition, or a list of conditions, of the shape of x.
+        funclist: for each condition, a function of x or a number; an additional entry replaces the default 0.
 
     Raises:
-        InvalidConfigError: another number of functions.
+        InvalidConfigError: the number of functions does not match the number of conditions.
 
     >>> piecewise(np.array([-1.0, 2.0]), [np.array([True, False])], [lambda x: -x, lambda x: x * 10])
     array([ 1., 20.])
@@ -166,10 +167,10 @@ def piecewise(
 def frompyfunc(
     func: Callable[..., Any], nin: int, nout: int, *, identity: float | None = None
 ) -> Any:
-    """Return `vectorize(func)` that checks the numbers of operands and results.
+    """Return `vectorize(func)`, with a check that each call has `nin` operands and `nout` results.
 
     Raises:
-        InvalidConfigError: another number of operands or results.
+        InvalidConfigError: in a call, the number of operands or results differs.
 
     >>> frompyfunc(lambda x, y: x * y, 2, 1)(np.array([1, 2]), 3)
     array([3, 6])
@@ -213,12 +214,13 @@ def vectorize(
     """Return pyfunc mapped over the leading axes of its operands, which broadcast together.
 
     Args:
-        excluded: positions and names of operands that are passed unchanged.
-        signature: the trailing axes that pyfunc takes, as in "(n),(n)->()"; none by default.
+        excluded: the positions and names of operands that are passed to pyfunc unchanged.
+        signature: the trailing axes of operands and results that pyfunc itself handles, as in "(n),(n)->()"; by
+            default, pyfunc is a function of scalars.
 
     Raises:
-        InvalidConfigError: a malformed signature, or another number of operands than it has.
-        ShapeError: operands without the axes of the signature, or with different extents for one name.
+        InvalidConfigError: the signature is malformed, or does not have the number of operands of a call.
+        ShapeError: an operand lacks axes of the signature, or axes of one name have different extents.
 
     >>> vectorize(lambda x, y: x + y)(np.array([1, 2]), np.array([[10], [20]]))
     array([[11, 12],
@@ -261,7 +263,11 @@ def vectorize(
 
 
 def _require_extents(core: Sequence[Sequence[str]], operands: Sequence[Any]) -> None:
-    """Require that each operand has the trailing axes of the signature, with one extent for each name."""
+    """Raise an error unless each operand has the trailing axes of the signature, with one extent for each name.
+
+    Args:
+        core: for each operand the names of its trailing axes in the signature.
+    """
     extents: dict[str, Any] = {}
     for names, x in zip(core, operands, strict=True):
         if len(x.shape) < len(names):
@@ -272,7 +278,7 @@ def _require_extents(core: Sequence[Sequence[str]], operands: Sequence[Any]) -> 
 
 
 def _with_one_axis(x: Any, leading: Sequence[Any], shape: Sequence[Any]) -> Any:
-    """Return x with its leading axes broadcast to `shape` and merged into one; x itself if it has none."""
+    """Broadcast the leading axes of x to `shape` and merge them into one axis; if x has none, return x."""
     if not leading:
         return x
     trailing = x.shape[len(leading) :]

@@ -1,7 +1,8 @@
 """Named axes of `vmap`: reductions over all slices of a batch, computed from within one slice.
 
-`vmap` traces its function on one slice and batches the trace. A reduction over a named axis batches the part of the
-trace that its operand needs, and reduces the leading axis. The trace continues with a tensor that all slices share.
+`vmap` traces its function on one slice, and then batches the trace. A reduction over a named axis cannot wait: it
+batches the part of the trace that computes its operand, and reduces the leading axis. The trace continues with the
+result, which all slices share.
 """
 
 from __future__ import annotations
@@ -24,14 +25,16 @@ __all__ = ["NamedAxis", "all_slices", "differentiating", "named_axis", "slice_of
 
 @dataclass(frozen=True, eq=False)
 class NamedAxis:
-    """A `vmap` that is being traced.
+    """A `vmap` whose function is being traced on one slice.
 
     Attributes:
-        name: its axis_name; None for one without.
+        name: the argument `axis_name` of the `vmap`, or None.
         size: the number of slices.
-        builder: the builder of the trace, whose first instruction of the slice is `start`.
-        batched: the value of all slices, for each value that stands for one slice.
-        is_differentiated: whether a derivative was started inside.
+        builder: the builder of the trace.
+        start: the number of instructions in the graph before the function was traced.
+        batched: for each graph value that stands for one slice, the value with all slices.
+        context: the rules by which the trace is batched.
+        is_differentiated: whether a derivative inside of the `vmap` is being traced.
     """
 
     name: Hashable
@@ -48,10 +51,10 @@ _AXES: ContextVar[tuple[NamedAxis, ...]] = ContextVar("tenferro_named_axes", def
 
 @contextmanager
 def under_axis(axis: NamedAxis) -> Generator[None]:
-    """Make this the innermost `vmap` while the body runs.
+    """Make `axis` the innermost named axis while the body runs.
 
     Raises:
-        InvalidConfigError: an outer one has the same name.
+        InvalidConfigError: an outer `vmap` has the same axis name.
     """
     axes = _AXES.get()
     if axis.name is not None and any([outer.name == axis.name for outer in axes]):
@@ -65,7 +68,7 @@ def under_axis(axis: NamedAxis) -> Generator[None]:
 
 @contextmanager
 def differentiating() -> Generator[None]:
-    """Record, while the body runs, that a function is traced for its derivative."""
+    """Mark all current `vmap`s as differentiated while the body runs, which traces a function for its derivative."""
     axes = _AXES.get()
     if not axes:
         yield
@@ -78,10 +81,10 @@ def differentiating() -> Generator[None]:
 
 
 def named_axis(name: str, axis_name: Hashable) -> NamedAxis:
-    """Return the `vmap` of this axis_name.
+    """Return the innermost current `vmap` with this axis name.
 
     Raises:
-        InvalidConfigError: no such axis.
+        InvalidConfigError: no current `vmap` has this axis name.
     """
     axes = _AXES.get()
     for axis in reversed(axes):
@@ -112,12 +115,12 @@ def _require_same_trace(name: str, axis: NamedAxis, builder: GraphBuilder | None
 def all_slices(
     name: str, axis: NamedAxis, tensor: Any, builder: GraphBuilder | None
 ) -> TracedTensor:
-    """Convert a tensor per slice, with a leading axis, to one tensor for all slices of the axis.
+    """Batch a tensor that stands for one slice of the axis: return the tensor of all slices, stacked along axis 0.
 
-    Inside nested maps, the values belong to the same slices of the inner maps.
+    If other `vmap`s are nested inside that of the axis, the result still stands for one slice of these.
 
     Raises:
-        UnsupportedError: inside a loop, a branch or a derivative within the map.
+        UnsupportedError: the call is in a loop, a branch or a derivative inside the `vmap` of the axis.
     """
     _require_same_trace(name, axis, builder)
     graph = axis.builder.graph
@@ -130,7 +133,8 @@ def all_slices(
     value = _batched(axis, value)
     if not inner:
         return TracedTensor(axis.builder, value)
-    # The leading axes are now this axis, which was batched last, and the inner axes, outermost first.
+    # The leading axes are now `axis`, which was batched last, and the inner axes, outermost first. Move `axis` behind
+    # the inner axes, and replace each inner axis by a placeholder for one slice.
     from tenferro.api.manipulation import moveaxis
 
     moved: Any = moveaxis(TracedTensor(axis.builder, value), 0, len(inner))
@@ -148,7 +152,7 @@ def _batched(axis: NamedAxis, value: int) -> int:
 
 
 def slice_of(axis: NamedAxis, value: int) -> int:
-    """Return a placeholder for a slice of a value along its leading axis."""
+    """Return a new graph value that stands for one slice of `value` along its leading axis."""
     graph = axis.builder.graph
     spec = graph.types[value]
     one = graph.add_stand_in(TensorSpec.of(spec.shape[1:], spec.dtype))
@@ -157,7 +161,7 @@ def slice_of(axis: NamedAxis, value: int) -> int:
 
 
 def axis_names(name: str, axis_name: Hashable) -> Sequence[Any]:
-    """Return one name, or several from a tuple or list, as a list."""
+    """Return the axis names as a list; `axis_name` is one name, or a tuple or list of names."""
     names = list(axis_name) if isinstance(axis_name, tuple | list) else [axis_name]
     if not names:
         raise InvalidConfigError(f"{name}: axis_name is empty")

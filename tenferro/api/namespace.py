@@ -1,6 +1,6 @@
-"""The namespace of functions on tensors, and NumPy's functions on them.
+"""Access of tensor classes to the module `tenferro` and to the counterparts of NumPy's functions.
 
-Tensor classes cannot import either, because both are built on tensor classes; the package installs them here.
+Tensor classes cannot import these modules, which import tensor classes. The package therefore installs them here.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ __all__ = ["Namespace", "NumPyFunctions", "install_namespace", "namespace"]
 
 
 class NumPyFunctions(Protocol):
-    """Counterparts of NumPy's functions, for its two protocols."""
+    """Counterparts of NumPy's functions, as NumPy's protocols `__array_ufunc__` and `__array_function__` call them."""
 
     def call_ufunc(
         self, ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: Mapping[str, Any]
     ) -> Any:
-        """Return the result of a ufunc's counterpart."""
+        """Call the counterpart of a ufunc or of its method, and return the result."""
         ...
 
     def call_function(
@@ -31,13 +31,13 @@ class NumPyFunctions(Protocol):
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
     ) -> Any:
-        """Return the result of a function's counterpart."""
+        """Call the counterpart of a function that is not a ufunc, and return the result."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """The module of functions on tensors, and a function that imports NumPy's counterparts."""
+    """The module of functions on tensors, and a function that imports the counterparts of NumPy's functions."""
 
     module: ModuleType
     numpy_functions: Callable[[], NumPyFunctions]

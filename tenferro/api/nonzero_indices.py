@@ -1,4 +1,4 @@
-"""`nonzero_indices`: `numpy.nonzero` for tensors that have elements, for `where` and the set functions."""
+"""`nonzero_indices`: `numpy.nonzero` of arrays and eager tensors, which `where` and the set functions use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def nonzero_indices(a: ArrayLike) -> tuple[Any, ...]:
 
     Raises:
         ShapeError: `a` has rank 0.
-        DataDependentShapeError: `a` belongs to a trace.
+        DataDependentShapeError: `a` is a traced tensor.
 
     >>> nonzero_indices(np.array([[0, 3], [5, 0]]))
     (array([0, 1]), array([1, 0]))

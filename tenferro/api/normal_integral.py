@@ -1,6 +1,6 @@
-"""The normal distribution function of a tensor, by its hazard: the density over the tail.
+"""The normal distribution function of a tensor, computed from the hazard, the quotient of the density and the tail.
 
-The formula erfc(-x / sqrt(2)) / 2 has a relative error of about x^2 eps, because the quotient is rounded.
+The usual formula erfc(-x / sqrt(2)) / 2 has a relative error of about x^2 eps, because x / sqrt(2) is rounded.
 """
 
 from __future__ import annotations
@@ -40,22 +40,24 @@ HAZARD = (
     0.00016296486801379887, 0.0038526404159239126, -0.017390456213026814, 0.046434515152479004,
     -0.09075764606052368, 0.13685699049105074, -0.1568078845459251, 0.11787913352659142,
 )  # fmt: skip
-"""Coefficients in q of (r - 1) / (1 - q^2), highest power first: r = (x + h(0)) / h(x), q = (x - k) / (x + k), k = 5.
+"""Coefficients of a polynomial in q that approximates (r - 1) / (1 - q^2), highest power first.
 
-The polynomial interpolates the function at the zeros of a Chebyshev polynomial, computed in 50 digits. Its value and
-slope are right to a quarter of a unit of float64. The factor takes r to exactly 1 at both ends.
+Here h is the hazard, r = (x + h(0)) / h(x), and q = (x - k) / (x + k) with k = 5, the constant `CENTRE`. The polynomial
+interpolates the function at the zeros of a Chebyshev polynomial, computed in 50 digits. Its value and slope are
+accurate to a quarter of a unit in the last place of float64. Because of the factor 1 - q^2, r is exactly 1 for x = 0
+and for infinite x.
 """
 HAZARD_SINGLE = (
     -1.3510830439484527e-05, 2.5678364071934435e-05, 0.0001073720172089178, -0.0004572430910518854,
     0.00016649577329608118, 0.003851213093229638, -0.0173912662542174, 0.04643485653090109,
     -0.09075757734128871, 0.13685696095572714, -0.15680788549844937, 0.11787913393753723,
 )  # fmt: skip
-"""Coefficients for float32, right to a tenth of a unit."""
+"""Coefficients for float32, accurate to a tenth of a unit in the last place."""
 
 
 @custom_jvp
 def ndtr(x: Tensor) -> Any:
-    """Compute the normal distribution function."""
+    """Compute the distribution function of the normal distribution with mean 0 and variance 1."""
     is_below, size = side_and_size(x)
     beyond = tail(size)
     return where(is_below, beyond, subtract(1.0, beyond))
@@ -63,28 +65,29 @@ def ndtr(x: Tensor) -> Any:
 
 @ndtr.defjvp
 def _ndtr_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """Compute the derivative: the density."""
+    """Multiply the tangent by the derivative of `ndtr`, the normal density."""
     (x,), (x_dot,) = primals, tangents
     return ndtr(x), multiply(x_dot, density(side_and_size(x)[1]))
 
 
 def side_and_size(x: Tensor) -> tuple[Any, Any]:
-    """Return whether x <= 0, and |x| with slope -1 there."""
+    """Return whether x <= 0, and |x|, whose derivative at 0 is -1."""
     is_below = less_equal(x, 0.0)
     return is_below, where(is_below, negative(x), x)
 
 
 def density(x: Tensor) -> Any:
-    """Compute the normal density of x >= 0; from 40 on it is 0 in every dtype."""
+    """Compute the normal density of x >= 0; for x >= 40 it rounds to 0 in every dtype."""
     least, power = _density_factors(x)
     return multiply(least, power)
 
 
 def _density_factors(x: Tensor) -> tuple[Any, Any]:
-    """Factor the normal density of x >= 0; the first factor is between 0.3 and 0.4, and from 40 on x is held fixed.
+    """Return two factors of the normal density of x >= 0; x above 40 is replaced by 40.
 
-    The exponential is split into that of an exact square and that of the rest, because it multiplies the relative
-    error of x^2 / 2 by x^2 / 2.
+    x is the sum of a short number, whose square is exact, and a rest. The second factor is the exponential for the
+    exact square. The first factor, between 0.3 and 0.4, contains everything else. Without the split, the exponential
+    would multiply the relative error of x^2 / 2 by x^2 / 2.
     """
     x = where(greater(x, 40.0), 40.0, x)
     short = multiply(round(multiply(x, 128.0)), 1 / 128)
@@ -94,7 +97,10 @@ def _density_factors(x: Tensor) -> tuple[Any, Any]:
 
 
 def _ratio_to_hazard(x: Tensor) -> tuple[Any, Any]:
-    """Compute the numerator x + h(0) and the denominator of the hazard h(x), x >= 0; beyond `FAR`, use x = 1."""
+    """Return a numerator x + h(0) and a denominator whose quotient is the hazard h(x), for x >= 0.
+
+    x above `FAR` is replaced by 1.
+    """
     x = where(greater(x, FAR), 1.0, x)
     inverse = divide(1.0, add(x, CENTRE))
     q = multiply(subtract(x, CENTRE), inverse)
@@ -105,13 +111,13 @@ def _ratio_to_hazard(x: Tensor) -> tuple[Any, Any]:
 
 
 def hazard(x: Tensor) -> Any:
-    """Divide the normal density of x >= 0 by its integral from x on."""
+    """Return the hazard of the normal distribution for x >= 0: its density divided by its integral beyond x."""
     above, ratio = _ratio_to_hazard(x)
     return where(greater(x, FAR), x, divide(above, ratio))
 
 
 def tail(x: Tensor) -> Any:
-    """Integrate the normal density from x >= 0 on."""
+    """Return the integral of the normal density from x to infinity, for x >= 0."""
     above, ratio = _ratio_to_hazard(x)
     return divide(multiply(density(x), ratio), above)
 
@@ -129,7 +135,7 @@ def times_ndtr(x: Tensor) -> Any:
 
 @times_ndtr.defjvp
 def _times_ndtr_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """Compute the derivative: ndtr plus x times the density."""
+    """Multiply the tangent by the derivative, ndtr(x) plus x times the density."""
     (x,), (x_dot,) = primals, tangents
     least, power = _density_factors(side_and_size(x)[1])
     slope = add(ndtr(x), multiply(multiply(x, least), power))

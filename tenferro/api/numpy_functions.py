@@ -1,8 +1,9 @@
-"""NumPy's functions on tensors: `np.sum(x, 0)` of a tensor is `tenferro.sum(x, 0)`, by NumPy's two protocols.
+"""NumPy's functions on tensors: for a tensor x, NumPy's protocols make `np.sum(x, 0)` call `tenferro.sum(x, 0)`.
 
-A NumPy function calls tenferro's function of the same name, with the same arguments. The tables in this file list the
-few functions whose meaning differs in NumPy. Calls without a counterpart, or with arguments that have no meaning for
-tensors, run on the elements of untracked eager tensors and return NumPy arrays; for other tensors they are errors.
+Most NumPy functions call tenferro's function of the same name, their counterpart, with the same arguments. The tables
+in this file list the functions whose meaning differs in NumPy. If there is no counterpart, or an argument has no
+meaning for tensors, NumPy's function runs on the elements of untracked eager tensors and returns NumPy arrays. For
+traced tensors and tracked eager tensors it raises an error.
 
 Source: NumPy 2.4, reference; NEP 13 and NEP 18, the protocols.
 """
@@ -29,7 +30,7 @@ from tenferro.types import ArrayLike, DType, DTypeLike, Tensor, UfuncOptions, fl
 __all__ = ["DIFFERENT", "FUNCTIONS", "REDUCTIONS", "SCANS", "UFUNCS", "call_function", "call_ufunc"]
 
 
-# ---- functions with another meaning in NumPy ----------------------------------------------------------------------
+# ---- counterparts of functions whose meaning differs in NumPy ------------------------------------------------------
 
 
 def _numpy_dtype(operand: Any) -> Any:
@@ -38,7 +39,7 @@ def _numpy_dtype(operand: Any) -> Any:
 
 
 def _can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
-    """Look up NumPy's table of casts, without promotion."""
+    """Return NumPy's answer, for the NumPy dtypes of tensors: its casting rules differ from tenferro's promotion."""
     return np.can_cast(_numpy_dtype(from_), _numpy_dtype(to), casting)
 
 
@@ -71,17 +72,17 @@ def _reciprocal(x: Tensor, /, **options: Unpack[UfuncOptions]) -> Any:
 
 
 def _cholesky(a: Tensor, /, *, upper: bool = False) -> Any:
-    """Factorise by one triangle, as in NumPy, instead of by the Hermitian part."""
+    """Factorise the Hermitian matrix that one triangle of `a` defines, as in NumPy, not the Hermitian part of `a`."""
     triangle = "U" if upper else "L"
     return linalg.cholesky(hermitian_of(as_operand(a), triangle), upper=upper)
 
 
-def _eigh(a: Tensor, UPLO: str = "L") -> Any:  # because NumPy calls it so
-    """Compute eigenvalues and eigenvectors by one triangle, the lower by default, as in NumPy."""
+def _eigh(a: Tensor, UPLO: str = "L") -> Any:  # because `UPLO` is NumPy's name
+    """Compute eigenvalues and eigenvectors of the Hermitian matrix that one triangle of `a` defines, as in NumPy."""
     return linalg.eigh(a, UPLO)
 
 
-def _eigvalsh(a: Tensor, UPLO: str = "L") -> Any:  # because NumPy calls it so
+def _eigvalsh(a: Tensor, UPLO: str = "L") -> Any:  # because `UPLO` is NumPy's name
     return linalg.eigvalsh(a, UPLO)
 
 
@@ -96,7 +97,7 @@ _NOT_GIVEN: Any = getattr(np, "_NoValue", None)
 def _pinv(
     a: Tensor, rcond: Tensor | None = None, hermitian: bool = False, *, rtol: Tensor = _NOT_GIVEN
 ) -> Any:
-    """Compute the pseudoinverse with NumPy's default cutoff; rtol=None is the default of `tenferro.linalg.pinv`."""
+    """Compute the pseudoinverse with NumPy's default cutoff; `rtol=None` selects that of `tenferro.linalg.pinv`."""
     if rcond is not None and rtol is not _NOT_GIVEN:
         raise InvalidConfigError("np.linalg.pinv: rcond and rtol name one option; give one of them")
     cutoff = (1e-15 if rcond is None else rcond) if rtol is _NOT_GIVEN else rtol
@@ -117,7 +118,10 @@ DIFFERENT: Mapping[Any, Callable[..., Any] | None] = MappingProxyType(
         for name in ("bitwise_left_shift", "bitwise_right_shift", "conj", "fmod", "square")
     }
 )  # fmt: skip
-"""NumPy functions whose namesake in tenferro has another meaning, with their counterparts or None."""
+"""NumPy functions whose meaning differs from that of tenferro's function of the same name.
+
+Each has its counterpart, or None if it has no counterpart.
+"""
 
 _OF_NO_TENSOR = frozenset({
     "arange", "broadcast_shapes", "isscalar", "array", "asarray", "empty", "eye", "from_dlpack", "full", "identity", "isdtype", "ones", "tri", "zeros",
@@ -160,7 +164,7 @@ REDUCTIONS: Mapping[np.ufunc, Callable[..., Any]] = MappingProxyType(
         np.minimum: reductions.min, np.logical_and: reductions.all, np.logical_or: reductions.any,
     }
 )  # fmt: skip
-"""Counterparts of `ufunc.reduce`."""
+"""Counterpart of `ufunc.reduce` for each ufunc that has one."""
 
 SCANS: Mapping[np.ufunc, Callable[..., Any]] = MappingProxyType(
     {
@@ -168,7 +172,7 @@ SCANS: Mapping[np.ufunc, Callable[..., Any]] = MappingProxyType(
         np.minimum: reductions.running_min,
     }
 )  # fmt: skip
-"""Counterparts of `ufunc.accumulate`."""
+"""Counterpart of `ufunc.accumulate` for each ufunc that has one."""
 
 
 # ---- the protocols -----------------------------------------------------------------------------------------------
@@ -180,10 +184,10 @@ def call_function(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> Any:
-    """Call the counterpart of a NumPy function for arguments with tensors among them.
+    """Call the counterpart of a NumPy function that was called with tensors among its arguments.
 
     Raises:
-        UnsupportedError: a function or an argument without meaning for tensors of a trace or tracked ones.
+        UnsupportedError: a tensor is traced or tracked, and the function or an argument has no meaning for tensors.
     """
     if any(_is_foreign(kind, "__array_function__") for kind in types):
         return NotImplemented
@@ -201,10 +205,10 @@ def call_function(
 def call_ufunc(
     ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: Mapping[str, Any]
 ) -> Any:
-    """Call the counterpart of a ufunc, or of a method of one, for operands with tensors among them.
+    """Call the counterpart of a ufunc, or of a ufunc's method, that was called with tensors among its operands.
 
     Raises:
-        UnsupportedError: a ufunc, method or option without meaning for tensors of a trace or tracked ones.
+        UnsupportedError: a tensor is traced or tracked, and the ufunc, method or option has no meaning for tensors.
     """
     if any(_is_foreign(type(x), "__array_ufunc__") for x in inputs):
         return NotImplemented
@@ -214,7 +218,7 @@ def call_ufunc(
     if method != "__call__":
         function, name = getattr(ufunc, method), f"{name}.{method}"
     if method == "at" and is_traced(inputs[0]):
-        # NumPy writes into vectors even if they are marked read-only.
+        # This is an error also for eager tensors: NumPy's `at` would write into their arrays, even read-only arrays.
         raise UnsupportedError(
             f"{name} writes into its operand, and {inputs[0].spec} is a value; "
             "x.at[index].add(values) and its like give a new tensor"
@@ -244,10 +248,12 @@ def _method(ufunc: np.ufunc, method: str) -> Callable[..., Any] | None:
 def _understood(
     name: str, method: str, counterpart: Callable[..., Any], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the options that the counterpart of a reduction or a scan supports; for other functions all options.
+    """Remove options with default values that the counterpart of a reduction or a scan does not have.
+
+    For other methods, return all options.
 
     Raises:
-        ArgumentRefusedError: an option that it lacks, with a value other than the default.
+        ArgumentRefusedError: the counterpart lacks an option whose value is not the default.
     """
     if method not in ("reduce", "accumulate"):
         return dict(options)
@@ -261,13 +267,13 @@ def _understood(
 def _all_pairs(
     function: Callable[..., Any], a: Tensor, b: Tensor, options: Mapping[str, Any]
 ) -> Any:
-    """Apply the function to every element of one operand with every element of the other."""
+    """Apply a function of two operands to all pairs of an element of `a` and an element of `b`, as `ufunc.outer`."""
     a, b = as_operand(a), as_operand(b)
     return function(manipulation.reshape(a, (*a.shape, *[1] * len(b.shape))), b, **options)
 
 
 def _is_foreign(kind: type, protocol: str) -> bool:
-    """Return whether a class outside of NumPy and tenferro implements the protocol, so that NumPy must call it."""
+    """Return whether a class of another library implements the protocol; NumPy must then call that library."""
     if kind is np.ndarray or hasattr(kind, "__tenferro_apply__"):
         return False
     return hasattr(kind, protocol) and not issubclass(kind, np.ndarray | np.generic)
@@ -279,7 +285,7 @@ def _on_elements(
     """Apply NumPy's function to the elements of eager tensors.
 
     Raises:
-        UnsupportedError: a tensor of a trace, which has no elements, or a tracked one: its gradient would be lost.
+        UnsupportedError: a tensor is traced, and so has no elements, or is tracked, and its gradient would be lost.
     """
     leaves, treedef = flatten((tuple(args), dict(kwargs)))
     for x in leaves:
@@ -289,7 +295,9 @@ def _on_elements(
                 f"{reason}, and {x.spec} {'is tracked' if is_eager else 'belongs to a trace'}; "
                 f"use tenferro's functions on it{', or detach() it' if is_eager else ''}"
             )
-    if not any(map(is_traced, leaves)):  # NumPy removes its like= before it dispatches
+    if not any(
+        map(is_traced, leaves)
+    ):  # because NumPy removes the argument like= before it calls the protocol
         raise UnsupportedError(
             f"{reason} with a tensor as like=; tenferro's creation functions take one"
         )
@@ -299,7 +307,7 @@ def _on_elements(
 
 
 def _name_of(function: Callable[..., Any]) -> str:
-    """Return the function's name in the caller's notation, such as `np.linalg.norm`."""
+    """Return the name by which users call a NumPy function, such as `np.linalg.norm`."""
     module = function.__module__ or ""
     if not module.startswith("numpy"):
         return f"{module}.{function.__name__}"

@@ -1,8 +1,8 @@
 """Initial value problems: `odeint`, by adaptive Runge-Kutta and Rosenbrock steps in a loop of the program.
 
-The state is one real vector: leaf after leaf, the real parts of a complex one before its imaginary parts. A step gives
-the next state, an estimate of its error, and the coefficients of a polynomial in between; the controller that chooses
-the next step size is constant to differentiation.
+The state is one real vector, the concatenation of its leaves; a complex leaf has its real parts before its imaginary
+parts. A step computes the next state, an estimate of its error, and the interpolant: coefficients of a polynomial for
+states within the step. The controller that chooses the next step size is treated as a constant by differentiation.
 
 Source: Hairer, Norsett and Wanner, "Solving Ordinary Differential Equations" I and II, 1993 and 1996.
 """
@@ -86,7 +86,10 @@ def _combination(weights: Sequence[float], terms: Sequence[Any]) -> Any:
 
 
 def _dopri5(f: RightHandSide, y: Tensor, slope: Tensor, t: Tensor, h: Tensor) -> tuple[Any, ...]:
-    """Return the next state, its slope, the error and the interpolant, by Dormand and Prince's pair of orders 5 and 4.
+    """Step from y at t by Dormand and Prince's pair of orders 5 and 4, with step size h.
+
+    Returns:
+        The next state, its slope, the error and the interpolant.
 
     Source: Hairer, Norsett and Wanner I, table II.5.2 and section II.6.
     """
@@ -136,9 +139,12 @@ SECOND_BETWEEN = (
 
 
 def _rodas4(f: RightHandSide, y: Tensor, slope: Tensor, t: Tensor, h: Tensor) -> tuple[Any, ...]:
-    """Return the next state, its slope, the error and the interpolant, by the Rosenbrock pair of orders 4 and 3.
+    """Step from y at t by the Rosenbrock pair of orders 4 and 3, with step size h.
 
     Each of the six stages solves one linear system with the matrix I / (gamma h) - f_y.
+
+    Returns:
+        The next state, its slope, the error and the interpolant.
 
     Source: Hairer and Wanner II, section IV.7: RODAS.
     """
@@ -168,27 +174,28 @@ def _rodas4(f: RightHandSide, y: Tensor, slope: Tensor, t: Tensor, h: Tensor) ->
 
 
 def _between(y: Tensor, interpolant: Tensor, fraction: Tensor) -> Any:
-    """Return the state at a fraction of the step from y."""
+    """Return the state within a step, at a fraction of the step size after its start y, by the interpolant."""
     x = astype(fraction, spec_of(y).dtype, copy=False)
     change, first, second, third = [interpolant[i] for i in range(4)]
     return y + x * (change + (1 - x) * (first + x * (second + (1 - x) * third)))
 
 
 METHODS = {"dopri5": (_dopri5, 5), "rodas4": (_rodas4, 4)}
-"""Steps by method name, and the order of each error estimate."""
+"""Function that computes a step, and the order of its error estimate, by method name."""
 
 
 # ---- the state as a vector -----------------------------------------------------------------------
 
 
 class _State(RealVector):
-    """The state as a vector."""
+    """Conversion between the state of an equation, a tree, and a real vector."""
 
     def vector(self, slope: PyTree) -> Any:
-        """Return the vector of a slope; real numbers are converted to the state's dtypes.
+        """Return a slope, a tree like the state, as a vector; its leaves are converted to the dtypes of the state.
 
         Raises:
-            ArityError, ShapeError, DTypeError: a tree of another structure or shapes, or complex for a real leaf.
+            ArityError, ShapeError: the structure or a shape differs from the state.
+            DTypeError: a leaf is complex, and the state's leaf is real.
         """
         leaves, structure = flatten(slope)
         if not agree(structure, self.tree):
@@ -209,10 +216,10 @@ class _State(RealVector):
 
 
 class _Closed:
-    """A function of (y, t, *args), traced once; the tensors that it captures are its first operands.
+    """A function of (y, t, *args) that is traced once, with the tensors that it captures as additional operands.
 
     Attributes:
-        operands: the captured tensors, then the leaves of args.
+        operands: the captured tensors, followed by the leaves of args.
     """
 
     def __init__(
@@ -241,7 +248,7 @@ class _Closed:
         self._is_active = [spec_of(x).dtype.is_inexact for x in self.operands]
 
     def __call__(self, y: Tensor, t: Tensor, operands: Sequence[Any]) -> Any:
-        """Return the function's value, with `operands` in place of this object's operands."""
+        """Evaluate the function at y and t, with `operands` instead of `self.operands`."""
         consts, leaves = operands[: self.count], operands[self.count :]
         builder = current_builder() or next(
             (x.builder for x in (y, t, *operands) if isinstance(x, TracedTensor)), None
@@ -252,7 +259,7 @@ class _Closed:
         return TracedTensor(builder, self.part.emit(builder.graph, values)[0])
 
     def bound(self, operands: Sequence[Any]) -> RightHandSide:
-        """Return the right-hand side with these operands, as a function of (y, t)."""
+        """Return the function with fixed operands, as a function of (y, t)."""
         return lambda y, t: self(y, t, operands)
 
     def split(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -271,7 +278,7 @@ class _Closed:
 
 @dataclass(frozen=True)
 class _Options:
-    """Method, tolerances and bounds, as numbers."""
+    """Options of `odeint`: the method, tolerances, and limits of the number and size of steps."""
 
     rtol: float
     atol: float
@@ -281,10 +288,10 @@ class _Options:
 
     @classmethod
     def checked(cls, rtol: Any, atol: Any, mxstep: Any, hmax: Any, method: Any) -> _Options:
-        """Return the options of a call.
+        """Check the options of a call of `odeint`, and return them.
 
         Raises:
-            InvalidConfigError: an option that is not a number, or out of its range.
+            InvalidConfigError: an option is not a number or is out of its range, or the method is unknown.
         """
         numbers = {"rtol": rtol, "atol": atol, "mxstep": mxstep, "hmax": hmax}
         for name, value in numbers.items():
@@ -309,7 +316,10 @@ def _norm(x: Tensor) -> Any:
 def _first_step(
     f: RightHandSide, y: Tensor, slope: Tensor, t: Tensor, room: Tensor, options: _Options
 ) -> Any:
-    """Return the size of the first step.
+    """Choose the size of the first step, from y, its slope, and an estimate of the second derivative.
+
+    Args:
+        room: the largest possible size, up to the last time.
 
     Source: Hairer, Norsett and Wanner I, section II.4.
     """
@@ -328,7 +338,7 @@ def _first_step(
         (0.01 / where(largest <= 1e-15, 1, largest)) ** (1 / order),
     )
     h = minimum(100.0 * h0, astype(h1, spec_of(t).dtype, copy=False))
-    # The first step reports a slope that is not finite; the controller ignores it.
+    # If a slope is not finite, h is not, either. The first step then detects it: its error is not finite.
     h = where(isfinite(h), h, h0)
     return stop_gradient(minimum(minimum(h, options.hmax), room))
 
@@ -336,7 +346,11 @@ def _first_step(
 def _start(
     f: RightHandSide, y: Tensor, t: Tensor, end: Tensor, options: _Options
 ) -> tuple[Any, ...]:
-    """Return the loop's state before the first step."""
+    """Return the loop's state before the first step.
+
+    It is a tuple of the state vector, its slope, the time, the next step size, and the error ratio of the last step.
+    These are followed by the start, time, step size and interpolant of the last accepted step.
+    """
     slope = f(y, t)
     h = _first_step(f, y, slope, t, end - t, options)
     interpolant = zeros((4, *y.shape), dtype=spec_of(y).dtype)
@@ -345,14 +359,14 @@ def _start(
 
 
 def _continues(state: tuple[Any, ...], count: Tensor, target: Tensor, options: _Options) -> Any:
-    """Return whether the target is ahead, t + h differs from t, and steps are left."""
+    """Return whether the loop continues: the time is before `target`, t + h differs from t, and steps are left."""
     t, h = state[2], state[3]
     continues = (t < target) & (t + h > t)
     return continues if options.mxstep == math.inf else continues & (count < options.mxstep)
 
 
 def _ratio(y: Tensor, after: Tensor, error: Tensor, options: _Options) -> Any:
-    """Return the error relative to the tolerances: at most 1 in accepted steps."""
+    """Return the error of a step relative to the tolerances; a step is accepted if the ratio is at most 1."""
     scale = options.atol + options.rtol * maximum(abs(y), abs(after))
     ratio = stop_gradient(_norm(error / scale))
     return where(isfinite(ratio), ratio, math.inf)
@@ -365,10 +379,10 @@ def _plain(f: RightHandSide, options: _Options) -> Step:
 
 
 def _guarded(closed: _Closed, options: _Options) -> Step:
-    """Return the step with derivatives that are computed only where it is accepted.
+    """Return a function that computes a step; derivatives of a rejected step are zeros and are not computed.
 
-    A rejected step may leave the domain of the right-hand side, where derivatives are not finite; their product with
-    a cotangent of zero would be NaN.
+    A rejected step may leave the domain of the right-hand side. Derivatives may be infinite there, and their product
+    with a cotangent of zero would be NaN.
     """
     active, others = closed.split(closed.operands)
 
@@ -396,7 +410,7 @@ def _guarded(closed: _Closed, options: _Options) -> Step:
 def _advanced(
     step: Step, state: tuple[Any, ...], end: Tensor, options: _Options
 ) -> tuple[Any, ...]:
-    """Return the state after one step, or with a smaller step size where the error is too large."""
+    """Return the loop's state after one step, or, if the error is too large, the old state with a smaller step size."""
     y, slope, t, h, past, *_ = state
     is_last = t + h >= end
     h = where(is_last, end - t, h)
@@ -425,7 +439,7 @@ def _advanced(
 
 
 def _solution(f: RightHandSide, step: Step, y0: Tensor, ts: Tensor, options: _Options) -> Any:
-    """Return the states at all times, as rows; NaN where a time was not reached."""
+    """Return the states at the times `ts` as rows; a row is NaN if the integration did not reach its time."""
     end = ts[-1]
 
     def until(state: Sequence[Any], target: Tensor) -> Any:
@@ -442,16 +456,17 @@ def _solution(f: RightHandSide, step: Step, y0: Tensor, ts: Tensor, options: _Op
     if ts.shape[0] == 1:
         return first
     _, ys = scan(until, _start(f, y0, ts[0], end, options), ts[1:])
-    # Times that do not increase have no solution between them.
+    # Traced times are not checked before: where they do not increase, the solution is NaN.
     ys = where(reshape(ts[1:] > ts[:-1], (-1, 1)), ys, math.nan)
     return concat([first, ys])
 
 
 def _adjoint(closed: _Closed, options: _Options) -> Any:
-    """Return the solution as a function of (y0, times, real operands, others), with the continuous adjoint in reverse.
+    """Return the solution as a function of the initial state, the times and the operands, for the continuous adjoint.
 
-    The state, its cotangent and the cotangents of the operands are integrated backward together; the state starts
-    again from the solution at each time.
+    In reverse mode the state, its cotangent and the cotangents of the operands are integrated backward together. At
+    each time, the state is replaced by the solution. The operands are two lists: those that have derivatives, and
+    those that have none.
 
     Source: Chen et al., "Neural ordinary differential equations", 2018, appendix C; jax.experimental.ode.
     """
@@ -518,36 +533,40 @@ def odeint(
 ) -> Any:
     """Integrate dy/dt = func(y, t, *args) from y0 at t[0], and return y at all times t.
 
-    Steps adapt to the error: |error| <= atol + rtol |y| in the root mean square over the elements of y. Times between
-    two steps are interpolated; func is never called beyond t[-1].
+    The step size is chosen so that |error| <= atol + rtol |y| in the root mean square over the elements of y. States at
+    times within a step are interpolated; func is never called beyond t[-1].
 
-    Shapes:  y0 of any shapes, t of [n] -> a leading axis of n
+    Shapes:  leaves of y0 of any shape S, t [n] -> [n, *S]
     Dtypes:  those of y0, real or complex; t is real
 
     Args:
-        func: a function of a tree like y0, a time and args, which returns such a tree. It may capture tensors.
+        func: a function of a tree like y0, a time and args, which returns a tree like y0. It may capture tensors.
         y0: the initial state, a tree.
-        t: times, strictly increasing.
+        t: the times, strictly increasing.
         args: trees of tensors.
-        rtol, atol: relative and absolute tolerance, numbers.
-        mxstep: the largest number of steps, rejected ones too, on the way to each time.
-        hmax: the largest step.
+        rtol, atol: the relative and absolute tolerance, as numbers.
+        mxstep: the maximum number of steps from one time to the next, including rejected steps.
+        hmax: the maximum size of a step.
         method: "dopri5", explicit, of order 5; "rodas4", of order 4, for stiff equations, with a dense Jacobian.
-        derivative: "adjoint" integrates the adjoint equation backward, in reverse mode only, and keeps no steps;
-            "discrete" differentiates the accepted steps, in all modes. By default it is "adjoint" for dopri5 without an event, else "discrete".
-        event: a real function event(y, t, *args). Integration from t[0] to t[1] stops at the first sign change from
+        derivative: "adjoint" integrates the adjoint equation backward and stores no steps; it supports only reverse
+            mode. "discrete" differentiates the accepted steps, in all modes. The default is "adjoint" for dopri5
+            without an event, otherwise "discrete".
+        event: a real function event(y, t, *args). The integration from t[0] to t[1] stops at the first sign change from
             one step to the next. A zero at t[0] is not an event.
 
-    Returns: The states; with an event the pair of its time and the state then, both differentiable.
+    Returns:
+        The states at the times t. With an event, the time of the event and the state at this time, both
+        differentiable.
 
     A state is NaN if its time is not reached: after mxstep steps, if no step is small enough, or after traced times
     that do not increase. If the event does not happen, its time and state are NaN, too.
 
     Raises:
-        DTypeError: an integer in y0 or t; complex t, or complex slopes of real states.
-        ArityError, ShapeError: func or event return another structure or shape; t is not a vector; y0 is empty.
-        InvalidConfigError: times that decrease, tolerances below 0, another method or derivative; "adjoint" with
-            rodas4, whose backward integration is unstable, or with an event.
+        DTypeError: y0 or t has integers, t is complex, or the slope of a real state is complex.
+        ArityError, ShapeError: the result of func or event has a different structure or shape, t is not a vector, or y0
+            is empty.
+        InvalidConfigError: the times decrease, a tolerance is negative, or `method` or `derivative` is unknown; or
+            `derivative` is "adjoint" with rodas4, whose backward integration is unstable, or with an event.
 
     >>> import numpy as np, tenferro as tnf
     >>> decay = lambda y, t, rate: -rate * y
@@ -584,10 +603,10 @@ def odeint(
 
 
 def _derivative(derivative: str | None, method: str, has_event: bool) -> str:
-    """Return the kind of derivative.
+    """Return the caller's argument `derivative` after a check, or its default.
 
     Raises:
-        InvalidConfigError: an unknown method, or the adjoint if it is unstable or not defined.
+        InvalidConfigError: the argument is unknown, or is "adjoint" for an unsuitable method or with an event.
     """
     if derivative is None:
         return "adjoint" if method == "dopri5" and not has_event else "discrete"
@@ -611,7 +630,7 @@ def _times(t: ArrayLike) -> Any:
     """Return the times as a tensor.
 
     Raises:
-        DTypeError, ShapeError, InvalidConfigError: they do not form an increasing real vector.
+        DTypeError, ShapeError, InvalidConfigError: the times are not an increasing real vector.
     """
     times = as_operand(asarray(t))
     spec = spec_of(times)
@@ -630,11 +649,11 @@ def _times(t: ArrayLike) -> Any:
 def _event(
     event: Callable[..., Any], state: _State, times: Tensor, args: tuple[Any, ...]
 ) -> _Closed:
-    """Return the event as a function of a vector.
+    """Trace the event function, as a function of the state vector.
 
     Raises:
-        ShapeError: the times are not two.
-        ShapeError, DTypeError: the event is not a real scalar.
+        ShapeError, DTypeError: there are not two times, or the result of the event function is not a real scalar.
+        InvalidConfigError: the event is not a function.
     """
     if times.shape != (2,):
         raise ShapeError(
@@ -655,9 +674,9 @@ def _event(
 def _until_event(
     closed: _Closed, event: _Closed, state: _State, times: Tensor, options: _Options
 ) -> tuple[Any, Any]:
-    """Return the time of the event and the state there.
+    """Return the time of the event, and the state vector at this time.
 
-    The time is the root of event(y(t), t), with derivatives by the implicit function theorem.
+    The time is a root of event(y(t), t). Its derivatives follow from the implicit function theorem.
     """
     f, g = closed.bound(closed.operands), event.bound(event.operands)
     y0, t0, guarded = state.start, times[0], _guarded(closed, options)
@@ -677,7 +696,7 @@ def _until_event(
 def _first_crossing(
     f: RightHandSide, g: RightHandSide, y0: Tensor, t0: Tensor, end: Tensor, options: _Options
 ) -> Any:
-    """Return the first sign change of g, by bisection between two steps; NaN if there is none."""
+    """Return the time of the first sign change of g, by bisection within a step; NaN if there is no sign change."""
 
     def has_crossed(before: Any, after: Any) -> Any:
         return (sign(before) * sign(after) < 0) | ((after == 0) & (before != 0))

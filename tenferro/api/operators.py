@@ -1,6 +1,6 @@
 """Python's operators and NumPy's protocols, for every tensor class.
 
-A class gets them by deriving from `Operators` and defining `__tenferro_apply__` and `spec`.
+A tensor class derives from `Operators`, and defines `__tenferro_apply__` and `spec`.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ REFUSED = {
     "compress": "index with the mask, which needs elements",
     "flat": "use ravel()",
 }
-"""Attributes of NumPy's arrays that tensors do not have, and the reasons."""
+"""Attributes of NumPy's arrays that tensors do not have, each with the reason or an alternative."""
 
 
 @public_methods
 class Operators:
-    """The Array API's operators, common methods, and NumPy's protocols."""
+    """Base class of tensors: Python's operators, the methods and attributes of arrays, and NumPy's protocols."""
 
     __slots__ = ()
 
@@ -62,17 +62,17 @@ class Operators:
 
     @staticmethod
     def __tenferro_sequence__(entries: ArrayLike) -> Any:
-        """Convert nested sequences with tensors among their entries to one tensor."""
+        """Convert nested sequences of numbers and tensors to one tensor."""
         return creation.asarray(entries)
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """Extents: numbers; in a trace also symbols, or bounds."""
+        """The extents: numbers, or, in a trace, also symbolic extents, or bounds of data-dependent extents."""
         return self.spec.shape
 
     @property
     def dtype(self) -> DType:
-        """Element type."""
+        """The dtype of the elements."""
         return self.spec.dtype
 
     def __dir__(self) -> list[str]:
@@ -215,7 +215,10 @@ class Operators:
 
     @property
     def at(self) -> At:
-        """`x.at[index].set(values)`, `add`, `multiply`, `min`, `max`: a new tensor with elements changed."""
+        """Functional updates: `x.at[index].set(values)` returns a copy of x with the elements at `index` replaced.
+
+        Instead of `set`, `add`, `multiply`, `min` and `max` combine the elements with the values.
+        """
         return At(self)
 
     def __iter__(self) -> Any:
@@ -226,13 +229,13 @@ class Operators:
     @property
     @public
     def T(self) -> Any:  # noqa: N802  # because NumPy and the Array API spell it so
-        """The axes reversed."""
+        """The tensor with its axes in reverse order."""
         return manipulation.transpose(self)
 
     @property
     @public
     def mT(self) -> Any:  # noqa: N802  # because the Array API spells it so
-        """The last two axes swapped."""
+        """The tensor with its last two axes swapped."""
         return manipulation.matrix_transpose(self)
 
     @property
@@ -249,25 +252,25 @@ class Operators:
 
     @property
     def ndim(self) -> int:
-        """Number of axes."""
+        """The number of axes."""
         return self.spec.rank
 
     @property
     def size(self) -> Any:
-        """Number of elements."""
+        """The number of elements."""
         return self.spec.size
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
+        """The number of bytes per element."""
         return self.dtype.itemsize
 
     @property
     def nbytes(self) -> Any:
-        """Bytes of all elements."""
+        """The number of bytes of all elements."""
         return self.size * self.itemsize
 
-    # ---- methods that are functions of the name ----------------------------------------------
+    # ---- methods that are API functions of the same name -------------------------------------
 
     all = reductions.all
     any = reductions.any
@@ -303,12 +306,12 @@ class Operators:
     # ---- methods with other signatures ------------------------------------------------------------
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
-        """Reshape the elements; the new shape is one tuple or several numbers."""
+        """Reshape the tensor; the new shape is passed as one tuple or as several numbers."""
         one = len(shape) == 1 and isinstance(shape[0], tuple | list)
         return manipulation.reshape(self, shape[0] if one else shape, order=order, copy=copy)
 
     def transpose(self, *axes: Any) -> Any:
-        """Permute the axes; reverse them without arguments."""
+        """Permute the axes; without arguments, reverse their order."""
         one = len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list))
         return manipulation.transpose(self, (axes[0] if one else axes) or None)
 
@@ -318,36 +321,38 @@ class Operators:
         """Convert the elements to another dtype, if NumPy's rule `casting` allows the conversion.
 
         Raises:
-            DTypeError: the rule forbids it.
+            DTypeError: the rule forbids the conversion.
         """
         refuse("astype", "order", order)
         manipulation.cast_dtype("astype", [self], dtype, casting)
         return manipulation.astype(self, dtype, copy=copy)
 
     def view(self, dtype: DTypeLike | None = None) -> Any:
-        """Reinterpret the bits of the elements as another dtype; the last axis changes its extent with the width.
+        """Reinterpret the bits of the elements as another dtype.
+
+        If the widths of the dtypes differ, the extent of the last axis changes.
 
         Raises:
-            ShapeError: a dtype of another width that does not divide the bytes of the last axis.
+            ShapeError: the new width does not divide the number of bytes along the last axis.
         """
         return self if dtype is None else manipulation.bits_as(self, DType.of(dtype))
 
     # ---- NumPy's protocols -------------------------------------------------------------------
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """Return the module of functions on this tensor.
+        """Return the module `tenferro`, the Array API namespace of this tensor.
 
         Raises:
-            InvalidConfigError: a version of the standard that it does not implement.
+            InvalidConfigError: `api_version` is not a supported version of the standard.
         """
         check_version(api_version)
         return namespace().module
 
     def to_device(self, device: str | None, /, *, stream: int | None = None) -> Any:
-        """Return this tensor; there is one device.
+        """Return this tensor, because there is only one device.
 
         Raises:
-            InvalidConfigError: another device, or a stream.
+            InvalidConfigError: `device` is not this device, or a stream is passed.
         """
         check_device("to_device", device)
         if stream is not None:
@@ -358,7 +363,7 @@ class Operators:
 
     @property
     def device(self) -> str:
-        """The one device: where programs run is decided when they run."""
+        """The only device, "cpu", because executors choose where programs run."""
         return DEVICE
 
     def __array_ufunc__(
@@ -367,7 +372,7 @@ class Operators:
         """Evaluate `np.exp(tensor)` as `tenferro.exp(tensor)`.
 
         Raises:
-            UnsupportedError: a function without a counterpart, of a traced or tracked tensor.
+            UnsupportedError: the ufunc has no counterpart in tenferro, and the tensor is traced or tracked.
         """
         return namespace().numpy_functions().call_ufunc(ufunc, method, inputs, options)
 
@@ -381,13 +386,13 @@ class Operators:
         """Evaluate `np.sum(tensor)` as `tenferro.sum(tensor)`.
 
         Raises:
-            UnsupportedError: a function without a counterpart, of a traced or tracked tensor.
+            UnsupportedError: the function has no counterpart in tenferro, and the tensor is traced or tracked.
         """
         return namespace().numpy_functions().call_function(func, types, args, kwargs)
 
 
 def _has_elements(rhs: Tensor) -> bool:
-    """Return whether `==` compares elements: with numbers, sequences, tensors and arrays."""
+    """Return whether `==` compares the elements of a tensor with `rhs`: a number, a sequence, a tensor or an array."""
     return isinstance(rhs, bool | int | float | complex | list | tuple) or any(
         hasattr(type(rhs), protocol) for protocol in ("__tenferro_apply__", "__array__")
     )

@@ -1,8 +1,8 @@
 """`tenferro.optimize`: SciPy's minimisers on trees, with automatic derivatives, and minimisers inside of programs.
 
-Parameters are a tree of floating-point or complex arrays, of any shapes and dtypes; a complex leaf counts as its
-real and its imaginary part. SciPy sees them as one float64 vector, in the order of `tree.ravel`, with the real
-parts of a complex leaf before its imaginary parts. Functions are traced once; they run with the dtypes of the tree.
+Parameters are a tree of floating-point or complex arrays, of any shapes and dtypes. SciPy receives them as one float64
+vector, in the order of `tree.ravel`, where the real parts of a complex leaf are before its imaginary parts. The user's
+functions are traced once, and run with the dtypes of the tree.
 
 Source: scipy.optimize.
 """
@@ -52,29 +52,29 @@ def minimize(
 ) -> Any:
     """Minimise a function of a tree by one of SciPy's methods.
 
-    The method gets the derivatives that it uses: value and gradient from one program, products with the
+    SciPy's method receives the derivatives that it uses: value and gradient from one program, products with the
     Hessian for Newton-CG, trust-ncg, trust-krylov and trust-constr, the Hessian for dogleg and trust-exact.
 
     Args:
-        fun: a function of such a tree and `args`, with a real scalar result.
+        fun: a function of a tree like x0, and of `args`, whose result is a real scalar.
         x0: the initial parameters.
-        args: further arguments: trees of arrays, held constant.
-        method: SciPy's name for it; BFGS by default, L-BFGS-B with bounds.
+        args: further arguments of `fun`: trees of arrays, held constant.
+        method: the name of the method in SciPy; by default BFGS, or, with bounds, L-BFGS-B.
         bounds: two trees (lower, upper) that are prefixes of the parameters' tree. Each leaf is an array that
-            broadcasts to its parameter, a number, or None for no bound. Not for complex parameters.
-        callback: called with the parameters after each step; or, if its only parameter is called
+            broadcasts to its parameter, a number, or None for no bound. Complex parameters cannot have bounds.
+        callback: a function that is called with the parameters after each step; or, if its only parameter is called
             `intermediate_result`, with an intermediate result, as in SciPy.
-        executor: runs the programs, such as an `XlaExecutor`; natively by default.
+        executor: the executor of the programs, such as an `XlaExecutor`; the default is native.
         context: the derivative rules.
 
     Returns:
-        SciPy's `OptimizeResult`, with a tree like x0 as `x`; other vectors and matrices (`jac`,
-        `hess_inv`) are in the order of SciPy's vector.
+        SciPy's `OptimizeResult`, whose field `x` is a tree like x0. Other vectors and matrices (`jac`, `hess_inv`) are
+        in the order of SciPy's vector.
 
     Raises:
-        DTypeError: integers or booleans among the parameters.
-        InvalidConfigError: a method that SciPy does not have, bounds for complex parameters.
-        ArityError, ShapeError: bounds of another structure, or that do not broadcast.
+        DTypeError: a parameter is an integer or a boolean.
+        InvalidConfigError: SciPy does not have the method, or a complex parameter has bounds.
+        ArityError, ShapeError: the bounds have a different structure, or do not broadcast.
 
     >>> def rosenbrock(p):
     ...     return (1 - p["x"]) ** 2 + 100 * (p["y"] - p["x"] ** 2) ** 2
@@ -140,28 +140,28 @@ def least_squares(
     context: AdContext | None = None,
     **options: Any,
 ) -> Any:
-    """Minimise the sum of the squares of residuals over a tree of parameters.
+    """Minimise the sum of the squares of residuals over a tree of parameters, by SciPy.
 
-    The Jacobian is a separate program: forward mode if there are at least as many residuals as
-    parameters, reverse mode otherwise.
+    The Jacobian is computed by a separate program, in forward mode if there are at least as many residuals as
+    parameters, otherwise in reverse mode.
 
     Args:
-        fun: a function of such a tree and `args`, with a tree of real arrays, the residuals, as its result.
+        fun: a function of a tree like x0, and of `args`; its result, the residuals, is a tree of real arrays.
         x0: the initial parameters.
-        args: further arguments: trees of arrays, held constant.
+        args: further arguments of `fun`: trees of arrays, held constant.
         bounds: as in `minimize`.
-        executor: runs the programs; natively by default.
+        executor: the executor of the programs; the default is native.
         context: the derivative rules.
-        options: SciPy's: `method`, `loss`, `ftol`, `xtol`, `gtol`, `x_scale`, `f_scale`, `max_nfev` ...
+        options: options of SciPy: `method`, `loss`, `ftol`, `xtol`, `gtol`, `x_scale`, `f_scale`, `max_nfev` ...
 
     Returns:
-        SciPy's `OptimizeResult`, with a tree like x0 as `x`; `fun` is the vector of residuals, `jac` their
-        Jacobian in the order of SciPy's vector.
+        SciPy's `OptimizeResult`, whose field `x` is a tree like x0. `fun` is the vector of residuals, and `jac` their
+        Jacobian, in the order of SciPy's vector.
 
     Raises:
-        DTypeError: integers or booleans among the parameters, complex residuals.
-        InvalidConfigError: options that this function sets itself, bounds for complex parameters.
-        ArityError, ShapeError: bounds of another structure, or that do not broadcast.
+        DTypeError: a parameter is an integer or a boolean, or a residual is complex.
+        InvalidConfigError: `options` has an option for the Jacobian, or a complex parameter has bounds.
+        ArityError, ShapeError: the bounds have a different structure, or do not broadcast.
 
     >>> t = np.array([0.0, 1.0, 2.0, 3.0])
     >>> line = lambda p, t, y: p["slope"] * t + p["offset"] - y
@@ -208,10 +208,11 @@ def least_squares(
 
 
 class _Parameters:
-    """A tree of parameters, converted to one real vector and back.
+    """Conversion between a tree of parameters and one real vector.
 
     Raises:
-        DTypeError: a leaf that is not a floating-point or complex array, by its path.
+        DTypeError: a leaf is not a floating-point or complex array; the error names its path.
+        ArityError: the tree has no leaves.
     """
 
     def __init__(self, name: str, x0: ArrayLike) -> None:
@@ -232,7 +233,7 @@ class _Parameters:
         self.vector = np.array(vector, np.float64)
 
     def tree(self, vector: ArrayLike) -> Any:
-        """Return the parameters of a vector in float64."""
+        """Convert a float64 vector to the tree of parameters."""
         parts = self.unravel(astype(vector, self.dtype, copy=False))
         whole = [
             _from_parts(part, spec.dtype) for part, spec in zip(parts, self.specs, strict=True)
@@ -240,12 +241,12 @@ class _Parameters:
         return tree.unflatten(self.treedef, whole)
 
     def restored(self, result: Any) -> Any:
-        """Return SciPy's result with the parameters as a tree."""
+        """Replace the vector `x` in SciPy's result by the tree of parameters, and return the result."""
         result.x = tree.map(np.asarray, self.tree(result.x))
         return result
 
     def bounds(self, bounds: Any) -> tuple[Any, Any]:
-        """Return the lower and the upper bound of each element."""
+        """Return the lower and the upper bounds of all elements, as two vectors."""
         if not isinstance(bounds, tuple | list) or len(bounds) != 2:
             raise InvalidConfigError(
                 f"{self.name}: bounds must be two trees (lower, upper), got {bounds!r:.60}"
@@ -280,7 +281,7 @@ def _parts(array: Any) -> Any:
 
 
 def _from_parts(part: Tensor, dtype: DType) -> Any:
-    """Return a parameter from its real parts."""
+    """Return a parameter from its real part, or, if it is complex, from its real and imaginary parts."""
     if not dtype.is_complex:
         return part
     real, imaginary = part
@@ -310,6 +311,6 @@ def _callback(callback: Callable[..., Any], start: _Parameters) -> Callable[...,
         def with_result(*, intermediate_result: Any) -> Any:
             return callback(intermediate_result=start.restored(intermediate_result))
 
-        # SciPy inspects the name of the parameter.
+        # SciPy passes an intermediate result only if the parameter has this name and is not keyword-only.
         return lambda intermediate_result: with_result(intermediate_result=intermediate_result)
     return lambda x, *state: callback(start.tree(np.asarray(x)))

@@ -1,7 +1,7 @@
-"""`pad`: elements around a tensor, by NumPy's modes.
+"""`pad`: a tensor with elements added around it, by NumPy's modes.
 
-Modes that repeat elements gather them by index, axis by axis, so that the derivative of an element is summed over all
-its copies.
+Modes that repeat elements gather them by index, axis by axis. The derivative with respect to an element is thus the sum
+over all its copies.
 
 Source: NumPy 2.4, reference, numpy.pad.
 """
@@ -36,7 +36,7 @@ _OPTIONS: Mapping[str, str | None] = {
     "symmetric": "reflect_type", "wrap": None, "linear_ramp": "end_values", "maximum": "stat_length",
     "mean": "stat_length", "median": "stat_length", "minimum": "stat_length",
 }  # fmt: skip
-"""The modes, each with its option."""
+"""The modes, each with the name of its only option, or None."""
 
 
 def pad(
@@ -48,18 +48,19 @@ def pad(
     """Add `pad_width` elements before and after each axis of array, one axis after another.
 
     Args:
-        pad_width: one width, a pair before and after, such a pair for each axis, or a dict from axes to these.
-        mode: the added elements. "constant": `constant_values`, 0 by default; "edge": the outermost element;
-            "reflect" and "symmetric": the mirrored elements, without and with the outermost one; "wrap": elements
-            from the other end; "linear_ramp": a line from the outermost element to `end_values`, 0 by default;
-            "maximum", "mean", "median", "minimum": this statistic of the `stat_length` outermost elements, all by
-            default; "empty": zeros.
-        options: the option of the mode; its values for each axis and side have the form of `pad_width`.
+        pad_width: one width, a pair of widths before and after, a pair for each axis, or a dict from axes to widths or
+            pairs.
+        mode: the kind of elements that are added. "constant" adds `constant_values`, by default 0. "edge" adds the
+            outermost element. "reflect" and "symmetric" add the mirrored elements, without and with the outermost
+            element. "wrap" adds elements from the other end. "linear_ramp" adds a line from the outermost element to
+            `end_values`, by default 0. "maximum", "mean", "median" and "minimum" add this statistic of the
+            `stat_length` outermost elements, by default all. "empty" adds zeros.
+        options: the option of the mode; its values for each axis and end have the form of `pad_width`.
 
     Raises:
-        InvalidConfigError: another mode, or an option of another mode.
-        ShapeError: widths that do not fit the axes, or a mode that needs elements of an empty axis.
-        NonStaticShapeError: a mode other than "constant" along an axis without a static extent.
+        InvalidConfigError: the mode is unknown, or has no such option.
+        ShapeError: the widths do not match the axes, or the mode needs elements of an empty axis.
+        NonStaticShapeError: the extent of a padded axis is not a number, and the mode is not "constant".
 
     >>> pad([1, 2], 1), pad([1, 2, 3], (2, 0), "reflect"), pad([1.0, 2.0], (0, 2), "linear_ramp")
     (array([0, 1, 2, 0]), array([3, 2, 1, 2, 3]), array([1., 2., 1., 0.]))
@@ -93,7 +94,7 @@ def _is_nested(value: ArrayLike) -> bool:
 
 
 def _by_axis(pad_width: ArrayLike | Mapping[int, Any], rank: int) -> Any:
-    """Complete a dict of widths by axes for every axis."""
+    """Convert a dict from axes to widths into a list with a pair for every axis; other forms are returned unchanged."""
     if not isinstance(pad_width, dict):
         return pad_width
     widths: list[Any] = [(0, 0)] * max(rank, 1)
@@ -105,7 +106,10 @@ def _by_axis(pad_width: ArrayLike | Mapping[int, Any], rank: int) -> Any:
 
 
 def _pairs(name: str, value: Any, x: Tensor) -> list[tuple[Any, Any]]:
-    """Expand one value or pair for all axes, or one for each axis, to pairs by axis."""
+    """Expand a setting to a list with one pair (before, after) for each axis.
+
+    `value` is one value or one pair for all axes, or has a value or a pair for each axis.
+    """
     rank = max(len(x.shape), 1)
     if not _is_nested(value):
         return [(value, value)] * rank
@@ -142,7 +146,12 @@ def _surrounded(x: Tensor, widths: list[tuple[int, int]], value: Tensor) -> Any:
 
 
 def _extent(mode: str, x: Tensor, axis: int) -> int:
-    """Return the number of elements along an axis, which must be static and nonzero."""
+    """Return the extent of an axis.
+
+    Raises:
+        NonStaticShapeError: the extent is not a number.
+        ShapeError: the extent is 0.
+    """
     extent = x.shape[axis]
     if not is_static(extent):
         raise NonStaticShapeError(
@@ -158,7 +167,7 @@ def _extent(mode: str, x: Tensor, axis: int) -> int:
 def _by_places(
     mode: str, x: Tensor, axis: int, width: tuple[int, int], setting: tuple[Any, Any]
 ) -> Any:
-    """Gather elements by index: NumPy pads the indices along the axis in the same mode."""
+    """Pad along one axis by a gather; the indices are computed by `numpy.pad` of 0, 1, .. in the same mode."""
     if setting[0] not in (None, "even"):
         raise UnsupportedError(f'pad: reflect_type must be "even", got {setting[0]!r}')
     indices = np.pad(np.arange(_extent(mode, x, axis)), width, mode)  # pyright: ignore[reportCallIssue, reportArgumentType]  # because mode is one of NumPy's

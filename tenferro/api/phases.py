@@ -1,7 +1,7 @@
-"""Phases of singular vectors and eigenvectors: differentiable functions do not depend on them.
+"""Detection of functions that depend on the phases of singular vectors or eigenvectors, and so have no derivative.
 
-A complex matrix does not determine the phases: u_i e^(i phi) and v_i e^(i phi) are as valid as u_i and v_i. A
-function that depends on the phases is not a function of the matrix, and has no derivative.
+A complex matrix does not determine the phases of its singular vectors: u_i e^(i phi) and v_i e^(i phi) are as valid as
+u_i and v_i. A function that depends on the phases is not a function of the matrix, and has no derivative.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ Rephasing = Callable[[Outputs, np.random.Generator], Outputs]
 
 
 def invariants(op: StdTensorOp, outputs: Outputs) -> tuple[Any, ...]:
-    """Return the uniquely determined part of an op's outputs: for vectors, products in which their phases cancel."""
+    """Return what the operands of an op determine uniquely: values, and products of vectors in which phases cancel.
+
+    For any other op, return its outputs.
+    """
     kind = type(op.op) if isinstance(op, Extension) and len(outputs) > 1 else None
     if kind in (Eigh, Eig):
         w, v = outputs
@@ -42,14 +45,17 @@ def invariants(op: StdTensorOp, outputs: Outputs) -> tuple[Any, ...]:
 
 
 def _outer(x: Tensor, y: Tensor) -> Any:
-    """Compute outer products of the columns: x[i, k] y[j, k]."""
+    """Compute the outer products x[i, k] y[j, k] of the k-th columns of x and y."""
     return x[..., :, None, :] * y[..., None, :, :]
 
 
 def phase_dependence(
     program: GraphProgram, inputs: Sequence[Any], generator: np.random.Generator
 ) -> str:
-    """Name the vectors with phases that the outputs depend on, in words; "" if there are none."""
+    """Describe the first op with vectors whose phases affect the program's outputs; return "" if there is none.
+
+    The phases of the vectors are changed at random, and the outputs are compared.
+    """
     values = dict(zip(program.input_slots, inputs, strict=True))
     for index, (instruction, _, outputs) in enumerate(applied(program.instructions, values)):
         rephased = _rephased(instruction.op, outputs, generator)
@@ -73,7 +79,7 @@ def _words(program: GraphProgram, instruction: Instruction) -> str:
 
 
 def _rephased(op: StdTensorOp, outputs: Outputs, generator: np.random.Generator) -> Outputs | None:
-    """Change the phases of the outputs; None for an op without free phases."""
+    """Change the phases of an op's vectors at random; return None for an op without free phases."""
     family = type(op.op) if isinstance(op, Extension) and len(outputs) > 1 else None
     rephase = None if family is None else REPHASINGS.get(family)
     is_complex = any([np.iscomplexobj(y) for y in outputs])
@@ -107,7 +113,7 @@ def _phases(count: int, generator: np.random.Generator) -> Any:
 def _outputs(
     program: GraphProgram, instructions: Sequence[Instruction], values: dict[int, Any]
 ) -> list[Any]:
-    """Compute the program's outputs from given intermediate values."""
+    """Run the remaining instructions on the values that are computed already, and return the program's outputs."""
     values = dict(values)
     for _ in applied(instructions, values):
         pass

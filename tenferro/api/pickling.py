@@ -1,4 +1,4 @@
-"""Pickling of functions derived from functions: by their global names, or as a recipe."""
+"""Pickling of wrapped functions, such as `jit(f)`: by their global name, or as a call that wraps the function again."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ __all__ = ["reduced"]
 
 
 def reduced(wrapper: object, make: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Return the value of `__reduce__` for a wrapper; after loading, its programs are traced again.
+    """Return what the method `__reduce__` of a wrapper must return.
 
-    A decorated function is pickled under its global name, because its inner function has none.
+    If the wrapper is a decorated global function, it is pickled by its global name: the function inside it has none.
+    Otherwise, loading calls `make(*args, **options)`. Programs are not pickled; they are traced again after loading.
 
     >>> reduced(lambda: None, int, "12", base=3)[0]()
     5
@@ -24,7 +25,7 @@ def reduced(wrapper: object, make: Callable[..., Any], *args: Any, **options: An
 
 
 def _is_global(wrapper: object) -> bool:
-    """Return whether the function's module, or a class in it, holds this same object under its name."""
+    """Return whether the wrapper is the object that its module contains under the wrapper's qualified name."""
     attribute: object = sys.modules.get(getattr(wrapper, "__module__", None) or "")
     for name in getattr(wrapper, "__qualname__", "<none>").split("."):
         attribute = getattr(attribute, name, None)

@@ -1,4 +1,4 @@
-"""Surface functions that apply the same ops for the same types, so that an eager runtime may cache them."""
+"""API functions whose ops depend only on the types of the operands, so that an eager runtime can cache a plan."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def planned(function: Function) -> Function:
-    """Wrap a function with one tensor as its result, computed by ops that do not depend on elements.
+    """Wrap a function whose result is one tensor, and whose ops do not depend on elements of the operands.
 
-    A tensor class may intercept calls by `__tenferro_call__(function, arguments, options)`, a static method that
-    returns the function's result.
+    If the class of the first argument has the static method `__tenferro_call__(function, arguments, options)`, a call
+    returns the result of this method, which may run the function by a cached plan.
     """
 
     @functools.wraps(function)
@@ -34,7 +34,7 @@ def planned(function: Function) -> Function:
 
 
 def elementwise(function: Function) -> Function:
-    """Return a planned function that takes only operands; options of NumPy's ufuncs are refused by name."""
+    """Wrap a function of operands only, as `planned` does; options of NumPy's ufuncs raise an error unless default."""
     count = function.__code__.co_argcount
 
     @functools.wraps(function)
@@ -53,17 +53,19 @@ def elementwise(function: Function) -> Function:
 
 
 class NotFixedError(Exception):
-    """An argument that cannot be part of a key."""
+    """An argument that cannot be part of the key of a cached plan."""
 
 
 def fixed(argument: Any) -> Any:
-    """Convert an argument to a part of a key, equal only for equal values of one type: `True` differs from 1.
+    """Convert an argument to a part of a cache key; keys are equal only for equal values of one type.
+
+    For example, the keys of `True` and 1 differ.
 
     >>> fixed((2, None)), fixed(slice(1, 5)) == fixed(slice(1, 5, 1)), fixed(True) == fixed(1)
     ((2, None), False, False)
 
     Raises:
-        NotFixedError: an array, a float, or any other value without such a key.
+        NotFixedError: the argument has no key, such as an array or a float.
     """
     kind = type(argument)
     if kind is int or kind is str or argument is None:

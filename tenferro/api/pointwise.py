@@ -1,4 +1,4 @@
-"""NumPy's elementwise functions that are compositions of a few ops.
+"""NumPy's elementwise functions that are composed of several ops.
 
 Source: NumPy 2.4, reference, "Mathematical functions" and "Logic functions".
 """
@@ -100,10 +100,10 @@ degrees, radians = rad2deg, deg2rad
 
 
 def fabs(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """Return |x| of real x, in a float dtype.
+    """Return |x| of real x; integers are converted to floats.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> fabs(-2)
     array(2.)
@@ -123,7 +123,9 @@ def fix(x: ArrayLike, out: None = None) -> Any:
 
 
 def modf(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> tuple[Any, Any]:
-    """Split real x into its fractional and its integral part, both with its sign; 0 and itself for an infinity.
+    """Split real x into its fractional and its integral part, both with the sign of x.
+
+    The parts of an infinity are 0 and the infinity.
 
     >>> modf(-1.5)
     (array(-0.5), array(-1.))
@@ -139,7 +141,7 @@ def modf(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> 
 def divmod(
     x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
 ) -> tuple[Any, Any]:
-    """Return `floor_divide` and `remainder`.
+    """Return the pair of floor_divide(x1, x2) and remainder(x1, x2).
 
     >>> divmod(7, 3)
     (array(2), array(1))
@@ -151,7 +153,7 @@ def divmod(
 def float_power(
     x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
 ) -> Any:
-    """Return x1^x2, in float64 or complex128.
+    """Return x1^x2, computed in float64, or, for complex operands, in complex128.
 
     >>> float_power(2, -1)
     array(0.5)
@@ -164,10 +166,12 @@ def float_power(
 def ldexp(
     x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
 ) -> Any:
-    """x1 2^x2, for integers x2, rounded once; also if 2^x2 overflows but the product does not.
+    """x1 2^x2 for integers x2, rounded once.
+
+    The result is finite also if 2^x2 overflows but the product does not.
 
     Raises:
-        DTypeError: complex x1, or x2 that are not integers.
+        DTypeError: x1 is complex, or x2 is not an integer.
 
     >>> ldexp(0.75, 2)
     array(3.)
@@ -182,19 +186,20 @@ def ldexp(
     reach = 3 * most
     x, exponent = convert(x, dtype.accumulator), clip(as_int64(exponent), -reach, reach)
     for _ in range(2):
-        # Scale down at most so far that a number which loses digits underflows anyway: results are rounded once.
+        # Scale down by a limited factor per step: a number that loses digits in a step then underflows in the next
+        # step anyway, so that results are rounded only once.
         step = where(less(exponent, least), least + limits.nmant + 1, minimum(exponent, most))
         x, exponent = multiply(x, _power_of_two(step, limits)), subtract(exponent, step)
     return convert(multiply(x, _power_of_two(clip(exponent, least, most), limits)), dtype)
 
 
 def frexp(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> tuple[Any, Any]:
-    """Return m and e with x = m 2^e and 0.5 <= |m| < 1, e as int32; x and 0 for zeros, infinities and NaN.
+    """Return m and the int32 exponent e with x = m 2^e and 0.5 <= |m| < 1.
 
-    The derivative is that of x 2^-e for a fixed e.
+    For zeros, infinities and NaN, m is x and e is 0. The derivative of m is that of x 2^-e for a fixed e.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> frexp(6.0)
     (array(0.75), array(3, dtype=int32))
@@ -206,7 +211,8 @@ def frexp(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) ->
     dtype = spec_of(x).dtype
     limits = ml_dtypes.finfo(dtype.accumulator.dtype)
     bits, digits = (DType.I32 if dtype.accumulator is DType.F32 else DType.I64), int(limits.nmant)
-    # Convert subnormal numbers to normal numbers by their bits, because arithmetic may flush them.
+    # The bits of a subnormal number, read as an integer, are converted to a normal number: arithmetic may flush
+    # subnormal numbers to zero.
     y = convert(stop_gradient(x), dtype.accumulator)
     pattern = apply_one(BitcastConvert(bits), abs(y))
     field = right_shift(pattern, digits)
@@ -226,7 +232,7 @@ def spacing(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) 
     """Return the distance from real x to the next number away from 0, with x's sign; NaN for infinities and NaN.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> spacing(1.0)
     array(2.22044605e-16)
@@ -241,7 +247,7 @@ def isposinf(x: ArrayLike, out: None = None) -> Any:
     """Return whether real x is positive infinity.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> isposinf([1.0, math.inf, -math.inf])
     array([False,  True, False])
@@ -254,7 +260,7 @@ def isneginf(x: ArrayLike, out: None = None) -> Any:
     """Return whether real x is negative infinity.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> isneginf([1.0, math.inf, -math.inf])
     array([False, False,  True])
@@ -275,7 +281,7 @@ def _is_negative(x: ArrayLike) -> Any:
 
 
 def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Any:
-    """Return whether one operand broadcasts to the other's shape and all elements are equal: a bool of rank 0.
+    """Return whether the operands broadcast together and all their elements are equal, as a bool of rank 0.
 
     >>> array_equiv([1, 2], [[1, 2], [1, 2]]), array_equiv([1, 2], [1, 2, 3])
     (array(True), array(False))
@@ -289,7 +295,7 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Any:
 
 
 def _power_of_two(exponent: Tensor, limits: Any) -> Any:
-    """Return 2^n from its bits, for integers n between the limits of a dtype's exponents."""
+    """Compute 2^n by its bit pattern, for integers n in the range of exponents of a dtype."""
     dtype = DType.of(limits.dtype)
     bits = convert(
         add(exponent, 1 - int(limits.minexp)), DType.I32 if dtype is DType.F32 else DType.I64
@@ -298,7 +304,7 @@ def _power_of_two(exponent: Tensor, limits: Any) -> Any:
 
 
 def sinc(x: ArrayLike) -> Any:
-    """sin(pi x) / (pi x), and 1 at 0, where derivatives of every order are right; integers in float64.
+    """sin(pi x) / (pi x), and 1 at 0, where derivatives of every order are correct; integers are converted to float64.
 
     >>> sinc([0.0, 0.5, 1.0])
     array([1.00000000e+00, 6.36619772e-01, 3.89817183e-17])
@@ -309,7 +315,7 @@ def sinc(x: ArrayLike) -> Any:
     is_small = less(abs(y), 0.5)
     square = where(is_small, multiply(y, y), 0.0)
     large = where(is_small, 1.0, y)
-    # The series sum of (-y^2)^k / (2k + 1)!; terms after the tenth are below rounding for |y| < 0.5.
+    # For |y| < 0.5, sum the series of (-y^2)^k / (2k + 1)! up to k = 10; further terms are below rounding.
     series: Any = 1.0
     for k in range(10, 0, -1):
         series = subtract(1.0, multiply(multiply(square, series), 1 / (2 * k * (2 * k + 1))))
@@ -319,7 +325,7 @@ def sinc(x: ArrayLike) -> Any:
 def heaviside(
     x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
 ) -> Any:
-    """Return 0 for negative x1, x2 for zero, 1 for positive x1, and NaN for NaN.
+    """Return 0 where x1 is negative, x2 where x1 is zero, 1 where x1 is positive, and NaN where x1 is NaN.
 
     >>> heaviside([-1.0, 0.0, 1.0], 0.5)
     array([0. , 0.5, 1. ])
@@ -336,7 +342,7 @@ def logaddexp2(
     """log2(2^x1 + 2^x2) without overflow.
 
     Raises:
-        DTypeError: complex operands.
+        DTypeError: an operand is complex.
 
     >>> logaddexp2(1.0, 1.0)
     array(2.)
@@ -349,13 +355,13 @@ def logaddexp2(
 
 
 def real_if_close(a: ArrayLike, tol: float = 100) -> Any:
-    """Return the real part of `a` if every imaginary part is near zero, else `a`.
+    """Return the real part of `a` if every imaginary part is near zero, otherwise `a`.
 
     Args:
-        tol: the tolerance, in multiples of eps if it is above 1, else absolute.
+        tol: the largest imaginary part: in multiples of eps if `tol` is above 1, otherwise absolute.
 
     Raises:
-        DataDependentShapeError: complex `a` of a trace: the elements decide the dtype; use `real`.
+        DataDependentShapeError: `a` is complex and traced, so that the dtype of the result is unknown; use `real`.
 
     >>> real_if_close([1.0 + 1e-15j])
     array([1.])
@@ -404,9 +410,10 @@ def nan_to_num(
     """Replace NaN and infinities in x by numbers; the derivative there is 0.
 
     Args:
-        copy: has no effect; the result is a value.
-        nan: in place of NaN.
-        posinf, neginf: in place of infinities; by default the largest and the least finite number.
+        copy: no effect.
+        nan: the number that replaces NaN.
+        posinf, neginf: the numbers that replace positive and negative infinity; by default the largest and the least
+            finite number of the dtype.
 
     >>> nan_to_num([np.nan, np.inf, 1.0], posinf=9.0)
     array([0., 9., 1.])
@@ -427,7 +434,7 @@ def nan_to_num(
 
 
 def isreal(x: ArrayLike) -> Any:
-    """Return whether the imaginary part is zero.
+    """Return for each element of x whether its imaginary part is zero.
 
     >>> isreal([1 + 0j, 1j])
     array([ True, False])
@@ -436,7 +443,7 @@ def isreal(x: ArrayLike) -> Any:
 
 
 def iscomplex(x: ArrayLike) -> Any:
-    """Return whether the imaginary part is not zero.
+    """Return for each element of x whether its imaginary part is not zero.
 
     >>> iscomplex([1 + 0j, 1j])
     array([False,  True])
@@ -454,7 +461,7 @@ def isclose(
     atol: ArrayLike = 1e-8,
     equal_nan: bool = False,
 ) -> Any:
-    """Return whether |a - b| <= atol + rtol |b|; infinities are close to themselves, NaN too if `equal_nan`.
+    """Return whether |a - b| <= atol + rtol |b|; equal infinities are close, and, if `equal_nan`, two NaN are close.
 
     >>> isclose([1.0, np.inf], [1.0 + 1e-9, np.inf])
     array([ True,  True])
@@ -474,7 +481,7 @@ def allclose(
     atol: ArrayLike = 1e-8,
     equal_nan: bool = False,
 ) -> Any:
-    """Return whether all elements are close, as in `isclose`: a bool of rank 0.
+    """Return whether all elements are close, as a bool of rank 0; see `isclose` for the arguments.
 
     >>> allclose([1.0, 2.0], [1.0, 2.1])
     array(False)
@@ -483,7 +490,9 @@ def allclose(
 
 
 def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Any:
-    """Return whether both have the same shape and equal elements, NaN equal to NaN if `equal_nan`: a bool of rank 0.
+    """Return whether both arrays have the same shape and equal elements, as a bool of rank 0.
+
+    If `equal_nan`, NaN equals NaN.
 
     >>> array_equal([1, 2], [1, 2]), array_equal([1, 2], [1])
     (array(True), array(False))
@@ -498,11 +507,13 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Any:
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLike = 0) -> Any:
-    """Select the choice of the first true condition, elementwise; `default` where all are false. All broadcast.
+    """Select each element from the choice of the first condition that is true, or from `default` if none is true.
+
+    All conditions and choices broadcast.
 
     Raises:
-        ShapeError: unless there is one choice per condition, and at least one.
-        DTypeError: a condition that is not bool.
+        ShapeError: the numbers of conditions and choices differ, or there are none.
+        DTypeError: a condition is not bool.
 
     >>> select([[True, False, False], [True, True, False]], [1, 2], 3)
     array([1, 2, 3])

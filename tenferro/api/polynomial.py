@@ -1,4 +1,4 @@
-"""Polynomials given by their coefficients, the highest power first.
+"""Functions of polynomials, which are vectors of coefficients that begin with the highest power.
 
 Source: NumPy 2.4, reference, section "Polynomials, `poly1d` functions"; `jax.numpy` for traced arguments.
 """
@@ -43,7 +43,7 @@ def _coefficients(name: str, a: ArrayLike) -> Any:
 
 
 def _padded(x: Tensor, count: int) -> Any:
-    """Return x with zeros before it, `count` coefficients in all."""
+    """Insert zeros before the coefficients x, up to `count` coefficients."""
     missing = count - x.shape[0]
     return concat([np.zeros(missing, spec_of(x).dtype.dtype), x]) if missing > 0 else x
 
@@ -63,7 +63,7 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> Any:
     """Return the coefficients of a1(x) + a2(x).
 
     Raises:
-        ShapeError: coefficients that do not form a vector.
+        ShapeError: the coefficients are not a vector.
 
     >>> polyadd([1, 2], [9, 5, 4])
     array([9, 6, 6])
@@ -75,7 +75,7 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Any:
     """Return the coefficients of a1(x) - a2(x).
 
     Raises:
-        ShapeError: coefficients that do not form a vector.
+        ShapeError: the coefficients are not a vector.
 
     >>> polysub([2, 10, -2], [3, 10, -4])
     array([-1,  0,  2])
@@ -86,10 +86,10 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Any:
 def polymul(a1: ArrayLike, a2: ArrayLike) -> Any:
     """Return the coefficients of a1(x) a2(x): the convolution of a1 with a2.
 
-    Leading zeros stay, so that the number of coefficients follows from the shapes, as in `jax.numpy`.
+    Leading zeros are not removed, so that the number of coefficients depends only on the shapes, as in `jax.numpy`.
 
     Raises:
-        ShapeError: coefficients that do not form a vector, or none.
+        ShapeError: the coefficients are not a vector, or there are none.
 
     >>> polymul([1, 2, 3], [9, 5, 1])
     array([ 9, 23, 38, 17,  3])
@@ -98,12 +98,12 @@ def polymul(a1: ArrayLike, a2: ArrayLike) -> Any:
 
 
 def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[Any, Any]:
-    """Return the quotient and the remainder of the polynomials u and v, as inexact numbers.
+    """Return the quotient and the remainder of the polynomials u and v, as float or complex numbers.
 
-    The remainder has one coefficient less than v; leading zeros stay, as in `jax.numpy`.
+    The remainder has one coefficient less than v; leading zeros are not removed, as in `jax.numpy`.
 
     Raises:
-        ShapeError: coefficients that do not form a vector, or none of v.
+        ShapeError: the coefficients are not a vector, or v has no coefficients.
 
     >>> polydiv([3.0, 5.0, 2.0], [2.0, 1.0])
     (array([1.5 , 1.75]), array([0.25]))
@@ -127,7 +127,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Any:
     """Return the coefficients of the m-th derivative of p.
 
     Raises:
-        InvalidConfigError: a negative m.
+        InvalidConfigError: m is negative.
 
     >>> polyder([1, 1, 1, 1])
     array([3, 2, 1])
@@ -146,10 +146,10 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Any:
     """Return the coefficients of the m-th antiderivative of p.
 
     Args:
-        k: the constants of integration, in the order of the integrations; one number for all, None for zeros.
+        k: the constants of integration, in the order of the integrations; or one number for all, or None for zeros.
 
     Raises:
-        InvalidConfigError: a negative m. ShapeError: another number of constants than m.
+        InvalidConfigError: m is negative. ShapeError: there are fewer than m constants.
 
     >>> polyint([6.0, 4.0, 1.0])
     array([2., 2., 1., 0.])
@@ -174,7 +174,7 @@ def poly(seq_of_zeros: ArrayLike) -> Any:
     """Return the coefficients of the polynomial with the given roots and a leading 1.
 
     Raises:
-        ShapeError: roots that do not form a vector. For a characteristic polynomial, pass the matrix's eigenvalues.
+        ShapeError: the roots are not a vector. For a characteristic polynomial, pass the eigenvalues of the matrix.
 
     >>> poly([1.0, 2.0])
     array([ 1., -3.,  2.])
@@ -196,11 +196,12 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Any:
     """Return the roots of the polynomial with coefficients p, as complex numbers: eigenvalues of its companion matrix.
 
     Args:
-        strip_zeros: whether leading and trailing zeros are removed first, as in NumPy; this needs known coefficients.
+        strip_zeros: whether leading and trailing zeros are removed first, as in NumPy. Traced coefficients do not
+            support it.
 
     Raises:
-        ShapeError: coefficients that do not form a vector.
-        DataDependentShapeError: p belongs to a trace, and `strip_zeros`.
+        ShapeError: the coefficients are not a vector.
+        DataDependentShapeError: p is traced, and `strip_zeros` is set.
 
     >>> roots([1.0, -3.0, 2.0])
     array([2.+0.j, 1.+0.j])
@@ -229,10 +230,14 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Any:
 
 
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803  # because NumPy calls it so
-    """Return the Vandermonde matrix of a vector x with N columns of powers, by default as many as elements.
+    """Return the Vandermonde matrix of a vector x, whose columns are the powers x^(N-1), .., x, 1.
+
+    Args:
+        N: the number of columns, by default the number of elements of x.
+        increasing: whether the columns are 1, x, .., x^(N-1) instead.
 
     Raises:
-        ShapeError: x is not a vector. InvalidConfigError: a negative N.
+        ShapeError: x is not a vector. InvalidConfigError: N is negative.
 
     >>> vander([1, 2, 3], 3)
     array([[1, 1, 1],
@@ -262,15 +267,16 @@ def polyfit(
     """Return the coefficients of the polynomial of degree `deg` that fits y at x by least squares.
 
     Args:
-        rcond: singular values below rcond times the largest are 0; len(x) times the dtype's eps by default.
-        full: return residuals, rank, singular values and rcond too.
+        rcond: singular values below rcond times the largest count as 0; the default is len(x) times the dtype's eps.
+        full: whether to return residuals, rank, singular values and rcond, too.
         w: a weight for each residual.
-        cov: return the covariance matrix of the coefficients too, scaled by the residuals, or unscaled for
-            "unscaled".
+        cov: whether to return the covariance matrix of the coefficients, too. It is scaled by the residuals unless
+            `cov` is "unscaled".
 
     Raises:
-        InvalidConfigError: a negative degree, or too few points for a scaled covariance.
-        ShapeError: x is not a vector or empty, y of another length or of rank above 2, or weights of another length.
+        InvalidConfigError: the degree is negative, or there are too few points for a scaled covariance.
+        ShapeError: x is not a vector or is empty, y has a different length or a rank above 2, or w has a different
+            length.
 
     >>> np.round(polyfit([0.0, 1.0, 2.0], [1.0, 3.0, 5.0], 1), 12)
     array([2., 1.])

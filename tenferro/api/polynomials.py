@@ -1,4 +1,4 @@
-"""Polynomials in a tensor, and the largest number of its dtype."""
+"""Evaluation of polynomials at a tensor, and the largest number of a tensor's dtype."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def largest(x: Tensor) -> float:
 
 
 def polynomial(x: Tensor, coefficients: Sequence[float]) -> Any:
-    """Evaluate the polynomial in x by Horner's rule, its highest coefficient first."""
+    """Evaluate a polynomial at x by Horner's rule; the coefficients begin with the highest power."""
     y = add(multiply(x, coefficients[0]), coefficients[1])
     for coefficient in coefficients[2:]:
         y = add(multiply(y, x), coefficient)
@@ -28,7 +28,10 @@ def polynomial(x: Tensor, coefficients: Sequence[float]) -> Any:
 
 
 def chebyshev(x: Tensor, coefficients: Sequence[float]) -> Any:
-    """Sum c_k T_k(x) for -1 <= x <= 1 by Clenshaw's recurrence, c_0 first."""
+    """Sum c_k T_k(x), where T_k are Chebyshev polynomials and -1 <= x <= 1, by Clenshaw's recurrence.
+
+    The coefficients begin with c_0.
+    """
     double = multiply(x, 2.0)
     before: Any = 0.0
     last: Any = multiply(x, 0.0)

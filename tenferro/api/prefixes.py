@@ -1,6 +1,7 @@
-"""Prefixes of associative operations, and linear recurrences as such prefixes.
+"""Prefixes of associative operations, and linear recurrences computed as such prefixes.
 
-Steps `x[k+1] = a[k] x[k] + b[k]` compose associatively: `(a, b)` followed by `(c, d)` is `(c a, c b + d)`.
+A prefix combines all elements up to a position. Steps `x[k+1] = a[k] x[k] + b[k]` of a linear recurrence can be
+combined: the step `(a, b)` followed by `(c, d)` is the step `(c a, c b + d)`. This operation is associative.
 
 Source: Blelloch, "Prefix sums and their applications", 1990, section 1.4.
 """
@@ -28,14 +29,14 @@ __all__ = ["parallel_scan", "prefixes"]
 
 
 def parallel_scan(op: Scan, operands: Sequence[Any], paths: Sequence[str]) -> list[Any]:
-    """Compute the outputs of a scan of linear recurrences, all iterations at once.
+    """Compute the outputs of a scan whose carry consists of linear recurrences, all iterations at once.
 
     Args:
-        paths: paths of the tensors of the carry, for errors.
+        paths: the paths of the tensors of the carry, for error messages.
 
     Raises:
-        UnsupportedError: a tensor of the carry that is not a linear recurrence; the error names the op.
-        NonStaticShapeError: a length that is not a number.
+        UnsupportedError: a tensor of the carry is not a linear recurrence; the error names the op.
+        NonStaticShapeError: the number of iterations is symbolic.
     """
     if not isinstance(op.length, int):
         raise NonStaticShapeError(
@@ -67,7 +68,7 @@ def parallel_scan(op: Scan, operands: Sequence[Any], paths: Sequence[str]) -> li
 
 
 def _order(op: Scan, paths: Sequence[str]) -> list[int]:
-    """Order the tensors of the carry, each after its dependencies.
+    """Return the numbers of the tensors of the carry, in an order in which each is after its dependencies.
 
     Raises:
         UnsupportedError: tensors depend on each other.
@@ -90,10 +91,10 @@ def _order(op: Scan, paths: Sequence[str]) -> list[int]:
 
 
 class _Turns:
-    """Known operands of every iteration, in the order of the iterations.
+    """Operands of all iterations, as far as they are computed already, in the order of the iterations.
 
     Attributes:
-        start, last: the carry before the first iteration and after the last.
+        start, last: the carry before the first iteration and after the last iteration.
     """
 
     def __init__(self, op: Scan, operands: Sequence[Any]) -> None:
@@ -107,7 +108,10 @@ class _Turns:
         }
 
     def rows(self, of_turn: Callable[[dict[int, Any]], Sequence[Any]]) -> list[Any]:
-        """Stack the results of `of_turn` on the operands of each iteration, a mapping by operand number."""
+        """Call `of_turn` for each iteration, and stack the results.
+
+        The argument of `of_turn` is a dict from operand numbers to the operands of the iteration.
+        """
         numbers, slices = list(self._slices), list(self._slices.values())
 
         def one(_: Any, *slices: Any) -> list[Any]:
@@ -116,14 +120,14 @@ class _Turns:
         return vmap(one)(arange(self.length), *slices)
 
     def solve(self, i: int, states: Any) -> None:
-        """Record the values of tensor i of the carry after each iteration."""
+        """Record the values of tensor i of the carry after each iteration, stacked in `states`."""
         before = concatenate([self.start[i][None], states[:-1]])
         self._slices[self._num_consts + i] = before
         self.last[i] = states[-1]
 
 
 def _part(op: Scan, outputs: Sequence[int]) -> GraphProgram:
-    """Return the program that computes some of the outputs of an iteration."""
+    """Return the program that computes the given outputs of one iteration, by their numbers."""
     return op.body.restricted(op.body.input_slots, list(outputs)).program
 
 
@@ -147,11 +151,12 @@ Operand: TypeAlias = "Tensor | _Line"
 def _coefficients(
     op: Scan, i: int, values: dict[int, Any], one: Tensor, path: str
 ) -> tuple[Any, Any]:
-    """Return the coefficients a and b of the affine update of tensor i of the carry.
+    """Return the coefficients a and b of the update `a * x + b` of tensor i of the carry in one iteration.
 
     Args:
-        values: the known operands, by their numbers.
-        one: a tensor of its type.
+        values: the operands that are computed already, by their numbers.
+        one: ones with the type of the tensor.
+        path: the path of the tensor, for error messages.
 
     Raises:
         UnsupportedError: the update is not affine.
@@ -192,7 +197,7 @@ def _sum(x: Any, y: Any) -> _Line:
 
 
 def _each(x: _Line, function: Callable[[Any], Any]) -> _Line:
-    """Apply a linear function to an affine function."""
+    """Apply a linear function to both coefficients of an affine function."""
     return _Line(function(x.a), None if x.b is None else function(x.b))
 
 
@@ -228,7 +233,7 @@ LINES: dict[type, Callable[..., _Line | None]] = {
     Divide: _quotient,
     Select: _choice,
 }
-"""Results of ops on affine functions; None if a result is not affine."""
+"""Functions that compute the result of an op for affine operands, or None if the result is not affine."""
 
 
 def _composed(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
@@ -240,9 +245,10 @@ def _composed(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
 def prefixes(
     combine: Callable[[list[Any], list[Any]], list[Any]], xs: list[Any], axes: Sequence[int]
 ) -> list[Any]:
-    """Combine all prefixes in 2 log2(n) steps.
+    """Compute all prefixes of xs along `axes` in 2 log2(n) steps.
 
-    Pairs of neighbours are combined; the prefixes of the pairs are every second prefix of the elements.
+    Neighbouring elements are combined in pairs. The prefixes of the pairs, computed by the same method, are every
+    second prefix of the elements. Each other prefix is one of these prefixes combined with the next element.
 
     Source: Blelloch, "Prefix sums and their applications", 1990.
     """
@@ -269,7 +275,7 @@ def prefixes(
 
 
 def _interleaved(even: Tensor, odd: Tensor, axis: int) -> Any:
-    """Interleave the elements of two tensors."""
+    """Interleave the elements of two tensors along `axis`, beginning with `even`, which may have one element more."""
     count = odd.shape[axis]
     head = (slice(None),) * axis
     both = stack([even[(*head, slice(0, count))], odd], axis=axis + 1)

@@ -1,4 +1,4 @@
-"""Prints from running programs."""
+"""`debug_print`, which prints from running programs, and the format templates for it."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ __all__ = ["debug_print", "numbered_template"]
 def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
     """Print fmt.format(*args, **kwargs) with the values of tensors, each time the program reaches this line.
 
-    It works in jitted functions, programs, loops and branches; outside of traces it prints at once. Prints are never
-    optimised away, and lines come in the order of the calls.
+    The function works in jitted functions, programs, loops and branches; outside of traces it prints at once. Prints
+    are never optimised away, and lines are printed in the order of the calls.
 
     A derivative prints the lines of its function once. Recomputation by `checkpoint` does not print again, except in
-    loops. Under `vmap` it prints one line per example if a value differs between examples, else one line.
+    loops. Under `vmap`, one line per slice is printed if a value differs between slices, otherwise one line.
 
-    Only the native executor prints: lowering is an error that says how to remove the print.
+    Only the native executor prints. Lowering raises an error that says how to remove the print.
 
     Args:
-        fmt: as for `str.format`; tensors are formatted as NumPy arrays, those of rank 0 as their element.
-        ordered: has no effect: lines are always in order.
+        fmt: a template as for `str.format`; tensors are formatted as NumPy arrays, or, if their rank is 0, as their
+            element.
+        ordered: no effect; lines are always in order.
 
     Raises:
-        InvalidConfigError: fmt has a field without a value, or an argument without a field; the traced function, or
-            a loop in it, returns no tensor that could depend on the print.
+        InvalidConfigError: a field of fmt has no value, or an argument has no field; or the traced function, or a loop
+            in it, returns no tensor that could depend on the print.
 
     >>> import tenferro as tnf
     >>> @tnf.jit
@@ -61,10 +62,13 @@ def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> N
 def numbered_template(
     name: str, fmt: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[str, list[Any]]:
-    """Replace each tensor in the format by a number, and return the tensors; other values are formatted at once.
+    """Rewrite a format so that its fields are numbered tensors; other values are formatted at once.
+
+    Returns:
+        The new format, and the tensors in the order of their numbers.
 
     Raises:
-        InvalidConfigError: a field without a value, a value without a field.
+        InvalidConfigError: a field has no value, or a value has no field.
     """
     everything: dict[int | str, Any] = {**dict(enumerate(args)), **kwargs}
     places: dict[int | str, int] = {}
@@ -118,7 +122,7 @@ def _first(field: str) -> tuple[str, str]:
 
 
 def _is_text(value: Any) -> bool:
-    """Return whether a value is static and not a tensor: a string, None, a type."""
+    """Return whether a value cannot be a tensor, such as a string, None or a type."""
     try:
         as_operand(value)
     except DTypeError:

@@ -1,4 +1,4 @@
-"""NumPy's products: over the last axes, over all elements, and Kronecker and cross products.
+"""NumPy's products of vectors and matrices: dot, inner, Kronecker and cross products.
 
 Source: NumPy 2.4, reference, "Linear algebra".
 """
@@ -19,12 +19,12 @@ __all__ = ["cross", "dot", "inner", "kron", "matvec", "vdot", "vecmat"]
 
 
 def dot(a: ArrayLike, b: ArrayLike, out: None = None) -> Any:
-    """Sum products over the last axis of a and the second to last axis of b, or the only axis of a vector.
+    """Multiply a and b, and sum over the last axis of a and the second to last axis of b.
 
-    If an operand has rank 0, multiply elementwise.
+    If b is a vector, the sum is over its only axis. If an operand has rank 0, there is no sum.
 
     Raises:
-        ShapeError: extents that differ.
+        ShapeError: the extents of the two axes differ.
 
     >>> dot([1, 2], [3, 4]), dot([[1, 2], [3, 4]], [1, 1])
     (array(11), array([3, 7]))
@@ -37,10 +37,10 @@ def dot(a: ArrayLike, b: ArrayLike, out: None = None) -> Any:
 
 
 def inner(a: ArrayLike, b: ArrayLike, /) -> Any:
-    """Sum products over the last axes of both; multiply by a rank-0 operand.
+    """Multiply a and b, and sum over the last axis of both; if an operand has rank 0, there is no sum.
 
     Raises:
-        ShapeError: extents that differ.
+        ShapeError: the extents of the last axes differ.
 
     >>> inner([[1, 2], [3, 4]], [1, 1])
     array([3, 7])
@@ -55,7 +55,7 @@ def vdot(a: ArrayLike, b: ArrayLike, /) -> Any:
     """Sum conj(a) b over all elements, both flattened.
 
     Raises:
-        ShapeError: numbers of elements that differ.
+        ShapeError: the numbers of elements differ.
 
     >>> vdot([1j, 2], [1, 1])
     array(2.-1.j)
@@ -71,7 +71,7 @@ def matvec(
     Shapes: (.., m, n), (.., n) -> (.., m).
 
     Raises:
-        ShapeError: x1 is not a matrix, x2 no vector, or extents differ.
+        ShapeError: x1 is not a matrix, x2 is not a vector, or the extents n differ.
 
     >>> matvec([[1, 2], [3, 4]], [1, 1])
     array([3, 7])
@@ -93,7 +93,7 @@ def vecmat(
     Shapes: (.., n), (.., n, m) -> (.., m).
 
     Raises:
-        ShapeError: x1 is not a vector, x2 no matrix, or extents differ.
+        ShapeError: x1 is not a vector, x2 is not a matrix, or the extents n differ.
 
     >>> vecmat([1, 1], [[1, 2], [3, 4]])
     array([4, 6])
@@ -126,13 +126,14 @@ def kron(a: ArrayLike, b: ArrayLike) -> Any:
 def cross(
     a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> Any:  # fmt: skip
-    """Compute the cross product of vectors of three elements along `axisa` and `axisb`, with the result along `axisc`.
+    """Compute the cross product of vectors of three elements.
 
     Args:
-        axis: one axis for all three.
+        axisa, axisb, axisc: the axes of `a`, `b` and the result along which the vectors are.
+        axis: the axis of the vectors in `a`, `b` and the result, instead of these three arguments.
 
     Raises:
-        ShapeError: extents other than 3; as in NumPy since version 2.
+        ShapeError: the vectors do not have three elements; NumPy since version 2 requires three, too.
 
     >>> cross([1, 0, 0], [0, 1, 0])
     array([0, 0, 1])

@@ -1,8 +1,8 @@
-"""Broadcasting and promotion, written into graphs as `BroadcastInDim` and `Convert`.
+"""Broadcasting and promotion of operands, by the ops `BroadcastInDim` and `Convert`.
 
-Dtypes promote as in NumPy 2: arrays by the smallest dtype that holds both, Python numbers weakly,
-by kind. bfloat16, which NumPy lacks, has the rank of float16. Narrow dtypes promote with bool and
-Python numbers alone, as in JAX.
+Dtypes are promoted as in NumPy 2: two arrays to the smallest dtype that holds both; a Python number changes the dtype
+only if its kind (integer, float or complex) is higher. bfloat16, which NumPy lacks, has the rank of float16. Narrow
+dtypes are promoted only with bool and Python numbers, as in JAX.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ __all__ = [
 _DEFAULT = {"b": DType.Bool, "i": DType.I64, "f": DType.F64, "c": DType.C64}
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 _WEAK: dict[type, int] = {bool: 0, int: 1, SymDim: 1, float: 2, complex: 3}
-"""Ranks of operands that take the dtype of a tensor: Python numbers, and extents."""
+"""Rank of the kind of each type of weak operand, Python numbers and extents, as in `_RANK`."""
 
 
 def promote_dtypes(first: DType, second: DType) -> DType:
-    """Return the smallest dtype that holds both.
+    """Return the smallest dtype that can represent the numbers of both dtypes.
 
     >>> promote_dtypes(DType.I32, DType.F32), promote_dtypes(DType.BF16, DType.F16)
     (DType.F64, DType.F32)
 
     Raises:
-        DTypeError: a narrow dtype and a different dtype.
+        DTypeError: one dtype is narrow, and the other is neither the same nor bool.
     """
     if first is second:
         return first
@@ -77,13 +77,13 @@ def result_type(*operands: ArrayLike | DTypeLike) -> DType:
     (DType.C32, DType.C64)
 
     Raises:
-        DTypeError: no operands.
+        DTypeError: there are no operands.
     """
     return common_dtype(*[DType.of(x) if isinstance(x, str) else x for x in operands])
 
 
 def common_dtype(*operands: ArrayLike | DTypeLike) -> DType:
-    """Return `result_type` of operands, among which text is refused instead of naming a dtype."""
+    """Return the common dtype as `result_type` does, except that a string is an error, not the name of a dtype."""
     strong: DType | None = None
     weak = ""
     for operand in operands:
@@ -116,7 +116,7 @@ def _dtype_of(operand: Any) -> DType:
 
 
 def convert(x: ArrayLike, dtype: DType) -> Tensor:
-    """Convert x to `dtype`; a Python number must fit.
+    """Convert x to `dtype`; `dtype` must be able to represent a Python number.
 
     Raises:
         DTypeError: `dtype` cannot represent a Python number: an integer out of range, NaN, an infinity, a complex
@@ -143,11 +143,11 @@ def promote(*operands: ArrayLike, dtype: DType | None = None) -> list[Any]:
     """Convert the operands to their common dtype and shape.
 
     Raises:
-        ShapeError: shapes that do not broadcast.
-        DTypeError: a Python integer outside the range of the common dtype.
+        ShapeError: the shapes do not broadcast.
+        DTypeError: a Python integer is outside the range of the common dtype.
     """
     if dtype is None and len(operands) == 2:
-        # The most common case: two tensors of one type, or a tensor and a number of its kind.
+        # A fast path for the most common operands: two tensors of one type, or a tensor and a number of its kind.
         lhs, rhs = operands
         if type(lhs) is type(rhs) is np.ndarray:
             return _promoted_arrays(lhs, rhs)
@@ -161,7 +161,7 @@ def promote(*operands: ArrayLike, dtype: DType | None = None) -> list[Any]:
 
 
 def as_weak(operands: Sequence[Any], converted: list[Any]) -> list[Any]:
-    """Make the converted operands weak if all operands are weak: Python numbers and weak tensors."""
+    """Return the converted operands, as weak tensors if all original operands are Python numbers or weak tensors."""
     like: Any = None
     for x in operands:
         if not is_weak(x):
@@ -181,10 +181,10 @@ def _promoted_arrays(lhs: Any, rhs: Any) -> list[Tensor]:
 
 
 def promote_number(x1: Any, x2: Any, is_inexact: bool = False) -> tuple[Any, Any]:
-    """Convert a Python number to the type of the other operand, if that is the common dtype.
+    """Convert a Python number to the type of the other operand, if the other operand's dtype is the common dtype.
 
     Args:
-        is_inexact: leave numbers unchanged if the other operand is an integer, because the result will be inexact.
+        is_inexact: whether the caller converts integers to floats. A number beside an integer tensor is then unchanged.
     """
     if type(x2) in _WEAK:
         is_of_x1 = _takes_dtype_of(x2, x1, is_inexact)
@@ -195,7 +195,7 @@ def promote_number(x1: Any, x2: Any, is_inexact: bool = False) -> tuple[Any, Any
 
 
 def _takes_dtype_of(number: Any, x: ArrayLike, is_inexact: bool) -> bool:
-    """Return whether the number takes the dtype of x, a tensor."""
+    """Return whether x is a tensor whose dtype is the common dtype of x and a Python number."""
     spec = getattr(x, "spec", None)
     if spec is None:
         return False
@@ -204,7 +204,7 @@ def _takes_dtype_of(number: Any, x: ArrayLike, is_inexact: bool) -> bool:
 
 
 def inexact_dtype(dtype: DType) -> DType:
-    """Return the dtype of NumPy's float functions for a dtype: float16 for int8, float64 for int32.
+    """Return the dtype in which NumPy's float functions, such as `exp`, compute: float16 for int8, float64 for int32.
 
     >>> inexact_dtype(DType.I32), inexact_dtype(DType.F32), inexact_dtype(DType.U8)
     (DType.F64, DType.F32, DType.F16)
@@ -215,15 +215,16 @@ def inexact_dtype(dtype: DType) -> DType:
 
 
 def as_inexact(x: ArrayLike) -> Tensor:
-    """Convert an integer or bool tensor to float64; a float or complex one is unchanged."""
+    """Convert an integer or bool tensor to float64; a float or complex tensor is unchanged."""
     x = as_operand(x)
     return x if spec_of(x).dtype.is_inexact else convert(x, DType.F64)
 
 
 def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
-    """Compute the common broadcast shape; symbolic extents must be equal or meet a 1.
+    """Compute the shape to which all shapes broadcast.
 
-    Two extents that cannot be compared yet are assumed equal, and the op on them records the guard.
+    Two different extents of which one is symbolic are assumed to be equal. The op on such operands records a guard,
+    which is checked when the program runs.
 
     >>> broadcast_shapes((2, 1), (3,), ())
     (2, 3)
@@ -258,11 +259,11 @@ def broadcast_to(array: ArrayLike, shape: Any, subok: bool = False) -> Tensor:
     """Broadcast array to `shape`, or to one extent, with trailing axes aligned.
 
     Args:
-        subok: NumPy's; it has no effect, because tensors have no subclasses.
+        subok: no effect, because tensors have no subclasses.
 
     Raises:
         ShapeError: the array does not broadcast to `shape`.
-        NonStaticShapeError: an extent that depends on the data.
+        NonStaticShapeError: an extent of `shape` depends on data, or is symbolic outside of a trace.
 
     >>> broadcast_to([1, 2], (2, 2))
     array([[1, 2],
@@ -293,7 +294,7 @@ def _with_own_extents(x: Tensor, shape: Sequence[Any]) -> tuple[Any, ...]:
     """Replace data-dependent extents of the shape by the extents of x.
 
     Raises:
-        NonStaticShapeError: x does not have such an extent.
+        NonStaticShapeError: x does not have this extent on the axis.
     """
     added = len(shape) - len(x.shape)
     extents = list(shape)
@@ -310,15 +311,15 @@ def _with_own_extents(x: Tensor, shape: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> list[Any]:
-    """Broadcast the arrays to their common shape; `subok` is NumPy's, and has no effect.
+    """Broadcast the arrays to their common shape; NumPy's argument `subok` has no effect.
 
     Raises:
-        ShapeError: shapes that do not broadcast.
+        ShapeError: the shapes do not broadcast.
     """
     arrays = tuple(map(as_operand, args))
     traced: Any = next((array for array in arrays if is_traced(array)), None)
     if traced is not None:
-        # A number becomes a rank-0 constant, which is broadcast by an op of the graph.
+        # An array becomes a constant of the graph before it is broadcast, so that the constant stays small.
         arrays = tuple(array if is_traced(array) else traced.lift(array) for array in arrays)
     first = arrays[0].shape if arrays else ()
     if all(array.shape == first for array in arrays):
@@ -334,10 +335,12 @@ def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> list[Any]:
 
 
 def broadcast_like(x: Any, like: Any) -> Any:
-    """Broadcast x to the shape of `like`; a data-dependent extent to its bound, truncated to the extent of `like`.
+    """Broadcast x to the shape of `like`.
+
+    Along an axis with a data-dependent extent, x is broadcast to the bound of the extent, and then truncated.
 
     Raises:
-        ShapeError: x does not broadcast to that shape. NonStaticShapeError: an extent without a bound.
+        ShapeError: x does not broadcast to the shape. NonStaticShapeError: an extent has no bound.
     """
     shape = like.shape
     added = len(shape) - len(x.shape)
@@ -354,7 +357,10 @@ def broadcast_like(x: Any, like: Any) -> Any:
 
 
 def _same_up_to_guards(shape: Sequence[Any], wanted: Sequence[Any]) -> bool:
-    """Return whether the shapes are equal or may become so: the op on both records the guard itself."""
+    """Return whether two shapes are equal, or may be equal once symbolic extents have values.
+
+    The op on both operands records the guard that checks it.
+    """
     return len(shape) == len(wanted) and all(
         a == b or (a != 1 and not (is_static(a) and is_static(b)))
         for a, b in zip(shape, wanted, strict=True)

@@ -23,22 +23,27 @@ from tenferro.types import Tensor
 __all__ = ["with_columns", "with_rows"]
 
 NEARLY_ORTHOGONAL = 0.25
-"""Largest squared norm of Q^H X, X with orthonormal columns, after which one more projection makes X orthogonal to Q.
-The singular values of X - Q Q^H X are then at least sqrt(3/4)."""
+"""Bound on the squared norm of Q^H X, for X with orthonormal columns, below which one projection of X suffices.
+
+The singular values of the projection X - Q Q^H X are then at least sqrt(3/4), so it is orthogonal to Q up to rounding.
+"""
 
 
 def with_rows(q: Tensor, r: Tensor, b: Tensor) -> tuple[Any, Any]:
-    """Compute the factors of [A; B]: with [R; B] = P S, they are [Q P1; P2] and S."""
+    """Compute the factors [Q P1; P2] and S of [A; B], where A = Q R, and [R; B] = P S is another QR factorisation.
+
+    P1 are the first rows of P, as many as R has, and P2 are the other rows.
+    """
     k = r.shape[-2]
     turned, r = apply(fam.Qr(), concatenate([r, b], axis=-2))
     return concatenate([matmul(q, turned[..., :k, :]), turned[..., k:, :]], axis=-2), r
 
 
 def with_columns(q: Tensor, r: Tensor, b: Tensor) -> tuple[Any, Any]:
-    """Return the factors of [A, B]: Q is extended by a basis of the part of B that is orthogonal to its columns.
+    """Return the factors of [A, B]: Q is extended by a basis of the component of B that is orthogonal to Q.
 
-    The part is orthogonalised twice. If B is nearly in the span of Q, reflections are used instead, because the
-    direction of the remainder is rounding error.
+    The component is orthogonalised to Q twice. If B is nearly in the span of Q, the component is mostly rounding error,
+    and Householder reflections of [Q, B] are used instead.
     """
     *batch, m, k = q.shape
     count = min(b.shape[-1], m - k)

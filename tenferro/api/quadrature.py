@@ -1,8 +1,9 @@
-"""Integrals over the positive numbers of tensors, by the double exponential formula.
+"""Integrals of functions with tensor parameters from 0 to infinity, by the double exponential formula.
 
-The substitution w = c e^(t - e^-t) makes an integrand that decays like e^-w decay doubly exponentially on both sides.
-For such integrands the trapezoidal rule converges exponentially. An integrand without a change of sign loses no
-digit, and the derivative of the rule in a parameter is the rule of the derivative.
+After the substitution w = c e^(t - e^-t), an integrand that decays like e^-w decays doubly exponentially for t to plus
+and minus infinity. For such integrands the trapezoidal rule converges exponentially. If the integrand does not change
+its sign, no digits are lost. The rule can be differentiated with respect to parameters: its derivative is the rule
+applied to the derivative of the integrand.
 
 Source: Takahasi and Mori, Publications of RIMS 9 (1974), 721-741.
 """
@@ -23,14 +24,14 @@ from tenferro.types import Tensor
 __all__ = ["along_nodes", "integral"]
 
 COUNT = 96
-"""Number of nodes: the relative error of the incomplete gamma functions is at most 4e-11 with 64, 3e-15 with 96."""
+"""Number of nodes: incomplete gamma functions have a relative error of up to 4e-11 with 64 nodes, 3e-15 with 96."""
 STEPS = np.linspace(-4.0, 5.0, COUNT)
 NODES = np.exp(STEPS - np.exp(-STEPS))
 WEIGHTS = (STEPS[1] - STEPS[0]) * NODES * (1 + np.exp(-STEPS))
 
 
 def along_nodes(*operands: Tensor) -> list[Any]:
-    """Add a last axis for the nodes to the operands."""
+    """Add a last axis of extent 1 to the operands, which broadcasts with the nodes."""
     return [expand_dims(x, axis=-1) for x in operands]
 
 

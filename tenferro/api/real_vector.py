@@ -1,4 +1,4 @@
-"""Trees of real and complex tensors as one real vector, for solvers."""
+"""Conversion of trees of real and complex tensors to one real vector, for solvers."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ __all__ = ["RealVector"]
 
 
 class RealVector:
-    """Conversion of a tree to one real vector and back: leaf after leaf, real parts before imaginary ones.
+    """Conversion between a tree and one real vector, in which the leaves are concatenated.
+
+    A complex leaf is stored as all its real parts followed by all its imaginary parts.
 
     Attributes:
-        start: the vector of the tree, of the promoted dtype.
+        start: the vector of the tree, in the promoted dtype of its leaves.
         specs, paths: the types of the leaves, and their paths.
 
     Raises:
-        ArityError: no elements.
-        DTypeError: a leaf that is not floating-point or complex.
+        ArityError: the tree has no elements.
+        DTypeError: a leaf is not floating-point or complex.
 
     >>> vector = RealVector("example", "x0", {"a": 1.0, "b": np.array([2 + 3j])})
     >>> vector.start
@@ -54,14 +56,14 @@ class RealVector:
 
     @staticmethod
     def parts(leaves: Sequence[Any]) -> list[Any]:
-        """Return real tensors: a complex leaf gives its real and its imaginary part."""
+        """Replace each complex leaf by its real and its imaginary part."""
         result: list[Any] = []
         for leaf in leaves:
             result += [real(leaf), imag(leaf)] if spec_of(leaf).dtype.is_complex else [leaf]
         return result
 
     def tree_of(self, vector: Any, rows: tuple[int, ...] = ()) -> Any:
-        """Return the tree of a vector, or of a matrix with a vector in each row."""
+        """Return the tree of a vector; for a matrix of vectors, a tree whose leaves have the leading extents `rows`."""
         leaves: list[Any] = []
         start = 0
 

@@ -1,4 +1,4 @@
-"""Statistical and utility functions of the Array API: reductions and scans.
+"""Reductions and cumulative functions of the Array API, such as `sum`, `max`, `any` and `cumulative_sum`.
 
 Source: Array API standard 2024.12, sections "Statistical functions" and "Utility functions".
 """
@@ -72,12 +72,12 @@ def _reduced(op: type[Any], name: str, x: Tensor, axis: Axis, keepdims: bool) ->
 
 
 def _kept(result: Tensor, x: Tensor, axes: tuple[int, ...]) -> Any:
-    """Restore the reduced axes of the result, with extent 1."""
+    """Insert the reduced axes of x into the result of a reduction, with extent 1."""
     return reshape(result, tuple(1 if i in axes else n for i, n in enumerate(x.shape)))
 
 
 def _masked(x: Tensor, condition: ArrayLike, identity: ArrayLike) -> Any:
-    """Replace the elements of x outside `condition` by the reduction's identity."""
+    """Replace the elements of x where `condition` is false by `identity`, which does not change the reduction."""
     return where_else(_truth(condition), x, convert(identity, spec_of(x).dtype))
 
 
@@ -100,12 +100,12 @@ def sum(
     """Sum over `axis`; bools and integers narrower than 64 bits are summed in 64 bits.
 
     Args:
-        dtype: dtype of the sum; the elements are converted before. The sum of bools as bool is `any`.
+        dtype: the dtype to which the elements are converted before the sum. With dtype bool, the sum is `any`.
         initial: a number that is added to the sum.
-        where: the elements to include; broadcast with `a`.
+        where: a mask of the elements to include, which broadcasts with `a`.
 
     Raises:
-        AxisError: an axis outside the rank.
+        AxisError: an axis is outside the rank.
 
     >>> sum([[1, 2], [3, 4]], 0), sum([1.0, 2.0], initial=10.0, where=[True, False])
     (array([4, 6]), array(11.))
@@ -129,7 +129,7 @@ def prod(
 ) -> Any:  # fmt: skip
     """Multiply over `axis`; bools and integers narrower than 64 bits are multiplied in 64 bits.
 
-    Arguments and errors are those of `sum`. The product of bools as bool is `all`.
+    Arguments and errors are those of `sum`. With dtype bool, the product is `all`.
 
     >>> prod([[1, 2], [3, 4]], 0)
     array([3, 8])
@@ -166,7 +166,12 @@ def _extreme(
     initial: ArrayLike | None,
     where: ArrayLike,
 ) -> Any:
-    """Return the extremum of the elements and `initial`, which also replaces elements outside `where`."""
+    """Compute the maximum or minimum of the elements of x that `where` includes, and of `initial`.
+
+    Args:
+        op: the reduction.
+        pair: the same extremum of two operands.
+    """
     if spec_of(x).dtype.is_complex:
         reduced, pair = (
             functools.partial(_complex_extreme, op),
@@ -192,7 +197,8 @@ def _extreme(
 def _complex_extreme(op: type[Any], name: str, x: Tensor, axis: Axis, keepdims: bool) -> Any:
     """Compute the extreme of complex elements in lexicographic order, the real part first, as NumPy does.
 
-    Each part is reduced over the elements that attain the extreme, so that ties share the derivative equally.
+    The real and the imaginary part are reduced over the elements that equal the extreme, so that these elements share
+    the derivative equally.
     """
     worst = -math.inf if op is ops.ReduceMax else math.inf
     axes = normalize_axes(name, axis, len(x.shape))
@@ -218,16 +224,16 @@ def max(
 ) -> Any:  # fmt: skip
     """Return the largest element over `axis`; NaN if any element is NaN.
 
-    Complex elements are ordered by their real parts, then by their imaginary parts, as in NumPy. Elements that tie
-    share the derivative equally.
+    Complex elements are ordered by their real parts, then by their imaginary parts, as in NumPy. If several elements
+    are the largest, they share the derivative equally.
 
     Args:
-        initial: a number compared with the elements.
-        where: the elements to include; `initial` replaces the elements outside of the mask.
+        initial: a number that is compared with the elements, too.
+        where: a mask of the elements to include, which requires `initial`.
 
     Raises:
-        ShapeError: an empty axis, without `initial`; a GuardError, where the program runs, if it is symbolic.
-        InvalidConfigError: `where` without `initial`.
+        ShapeError: an axis is empty, and `initial` is None. If the extent is symbolic, the program raises a GuardError.
+        InvalidConfigError: `where` is passed without `initial`.
 
     >>> max([[1, 5], [3, 4]], 0), max([1, 2], initial=9)
     (array([3, 5]), array(9))
@@ -309,7 +315,7 @@ def _mean_dtype(dtype: DType) -> DType:
 
 
 def _inexact(name: str, x: Tensor, dtype: DTypeLike | None) -> DType:
-    """Return the dtype of a mean: `dtype`, which must be float or complex, or the dtype of x."""
+    """Return the dtype of a mean: `dtype`, which must be float or complex, or by default x's dtype or float64."""
     dtype = _mean_dtype(spec_of(x).dtype) if dtype is None else DType.of(dtype)
     if not dtype.is_inexact:
         raise DTypeError(f"{name}: dtype must be float or complex, got {dtype}")
@@ -321,10 +327,10 @@ def mean(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     *, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
-    """Compute the arithmetic mean over `axis` of the elements that `where` includes; of integers in float64.
+    """Compute the arithmetic mean over `axis` of the elements that `where` includes; integers are averaged in float64.
 
     Raises:
-        DTypeError: a `dtype` that is neither float nor complex.
+        DTypeError: `dtype` is neither float nor complex.
 
     >>> mean([[1, 2], [3, 5]], 0), mean([1.0, 2.0, 9.0], where=[True, True, False])
     (array([2. , 3.5]), array(1.5))
@@ -340,7 +346,7 @@ def mean(
 
 
 def _count(x: Tensor, axis: Axis, like: Tensor, where: ArrayLike = True) -> Any:
-    """Count the elements reduced over, in the dtype and shape of `like`, the result."""
+    """Count the elements of x over `axis` that `where` includes, in the dtype and shape of the result `like`."""
     if where is not True:
         is_included = broadcast_to(_truth(where), x.shape)
         number = convert(is_included, spec_of(like).dtype)
@@ -359,17 +365,17 @@ def var(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: ArrayLike = 0, keepdims: bool = False,
     *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float = 0.0,
 ) -> Any:  # fmt: skip
-    """Compute the mean squared distance from the mean over `axis`, divided by N - `correction`.
+    """Compute the variance over `axis`: the sum of |x - mean|^2 divided by N - `correction`.
 
     Args:
         dtype: the dtype of the computation.
-        ddof, correction: NumPy's and the standard's name for the same correction.
-        where: the elements to include.
-        mean: the mean, if it is known, with extents of 1 along `axis`.
+        ddof, correction: NumPy's and the standard's name of the number that is subtracted from N.
+        where: a mask of the elements to include.
+        mean: the mean, if the caller has computed it, with extents of 1 along `axis`.
 
     Raises:
-        InvalidConfigError: both `ddof` and `correction`.
-        DTypeError: a `dtype` that is neither float nor complex.
+        InvalidConfigError: both `ddof` and `correction` are passed.
+        DTypeError: `dtype` is neither float nor complex.
 
     >>> var([1.0, 2.0, 3.0]), var([1.0, 2.0, 3.0], ddof=1)
     (array(0.66666667), array(1.))
@@ -381,7 +387,7 @@ def _variance(
     name: str, a: ArrayLike, axis: Axis, dtype: DTypeLike | None, out: None, ddof: ArrayLike, keepdims: bool, where: ArrayLike, centre: Any,
     correction: ArrayLike,
 ) -> tuple[Any, DType]:  # fmt: skip
-    """Compute the variance before it is rounded, and its dtype."""
+    """Return the variance in the dtype of the computation, and the dtype to which the caller must round it."""
     refuse(name, "out", out)
     if ddof != 0 and correction != 0:
         raise InvalidConfigError(f"{name}: ddof and correction name one option; give one of them")
@@ -399,7 +405,7 @@ def _variance(
     lost: Any = convert(correction, spec_of(total).dtype)
     if is_traced(count) or is_traced(lost):
         freedom = maximum(subtract(count, lost), 0.0)
-    else:  # by NumPy, because tracing must not load an executor
+    else:  # by NumPy, because an op on arrays would load the native executor
         freedom = np.maximum(np.subtract(count, lost), 0.0)
     return divide(total, freedom), dtype.real
 
@@ -408,7 +414,9 @@ def std(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: ArrayLike = 0, keepdims: bool = False,
     *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float = 0.0,
 ) -> Any:  # fmt: skip
-    """Compute the square root of `var`, with its arguments and errors. At 0 the derivative is 0.
+    """Compute the standard deviation over `axis`, the square root of the variance.
+
+    Where the result is 0, its derivative is 0. Arguments and errors are those of `var`.
 
     >>> std([1.0, 2.0, 3.0], correction=1)
     array(1.)
@@ -418,9 +426,10 @@ def std(
 
 
 def root(total: Tensor) -> Any:
-    """Compute the square root of a sum of squares, with derivative 0 at 0: the least subgradient of a norm.
+    """Compute the square root of a sum of squares, with derivative 0 at 0.
 
-    The square root's derivative at 0 is infinite, and its product with 0 would be NaN.
+    There 0 is a subgradient of the norm. The derivative of the square root is infinite, and its product with the
+    derivative 0 of the squares would be NaN.
     """
     if not is_traced(total):
         return sqrt(total)
@@ -441,7 +450,7 @@ def _scan(
 
 
 def _only_axis(name: str, x: Tensor, axis: int | None) -> int:
-    """Return the axis; for None, the only axis of a vector."""
+    """Return `axis`, or, if it is None, the only axis of a vector."""
     if axis is None and len(x.shape) != 1:
         raise ShapeError(f"{name}: give axis= for {spec_of(x)}, whose rank is not 1")
     return 0 if axis is None else axis
@@ -454,11 +463,11 @@ def cumulative_sum(
     """Compute inclusive sums along `axis`.
 
     Args:
-        axis: may be omitted for vectors.
-        include_initial: begin with the empty sum, 0.
+        axis: the axis; it may be omitted for vectors.
+        include_initial: whether the result begins with the empty sum, 0, and has one element more.
 
     Raises:
-        ShapeError: no axis, and x is not a vector.
+        ShapeError: `axis` is omitted, and x is not a vector.
 
     >>> cumulative_sum([1, 2, 3], include_initial=True)
     array([0, 1, 3, 6])
@@ -473,7 +482,7 @@ def cumulative_sum(
 def cumulative_prod(
     x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None, include_initial: bool = False
 ) -> Any:  # fmt: skip
-    """Compute inclusive products along `axis`; arguments and errors as of `cumulative_sum`.
+    """Compute inclusive products along `axis`; arguments and errors are those of `cumulative_sum`.
 
     >>> cumulative_prod([1, 2, 3])
     array([1, 2, 6])
@@ -488,7 +497,7 @@ def cumulative_prod(
 def cumsum(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Any:
-    """Compute inclusive sums along `axis`; of the flattened `a` if `axis` is None, as in NumPy.
+    """Compute inclusive sums along `axis`; `a` is flattened first if `axis` is None, as in NumPy.
 
     >>> cumsum([[1, 2], [3, 4]]), cumsum([[1, 2], [3, 4]], 0)
     (array([ 1,  3,  6, 10]), array([[1, 2],
@@ -503,7 +512,7 @@ def cumsum(
 def cumprod(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Any:
-    """Compute inclusive products along `axis`; of the flattened `a` if `axis` is None, as in NumPy.
+    """Compute inclusive products along `axis`; `a` is flattened first if `axis` is None, as in NumPy.
 
     >>> cumprod([[1, 2], [3, 4]])
     array([ 1,  2,  6, 24])
@@ -514,7 +523,7 @@ def cumprod(
 
 
 def running_max(a: ArrayLike, axis: int = 0, dtype: DTypeLike | None = None) -> Any:
-    """Compute the largest element up to each one along `axis`: NumPy's `np.maximum.accumulate`.
+    """Compute the largest element up to each position along `axis`, as `np.maximum.accumulate` does.
 
     >>> running_max([3, 1, 4])
     array([3, 3, 4])
@@ -525,7 +534,7 @@ def running_max(a: ArrayLike, axis: int = 0, dtype: DTypeLike | None = None) -> 
 
 
 def running_min(a: ArrayLike, axis: int = 0, dtype: DTypeLike | None = None) -> Any:
-    """Compute the smallest element up to each one along `axis`: NumPy's `np.minimum.accumulate`.
+    """Compute the smallest element up to each position along `axis`, as `np.minimum.accumulate` does.
 
     >>> running_min([3, 1, 4])
     array([3, 1, 1])
@@ -549,7 +558,7 @@ def diff(
             along `axis`. If n is 0, `a` is returned unchanged and both are ignored.
 
     Raises:
-        InvalidConfigError: a negative n.
+        InvalidConfigError: n is negative.
 
     >>> diff([1, 4, 9]), diff([1, 4, 9], 2), diff([1, 4], prepend=0)
     (array([3, 5]), array([2]), array([1, 3]))

@@ -1,4 +1,4 @@
-"""Sorting, searching and set-membership functions of the Array API that have static shapes.
+"""Sorting and searching functions of the Array API whose results have static shapes.
 
 Source: Array API standard 2024.12, sections "Sorting functions" and "Searching functions".
 """
@@ -64,10 +64,12 @@ def _arg_reduced(op: type[Any], name: str, x: ArrayLike, axis: int | None, keepd
 def argmax(
     a: ArrayLike, axis: int | None = None, out: None = None, *, keepdims: bool = False
 ) -> Any:
-    """Find the index of the first largest element, as int64; a NaN counts as largest.
+    """Return the int64 index of the first largest element along `axis`; a NaN counts as largest.
+
+    If `axis` is None, the index is that in the flattened `a`.
 
     Raises:
-        AxisError: an axis outside the rank.
+        AxisError: the axis is outside the rank.
 
     >>> argmax([[1, 5], [3, 4]]), argmax([[1, 5], [3, 4]], 0)
     (array(1), array([1, 0]))
@@ -79,10 +81,12 @@ def argmax(
 def argmin(
     a: ArrayLike, axis: int | None = None, out: None = None, *, keepdims: bool = False
 ) -> Any:
-    """Find the index of the first smallest element, as int64; a NaN counts as smallest.
+    """Return the int64 index of the first smallest element along `axis`; a NaN counts as smallest.
+
+    If `axis` is None, the index is that in the flattened `a`.
 
     Raises:
-        AxisError: an axis outside the rank.
+        AxisError: the axis is outside the rank.
 
     >>> argmin([[1, 5], [3, 4]]), argmin([[1, 5], [3, 4]], 0)
     (array(0), array([0, 1]))
@@ -95,14 +99,14 @@ def sort(
     a: ArrayLike, axis: int | None = -1, kind: str | None = None, order: None = None, *, stable: bool | None = True,
     descending: bool = False,
 ) -> Any:  # fmt: skip
-    """Sort `a` along `axis`, or its flattened elements if `axis` is None; NaN last, or first if descending.
+    """Sort `a` along `axis`; `a` is flattened first if `axis` is None. NaN are last, or, if `descending`, first.
 
     Args:
-        kind: NumPy's name of a method; no effect.
+        kind: NumPy's name of a sorting method; no effect.
         stable: whether equal elements keep their order.
 
     Raises:
-        InvalidConfigError: a `kind` that NumPy does not have.
+        InvalidConfigError: NumPy does not have this `kind`.
 
     >>> sort([3, 1, 2]), sort([[2, 1], [0, 3]], None, descending=True)
     (array([1, 2, 3]), array([3, 2, 1, 0]))
@@ -127,7 +131,7 @@ def argsort(
     a: ArrayLike, axis: int | None = -1, kind: str | None = None, order: Any = None, *, stable: bool | None = True,
     descending: bool = False,
 ) -> Any:  # fmt: skip
-    """Find the indices that sort `a` along `axis`, as int64; equal elements keep their order.
+    """Return the int64 indices that sort `a` along `axis`; equal elements keep their order.
 
     Arguments and errors are those of `sort`.
 
@@ -139,20 +143,20 @@ def argsort(
     axis = normalize_axis("argsort", axis, len(x.shape))
     indices = _indices_along(x, axis)
     if descending:
-        # Reversing the sequence before and after sorting keeps equal elements in order.
+        # The ascending order of the reversed sequence is reversed, so that equal elements keep their order.
         x, indices = flip(x, axis=axis), flip(indices, axis=axis)
     _, order = apply(ops.Sort(axis, stable is not False, 2), x, indices)
     return flip(order, axis=axis) if descending else order
 
 
 def lexsort(keys: Any, axis: int = -1) -> Any:
-    """Return the indices that sort by several keys, the last of which decides first, as int64.
+    """Return the int64 indices that sort along `axis` by several keys; the last key is the most significant.
 
     Args:
-        keys: arrays of one shape, or an array whose first axis counts them.
+        keys: arrays of one shape, or one array with the keys along its first axis.
 
     Raises:
-        ShapeError: no keys, or keys of different shapes. AxisError: an axis outside the rank.
+        ShapeError: there are no keys, or their shapes differ. AxisError: the axis is outside the rank.
 
     >>> lexsort(([1, 0, 0], [2, 2, 1]))
     array([2, 1, 0])
@@ -171,7 +175,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 
 
 def sort_complex(a: ArrayLike) -> Any:
-    """Return a sorted along its last axis as complex numbers, by real parts and then by imaginary parts.
+    """Convert `a` to complex numbers, and sort them along the last axis, by real and then by imaginary parts.
 
     >>> sort_complex([3, 1 + 2j, 1 + 1j])
     array([1.+1.j, 1.+2.j, 3.+0.j])
@@ -186,11 +190,13 @@ def sort_complex(a: ArrayLike) -> Any:
 def partition(
     a: ArrayLike, kth: int | Sequence[int], axis: int | None = -1, kind: str = "introselect", order: None = None
 ) -> Any:  # fmt: skip
-    """Move the elements at `kth` along `axis` to their sorted positions, between smaller and larger ones.
+    """Sort `a` along `axis`, so that the elements at positions `kth` are those of the sorted array.
+
+    NumPy leaves the order of the other elements open; here all are sorted.
 
     Raises:
-        InvalidConfigError: a `kind` that NumPy does not have.
-        OutOfBoundsError: an index outside the axis.
+        InvalidConfigError: NumPy does not have this `kind`.
+        OutOfBoundsError: a position is outside the axis.
 
     >>> partition([3, 1, 2], 1)
     array([1, 2, 3])
@@ -202,7 +208,7 @@ def partition(
 def argpartition(
     a: ArrayLike, kth: int | Sequence[int], axis: int | None = -1, kind: str = "introselect", order: None = None
 ) -> Any:  # fmt: skip
-    """Find the indices that partition `a` along `axis`, as int64: the indices that sort it.
+    """Return int64 indices that partition `a` along `axis`; they sort `a` completely.
 
     Arguments and errors are those of `partition`.
 
@@ -226,13 +232,13 @@ def _check_places(
 
 
 def _indices_along(x: Tensor, axis: int) -> Any:
-    """Return each element's index along `axis`."""
+    """Return a tensor of x's shape whose elements are their int64 indices along `axis`."""
     count = Iota(x.shape, axis, DType.I64)
     return apply_one(count, like=x)
 
 
 def top_k(x: ArrayLike, k: int, /, axis: int = -1) -> tuple[Any, Any]:
-    """Find the k largest elements along `axis` in descending order, and their indices as int64."""
+    """Return the k largest elements along `axis` in descending order, and their indices as int64."""
     x = as_operand(x)
     axis = normalize_axis("top_k", axis, len(x.shape))
     values, indices = apply(ops.TopK(k), moveaxis(x, axis, -1))
@@ -242,15 +248,15 @@ def top_k(x: ArrayLike, k: int, /, axis: int = -1) -> tuple[Any, Any]:
 def searchsorted(
     a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None
 ) -> Any:
-    """Find the insertion index of each element of v into the ascending vector `a`, as int64.
+    """Find for each element of v the int64 index at which it can be inserted into the ascending vector `a`.
 
     Args:
-        side: "left" for before equal elements, "right" for after them.
-        sorter: the indices that sort `a`, if it is not ascending.
+        side: "left" for the index before elements of `a` that equal it, "right" for the index after them.
+        sorter: the indices that sort `a`, if `a` is not ascending.
 
     Raises:
         ShapeError: `a` is not a vector.
-        InvalidConfigError: a side that is neither "left" nor "right".
+        InvalidConfigError: `side` is neither "left" nor "right".
 
     >>> searchsorted([1, 2, 3], [2, 5])
     array([1, 3])
@@ -278,7 +284,7 @@ FEW = 32
 
 
 def _is_before(element: Tensor, value: Tensor, side: str) -> Any:
-    """Return whether an element of the vector sorts before the value: NaN sorts last."""
+    """Return whether an element of the vector is before the insertion index of a value, where NaN sorts last."""
     before = greater(value, element) if side == "left" else greater_equal(value, element)
     if not spec_of(value).dtype.is_inexact:
         return before
@@ -287,7 +293,7 @@ def _is_before(element: Tensor, value: Tensor, side: str) -> Any:
 
 
 def _bisected(vector: Tensor, values: Tensor, side: str) -> Any:
-    """Count the elements before each value, bit by bit from the highest."""
+    """Count the elements of the vector before each value by bisection: the highest bit of the count is found first."""
     extent = vector.shape[0]
     count = full_like(values, 0, dtype=DType.I64)
     for bit in reversed(range(extent.bit_length())):

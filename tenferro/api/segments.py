@@ -1,4 +1,4 @@
-"""Reductions of the rows of a tensor by segments.
+"""Reductions over groups of rows of a tensor, called segments; each row has the number of its segment.
 
 Source: `jax.ops.segment_sum`, `segment_prod`, `segment_max` and `segment_min`.
 """
@@ -47,17 +47,18 @@ def segment_sum(
     data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None, indices_are_sorted: bool = False,
     unique_indices: bool = False, *, mode: str | None = None,
 ) -> Any:  # fmt: skip
-    """Return y[k] = the sum of data[i] over the i with segment_ids[i] = k; 0 for a segment without rows.
+    """Return y[k] = the sum of data[i] over all i with segment_ids[i] = k; 0 for a segment without rows.
 
     Args:
-        segment_ids: integers; rows whose ids are negative or too large are dropped.
-        num_segments: the number of segments; the largest id and 1 by default, and needed in a trace.
-        indices_are_sorted, unique_indices: hints, as in `jax.ops`; no effect.
-        mode: that of `x.at[index].add`; "drop" by default.
+        segment_ids: integers with the shape of data's leading axes. Rows whose ids are negative or too large are
+            dropped.
+        num_segments: the number of segments, by default the largest id plus 1. It is required if the ids are traced.
+        indices_are_sorted, unique_indices: no effect; hints in `jax.ops`.
+        mode: the treatment of ids out of range, as in `x.at[index].add`; by default "drop".
 
     Raises:
-        DTypeError: ids that are not integers. ShapeError: ids whose shape is not that of data's leading axes.
-        DataDependentShapeError: traced ids, without `num_segments`.
+        DTypeError: the ids are not integers. ShapeError: the shape of the ids does not match data.
+        DataDependentShapeError: the ids are traced, and `num_segments` is None.
 
     >>> segment_sum(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 0]))
     array([5., 0., 2.])
@@ -69,7 +70,9 @@ def segment_prod(
     data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None, indices_are_sorted: bool = False,
     unique_indices: bool = False, *, mode: str | None = None,
 ) -> Any:  # fmt: skip
-    """Return the product of each segment's rows; 1 without rows. Arguments and errors are those of `segment_sum`.
+    """Return the product of each segment's rows; 1 for a segment without rows.
+
+    Arguments and errors are those of `segment_sum`.
 
     >>> segment_prod(np.array([3.0, 2.0, 4.0]), np.array([0, 2, 0]))
     array([12.,  1.,  2.])
@@ -81,7 +84,9 @@ def segment_max(
     data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None, indices_are_sorted: bool = False,
     unique_indices: bool = False, *, mode: str | None = None,
 ) -> Any:  # fmt: skip
-    """Return the maximum of each segment's rows; the dtype's least value without rows. See `segment_sum`.
+    """Return the maximum of each segment's rows; the dtype's least number for a segment without rows.
+
+    Arguments and errors are those of `segment_sum`.
 
     >>> segment_max(np.array([3, 2, 4]), np.array([0, 1, 0]))
     array([4, 2])
@@ -93,7 +98,9 @@ def segment_min(
     data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None, indices_are_sorted: bool = False,
     unique_indices: bool = False, *, mode: str | None = None,
 ) -> Any:  # fmt: skip
-    """Return the minimum of each segment's rows; the dtype's largest value without rows. See `segment_sum`.
+    """Return the minimum of each segment's rows; the dtype's largest number for a segment without rows.
+
+    Arguments and errors are those of `segment_sum`.
 
     >>> segment_min(np.array([3, 2, 4]), np.array([0, 1, 0]))
     array([3, 2])

@@ -1,7 +1,7 @@
-"""Set functions, and other functions with data-dependent result shapes: they need the elements.
+"""Set functions, and other functions whose result shapes depend on the elements.
 
-Arrays and eager tensors have elements; traced tensors do not, and raise errors here. Values are gathered by indices,
-so that eager tensors can be differentiated.
+Traced tensors have no elements and raise errors here, unless the argument `size` fixes the shape. Values are gathered
+by indices, so that eager tensors can be differentiated.
 
 Source: Array API standard 2024.12, sections "Set functions" and "Searching functions".
 """
@@ -87,13 +87,14 @@ def nonzero(
     """Find the indices of `a`'s nonzero elements, one int64 vector for each axis, in row-major order.
 
     Args:
-        size: the number of indices: the first ones, or padded; needed in a trace.
-        fill_value: the padding, for all axes or for each; None is 0.
+        size: the number of indices to return: further indices are dropped, and missing indices are `fill_value`. It is
+            required if `a` is traced.
+        fill_value: a number for all axes, or one for each; None means 0.
 
     Raises:
         ShapeError: `a` has rank 0.
-        DataDependentShapeError: `a` belongs to a trace, without `size`.
-        InvalidConfigError: a negative size, or fill values that do not match the axes.
+        DataDependentShapeError: `a` is traced, and `size` is None.
+        InvalidConfigError: `size` is negative, or the number of fill values differs from that of axes.
 
     >>> nonzero(np.array([[0, 3], [5, 0]]))
     (array([0, 1]), array([1, 0]))
@@ -121,7 +122,7 @@ def _first_nonzero(x: Tensor, size: int, fill_value: int | Sequence[int] | None)
         raise NonStaticShapeError(
             f"nonzero: size= needs a known number of elements, got {spec_of(x)}"
         )
-    # In a stable sort of bools the indices of true elements come first.
+    # A stable sort of the negated mask puts the indices of true elements first, in order.
     order = argsort(logical_not(is_set))[: min(size, extent)]
     order = concat([order, np.zeros(max(size - extent, 0), np.int64)])
     is_found = less(np.arange(size), count_nonzero(is_set))
@@ -133,7 +134,7 @@ def _first_nonzero(x: Tensor, size: int, fill_value: int | Sequence[int] | None)
 
 
 def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: int | None = None) -> Any:
-    """Find the row-major indices of `a`'s nonzero elements, as int64; see `nonzero`.
+    """Return the int64 positions of the nonzero elements in the flattened `a`; see `nonzero` for the arguments.
 
     >>> flatnonzero(np.array([[0, 3], [5, 0]]))
     array([1, 2])
@@ -142,7 +143,7 @@ def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: int | None
 
 
 def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: int | None = None) -> Any:
-    """Find the indices of `a`'s nonzero elements, one row for each, as int64; see `nonzero`.
+    """Return the int64 indices of `a`'s nonzero elements, one row per element; see `nonzero` for the arguments.
 
     >>> argwhere(np.array([[0, 3], [5, 0]]))
     array([[0, 1],
@@ -155,10 +156,10 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: int | None = 
 
 
 def unique_all(x: ArrayLike) -> UniqueAllResult:
-    """Find the distinct elements of x, with indices and counts. Each NaN is distinct.
+    """Find the distinct elements of x, with indices and counts; every NaN counts as a distinct element.
 
     Raises:
-        DataDependentShapeError: x belongs to a trace.
+        DataDependentShapeError: x is traced.
 
     >>> unique_all(np.array([2.0, 1.0, 2.0])).counts
     array([1, 2])
@@ -172,7 +173,11 @@ def unique_all(x: ArrayLike) -> UniqueAllResult:
 def _distinct(
     rows: Tensor, axis: int | None, equal_nan: bool, advice: str
 ) -> tuple[Any, Any, Any, Any]:
-    """Find the distinct elements of a vector, or rows for an axis of 0, with first indices, inverse and counts."""
+    """Find the distinct elements of a vector, or, if `axis` is 0, the distinct rows of an array.
+
+    Returns:
+        The distinct values, their first indices, the index of each element's value, and the counts.
+    """
     array = elements(rows, "unique", advice)
     _, *parts = np.unique(array, True, True, True, axis=axis, equal_nan=equal_nan)
     first, inverse, counts = (beside(rows, np.asarray(part).astype(np.int64)) for part in parts)
@@ -203,16 +208,17 @@ def unique(
     """Return the distinct elements of ar in ascending order, or its distinct slices along `axis`.
 
     Args:
-        return_index, return_inverse, return_counts: return the first index of each value, the index of each element's
-            value, and the number of elements of each value too.
+        return_index, return_inverse, return_counts: whether to return, too, the first index of each value, the index of
+            each element's value, and the number of elements of each value.
         equal_nan: whether all NaN count as one value.
-        sorted: NumPy's hint; the result is in ascending order anyway.
-        size: the number of values: the first ones, or padded; needed in a trace.
-        fill_value: the padding; the smallest value by default.
+        sorted: no effect; the result is always in ascending order.
+        size: the number of values to return: further values are dropped, and missing values are `fill_value`. It is
+            required if `ar` is traced.
+        fill_value: a number; by default the smallest value.
 
     Raises:
-        DataDependentShapeError: ar belongs to a trace, without `size`.
-        InvalidConfigError: a negative size, or a fill value without size.
+        DataDependentShapeError: `ar` is traced, and `size` is None.
+        InvalidConfigError: `size` is negative, or `fill_value` is passed without `size`.
 
     >>> unique([2, 1, 2], return_counts=True)
     (array([1, 2]), array([1, 2]))
@@ -239,7 +245,11 @@ def unique(
 def _first_distinct(
     rows: Tensor, size: int, fill_value: Any, equal_nan: bool
 ) -> tuple[Any, Any, Any, Any]:
-    """Find the first `size` distinct rows, their first indices, the number of each row's value, and the counts."""
+    """Find the first `size` distinct rows in ascending order; see `unique` for the arguments.
+
+    Returns:
+        The distinct rows, their first indices, for each row the index of its value, and the counts.
+    """
     if size < 0:
         raise InvalidConfigError(f"unique: size must be at least 0, got {size}")
     extent = rows.shape[0]
@@ -268,7 +278,7 @@ def _first_distinct(
 
 
 def _as_sets(name: str, ar1: ArrayLike, ar2: ArrayLike) -> tuple[Any, Any]:
-    """Convert both operands to vectors of one dtype, and require that their elements are known."""
+    """Convert both operands to vectors of their common dtype; raise an error if one is traced and has no elements."""
     x1, x2 = ravel(ar1), ravel(ar2)
     dtype = result_type(x1, x2)
     x1, x2 = convert(x1, dtype), convert(x2, dtype)
@@ -285,7 +295,7 @@ def union1d(
     """Return the distinct elements of both arrays in ascending order; see `unique` for `size` and `fill_value`.
 
     Raises:
-        DataDependentShapeError: an operand of a trace, without `size`.
+        DataDependentShapeError: an operand is traced, and `size` is None.
 
     >>> union1d([3, 1], [1, 2])
     array([1, 2, 3])
@@ -302,11 +312,11 @@ def intersect1d(
     """Return the distinct elements that are in both arrays, in ascending order.
 
     Args:
-        assume_unique: NumPy's hint, that neither array repeats an element.
-        return_indices: return the first index of each in ar1 and in ar2 too.
+        assume_unique: whether the caller knows that neither array repeats an element.
+        return_indices: whether to return, too, the first index of each result in ar1 and in ar2.
 
     Raises:
-        DataDependentShapeError: an operand of a trace.
+        DataDependentShapeError: an operand is traced.
 
     >>> intersect1d([3, 1, 2], [2, 3])
     array([2, 3])
@@ -321,10 +331,11 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> An
     """Return the distinct elements of ar1 that are not in ar2, in ascending order.
 
     Args:
-        assume_unique: NumPy's hint, that neither array repeats an element; the order is then ar1's.
+        assume_unique: whether the caller knows that neither array repeats an element. The results are then in the order
+            of ar1.
 
     Raises:
-        DataDependentShapeError: an operand of a trace.
+        DataDependentShapeError: an operand is traced.
 
     >>> setdiff1d([3, 1, 2], [2])
     array([1, 3])
@@ -339,10 +350,10 @@ def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Any
     """Return the distinct elements that are in exactly one of the arrays, in ascending order.
 
     Args:
-        assume_unique: NumPy's hint, that neither array repeats an element.
+        assume_unique: whether the caller knows that neither array repeats an element.
 
     Raises:
-        DataDependentShapeError: an operand of a trace.
+        DataDependentShapeError: an operand is traced.
 
     >>> setxor1d([3, 1], [1, 2])
     array([2, 3])
@@ -360,12 +371,12 @@ def repeat(a: ArrayLike, repeats: Any, axis: int | None = None) -> Any:
     """Repeat each element of `a` `repeats` times along `axis`; `a` is flattened first if `axis` is None.
 
     Args:
-        repeats: one number, or a vector with one for each index along `axis`.
+        repeats: one number, or a vector with a number for each index along `axis`.
 
     Raises:
-        InvalidConfigError: a negative number.
-        ShapeError: a vector that does not fit the axis.
-        DataDependentShapeError: a vector that belongs to a trace.
+        InvalidConfigError: a number is negative.
+        ShapeError: the length of the vector is not the extent of the axis.
+        DataDependentShapeError: the vector is traced.
 
     >>> repeat(np.array([1, 2, 3]), np.array([2, 0, 1]))
     array([1, 1, 3])
@@ -403,14 +414,14 @@ def isin(
     *,
     kind: str | None = None,
 ) -> Any:
-    """Return whether each element of `element` equals some element of `test_elements`; NaN equals none.
+    """Return for each element of `element` whether it equals an element of `test_elements`; NaN equals no element.
 
     Args:
-        assume_unique, kind: NumPy's hints; no effect.
-        invert: whether each element equals none instead.
+        assume_unique, kind: no effect; hints in NumPy.
+        invert: whether to return the negated result.
 
     Raises:
-        InvalidConfigError: a `kind` that NumPy does not have.
+        InvalidConfigError: NumPy does not have this `kind`.
 
     >>> isin(np.array([1, 2, 3]), np.array([3, 1]))
     array([ True, False,  True])
@@ -423,8 +434,8 @@ def isin(
     ]
     dtype = result_type(*sides)
     if dtype is DType.F64 and of_both_signs(*sides):
-        # One side is uint64 and the other is signed: two such integers are equal only if both are
-        # nonnegative and their 64 bits agree. The common dtype, float64, is not exact for either.
+        # One operand is uint64 and the other signed: two such integers are equal only if both are
+        # nonnegative and have equal bits. The common dtype, float64, cannot represent all of them.
         sides = [bits64(x) for x in sides]
         is_member = logical_and(isin(*sides), greater_equal(sides[0], 0))
         return logical_not(is_member) if invert else is_member

@@ -1,4 +1,4 @@
-"""Properties of tensors that need no elements.
+"""Functions that return properties of a tensor's type, such as its shape and rank.
 
 Source: NumPy 2.4, reference.
 """
@@ -19,7 +19,7 @@ __all__ = ["iscomplexobj", "isrealobj", "isscalar", "iterable", "ndim", "shape",
 
 
 def shape(a: ArrayLike) -> tuple[Any, ...]:
-    """Return the extents: numbers, in a trace also symbols.
+    """Return the extents of `a`: numbers, or, in a trace, also symbolic extents.
 
     >>> shape([[1, 2]])
     (1, 2)
@@ -28,7 +28,7 @@ def shape(a: ArrayLike) -> tuple[Any, ...]:
 
 
 def ndim(a: ArrayLike) -> int:
-    """Return the number of axes.
+    """Return the number of axes of `a`.
 
     >>> ndim([[1, 2]])
     2
@@ -37,7 +37,7 @@ def ndim(a: ArrayLike) -> int:
 
 
 def size(a: ArrayLike, axis: Axis = None) -> Any:
-    """Return the number of elements, or the extent of one axis, or the product of several.
+    """Return the number of elements, or the product of the extents of the axes `axis`.
 
     >>> size([[1, 2]]), size([[1, 2]], 0)
     (2, 1)
@@ -67,7 +67,7 @@ def isrealobj(x: ArrayLike) -> bool:
 
 
 def isscalar(element: ArrayLike) -> bool:
-    """Return whether it is a number, a string or a NumPy scalar; arrays and tensors, also of rank 0, are not.
+    """Return whether `element` is a number, a string or a NumPy scalar; False for arrays and tensors of any rank.
 
     >>> isscalar(1.0), isscalar([1.0])
     (True, False)
@@ -76,7 +76,7 @@ def isscalar(element: ArrayLike) -> bool:
 
 
 def iterable(y: Any) -> bool:
-    """Return whether y can be looped over: sequences and tensors of a rank above 0.
+    """Return whether y can be iterated over, such as a sequence, or a tensor of a rank above 0.
 
     >>> iterable([1]), iterable(np.float64(1.0))
     (True, False)

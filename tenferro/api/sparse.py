@@ -1,7 +1,8 @@
 """Sparse Jacobians and Hessians, as SciPy's sparse arrays.
 
-The program determines the sparsity pattern, and the pattern a colouring of its columns or rows. The nonzeros are read
-from one product with the Jacobian per colour; one program computes all products.
+The traced program determines the sparsity pattern, and the pattern determines a colouring of columns or rows: columns
+of one colour have no common nonzero row. The nonzeros are read from one product with the Jacobian per colour. One
+program computes all products.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ HESSIAN_MODES = ("auto", "star", "acyclic", "forward")
 
 @public_methods
 class SparseDerivative:
-    """Function that computes a sparse Jacobian or Hessian for arguments with the shapes of its pattern.
+    """Callable that computes a sparse Jacobian or Hessian, for arguments of the shapes of its pattern.
 
-    Calling it returns a `scipy.sparse.csr_array`. Its rows are the elements of the result's leaves, its columns those of
-    the arguments' leaves, each in row-major order, one leaf after another. Explicit zeros are kept, so that every
-    call gives the same indices.
+    A call returns a `scipy.sparse.csr_array`. A row of the array is an element of the function's result, a column an
+    element of its arguments. Elements are in row-major order, one leaf after another. Explicit zeros are kept, so that
+    the arrays of all calls have the same indices.
 
     Attributes:
         pattern: the pattern, as a boolean `csr_array`: every element outside of it is always zero.
@@ -87,19 +88,20 @@ class SparseDerivative:
 
     @property
     def column_colors(self) -> np.ndarray[Any, Any] | None:
-        """The group of each column, -1 if no product needs the column; None without forward products."""
+        """The number of each column's colour, or -1 if no product needs the column; None without forward products."""
         return self._cover.columns
 
     @property
     def row_colors(self) -> np.ndarray[Any, Any] | None:
-        """The group of each row, -1 if no product needs the row; None without reverse products."""
+        """The number of each row's colour, or -1 if no product needs the row; None without reverse products."""
         return self._cover.rows
 
     def __call__(self, *args: Any) -> Any:
-        """Compute the derivative at these arguments.
+        """Compute the derivative at the arguments.
 
         Raises:
-            ShapeError, DTypeError: arguments whose types differ from the pattern's.
+            ShapeError, DTypeError: the structure or a type of the arguments differs from those of the pattern.
+            UnsupportedError: an argument is traced.
         """
         leaves, tree = flatten(args)
         if tree != self._tree:
@@ -138,26 +140,27 @@ def sparse_jacobian(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> SparseDerivative:
-    """Find the sparsity of the Jacobian of `fn`, and return the function that computes it.
+    """Find the sparsity pattern of the Jacobian of `fn`, and return a function that computes the Jacobian.
 
-    Element (i, j) of a call's result is dy_i / dx_j. The pattern covers every value of the arguments. It is exact for
-    ops that move, reduce and multiply elements, also in loops with known counters. If data decide, such as an index
-    that is an argument, it is the union of all cases. Columns, or rows, without a common nonzero share one product,
-    and one program computes all products.
+    Element (i, j) of the Jacobian is dy_i / dx_j. The pattern is valid for all values of the arguments. It is exact for
+    ops that move, reduce and multiply elements, also in loops with known counters. If data decide which elements
+    depend on each other, such as an index that is an argument, the pattern is the union of all possibilities.
+
+    Columns, or rows, without a common nonzero share one product with the Jacobian. One program computes all products.
 
     Args:
         args: arguments of `fn`, or their `TensorSpec`s; their values do not matter. Arrays that `fn` captures are
             constants: the pattern is exact for indices in them.
-        argnums: the arguments to differentiate with respect to; the others are data.
+        argnums: the positions of the arguments to differentiate with respect to; the others are data.
         mode: "forward" groups columns, "reverse" rows, "bidirectional" both; "auto" chooses the mode with the fewest
             products.
-        pattern: the pattern, dense or sparse, if it is known; it is not checked.
+        pattern: the pattern, dense or sparse, if the caller knows it; it is not checked.
         context, executor: as for `grad`.
 
     Raises:
-        DTypeError: arguments that are not real, or a result that is not a real tensor, which the error names.
-        NonStaticShapeError: a symbolic extent.
-        UnsupportedError: inside a trace; a pattern with too many nonzeros.
+        DTypeError: an argument or a result is not a real tensor; the error names it.
+        NonStaticShapeError: an extent is symbolic.
+        UnsupportedError: the call is inside a trace, or the pattern has too many nonzeros.
 
     >>> import numpy as np
     >>> jacobian = sparse_jacobian(lambda x: x[1:] * x[:-1], np.ones(4))
@@ -194,16 +197,17 @@ def sparse_hessian(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> SparseDerivative:
-    """Find the sparsity of the Hessian of scalar `fn`, and return the function that computes it.
+    """Find the sparsity pattern of the Hessian of a scalar `fn`, and return a function that computes the Hessian.
 
-    The pattern is that of the gradient's Jacobian: arguments that `fn` is linear in, or only adds, do not interact.
-    Nonzeros are read from Hessian-vector products, forward over reverse, computed by one program.
+    The pattern is that of the Jacobian of the gradient. A second derivative is not in the pattern if `fn` is linear in
+    one of the two elements, or only adds functions of them. Nonzeros are read from Hessian-vector products, in forward
+    mode over reverse mode, which one program computes.
 
     Args:
         args, argnums, pattern, context, executor: as for `sparse_jacobian`.
-        mode: "star" uses the symmetry and reads each nonzero directly; "acyclic" needs fewer products and solves a
-            sparse triangular system; "forward" groups columns without symmetry; "auto" is "forward" if that needs no
-            more products or the matrix is large, else "star".
+        mode: "star" uses the symmetry and reads each nonzero directly. "acyclic" needs fewer products and solves a
+            sparse triangular system. "forward" groups columns and does not use the symmetry. "auto" selects "forward"
+            if it does not need more products than "star" or the matrix is large, otherwise "star".
 
     Raises:
         ShapeError: the result is not a scalar.
@@ -245,7 +249,7 @@ def _require_choice(name: str, mode: str, modes: Sequence[str]) -> None:
 
 
 def _csr(matrix: Any) -> Any:
-    """Build a boolean CSR array in canonical form."""
+    """Convert a matrix to a boolean CSR array in canonical form: without zeros or duplicates, with sorted indices."""
     result: Any = scipy_sparse.csr_array(matrix)
     result = result.astype(bool)
     result.eliminate_zeros()
@@ -255,7 +259,7 @@ def _csr(matrix: Any) -> Any:
 
 
 class _Flat:
-    """A function of lists of leaves: the active ones, which are differentiated, and all others."""
+    """A function of a flat list of leaves, which is differentiated with respect to the active leaves among them."""
 
     def __init__(
         self,
@@ -293,11 +297,11 @@ class _Flat:
         self.rows = sum([spec.size for spec in self.results])
 
     def _of_all(self, leaves: Sequence[Any]) -> list[Any]:
-        """Compute the leaves of the result."""
+        """Call the function on all its leaves, and return the leaves of the result."""
         return flatten(self.fn(*unflatten(self.tree, leaves)))[0]
 
     def _of_active(self, leaves: Sequence[Any]) -> Callable[..., list[Any]]:
-        """Return the function of the active leaves, with the others fixed."""
+        """Return the function of the active leaves, with the other leaves fixed."""
 
         def function(*active: Any) -> list[Any]:
             everything = list(leaves)
@@ -319,7 +323,7 @@ class _Flat:
     # ---- pattern -----------------------------------------------------------------------------------
 
     def pattern(self) -> tuple[Any, bool]:
-        """Return the pattern, and whether it was computed in reverse, for lack of a forward derivative."""
+        """Return the pattern, and whether it was computed in reverse mode because there is no forward derivative."""
         try:
             tangent = compile(self._push, self.specs, self.active_specs)
         except ADRuleUnsupportedError as error:
@@ -331,7 +335,7 @@ class _Flat:
         return _csr(_pattern_of(tangent, len(self.specs), self.columns, self.rows)), False
 
     def checked_pattern(self, pattern: Any) -> Any:
-        """Check a pattern that the caller gives."""
+        """Convert the caller's pattern to a CSR array, and check its shape."""
         result = _csr(pattern)
         if result.shape != (self.rows, self.columns):
             raise ShapeError(
@@ -342,7 +346,7 @@ class _Flat:
     # ---- nonzeros ----------------------------------------------------------------------------------
 
     def derivative(self, pattern: Any, cover: Cover) -> SparseDerivative:
-        """Build the reusable function."""
+        """Build the callable that computes the derivative, from the pattern and its colouring."""
         forward = _seeds(cover.columns, cover.forward, self.active_specs)
         reverse = _seeds(cover.rows, cover.reverse, self.results)
 
@@ -382,7 +386,10 @@ def _require_real(name: str, what: str, spec: TensorSpec) -> None:
 
 
 def _pattern_of(program: GraphProgram, data: int, columns: int, rows: int) -> Any:
-    """Find the pattern of a linear program: rows for outputs, columns for inputs after the first `data` ones."""
+    """Find the sparsity pattern of a program that is linear in its inputs after the first `data` inputs.
+
+    The rows of the pattern are the elements of the outputs, the columns those of the linear inputs.
+    """
     specs = program.input_specs[data:]
     starts = np.cumsum([0, *[spec.size for spec in specs]])
     patterns = [
@@ -408,7 +415,10 @@ def _pattern_of(program: GraphProgram, data: int, columns: int, rows: int) -> An
 def _seeds(
     colors: np.ndarray[Any, Any] | None, count: int, specs: Sequence[TensorSpec]
 ) -> list[Callable[[], Any]] | None:
-    """Build functions that write, for each leaf, the sum of the unit tensors of each colour; None without colours."""
+    """Return for each leaf a function that computes the seeds of all colours; None if there are no colours.
+
+    The seed of a colour is 1 at the elements of this colour, and 0 elsewhere.
+    """
     if colors is None or not count:
         return None
     seeds: list[Callable[[], Any]] = []

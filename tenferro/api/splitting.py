@@ -23,7 +23,7 @@ def _with_rank(name: str, ary: ArrayLike, rank: int) -> Any:
 
 
 def hsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Any]:
-    """Split ary along its second axis, vectors along their only one; see `split`.
+    """Split ary along its second axis, or, if it is a vector, along its only axis; see `split`.
 
     >>> hsplit([1, 2, 3, 4], 2)
     [array([1, 2]), array([3, 4])]
@@ -33,7 +33,7 @@ def hsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Any]:
 
 
 def vsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Any]:
-    """Split ary, of at least two axes, along its first axis. See `split`.
+    """Split ary, which must have at least two axes, along its first axis; see `split`.
 
     >>> vsplit([[1], [2]], 2)
     [array([[1]]), array([[2]])]
@@ -42,7 +42,7 @@ def vsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Any]:
 
 
 def dsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Any]:
-    """Split ary along its third axis; see `split`.
+    """Split ary, which must have at least three axes, along its third axis; see `split`.
 
     >>> dsplit([[[1, 2]]], [1])
     [array([[[1]]]), array([[[2]]])]

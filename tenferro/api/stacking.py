@@ -1,4 +1,4 @@
-"""NumPy's functions that join arrays, and that add axes to join along.
+"""NumPy's functions that join arrays, such as `vstack`, or that add axes, such as `atleast_2d`.
 
 Source: NumPy 2.4, reference, "Joining arrays" and "Changing number of dimensions".
 """
@@ -25,14 +25,14 @@ def _one_or_all(results: list[Any]) -> Any:
 
 
 def _with_axes(x: ArrayLike, rank: int) -> Any:
-    """Add leading axes to x, up to a rank."""
+    """Insert leading axes of extent 1, so that x has at least rank `rank`."""
     x = as_operand(x)
     missing = rank - len(x.shape)
     return expand_dims(x, tuple(range(missing))) if missing > 0 else x
 
 
 def atleast_1d(*arys: ArrayLike) -> Any:
-    """Expand each array to at least one axis; a tuple for several arrays.
+    """Expand each array to at least one axis; several arrays are returned as a tuple.
 
     >>> atleast_1d(2), atleast_1d(1, [2, 3])
     (array([2]), (array([1]), array([2, 3])))
@@ -41,7 +41,7 @@ def atleast_1d(*arys: ArrayLike) -> Any:
 
 
 def atleast_2d(*arys: ArrayLike) -> Any:
-    """Expand each array to at least two axes, vectors as rows; a tuple for several arrays.
+    """Expand each array to at least two axes, vectors to rows; several arrays are returned as a tuple.
 
     >>> atleast_2d([1, 2])
     array([[1, 2]])
@@ -50,7 +50,7 @@ def atleast_2d(*arys: ArrayLike) -> Any:
 
 
 def atleast_3d(*arys: ArrayLike) -> Any:
-    """Expand each array to at least three axes: vectors along the second, matrices on the first two.
+    """Expand each array to at least three axes: a vector is along the second axis, a matrix along the first two.
 
     >>> atleast_3d([1, 2]).shape
     (1, 2, 1)
@@ -65,7 +65,7 @@ def atleast_3d(*arys: ArrayLike) -> Any:
 def vstack(
     tup: Sequence[Any], *, dtype: DTypeLike | None = None, casting: str = "same_kind"
 ) -> Any:
-    """Join the arrays along the first axis, vectors as rows.
+    """Join the arrays along the first axis; vectors are joined as rows of a matrix.
 
     Arguments and errors are those of `concat`.
 
@@ -79,7 +79,7 @@ def vstack(
 def hstack(
     tup: Sequence[Any], *, dtype: DTypeLike | None = None, casting: str = "same_kind"
 ) -> Any:
-    """Join the arrays along the second axis, vectors along their only one.
+    """Join the arrays along the second axis, or, if they are vectors, along their only axis.
 
     Arguments and errors are those of `concat`.
 
@@ -93,7 +93,7 @@ def hstack(
 
 
 def dstack(tup: Sequence[Any]) -> Any:
-    """Join the arrays along a third axis.
+    """Join the arrays along the third axis; vectors and matrices are expanded as by `atleast_3d`.
 
     >>> dstack(([1, 2], [3, 4]))
     array([[[1, 3],
@@ -103,7 +103,7 @@ def dstack(tup: Sequence[Any]) -> Any:
 
 
 def column_stack(tup: Sequence[Any]) -> Any:
-    """Join the arrays along the second axis, vectors as columns.
+    """Join the arrays along the second axis; vectors are joined as columns of a matrix.
 
     >>> column_stack(([1, 2], [3, 4]))
     array([[1, 3],
@@ -126,7 +126,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
 
 
 class _Joined:
-    """An object whose indexing joins the indices, as that of `numpy.r_` does."""
+    """An object such as `numpy.r_`: indexing it joins the arrays, numbers and slices of the index to one array."""
 
     def __init__(self, axis: int, rank: int, insertion: int) -> None:
         self._defaults = (axis, rank, insertion)
@@ -158,7 +158,10 @@ class _Joined:
 
 
 def _as_part(entry: Any) -> Any:
-    """Convert an entry to a tensor or a Python number: a slice to a range, or for an imaginary step to a linspace."""
+    """Convert an entry of the index to a tensor or a Python number.
+
+    A slice is converted to `arange`, or, if its step is imaginary, to `linspace`.
+    """
     if isinstance(entry, slice):
         start, step = entry.start or 0, 1 if entry.step is None else entry.step
         if isinstance(step, complex):
@@ -168,7 +171,7 @@ def _as_part(entry: Any) -> Any:
 
 
 def _placed(x: Tensor, rank: int, insertion: int) -> Any:
-    """Reshape x to axes of extent 1, and its own axes from `insertion` on among `rank`."""
+    """Expand x to rank `rank` by axes of extent 1, so that its own axes begin at position `insertion`."""
     missing = rank - len(x.shape)
     if missing <= 0:
         return x
@@ -179,6 +182,6 @@ def _placed(x: Tensor, rank: int, insertion: int) -> Any:
 
 
 r_ = _Joined(0, 1, -1)
-"""Arrays, numbers and ranges joined along the first axis: `r_[0, x, 1:4]`, as in NumPy."""
+"""Object whose indexing joins arrays, numbers and ranges along the first axis, as in NumPy: `r_[0, x, 1:4]`."""
 c_ = _Joined(-1, 2, 0)
-"""Vectors as columns, joined along the last axis: `c_[x, y]`, as in NumPy."""
+"""Object whose indexing joins vectors as columns along the last axis, as in NumPy: `c_[x, y]`."""

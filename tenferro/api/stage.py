@@ -1,8 +1,8 @@
 """A function prepared for differentiation: traced on placeholders for the differentiated leaves.
 
-Inside a trace, the placeholders are aliases of the caller's tensors in the same graph; captured values are
-constants of this derivative. Outside, the function is traced into a new graph with arrays as arguments, and its
-programs run at once.
+Inside a trace, the placeholders are aliases of the caller's tensors in the same graph, and captured tensors are
+constants of the derivative. Outside a trace, the function is traced into a new graph, and the derivative program runs
+at once on the arrays.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ __all__ = ["Stage", "checked_leaves", "normalize_argnums", "noted_run", "noting_
 
 
 def normalize_argnums(name: str, argnums: int | Sequence[int], args: Any) -> tuple[int, ...]:
-    """Count the positions in `argnums` from the front.
+    """Convert `argnums` to a tuple of positions from 0; negative positions count from the end.
 
     Raises:
-        InvalidConfigError: a position that is not an integer, is named twice, or has no argument.
+        InvalidConfigError: `argnums` is empty, or a position is not an integer, is named twice, or has no argument.
     """
     positions: list[Any] = [*argnums] if isinstance(argnums, tuple | list) else [argnums]
     if not positions:
@@ -69,10 +69,16 @@ def normalize_argnums(name: str, argnums: int | Sequence[int], args: Any) -> tup
 
 
 def checked_leaves(name: str, tree: PyTree, what: str) -> tuple[list[Any], TreeDef, list[str]]:
-    """Return leaves that can be differentiated with respect to, their structure, and their names.
+    """Flatten an argument, and check that every leaf can be differentiated with respect to.
+
+    Args:
+        name, what: the names of the transform and of the argument in error messages.
+
+    Returns:
+        The leaves as operands, their tree structure, and their names.
 
     Raises:
-        DTypeError: a leaf that is not a tensor, or an integer or bool one, which the error names.
+        DTypeError: a leaf is not a tensor, or is an integer or a bool; the error names it.
     """
     leaves, treedef = flatten(tree)
     names = [f"{what}{path}" for path in leaf_paths(tree)]
@@ -93,21 +99,21 @@ def checked_leaves(name: str, tree: PyTree, what: str) -> tuple[list[Any], TreeD
 
 
 def _as_float(leaf: PyTree) -> str:
-    """Advise on an integer or bool argument."""
+    """Return advice on how to convert an integer or bool argument to floats."""
     if isinstance(leaf, int):
         return f"write {float(leaf)}"
     return "write x.astype(float)" if isinstance(leaf, np.ndarray) else "convert it by astype"
 
 
 class Stage:
-    """One trace of `fn`, ready for the sweeps of `tenferro.ad`.
+    """One trace of `fn`, in which the functions of `tenferro.ad` compute tangents and cotangents.
 
     Attributes:
-        primals: the placeholders for the differentiated leaves.
-        start: the number of nodes before the primals.
-        outputs: the values of the leaves of the result.
-        concrete: whether the graph is separate, for arrays, and not the caller's.
-        executor: runs programs of the graph; None for the native one.
+        primals: the graph values that stand for the differentiated leaves.
+        start: the number of instructions in the graph before `fn` was traced.
+        outputs: the graph values of the leaves of the result.
+        concrete: whether the arguments are arrays and the graph is new; otherwise the graph is that of the caller.
+        executor: the executor of programs of the graph; None for the native executor.
     """
 
     def __init__(
@@ -183,14 +189,15 @@ class Stage:
     # ---- types -------------------------------------------------------------------------------
 
     def type_of(self, value: int) -> TensorSpec:
-        """Shape and dtype of a value."""
+        """Return the shape and dtype of a graph value."""
         return self.graph.types[value]
 
     def require_scalar(self, holomorphic: bool) -> None:
-        """Require one real number as the result (a complex one if holomorphic).
+        """Check that the result is one real scalar, or, if `holomorphic`, one complex scalar.
 
         Raises:
-            ShapeError, DTypeError: another result.
+            ShapeError: there are several results, or the result is not a scalar.
+            DTypeError: the result is not real, or, if `holomorphic`, the result or an argument is not complex.
         """
         shown = ", ".join(str(self.type_of(value)) for value in self.outputs)
         if len(self.outputs) != 1 or self.type_of(self.outputs[0]).rank:
@@ -201,10 +208,10 @@ class Stage:
         self.require_real(holomorphic)
 
     def require_real(self, holomorphic: bool) -> None:
-        """Require real results, or if holomorphic, complex arguments and results.
+        """Check that the results are real, or, if `holomorphic`, that arguments and results are complex.
 
         Raises:
-            DTypeError: another dtype; the error names the result or argument.
+            DTypeError: a result or an argument has a different dtype; the error names it.
         """
         for value, name in zip(self.outputs, self.out_names, strict=True):
             spec = self.type_of(value)
@@ -221,7 +228,7 @@ class Stage:
             self.require_complex_arguments()
 
     def require_complex_arguments(self) -> None:
-        """Require complex arguments.
+        """Check that all differentiated arguments are complex.
 
         Raises:
             DTypeError: an argument is real; the error names it.
@@ -233,7 +240,7 @@ class Stage:
                 )
 
     def require_real_arguments(self) -> None:
-        """Require real arguments.
+        """Check that all differentiated arguments are real.
 
         Raises:
             DTypeError: an argument is complex; the error names it.
@@ -248,11 +255,11 @@ class Stage:
     # ---- values ------------------------------------------------------------------------------
 
     def value(self, handle: int) -> Value:
-        """Return a value of the graph, in the algebra of rules."""
+        """Return a graph value as a `Value`, with the operators that derivative rules use."""
         return Value(self.emitter, handle)
 
     def or_zeros(self, values: Sequence[int | None], like: Sequence[int]) -> list[int]:
-        """Replace None by zeros of the shape and dtype of another value."""
+        """Replace each None in `values` by zeros, with the shape and dtype of the entry of `like` at its position."""
         return [
             zeros(self.value(model)).handle if value is None else value
             for value, model in zip(values, like, strict=True)
@@ -265,7 +272,12 @@ class Stage:
     def leaves_like(
         self, trees: PyTree, like: Sequence[int], treedef: TreeDef, what: str
     ) -> list[Any]:
-        """Return the leaves of tangents or cotangents, which must match the values `like`.
+        """Flatten tangents or cotangents, and check that they match graph values.
+
+        Args:
+            trees: the tangents or cotangents.
+            like, treedef: the graph values whose types the leaves must have, and the structure they must have.
+            what: the name of `trees` in error messages.
 
         Raises:
             ArityError, ShapeError, DTypeError: the structure, a shape or a dtype differs.
@@ -290,7 +302,10 @@ class Stage:
     # ---- running -----------------------------------------------------------------------------
 
     def key(self, *more: Any) -> Any:
-        """Return a key, without arrays, that is shared by calls with the same derivative program, or None."""
+        """Return a cache key that is equal for calls with the same derivative program.
+
+        The key contains no arrays. It is None if the program cannot be cached, because a mark in it has no key.
+        """
         graph = self.graph
         ops: list[Any] = [i.op for i in graph.instructions]
         if graph.marked:
@@ -307,9 +322,11 @@ class Stage:
         make: Callable[[], tuple[list[int], list[int]]],
         extra: Sequence[Any] = (),
     ) -> list[Any]:
-        """Run a program of this graph on the arrays it was traced with, and on `extra` ones.
+        """Run a program of this graph on the arguments of the trace, the captured arrays, and the arrays `extra`.
 
-        `make` returns the values that represent the extra arrays, and the outputs.
+        Args:
+            key: the cache key of the program; None if the program is not cached.
+            make: returns the graph values that stand for `extra`, and the outputs of the program.
         """
         captured = self._captured()
         inputs = [*self.primals, *[value for value, _ in captured]]
@@ -338,20 +355,20 @@ class Stage:
         return (self.executor or native_executor()).run(program, *arrays)
 
     def noted_by(self, extra: Sequence[Any]) -> Any:
-        """Return the runtime of tracked eager tensors among the operands, if the graph has marks; otherwise None.
+        """Return the eager runtime that must record a run of this graph on its operands and `extra`, or None.
 
-        A program would lose the marks.
+        A run is recorded if the graph has marks and an operand is a tracked eager tensor: programs have no marks.
         """
         arrays = [*self.leaves, *[array for _, array in self._captured()], *extra]
         return noting_runtime(self.graph, arrays)
 
     def _captured(self) -> list[tuple[int, Any]]:
-        """Return captured arrays, with their placeholders."""
+        """Return pairs of a graph value and the captured array that it stands for."""
         builder = self.builder
         return list(builder.arguments.values()) if isinstance(builder, ArgumentBuilder) else []
 
     def filled(self, tree: PyTree, values: Sequence[Any]) -> Any:
-        """Replace a tree's tensors of the trace by values, in order."""
+        """Replace the traced tensors in a tree by `values`, in order; other leaves are unchanged."""
         leaves, treedef = flatten(tree)
         results = iter(values)
         return unflatten(
@@ -359,12 +376,15 @@ class Stage:
         )
 
     def aux_values(self) -> list[int]:
-        """Return the values of the tensors in aux."""
+        """Return the graph values of the traced tensors in the auxiliary result."""
         leaves = flatten(self.aux)[0]
         return [leaf.value for leaf in leaves if isinstance(leaf, TracedTensor)]
 
     def by_argument(self, values: Sequence[Any]) -> Any:
-        """Arrange one tree per argument differentiated with respect to; the tree itself for a single number."""
+        """Arrange values as a tuple of one tree per differentiated argument.
+
+        If `argnums` is a number instead of a tuple, return the tree of this argument.
+        """
         remaining = iter(values)
         trees = tuple(
             unflatten(treedef, [next(remaining) for _ in leaves])
@@ -374,9 +394,9 @@ class Stage:
 
 
 def noting_runtime(graph: Graph, arrays: Sequence[Any]) -> Any:
-    """Return the runtime of the tracked eager tensors among these, if the graph has marks; otherwise None.
+    """Return the eager runtime that must record a run of the graph on `arrays`, or None.
 
-    A program would lose the marks.
+    A run is recorded if the graph has marks and an operand is a tracked eager tensor: programs have no marks.
     """
     if not graph.marked:
         return None
@@ -393,7 +413,7 @@ def noted_run(
 
 
 def _fits(spec: TensorSpec, wanted: TensorSpec) -> bool:
-    """Return whether two types are equal; a data-dependent extent fits every extent."""
+    """Return whether a type equals `wanted`; if an extent of `wanted` depends on data, any extent is accepted."""
     return spec == wanted or (
         spec.dtype is wanted.dtype
         and spec.rank == wanted.rank

@@ -1,4 +1,4 @@
-"""Order statistics, averages, correlation, counts, and reductions without NaN.
+"""Order statistics, averages, correlation, histograms, and reductions that ignore NaN.
 
 Source: NumPy 2.4, reference, "Statistics". Hyndman and Fan, "Sample quantiles in statistical packages", 1996.
 """
@@ -92,12 +92,15 @@ def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = Fals
 
 
 def _ordered(name: str, a: ArrayLike, axis: Axis) -> tuple[Any, int, tuple[Any, ...]]:
-    """Sort the elements over `axis` along a new last axis; also return their number, and the shape with 1 for `axis`.
+    """Sort the elements over `axis` along a new last axis.
+
+    Returns:
+        The sorted elements, their number along the new axis, and the shape of `a` with extent 1 for `axis`.
 
     Raises:
-        NonStaticShapeError: the number of elements is unknown.
-        ShapeError: no elements.
-        DTypeError: complex elements.
+        NonStaticShapeError: the number of elements is not known.
+        ShapeError: there are no elements.
+        DTypeError: the elements are complex.
     """
     x = as_operand(a)
     if spec_of(x).dtype.is_complex:
@@ -131,13 +134,14 @@ def median(
 ) -> Any:  # fmt: skip
     """Return the median over `axis`: the middle element, or the mean of the middle two; NaN if any element is NaN.
 
-    The derivative is that of the middle elements; among equal elements, that of the first.
+    The derivative is that of the middle elements; if several elements are equal, that of the first in `a`.
 
     Args:
-        overwrite_input: has no effect; tensors are values.
+        overwrite_input: no effect.
 
     Raises:
-        ShapeError: no elements. DTypeError: complex `a`. NonStaticShapeError: an unknown number of elements.
+        ShapeError: there are no elements. DTypeError: `a` is complex.
+        NonStaticShapeError: the number of elements is not known.
 
     >>> median([3.0, 1.0, 2.0]), median([[1, 2], [3, 4]], 0)
     (array(2.), array([2., 3.]))
@@ -154,7 +158,7 @@ def median(
 def nanmedian(
     a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:  # fmt: skip
-    """Return `median` of the elements that are not NaN; NaN if all are NaN.
+    """Return the median over `axis` of the elements that are not NaN; NaN if all are NaN. See `median`.
 
     >>> nanmedian([3.0, math.nan, 1.0, 2.0])
     array(2.)
@@ -174,7 +178,7 @@ _PLOTTING: Mapping[str, tuple[float, float]] = MappingProxyType({
     "interpolated_inverted_cdf": (0.0, 1.0), "hazen": (0.5, 0.5), "weibull": (0.0, 0.0), "linear": (1.0, 1.0),
     "median_unbiased": (1 / 3, 1 / 3), "normal_unbiased": (3 / 8, 3 / 8),
 })  # fmt: skip
-"""Hyndman and Fan's alpha and beta of the continuous methods."""
+"""Hyndman and Fan's parameters alpha and beta of each continuous method."""
 _PLACES: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType({
     "lower": lambda q, n: floor(multiply(q, n - 1)),
     "higher": lambda q, n: ceil(multiply(q, n - 1)),
@@ -186,23 +190,23 @@ _PLACES: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType({
     "averaged_inverted_cdf": lambda q, n: _averaged(subtract(multiply(q, n), 1.0)),
     "closest_observation": lambda q, n: _closest(subtract(multiply(q, n), 1.5)),
 })  # fmt: skip
-"""Positions of the quantile by the discontinuous methods, from 0."""
+"""Functions of the discontinuous methods that compute the position, from 0, of quantile q among n sorted elements."""
 
 
 def _averaged(position: Tensor) -> Any:
-    """Return the position rounded up; an integral position plus one half."""
+    """Return the position rounded up, or, if it is an integer, plus one half, which averages two elements."""
     return where(equal(position, floor(position)), add(position, 0.5), ceil(position))
 
 
 def _closest(position: Tensor) -> Any:
-    """Return the next position, or the same if it is odd counted from 0 (even counted from 1)."""
+    """Return the next larger integer, or the position itself if it is an odd integer."""
     below = floor(position)
     is_odd = logical_and(equal(position, below), equal(remainder(below, 2.0), 1.0))
     return where(is_odd, below, add(below, 1.0))
 
 
 def _place(method: str, q: Tensor, count: Any) -> Any:
-    """Compute the position of the quantile among `count` sorted elements, from 0; both are floats."""
+    """Compute the position of the quantile q among `count` sorted elements, a float from 0 to count - 1."""
     if method in _PLOTTING:
         alpha, beta = _PLOTTING[method]
         position = add(multiply(q, count), add(alpha, multiply(q, 1.0 - alpha - beta)))
@@ -217,21 +221,23 @@ def quantile(
     a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False, *, weights: Any = None,
 ) -> Any:  # fmt: skip
-    """Compute quantiles over `axis` at fractions q, interpolated linearly between neighbours by default.
+    """Compute quantiles over `axis` at fractions q, by default interpolated linearly between neighbours.
 
-    The axes of q come first in the result. The result is NaN if `a` has a NaN, and differentiable in `a` and q.
+    The axes of q come first in the result. The result is NaN if `a` has a NaN. It is differentiable with respect to `a`
+    and q.
 
     Args:
         q: fractions from 0 to 1.
-        overwrite_input: has no effect; tensors are values.
-        method: NumPy's: "linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf",
+        overwrite_input: no effect.
+        method: a method of NumPy: "linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf",
             "averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf", "hazen", "weibull",
             "median_unbiased" or "normal_unbiased".
-        weights: the weight of each element, of `a`'s shape, or a vector along one axis; for "inverted_cdf" alone.
+        weights: the weight of each element, of `a`'s shape, or a vector along one axis; only for "inverted_cdf".
 
     Raises:
-        InvalidConfigError: another method, one that takes no weights, or a fraction outside 0 to 1.
-        ShapeError: no elements. DTypeError: complex `a`. NonStaticShapeError: an unknown number of elements.
+        InvalidConfigError: the method is unknown or accepts no weights, or a fraction is outside 0 to 1.
+        ShapeError: there are no elements. DTypeError: `a` is complex.
+        NonStaticShapeError: the number of elements is not known.
 
     >>> quantile([1.0, 2.0, 3.0], 0.25), quantile([1.0, 2.0], [0.0, 1.0], method="nearest")
     (array(1.5), array([1., 2.]))
@@ -243,7 +249,7 @@ def percentile(
     a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False, *, weights: Any = None,
 ) -> Any:  # fmt: skip
-    """Return `quantile` at q / 100, with its other arguments and its errors.
+    """Compute quantiles over `axis` at q percent; see `quantile` for the other arguments and the errors.
 
     >>> percentile([1.0, 2.0, 3.0], 50)
     array(2.)
@@ -256,8 +262,9 @@ def nanquantile(
     a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False, *, weights: None = None,
 ) -> Any:  # fmt: skip
-    """Return `quantile` of the elements that are not NaN; NaN where all are. Arguments and errors are those of
-    `quantile`.
+    """Compute quantiles over `axis` of the elements that are not NaN; NaN if all are NaN.
+
+    Arguments and errors are those of `quantile`.
 
     Args:
         weights: must be None.
@@ -272,7 +279,7 @@ def nanpercentile(
     a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False, *, weights: None = None,
 ) -> Any:  # fmt: skip
-    """Return `nanquantile` at q / 100, with its other arguments and its errors.
+    """Compute quantiles at q percent of the elements that are not NaN; see `nanquantile` for the other arguments.
 
     >>> nanpercentile([1.0, math.nan, 3.0], 50)
     array(2.)
@@ -284,7 +291,7 @@ def nanpercentile(
 def _nan_quantile(
     name: str, a: ArrayLike, q: ArrayLike, axis: Axis, out: None, method: str, keepdims: bool, weights: None
 ) -> Any:  # fmt: skip
-    """Compute quantiles of the numbers among the elements over `axis`: NaN are last in ascending order."""
+    """Compute quantiles of the elements that are not NaN, which are the first elements in ascending order."""
     refuse(name, "weights", weights)
     ordered, fractions, keepdims_shape = _quantile_operands(name, a, q, axis, out, method)
     dtype, rest = spec_of(fractions).dtype, ordered.shape[:-1]
@@ -303,7 +310,7 @@ def _nan_quantile(
 def _quantile_operands(
     name: str, a: ArrayLike, q: ArrayLike, axis: Axis, out: None, method: str
 ) -> tuple[Any, Any, tuple[Any, ...]]:
-    """Return the ordered elements, the fractions in the dtype of the result, and the shape with 1 for `axis`."""
+    """Return the sorted elements, the fractions in the dtype of the result, and the shape of `a` with 1 for `axis`."""
     refuse(name, "out", out)
     if method not in _PLOTTING and method not in _PLACES:
         methods = ", ".join(f'"{one}"' for one in (*_PLOTTING, *_PLACES))
@@ -337,7 +344,7 @@ def _quantile(
     below = convert(floor(position), DType.I64)
     above = where(less(below, count - 1), add(below, 1), below)
     share = subtract(position, convert(below, dtype))
-    # Axes of q are last here, after the elements' axes, and are moved to the front at the end.
+    # The gathered elements have the axes of q last; these axes are moved to the front at the end.
     low, high = (convert(take(ordered, index, axis=-1), dtype) for index in (below, above))
     between = add(low, multiply(subtract(high, low), share))
     last = convert(_element(ordered, count - 1), dtype)
@@ -356,7 +363,7 @@ def _weighted_quantile(
     weights: ArrayLike,
     keepdims_shape: tuple[Any, ...] | None,
 ) -> Any:
-    """Find the first elements, in ascending order, whose cumulative weight is at least q of the total."""
+    """Return the smallest element whose cumulative weight, in ascending order, is at least q times the total weight."""
     x, w = as_operand(a), as_operand(weights)
     x = x if spec_of(x).dtype.is_inexact else convert(x, DType.F64)
     axes = normalize_axes(name, axis, len(x.shape))
@@ -371,7 +378,7 @@ def _weighted_quantile(
     x, w = (take_along_axis(values, order, axis=-1) for values in (x, w))
     shares = reductions.cumsum(w, -1)
     shares = divide(shares, shares[..., -1:])
-    # Elements of weight zero are skipped even at fraction 0.
+    # At fraction 0, the first elements are skipped if their weight is zero: -1 is below every fraction.
     shares = where(equal(shares, 0.0), -1.0, shares)
     before = less(expand_dims(shares, -1), reshape(q, (-1,)))
     positions = reductions.sum(convert(before, DType.I64), axis=rank)
@@ -397,10 +404,10 @@ def average(
 
     Args:
         weights: weights of `a`'s shape, or of the extents of `axis`.
-        returned: return (average, sum of the weights).
+        returned: whether to return (average, sum of the weights) instead of the average.
 
     Raises:
-        ShapeError: weights of another shape.
+        ShapeError: the weights have a different shape.
 
     >>> average([1.0, 3.0], weights=[3, 1]), average([1, 2, 3])
     (array(1.5), array(2.))
@@ -440,18 +447,21 @@ def cov(
     m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
     fweights: ArrayLike | None = None, aweights: ArrayLike | None = None, *, dtype: DTypeLike | None = None,
 ) -> Any:  # fmt: skip
-    """Compute the covariance matrix of variables, each a row of m: E (x_i - E x_i) conj(x_j - E x_j); of one, a scalar.
+    """Compute the covariance matrix of variables x_i, the rows of m: E (x_i - E x_i) conj(x_j - E x_j).
+
+    The covariance of a single variable is a scalar.
 
     Args:
         y: more variables.
-        rowvar: whether rows, and not columns, are variables.
-        bias: divide by N, and not by N - 1; `ddof` is subtracted from N instead.
-        fweights, aweights: the number of repetitions of each observation, and its weight.
+        rowvar: whether the rows are the variables; otherwise the columns are.
+        bias: whether to divide by N instead of N - 1.
+        ddof: the number that is subtracted from N, instead of the one that `bias` selects.
+        fweights, aweights: the number of repetitions of each observation, and the weight of each observation.
 
     Raises:
-        ShapeError: more than two axes.
-        InvalidConfigError: a ddof that is not an integer.
-        GuardError: a symbolic number of variables that is 1 where the program runs: their matrix has no other rank.
+        ShapeError: m or y has more than two axes.
+        InvalidConfigError: `ddof` is not an integer.
+        GuardError: when the program runs, a symbolic number of variables is 1, whose covariance is not a matrix.
 
     >>> cov([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])
     array([[ 1., -1.],
@@ -482,7 +492,7 @@ def cov(
 
 
 def _variables(m: ArrayLike, rowvar: bool, dtype: DTypeLike | None) -> Any:
-    """Arrange the variables as rows."""
+    """Return the variables of `cov` as the rows of a matrix of dtype `dtype`, by default at least float64."""
     x = as_operand(m)
     if len(x.shape) > 2:
         raise ShapeError(f"cov: takes two axes at most, got {spec_of(x)}")
@@ -495,7 +505,7 @@ def _variables(m: ArrayLike, rowvar: bool, dtype: DTypeLike | None) -> Any:
 def _weights(
     fweights: ArrayLike | None, aweights: ArrayLike | None, freedom: int
 ) -> tuple[Any, Any]:
-    """Compute the weight of each observation, and the divisor of the sum of products."""
+    """Compute the weight of each observation, and the number by which `cov` divides the sum of products."""
     f = None if fweights is None else convert(as_operand(fweights), DType.F64)
     a = None if aweights is None else convert(as_operand(aweights), DType.F64)
     w: Any = a if f is None else f if a is None else multiply(f, a)
@@ -511,9 +521,9 @@ def _weights(
 def corrcoef(
     x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, *, dtype: DTypeLike | None = None
 ) -> Any:
-    """Compute the correlation coefficients c_ij / sqrt(c_ii c_jj); real and imaginary parts are in [-1, 1].
+    """Compute the correlation coefficients c_ij / sqrt(c_ii c_jj), where c is the covariance matrix.
 
-    Arguments and errors are those of `cov`.
+    Real and imaginary parts are clipped to [-1, 1]. Arguments and errors are those of `cov`.
 
     >>> corrcoef([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])
     array([[ 1., -1.],
@@ -530,11 +540,11 @@ def corrcoef(
     return apply_one(Complex(), *[clip(part(c), -1.0, 1.0) for part in (real, imag)])
 
 
-# ---- without NaN -------------------------------------------------------------------------------------------------
+# ---- reductions that ignore NaN ----------------------------------------------------------------------------------
 
 
 def _numbers(a: ArrayLike, replacement: float) -> tuple[Any, Any]:
-    """Replace NaN, and return whether each element is a number."""
+    """Return the elements with NaN replaced by `replacement`, and whether each element is not NaN."""
     x = as_operand(a)
     is_number = logical_not(isnan(x))
     if not spec_of(x).dtype.is_inexact:
@@ -546,7 +556,7 @@ def nansum(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     initial: ArrayLike | None = None, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
-    """Sum the elements over `axis` that are not NaN; arguments as of `sum`.
+    """Sum the elements over `axis` that are not NaN; the arguments are those of `sum`.
 
     >>> nansum([1.0, np.nan])
     array(1.)
@@ -559,7 +569,7 @@ def nanprod(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     initial: ArrayLike | None = None, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
-    """Multiply the elements over `axis` that are not NaN; arguments as of `prod`.
+    """Multiply the elements over `axis` that are not NaN; the arguments are those of `prod`.
 
     >>> nanprod([2.0, np.nan])
     array(2.)
@@ -576,7 +586,9 @@ def nanmean(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     *, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
-    """Compute the mean over `axis` of the elements that are not NaN; NaN if there are none. Arguments as of `mean`.
+    """Compute the mean over `axis` of the elements that are not NaN; NaN if there are no such elements.
+
+    The arguments are those of `mean`.
 
     >>> nanmean([1.0, np.nan, 3.0])
     array(2.)
@@ -589,7 +601,9 @@ def nanvar(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: ArrayLike = 0, keepdims: bool = False,
     *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float = 0.0,
 ) -> Any:  # fmt: skip
-    """Return `var` over `axis` of the elements that are not NaN; NaN if too few remain.
+    """Compute the variance over `axis` of the elements that are not NaN; NaN if too few remain.
+
+    The arguments are those of `var`.
 
     >>> nanvar([1.0, np.nan, 3.0])
     array(1.)
@@ -608,7 +622,9 @@ def nanstd(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: ArrayLike = 0, keepdims: bool = False,
     *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float = 0.0,
 ) -> Any:  # fmt: skip
-    """Return `std` over `axis` of the elements that are not NaN; NaN if too few remain.
+    """Compute the standard deviation over `axis` of the elements that are not NaN; NaN if too few remain.
+
+    The arguments are those of `std`.
 
     >>> nanstd([1.0, np.nan, 3.0])
     array(1.)
@@ -626,7 +642,7 @@ def nanstd(
 def _of_enough(
     spread: Tensor, x: Tensor, is_included: Tensor, axis: Axis, keepdims: bool, ddof: ArrayLike
 ) -> Any:
-    """Return NaN where no degree of freedom remains, as NumPy does for dtypes with NaN."""
+    """Return `spread`, or NaN where at most `ddof` elements are included, as NumPy does for dtypes with NaN."""
     if not spec_of(x).dtype.is_inexact:
         return spread
     count = reductions.count_nonzero(broadcast_to(is_included, x.shape), axis, keepdims=keepdims)
@@ -646,7 +662,9 @@ def _nan_extreme(
 def nanmax(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike = True
 ) -> Any:  # fmt: skip
-    """Compute the largest element over `axis` that is not NaN; NaN if all are NaN. Arguments as of `max`.
+    """Compute the largest element over `axis` that is not NaN; NaN if all are NaN.
+
+    The arguments are those of `max`.
 
     >>> nanmax([1.0, np.nan])
     array(1.)
@@ -657,7 +675,9 @@ def nanmax(
 def nanmin(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike = True
 ) -> Any:  # fmt: skip
-    """Compute the smallest element over `axis` that is not NaN; NaN if all are NaN. Arguments as of `min`.
+    """Compute the smallest element over `axis` that is not NaN; NaN if all are NaN.
+
+    The arguments are those of `min`.
 
     >>> nanmin([1.0, np.nan])
     array(1.)
@@ -682,10 +702,12 @@ def _nan_arg_extreme(
 def nanargmax(
     a: ArrayLike, axis: int | None = None, out: None = None, *, keepdims: bool = False
 ) -> Any:
-    """Return the index of the first largest element that is not NaN, as int64; -1 in a trace where all are.
+    """Return the int64 index of the first largest element that is not NaN.
+
+    If all elements are NaN, the index is -1 for traced tensors, and an error for arrays.
 
     Raises:
-        InvalidConfigError: all elements are NaN, where they are known. AxisError: an axis outside the rank.
+        InvalidConfigError: all elements of an array are NaN. AxisError: the axis is outside the rank.
 
     >>> nanargmax([1.0, math.nan, 3.0])
     array(2)
@@ -696,10 +718,12 @@ def nanargmax(
 def nanargmin(
     a: ArrayLike, axis: int | None = None, out: None = None, *, keepdims: bool = False
 ) -> Any:
-    """Return the index of the first smallest element that is not NaN, as int64; -1 in a trace where all are.
+    """Return the int64 index of the first smallest element that is not NaN.
+
+    If all elements are NaN, the index is -1 for traced tensors, and an error for arrays.
 
     Raises:
-        InvalidConfigError: all elements are NaN, where they are known. AxisError: an axis outside the rank.
+        InvalidConfigError: all elements of an array are NaN. AxisError: the axis is outside the rank.
 
     >>> nanargmin([math.nan, 1.0, 3.0])
     array(1)
@@ -710,7 +734,7 @@ def nanargmin(
 def nancumsum(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Any:
-    """Return `cumsum` with NaN counted as 0.
+    """Compute inclusive sums along `axis`, with NaN counted as 0; see `cumsum`.
 
     >>> nancumsum([1.0, math.nan, 3.0])
     array([1., 1., 4.])
@@ -721,7 +745,7 @@ def nancumsum(
 def nancumprod(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Any:
-    """Return `cumprod` with NaN counted as 1.
+    """Compute inclusive products along `axis`, with NaN counted as 1; see `cumprod`.
 
     >>> nancumprod([2.0, math.nan, 3.0])
     array([2., 2., 6.])
@@ -735,18 +759,18 @@ def nancumprod(
 def bincount(
     x: Any, /, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None
 ) -> Any:
-    """Count the occurrences of each integer from 0 in x, or sum their weights.
+    """Return y[k] = how often the integer k occurs in x, for k from 0.
 
     Args:
-        weights: one for each element; the counts are then sums of weights, and differentiable.
-        minlength: the least number of counts.
-        length: the exact number of counts, without larger elements; needed in a trace.
+        weights: a weight for each element; y[k] is then the sum of the weights of the elements k, and differentiable.
+        minlength: the least length of the result.
+        length: the exact length of the result; larger elements are not counted. It is required if x is traced.
 
     Raises:
-        DTypeError: elements that are not integers.
-        ShapeError: x is not a vector, or weights of another shape.
-        OutOfBoundsError: a negative number, where it is known.
-        DataDependentShapeError: x of a trace, without `length`.
+        DTypeError: the elements are not integers.
+        ShapeError: x is not a vector, or the weights have a different shape.
+        OutOfBoundsError: an element of an array is negative.
+        DataDependentShapeError: x is traced, and `length` is None.
 
     >>> bincount([0, 2, 2]), bincount([0, 2, 2], [0.5, 1.0, 1.0])
     (array([1, 0, 2]), array([0.5, 0. , 2. ]))
@@ -774,14 +798,15 @@ def bincount(
 
 
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Any:
-    """Find the index of each element's bin: i where bins[i - 1] <= x < bins[i], as int64.
+    """Return the int64 index i of each element's bin: bins[i - 1] <= x < bins[i].
 
     Args:
-        bins: ascending, or descending if they are known: then i where bins[i - 1] > x >= bins[i].
-        right: whether the right bound, and not the left one, belongs to a bin.
+        bins: the bounds of the bins, in ascending order. Arrays may also be descending: the index i of an element is
+            then that with bins[i - 1] > x >= bins[i].
+        right: whether a bin includes its right bound instead of its left bound.
 
     Raises:
-        InvalidConfigError: known bins that are neither ascending nor descending.
+        InvalidConfigError: an array of bins is neither ascending nor descending.
 
     >>> digitize([0.5, 1.0, 3.0], [0.0, 1.0, 2.0])
     array([1, 2, 3])
@@ -807,12 +832,13 @@ def histogram_bin_edges(
     """Compute the bin edges of `histogram`, in ascending order.
 
     Args:
-        bins: the number of bins of equal width, or the edges themselves.
-        range: the first and the last edge; the smallest and the largest element by default.
-        weights: has no effect.
+        bins: the number of bins of equal width, or the edges.
+        range: the first and the last edge; by default the smallest and the largest element.
+        weights: no effect.
 
     Raises:
-        InvalidConfigError: no bins, a rule by name, which depends on the data, or a descending range.
+        InvalidConfigError: the number of bins is below 1, `bins` is the name of a rule, whose number of bins depends on
+            the data, or the range is descending.
 
     >>> histogram_bin_edges([0.0, 1.0, 4.0], 2)
     array([0., 2., 4.])
@@ -845,16 +871,17 @@ def histogram(
     a: ArrayLike, bins: int | ArrayLike = 10, range: Sequence[Any] | None = None, density: bool | None = None,
     weights: ArrayLike | None = None,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Count the elements of `a` in each bin, the last of which includes its end; also return the bin edges.
+    """Return the number of elements of `a` in each bin, and the edges of the bins.
 
-    Arguments and errors are those of `histogram_bin_edges`.
+    The last bin includes its end. Other arguments and errors are those of `histogram_bin_edges`.
 
     Args:
-        density: return probability densities: shares of the total, divided by the widths of the bins.
+        density: whether to return probability densities instead of counts: shares of the total, divided by the widths
+            of the bins.
         weights: the weight of each element; the counts are then sums of weights, and differentiable.
 
     Raises:
-        ShapeError: weights of another shape.
+        ShapeError: the weights have a different shape.
 
     >>> histogram([1.0, 2.0, 4.0], [1.0, 2.0, 4.0])
     (array([1, 2]), array([1., 2., 4.]))
@@ -875,7 +902,10 @@ def histogram(
 
 
 def _bins(x: Tensor, edges: Tensor) -> Any:
-    """Find the bin of each element, the last of which includes its end; the number of bins for elements outside."""
+    """Return the number of each element's bin, or, for an element outside of all bins, the number of bins.
+
+    The last bin includes its end.
+    """
     count = edges.shape[0] - 1
     places = subtract(searchsorted(edges, x, "right"), 1)
     places = where(equal(x, edges[-1]), count - 1, places)
@@ -890,12 +920,15 @@ def histogramdd(
     Args:
         sample: points as rows of a matrix, or a sequence of vectors, one for each coordinate.
         bins: the number of bins or the edges, for all coordinates or as a sequence with one entry for each.
-        range: the first and the last edge of each coordinate; None for the smallest and largest of the points.
-        density: return probability densities: shares of the total, divided by the volumes of the cells.
+        range: for each coordinate a pair of the first and the last edge, or None for the smallest and the largest
+            coordinate of the points.
+        density: whether to return probability densities instead of counts: shares of the total, divided by the volumes
+            of the cells.
         weights: the weight of each point; the counts are then sums of weights, and differentiable.
 
     Raises:
-        ShapeError: points that do not form a matrix, or weights of another shape. InvalidConfigError: other bins or ranges.
+        ShapeError: the points are not a matrix, or the weights have a different shape.
+        InvalidConfigError: the number of bins or ranges differs from that of coordinates.
 
     >>> histogramdd(np.array([[0.0, 0.0], [1.0, 1.0]]), 2)[0]
     array([[1., 0.],
@@ -941,7 +974,7 @@ def histogram2d(
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """Return the number of points (x, y) in each cell of a grid of bins, and the bin edges along x and y.
 
-    Arguments and errors are those of `histogramdd`; one vector of edges is for both axes.
+    Arguments and errors are those of `histogramdd`. A single vector of edges is used for both axes.
 
     >>> histogram2d([0.0, 1.0], [0.0, 1.0], 2)[0]
     array([[1., 0.],

@@ -27,9 +27,9 @@ __all__ = ["TracedTensor", "WeakTensor", "WeakUse", "tracing", "value_in"]
 
 @public_methods
 class TracedTensor(Operators):
-    """A value of a graph under construction: it has a type, and no elements until the program runs.
+    """Value of a graph that is being traced: it has a shape and a dtype, but no elements.
 
-    Operators, indexing and NumPy's own functions on it append ops to the graph instead of computing.
+    Operators, indexing and NumPy's functions on a traced tensor append ops to the graph instead of computing.
     """
 
     __slots__ = ("builder", "spec", "value")
@@ -37,7 +37,7 @@ class TracedTensor(Operators):
     builder: GraphBuilder
     value: int
     spec: TensorSpec
-    """Shape and dtype together."""
+    """The shape and dtype together."""
 
     def __init__(self, builder: GraphBuilder, value: int) -> None:
         self.builder = builder
@@ -56,15 +56,15 @@ class TracedTensor(Operators):
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TracedTensor:
-        return self  # because it is a value
+        return self  # because a graph value never changes
 
     def __tenferro_stop__(self) -> TracedTensor:
-        """Return this tensor as a constant to differentiation."""
+        """Return this tensor with a mark by which differentiation treats it as a constant."""
         graph = self.builder.graph
         return TracedTensor(self.builder, graph.add(StopGradient((0,)), (self.value,))[0])
 
     def lift(self, value: ArrayLike) -> TracedTensor:
-        """Lift an array into this tensor's graph, as a constant."""
+        """Add an array to this tensor's graph as a constant, and return the constant as a tensor."""
         return TracedTensor(self.builder, value_in(self.builder, value))
 
     def __tenferro_number__(self, value: Any) -> TracedTensor:
@@ -74,18 +74,18 @@ class TracedTensor(Operators):
 
     @property
     def caches(self) -> Any:
-        """The stores of extensions' plans: the compiler's, or the trace's own."""
+        """The caches of plans of extensions: those of the compiler, or, without a compiler, of this trace."""
         if self.builder.caches is None:
             self.builder.caches = ExtensionCaches()
         return self.builder.caches
 
     @property
     def guards(self) -> GuardLog:
-        """Conditions on the trace's symbols."""
+        """The conditions on symbolic extents that a program of this trace checks when it runs."""
         return self.builder.graph.guards
 
     def __tenferro_distrust__(self) -> None:
-        """Mark the graph as untrusted: its parts come from a file of unknown origin."""
+        """Mark the graph as untrusted, because a part of it comes from a file of unknown origin."""
         self.builder.graph.trusted = False
 
     # ---- type --------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class TracedTensor(Operators):
         )
 
     def copy(self, order: str = "C") -> TracedTensor:
-        """Return this tensor: it is a value."""
+        """Return this tensor itself, because a graph value never changes."""
         refuse("copy", "order", order)
         return self
 
@@ -163,11 +163,11 @@ class TracedTensor(Operators):
 
 
 class WeakUse:
-    """Record of how the Python numbers of one carry are used.
+    """Record of how a loop's body uses the Python numbers in the loop's carry.
 
     Attributes:
-        took_a_dtype: whether a Python number was converted to a tensor's dtype where a tensor would have been
-            promoted.
+        took_a_dtype: whether a number was converted to the dtype of a tensor in an operation with it. If the number
+            were an ordinary tensor, the operation would have promoted both dtypes instead.
     """
 
     __slots__ = ("took_a_dtype",)
@@ -177,17 +177,18 @@ class WeakUse:
 
 
 _DEFAULT_DTYPES = frozenset({DType.Bool, DType.I64, DType.F64, DType.C64})
-"""The kinds of Python numbers."""
+"""Dtypes of Python's bools, ints, floats and complex numbers."""
 _ELEMENTWISE = frozenset({*elementwise.CARDS, *analytic.CARDS})
 
 
 class WeakTensor(TracedTensor):
-    """A Python number in a loop's initial carry, or a result computed from such numbers only.
+    """Traced tensor for a Python number in a loop's initial carry, or for a result computed from weak tensors only.
 
-    It has the number's default dtype, and takes the dtype of a tensor in an operation with it.
+    A weak tensor has the default dtype of its kind of number. An operation with an ordinary tensor converts it to the
+    dtype of the ordinary tensor.
 
     Attributes:
-        uses: uses of the carries from which it is computed.
+        uses: the records of all loops whose carries this tensor is computed from.
 
     Source: JAX's weak types.
     """
@@ -204,7 +205,7 @@ class WeakTensor(TracedTensor):
     def __tenferro_apply__(
         op: StdTensorOp, operands: tuple[Any, ...], like: Any
     ) -> tuple[TracedTensor, ...]:
-        """Apply an op as to any tensor; elementwise results of weak tensors alone are weak."""
+        """Append `op` to the graph; the results are weak if `op` is elementwise and all operands are weak."""
         outputs = TracedTensor.__tenferro_apply__(op, operands, like)
         if type(op) not in _ELEMENTWISE or any([type(x) is not WeakTensor for x in operands]):
             return outputs
@@ -216,23 +217,27 @@ class WeakTensor(TracedTensor):
         return outputs
 
     def __tenferro_strong__(self) -> TracedTensor:
-        """Return a tensor with this dtype that is not weak."""
+        """Return the same graph value as a tensor that is not weak."""
         return TracedTensor(self.builder, self.value)
 
     def __tenferro_weak__(self, number: TracedTensor | np.ndarray) -> TracedTensor:
-        """Return a constant of this dtype, as weak as this tensor."""
+        """Return `number` as a weak tensor with the records of this tensor."""
         constant = number if isinstance(number, TracedTensor) else self.lift(number)
         return WeakTensor(constant.builder, constant.value, self.uses)
 
     def __tenferro_number__(self, value: Any) -> TracedTensor:
-        """Convert a Python number for an operation with this tensor; the result is as weakly typed."""
+        """Convert a Python number for an operation with this tensor; the result is a weak tensor, too."""
         return self.__tenferro_weak__(super().__tenferro_number__(value))
 
 
 def append(
     builder: GraphBuilder, op: StdTensorOp, operands: Sequence[Any]
 ) -> tuple[TracedTensor, ...]:
-    """Append an op on tensors of this trace and on arrays to its graph, and return the outputs."""
+    """Append an op to the graph of the trace, and return its outputs.
+
+    Args:
+        operands: tensors of the trace, and arrays, which become constants.
+    """
     values: list[int] = []
     for operand in operands:
         is_ours = type(operand) is TracedTensor and operand.builder is builder
@@ -244,11 +249,15 @@ def append(
 
 
 tracing: Callable[[GraphBuilder], AbstractContextManager[None]] = partial(under_way, append=append)
-"""Context manager that makes this builder's trace the current one."""
+"""Context manager that makes a builder's trace the current trace."""
 
 
 def value_in(builder: GraphBuilder, operand: Any) -> int:
-    """Return the value of a tensor of this trace, or of an array lifted into it."""
+    """Return the graph value of a tensor of the builder's trace, or of an array, which becomes a constant.
+
+    Raises:
+        InvalidConfigError: the tensor belongs to another trace that this builder may not capture from.
+    """
     if isinstance(operand, TracedTensor):
         if operand.builder.graph is not builder.graph:
             if isinstance(builder, BodyBuilder):

@@ -1,8 +1,9 @@
-"""`tenferro.tree`: trees of arrays, the arguments and results of every function.
+"""`tenferro.tree`: functions on trees of arrays, which are the arguments and results of traced functions.
 
 Tuples, lists, dicts (in the order of their sorted keys), `OrderedDict`, `defaultdict`, named tuples and dataclasses
-are trees; None is an empty tree. Dataclass fields declared by `static` are compared instead of traced. A dataclass
-with `shape` and `dtype` is a leaf. Other classes must be registered; classes registered with JAX are trees, too.
+are trees; None is an empty tree. A dataclass field that is declared by `static` is part of the structure, and is
+compared instead of traced. A dataclass with `shape` and `dtype` is a leaf. Other classes must be registered; classes
+that are registered with JAX are trees, too.
 
 Source: jax.tree, jax.tree_util and jax.flatten_util.
 """
@@ -65,14 +66,14 @@ __all__ = [
 
 IsLeaf = Callable[[Any], bool] | None
 _NOTHING = object()
-"""The default of `initializer`."""
+"""Default of the argument `initializer` of `reduce`, because None may be an initial value."""
 
 
 def flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]:
-    """Return the leaves in order, and the structure without them.
+    """Return the leaves of a tree in order, and the structure of the tree without its leaves.
 
     Args:
-        is_leaf: a predicate of subtrees that count as leaves.
+        is_leaf: a function that returns whether a subtree counts as a leaf.
 
     >>> values, treedef = flatten({"b": 1, "a": (2, None)})
     >>> values, unflatten(treedef, ["two", "one"])
@@ -82,10 +83,10 @@ def flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]:
 
 
 def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
-    """Build the tree with this structure and these leaves.
+    """Build the tree with the given structure and leaves.
 
     Raises:
-        ArityError: another number of leaves than the structure has.
+        ArityError: the number of leaves differs from that of the structure.
     """
     values = list(leaves)
     if len(values) != treedef.num_leaves:
@@ -94,7 +95,7 @@ def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
 
 
 def leaves(tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
-    """Return the leaves in order.
+    """Return the leaves of a tree, in order.
 
     >>> leaves({"w": [1, 2], "b": 3})
     [3, 1, 2]
@@ -103,7 +104,10 @@ def leaves(tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
 
 
 def structure(tree: PyTree, is_leaf: IsLeaf = None) -> TreeDef:
-    """Return the structure without leaves: hashable, equal for trees of equal structure, with `num_leaves`."""
+    """Return the structure of a tree without its leaves.
+
+    Structures are hashable, and equal for trees of equal structure. The attribute `num_leaves` is the number of leaves.
+    """
     return flatten(tree, is_leaf)[1]
 
 
@@ -111,7 +115,7 @@ def map(f: Callable[..., Any], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf = No
     """Apply f to each leaf and the corresponding subtrees of the further trees, and return the tree of the results.
 
     Raises:
-        ArityError: a further tree that does not begin with the structure of the first.
+        ArityError: the structure of the first tree is not a prefix of that of a further tree.
 
     >>> map(lambda w, g: w - g, {"w": 3.0, "b": (1.0,)}, {"w": 1.0, "b": (0.5,)})
     {'w': 2.0, 'b': (0.5,)}
@@ -122,10 +126,10 @@ def map(f: Callable[..., Any], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf = No
 
 
 def _beneath(name: str, treedef: TreeDef, tree: Any, position: int) -> list[Any]:
-    """Return the subtrees at the leaves of the structure.
+    """Return the subtrees of a tree at the positions of the leaves of `treedef`.
 
     Raises:
-        ArityError: the tree has another structure above them.
+        ArityError: `treedef` is not a prefix of the structure of the tree.
     """
     actual = flatten(tree)[1]
     if pytrees.agree(actual, treedef):
@@ -153,10 +157,12 @@ def reduce(
     initializer: Any = _NOTHING,
     is_leaf: IsLeaf = None,
 ) -> Any:
-    """Combine the leaves one by one, from the left.
+    """Combine the leaves one after the other: function(.. function(function(initializer, leaf_0), leaf_1) ..).
+
+    Without `initializer`, begin with the first leaf.
 
     Raises:
-        ArityError: no leaves, and no initializer.
+        ArityError: the tree has no leaves, and there is no `initializer`.
 
     >>> reduce(lambda total, leaf: total + leaf, {"a": 1, "b": [2, 3]})
     6
@@ -175,10 +181,11 @@ def transpose(
     """Transpose a tree of trees: the inner structure moves outside.
 
     Args:
-        inner_treedef: by default the structure of the first inner tree.
+        outer_treedef: the outer structure of the tree.
+        inner_treedef: the inner structure; by default that of the first inner tree.
 
     Raises:
-        ArityError: an outer structure without leaves, or a tree that is not of these two structures.
+        ArityError: the outer structure has no leaves, or the tree does not have the two structures.
 
     >>> transpose(structure([0, 0]), None, [{"a": 1, "b": 2}, {"a": 3, "b": 4}])
     {'a': [1, 3], 'b': [2, 4]}
@@ -195,7 +202,7 @@ def transpose(
 def flatten_with_path(
     tree: PyTree, is_leaf: IsLeaf = None
 ) -> tuple[list[tuple[KeyPath, Any]], TreeDef]:
-    """Return each leaf with its path, and the structure.
+    """Return a list of pairs of the path of a leaf and the leaf, and the structure of the tree.
 
     >>> [(keystr(path), leaf) for path, leaf in flatten_with_path({"w": [1, 2]})[0]]
     [("['w'][0]", 1), ("['w'][1]", 2)]
@@ -205,14 +212,14 @@ def flatten_with_path(
 
 
 def leaves_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, Any]]:
-    """Return each leaf with its path."""
+    """Return a list of pairs of the path of a leaf and the leaf."""
     return flatten_with_path(tree, is_leaf)[0]
 
 
 def map_with_path(
     f: Callable[..., Any], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf = None
 ) -> Any:
-    """Apply `map` with the path as the first argument of f.
+    """Apply f to the path of each leaf, the leaf, and the corresponding subtrees of the further trees; see `map`.
 
     Raises:
         ArityError: as for `map`.
@@ -227,13 +234,13 @@ def map_with_path(
 
 
 def ravel(tree: PyTree) -> tuple[Any, Callable[[Any], Any]]:
-    """Join all elements in one vector, and return the inverse function too.
+    """Concatenate the elements of all leaves to one vector; return the vector, and the function from it to the tree.
 
     Shapes:  leaves of any shapes -> [n], leaf after leaf in C order
-    Dtypes:  the promoted dtype of the leaves, which the inverse converts back
+    Dtypes:  the promoted dtype of the leaves; the returned function converts it back to the dtypes of the leaves
 
     Raises:
-        ShapeError, DTypeError: from the inverse, for a vector of another shape or dtype.
+        ShapeError, DTypeError: in a call of the returned function, the vector has a different shape or dtype.
 
     >>> import numpy as np
     >>> vector, unravel = ravel({"b": np.zeros(1), "w": np.ones((2, 2))})
@@ -279,11 +286,13 @@ def _unravelled(treedef: TreeDef, specs: list[Any], expected: Any, vector: Tenso
 
 
 def register_pytree_node_class(cls: Any) -> Any:
-    """Register a class with the methods `tree_flatten` and `tree_unflatten` as a tree; a decorator.
+    """Register a class with the methods `tree_flatten` and `tree_unflatten` as a tree, and return the class.
+
+    The function can be used as a decorator.
 
     Raises:
-        RegistrationError: a class that is a tree already.
-        InvalidConfigError: a class without these methods.
+        RegistrationError: the class is registered already.
+        InvalidConfigError: the class lacks one of the methods.
 
     >>> @register_pytree_node_class
     ... class Interval:
@@ -307,10 +316,10 @@ def register_pytree_node_class(cls: Any) -> Any:
 
 
 def static(**kwargs: Any) -> Any:
-    """Declare a dataclass field that is compared and hashed, and holds no leaves.
+    """Declare a dataclass field that has no leaves: its value is part of the tree's structure, and must be hashable.
 
     Args:
-        kwargs: those of `dataclasses.field`.
+        kwargs: the arguments of `dataclasses.field`.
 
     >>> @dataclasses.dataclass
     ... class Layer:

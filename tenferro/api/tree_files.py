@@ -1,4 +1,4 @@
-"""Trees of arrays in files of the safetensors format, with leaves named by their paths."""
+"""Saving and loading of trees of arrays as safetensors files, in which a leaf's name is its path."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ DTYPES = {
     "F64": DType.F64,
     "C64": DType.C32,
 }
-"""The format's names of dtypes; its C64 is two float32."""
+"""Dtypes by their names in the safetensors format, where C64 means a complex number of two float32."""
 
 
 def save(
     tree: PyTree, path: str | os.PathLike[str], *, metadata: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a tree of arrays to a safetensors file, atomically, from the arrays' own memory.
+    """Write a tree of arrays to a safetensors file, atomically and directly from the memory of the arrays.
 
-    Each leaf is named by its path, joined by dots: "layers.0.weight".
+    The name of a leaf is its path, joined by dots: "layers.0.weight".
 
     Args:
-        metadata: texts by name, stored with the arrays.
+        metadata: texts by name, which are stored with the arrays.
 
     Raises:
-        DTypeError: a leaf that is not an array, or of a dtype that the format lacks (complex128).
-        InvalidConfigError: two leaves of one name, metadata that are not texts, surrogates in either; a path
-            that names a folder, a pipe or a device.
-        OSError: a missing folder, a full disk, or no permission to write.
+        DTypeError: a leaf is not an array, or has a dtype that the format lacks (complex128).
+        InvalidConfigError: two leaves have the same name, metadata are not texts, or a name or text has a surrogate;
+            or the path is a folder, a pipe or a device.
+        OSError: the folder does not exist, the disk is full, or there is no permission to write.
 
     >>> import os, tempfile
     >>> import numpy as np
@@ -71,7 +71,7 @@ def save(
 def save_located(
     tree: PyTree, path: str | os.PathLike[str], *, metadata: Mapping[str, Any] | None = None
 ) -> dict[str, tuple[int, int]]:
-    """Write as `save`; return the offset in the file and the number of bytes of each leaf, by name."""
+    """Write a file as `save` does; return for each leaf, by name, its offset in the file and its number of bytes."""
     leaves, treedef = flatten(tree)
     names = _names(treedef)
     if len({*names}) < len(names):
@@ -81,7 +81,7 @@ def save_located(
     texts = dict(metadata or {})
     if not all(isinstance(text, str) for text in (*texts, *texts.values())):
         raise InvalidConfigError(f"tree.save: metadata must be texts by name, got {texts!r:.80}")
-    # In the library's order: the widest elements first, so that all arrays are aligned.
+    # The order is that of the safetensors library: arrays of the widest elements first, so that all are aligned.
     arrays = dict(sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0])))
     located: dict[str, tuple[int, int]] = {}
     with replacing(path) as file:
@@ -93,20 +93,22 @@ def save_located(
 
 
 def load(path: str | os.PathLike[str], like: Tensor | None = None, *, nested: bool = True) -> Any:
-    """Read the tree in a safetensors file, which need not be trusted. Memory holds each array once.
+    """Read the tree of arrays in a safetensors file.
+
+    The file need not be trusted. Each array is in memory only once while the file is read.
 
     Args:
         like: a tree of arrays or specs with the structure, shapes and dtypes that the file must have.
-        nested: without `like`, return nested dicts, with names split at dots; or else one dict by names.
+        nested: without `like`, whether to return nested dicts, with names split at dots, instead of one dict by names.
 
     Raises:
         ImportError: the package `safetensors` is not installed.
-        UnsupportedError: a dtype that tenferro lacks.
-        FileNotFoundError, PermissionError: a missing file, or no permission to read it.
-        InvalidConfigError: a file that is not of the format, a folder or a pipe; booleans that are neither 0
-            nor 1; a name that is a prefix of another, in a nested tree.
-        ArityError: leaves that the file or `like` lacks, which the error names.
-        ShapeError, DTypeError: an array that differs from its leaf of `like`, which the error names.
+        UnsupportedError: an array has a dtype that tenferro lacks.
+        FileNotFoundError, PermissionError: the file does not exist, or there is no permission to read it.
+        InvalidConfigError: the file is not a safetensors file, a boolean in it is neither 0 nor 1, or, in a nested
+            tree, a name is a prefix of another.
+        ArityError: the file or `like` lacks a leaf, which the error names.
+        ShapeError, DTypeError: an array differs from its leaf of `like`; the error names it.
     """
     arrays = _arrays(path)
     if like is None:
@@ -145,7 +147,7 @@ def _library() -> Any:
 
 
 def _header(arrays: Mapping[str, Any], texts: Mapping[str, str]) -> bytes:
-    """Encode the bytes before the elements: a length of eight bytes, and JSON of that length."""
+    """Encode the header of a file: the length of the JSON text in eight bytes, and the JSON text."""
     dtypes = {dtype: name for name, dtype in DTYPES.items()}
     header: dict[str, Any] = {"__metadata__": texts} if texts else {}
     end = 0
@@ -169,7 +171,7 @@ def _names(treedef: TreeDef) -> list[str]:
 
 
 def _array(name: str, leaf: Any) -> Any:
-    """Convert a leaf to the form of the format: in C order, and of one of its dtypes."""
+    """Convert a leaf to an array in C order, and check that the file format supports its name and dtype."""
     if name == "__metadata__":
         raise InvalidConfigError("tree.save: no leaf can have the name '__metadata__'")
     try:
@@ -186,10 +188,10 @@ def _array(name: str, leaf: Any) -> Any:
 
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Generator[tuple[BinaryIO, dict[str, Any]]]:
-    """Open a file at the first byte of its arrays; its header is checked by the library.
+    """Open a file at the first byte of its arrays, after the safetensors library has checked the header.
 
     Raises:
-        InvalidConfigError: a file that is not of the format, a folder or a pipe.
+        InvalidConfigError: the path is not a safetensors file.
     """
     library = _library()
     with reading(path) as file:
@@ -204,7 +206,7 @@ def _opened(path: str | os.PathLike[str]) -> Generator[tuple[BinaryIO, dict[str,
 
 
 def _arrays(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read the arrays by name, each into its final memory."""
+    """Read all arrays, by name; each is read directly into its final memory."""
     with _opened(path) as (file, header):
         first = file.tell()
         names = sorted(header.keys() - {"__metadata__"})
@@ -250,10 +252,10 @@ def _nested(arrays: dict[str, Any]) -> Any:
 
 
 def _check(name: str, array: np.ndarray[Any, Any], leaf: Any) -> None:
-    """Check an array against a leaf of the tree.
+    """Check that an array of the file has the shape and dtype of its leaf.
 
     Raises:
-        ShapeError, DTypeError: it has another shape or dtype.
+        ShapeError, DTypeError: the array has a different shape or dtype.
     """
     expected = leaf if hasattr(leaf, "shape") and has_dtype(leaf) else as_operand(leaf)
     spec = TensorSpec(tuple(expected.shape), expected.dtype)

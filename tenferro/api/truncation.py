@@ -1,6 +1,7 @@
-"""Data-dependent extents: truncate an axis to a size that a tensor holds, and pad it back with zeros.
+"""Data-dependent extents: truncation of an axis to the size that a tensor contains, and padding to the old extent.
 
-The extent of the result is known when the program runs natively. XLA has no such shapes, so lowering is an error.
+The extent of the result is known only when the program runs natively. XLA has no data-dependent shapes, so lowering
+raises an error.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ __all__ = ["dynamic_truncate", "pad_to_match"]
 
 
 def dynamic_truncate(x: ArrayLike, size: ArrayLike, /, *, axis: int = -1) -> Any:
-    """Keep the first `size` elements along an axis, with `size` a tensor of rank 0.
+    """Keep the first `size` elements along an axis, where `size` is a tensor of rank 0.
 
-    A size that is not an integer is rounded, half away from zero; it is 0 where it is not finite, and at
-    most the extent. Linear in `x`; `size` has no derivative.
+    A float `size` is rounded to an integer, half away from zero; it counts as 0 if it is not finite. A size above the
+    extent counts as the extent. The function is linear in `x`; there is no derivative with respect to `size`.
 
     Args:
-        x: every dtype.
+        x: a tensor of any dtype.
         size: an integer or floating-point number.
 
     Raises:
-        ShapeError: `size` has axes, `x` has none. AxisError: an axis that `x` does not have.
+        ShapeError: `size` has axes, or `x` has none. AxisError: the axis is outside the rank of `x`.
         DTypeError: `size` is bool or complex.
-        NonStaticShapeError: on lowering to StableHLO, which has no such shapes.
+        NonStaticShapeError: the program is lowered to StableHLO, which has no data-dependent shapes.
 
     >>> dynamic_truncate([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], 2)
     array([[1., 2.],
@@ -43,15 +44,14 @@ def dynamic_truncate(x: ArrayLike, size: ArrayLike, /, *, axis: int = -1) -> Any
 def pad_to_match(x: ArrayLike, reference: ArrayLike, /, *, axis: int = -1) -> Any:
     """Pad `x` with zeros at the end of an axis to the extent of `reference`.
 
-    It is the transpose of `dynamic_truncate`.
+    The function is the transpose of `dynamic_truncate`.
 
     Args:
-        x: every dtype.
+        x: a tensor of any dtype.
         reference: a tensor of the rank of `x` and any dtype; only its extent along `axis` is read.
 
     Raises:
-        ShapeError: the ranks differ, or `x` is longer than `reference`. AxisError: an axis that `x`
-            does not have.
+        ShapeError: the ranks differ, or `x` is longer than `reference`. AxisError: the axis is outside the rank of `x`.
 
     >>> pad_to_match([1.0, 2.0], [0, 0, 0])
     array([1., 2., 0.])

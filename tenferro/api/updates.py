@@ -1,7 +1,7 @@
 """`x.at[index].set(values)`, `at(x)[index].set(values)`: a new tensor with some elements changed.
 
-Every index that `x[index]` accepts can be updated, by one `Scatter`. Slices with step 1 are windows; arrays, masks
-and other steps give the starts of the windows.
+Every index that `x[index]` accepts can be used for an update, which is one `Scatter` of windows. A slice with step 1 is
+an axis of the windows. Arrays, masks and slices with other steps determine where the windows start.
 
 Source: JAX's `jax.numpy.ndarray.at`; docs/specification/surface.md.
 """
@@ -55,7 +55,7 @@ __all__ = ["At", "IndexedUpdates", "at"]
 
 @public_methods
 class At:
-    """The `at` of a tensor, to be indexed."""
+    """The attribute `x.at` of a tensor; indexing it returns an `IndexedUpdates`."""
 
     __slots__ = ("_x",)
 
@@ -71,15 +71,16 @@ class At:
 
 @public_methods
 class IndexedUpdates:
-    """The elements of x at an index, for updates; x itself does not change.
+    """The elements of x at an index, with methods that return an updated copy of x; x itself does not change.
 
-    Values broadcast to x[index], and promote to x's dtype. If an index repeats an element, `add`, `multiply`,
-    `divide`, `power`, `min` and `max` combine all its values, `apply` takes one, and `set` natively takes the
-    last. Concrete indices outside x are refused; traced ones are dropped.
+    Values are broadcast to x[index] and promoted to x's dtype. If an index repeats an element, `add`, `multiply`,
+    `divide`, `power`, `min` and `max` combine all its values, and `apply` and `set` use one of them; natively, `set`
+    uses the last. An index out of range raises an error if it is a number or in an array; an update at a traced index
+    out of range is dropped.
 
     Raises:
-        DTypeError: values that x's dtype does not hold; convert either.
-        ShapeError, OutOfBoundsError, InvalidConfigError: values that do not broadcast; an invalid index.
+        DTypeError: x's dtype cannot represent the values.
+        ShapeError, OutOfBoundsError, InvalidConfigError: the values do not broadcast, or the index is invalid.
 
     >>> import tenferro as tnf
     >>> tnf.compile(lambda x: x.at[1:].add(10.0), np.zeros(3)).run(np.arange(3.0))
@@ -101,13 +102,13 @@ class IndexedUpdates:
         """Return x[index].
 
         Args:
-            mode: "fill" or "drop" for `fill_value` outside of x, "clip" for the nearest element,
-                "promise_in_bounds" or None for the errors and clamps of x[index].
-            fill_value: NaN by default, the smallest signed and the largest unsigned integer, and True.
+            mode: the treatment of indices out of range. "fill" and "drop" return `fill_value`, and "clip" returns the
+                nearest element. "promise_in_bounds" and None behave like x[index].
+            fill_value: by default NaN for floats, the smallest signed integer, the largest unsigned integer, or True.
             hints: `indices_are_sorted`, `unique_indices` and `wrap_negative_indices`, as in `jax.numpy`.
 
         Raises:
-            InvalidConfigError: another mode, or a fill value without one.
+            InvalidConfigError: `mode` is unknown, or `fill_value` is passed for another mode than "fill" or "drop".
         """
         index = self._bounded(mode, hints)
         if fill_value is not None and mode not in ("fill", "drop"):
@@ -117,49 +118,55 @@ class IndexedUpdates:
         return _filled(as_operand(self._x), index, fill_value)
 
     def set(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
-        """Return x with x[index] = values; `mode`, as in every update, is "drop", "fill", "clip" or None."""
+        """Return x with x[index] = values.
+
+        Args:
+            mode: the treatment of indices out of range, in this and all other updates. "drop" and "fill" drop the
+                update; "clip" clamps the index. None drops the update at a traced index, and raises an error for
+                any other index.
+        """
         return self._updated(values, "set", mode, hints)
 
     def add(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
-        """Return x with x[index] += values; repeated elements take all of their values."""
+        """Return x with x[index] += values; for an element that the index repeats, all its values are added."""
         return self._updated(values, "add", mode, hints)
 
     def subtract(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
-        """Return x with x[index] -= values; repeated elements take all of their values."""
+        """Return x with x[index] -= values; for an element that the index repeats, all its values are subtracted."""
         return self.add(negative(_in_dtype_of(self._x, values)), mode=mode, **hints)
 
     def multiply(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
-        """Return x with x[index] *= values; repeated elements take all of their values."""
+        """Return x with x[index] *= values; an element that the index repeats is multiplied by all its values."""
         return self._updated(values, "multiply", mode, hints)
 
     def divide(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
-        """Return x with x[index] /= values; repeated elements take all of their values."""
+        """Return x with x[index] /= values; an element that the index repeats is divided by all its values."""
         return self._by_products(divide, values, mode, hints, lambda dtype: dtype.is_inexact)
 
     def power(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
-        """Return x with x[index] **= values; repeated elements take all of their values."""
+        """Return x with x[index] **= values; an element that the index repeats is raised to each value in turn."""
         return self._by_products(pow, values, mode, hints, lambda dtype: not dtype.is_bool)
 
     def min(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
-        """Return x with minimum(x[index], values) at the index."""
+        """Return x with x[index] = minimum(x[index], values)."""
         return self._updated(values, "min", mode, hints)
 
     def max(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
-        """Return x with maximum(x[index], values) at the index."""
+        """Return x with x[index] = maximum(x[index], values)."""
         return self._updated(values, "max", mode, hints)
 
     def apply(self, func: Callable[[Any], Any], *, mode: str | None = None, **hints: bool) -> Any:
-        """Return x with func(x[index]) at the index; repeated elements take one of their values."""
+        """Return x with x[index] = func(x[index]); an element that the index repeats is set to one of its values."""
         return self.set(func(self.get(mode=mode, **hints)), mode=mode, **hints)
 
     def _by_products(
         self, function: Callable[[Any, Any], Any], values: ArrayLike, mode: str | None, hints: Mapping[str, bool],
         is_closed: Callable[[DType], bool],
     ) -> Any:  # fmt: skip
-        """Combine the values of each repeated element by multiplication, then apply the function once.
+        """Apply `function` to x[index] and values; the values of a repeated element are multiplied first.
 
         Args:
-            is_closed: whether the function has results of a dtype for operands of this dtype.
+            is_closed: returns whether results of the function have a dtype if its operands have it.
         """
         x = as_operand(self._x)
         dtype = spec_of(x).dtype
@@ -175,7 +182,7 @@ class IndexedUpdates:
         return _updated(self._x, index, values, combiner, mode)
 
     def _bounded(self, mode: str | None, hints: Mapping[str, bool]) -> Index:
-        """Return the index; for a mode, integers become arrays, and mode "clip" clips them."""
+        """Prepare the index for a mode that handles indices out of range, by replacing its integers and arrays."""
         for hint in hints:
             if hint not in _HINTS:
                 raise TypeError(f"at: got an unexpected keyword argument {hint!r}")
@@ -204,7 +211,11 @@ def _kind_of_integer(entry: Any) -> bool:
 
 
 def _bounded(entry: Any, x: Tensor, axis: int, mode: str, wrap: bool) -> Any:
-    """Return nonnegative indices; out of bounds they are clipped for "clip", and the extent for "drop"."""
+    """Convert an entry to nonnegative indices; an index out of range is clamped for mode "clip", otherwise the extent.
+
+    Args:
+        wrap: whether negative indices count from the end; otherwise they are out of range.
+    """
     index, extent = as_int64(as_operand(entry)), x.shape[axis]
     length = extent if is_static(extent) else shape_of(x, axis)
     if wrap:
@@ -235,12 +246,13 @@ def _filled(x: Tensor, index: Index, fill_value: ArrayLike | None) -> Any:
     dtype = spec_of(x).dtype
     fill = convert(as_operand(_default_fill(dtype) if fill_value is None else fill_value), dtype)
     if any(is_static(x.shape[a]) and x.shape[a] == 0 for a in arrays):
-        # All indices are out of bounds; the result has the shape of an index into one row of fill values.
+        # An indexed axis has no elements, so all indices are out of range. Index fill values of extent 1 instead.
         shape = [1 if a in arrays else extent for a, extent in enumerate(x.shape)]
         zeros = [multiply(entry, 0) if is_array(entry) else entry for entry in entries]
         return getitem(broadcast_to(fill, tuple(shape)), tuple(zeros))
     values = getitem(x, tuple(clipped))
-    # The same index into a bool tensor, whose first indexed axis counts the elements of the block.
+    # `inside` has one bool per element of the broadcast index arrays. The bools get the axes of the values by an index
+    # of the same form: it reads a tensor that has the bools along its first indexed axis.
     first = next(iter(arrays))
     size = product(block)
     shape = [size if a == first else 1 if a in arrays else extent for a, extent in enumerate(x.shape)]  # fmt: skip
@@ -255,7 +267,7 @@ def _filled(x: Tensor, index: Index, fill_value: ArrayLike | None) -> Any:
 
 
 def _default_fill(dtype: DType) -> Any:
-    """Return the element that `jax.numpy` reads outside of an array."""
+    """Return the default `fill_value` of a dtype, as in `jax.numpy`."""
     if dtype.is_bool:
         return True
     if dtype.is_integer:
@@ -264,12 +276,13 @@ def _default_fill(dtype: DType) -> Any:
 
 
 def at(x: ArrayLike, /) -> At:
-    """Return `x.at` for an array or a tensor, to be indexed: `at(x)[index].set(values)`.
+    """Return `x.at` for an array or a tensor x, as in `at(x)[index].set(values)`.
 
-    NumPy arrays, the results of `zeros` and the like, have no attribute `at`. The array does not change.
+    The function is for NumPy arrays, such as the results of `zeros`, which have no attribute `at`. The array does not
+    change.
 
     Raises:
-        DTypeError: an argument that is not an array.
+        DTypeError: x is not an array or a tensor.
 
     >>> import tenferro as tnf
     >>> at(tnf.zeros(3))[1:].set(2.0)
@@ -283,7 +296,12 @@ def at(x: ArrayLike, /) -> At:
 def _updated(
     x: Any, index: Index, values: ArrayLike, combiner: str, mode: str | None = None
 ) -> Any:
-    """Combine the values into x[index]; indices outside are dropped in the modes that drop them."""
+    """Return x with x[index] and the values combined by one `Scatter`.
+
+    Args:
+        combiner: the name of the function that combines an element with a value, such as "add".
+        mode: "drop" and "fill" do not check indices in arrays, so that updates out of range are dropped.
+    """
     original = as_operand(x)
     x, entries = expanded(original, index)
     positions = _positions_of(x, entries, is_checked=mode not in ("drop", "fill"))
@@ -314,14 +332,14 @@ def _in_dtype_of(x: ArrayLike, values: ArrayLike) -> Any:
 
 
 class _Positions(NamedTuple):
-    """The positions in x of the elements of x[index].
+    """Positions in x of the elements of x[index], as windows of x.
 
     Attributes:
-        shape: shape of x[index].
-        windows: axes of x[index] that run along an axis of x, one by one.
-        along: the axes of x that the windows run along.
-        outer: extents of the other axes of x[index].
-        starts: by axis of x, the starts of the windows: numbers, or arrays that broadcast to `outer`.
+        shape: the shape of x[index].
+        windows: the axes of x[index] that are axes of the windows.
+        along: the axes of x that correspond to them.
+        outer: the extents of the other axes of x[index], along which there are different windows.
+        starts: for each axis of x, the starts of the windows: numbers, or arrays that broadcast to `outer`.
     """
 
     shape: tuple[Any, ...]
@@ -381,7 +399,7 @@ def _is_zero(start: Tensor) -> bool:
 
 
 def _vectors(x: ArrayLike, positions: _Positions) -> Any:
-    """Return the starts of all windows, as index vectors along a last axis."""
+    """Return the starts of all windows as index vectors for `Scatter`; the last axis counts the indexed axes of x."""
     wide: list[Any] = []
     for start in positions.starts.values():
         if isinstance(start, DimExpr):

@@ -1,4 +1,4 @@
-"""`vmap`: a function of one slice, applied to a batch."""
+"""`vmap`: the transform of a function of one slice into a function of a batch of slices."""
 
 from __future__ import annotations
 
@@ -59,23 +59,23 @@ def vmap(
     """Map `fn` over a batch: result i is `fn` of slice i; all slices are computed at once.
 
     Args:
-        in_axes: the axis of the batch in each argument; None for an argument shared by all slices. A number applies
-            to all arguments; a tuple has one entry per argument, which may be a tree that is a prefix of the
-            argument's tree.
-        out_axes: the axis of the batch in each result, likewise a prefix of the result; None for a result that
-            depends on no slice, which is given once.
+        in_axes: the batch axis of each argument; None for an argument that all slices share. A number applies to all
+            arguments. A tuple has one entry per argument, which may be a tree that is a prefix of the argument's tree.
+        out_axes: the batch axis of each result, as a number, or as a tree that is a prefix of the result. None is for a
+            result that does not depend on the slice, which is returned once.
         axis_name: a name of the axis, for `tnf.lax.psum`, `pmean`, `pmax`, `all_gather` and `axis_index` in `fn`.
-        axis_size: the size of the batch; it must agree with the batched arguments.
-        cache_size: the most programs in the cache, least recently used dropped first. Each call traces `fn`, and
-            equal graphs share a program; `jit(vmap(fn))` traces it once.
-        context: batch rules of extension families that precede the families' own.
-        executor: runs the program on arrays; natively by default. In a trace the outer program's does.
+        axis_size: the size of the batch, which must equal that of the batched arguments.
+        cache_size: the maximum number of cached programs; the least recently used program is dropped first. Each call
+            traces `fn`, and equal graphs share a program; `jit(vmap(fn))` traces `fn` only once.
+        context: batch rules of extension families, which replace the families' default rules.
+        executor: the executor that runs the program on arrays; the default is native. In a trace, the executor of the
+            outer program runs it.
 
     Raises:
-        ShapeError: batches of different sizes, or an axis that does not exist.
-        InvalidConfigError: no argument has a batch, and there is no axis_size; an axis that is neither a
-            number nor None; None for a result that has the batch.
-        UnsupportedError: an op without a rule for such operands.
+        ShapeError: the batches have different sizes, or an axis does not exist.
+        InvalidConfigError: no argument has a batch axis, and `axis_size` is None; an axis is neither a number nor None;
+            or `out_axes` is None for a result that differs between slices.
+        UnsupportedError: an op has no batch rule for its operands.
 
     >>> import numpy as np
     >>> vmap(lambda x, y: x @ y)(np.arange(6.0).reshape(2, 3), np.ones((2, 3)))
@@ -97,7 +97,7 @@ def vmap(
 
 @public_methods
 class _Mapped:
-    """A function with its batched programs; see `vmap`."""
+    """Callable that `vmap` returns, with the cache of its batched programs."""
 
     def __init__(
         self,
@@ -124,10 +124,10 @@ class _Mapped:
         self._programs: BoundedCache[GraphProgram] = BoundedCache(cache_size)
 
     def __reduce__(self) -> Any:
-        """Pickle the function and the options, or the global name; after loading, programs are traced again.
+        """Pickle the global name, or else the function and its options; programs are traced again after loading.
 
         Raises:
-            InvalidConfigError: a context was passed, which is not pickled.
+            InvalidConfigError: `vmap` was called with a context, which cannot be pickled.
         """
         if not self._has_own_context:
             raise InvalidConfigError(
@@ -187,7 +187,10 @@ class _Mapped:
         tree: TreeDef,
         size: int | SymDim,
     ) -> Any:
-        """Trace again, because captured values may have changed; equal traces share a program."""
+        """Trace the function on arrays, and run the batched program.
+
+        Every call traces the function again, because captured values may have changed. Equal traces share a program.
+        """
         builder = ArgumentBuilder(Graph())
         builder.caches = self._context.extension_caches
         graph = builder.graph
@@ -262,7 +265,7 @@ class _Mapped:
                     f"vmap: result {path or 'of the function'} differs from slice to slice, and out_axes has None "
                     "for it"
                 )
-        # Prints of one slice are replaced by prints of the batch.
+        # The effects of one slice, such as prints, are replaced by their batched versions.
         rest = [value for value in graph.effects if value not in effects]
         graph.effects = list(dict.fromkeys([*rest, *batched_outputs[len(outputs) :]]))
         batched_outputs = batched_outputs[: len(outputs)]
@@ -291,7 +294,7 @@ class _Mapped:
 
 
 def _prefix(name: str, prefix: PyTree, full: PyTree) -> list[Any]:
-    """Return the axis of each leaf."""
+    """Expand `in_axes` or `out_axes`, a prefix of a tree, to one axis for each leaf of the tree."""
     prefix = tuple(prefix) if isinstance(prefix, list) else prefix
     try:
         axes = prefix_leaves(prefix, full)

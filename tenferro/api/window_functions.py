@@ -1,6 +1,7 @@
 """Window functions of signal processing, as float64 vectors of M samples.
 
-A window takes a number of samples and no tensor: it runs at once and becomes a constant of a trace.
+The arguments are numbers, not tensors. A window is therefore computed at once, and is a constant of a trace that uses
+it.
 
 Source: NumPy 2.4, reference, section "Window functions".
 """
@@ -27,7 +28,7 @@ def _samples(name: str, M: Any) -> int:  # noqa: N803  # because NumPy calls it 
 
 
 def bartlett(M: int) -> Any:  # noqa: N803  # because NumPy calls it so
-    """Return the triangular window that is 0 at both ends: 1 - |2 n / (M - 1) - 1|.
+    """Return the Bartlett window, a triangle that is 0 at both ends: 1 - |2 n / (M - 1) - 1|, for n from 0 to M - 1.
 
     Raises:
         InvalidConfigError: M is not an integer.
@@ -39,7 +40,7 @@ def bartlett(M: int) -> Any:  # noqa: N803  # because NumPy calls it so
 
 
 def blackman(M: int) -> Any:  # noqa: N803
-    """Return 0.42 - 0.5 cos(2 pi n / (M - 1)) + 0.08 cos(4 pi n / (M - 1)).
+    """Return the Blackman window: 0.42 - 0.5 cos(2 pi n / (M - 1)) + 0.08 cos(4 pi n / (M - 1)), for n from 0 to M - 1.
 
     Raises:
         InvalidConfigError: M is not an integer.
@@ -51,7 +52,7 @@ def blackman(M: int) -> Any:  # noqa: N803
 
 
 def hamming(M: int) -> Any:  # noqa: N803
-    """Return 0.54 - 0.46 cos(2 pi n / (M - 1)).
+    """Return the Hamming window: 0.54 - 0.46 cos(2 pi n / (M - 1)), for n from 0 to M - 1.
 
     Raises:
         InvalidConfigError: M is not an integer.
@@ -63,7 +64,7 @@ def hamming(M: int) -> Any:  # noqa: N803
 
 
 def hanning(M: int) -> Any:  # noqa: N803
-    """Return 0.5 - 0.5 cos(2 pi n / (M - 1)).
+    """Return the Hann window: 0.5 - 0.5 cos(2 pi n / (M - 1)), for n from 0 to M - 1.
 
     Raises:
         InvalidConfigError: M is not an integer.
@@ -75,7 +76,9 @@ def hanning(M: int) -> Any:  # noqa: N803
 
 
 def kaiser(M: int, beta: float) -> Any:  # noqa: N803
-    """Return I0(beta sqrt(1 - (2 n / (M - 1) - 1)^2)) / I0(beta).
+    """Return the Kaiser window: I0(beta sqrt(1 - (2 n / (M - 1) - 1)^2)) / I0(beta), for n from 0 to M - 1.
+
+    I0 is the modified Bessel function of order 0.
 
     Raises:
         InvalidConfigError: M is not an integer.

@@ -1,4 +1,4 @@
-"""Operations that run at once and record their derivatives."""
+"""Eager tensors, whose operations run at once and are recorded for differentiation."""
 
 from tenferro.api.eager.runtime import EagerRuntime
 from tenferro.api.eager.tensor import EagerTensor

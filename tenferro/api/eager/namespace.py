@@ -1,4 +1,4 @@
-"""The Array API over the tensors of one runtime: `x.__array_namespace__()`."""
+"""Array API namespace of an eager runtime, which `x.__array_namespace__()` returns for its tensors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class EagerNamespace(ModuleType):
     """The functions of `tenferro`, with creation functions that return tensors of one runtime.
 
     Libraries written against the Array API standard ask an array for its namespace, and create
-    arrays with it. This namespace creates tensors of the same runtime.
+    arrays by the functions of the namespace. Here these functions create tensors of the array's runtime.
 
     >>> rt = tenferro.EagerRuntime()
     >>> xp = rt.namespace
@@ -51,7 +51,7 @@ class EagerNamespace(ModuleType):
             setattr(self.fft, name, _created(getattr(tenferro.fft, name), runtime))
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the package."""
+        """Return an attribute of `tenferro` that the namespace does not replace."""
         return getattr(tenferro, name)
 
     def __dir__(self) -> list[str]:
@@ -59,7 +59,7 @@ class EagerNamespace(ModuleType):
 
 
 def _created(function: Callable[..., Any], runtime: Any) -> Any:
-    """Wrap a creation function, with results in the runtime."""
+    """Wrap a creation function so that it returns tensors of the runtime."""
 
     @functools.wraps(function)
     def of_runtime(*args: Any, **options: Unpack[UfuncOptions]) -> Any:

@@ -1,4 +1,4 @@
-"""Plans: schedules for arrays of given types, and the graph that the tape records for them."""
+"""Plans of eager operations: a schedule for arrays of fixed types, and the graph from which derivatives are derived."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ __all__ = ["Plan"]
 
 
 class Result(NamedTuple):
-    """A result of a plan.
+    """Description of one result of a plan.
 
     Attributes:
-        spec: the type if it is exact; None if it depends on the array.
+        position: the index of the result.
+        spec: the type of the result if all its extents are numbers; None if an extent depends on the elements.
+        is_inexact: whether the dtype is float or complex.
     """
 
     position: int
@@ -34,14 +36,14 @@ class Result(NamedTuple):
 
 
 class Plan:
-    """A part of a graph as a function of arrays of given types.
+    """Part of a graph that is compiled as a function of arrays of fixed types.
 
     Attributes:
-        key: equal for plans of equal programs; None if they cannot be compared.
-        types: types of the results, with bounds for data-dependent extents.
+        key: a key that plans of equal programs share; None if a mark of the program has no key.
+        types: the types of the results, with bounds for data-dependent extents.
 
     Raises:
-        ADRuleUnsupportedError: a value that exists only in a transposition.
+        ADRuleUnsupportedError: the part needs the value of a linear map that only has a transpose.
     """
 
     __slots__ = ("is_foreign", "is_inexact", "key", "part", "results", "run", "types")
@@ -59,7 +61,7 @@ class Plan:
         self.is_foreign = any([isinstance(i.op, Extension | ControlOp) for i in part.instructions])
 
     def outputs(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
-        """Compute the results for some arrays.
+        """Run the plan on arrays, which have the types of the plan, and return the results.
 
         Raises:
             BackendFailureError: a kernel failed.
@@ -71,7 +73,7 @@ class Plan:
         except Exception as error:
             if is_interruption(error):
                 raise
-            # A schedule of several instructions reports the failed instruction itself.
+            # The plan has one instruction: the interpreter of longer schedules names the failed instruction itself.
             op: Any = self.part.instructions[-1].op
             raise failure(op, self.types, error) from error
         if type(result) is np.ndarray:
@@ -79,7 +81,12 @@ class Plan:
         return (np.asarray(result),) if len(self.types) == 1 else tuple(map(np.asarray, result))
 
     def write(self, graph: Graph, inputs: Sequence[int], source: SourceLine | None) -> list[int]:
-        """Write the plan into a graph and return its results; instructions without a source line get `source`."""
+        """Add the plan's instructions to a graph, and return the graph values of its results.
+
+        Args:
+            inputs: the graph values of the operands.
+            source: the source line of instructions that have none.
+        """
         return self.part.emit(graph, inputs, source)
 
 
@@ -94,7 +101,7 @@ def _key_of(part: Subprogram) -> Any:
 
 
 def _runner(program: GraphProgram, binder: Binder) -> Callable[..., Any]:
-    """Return the schedule's interpreter, or the kernel itself for a single instruction."""
+    """Return a function that runs the program: the kernel itself if it is one instruction, otherwise an interpreter."""
     schedule = binder.bind(program)
     if len(schedule.instructions) == 1:
         (only,) = schedule.instructions

@@ -14,17 +14,17 @@ __all__ = ["is_recording", "no_grad"]
 _IS_RECORDING = ContextVar("_IS_RECORDING", default=True)
 
 is_recording = _IS_RECORDING.get
-"""Whether operations are recorded in this thread or task."""
+"""Function that returns whether operations are recorded in this thread or task."""
 
 
 @contextmanager
 def no_grad() -> Generator[None]:
     """Stop recording operations on eager tensors while the body runs, and allow variables to change.
 
-    A context manager and a decorator.
+    It is a context manager, which can also be used as a decorator.
 
     Raises:
-        InvalidConfigError: inside a function that is traced or differentiated, where nothing is recorded.
+        InvalidConfigError: the call is inside a function that is traced or differentiated, where nothing is recorded.
 
     >>> import tenferro as tnf
     >>> rt = tnf.EagerRuntime()

@@ -36,29 +36,29 @@ __all__ = ["EagerRuntime"]
 
 
 PLANS = 4096
-"""The most plans of operations on types, and the most numbers, that are cached."""
+"""Maximum number of cached plans, and maximum number of cached constants for Python numbers."""
 
 
 NOWHERE = SourceLine("", 0, "")
-"""Placeholder source line of the nodes of a plan; each recorded call replaces it."""
+"""Placeholder for the source line of a plan's instructions; each recorded call has its own source line."""
 
 
 OP_BY_OP = Plan(Subprogram.of(Graph(), (), ()), Binder())
-"""Plan of a surface function without a plan: its ops run one by one."""
+"""Placeholder that is cached for an API function that cannot be planned as a whole; its ops run one by one."""
 
 
 class EagerRuntime:
-    """The home of eager tensors: kernels, derivative rules, and the caches of both.
+    """Runtime of eager tensors: it owns the kernels and derivative rules that their operations use, and the caches.
+
+    An operation is recorded only if an operand is tracked: a variable, or a tensor computed from a variable.
 
     Args:
-        ad: the rules of `backward`, and the cache of its programs; a new `AdContext` by default.
-        runtimes: runtimes of extension families, in place of the families' own.
-        executor: runs ops and programs; a new `GraphExecutor("K")` by default.
+        ad: the derivative rules of `backward`, and the cache of its programs; by default a new `AdContext`.
+        runtimes: runtimes of extension families, which replace the default runtimes of these families.
+        executor: the executor of ops and programs; by default a new `GraphExecutor("K")`.
 
     Raises:
-        InvalidConfigError: runtimes for an executor with runtimes of its own.
-
-    Nothing is recorded while no operand is tracked.
+        InvalidConfigError: both `runtimes` and `executor` are passed; the executor has its own runtimes.
 
     >>> import tenferro as tnf
     >>> rt = EagerRuntime()
@@ -92,11 +92,11 @@ class EagerRuntime:
         self._find_caller = CallerFinder()
 
     def __reduce__(self) -> Any:
-        """Pickle as a new runtime, with the extensions of the package.
+        """Pickle the runtime as a new runtime with default arguments.
 
         Raises:
-            InvalidConfigError: its own AdContext, executor or extension runtimes, which are not
-                pickled.
+            InvalidConfigError: the runtime has an AdContext, an executor or extension runtimes of the caller, which
+                are not pickled.
         """
         if not self._is_plain:
             raise InvalidConfigError(
@@ -113,10 +113,10 @@ class EagerRuntime:
 
     @public
     def variable(self, array: ArrayLike) -> EagerTensor:
-        """Copy an array to a variable, to be differentiated with respect to.
+        """Copy an array to a variable, with respect to which `backward` differentiates.
 
         Raises:
-            DTypeError: an integer or bool array, which has no derivatives.
+            DTypeError: the array has integers or bools, which have no derivatives.
         """
         tensor = EagerTensor(self, self._copied(array), is_variable=True)
         if not tensor.dtype.is_inexact:
@@ -133,12 +133,12 @@ class EagerRuntime:
     lift = constant
 
     def adopt(self, array: Any) -> EagerTensor:
-        """Wrap an array as a constant, without a copy: it changes with the array."""
+        """Wrap an array as a constant without a copy, so that later changes of the array change the constant."""
         return EagerTensor(self, array)
 
     @cached_property
     def namespace(self) -> EagerNamespace:
-        """The Array API: `tenferro`, with creation functions for tensors of this runtime."""
+        """Array API namespace: the functions of `tenferro`, where creation functions return tensors of this runtime."""
         from tenferro.api.eager.namespace import EagerNamespace  # because it imports the package
 
         return EagerNamespace(self)
@@ -156,7 +156,7 @@ class EagerRuntime:
         """Run an op now, and record it if an operand is tracked.
 
         Raises:
-            ArityError, ShapeError, DTypeError: operands refused by the op's card.
+            ArityError, ShapeError, DTypeError: the op does not accept the operands.
             BackendFailureError: the kernel failed.
         """
         arrays: list[Any] = []
@@ -183,7 +183,10 @@ class EagerRuntime:
     def call(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
-        """Run a planned surface function as one operation."""
+        """Run an API function as one operation, by a plan that is cached for its options and the types of its operands.
+
+        If no plan is possible, call the function, so that its ops run one by one.
+        """
         operands: list[EagerTensor] = []
         key: list[Any] = [function]
         is_tracked = False
@@ -223,7 +226,7 @@ class EagerRuntime:
         """Run a part of a graph on operands, and record it with its marks as one operation.
 
         Raises:
-            InvalidConfigError: a tensor of another runtime.
+            InvalidConfigError: an operand belongs to another runtime.
         """
         if any([type(x) is EagerTensor and x.runtime is not self for x in operands]):
             raise InvalidConfigError("operands belong to two EagerRuntimes")
@@ -234,7 +237,7 @@ class EagerRuntime:
     def _noted(
         self, plan: Plan, operands: Sequence[Any], arrays: list[Any], outputs: tuple[Any, ...]
     ) -> tuple[EagerTensor, ...]:
-        """Wrap the results, with the record of their operation; without a record under `no_grad`."""
+        """Wrap the results of an operation as eager tensors, with a new record of it unless under `no_grad`."""
         if not is_recording():
             return tuple([
                 EagerTensor(self, array, spec)
@@ -264,7 +267,7 @@ class EagerRuntime:
     def _plan_of_call(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> Plan:
-        """Trace the graph of a function; OP_BY_OP if it writes nothing or is refused."""
+        """Trace a function and return its plan; OP_BY_OP if tracing adds no instruction or raises an error."""
         builder = GraphBuilder()
         builder.source = NOWHERE
         builder.caches = self.executor.extensions.caches
@@ -285,10 +288,10 @@ class EagerRuntime:
         )
 
     def number(self, value: ArrayLike, spec: TensorSpec) -> EagerTensor:
-        """Return a constant with every element equal to a Python number, cached by number and type.
+        """Return a constant of type `spec` in which every element is `value`, a Python number; constants are cached.
 
         Raises:
-            DTypeError: an integer outside the range of the dtype.
+            DTypeError: the number is an integer outside the range of the dtype.
         """
         kind = type(value)
         shown = value if kind is int else repr(value)  # because 0.0 == -0.0
@@ -306,10 +309,10 @@ class EagerRuntime:
 
     @public
     def register_runtime(self, runtime: ExtensionRuntime, *, replace: bool = False) -> None:
-        """Execute an extension family by this runtime.
+        """Use `runtime` to execute its family of extensions.
 
         Raises:
-            DuplicateFamilyError: the family has one already, and `replace` is not set.
+            DuplicateFamilyError: the family already has a registered runtime, and `replace` is False.
         """
         self.executor.register_runtime(runtime, replace=replace)
         self._is_plain = False
@@ -319,7 +322,7 @@ class EagerRuntime:
 
     @public
     def backward(self, y: EagerTensor, seed: ArrayLike | None = None) -> None:
-        """Add to the `grad` of every variable that led to y its cotangent; see `EagerTensor.backward`."""
+        """Add the cotangent of every variable that y depends on to its `grad`; see `EagerTensor.backward`."""
         y_bar = self._seed(y, seed)
         if y.record is None:
             if not y.is_variable:
@@ -363,7 +366,7 @@ class EagerRuntime:
         return self.ad.cache_stats()
 
     def plan_stats(self) -> CacheStats:
-        """Count hits, misses and entries of the cache of plans by operation and types."""
+        """Count hits, misses and entries of the cache of plans, which has one plan per operation and operand types."""
         return self._plans.stats()
 
     def cache_clear(self) -> None:
@@ -375,5 +378,5 @@ class EagerRuntime:
 
 
 def _without_lines(part: Subprogram) -> Subprogram:
-    """Remove source lines from the part, for calls from any line."""
+    """Remove the source lines of the instructions, because a cached plan serves calls from any line."""
     return replace(part, instructions=tuple([i._replace(source=None) for i in part.instructions]))

@@ -1,8 +1,8 @@
 """The tape: executed operations, in order, and their derivative.
 
-A record knows the op and its operands; tensors know the record that computed them, so that records without readers
-are freed with the last tensor. For `backward` the records are written into a graph, differentiated by
-the rules that traces use, and the program is run on the values that the tape still holds.
+A tensor refers to the record of the operation that computed it, and a record refers to the operation and its operands.
+A record is therefore freed with the last tensor that depends on it. `backward` writes the records into a graph,
+differentiates the graph by the rules that traces use, and runs the program on the arrays in the records.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ __all__ = ["Operand", "Record", "Tape"]
 
 
 class Operand(NamedTuple):
-    """The value of an operand when it was recorded: the tensor may be assigned to afterwards.
+    """Operand of a recorded operation.
 
     Attributes:
-        record, position: the record that computed it, and its index among the results; None for a constant or variable.
+        array: the elements at the time of the record, because the tensor may be assigned to later.
+        record: the record that computed the operand; None for a constant or a variable.
+        position: the index of the operand among the results of that record.
         variable: the tensor, if it is a variable.
     """
 
@@ -38,11 +40,11 @@ class Operand(NamedTuple):
 
 
 class Record:
-    """One operation on tensors of which at least one is tracked.
+    """Record of one operation that has at least one tracked operand.
 
     Attributes:
-        number: larger than the number of every record that computed an operand.
-        source: the user's line.
+        number: a number that is larger than those of all records that computed an operand.
+        source: the line of the user's code that called the operation.
     """
 
     __slots__ = ("number", "operands", "outputs", "plan", "source")
@@ -63,7 +65,11 @@ class Record:
 
 
 class _Derivative(NamedTuple):
-    """A program for cotangents, and the indices of its operands among the tape's values."""
+    """Program that computes the cotangents of the variables.
+
+    Attributes:
+        takes: for each operand of the program, its index among the values of the tape.
+    """
 
     program: GraphProgram
     takes: tuple[int, ...]
@@ -73,9 +79,10 @@ class Tape:
     """The records that led to a tensor, in the order of execution.
 
     Attributes:
-        records: oldest first.
-        values: arrays: constants and variables, and the results of each record.
-        variables: indices in `values` of the variables.
+        records: the records, oldest first.
+        values: the arrays of the constants and variables, and of the results of each record.
+        variables: the indices of the variables in `values`.
+        leaves: the variables as tensors, in the same order.
     """
 
     def __init__(self, result: EagerTensor) -> None:
@@ -88,7 +95,7 @@ class Tape:
         for record in self.records:
             operand_indices: list[int] = []
             for x in record.operands:
-                # A variable may have changed between two records; each record holds the array at its time.
+                # A variable may be assigned to between two records, so the key includes its array in this record.
                 key: Any = (id(x.record), x.position)
                 if x.record is None:
                     key = (id(x.variable), id(x.array)) if x.variable is not None else id(x.array)
@@ -110,13 +117,13 @@ class Tape:
 
     @property
     def key(self) -> Any:
-        """Key of ops and types, equal for tapes with equal derivatives; None if ops cannot be compared."""
+        """Cache key of ops and types, equal for tapes with the same backward program; None if an op has no key."""
         if any([line[0] is None for line in self.lines]):
             return None
         return (self.lines, tuple(self.specs), tuple(self.variables), self.result)
 
     def derivative(self, context: AdContext) -> _Derivative:
-        """Write the program of the variables' cotangents, by the context's rules."""
+        """Return a program that computes the cotangents of the variables, by the derivative rules of `context`."""
         graph = Graph()
         graph_values: list[int] = [-1] * len(self.values)
         computed = {i for *_, first, count in self.lines for i in range(first, first + count)}
@@ -146,7 +153,7 @@ class Tape:
 def _without_unread(
     graph: Graph, outputs: Sequence[int], y_bar: int, graph_values: Sequence[int]
 ) -> _Derivative:
-    """Restrict the program to the values of the tape that it reads, and to the cotangent."""
+    """Build the program of `outputs`, whose inputs are only those values of the tape that it reads, and `y_bar`."""
     tape_indices: dict[int, int] = {}
     for index, value in enumerate(graph_values):
         tape_indices.setdefault(value, index)
@@ -159,7 +166,7 @@ def _without_unread(
 
 
 def _records(result: EagerTensor) -> list[Record]:
-    """Return all records that led to a tensor, oldest first."""
+    """Return the records of all operations that a tensor depends on, oldest first."""
     by_number: dict[int, Record] = {}
     waiting = [result.record]
     while waiting:

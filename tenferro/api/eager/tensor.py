@@ -28,12 +28,12 @@ __all__ = ["EagerTensor"]
 
 @public_methods
 class EagerTensor(Operators):
-    """A value of an `EagerRuntime`, created by it or by operations. Only assignment changes it.
+    """Tensor of an `EagerRuntime`, whose operations run at once. Only assignment changes its elements.
 
     Attributes:
-        grad: the sum of the cotangents of a variable from `backward`; None before.
-        is_variable: whether it is differentiated with respect to.
-        spec: shape and dtype together.
+        grad: for a variable, the sum of the cotangents from all calls of `backward`; None before the first call.
+        is_variable: whether `backward` differentiates with respect to this tensor.
+        spec: the shape and dtype together.
 
     >>> import tenferro as tnf
     >>> rt = tnf.EagerRuntime()
@@ -84,7 +84,7 @@ class EagerTensor(Operators):
     def __tenferro_apply__(
         op: StdTensorOp, operands: tuple[Any, ...], like: EagerTensor
     ) -> tuple[Any, ...]:
-        """Run `op` at once; with tensors of a trace among the operands, write it into the trace."""
+        """Run `op` at once; if an operand is a traced tensor, append `op` to its trace instead."""
         runtime = like.runtime
         for x in operands:
             if type(x) is EagerTensor:
@@ -98,17 +98,17 @@ class EagerTensor(Operators):
     def __tenferro_call__(
         function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
-        """Run a planned surface function; the first of its arguments is a tensor."""
+        """Run a planned API function in the runtime of its first argument, an eager tensor."""
         return arguments[0].runtime.call(function, arguments, options)
 
     def __setitem__(self, index: Index, value: ArrayLike) -> None:
         """Assign the value of `self.at[index].set(value)` to this tensor.
 
-        Tensors computed from it earlier, slices included, and their derivatives do not change.
+        Tensors that were computed from this tensor before, including slices, do not change, nor do their derivatives.
 
         Raises:
-            InvalidConfigError: a variable, outside `no_grad`.
-            DTypeError, ShapeError, OutOfBoundsError: an index or a value that `at` refuses.
+            InvalidConfigError: the tensor is a variable, and the assignment is outside `no_grad`.
+            DTypeError, ShapeError, OutOfBoundsError: `at` does not accept the index or the value.
         """
         self._check_may_change("x.at[index].set(values) gives a new tensor")
         new = self.at[index].set(value)
@@ -122,16 +122,17 @@ class EagerTensor(Operators):
             )
 
     def assign(self, value: ArrayLike) -> None:
-        """Give a variable another value, of its shape and dtype.
+        """Replace the value of a variable by a value of the same shape and dtype.
 
-        Recorded operations keep the earlier value, and `backward` their derivatives; `grad` stays.
+        Operations that were recorded before keep the earlier value, and `backward` uses it for their derivatives.
+        `grad` does not change.
 
         Args:
             value: an array, a Python number, or a constant tensor.
 
         Raises:
-            InvalidConfigError: this is not a variable, or variables led to the value.
-            ShapeError, DTypeError: a value of another shape or dtype.
+            InvalidConfigError: this tensor is not a variable, or `value` was computed from variables.
+            ShapeError, DTypeError: `value` has another shape or dtype.
 
         >>> import tenferro as tnf
         >>> w = tnf.EagerRuntime().variable([1.0, 2.0])
@@ -163,7 +164,10 @@ class EagerTensor(Operators):
         self.array = array
 
     def _changed(self, operation: Callable[[Any, Any], Any], rhs: ArrayLike) -> Any:
-        """Change a variable in place; another tensor is replaced by the result, as in Python."""
+        """Apply an augmented assignment such as `w += x` to a variable, in place.
+
+        For a tensor that is not a variable, return NotImplemented: Python then assigns the result of `w + x` to `w`.
+        """
         if not self.is_variable:
             return NotImplemented
         self._check_may_change("x = x + y makes a new tensor")
@@ -195,11 +199,11 @@ class EagerTensor(Operators):
         return self._changed(operator.matmul, rhs)
 
     def __tenferro_stop__(self) -> EagerTensor:
-        """Return this tensor as a constant to differentiation."""
+        """Return the elements as a constant, which has no derivative."""
         return self.detach()
 
     def __tenferro_constant__(self) -> Any:
-        """Return the elements as a constant of a trace.
+        """Return the elements, to be used as a constant of a trace.
 
         Raises:
             InvalidConfigError: the tensor is tracked, and its gradient would be lost.
@@ -212,14 +216,14 @@ class EagerTensor(Operators):
         return self.array
 
     def __tenferro_elements__(self, asked: str, hint: str) -> Any:
-        """Return the elements, for a result of data-dependent shape."""
+        """Return the elements, for functions whose result has a data-dependent shape."""
         return self.array
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """Return the namespace of its runtime: `tenferro`, creating tensors like this one.
+        """Return the Array API namespace whose creation functions return tensors of this tensor's runtime.
 
         Raises:
-            InvalidConfigError: a version of the standard that it does not follow.
+            InvalidConfigError: `api_version` is not a supported version of the standard.
         """
         check_version(api_version)
         return self.runtime.namespace
@@ -233,14 +237,14 @@ class EagerTensor(Operators):
         return self.runtime.number(value, self.spec)
 
     guards = None
-    """Extents of eager tensors are numbers."""
+    """No guards, because the extents of eager tensors are numbers."""
 
     def __tenferro_distrust__(self) -> None:
-        """Do nothing: operations on eager tensors run natively, without compilation by XLA."""
+        """Do nothing: trust matters only for compilation by XLA, and operations on eager tensors run natively."""
 
     @property
     def caches(self) -> Any:
-        """The cache of extensions' plans."""
+        """The caches of the plans that extensions compute."""
         return self.runtime.executor.extensions.caches
 
     # ---- derivatives -------------------------------------------------------------------------
@@ -251,15 +255,16 @@ class EagerTensor(Operators):
         return (self.is_variable or self.record is not None) and is_recording()
 
     def backward(self, seed: ArrayLike | None = None) -> None:
-        """Add to the `grad` of every variable that led here its cotangent.
+        """Add the cotangent of every variable that this tensor depends on to the variable's `grad`.
 
         Args:
-            seed: the cotangent of this tensor, of its shape and dtype; 1 for a real scalar.
+            seed: the cotangent of this tensor, of its shape and dtype; for a real scalar the default is 1.
 
         Raises:
-            InvalidConfigError: no variable led here.
-            ShapeError, DTypeError: no seed for a tensor that is not a real scalar, or one that does not fit.
-            ADRuleUnsupportedError: an op has no derivative, with your line.
+            InvalidConfigError: the tensor depends on no variable.
+            ShapeError, DTypeError: `seed` has another shape or dtype, or is missing although this tensor is not a real
+                scalar.
+            ADRuleUnsupportedError: an op has no derivative; the error shows the line of your code that called the op.
 
         >>> import tenferro as tnf
         >>> x = tnf.EagerRuntime().variable([1.0, 2.0])
@@ -274,7 +279,10 @@ class EagerTensor(Operators):
         self.grad = None
 
     def copy(self, order: str = "C") -> EagerTensor:
-        """Return a new tensor with the same value, which may be assigned to; it is tracked if this one is."""
+        """Return a new tensor with the same value, which is not a variable and may be assigned to.
+
+        The copy is tracked if this tensor is tracked.
+        """
         refuse("copy", "order", order)
         if self.is_variable:
             return self.runtime.apply(Reshape(self.shape), (self,))[0]
@@ -299,7 +307,7 @@ class EagerTensor(Operators):
         return self.__array__()
 
     def item(self, *index: SupportsIndex) -> Any:
-        """Return the only element, or the one at an index, as a Python number."""
+        """Return the only element, or the element at an index, as a Python number."""
         return self.array.item(*index)
 
     def tolist(self) -> Any:
@@ -340,10 +348,12 @@ class EagerTensor(Operators):
         dl_device: tuple[Any, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """Export the elements, read-only. Consumers before DLPack 1.0, which lacks this flag, get a copy.
+        """Export the elements as read-only memory.
+
+        Before version 1.0, DLPack has no flag for read-only memory; consumers of these versions receive a copy.
 
         Raises:
-            BufferError: copy=False for such a consumer.
+            BufferError: `copy` is False, and the consumer's version is older than 1.0.
         """
         old = max_version is None or max_version[0] < 1
         array = np.array(self.array) if copy is None and old else self.numpy()
@@ -358,18 +368,18 @@ class EagerTensor(Operators):
         return self.copy()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> EagerTensor:
-        """Copy the elements, in the same runtime; a variable stays one.
+        """Return a tensor of the same runtime with a copy of the elements; the copy of a variable is a variable.
 
         Raises:
-            InvalidConfigError: operations led to the tensor, and the copy would lose its derivatives.
+            InvalidConfigError: the tensor was computed from variables, and the copy would lose its derivatives.
         """
         return EagerTensor(self.runtime, self._alone("copied").copy(), is_variable=self.is_variable)
 
     def __reduce__(self) -> Any:
-        """Pickle the tensor with its runtime, which tensors pickled together share.
+        """Pickle the tensor with its runtime; tensors that are pickled together share the runtime after loading.
 
         Raises:
-            InvalidConfigError: operations led to the tensor, and the copy would lose its derivatives.
+            InvalidConfigError: the tensor was computed from variables, and the copy would lose its derivatives.
         """
         return _restored, (self.runtime, self._alone("pickled"), self.is_variable)
 

@@ -1,9 +1,9 @@
 """`tenferro.linalg`: linear algebra on matrices in the last two axes; leading axes are batch axes.
 
-Names of the Array API; NumPy's where it has none, and SciPy's beyond. float32, float64, complex64 and complex128;
-integers are computed in float64.
+Functions have the names and signatures of the Array API, or else those of NumPy or SciPy. Supported dtypes are float32,
+float64, complex64 and complex128; integers are converted to float64.
 
-Source: Array API standard 2024.12, extension "linalg"; NumPy's and scipy's modules of that name.
+Source: Array API standard 2024.12, extension "linalg"; `numpy.linalg`; `scipy.linalg`.
 """
 
 from tenferro.api.linalg import equations, factors, functions, matrices, powers, structured

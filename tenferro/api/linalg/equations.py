@@ -1,4 +1,4 @@
-"""Equations of Lyapunov, systems with constant diagonals, and Hermitian matrices of few diagonals.
+"""Lyapunov equations, systems with Toeplitz and circulant matrices, and banded Hermitian matrices.
 
 Source: SciPy 1.16, reference, scipy.linalg.
 """
@@ -36,10 +36,10 @@ LARGEST_KRONECKER = 9
 
 
 def solve_continuous_lyapunov(a: ArrayLike, q: ArrayLike) -> Any:
-    """Return x with a x + x a^H = q.
+    """Solve a x + x a^H = q for x.
 
     Raises:
-        ShapeError: shapes that do not match.
+        ShapeError: the shapes do not match.
 
     >>> solve_continuous_lyapunov(np.array([[2.0]]), np.array([[8.0]]))
     array([[2.]])
@@ -51,7 +51,7 @@ def solve_continuous_lyapunov(a: ArrayLike, q: ArrayLike) -> Any:
 
 
 def solve_lyapunov(a: ArrayLike, q: ArrayLike) -> Any:
-    """Return `solve_continuous_lyapunov` by its older name.
+    """Solve a x + x a^H = q for x; this is SciPy's older name of `solve_continuous_lyapunov`.
 
     >>> solve_lyapunov(np.array([[2.0]]), np.array([[8.0]]))
     array([[2.]])
@@ -60,14 +60,14 @@ def solve_lyapunov(a: ArrayLike, q: ArrayLike) -> Any:
 
 
 def solve_discrete_lyapunov(a: ArrayLike, q: ArrayLike, method: str | None = None) -> Any:
-    """Return x with a x a^H - x + q = 0.
+    """Solve a x a^H - x + q = 0 for x.
 
     Args:
-        method: "direct" solves one system for all elements, "bilinear" a continuous equation; None is "direct" up to
-            order 9 and "bilinear" above.
+        method: "direct" solves one linear system for all elements of x, "bilinear" transforms the equation to a
+            continuous Lyapunov equation. None selects "direct" up to order 9, and "bilinear" above.
 
     Raises:
-        ShapeError: shapes that do not match. InvalidConfigError: another method.
+        ShapeError: the shapes do not match. InvalidConfigError: `method` is unknown.
 
     >>> solve_discrete_lyapunov(np.array([[0.5]]), np.array([[3.0]]))
     array([[4.]])
@@ -102,14 +102,14 @@ def _toeplitz_of(c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike]) -> Any:
 def solve_toeplitz(
     c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike], b: ArrayLike, check_finite: bool = True
 ) -> Any:
-    """Return x with t x = b for the matrix t = `toeplitz` of a column, or of a column and a row.
+    """Solve t x = b for x, where t is a Toeplitz matrix.
 
     Args:
-        c_or_cr: a vector, or a tuple of two.
+        c_or_cr: the first column of t, or a tuple of the first column and the first row, as in `toeplitz`.
         check_finite: no effect.
 
     Raises:
-        ShapeError: shapes that do not match.
+        ShapeError: the shapes do not match.
 
     >>> solve_toeplitz(np.array([2.0, 1.0]), np.array([4.0, 5.0]))
     array([1., 2.])
@@ -120,14 +120,14 @@ def solve_toeplitz(
 def matmul_toeplitz(
     c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike], x: ArrayLike, check_finite: bool = False, workers: int | None = None
 ) -> Any:  # fmt: skip
-    """Return t x for the matrix t = `toeplitz` of a column, or of a column and a row.
+    """Multiply a Toeplitz matrix by x.
 
     Args:
-        c_or_cr: a vector, or a tuple of two.
+        c_or_cr: the first column of the matrix, or a tuple of the first column and the first row, as in `toeplitz`.
         check_finite, workers: no effect.
 
     Raises:
-        ShapeError: shapes that do not match.
+        ShapeError: the shapes do not match.
 
     >>> matmul_toeplitz(np.array([2.0, 1.0]), np.array([1.0, 2.0]))
     array([4., 5.])
@@ -139,16 +139,17 @@ def solve_circulant(
     c: ArrayLike, b: ArrayLike, singular: str = "raise", tol: ArrayLike | None = None, caxis: int = -1, baxis: int = 0,
     outaxis: int = 0,
 ) -> Any:  # fmt: skip
-    """Return x with m x = b for the matrix m = `circulant` of c, by Fourier transforms.
+    """Solve m x = b for x by Fourier transforms, where m is the matrix `circulant(c)`.
 
     Args:
-        c, b: vectors along `caxis` and `baxis`; the other axes broadcast.
-        singular: "lstsq" for the shortest solution of a singular system; with "raise" its elements are infinite or NaN.
-        tol: the magnitude up to which an eigenvalue counts as zero; by default n eps times the largest.
+        c, b: vectors along the axes `caxis` and `baxis`; the other axes broadcast.
+        singular: the treatment of a singular system: "lstsq" returns its shortest least-squares solution; with "raise",
+            the solution has infinite or NaN elements.
+        tol: for "lstsq", the magnitude up to which an eigenvalue counts as zero; by default n eps times the largest.
         outaxis: the axis of the result along which the solutions are.
 
     Raises:
-        ShapeError: shapes that do not match. InvalidConfigError: another `singular`.
+        ShapeError: the extents of c and b differ. InvalidConfigError: `singular` is unknown.
 
     >>> solve_circulant(np.array([2.0, 1.0]), np.array([4.0, 5.0]))
     array([1., 2.])
@@ -178,7 +179,7 @@ def solve_circulant(
 
 
 def _from_bands(name: str, ab: ArrayLike, lower: bool) -> Any:
-    """Return the Hermitian matrix of the diagonals on and below its main one, or on and above it.
+    """Return the Hermitian matrix whose diagonals on and below the main diagonal (or on and above it) are rows of ab.
 
     Raises:
         ShapeError: ab is not a matrix.
@@ -190,7 +191,10 @@ def _from_bands(name: str, ab: ArrayLike, lower: bool) -> Any:
 
 
 def _triangle(bands: Any, lower: bool) -> Any:
-    """Return the triangular matrix of diagonals: ab[i - j, j] = a[i, j], or ab[u + i - j, j] = a[i, j]."""
+    """Return the triangular matrix a whose u + 1 diagonals are rows of `bands`.
+
+    bands[i - j, j] = a[i, j] if `lower`, otherwise bands[u + i - j, j] = a[i, j].
+    """
     count, n = bands.shape
     i, j = np.arange(n)[:, None], np.arange(n)
     place = i - j if lower else count - 1 + i - j
@@ -200,7 +204,7 @@ def _triangle(bands: Any, lower: bool) -> Any:
 
 
 def _to_bands(x: Any, count: int, lower: bool) -> Any:
-    """Return the diagonals of a triangular matrix as rows, as `_triangle` takes them."""
+    """Return `count` diagonals of a triangular matrix as rows, the inverse of `_triangle`."""
     n = x.shape[-1]
     rows = []
     for k in range(count):
@@ -218,13 +222,13 @@ def _to_bands(x: Any, count: int, lower: bool) -> Any:
 def cholesky_banded(
     ab: ArrayLike, overwrite_ab: bool = False, lower: bool = False, check_finite: bool = True
 ) -> Any:
-    """Return the Cholesky factor of a Hermitian positive definite matrix, both as rows of diagonals.
+    """Return the Cholesky factor of a banded Hermitian positive definite matrix a.
 
-    It is factorised as a full matrix.
+    The diagonals of a and of the factor are rows of a matrix. The factorisation is that of a full matrix.
 
     Args:
-        ab: diagonals on and above the main one, the highest first: ab[u + i - j, j] = a[i, j].
-        lower: ab and the factor have diagonals on and below the main one: ab[i - j, j] = a[i, j].
+        ab: the diagonals of a on and above its main diagonal, the highest first: ab[u + i - j, j] = a[i, j].
+        lower: whether ab and the factor have the diagonals on and below the main diagonal: ab[i - j, j] = a[i, j].
         overwrite_ab, check_finite: no effect.
 
     Raises:
@@ -248,7 +252,7 @@ def cho_solve_banded(
         overwrite_b, check_finite: no effect.
 
     Raises:
-        ShapeError: rows that do not match.
+        ShapeError: the numbers of rows differ.
 
     >>> factor = cholesky_banded(np.array([[0.0, 2.0], [4.0, 5.0]]))
     >>> cho_solve_banded((factor, False), np.array([6.0, 7.0]))
@@ -263,16 +267,16 @@ def solveh_banded(
     ab: ArrayLike, b: ArrayLike, overwrite_ab: bool = False, overwrite_b: bool = False, lower: bool = False,
     check_finite: bool = True,
 ) -> Any:  # fmt: skip
-    """Return x with a x = b for a Hermitian positive definite matrix of few diagonals.
+    """Solve a x = b for x, where a is a banded Hermitian positive definite matrix.
 
-    It is solved as a full matrix.
+    The system is solved as a full matrix.
 
     Args:
-        ab, lower: the diagonals as rows, as in `cholesky_banded`.
+        ab, lower: the diagonals of a as rows, as in `cholesky_banded`.
         overwrite_ab, overwrite_b, check_finite: no effect.
 
     Raises:
-        ShapeError: rows that do not match.
+        ShapeError: the numbers of rows differ.
 
     >>> solveh_banded(np.array([[0.0, 2.0], [4.0, 5.0]]), np.array([6.0, 7.0]))
     array([1., 1.])
@@ -284,16 +288,17 @@ def eig_banded(
     a_band: ArrayLike, lower: bool = False, eigvals_only: bool = False, overwrite_a_band: bool = False, select: str = "a",
     select_range: Sequence[float] | None = None, max_ev: int = 0, check_finite: bool = True,
 ) -> Any:  # fmt: skip
-    """Return the eigenvalues in ascending order, and the eigenvectors, of a Hermitian matrix of few diagonals.
+    """Return the eigenvalues in ascending order, and the eigenvectors, of a banded Hermitian matrix.
 
     Args:
-        a_band, lower: the diagonals as rows, as in `cholesky_banded`.
+        a_band, lower: the diagonals of the matrix as rows, as in `cholesky_banded`.
+        eigvals_only: whether to return only the eigenvalues.
         select, select_range: as in `eigh_tridiagonal`.
         overwrite_a_band, max_ev, check_finite: no effect.
 
     Raises:
-        ShapeError: a_band is not a matrix. InvalidConfigError: another selection.
-        DataDependentShapeError: the selection "v" in a trace.
+        ShapeError: a_band is not a matrix. InvalidConfigError: `select` is unknown.
+        DataDependentShapeError: `select` is "v", and the matrix is traced.
 
     >>> eig_banded(np.array([[0.0, 1.0], [2.0, 2.0]]), eigvals_only=True)
     array([1., 3.])
@@ -307,7 +312,7 @@ def eigvals_banded(
     a_band: ArrayLike, lower: bool = False, overwrite_a_band: bool = False, select: str = "a",
     select_range: Sequence[float] | None = None, check_finite: bool = True,
 ) -> Any:  # fmt: skip
-    """Return the eigenvalues of `eig_banded`.
+    """Return the eigenvalues of a banded Hermitian matrix in ascending order; see `eig_banded`.
 
     >>> eigvals_banded(np.array([[0.0, 1.0], [2.0, 2.0]]))
     array([1., 3.])
@@ -319,7 +324,7 @@ def eigvalsh_tridiagonal(
     d: ArrayLike, e: ArrayLike, select: str = "a", select_range: Sequence[float] | None = None, check_finite: bool = True,
     tol: float = 0.0, lapack_driver: str = "auto",
 ) -> Any:  # fmt: skip
-    """Return the eigenvalues of `eigh_tridiagonal`.
+    """Return the eigenvalues of a symmetric tridiagonal matrix in ascending order; see `eigh_tridiagonal`.
 
     >>> eigvalsh_tridiagonal([2.0, 2.0], [1.0])
     array([1., 3.])

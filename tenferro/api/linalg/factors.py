@@ -1,4 +1,4 @@
-"""Hessenberg, RQ and complex Schur forms, products with Q, and subspaces.
+"""Hessenberg forms, RQ factors, conversion of Schur forms, products with the factor Q, and angles of subspaces.
 
 Source: SciPy 1.16, reference, scipy.linalg; `jax.scipy.linalg`.
 """
@@ -50,7 +50,9 @@ __all__ = [
 def hessenberg(
     a: ArrayLike, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Any:
-    """Return H, zero below its first subdiagonal, and with `calc_q` also the unitary Q with a = Q H Q^H.
+    """Return the Hessenberg form H of `a`, and, if `calc_q`, the unitary Q with a = Q H Q^H.
+
+    H is zero below its first subdiagonal.
 
     Args:
         overwrite_a, check_finite: no effect.
@@ -83,16 +85,17 @@ def qr_multiply(
     a: ArrayLike, c: ArrayLike, mode: str = "right", pivoting: bool = False, conjugate: bool = False,
     overwrite_a: bool = False, overwrite_c: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Return c Q ("right") or Q c ("left"), and R, for a = Q R with orthonormal columns of Q.
+    """Return the product of c with the factor Q of a = Q R, and R.
 
     Args:
-        c: a matrix, or a vector.
-        pivoting: return p too, as in `qr`.
-        conjugate: multiply with the conjugate of Q.
+        c: a matrix or a vector.
+        mode: "right" for the product c Q, "left" for Q c.
+        pivoting: whether to return the permutation p, too, as in `qr`.
+        conjugate: whether to multiply by the conjugate of Q.
         overwrite_a, overwrite_c: no effect.
 
     Raises:
-        InvalidConfigError: another mode. ShapeError: shapes that do not match.
+        InvalidConfigError: `mode` is unknown. ShapeError: the shapes do not match.
 
     >>> qr_multiply(np.eye(2), np.array([1.0, 2.0]))[0]
     array([1., 2.])
@@ -108,14 +111,14 @@ def qr_multiply(
 def rq(
     a: ArrayLike, overwrite_a: bool = False, lwork: int | None = None, mode: str = "full", check_finite: bool = True
 ) -> Any:  # fmt: skip
-    """Return R and Q with a = R Q, R upper triangular at its right end, Q with orthonormal rows.
+    """Return R and Q with a = R Q, where the last columns of R form an upper triangle, and Q has orthonormal rows.
 
     Args:
-        mode: "full" (square Q), "economic", or "r" (R alone).
+        mode: "full" for a square Q, "economic" for as few rows of Q as possible, or "r" to return only R.
         overwrite_a, lwork, check_finite: no effect.
 
     Raises:
-        InvalidConfigError: another mode. ShapeError: a is not a matrix.
+        InvalidConfigError: `mode` is unknown. ShapeError: a is not a matrix.
 
     >>> r, q = rq(np.array([[3.0, 4.0]]))
     >>> np.abs(r).round(12)
@@ -124,7 +127,7 @@ def rq(
     if mode not in ("full", "economic", "r"):
         raise InvalidConfigError(f'rq: mode must be "full", "economic" or "r", got {mode!r}')
     x = matrices.matrix("rq", a)
-    # With E the reversal of rows, (E a)^H = Q' R' gives a = (E R'^H E) (E Q'^H).
+    # Let E reverse the order of rows. From (E a)^H = Q' R' follows a = (E R'^H E) (E Q'^H).
     q, r = matrices.qr(adjoint(flip(x, axis=-2)), "reduced" if mode == "economic" else "complete")
     right = flip(adjoint(q), axis=-2)
     left = flip(adjoint(r), axis=(-2, -1))
@@ -132,13 +135,14 @@ def rq(
 
 
 def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Any, Any]:  # noqa: N803  # because SciPy calls them so
-    """Convert a real Schur form to the complex one: Z T Z^H is unchanged, and T becomes triangular.
+    """Convert a real Schur form to the complex Schur form, with a triangular T and the same product Z T Z^H.
 
     Args:
+        T, Z: the real Schur form and its unitary matrix, as `schur` returns them.
         check_finite: no effect.
 
     Raises:
-        ShapeError: shapes that do not match.
+        ShapeError: the shapes do not match.
 
     >>> form, _ = rsf2csf(np.array([[0.0, 1.0], [-1.0, 0.0]]), np.eye(2))
     >>> np.sort(np.diag(form).imag).round(12)
@@ -160,7 +164,7 @@ def orthogonal_procrustes(
         check_finite: no effect.
 
     Raises:
-        ShapeError: shapes that differ.
+        ShapeError: the shapes differ.
 
     >>> orthogonal_procrustes(np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]]))
     (array([[0., 1.],
@@ -184,9 +188,10 @@ def pinvh(
     """Return the Moore-Penrose inverse of a Hermitian matrix, by its eigenvalues.
 
     Args:
-        atol, rtol: eigenvalues of at most atol + rtol times the largest magnitude count as 0; by default 0, and n roundings.
-        lower: read the lower triangle, or the upper one.
-        return_rank: return the number of other eigenvalues too.
+        atol, rtol: an eigenvalue counts as 0 if its magnitude is at most atol + rtol times the largest magnitude. By
+            default, atol is 0 and rtol is n eps; with atol alone, rtol is 0.
+        lower: whether to read the lower triangle of a, otherwise the upper triangle.
+        return_rank: whether to return the number of eigenvalues that do not count as 0, too.
         check_finite: no effect.
 
     Raises:
@@ -214,7 +219,7 @@ def subspace_angles(A: ArrayLike, B: ArrayLike) -> Any:  # noqa: N803  # because
     """Return the angles between the column spaces of two matrices of full rank, in radians, descending.
 
     Raises:
-        ShapeError: matrices of different rows.
+        ShapeError: the matrices differ in their number of rows.
 
     >>> subspace_angles(np.array([[1.0], [0.0]]), np.array([[1.0], [1.0]]))
     array([0.78539816])
@@ -245,10 +250,10 @@ def _is_equal(x: Any, y: Any, atol: float | None, rtol: float | None) -> Any:
 
 
 def issymmetric(a: ArrayLike, atol: float | None = None, rtol: float | None = None) -> Any:
-    """Return whether a square matrix equals its transpose, exactly by default.
+    """Return whether a square matrix equals its transpose, by default exactly.
 
     Args:
-        atol, rtol: |a - a^T| is at most atol + rtol |a^T|.
+        atol, rtol: tolerances: |a - a^T| may be up to atol + rtol |a^T| in each element.
 
     >>> bool(issymmetric(np.array([[1, 2], [2, 1]])))
     True
@@ -260,10 +265,10 @@ def issymmetric(a: ArrayLike, atol: float | None = None, rtol: float | None = No
 
 
 def ishermitian(a: ArrayLike, atol: float | None = None, rtol: float | None = None) -> Any:
-    """Return whether a square matrix equals its adjoint, exactly by default.
+    """Return whether a square matrix equals its adjoint, by default exactly.
 
     Args:
-        atol, rtol: |a - a^H| is at most atol + rtol |a^H|.
+        atol, rtol: tolerances: |a - a^H| may be up to atol + rtol |a^H| in each element.
 
     >>> bool(ishermitian(np.array([[1, 2j], [-2j, 1]])))
     True

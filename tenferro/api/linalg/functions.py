@@ -1,7 +1,7 @@
-"""Functions of matrices, and equations between them, by Schur forms; factors and solutions of SciPy's names.
+"""SciPy's functions of matrices, matrix equations, and factorisations; many of them are computed by Schur forms.
 
-LAPACK computes Schur forms, natively and on CPUs through PJRT. Derivatives follow from the equations that define the
-results; Schur forms are not differentiated.
+LAPACK computes Schur forms, natively and on CPUs through PJRT. Derivatives of results are computed from the equations
+that define the results: Schur forms are not differentiated.
 
 Source: SciPy 1.16, reference, scipy.linalg; Higham, "Functions of Matrices", 2008.
 """
@@ -79,10 +79,13 @@ def one_matrix(name: str, a: ArrayLike) -> Any:
 def cho_factor(
     a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Any, bool]:
-    """Return a Cholesky factor and `lower`, for `cho_solve`; the other triangle is zero.
+    """Return a pair of the Cholesky factor of `a` and the argument `lower`, for `cho_solve`.
+
+    The factor is a triangular matrix whose other triangle is zero.
 
     Args:
-        a: Hermitian positive definite matrices, read from the upper triangle, or the lower one.
+        a: Hermitian positive definite matrices, of which only one triangle is read.
+        lower: whether to read the lower triangle and return a lower factor; by default both are upper.
         overwrite_a, check_finite: no effect.
 
     Raises:
@@ -98,13 +101,14 @@ def cho_factor(
 def cho_solve(
     c_and_lower: tuple[ArrayLike, bool], b: ArrayLike, overwrite_b: bool = False, check_finite: bool = True
 ) -> Any:  # fmt: skip
-    """Return x with a x = b, from `cho_factor` of a.
+    """Solve a x = b for x.
 
     Args:
+        c_and_lower: the pair that `cho_factor` returned for `a`.
         overwrite_b, check_finite: no effect.
 
     Raises:
-        ShapeError: rows that do not match.
+        ShapeError: the numbers of rows differ.
 
     >>> cho_solve(cho_factor(np.array([[4.0, 2.0], [2.0, 5.0]])), np.array([6.0, 7.0]))
     array([1., 1.])
@@ -113,10 +117,10 @@ def cho_solve(
 
 
 def selection(name: str, select: str, select_range: Sequence[float] | None) -> dict[str, Any]:
-    """Return the arguments of `eigh` for SciPy's `select` and `select_range`.
+    """Convert SciPy's arguments `select` and `select_range` to arguments of `eigh`.
 
     Raises:
-        InvalidConfigError: another selection, or one without its range.
+        InvalidConfigError: `select` is unknown, or `select_range` is missing or not needed.
     """
     if select not in ("a", "i", "v") or (select == "a") != (select_range is None):
         raise InvalidConfigError(
@@ -132,14 +136,14 @@ def eigh_tridiagonal(
     """Return the eigenvalues in ascending order, and the eigenvectors, of a symmetric tridiagonal matrix.
 
     Args:
-        d, e: the diagonal, and the diagonal beside it.
-        select: "a" for all eigenvalues, "i" for those of the indices in select_range, both ends included, and "v" for
-            those of an interval (low, high].
+        d, e: the main diagonal, and the diagonal above it.
+        select: the eigenvalues to return: "a" all, "i" from the first to the last index in select_range, "v" those in
+            the interval (low, high] in select_range.
         check_finite, tol, lapack_driver: no effect.
 
     Raises:
-        ShapeError: e has not one element less than d. InvalidConfigError: another selection.
-        DataDependentShapeError: "v" in a trace.
+        ShapeError: the length of e is not one less than that of d. InvalidConfigError: `select` is unknown.
+        DataDependentShapeError: `select` is "v", and the matrix is traced.
 
     >>> eigh_tridiagonal([2.0, 2.0], [1.0], eigvals_only=True)
     array([1., 3.])
@@ -157,10 +161,12 @@ def eigh_tridiagonal(
 
 
 def polar(a: ArrayLike, side: str = "right") -> tuple[Any, Any]:
-    """Return u with orthonormal columns or rows, and p positive semidefinite, with a = u p ("right") or a = p u.
+    """Return the polar factors u and p of `a`: a = u p if `side` is "right", a = p u if it is "left".
+
+    u has orthonormal columns or rows, and p is positive semidefinite.
 
     Raises:
-        InvalidConfigError: another side. ShapeError: a is not a matrix.
+        InvalidConfigError: `side` is unknown. ShapeError: a is not a matrix.
 
     >>> polar(np.array([[0.0, -2.0], [2.0, 0.0]]))
     (array([[ 0., -1.],
@@ -181,15 +187,16 @@ def schur(
     a: ArrayLike, output: str = "real", lwork: int | None = None, overwrite_a: bool = False, sort: None = None,
     check_finite: bool = True,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Return T and Z with a = Z T Z^H, Z unitary and T upper triangular, with blocks of two for "real" pairs.
+    """Return the Schur form T and the unitary Z with a = Z T Z^H.
 
     Args:
-        output: "real" or "complex", which makes T triangular.
-        sort: None.
+        output: "complex" for an upper triangular T; "real" for real T and Z of a real matrix, where a pair of complex
+            eigenvalues is a 2 by 2 block on the diagonal of T.
+        sort: must be None.
         lwork, overwrite_a, check_finite: no effect.
 
     Raises:
-        ShapeError: a is not square. InvalidConfigError: another output. UnsupportedError: an order of eigenvalues.
+        ShapeError: a is not square. InvalidConfigError: `output` is unknown. UnsupportedError: `sort` is not None.
 
     >>> schur(np.array([[2.0, 0.0], [0.0, 1.0]]))[0]
     array([[2., 0.],
@@ -214,17 +221,17 @@ def in_complex(x: Tensor) -> Any:
 
 
 def as_in(x: Tensor, like: Tensor) -> Any:
-    """Return x in the dtype of `like`: its real part for real matrices."""
+    """Return the real part of x if `like` is real, otherwise x."""
     return x if spec_of(like).dtype.is_complex else real(x)
 
 
 def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> Any:
-    """Return x with a x + x b = q, for matrices a (m, m), b (n, n) and q (m, n).
+    """Solve a x + x b = q for x, for matrices a (m, m), b (n, n) and q (m, n).
 
     The solution is unique if no eigenvalue of a is the negative of an eigenvalue of b.
 
     Raises:
-        ShapeError: shapes that do not match.
+        ShapeError: the shapes do not match.
 
     >>> solve_sylvester(np.array([[1.0]]), np.array([[2.0]]), np.array([[6.0]]))
     array([[2.]])
@@ -243,7 +250,7 @@ def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> Any:
 
 
 def _sylvester(a: Tensor, b: Tensor, q: Tensor) -> Any:
-    """Return x with a x + x b = q, with the derivatives of that equation."""
+    """Solve a x + x b = q; the derivatives of x solve the same equation with other right-hand sides."""
     return custom_linear_solve(
         lambda x: add(matmul(a, x), matmul(x, b)),
         q,
@@ -256,7 +263,7 @@ def _by_schur_forms(a: Tensor, b: Tensor, q: Tensor) -> Any:
     r, u = schur(a, "complex")
     s, v = schur(b, "complex")
     f = matmul(matmul(adjoint(u), in_complex(q)), v)
-    # Column j of y solves (r + s_jj 1) y_j = f_j - sum_{k<j} y_k s_kj.
+    # Column j of y solves (r + s_jj I) y_j = f_j - sum_{k<j} y_k s_kj.
     eye = np.eye(a.shape[0], dtype=spec_of(r).dtype.dtype)
     columns: list[Any] = []
     for j in range(b.shape[0]):
@@ -269,7 +276,7 @@ def _by_schur_forms(a: Tensor, b: Tensor, q: Tensor) -> Any:
 
 
 def sqrtm(a: ArrayLike) -> Any:
-    """Return the principal square root of a: the complex x with x x = a and eigenvalues of positive real part.
+    """Return the principal square root of a, as a complex matrix x: x x = a, and its eigenvalues have real parts >= 0.
 
     Raises:
         ShapeError: a is not a square matrix.
@@ -292,7 +299,7 @@ def _sqrtm(a: Tensor) -> Any:
     eye = convert(np.eye(n), spec_of(t).dtype)
 
     def column(j: Any, u: Any) -> Any:
-        # Column j of the root solves (u + u_jj 1) u_j = t_j above the diagonal.
+        # Column j of the root u solves (u + u_jj I) u_j = t_j above the diagonal.
         root = take(roots, j, axis=0)
         above = less(rows, j)
         rest = solve_triangular(add(u, multiply(root, eye)), where(above, take(t, j, axis=1), 0))
@@ -304,9 +311,10 @@ def _sqrtm(a: Tensor) -> Any:
 
 
 def _above_cut(values: Any) -> Any:
-    """Move eigenvalues within rounding of the negative axis onto it, so that their root is +i times a number.
+    """Replace eigenvalues that are negative except for rounding by negative numbers, whose roots are i times a number.
 
-    A Schur form gives the negative eigenvalues of a real matrix imaginary parts of either sign.
+    In a Schur form, negative eigenvalues of a real matrix may have small imaginary parts of either sign, and their
+    roots would have either sign, too.
     """
     if not values.shape[0]:
         return values
@@ -326,14 +334,16 @@ def _sqrtm_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 def expm_frechet(
     A: ArrayLike, E: ArrayLike, method: str | None = None, compute_expm: bool = True, check_finite: bool = True  # noqa: N803  # because SciPy calls them so
 ) -> Any:  # fmt: skip
-    """Return expm(A), and its derivative in the direction E: the upper right block of expm([[A, E], [0, A]]).
+    """Return expm(A) and its derivative in the direction E.
+
+    Both are blocks of expm([[A, E], [0, A]]): the upper left block is expm(A), the upper right block its derivative.
 
     Args:
         method, check_finite: no effect.
-        compute_expm: False returns the derivative alone.
+        compute_expm: whether to return both; if False, only the derivative is returned.
 
     Raises:
-        ShapeError: A is not square, or E of another shape.
+        ShapeError: A is not square, or E has a different shape.
 
     >>> expm_frechet(np.zeros((1, 1)), np.array([[3.0]]))
     (array([[1.]]), array([[3.]]))
@@ -353,12 +363,12 @@ def expm_frechet(
 
 
 def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:  # noqa: N803  # because SciPy calls it so
-    """Return the function of a matrix, by Parlett's recurrence on its Schur form.
+    """Return the function `func` of a matrix A, by Parlett's recurrence on the Schur form of A.
 
-    It loses digits if eigenvalues are close to each other, and is NaN if they are equal.
+    The result loses digits if eigenvalues are close to each other, and is NaN if eigenvalues are equal.
 
     Args:
-        func: a function of a vector of complex numbers, element by element.
+        func: a scalar function, which is called on the vector of eigenvalues and acts elementwise.
         disp: must be True.
 
     Raises:
@@ -377,7 +387,8 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:  #
     n = x.shape[0]
     gaps = subtract(expand_dims(values, axis=0), expand_dims(values, axis=1))
     for p in range(1, n):
-        # On diagonal p, f_ij (t_jj - t_ii) is (t f - f t)_ij of the known entries, negated.
+        # f commutes with t. For i, j on diagonal p, f_ij (t_jj - t_ii) therefore equals -(f t - t f)_ij, where f has
+        # only its diagonals 0 to p - 1, which are computed already.
         commutator = subtract(matmul(f, t), matmul(t, f))
         is_here = np.eye(n, k=p, dtype=bool)
         f = where(is_here, divide(negative(commutator), where(is_here, gaps, 1)), f)

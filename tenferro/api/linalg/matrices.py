@@ -1,6 +1,6 @@
-"""Factorisations, solutions, and functions of NumPy's and the Array API's names.
+"""Linear algebra of the Array API and of NumPy: factorisations, linear systems, norms and functions of matrices.
 
-Source: Array API standard 2024.12, extension "linalg"; NumPy's module of that name.
+Source: Array API standard 2024.12, extension "linalg"; `numpy.linalg`.
 """
 
 from __future__ import annotations
@@ -111,18 +111,18 @@ __all__ = [
 ]
 
 FACTORED = 128
-"""The least extent for a separate LU op, so that solutions and derivatives share the factors."""
+"""Smallest order of matrices that are factorised by a separate LU op, whose factors solutions and derivatives share."""
 
 
 class QRResult(NamedTuple):
-    """Q and R."""
+    """The factors Q and R of a = Q R."""
 
     Q: Any
     R: Any
 
 
 class SVDResult(NamedTuple):
-    """U, S and V^H."""
+    """The factors U, S and V^H of a = U diag(S) V^H."""
 
     U: Any
     S: Any
@@ -130,7 +130,7 @@ class SVDResult(NamedTuple):
 
 
 class TruncatedSVDResult(NamedTuple):
-    """U, S and V^H of the retained singular values, and their number."""
+    """The columns of U and rows of V^H of the retained singular values S, and the number of these values."""
 
     U: Any
     S: Any
@@ -139,7 +139,7 @@ class TruncatedSVDResult(NamedTuple):
 
 
 class RankRevealingQRResult(NamedTuple):
-    """Q, R, the column order, and the rank: a[:, perm] = Q R."""
+    """The factors Q and R of a[:, perm] = Q R, the order `perm` of columns, and the rank."""
 
     Q: Any
     R: Any
@@ -148,28 +148,28 @@ class RankRevealingQRResult(NamedTuple):
 
 
 class EighResult(NamedTuple):
-    """Eigenvalues and eigenvectors."""
+    """Eigenvalues and eigenvectors of a Hermitian matrix."""
 
     eigenvalues: Any
     eigenvectors: Any
 
 
 class EigResult(NamedTuple):
-    """Eigenvalues and eigenvectors, complex."""
+    """Complex eigenvalues and eigenvectors."""
 
     eigenvalues: Any
     eigenvectors: Any
 
 
 class SlogdetResult(NamedTuple):
-    """Sign, or phase, and the logarithm of the magnitude."""
+    """Sign of a determinant (its phase if complex), and the logarithm of its magnitude."""
 
     sign: Any
     logabsdet: Any
 
 
 class LstsqResult(NamedTuple):
-    """Solution, residual sums of squares, rank, singular values."""
+    """Solution x of a least-squares problem, sums of squared residuals, and the rank and singular values of a."""
 
     x: Any
     residuals: Any
@@ -189,7 +189,10 @@ def matrix(name: str, x: ArrayLike) -> Any:
 
 
 def _output(op: ExtensionOp, index: int, x: Any) -> Any:
-    """Compute one output. On arrays, compute it alone; in a trace, with all outputs, which the derivative needs."""
+    """Return one output of an op.
+
+    On arrays, the other outputs are not computed. In a trace, the op has all outputs, which its derivative needs.
+    """
     used = [i == index for i in range(op.output_count)]
     alone = op.prune_outputs(used) if isinstance(x, np.ndarray) else None
     return apply(op, x)[index] if alone is None else apply(alone, x)
@@ -209,7 +212,7 @@ def _require_square(name: str, x: Tensor) -> None:
 
 
 def _identity(like: Any, rows: Any = None, columns: Any = None) -> Any:
-    """Create unit matrices of the batch and dtype of `like`, by default also of its order."""
+    """Return identity matrices with the batch axes and dtype of `like`, by default also with its order."""
     m = like.shape[-1] if rows is None else rows
     n = m if columns is None else columns
     if is_static(m) and is_static(n):
@@ -230,18 +233,19 @@ def _scaled_columns(x: Tensor, s: Tensor) -> Any:
 def cholesky(
     a: ArrayLike, /, *, upper: bool = False, lower: bool | None = None, overwrite_a: bool = False, check_finite: bool = True
 ) -> Any:  # fmt: skip
-    """Return L with a = L L^H, or U with a = U^H U; NaN where a is not positive definite.
+    """Return the Cholesky factor L with a = L L^H, or U with a = U^H U; NaN where a is not positive definite.
 
-    It factorises the Hermitian part (a + a^H) / 2.
+    The Hermitian part (a + a^H) / 2 is factorised, unless `lower` selects a triangle.
 
     Args:
-        upper: return U.
-        lower: SciPy's name: L if true, U if false, of the triangle of that name.
+        upper: whether to return U instead of L.
+        lower: SciPy's argument: True reads the lower triangle and returns L, False reads the upper triangle and
+            returns U.
         overwrite_a, check_finite: no effect.
 
     Raises:
-        ShapeError: a is not square. DTypeError: a dtype without linear algebra, such as float16.
-        InvalidConfigError: both `upper` and `lower`.
+        ShapeError: a is not square. DTypeError: linear algebra does not support the dtype, such as float16.
+        InvalidConfigError: both `upper` and `lower` are passed.
 
     >>> cholesky(np.array([[4.0, 2.0], [2.0, 5.0]]))
     array([[2., 0.],
@@ -256,22 +260,24 @@ def cholesky(
 
 
 QR_MODES = {"reduced": False, "economic": False, "r": False, "complete": True, "full": True}
-"""Modes of `qr`, SciPy's names too, and whether Q is square."""
+"""Whether Q is square, for each mode of `qr` by its NumPy or SciPy name."""
 
 
 def qr(
     a: ArrayLike, mode: str = "reduced", *, pivoting: bool = False, overwrite_a: bool = False, lwork: int | None = None,
     check_finite: bool = True,
 ) -> Any:  # fmt: skip
-    """Return Q and R with a = Q R; mode is "reduced", "complete" (square Q), or "r" (R alone).
+    """Return Q and R with a = Q R.
 
     Args:
-        mode: "economic" and "full" are SciPy's names of "reduced" and "complete".
-        pivoting: return p too, with a[:, p] = Q R and |R's diagonal| descending; it is lowered for the CPU alone.
+        mode: "reduced" or "economic" for min(m, n) columns of Q, "complete" or "full" for a square Q, "r" to return
+            only R.
+        pivoting: whether to return p, too, with a[:, p] = Q R and descending magnitudes on the diagonal of R. Through
+            XLA, pivoting is supported only on the CPU.
         overwrite_a, lwork, check_finite: no effect.
 
     Raises:
-        InvalidConfigError: another mode.
+        InvalidConfigError: `mode` is unknown.
 
     >>> qr(np.array([[1.0, 0.0], [0.0, 2.0]]), "r", pivoting=True)[1]
     array([1, 0], dtype=int32)
@@ -294,12 +300,16 @@ def qr(
 
 
 def qr_append(q: ArrayLike, r: ArrayLike, b: ArrayLike, /, *, axis: int = -1) -> QRResult:
-    """Return Q and R of a matrix A with `b` appended, from the factors q and r of A.
+    """Return the factors Q and R of a matrix A with columns or rows `b` appended, from the factors q and r of A.
 
-    With columns, [A, b], Q keeps the columns of q, and R contains r in its corner; with rows, [A; b], both are new.
-    Let A be [m, n], and q have k columns. Then p appended columns take O(m k p) instead of O(m (k + p)^2) operations;
-    if they are nearly in the span of q, the cost is that of `qr`. Derivatives are those of QR if the tangents of q
-    and r are tangents of factors; they are infinite where `qr` has no derivative, as at dependent columns.
+    If columns are appended, as in [A, b], the first columns of Q are those of q, and r is the upper left corner of R.
+    If rows are appended, as in [A; b], Q and R are new.
+
+    Let A have m rows and q have k columns. Appending p columns takes O(m k p) operations, whereas `qr` takes
+    O(m (k + p)^2). If the new columns are nearly in the span of q, the cost is that of `qr`.
+
+    The derivatives are those of `qr` if the tangents of q and r are tangents of factors. They are infinite where `qr`
+    has no derivative, for example if columns are linearly dependent.
 
     Args:
         q: [.., m, k] with orthonormal columns. r: [.., k, n]. Leading axes broadcast.
@@ -307,9 +317,9 @@ def qr_append(q: ArrayLike, r: ArrayLike, b: ArrayLike, /, *, axis: int = -1) ->
         axis: -1 appends columns, -2 rows.
 
     Raises:
-        ShapeError: extents that do not fit, or more columns than rows of q. InvalidConfigError: another axis.
-        NonStaticShapeError: columns of matrices with symbolic extents.
-        DTypeError: dtypes without linear algebra, such as float16.
+        ShapeError: the extents do not match, or q has more columns than rows. InvalidConfigError: `axis` is unknown.
+        NonStaticShapeError: columns are appended to matrices with symbolic extents.
+        DTypeError: linear algebra does not support the dtype, such as float16.
 
     >>> a, b = np.array([[3.0], [4.0]]), np.array([[1.0], [2.0]])
     >>> q, r = qr_append(*qr(a), b)
@@ -352,18 +362,17 @@ def svd(
     """Return U, S and V^H with a = U diag(S) V^H, S descending; S alone if `compute_uv` is false.
 
     Args:
-        full_matrices: square U and V^H instead of one vector per singular value.
-        hermitian: whether a is Hermitian; then its lower triangle is read, and the factors are those of `eigh`.
-        degenerate: the treatment of vectors of coinciding singular values, whose derivative is undefined. "zero"
-            omits the rotation within their subspace, which is right for functions of the values and of projectors on
-            whole subspaces; "nan" keeps the division by zero; "raise" is an error at run time, natively only. Values
-            coincide when they differ by at most 64 roundings of the largest value.
+        full_matrices: whether U and V^H are square; otherwise they have one vector per singular value.
+        hermitian: whether a is Hermitian; only its lower triangle is then read, and the factors are computed by `eigh`.
+        degenerate: the derivative of vectors whose singular values coincide, which is undefined. "zero" omits the
+            rotation within their subspace, which is correct for functions of the values and of projectors on whole
+            subspaces. "nan" divides by zero. "raise" raises an error at run time, only natively. Values coincide when
+            they differ by at most 64 eps times the largest value.
         overwrite_a, check_finite, lapack_driver: no effect.
 
     Raises:
-        InvalidConfigError: another `degenerate`.
-        DegenerateSpectrumError: values that coincide, when a derivative of the vectors is run with
-            "raise".
+        InvalidConfigError: `degenerate` is unknown.
+        DegenerateSpectrumError: `degenerate` is "raise", and a derivative of vectors runs at coinciding values.
     """
     _check_degenerate("svd", degenerate)
     if hermitian:
@@ -385,7 +394,7 @@ def _svd_of_hermitian(a: ArrayLike, compute_uv: bool, degenerate: str) -> Any:
 
 
 def svdvals(x: ArrayLike, /, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """Compute the singular values, descending; SciPy's `overwrite_a` and `check_finite` have no effect."""
+    """Compute the singular values in descending order; SciPy's `overwrite_a` and `check_finite` have no effect."""
     return _output(fam.Svd(), 1, matrix("svdvals", x))
 
 
@@ -398,20 +407,21 @@ def eigh(
     """Compute the eigenvalues, ascending, and eigenvectors of a Hermitian matrix.
 
     Args:
-        UPLO: "L" or "U" for the triangle that is read; by default the Hermitian part (a + a^H) / 2 is factorised.
-        b: a positive definite matrix, for the eigenvalues of the pair of a and b, by Cholesky's factor of b.
-        lower: SciPy's name: "L" if true, "U" if false.
-        eigvals_only: return the eigenvalues alone.
-        subset_by_index: indices of the first and the last eigenvalue that are returned; all are computed.
-        subset_by_value: an interval (low, high]; the eigenvalues within it are returned, of one matrix.
-        type: 1 for a v = w b v, 2 for a b v = w v, 3 for b a v = w v. Vectors have v^H b v = 1, and for 3 v^H b^-1 v = 1.
+        UPLO: "L" or "U" to read only the lower or upper triangle; by default the Hermitian part (a + a^H) / 2 is used.
+        b: a positive definite matrix, for the generalised problem that `type` selects.
+        lower: SciPy's argument, instead of `UPLO`: True means "L", False means "U".
+        eigvals_only: whether to return only the eigenvalues.
+        subset_by_index: the indices of the first and the last eigenvalue to return; all eigenvalues are computed.
+        subset_by_value: an interval (low, high] of eigenvalues to return, for a single matrix.
+        type: with `b`, the problem for eigenvalues w and eigenvectors v: 1 for a v = w b v, 2 for a b v = w v, 3 for
+            b a v = w v. Eigenvectors are scaled to v^H b v = 1, or, for type 3, to v^H b^-1 v = 1.
         driver, overwrite_a, overwrite_b, check_finite: no effect.
         degenerate: as in `svd`.
 
     Raises:
-        InvalidConfigError: another `UPLO`, `type` or `degenerate`, two options that exclude each other, or indices
-            outside the matrix. ShapeError: `subset_by_value` of several matrices.
-        DataDependentShapeError: `subset_by_value` in a trace.
+        InvalidConfigError: `UPLO`, `type` or `degenerate` is unknown, two options exclude each other, or an index is
+            out of range. ShapeError: `subset_by_value` is passed for several matrices.
+        DataDependentShapeError: `subset_by_value` is passed, and `a` is traced.
 
     >>> eigh([[2.0, 9.0], [0.0, 1.0]], "L").eigenvalues
     array([1., 2.])
@@ -440,7 +450,10 @@ def _triangle_named(name: str, triangle: str | None, lower: bool | None) -> str 
 def _of_pair(
     name: str, a: ArrayLike, b: ArrayLike | None, triangle: str | None, type: int
 ) -> tuple[Any, Callable[[Any], Any]]:
-    """Return a Hermitian matrix with the eigenvalues of a pair, and a function that maps its eigenvectors to the pair's.
+    """Convert the generalised eigenproblem of `a` and `b` to that of one Hermitian matrix.
+
+    Returns:
+        The Hermitian matrix; and a function from its eigenvectors to the eigenvectors of the generalised problem.
 
     Source: LAPACK, sygst.
     """
@@ -465,7 +478,7 @@ def _of_pair(
 def _subset(
     name: str, values: Any, indices: Sequence[int] | None, interval: Sequence[float] | None
 ) -> slice | None:
-    """Return the slice of ascending eigenvalues of an interval of indices or of values; None for all of them."""
+    """Return the slice of the ascending eigenvalues in an interval of indices or values; None selects all."""
     if indices is None and interval is None:
         return None
     if interval is None:
@@ -497,7 +510,7 @@ def eigvalsh(
     subset_by_index: Sequence[int] | None = None, subset_by_value: Sequence[float] | None = None, type: int = 1,
     driver: str | None = None, overwrite_a: bool = False, overwrite_b: bool = False, check_finite: bool = True,
 ) -> Any:  # fmt: skip
-    """Compute the eigenvalues of a Hermitian matrix, ascending; see `eigh`."""
+    """Compute the eigenvalues of a Hermitian matrix in ascending order; see `eigh` for the arguments."""
     x, _ = _of_pair("eigvalsh", a, b, _triangle_named("eigvalsh", UPLO, lower), type)
     values = _output(fam.Eigh(), 0, x)
     chosen = _subset("eigvalsh", values, subset_by_index, subset_by_value)
@@ -505,10 +518,10 @@ def eigvalsh(
 
 
 def hermitian_of(a: ArrayLike, triangle: object) -> Any:
-    """Build the Hermitian matrix of one triangle of a; return a itself for None.
+    """Return the Hermitian matrix that one triangle of `a` defines; if `triangle` is None, return `a`.
 
     Raises:
-        InvalidConfigError: a triangle that is neither "L" nor "U".
+        InvalidConfigError: `triangle` is neither "L" nor "U".
     """
     if triangle is None:
         return a
@@ -522,7 +535,7 @@ def hermitian_of(a: ArrayLike, triangle: object) -> Any:
 
 
 def _mirrored(a: ArrayLike, lower: bool, mirror: Callable[[Any], Any]) -> Any:
-    """Return a with one triangle replaced by the mirror image of the other, which is read."""
+    """Replace the upper triangle of `a` by the image under `mirror` of the lower; if not `lower`, vice versa."""
     half, rest, k = (tril, triu, -1) if lower else (triu, tril, 1)
     return add(half(a), rest(mirror(half(a, k)), -k))
 
@@ -531,17 +544,18 @@ def eig(
     a: ArrayLike, b: ArrayLike | None = None, left: bool = False, right: bool = True, overwrite_a: bool = False,
     overwrite_b: bool = False, check_finite: bool = True, homogeneous_eigvals: bool = False,
 ) -> Any:  # fmt: skip
-    """Compute the eigenvalues and eigenvectors, of unit length, of a general matrix; both complex.
+    """Compute the complex eigenvalues w and eigenvectors v, of unit length, of a general matrix: a v = w v.
 
     Args:
-        b: an invertible matrix, for a v = w b v.
-        left: return the vectors u with u^H a = w u^H b, before the others; they need linearly independent eigenvectors.
-        right: return the vectors v. Without vectors the result is the array of eigenvalues, not a tuple.
+        b: an invertible matrix, for the generalised problem a v = w b v.
+        left: whether to return the left eigenvectors u with u^H a = w u^H b, before v. They are computed only for
+            linearly independent eigenvectors.
+        right: whether to return v. Without any vectors the result is the array of eigenvalues, not a tuple.
         overwrite_a, overwrite_b, check_finite: no effect.
-        homogeneous_eigvals: False.
+        homogeneous_eigvals: must be False.
 
     Raises:
-        ShapeError: a is not square. UnsupportedError: homogeneous_eigvals.
+        ShapeError: a is not square. UnsupportedError: `homogeneous_eigvals` is set.
 
     >>> eig(np.array([[2.0, 1.0], [0.0, 1.0]]), right=False)
     array([2.+0.j, 1.+0.j])
@@ -560,7 +574,7 @@ def eig(
 
 
 def _quotient(name: str, a: ArrayLike, b: ArrayLike | None, homogeneous_eigvals: bool) -> Any:
-    """Return b^-1 a, or a."""
+    """Return b^-1 a, or a if b is None."""
     if homogeneous_eigvals:
         raise UnsupportedError(f"{name}: homogeneous_eigvals is not supported; leave it out")
     x = square(name, a)
@@ -571,19 +585,21 @@ def eigvals(
     a: ArrayLike, b: ArrayLike | None = None, overwrite_a: bool = False, check_finite: bool = True,
     homogeneous_eigvals: bool = False,
 ) -> Any:  # fmt: skip
-    """Compute the eigenvalues of a general matrix, complex; see `eig`."""
+    """Compute the eigenvalues of a general matrix, as complex numbers; see `eig` for the arguments."""
     return _output(fam.Eig(), 0, _quotient("eigvals", a, b, homogeneous_eigvals))
 
 
 def permuted_factors(name: str, x: ArrayLike) -> tuple[Any, Any]:
-    """Return L (below the diagonal) and U, and the permutation: x[perm] = L U."""
+    """Return the factors of x[perm] = L U in one matrix, L below the diagonal and U above, and the permutation."""
     return apply(fam.Lu(), matrix(name, x))
 
 
 def lu_factor(
     a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Any, Any]:
-    """Return L (below the diagonal) and U, and the exchanges of rows: row i with row piv[i], for i = 0, 1, ...
+    """Return the LU factors of `a` in one matrix, L below the diagonal and U above, and the exchanges of rows piv.
+
+    Row i is exchanged with row piv[i], for i = 0, 1, ...
 
     Args:
         overwrite_a, check_finite: no effect.
@@ -606,24 +622,27 @@ def lu_factor(
 
 
 def _counted(packed: Tensor) -> Any:
-    """Return the positions on the diagonal: 0, 1, .., min(rows, columns) - 1."""
+    """Return the vector 0, 1, .., min(rows, columns) - 1."""
     extent = dim_min(*packed.shape[-2:])
     return apply_one(Iota((extent,), 0, DType.I64), like=packed)
 
 
 def _places(rows: Tensor) -> Any:
-    """Return 0, 1, .. along the last axis."""
+    """Return a tensor of the shape of `rows` with the positions 0, 1, .. along the last axis."""
     counted: Any = apply_one(Iota((rows.shape[-1],), 0, DType.I64), like=rows)
     return broadcast_to(counted, rows.shape)
 
 
 def _at_place(rows: Tensor, is_there: Any, values: Any = None) -> Any:
-    """Return the one value per row at which the condition holds, with an axis of extent 1."""
+    """Return the value, along the last axis, at which `is_there` is true; the axis keeps extent 1.
+
+    The values are `values`, or by default `rows`.
+    """
     return sum(where(is_there, rows if values is None else values, 0), axis=-1, keepdims=True)
 
 
 def _exchanged(rows: Tensor, i: Any, j: Any) -> Any:
-    """Exchange the values at i and at j."""
+    """Exchange the values at positions i and j along the last axis."""
     is_first, is_second = equal(_places(rows), i), equal(_places(rows), j)
     first, second = _at_place(rows, is_first), _at_place(rows, is_second)
     return where(is_first, second, where(is_second, first, rows))
@@ -635,8 +654,8 @@ def lu(
     """Return P, L and U with a = P L U.
 
     Args:
-        permute_l: return P L and U.
-        p_indices: P is a vector p, with a = L[p] U.
+        permute_l: whether to return the product P L, and U.
+        p_indices: whether to return P as a vector p with a = L[p] U.
         overwrite_a, check_finite: no effect.
 
     Source: scipy.linalg.lu.
@@ -667,24 +686,26 @@ def _check_degenerate(name: str, degenerate: str) -> None:
 def truncated_svd(
     a: ArrayLike, *, max_rank: int, rtol: ArrayLike, masked: bool = False
 ) -> TruncatedSVDResult:
-    """Return U, S, V^H and the rank, for at most `max_rank` singular values above `rtol` times the largest.
+    """Return U, S, V^H and the rank of a truncated singular value decomposition.
 
-    U is [m, rank], S [rank] and V^H [rank, n], with the dtypes of `svd`; the rank, an int64 of rank 0, depends on the
-    data. Derivatives are those of the full decomposition, restricted to the retained part, at constant rank. They are
-    right if the function does not depend on phases of vectors, and the last retained and the first dropped value
-    differ. The rank has no derivative.
+    The retained singular values are those above `rtol` times the largest, at most `max_rank` of them. U is [m, rank],
+    S [rank] and V^H [rank, n], with the dtypes of `svd`. The rank, an int64 scalar, depends on the data.
+
+    Derivatives are those of the full decomposition, restricted to the retained values, at constant rank. They are
+    correct if the function does not depend on phases of vectors, and if the smallest retained and the largest dropped
+    value differ. The rank has no derivative.
 
     Args:
-        max_rank: at least 1.
-        rtol: a tensor of rank 0; 0 retains all nonzero values.
-        masked: keep the extents at min(m, n, max_rank), with zeros beyond the rank, instead of truncating to
-            it. Products and sums over that axis are the same; batches, the XLA peer and artifacts need it,
-            because they have no data-dependent shapes.
+        max_rank: an integer from 1.
+        rtol: a scalar; 0 retains all nonzero values.
+        masked: whether the extents are min(m, n, max_rank) instead of the rank, with zeros beyond the rank. Products
+            and sums over this axis are the same. Batches, XLA and artifacts require it, because they have no
+            data-dependent shapes.
 
     Raises:
-        InvalidConfigError: a `max_rank` below 1. ShapeError: `a` is not a matrix, or a batch of matrices with
-            `masked` false. DTypeError: a dtype without linear algebra, such as float16.
-        NonStaticShapeError: on lowering to StableHLO, unless `masked`.
+        InvalidConfigError: `max_rank` is below 1. ShapeError: `a` is not a matrix, or is a batch of matrices although
+            `masked` is False. DTypeError: linear algebra does not support the dtype, such as float16.
+        NonStaticShapeError: the program is lowered to StableHLO although `masked` is False.
 
     >>> u, s, vh, rank = truncated_svd(np.diag([3.0, 2.0, 1e-9]), max_rank=3, rtol=1e-6)
     >>> s, int(rank), u.shape
@@ -705,7 +726,7 @@ def truncated_svd(
 
 
 def _at_most(x: Tensor, count: int, axis: int) -> Any:
-    """Keep at most `count` elements along an axis of static or data-dependent extent."""
+    """Keep the first `count` elements along an axis, which may have a data-dependent extent, or all if it has fewer."""
     if not is_exact(x.shape[axis]):
         return dynamic_truncate(x, count, axis=axis)
     return x[..., :count] if axis == -1 else x[..., :count, :]
@@ -716,20 +737,22 @@ def rank_revealing_qr(
 ) -> RankRevealingQRResult:
     """Compute Q, R, perm and rank with a[:, perm] = Q R up to `rtol`, by QR with column pivoting.
 
-    Q is [m, rank] with orthonormal columns, R [rank, n] upper trapezoidal, and perm [n] the column order, int64. The
-    rank, an int64 of rank 0, is the number of diagonal elements of R above `rtol` times the first in magnitude, at
-    most `max_rank`. Derivatives of Q and R hold the order and the rank fixed, and are right also for singular `a`;
-    perm and rank have no derivative.
+    Q is [m, rank] with orthonormal columns, R [rank, n] upper trapezoidal, and perm [n] the order of columns, int64.
+    The rank, an int64 scalar, is the number of diagonal elements of R that are larger in magnitude than `rtol` times
+    the first, at most `max_rank`.
+
+    Derivatives of Q and R hold perm and rank fixed, and are correct also for singular `a`. perm and rank have no
+    derivative.
 
     Args:
-        max_rank: at least 1; None for min(m, n).
+        max_rank: an integer from 1; None for min(m, n).
         rtol, masked: as in `truncated_svd`.
 
     Raises:
-        InvalidConfigError: a `max_rank` below 1. ShapeError: `a` is not a matrix, or a batch of matrices with
-            `masked` false. DTypeError: a dtype without linear algebra, such as float16.
-        NonStaticShapeError: on lowering to StableHLO, unless `masked`. UnsupportedError: on lowering for a platform
-            other than the CPU, because only the CPU has pivoted QR.
+        InvalidConfigError: `max_rank` is below 1. ShapeError: `a` is not a matrix, or is a batch of matrices although
+            `masked` is False. DTypeError: linear algebra does not support the dtype, such as float16.
+        NonStaticShapeError: the program is lowered to StableHLO although `masked` is False.
+        UnsupportedError: the program is lowered for a platform other than the CPU, which alone has pivoted QR.
 
     >>> q, r, perm, rank = rank_revealing_qr([[1.0, 2.0], [1.0, 2.0]], rtol=1e-9)
     >>> perm, int(rank), np.round(q @ r, 12)
@@ -747,8 +770,8 @@ def rank_revealing_qr(
     rank = sum(convert(is_retained, DType.I64), axis=-1)
     ordered = take_along_axis(x, expand_dims(perm, axis=-2), axis=-1)
     columns = expand_dims(is_retained, axis=-2)
-    # Columns beyond the rank are replaced by a basis of the complement, so that the triangle has an inverse for
-    # the derivative; they do not affect the columns before them.
+    # Columns beyond the rank are replaced by a basis of the complement, so that R has the inverse that the derivative
+    # of QR needs. The replaced columns do not affect the columns of Q before them.
     basis = stop_gradient(qr(stop_gradient(ordered)).Q[..., :width])
     q = where(columns, qr(where(columns, ordered[..., :width], basis)).Q, 0)
     r = triu(matmul(adjoint(q), ordered))
@@ -785,7 +808,7 @@ def _solved(solver: Callable[..., Any], name: str, a: ArrayLike, b: Any) -> Any:
 
 
 def _by_factors(a: Tensor, b: Tensor) -> Any:
-    """Solve a X = b for matrices without broadcasting; large ones share LU factors with derivatives."""
+    """Solve a X = b for matrices of equal batch axes; a large `a` has LU factors that derivatives share."""
     if not (is_static(a.shape[-1]) and a.shape[-1] >= FACTORED):
         return apply(fam.Solve(), a, b)
     packed, perm = apply(fam.Lu(), a)
@@ -802,24 +825,26 @@ _STRUCTURES = {
         )
     },
 }  # fmt: skip
-"""Values of SciPy's `assume_a`, and their long names."""
+"""Long name of each value of SciPy's argument `assume_a`."""
 
 
 def solve(
     a: ArrayLike, b: ArrayLike, lower: bool = False, overwrite_a: bool = False, overwrite_b: bool = False,
     check_finite: bool = True, assume_a: str | None = None, transposed: bool = False,
 ) -> Any:  # fmt: skip
-    """Solve a X = b by LU with partial pivoting; b is a vector if it has one axis, else matrices.
+    """Solve a X = b for X by LU with partial pivoting.
 
     Args:
-        assume_a: one of SciPy's names of a structure, such as "sym", "her", "pos" and "upper triangular". Other elements
-            of a are not read, and "pos" solves by Cholesky's factors; None and "banded" read all elements.
-        lower: with "sym", "her" and "pos" read the lower triangle, not the upper one.
-        transposed: solve a^T X = b.
+        b: a vector, or, if it has more than one axis, matrices.
+        assume_a: SciPy's name of the structure of a, such as "sym", "her", "pos" and "upper triangular". Elements that
+            follow from the structure are not read. "pos" solves by Cholesky factors. None and "banded" read all
+            elements.
+        lower: whether "sym", "her" and "pos" read the lower triangle instead of the upper triangle.
+        transposed: whether to solve a^T X = b.
         overwrite_a, overwrite_b, check_finite: no effect.
 
     Raises:
-        ShapeError: a is not square, or rows do not match. InvalidConfigError: another `assume_a`.
+        ShapeError: a is not square, or the numbers of rows differ. InvalidConfigError: `assume_a` is unknown.
 
     >>> solve(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([1.0, 1.0]))
     array([0.5 , 0.25])
@@ -852,7 +877,7 @@ def _by_cholesky(a: Tensor, b: Tensor) -> Any:
 
 
 def by_triangle(c: ArrayLike, lower: bool, b: ArrayLike) -> Any:
-    """Return x with a x = b, from a Cholesky factor of a; b is a vector if it has one axis."""
+    """Solve a x = b for x by a Cholesky factor c of a; b is a vector if it has one axis, otherwise matrices."""
     b = as_operand(b)
     first, second = ("N", "C") if lower else ("C", "N")
     is_vector = len(b.shape) == 1
@@ -865,12 +890,12 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
     """Solve tensordot(a, x, x.ndim) = b for x: a linear system with several axes of unknowns and of equations.
 
     Args:
-        a: a tensor of shape b.shape + x.shape; both parts have equal products.
-        axes: axes of `a` to move to its end first.
+        a: a tensor of shape b.shape + x.shape, where b and x have equally many elements.
+        axes: the axes of `a` that are moved to its end before the system is solved.
 
     Raises:
-        ShapeError: the products differ, or `a` does not begin with the shape of `b`.
-        AxisError: an axis that `a` does not have.
+        ShapeError: the numbers of elements differ, or the shape of `a` does not begin with that of `b`.
+        AxisError: an axis is outside the rank of `a`.
 
     >>> a = np.eye(6).reshape(2, 3, 6) * 2.0
     >>> tensorsolve(a, np.ones((2, 3)))
@@ -894,12 +919,13 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
 
 
 def tensorinv(a: ArrayLike, ind: int = 2) -> Any:
-    """Invert a for `tensordot(.., ind)`: tensordot(tensorinv(a, ind), b, ind) solves tensorsolve(a, b).
+    """Invert a tensor: tensordot(tensorinv(a, ind), b, ind) equals tensorsolve(a, b).
 
-    The first `ind` axes of `a` are equations, the others unknowns; the result has the unknowns first.
+    The first `ind` axes of `a` are those of the equations b, the other axes those of the unknowns. The result has
+    the axes of the unknowns first.
 
     Raises:
-        InvalidConfigError: `ind` is below 1. ShapeError: the products of both groups of axes differ.
+        InvalidConfigError: `ind` is below 1. ShapeError: the numbers of equations and unknowns differ.
 
     >>> tensorinv(np.eye(6).reshape(2, 3, 6) * 2.0).shape
     (6, 2, 3)
@@ -931,9 +957,13 @@ def solve_triangular(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    """Solve op(a) X = b with one triangle of a; `trans` is "N", "T" or "C" (or 0, 1, 2).
+    """Solve a X = b for X, where only one triangle of a is read.
 
-    SciPy's `overwrite_b` and `check_finite` have no effect.
+    Args:
+        lower: whether to read the lower triangle instead of the upper triangle.
+        unit_diagonal: whether the diagonal is taken to be 1, and not read.
+        trans: "N" or 0 for the matrix a itself, "T" or 1 for its transpose, "C" or 2 for its conjugate transpose.
+        overwrite_b, check_finite: no effect.
     """
     trans = {0: "N", 1: "T", 2: "C"}.get(trans, trans)
     if trans not in ("N", "T", "C"):
@@ -945,17 +975,17 @@ def solve_triangular(
 def lu_solve(
     lu_and_piv: tuple[Any, Any], b: Any, trans: Any = 0, overwrite_b: bool = False, check_finite: bool = True
 ) -> Any:  # fmt: skip
-    """Solve A X = b from `lu_factor` of A; b is a vector if it has one axis, else matrices.
-
-    Leading axes broadcast, as in `solve`.
+    """Solve A X = b for X; leading axes broadcast, as in `solve`.
 
     Args:
-        trans: 1 solves with the transpose of A, 2 with its conjugate transpose.
+        lu_and_piv: the pair that `lu_factor` returned for A.
+        b: a vector, or, if it has more than one axis, matrices.
+        trans: 0 for A itself, 1 for its transpose, 2 for its conjugate transpose.
         overwrite_b, check_finite: no effect.
 
     Raises:
-        ShapeError: factors that are not square, or rows that do not match.
-        InvalidConfigError: another `trans`.
+        ShapeError: the factors are not square, or the numbers of rows differ.
+        InvalidConfigError: `trans` is unknown.
 
     >>> lu_solve(lu_factor(np.array([[2.0, 0.0], [0.0, 4.0]])), np.array([1.0, 1.0]))
     array([0.5 , 0.25])
@@ -969,7 +999,7 @@ def lu_solve(
 
 
 def solve_permuted(packed: Any, perm: Any, b: Any, trans: Any = 0) -> Any:
-    """Solve A X = b, or with a transpose of A, from `permuted_factors` of A."""
+    """Solve A X = b by the factors that `permuted_factors` returned for A; `trans` is as in `lu_solve`."""
     if trans not in (0, 1, 2):
         raise InvalidConfigError(f"lu_solve: trans must be 0, 1 or 2, got {trans!r}")
     b = as_operand(b)
@@ -999,7 +1029,7 @@ def _in_order(b: Any, perm: Any) -> Any:
 def inv(
     a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: str | None = None, lower: bool = False
 ) -> Any:  # fmt: skip
-    """Invert a matrix; `assume_a` and `lower` as in `solve`, `overwrite_a` and `check_finite` have no effect."""
+    """Invert a matrix; `assume_a` and `lower` are as in `solve`, and SciPy's other arguments have no effect."""
     x = square("inv", a)
     if assume_a is None:
         return _by_factors(x, _identity(x))
@@ -1018,17 +1048,17 @@ def pinv(
 ) -> Any:
     """Compute the Moore-Penrose inverse; singular values up to atol + rtol times the largest count as zero.
 
-    The derivative is the one along matrices of the same rank, where it exists.
+    The derivative is that along matrices of the same rank: along other matrices there is none.
 
     Args:
-        rtol: a number, or one for each matrix; `rcond` is NumPy's older name for it.
-        atol: 0 by default. With `atol` alone `rtol` is 0.
-        hermitian: read the lower triangle of a Hermitian matrix.
-        return_rank: return the number of the other singular values too.
+        rtol: a number, or a number for each matrix; `rcond` is NumPy's older name of this argument.
+        atol: a number, by default 0. If only `atol` is passed, `rtol` is 0.
+        hermitian: whether `a` is Hermitian; only its lower triangle is then read.
+        return_rank: whether to return the number of singular values that do not count as zero, too.
         check_finite: no effect.
 
     Raises:
-        InvalidConfigError: both `rcond` and `rtol`.
+        InvalidConfigError: both `rcond` and `rtol` are passed.
     """
     if rcond is not None and rtol is not None:
         raise InvalidConfigError("pinv: rcond and rtol name one option; give one of them")
@@ -1040,15 +1070,15 @@ def pinv(
 
 
 def _count(x: Tensor, s: Tensor, rtol: Any, atol: Any = None) -> Any:
-    """Count the singular values that exceed the bound."""
+    """Count the singular values s of x that exceed atol + rtol times the largest."""
     return sum(convert(greater(s, _cutoff(x, s, rtol, atol)), DType.I64), axis=-1)
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1, 2))
 def pinv_and_bases(x: Tensor, rtol: ArrayLike | None, atol: ArrayLike | None) -> Any:
-    """Return the pseudoinverse, and the singular vectors U and V, zero for singular values that count as zero.
+    """Return the pseudoinverse, and the singular vectors U and V; vectors are zero if their value counts as zero.
 
-    Derivatives of U and V choose a basis whose tangent is orthogonal to it; only U U^H and V V^H are well defined.
+    Only U U^H and V V^H are well defined, so the tangents of U and V may be chosen: they are orthogonal to U and V.
     """
     u, s, vh = svd(x, full_matrices=False)
     keep = greater(s, _cutoff(x, s, rtol, atol))
@@ -1063,9 +1093,12 @@ def pinv_and_bases(x: Tensor, rtol: ArrayLike | None, atol: ArrayLike | None) ->
 def _pinv_jvp(
     rtol: ArrayLike | None, atol: ArrayLike | None, primals: Sequence[Any], tangents: Sequence[Any]
 ) -> Any:
-    """-P A_dot P + P P^H A_dot^H (1 - A P) + (1 - P A) A_dot^H P^H P, by Golub and Pereyra (1973),
-    doi:10.1137/0710036. The projections are 1 - U U^H and 1 - V V^H, without the rounding of products of A and P,
-    which is the square of A's condition number times larger.
+    """Compute the tangent of P: -P A_dot P + P P^H A_dot^H (1 - A P) + (1 - P A) A_dot^H P^H P.
+
+    The projections 1 - A P and 1 - P A are computed as 1 - U U^H and 1 - V V^H. The rounding errors of the products
+    would be larger by a factor of the square of A's condition number.
+
+    Source: Golub and Pereyra (1973), doi:10.1137/0710036.
     """
     (a,), (a_dot,) = primals, tangents
     p, u, v = pinv_and_bases(a, rtol, atol)
@@ -1078,7 +1111,7 @@ def _pinv_jvp(
 
 
 def _outside(basis: Tensor, x: Tensor) -> Any:
-    """Project the columns of x on the complement of the space of orthonormal columns."""
+    """Project the columns of x on the orthogonal complement of the space that the orthonormal columns `basis` span."""
     return subtract(x, matmul(basis, matmul(adjoint(basis), x)))
 
 
@@ -1095,15 +1128,15 @@ def _last(s: Tensor) -> Any:
 
 
 def _length(x: Any) -> Any:
-    """Return max(m, n) of matrices, as a number."""
+    """Return max(m, n) of matrices [m, n], as an integer, or, if an extent is symbolic, as a tensor."""
     length = dim_max(*x.shape[-2:])
     return length if is_static(length) else maximum(shape_of(x, -2), shape_of(x, -1))
 
 
 def _cutoff(x: Tensor, s: Tensor, rtol: Any, atol: Any = None) -> Any:
-    """Compute the bound atol + rtol sigma_1 of each matrix, with an axis to compare with sigma.
+    """Compute for each matrix x the bound atol + rtol max(s) on singular values s that count as zero.
 
-    `rtol` is max(m, n) eps if it is None.
+    The result has an axis of extent 1, to be compared with s. If `rtol` is None, it is max(m, n) eps.
     """
     dtype = spec_of(s).dtype
     if rtol is None:
@@ -1117,19 +1150,20 @@ def lstsq(
     a: Any, b: ArrayLike, rcond: ArrayLike | None = None, *, rtol: ArrayLike | None = None, cond: ArrayLike | None = None,
     overwrite_a: bool = False, overwrite_b: bool = False, check_finite: bool = True, lapack_driver: str | None = None,
 ) -> LstsqResult:  # fmt: skip
-    """Find the shortest x that minimises |a x - b|, by SVD; for any rank of a.
+    """Find the shortest x that minimises |a x - b|, by SVD, for a matrix a of any rank.
 
-    `residuals` are the sums of squares of a x - b, one for each column of b. They are empty unless a has
-    more rows than columns and full column rank, as in NumPy. In a trace the rank is unknown,
-    and in a batch ranks may differ: then residuals are returned for every rank.
-    Singular values below `rtol` times the largest count as zero.
+    The result's field `residuals` has the sum of squares of a x - b for each column of b. As in NumPy, it is empty
+    unless a has more rows than columns and full column rank. In a trace the rank is unknown, and in a batch ranks may
+    differ: residuals are then returned for any rank.
 
     Args:
+        rtol: singular values up to `rtol` times the largest count as zero; the default is max(m, n) eps.
         rcond, cond: NumPy's and SciPy's names of `rtol`.
         overwrite_a, overwrite_b, check_finite, lapack_driver: no effect.
 
     Raises:
-        ShapeError: a is not a matrix, or rows do not match. InvalidConfigError: two of `rcond`, `rtol` and `cond`.
+        ShapeError: a is not a matrix, or the numbers of rows differ.
+        InvalidConfigError: two of `rcond`, `rtol` and `cond` are passed.
 
     >>> lstsq(np.array([[1.0], [1.0]]), np.array([1.0, 3.0]))[:2]
     (array([2.]), array([2.]))
@@ -1152,7 +1186,7 @@ def lstsq(
 
 
 def _has_residuals(a: Any, rank: Any) -> bool:
-    """Return whether residuals may be nonzero, by the rank if it is one matrix with known elements."""
+    """Return whether `lstsq` returns residuals: if a has more rows than columns, and its rank, if known, is full."""
     rows, columns = a.shape[-2:]
     if is_static(rows) and is_static(columns) and rows <= columns:
         return False
@@ -1164,7 +1198,7 @@ def _has_residuals(a: Any, rank: Any) -> bool:
 
 
 def slogdet(a: ArrayLike) -> SlogdetResult:
-    """Compute the sign (phase, for complex a) and the logarithm of the magnitude of the determinant."""
+    """Compute the sign of the determinant (its phase for complex a), and the logarithm of its magnitude."""
     x = square("slogdet", a)
     packed, perm = apply(fam.Lu(), x)
     pivots = manipulation.extract_diag(packed, -2, -1)
@@ -1183,12 +1217,15 @@ def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> A
 def matrix_rank(
     A: ArrayLike, tol: ArrayLike | None = None, hermitian: bool = False, *, rtol: ArrayLike | None = None  # noqa: N803  # because NumPy calls it so
 ) -> Any:  # fmt: skip
-    """Count the singular values above rtol times the largest, or above `tol` itself; `rtol` as in `pinv`.
+    """Count the singular values above a bound.
 
-    With `hermitian` the lower triangle of a Hermitian matrix is read.
+    Args:
+        tol: the bound.
+        hermitian: whether A is Hermitian; only its lower triangle is then read.
+        rtol: the bound relative to the largest singular value, used if `tol` is None; the default is max(m, n) eps.
 
     Raises:
-        InvalidConfigError: both `tol` and `rtol`.
+        InvalidConfigError: both `tol` and `rtol` are passed.
     """
     if tol is not None and rtol is not None:
         raise InvalidConfigError("matrix_rank: give one of tol and rtol")
@@ -1201,13 +1238,14 @@ def matrix_rank(
 
 
 def cond(x: Any, p: Any = None) -> Any:
-    """Return the condition number: the ratio of singular values for p None, 2 or -2, else |x| |x^-1| in norm p.
+    """Return the condition number |x| |x^-1| in the norm p.
 
-    Infinite for singular matrices; NaN only where x has a NaN.
+    For p None or 2 it is the ratio of the largest to the smallest singular value, for -2 the inverse of this ratio. It
+    is infinite for singular matrices, and NaN only if x has a NaN.
 
     Raises:
-        ShapeError: matrices without elements, or not square where the inverse is needed.
-        InvalidConfigError: another p.
+        ShapeError: x has no elements, or x is not square and p requires the inverse.
+        InvalidConfigError: p is not a norm of `matrix_norm`.
     """
     x = matrix("cond", x)
     if builtins.any(is_static(n) and n == 0 for n in x.shape[-2:]):
@@ -1226,7 +1264,7 @@ def cond(x: Any, p: Any = None) -> Any:
 
 
 def _largest(size: Any, axis: Axis, keepdims: bool = False) -> Any:
-    """Compute the maximum of nonnegative numbers; for no elements, return their sum, 0."""
+    """Compute the maximum of nonnegative numbers over `axis`; 0 if there are no elements."""
     extents = [size.shape[i] for i in normalize_axes("norm", axis, len(size.shape))]
     if builtins.any(is_static(n) and n == 0 for n in extents):
         return sum(size, axis=axis, keepdims=keepdims)
@@ -1245,13 +1283,14 @@ def _refuse_order(ord: Any) -> NoReturn:
 
 
 def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    """Compute the p-norm (sum |x|^p)^(1/p) over axes, with derivative 0 at 0; +-inf take extremes, 0 counts nonzeros.
+    """Compute the p-norm (sum |x|^p)^(1/p) over `axis`, where p is `ord`.
 
-    Elements are not scaled: the 2-norm is infinite where their squares overflow, as in NumPy.
+    For p = inf it is the largest magnitude, for p = -inf the smallest, and for p = 0 the number of nonzero elements.
+    The derivative at 0 is 0. Elements are not scaled: the 2-norm is infinite if a square overflows, as in NumPy.
 
     Raises:
-        InvalidConfigError: an ord that is not a number.
-        ShapeError: no elements, for negative infinity.
+        InvalidConfigError: `ord` is not a number.
+        ShapeError: `ord` is -inf, and there are no elements.
     """
     if not _is_number(ord):
         raise InvalidConfigError(f"vector_norm: ord must be a number, inf or -inf, got {ord!r}")
@@ -1286,7 +1325,7 @@ def matrix_norm(
     """Compute a norm of each matrix: "fro", "nuc", 1, -1, 2, -2, inf or -inf.
 
     Raises:
-        InvalidConfigError: another ord.
+        InvalidConfigError: `ord` is unknown.
     """
     if not (isinstance(ord, str) or _is_number(ord)):
         _refuse_order(ord)
@@ -1309,9 +1348,9 @@ def matrix_norm(
 def norm(
     x: Any, ord: int | float | str | None = None, axis: Axis = None, keepdims: bool = False, check_finite: bool = True
 ) -> Any:  # fmt: skip
-    """Return NumPy's norm: of a vector along one axis, of matrices along two, of all elements by default.
+    """Compute a norm as NumPy does: of vectors if `axis` is one axis, of matrices if it is a pair of axes.
 
-    SciPy's `check_finite` has no effect.
+    If `axis` and `ord` are None, return the 2-norm of all elements. SciPy's `check_finite` has no effect.
     """
     x = as_operand(x)
     if axis is None:
@@ -1340,11 +1379,11 @@ def norm(
 
 
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Any:
-    """Extract the elements x[.., i, i + offset] of each matrix, along a last axis.
+    """Extract the elements x[.., i, i + offset] of each matrix; the diagonal is the last axis of the result.
 
     Raises:
         ShapeError: x is not a matrix.
-        NonStaticShapeError: data-dependent extents that differ, or with an offset.
+        NonStaticShapeError: an extent depends on data, and the extents differ or `offset` is not 0.
     """
     x = as_operand(x)
     _require_matrix("diagonal", x)
@@ -1352,7 +1391,7 @@ def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Any:
 
 
 def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Any:
-    """Sum over a diagonal of each matrix; narrow integers are summed in 64 bits.
+    """Sum over the diagonal `offset` of each matrix; narrow integers are summed in 64 bits.
 
     Raises:
         ShapeError: x is not a matrix.
@@ -1366,7 +1405,7 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """Multiply all pairs of elements of two vectors.
 
     Raises:
-        ShapeError: an operand that is not a vector; `tenferro.outer` flattens.
+        ShapeError: an operand is not a vector; `tenferro.outer` flattens its operands.
     """
     x1, x2 = as_operand(x1), as_operand(x2)
     for x in (x1, x2):
@@ -1379,10 +1418,10 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 
 def matrix_power(a: ArrayLike, n: int) -> Any:
-    """Compute the n-th power of a matrix, by repeated squaring; powers of the inverse for negative n.
+    """Compute the n-th power of a matrix, by repeated squaring; for negative n, of its inverse.
 
     Raises:
-        ShapeError: matrices that are not square.
+        ShapeError: the matrix is not square.
         InvalidConfigError: n is not an integer.
     """
     x = as_operand(a)
@@ -1403,7 +1442,7 @@ def matrix_power(a: ArrayLike, n: int) -> Any:
 
 
 def multi_dot(arrays: Sequence[Any], *, out: None = None) -> Any:
-    """Multiply several matrices, in the cheapest order; the first and last may be vectors."""
+    """Multiply several matrices in the order that needs the fewest operations; the first and last may be vectors."""
     refuse("multi_dot", "out", out)
     if len(arrays) < 2:
         raise InvalidConfigError(f"multi_dot: needs at least two arrays, got {len(arrays)}")
@@ -1438,7 +1477,7 @@ SQUARINGS = 24
 def expm(x: ArrayLike, /) -> Any:
     """Compute the matrix exponential, by scaling and squaring with the Pade approximant of degree 13.
 
-    The number of squarings depends on the data, and is at most 24. The program computes all of them, and
+    The number of squarings depends on the data, and is at most 24. The program always computes 24 squarings, and
     selects the result.
 
     Source: Higham, "The scaling and squaring method for the matrix exponential revisited", 2005.

@@ -1,4 +1,4 @@
-"""Logarithms, powers, signs, and trigonometric functions of matrices, made of roots and exponentials.
+"""Logarithms, powers, signs and trigonometric functions of matrices, computed from square roots and exponentials.
 
 Source: SciPy 1.16, reference, scipy.linalg; Higham, "Functions of Matrices", 2008.
 """
@@ -23,10 +23,10 @@ from tenferro.types import ArrayLike
 __all__ = ["coshm", "cosm", "fractional_matrix_power", "logm", "signm", "sinhm", "sinm", "tanhm", "tanm"]  # fmt: skip
 
 MAX_ROOTS = 48
-"""Maximum number of square roots; numbers of 64 bits need 12 where eigenvectors are well-conditioned."""
+"""Maximum number of square roots in `logm`; in float64, 12 suffice if the eigenvectors are well-conditioned."""
 
 NEAR = 0.3
-"""Bound on the 1-norm of x - 1 below which the quadrature of the logarithm is exact to rounding."""
+"""Bound on the 1-norm of x - 1 below which the quadrature of `logm` has no error above rounding."""
 
 
 def _eye(like: Any) -> Any:
@@ -34,10 +34,10 @@ def _eye(like: Any) -> Any:
 
 
 def logm(A: ArrayLike) -> Any:  # noqa: N803  # because SciPy calls it so
-    """Return the principal logarithm: the complex x with expm(x) = A and |Im lambda| < pi for its eigenvalues lambda.
+    """Return the principal logarithm x of A: expm(x) = A, and the eigenvalues of x have imaginary parts within +-pi.
 
-    Square roots are taken until the matrix is near 1. Then Gauss-Legendre quadrature with 8 nodes integrates (A - 1)
-    (1 + t (A - 1))^-1 over t from 0 to 1.
+    Square roots are taken until the matrix B is near 1. Then Gauss-Legendre quadrature with 8 nodes integrates
+    (B - 1) (1 + t (B - 1))^-1 over t from 0 to 1. The result is complex.
 
     Raises:
         ShapeError: A is not a square matrix.
@@ -71,7 +71,7 @@ def logm(A: ArrayLike) -> Any:  # noqa: N803  # because SciPy calls it so
 
 
 def fractional_matrix_power(A: ArrayLike, t: float) -> Any:  # noqa: N803  # because SciPy calls it so
-    """Return A^t = expm(t logm(A)), as complex numbers; for an integer t the power, in A's dtype.
+    """Return A^t = expm(t logm(A)), which is complex; for an integer t, return the power in A's dtype.
 
     Raises:
         ShapeError: A is not a square matrix.
@@ -86,7 +86,7 @@ def fractional_matrix_power(A: ArrayLike, t: float) -> Any:  # noqa: N803  # bec
 
 
 def signm(A: ArrayLike) -> Any:  # noqa: N803  # because SciPy calls it so
-    """Return the sign of a matrix, A (A^2)^(-1/2): its eigenvalues are 1 right of the imaginary axis, and -1 left of it.
+    """Return the sign of a matrix, A (A^2)^(-1/2), which replaces each eigenvalue by the sign of its real part.
 
     Raises:
         ShapeError: A is not a square matrix.
@@ -103,7 +103,7 @@ def signm(A: ArrayLike) -> Any:  # noqa: N803  # because SciPy calls it so
 
 
 def _of_angle(name: str, x: ArrayLike) -> tuple[Any, Any, bool]:
-    """Return expm(i x), expm(-i x), and whether x is real."""
+    """Return expm(i x), expm(-i x), and whether the matrices x are real."""
     matrix = square(name, x)
     turned = multiply(in_complex(matrix), 1j)
     return expm(turned), expm(multiply(turned, -1)), not spec_of(matrix).dtype.is_complex

@@ -1,4 +1,4 @@
-"""Matrices that few numbers determine, and systems with banded matrices.
+"""Matrices of a special structure, such as Toeplitz and Hilbert matrices, and systems with banded matrices.
 
 Source: SciPy 1.16, reference, scipy.linalg, "Special Matrices"; `jax.scipy.linalg`.
 """
@@ -44,7 +44,7 @@ def block_diag(*arrs: ArrayLike) -> Any:
     A vector is a row, and a number a matrix of one element.
 
     Raises:
-        ShapeError: an array of more than two axes.
+        ShapeError: an array has more than two axes.
 
     >>> block_diag([[1.0, 2.0]], [[3.0]])
     array([[1., 2., 0.],
@@ -66,9 +66,9 @@ def block_diag(*arrs: ArrayLike) -> Any:
 
 
 def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Any:
-    """Return the matrix with constant diagonals, first column c and first row r; conj(c) by default.
+    """Return the matrix with constant diagonals, first column c and first row r, by default conj(c).
 
-    The first element of r is not read.
+    The first element of the matrix is that of c; the first element of r is not read.
 
     Raises:
         ShapeError: c or r is not a vector.
@@ -87,9 +87,9 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Any:
 
 
 def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Any:
-    """Return the matrix with constant antidiagonals, first column c and last row r; zeros by default.
+    """Return the matrix with constant antidiagonals, first column c and last row r, by default zeros.
 
-    The first element of r is not read.
+    The first element of the last row is that of c; the first element of r is not read.
 
     Raises:
         ShapeError: c or r is not a vector.
@@ -111,7 +111,7 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Any:
 
 
 def circulant(c: ArrayLike) -> Any:
-    """Return the matrix whose columns are c, rotated by their index.
+    """Return the matrix whose column j is c, rotated downwards by j elements.
 
     Raises:
         ShapeError: c is not a vector.
@@ -127,10 +127,13 @@ def circulant(c: ArrayLike) -> Any:
 
 
 def companion(a: ArrayLike) -> Any:
-    """Return the companion matrix of a polynomial, the highest power first: its eigenvalues are the roots.
+    """Return the companion matrix of a polynomial, whose eigenvalues are the polynomial's roots.
+
+    Args:
+        a: the coefficients, for the highest power first.
 
     Raises:
-        ShapeError: fewer than two coefficients.
+        ShapeError: there are fewer than two coefficients.
 
     >>> companion([1.0, -3.0, 2.0])
     array([[ 3., -2.],
@@ -163,7 +166,7 @@ def leslie(f: ArrayLike, s: ArrayLike) -> Any:
     """Return the matrix with first row f, s on the diagonal below the main one, and zeros elsewhere.
 
     Raises:
-        ShapeError: s has not one element less than f.
+        ShapeError: the length of s is not one less than that of f.
 
     >>> leslie([0.1, 2.0], [0.5])
     array([[0.1, 2. ],
@@ -182,7 +185,7 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Any:
     """Return the matrix m with m v = convolve(a, v, mode) for vectors v of n elements.
 
     Raises:
-        ShapeError: a is not a vector, or empty. InvalidConfigError: n below 1, or another mode.
+        ShapeError: a is not a vector, or is empty. InvalidConfigError: n is below 1, or `mode` is unknown.
 
     >>> convolution_matrix([1, 2], 2)
     array([[1, 0],
@@ -211,7 +214,7 @@ def diagsvd(s: ArrayLike, M: int, N: int) -> Any:  # noqa: N803  # because SciPy
     """Return the M x N matrix with singular values s on its diagonal.
 
     Raises:
-        ShapeError: the length of s matches neither side.
+        ShapeError: the length of s is not min(M, N).
 
     >>> diagsvd([2.0], 1, 2)
     array([[2., 0.]])
@@ -229,7 +232,7 @@ def khatri_rao(a: ArrayLike, b: ArrayLike) -> Any:
     """Return the matrix whose columns are Kronecker products of the columns of a and b.
 
     Raises:
-        ShapeError: matrices of different numbers of columns.
+        ShapeError: the matrices differ in their number of columns.
 
     >>> khatri_rao([[1, 10]], [[1, 2], [3, 4]])
     array([[ 1, 20],
@@ -245,13 +248,13 @@ def khatri_rao(a: ArrayLike, b: ArrayLike) -> Any:
 
 
 def invhilbert(n: int, exact: bool = False) -> Any:
-    """Return the inverse of `hilbert` of order n, whose elements are integers.
+    """Return the inverse of the Hilbert matrix of order n, whose elements are integers.
 
     Args:
-        exact: integers of 64 bits, up to n = 14; otherwise float64.
+        exact: whether the dtype is int64, which suffices up to n = 14; otherwise it is float64.
 
     Raises:
-        InvalidConfigError: n is not an order, or above 14 with `exact`.
+        InvalidConfigError: n is not an integer from 0, or is above 14 although `exact`.
 
     >>> invhilbert(2)
     array([[ 4., -6.],
@@ -278,13 +281,13 @@ def invhilbert(n: int, exact: bool = False) -> Any:
 
 
 def invpascal(n: int, kind: str = "symmetric", exact: bool = True) -> Any:
-    """Return the inverse of `pascal` of order n: "symmetric", "lower" or "upper".
+    """Return the inverse of `pascal(n, kind)`.
 
     Args:
-        exact: integers of 64 bits; otherwise float64.
+        exact: whether the dtype is int64; otherwise it is float64.
 
     Raises:
-        InvalidConfigError: n is not an order, or too large for int64; another kind.
+        InvalidConfigError: n is not an integer from 0, `kind` is unknown, or an element does not fit in int64.
 
     >>> invpascal(2)
     array([[ 2, -1],
@@ -313,10 +316,10 @@ def _order(name: str, n: float, least: int = 0) -> int:
 
 
 def hilbert(n: int) -> Any:
-    """Return the Hilbert matrix of order n: 1 / (i + j + 1).
+    """Return the Hilbert matrix of order n: h[i, j] = 1 / (i + j + 1).
 
     Raises:
-        InvalidConfigError: n is not an order.
+        InvalidConfigError: n is not an integer from 0.
 
     >>> hilbert(2)
     array([[1.        , 0.5       ],
@@ -327,13 +330,14 @@ def hilbert(n: int) -> Any:
 
 
 def pascal(n: int, kind: str = "symmetric", exact: bool = True) -> Any:
-    """Return the Pascal matrix of order n, of binomial coefficients: "symmetric", "lower" or "upper".
+    """Return the Pascal matrix of order n, whose elements are binomial coefficients.
 
     Args:
-        exact: integers of 64 bits, up to n = 34; otherwise float64.
+        kind: "lower" for the triangular matrix L with L[i, j] = binomial(i, j), "upper" for L^T, "symmetric" for L L^T.
+        exact: whether the dtype is uint64, up to n = 34; otherwise it is float64.
 
     Raises:
-        InvalidConfigError: n is not an order, or another kind.
+        InvalidConfigError: n is not an integer from 0, or `kind` is unknown.
 
     >>> pascal(3)
     array([[1, 1, 1],
@@ -341,7 +345,7 @@ def pascal(n: int, kind: str = "symmetric", exact: bool = True) -> Any:
            [1, 3, 6]], dtype=uint64)
     """
     order = _order("pascal", n)
-    # Coefficients beyond these do not fit 64 bits.
+    # From order 35 on, coefficients do not fit in 64 bits.
     lower = np.zeros((order, order), np.uint64 if exact and order < 35 else np.float64)
     for i in range(order):
         lower[i, 0] = 1
@@ -373,10 +377,10 @@ def hadamard(n: int, dtype: DTypeLike = int) -> Any:
 
 
 def helmert(n: int, full: bool = False) -> Any:
-    """Return the Helmert matrix of order n: orthonormal contrasts as rows, after a constant row if `full`.
+    """Return the Helmert matrix of order n, with n - 1 orthonormal rows of sum 0; if `full`, a constant row is first.
 
     Raises:
-        InvalidConfigError: n is not an order.
+        InvalidConfigError: n is not an integer from 0.
 
     >>> np.round(helmert(2), 6)
     array([[ 0.707107, -0.707107]])
@@ -393,13 +397,13 @@ def helmert(n: int, full: bool = False) -> Any:
 
 
 def dft(n: int, scale: str | None = None) -> Any:
-    """Return the matrix of the discrete Fourier transform of order n: exp(-2 pi i j k / n).
+    """Return the matrix of the discrete Fourier transform of order n: m[j, k] = exp(-2 pi i j k / n).
 
     Args:
-        scale: "sqrtn" divides by sqrt(n), "n" by n.
+        scale: "sqrtn" divides the matrix by sqrt(n), "n" by n; None does not scale it.
 
     Raises:
-        InvalidConfigError: n is not an order, or another scale.
+        InvalidConfigError: n is not an integer from 0, or `scale` is unknown.
 
     >>> np.round(dft(2).real) + 0.0
     array([[ 1.,  1.],
@@ -417,18 +421,18 @@ def solve_banded(
     l_and_u: tuple[int, int], ab: ArrayLike, b: ArrayLike, overwrite_ab: bool = False, overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Any:  # fmt: skip
-    """Return x with a x = b, for a matrix of l diagonals below its main one, and u above.
+    """Solve a x = b for x, where the matrix a has l diagonals below its main diagonal and u diagonals above.
 
-    Tridiagonal systems take time and memory proportional to their size; other matrices are solved as full ones.
+    Tridiagonal systems need time and memory in proportion to their size; other systems are solved as full matrices.
 
     Args:
-        l_and_u: l and u.
-        ab: the diagonals as rows, the highest first: ab[u + i - j, j] = a[i, j].
+        l_and_u: the pair of l and u.
+        ab: the diagonals of a as rows, the highest first: ab[u + i - j, j] = a[i, j].
         b: a vector, or a matrix of right-hand sides.
         overwrite_ab, overwrite_b, check_finite: no effect.
 
     Raises:
-        ShapeError: another number of diagonals, or rows that do not match. InvalidConfigError: negative numbers.
+        ShapeError: ab does not have l + u + 1 rows, or b does not match it. InvalidConfigError: l or u is negative.
 
     >>> solve_banded((1, 0), np.array([[2.0, 4.0], [2.0, 0.0]]), np.array([2.0, 6.0]))
     array([1., 1.])

@@ -1,8 +1,8 @@
-"""`tenferro.optim`: optimisers as pure functions on trees, with optax's names, signatures and numbers.
+"""`tenferro.optim`: optimisers as pure functions on trees, with optax's names, signatures and results.
 
-A `GradientTransformation` is a pair: `init(params)` returns a state, `update(updates, state, params)` the
-updates to add to the parameters and the next state. Both run on arrays and on eager tensors, and inside
-`jit`, `compile` and `scan`.
+A `GradientTransformation` is a pair of functions. `init(params)` returns a state. `update(updates, state, params)`
+returns the updates to add to the parameters, and the next state. Both functions run on arrays and on eager tensors, and
+inside `jit`, `compile` and `scan`.
 
     >>> import numpy as np
     >>> import tenferro as tnf
@@ -18,8 +18,8 @@ updates to add to the parameters and the next state. Both run on arrays and on e
     >>> params["w"]
     array([ 0.9, -1.9])
 
-Gradients of a real loss with respect to complex parameters point uphill here (JAX's are their conjugates),
-so complex parameters need no special treatment.
+Gradients of a real loss with respect to complex parameters point uphill, so complex parameters need no special
+treatment. (JAX's gradients are the conjugates of these.)
 
 Source: optax.
 """

@@ -1,4 +1,4 @@
-"""Transformations in sequence, and on a part of the parameters."""
+"""Combinations of gradient transformations: sequences, and transformations of a part of the parameters."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["chain", "masked"]
 
 
 def chain(*args: GradientTransformation) -> GradientTransformation:
-    """Apply transformations in order; the state is the tuple of their states.
+    """Return a transformation that applies several transformations in order; its state is the tuple of their states.
 
     Raises:
-        ArityError: from `update`, for a state of another length.
+        ArityError: in `update`, the number of states differs from the number of transformations.
 
     Source: optax.chain.
     """
@@ -50,10 +50,11 @@ class MaskedState(NamedTuple):
 
 
 def masked(inner: GradientTransformation, mask: ArrayLike) -> GradientTransformation:
-    """Transform the updates where the mask is True; the other parameters are unchanged.
+    """Return a transformation that applies `inner` only where the mask is True; the other updates are unchanged.
 
     Args:
-        mask: a tree of booleans that is a prefix of the parameters' tree, or a function from the parameters to it.
+        mask: a tree of booleans that is a prefix of the parameters' tree, or a function from the parameters to such a
+            tree.
 
     Source: optax.masked.
     """

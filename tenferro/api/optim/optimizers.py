@@ -1,4 +1,4 @@
-"""Optimisers: chains of transformations that end with the learning rate."""
+"""Optimisers: chains of gradient transformations, of which the last one multiplies by the learning rate."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ def sgd(
     nesterov: bool = False,
     accumulator_dtype: DTypeLike | None = None,
 ) -> GradientTransformation:
-    """Build the optimiser of gradient descent, optionally with momentum.
+    """Return the optimiser of gradient descent, optionally with momentum.
 
     Args:
-        learning_rate: a number, or a schedule: a function of the number of steps so far.
+        learning_rate: a number, or a schedule, which is a function of the number of steps so far.
+        momentum: the decay of earlier updates; None for no momentum.
+        nesterov, accumulator_dtype: as in `trace`.
 
     Source: optax.sgd.
     """
@@ -46,7 +48,9 @@ def adam(
     *,
     nesterov: bool = False,
 ) -> GradientTransformation:
-    """Divide running means of gradients by the roots of running means of their squares; see `scale_by_adam`.
+    """Return the optimiser Adam, whose updates are running means of gradients divided by roots of means of squares.
+
+    See `scale_by_adam` for the arguments.
 
     Source: optax.adam; Kingma and Ba 2015.
     """
@@ -68,7 +72,10 @@ def adamw(
     *,
     nesterov: bool = False,
 ) -> GradientTransformation:
-    """Build `adam` with weight decay: learning rate times `weight_decay`, where the mask is True.
+    """Return the optimiser `adam` with weight decay: parameters shrink by `learning_rate * weight_decay` per step.
+
+    Args:
+        mask: a tree of booleans, or a function from the parameters to such a tree; weights decay where it is True.
 
     Source: optax.adamw; Loshchilov and Hutter 2019.
     """
@@ -87,7 +94,9 @@ def lion(
     weight_decay: ArrayLike = 1e-3,
     mask: ArrayLike | None = None,
 ) -> GradientTransformation:
-    """Take the signs of running means of gradients, with decaying weights; see `scale_by_lion`.
+    """Return the optimiser Lion, whose updates are signs of running means of gradients, with weight decay.
+
+    See `scale_by_lion` and `adamw` for the arguments.
 
     Source: optax.lion; Chen et al. 2023.
     """
@@ -109,7 +118,9 @@ def rmsprop(
     nesterov: bool = False,
     bias_correction: bool = False,
 ) -> GradientTransformation:
-    """Divide gradients by the roots of running means of their squares; see `scale_by_rms`, `scale_by_stddev`.
+    """Return an optimiser that divides gradients by the roots of running means of their squares.
+
+    See `scale_by_rms`, or, if `centered`, `scale_by_stddev`.
 
     Source: optax.rmsprop; Hinton 2012, Graves 2013.
     """
@@ -124,7 +135,7 @@ def rmsprop(
 def adagrad(
     learning_rate: ArrayLike, initial_accumulator_value: ArrayLike = 0.1, eps: ArrayLike = 1e-7
 ) -> GradientTransformation:
-    """Divide gradients by the roots of the sums of their squares; see `scale_by_rss`.
+    """Return an optimiser that divides gradients by the roots of the sums of their squares; see `scale_by_rss`.
 
     Source: optax.adagrad; Duchi et al. 2011.
     """

@@ -1,4 +1,4 @@
-"""Schedules: numbers as functions of the step count, an integer or an integer tensor."""
+"""Schedules: functions from the number of steps so far, an integer or an integer tensor, to a number."""
 
 from __future__ import annotations
 
@@ -51,10 +51,13 @@ def polynomial_schedule(
     transition_steps: int,
     transition_begin: int = 0,
 ) -> Schedule:
-    """Return a transition from one value to another, along (1 - t)^power; with no steps, the first value always.
+    """Return a schedule from `init_value` to `end_value`: (init_value - end_value) * (1 - t)^power + end_value.
+
+    t increases from 0 to 1 in `transition_steps` steps, after the first `transition_begin` steps. If `transition_steps`
+    is 0, the value is always `init_value`.
 
     Raises:
-        InvalidConfigError: numbers of steps below zero.
+        InvalidConfigError: a number of steps is negative.
 
     Source: optax.polynomial_schedule.
     """
@@ -73,7 +76,7 @@ def polynomial_schedule(
 def linear_schedule(
     init_value: ArrayLike, end_value: ArrayLike, transition_steps: int, transition_begin: int = 0
 ) -> Schedule:
-    """Return a linear transition from one value to another; with no steps, the first value always.
+    """Return a schedule that changes linearly from `init_value` to `end_value`; see `polynomial_schedule`.
 
     >>> float(linear_schedule(1.0, 0.0, transition_steps=4)(1))
     0.75
@@ -86,10 +89,13 @@ def linear_schedule(
 def piecewise_constant_schedule(
     init_value: ArrayLike, boundaries_and_scales: Mapping[int, float] | None = None
 ) -> Schedule:
-    """Return a schedule whose value is scaled when the count reaches each boundary.
+    """Return a schedule that starts at `init_value` and is multiplied by a factor at each boundary.
+
+    Args:
+        boundaries_and_scales: the factor for each boundary, a number of steps.
 
     Raises:
-        InvalidConfigError: a factor below zero.
+        InvalidConfigError: a factor is negative.
 
     Source: optax.piecewise_constant_schedule.
     """
@@ -117,12 +123,17 @@ def exponential_decay(
     staircase: bool = False,
     end_value: ArrayLike | None = None,
 ) -> Schedule:
-    """init_value decay_rate^(count / transition_steps), in steps if `staircase`, bounded by `end_value`.
+    """Return the schedule init_value * decay_rate^(count / transition_steps).
 
-    With no transition steps it is always init_value.
+    `count` is the number of steps after the first `transition_begin` steps. If `transition_steps` is 0, the value is
+    always `init_value`.
+
+    Args:
+        staircase: whether the exponent is rounded down to an integer.
+        end_value: a bound that the value does not cross: a lower bound if decay_rate < 1, otherwise an upper bound.
 
     Raises:
-        InvalidConfigError: numbers of steps below zero, or a rate that is not above zero.
+        InvalidConfigError: a number of steps is negative, or `decay_rate` is not positive.
 
     Source: optax.exponential_decay.
     """
@@ -148,10 +159,12 @@ def exponential_decay(
 def cosine_decay_schedule(
     init_value: ArrayLike, decay_steps: int, alpha: Any = 0.0, exponent: ArrayLike = 1.0
 ) -> Schedule:
-    """Return a schedule that decays from a value to `alpha` times the value along half a cosine, and then is constant.
+    """Return a schedule that decays from `init_value` to `alpha * init_value` along half a period of a cosine.
+
+    After `decay_steps` steps it is constant.
 
     Raises:
-        InvalidConfigError: no steps.
+        InvalidConfigError: `decay_steps` is not positive.
 
     Source: optax.cosine_decay_schedule; Loshchilov and Hutter 2017.
     """
@@ -176,7 +189,9 @@ def warmup_cosine_decay_schedule(
     end_value: Any = 0.0,
     exponent: ArrayLike = 1.0,
 ) -> Schedule:
-    """Return a linear rise to a peak, then a decay along half a cosine; `decay_steps` counts both.
+    """Return a schedule that rises linearly to `peak_value`, and then decays along half a period of a cosine.
+
+    The rise takes `warmup_steps` steps; rise and decay together take `decay_steps` steps.
 
     >>> schedule = warmup_cosine_decay_schedule(0.0, 1.0, warmup_steps=2, decay_steps=6)
     >>> [round(float(schedule(step)), 3) for step in (0, 1, 2, 4, 6)]
@@ -191,7 +206,9 @@ def warmup_cosine_decay_schedule(
 
 
 def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> Schedule:
-    """Join schedules in sequence, each counting from its boundary.
+    """Return a schedule that switches to the next of several schedules at each boundary, a number of steps.
+
+    Each schedule counts the steps from its boundary.
 
     Raises:
         InvalidConfigError: the number of boundaries is not one less than the number of schedules.

@@ -1,4 +1,4 @@
-"""Gradient transformations, and the application of their updates."""
+"""Gradient transformations, the application of updates to parameters, and running means of updates."""
 
 from __future__ import annotations
 
@@ -37,12 +37,13 @@ __all__ = [
 
 
 class GradientTransformation(NamedTuple):
-    """Two pure functions, for the state before the first step and for each step.
+    """Pair of pure functions that transform the gradients of each step.
 
     Attributes:
-        init: from the parameters to the state before the first step.
-        update: from updates (at first the gradients), state and parameters to updates and state. The
-            parameters may be omitted if no transformation needs them.
+        init: a function from the parameters to the state before the first step.
+        update: a function from (updates, state, params) to the transformed updates and the next state. The updates
+            are the gradients, or the result of a previous transformation. `params` may be omitted if no transformation
+            needs them.
 
     Source: optax.GradientTransformation.
     """
@@ -52,11 +53,11 @@ class GradientTransformation(NamedTuple):
 
 
 class EmptyState(NamedTuple):
-    """The empty state."""
+    """State of a transformation that needs none."""
 
 
 def stateless(function: Callable[[Any], Any]) -> GradientTransformation:
-    """Return a transformation by a function of updates alone."""
+    """Return a transformation that applies `function` to the updates, without state or parameters."""
 
     def update(updates: PyTree, state: Any, params: PyTree | None = None) -> tuple[Any, Any]:
         return function(updates), state
@@ -65,22 +66,22 @@ def stateless(function: Callable[[Any], Any]) -> GradientTransformation:
 
 
 def identity() -> GradientTransformation:
-    """Leave updates unchanged."""
+    """Return a transformation that leaves the updates unchanged."""
     return stateless(lambda updates: updates)
 
 
 def set_to_zero() -> GradientTransformation:
-    """Replace updates by zeros, for parameters that do not change."""
+    """Return a transformation that replaces the updates by zeros, for parameters that are not trained."""
     return stateless(lambda updates: tree.map(zeros_like, updates))
 
 
 def apply_updates(params: PyTree, updates: PyTree) -> Any:
-    """Add the updates to the parameters, in the dtypes of the parameters.
+    """Add the updates to the parameters, and convert the sums to the dtypes of the parameters.
 
-    A missing parameter (None) stays missing.
+    A parameter None has no update, and stays None.
 
     Raises:
-        ArityError: trees of different structures.
+        ArityError: the trees have different structures.
 
     >>> import numpy as np
     >>> apply_updates({"w": np.float32(1.0)}, {"w": np.float64(0.5)})["w"].dtype
@@ -97,7 +98,7 @@ def apply_updates(params: PyTree, updates: PyTree) -> Any:
 
 
 def map_updates(function: Callable[..., Any], updates: PyTree, *rest: PyTree) -> Any:
-    """Apply `tree.map`; the result is None where the update is None, whatever the other trees contain."""
+    """Apply `function` to the leaves of several trees; where `updates` has None, the result has None."""
 
     def of_leaf(update: Any, *rest_leaves: Tensor) -> Any:
         return None if update is None else function(update, *rest_leaves)
@@ -111,7 +112,7 @@ def abs_sq(x: ArrayLike) -> Any:
 
 
 def global_norm(updates: PyTree) -> Any:
-    """Compute the norm of all elements of a tree together; 0 for a tree without leaves.
+    """Compute the 2-norm of all elements of a tree together; 0 for a tree without leaves.
 
     >>> import numpy as np
     >>> global_norm({"a": np.array([3.0]), "b": np.array([[4.0]])})
@@ -127,19 +128,19 @@ def global_norm(updates: PyTree) -> Any:
 
 
 def update_moment(updates: PyTree, moments: PyTree, decay: Any) -> Any:
-    """Update the running means of the updates."""
+    """Return the next running means of the updates: (1 - decay) * update + decay * mean."""
     return map_updates(lambda g, t: (1 - decay) * g + decay * t, updates, moments)
 
 
 def second_moment(updates: PyTree, moments: PyTree, decay: Any) -> Any:
-    """Update the running means of the squares of the updates."""
+    """Return the next running means of the squared updates: (1 - decay) * |update|^2 + decay * mean."""
     return map_updates(lambda g, t: (1 - decay) * abs_sq(g) + decay * t, updates, moments)
 
 
 def bias_corrected(moments: PyTree, decay: ArrayLike, count: ArrayLike) -> Any:
     """Divide the running means by 1 - decay^count, the sum of the weights of their terms.
 
-    It uses expm1, because 1 - 0.999 in float32 has only four digits.
+    This sum is computed by `expm1`, because 1 - 0.999 in float32 has only four correct digits.
     """
     rate = _logarithm(decay)
 
@@ -169,7 +170,7 @@ def first_count() -> Any:
 
 
 def next_count(count: ArrayLike) -> Any:
-    """Return the count plus one, up to the largest number of its dtype."""
+    """Return the count plus one, or, at the largest number of its dtype, the count itself."""
     array = asarray(count)
     dtype = spec_of(array).dtype.dtype
     most = np.asarray(np.iinfo(dtype).max, dtype)

@@ -1,4 +1,4 @@
-"""Transformations of gradients, each with optax's name, signature and numbers."""
+"""Gradient transformations with the names, signatures and results of optax."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _dtype(dtype: DTypeLike | None) -> DType | None:
 
 
 def scale(step_size: ArrayLike) -> GradientTransformation:
-    """Multiply the updates by a number.
+    """Return a transformation that multiplies the updates by a number.
 
     Source: optax.scale.
     """
@@ -90,7 +90,7 @@ class ScaleByScheduleState(NamedTuple):
 
 
 def scale_by_schedule(step_size_fn: Schedule) -> GradientTransformation:
-    """Multiply the updates by a schedule of the number of steps so far, in their dtypes.
+    """Return a transformation that multiplies the updates by the current value of a schedule, in their dtypes.
 
     Source: optax.scale_by_schedule.
     """
@@ -111,7 +111,11 @@ def scale_by_schedule(step_size_fn: Schedule) -> GradientTransformation:
 def scale_by_learning_rate(
     learning_rate: Any = None, *, flip_sign: bool = True
 ) -> GradientTransformation:
-    """Multiply the updates by -1 and a learning rate, or a schedule of learning rates.
+    """Return a transformation that multiplies the updates by -1 and by a learning rate.
+
+    Args:
+        learning_rate: a number or a schedule; None leaves the updates unchanged.
+        flip_sign: whether to multiply by -1.
 
     Source: optax.scale_by_learning_rate.
     """
@@ -128,7 +132,7 @@ def scale_by_learning_rate(
 
 
 class TraceState(NamedTuple):
-    """The sum of updates, older ones decayed."""
+    """The sum of all updates, in which an update is multiplied by the decay once per later step."""
 
     trace: Any
 
@@ -136,11 +140,11 @@ class TraceState(NamedTuple):
 def trace(
     decay: ArrayLike, nesterov: bool = False, accumulator_dtype: DTypeLike | None = None
 ) -> GradientTransformation:
-    """Accumulate momentum: the sum of all updates, each decayed once per step.
+    """Return a transformation that accumulates momentum: t = update + decay * t.
 
     Args:
-        nesterov: look one step ahead.
-        accumulator_dtype: dtype of the sum, by default that of the parameter.
+        nesterov: whether to return update + decay * t instead of t, as if one step later.
+        accumulator_dtype: the dtype of t, by default that of the parameter.
 
     Source: optax.trace.
     """
@@ -158,7 +162,7 @@ def trace(
 
 
 class ScaleByAdamState(NamedTuple):
-    """The number of steps, and the running means of updates and of their squares."""
+    """The number of steps, and the running means of the updates (mu) and of their squares (nu)."""
 
     count: Any
     mu: Any
@@ -174,10 +178,14 @@ def scale_by_adam(
     *,
     nesterov: bool = False,
 ) -> GradientTransformation:
-    """Replace updates by mu / (sqrt(nu + eps_root) + eps), from running means with bias correction.
+    """Return a transformation that replaces the updates by mu / (sqrt(nu + eps_root) + eps).
+
+    mu is the running mean of the updates and nu that of their squares, both with bias correction.
 
     Args:
-        mu_dtype: dtype of the mean of the updates, by default that of the parameter.
+        b1, b2: the decay of mu and of nu.
+        mu_dtype: the dtype of mu, by default that of the parameter.
+        nesterov: whether to use Nesterov's momentum for mu.
 
     Source: optax.scale_by_adam; Kingma and Ba 2015, Dozat 2016.
     """
@@ -216,13 +224,16 @@ def scale_by_lion(
     mode: str = "hard",
     smooth_beta: float = 1.0,
 ) -> GradientTransformation:
-    """Replace updates by the signs of running means.
+    """Return a transformation that replaces the updates g by the sign of x = (1 - b1) g + b1 m.
+
+    m is a running mean of the updates, with decay b2.
 
     Args:
-        mode: "hard" for signs, "smooth" for tanh(smooth_beta x), "refined" for x where |x| < 1.
+        mode: "hard" for the sign of x, "smooth" for tanh(smooth_beta x), "refined" for x where |x| < 1 and the sign
+            elsewhere.
 
     Raises:
-        InvalidConfigError: another mode.
+        InvalidConfigError: `mode` is unknown.
 
     Source: optax.scale_by_lion; Chen et al. 2023.
     """
@@ -258,7 +269,11 @@ class ScaleByRssState(NamedTuple):
 def scale_by_rss(
     initial_accumulator_value: Any = 0.1, eps: ArrayLike = 1e-7
 ) -> GradientTransformation:
-    """Divide the updates by the root of the sum of all squares so far.
+    """Return a transformation that divides each update by the root of the sum of all its squares so far.
+
+    Args:
+        initial_accumulator_value: the sum before the first step.
+        eps: a number that is added to the sum before the root.
 
     Source: optax.scale_by_rss; Duchi et al. 2011.
     """
@@ -277,13 +292,13 @@ def scale_by_rss(
 
 
 class ScaleByRmsState(NamedTuple):
-    """The running mean of squares."""
+    """The running mean of the squares of the updates."""
 
     nu: Any
 
 
 class ScaleByRmsWithCountState(NamedTuple):
-    """The number of steps, and the running mean of squares."""
+    """The number of steps, and the running mean of the squares of the updates."""
 
     count: Any
     nu: Any
@@ -296,11 +311,13 @@ def scale_by_rms(
     eps_in_sqrt: bool = True,
     bias_correction: bool = False,
 ) -> GradientTransformation:
-    """Divide the updates by the root of the running mean of their squares.
+    """Return a transformation that divides the updates by the root of the running mean of their squares.
 
     Args:
+        decay: the decay of the mean.
         initial_scale: the mean before the first step.
-        eps_in_sqrt: add eps before the root instead of after it.
+        eps_in_sqrt: whether eps is added before the root instead of after it.
+        bias_correction: whether to divide the mean by the sum of its weights.
 
     Source: optax.scale_by_rms; Hinton 2012.
     """
@@ -350,7 +367,9 @@ def scale_by_stddev(
     eps_in_sqrt: bool = True,
     bias_correction: bool = False,
 ) -> GradientTransformation:
-    """Divide the updates by their running standard deviation; arguments as of `scale_by_rms`.
+    """Return a transformation that divides the updates by their running standard deviation.
+
+    The arguments are those of `scale_by_rms`.
 
     Source: optax.scale_by_stddev; Graves 2013.
     """
@@ -381,10 +400,10 @@ def scale_by_stddev(
 
 
 def clip(max_delta: Any) -> GradientTransformation:
-    """Clip each element of the updates to [-max_delta, max_delta].
+    """Return a transformation that clips each element of the updates to [-max_delta, max_delta].
 
     Raises:
-        DTypeError: from `update`, for complex gradients, which have no order; use clip_by_global_norm.
+        DTypeError: in `update`, a gradient is complex, and so has no order; use `clip_by_global_norm`.
 
     Source: optax.clip.
     """
@@ -394,7 +413,7 @@ def clip(max_delta: Any) -> GradientTransformation:
 
 
 def clip_by_global_norm(max_norm: ArrayLike) -> GradientTransformation:
-    """Scale all updates by one factor so that their global norm is at most `max_norm`.
+    """Return a transformation that scales all updates by one factor so that their global norm is at most `max_norm`.
 
     Source: optax.clip_by_global_norm; Pascanu et al. 2012.
     """
@@ -423,14 +442,14 @@ class WeightDecaySchedule(NamedTuple):
 def add_decayed_weights(
     weight_decay: ArrayLike = 0.0, mask: ArrayLike | None = None
 ) -> GradientTransformation:
-    """Add the parameters times `weight_decay` to the updates.
+    """Return a transformation that adds the parameters times `weight_decay` to the updates.
 
     Args:
         weight_decay: a number, or a schedule of numbers.
-        mask: a tree of booleans, True for parameters that decay, or a function from the parameters to it.
+        mask: a tree of booleans, True for parameters that decay, or a function from the parameters to such a tree.
 
     Raises:
-        InvalidConfigError: from `update`, without the parameters.
+        InvalidConfigError: in `update`, the parameters are missing.
 
     Source: optax.add_decayed_weights.
     """

@@ -1,10 +1,11 @@
-"""`tenferro.random`: random numbers from keys, the same on every peer.
+"""`tenferro.random`: random numbers from keys, the same natively and through XLA.
 
-A key is two uint32; there is no other state. The bits of a key are Threefry-2x32 of the counters 0, 1, 2, and so on.
-They depend neither on the order of computation nor on the machine, and are the same eagerly and in a program. Use a
-key once; `split` and `fold_in` derive independent keys from it. Bits, integers, permutations and uniform numbers in
-[0, 1) equal those of `jax.random` with its default generator; after a logarithm or erfinv the last bits depend on the
-peer.
+A key is two uint32; there is no other state. The random bits of a key are the results of the generator Threefry-2x32
+for the counters 0, 1, 2, and so on. They depend neither on the order of computation nor on the machine, and are the
+same eagerly and in a program. Use a key only once; `split` and `fold_in` derive independent keys from it.
+
+Bits, integers, permutations and uniform numbers in [0, 1) equal those of `jax.random` with its default generator. The
+last bits of numbers that are computed by a logarithm or erfinv differ between the native executor and XLA.
 
 Floats are float64 by default, integers int64. Samples of continuous distributions have derivatives with respect to
 the parameters, also if drawn by rejection; samples of discrete distributions have none.
@@ -15,8 +16,7 @@ the parameters, also if drawn by rejection; samples of discrete distributions ha
 >>> random.uniform(first, (3,), dtype="float32")
 array([0.8423141 , 0.18237865, 0.2271781 ], dtype=float32)
 
-Source: Salmon, Moraes, Dror and Shaw (SC 2011) for the generator; the module of that name in JAX for
-functions and signatures.
+Source: Salmon, Moraes, Dror and Shaw (SC 2011) for the generator; `jax.random` for functions and signatures.
 """
 
 from tenferro.api.random import continuous, discrete, gammas, generator

@@ -1,7 +1,7 @@
-"""Continuous distributions by formulas of uniform and normal numbers.
+"""Continuous distributions whose samples are formulas of uniform and normal numbers.
 
 A sample is a differentiable function of the parameters, for fixed random bits. The bits are those of `jax.random`, so
-that samples agree to rounding.
+that samples equal those of JAX up to rounding.
 
 Source: `jax.random` for functions, signatures and formulas.
 """
@@ -65,12 +65,12 @@ __all__ = [
 def parameters(
     name: str, shape: Shape | None, dtype: DTypeLike | None, *values: ArrayLike
 ) -> tuple[Any, ...]:
-    """Return the dtype of samples, their shape, and the parameters in that dtype.
+    """Return the dtype and the shape of samples, and the parameters of the distribution in this dtype.
 
     The default shape is the broadcast shape of the parameters.
 
     Raises:
-        DTypeError: a dtype that is not a float. ShapeError: parameters that do not broadcast to the shape.
+        DTypeError: the dtype is not a float. ShapeError: a parameter does not broadcast to the shape.
     """
     kind = float_dtype(name, dtype)
     converted = [convert(value, kind) for value in values]
@@ -83,10 +83,10 @@ def parameters(
 
 
 def cauchy(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64") -> Any:
-    """Draw numbers from the Cauchy distribution: tan(pi (u - 1/2)), u in [eps, 1).
+    """Draw numbers from the Cauchy distribution: tan(pi (u - 1/2)), with u uniform in [eps, 1).
 
     Raises:
-        DTypeError: a dtype that is not a float; an invalid key.
+        DTypeError: the dtype is not a float, or the key is invalid.
 
     Source: jax.random.cauchy.
     """
@@ -96,10 +96,10 @@ def cauchy(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64
 
 
 def laplace(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64") -> Any:
-    """Draw numbers from the Laplace distribution of scale 1: sign(u) log(1 - |u|), u in (-1, 1).
+    """Draw numbers from the Laplace distribution of scale 1: sign(u) log(1 - |u|), with u uniform in (-1, 1).
 
     Raises:
-        DTypeError: a dtype that is not a float; an invalid key.
+        DTypeError: the dtype is not a float, or the key is invalid.
 
     Source: jax.random.laplace.
     """
@@ -109,10 +109,10 @@ def laplace(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float6
 
 
 def logistic(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64") -> Any:
-    """Draw numbers from the logistic distribution of scale 1: log(u / (1 - u)), u in (0, 1).
+    """Draw numbers from the logistic distribution of scale 1: log(u / (1 - u)), with u uniform in (0, 1).
 
     Raises:
-        DTypeError: a dtype that is not a float; an invalid key.
+        DTypeError: the dtype is not a float, or the key is invalid.
 
     Source: jax.random.logistic.
     """
@@ -136,10 +136,10 @@ def lognormal(
 
 
 def maxwell(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64") -> Any:
-    """Draw lengths of vectors of three normal numbers: the Maxwell distribution of scale 1.
+    """Draw numbers from the Maxwell distribution of scale 1, as lengths of vectors of three normal numbers.
 
     Raises:
-        DTypeError: a dtype that is not a float; an invalid key.
+        DTypeError: the dtype is not a float, or the key is invalid.
 
     Source: jax.random.maxwell.
     """
@@ -151,12 +151,12 @@ def maxwell(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float6
 def double_sided_maxwell(
     key: ArrayLike, loc: ArrayLike, scale: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64"
 ) -> Any:  # fmt: skip
-    """Draw numbers loc + scale r m, with r of -1 and 1, and m from the Maxwell distribution.
+    """Draw numbers loc + scale r m, where r is -1 or 1, and m is from the Maxwell distribution.
 
-    As in `jax.random`, `shape` must include the shape of the parameters, which is the default.
+    As in `jax.random`, the shape of the parameters is appended to `shape`, which by default is this shape, too.
 
     Raises:
-        DTypeError: a dtype that is not a float; an invalid key.
+        DTypeError: the dtype is not a float, or the key is invalid.
 
     Source: jax.random.double_sided_maxwell.
     """
@@ -171,16 +171,16 @@ def multivariate_normal(
     key: ArrayLike, mean: ArrayLike, cov: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "float64",
     method: str = "cholesky",
 ) -> Any:  # fmt: skip
-    """Draw vectors mean + F z, with z of normal numbers and F F^T = cov.
+    """Draw vectors mean + F z, where z is a vector of normal numbers and F F^T = cov.
 
     Args:
         mean: vectors (.., n).
         cov: positive definite matrices (.., n, n).
-        shape: shape of the result without its last axis; that of the leading axes by default.
-        method: "cholesky", "eigh" or "svd" for F; the last two also take semidefinite matrices.
+        shape: the shape of the result without its last axis; by default that of the leading axes of mean and cov.
+        method: "cholesky", "eigh" or "svd", by which F is computed; the last two also accept semidefinite matrices.
 
     Raises:
-        ShapeError: shapes that do not fit. InvalidConfigError: another method.
+        ShapeError: the shapes do not match. InvalidConfigError: `method` is unknown.
 
     Source: jax.random.multivariate_normal.
     """
@@ -211,13 +211,14 @@ def multivariate_normal(
 def orthogonal(
     key: ArrayLike, n: int, shape: Shape = (), dtype: DTypeLike | None = "float64", m: int | None = None
 ) -> Any:  # fmt: skip
-    """Draw n by m matrices of orthonormal rows or columns, real or complex, uniformly; n by n by default.
+    """Draw n by m matrices with orthonormal rows or columns, real or complex, uniformly; m = n by default.
 
     Args:
-        shape: the leading axes of the result.
+        shape: the extents of the leading axes of the result.
 
     Raises:
-        DTypeError: a dtype that is neither float nor complex; an invalid key. InvalidConfigError: a negative number.
+        DTypeError: the dtype is neither float nor complex, or the key is invalid.
+        InvalidConfigError: n, m or an extent is negative.
 
     Source: jax.random.orthogonal. Mezzadri, "How to generate random matrices from the classical compact groups", 2007.
     """
@@ -235,7 +236,9 @@ def orthogonal(
 def pareto(
     key: ArrayLike, b: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "float64"
 ) -> Any:
-    """Draw numbers from the Pareto distribution with exponent b > 0 and least value 1: exp(e / b), e exponential.
+    """Draw numbers exp(e / b) from the Pareto distribution with exponent b > 0 and least value 1.
+
+    Here e is exponentially distributed.
 
     Raises:
         DTypeError, ShapeError: as for `uniform`.
@@ -249,7 +252,7 @@ def pareto(
 def rayleigh(
     key: ArrayLike, scale: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "float64"
 ) -> Any:  # fmt: skip
-    """Draw numbers from the Rayleigh distribution: scale sqrt(-2 log u).
+    """Draw numbers from the Rayleigh distribution: scale sqrt(-2 log u), with u uniform in [0, 1).
 
     Raises:
         DTypeError, ShapeError: as for `uniform`.
@@ -264,7 +267,7 @@ def triangular(
     key: ArrayLike, left: ArrayLike, mode: ArrayLike, right: ArrayLike, shape: Shape | None = None,
     dtype: DTypeLike | None = "float64",
 ) -> Any:  # fmt: skip
-    """Draw numbers from the triangular distribution between left and right, with the given mode.
+    """Draw numbers from the triangular distribution between `left` and `right`, with its maximum at `mode`.
 
     Raises:
         DTypeError, ShapeError: as for `uniform`.
@@ -282,7 +285,9 @@ def triangular(
 def truncated_normal(
     key: ArrayLike, lower: ArrayLike, upper: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "float64"
 ) -> Any:  # fmt: skip
-    """Draw normal numbers between lower and upper: sqrt(2) erfinv(u), u between the erf of both bounds.
+    """Draw normal numbers between `lower` and `upper`.
+
+    A sample is sqrt(2) erfinv(u), with u uniform between erf(lower / sqrt(2)) and erf(upper / sqrt(2)).
 
     Raises:
         DTypeError, ShapeError: as for `uniform`.
@@ -320,7 +325,7 @@ def wald(
 def weibull_min(
     key: ArrayLike, scale: ArrayLike, concentration: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64"
 ) -> Any:  # fmt: skip
-    """Draw numbers from the Weibull distribution: scale (-log(1 - u))^(1 / concentration).
+    """Draw numbers from the Weibull distribution: scale (-log(1 - u))^(1 / concentration), with u uniform in [0, 1).
 
     Raises:
         DTypeError, ShapeError: as for `uniform`.

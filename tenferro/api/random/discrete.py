@@ -1,4 +1,4 @@
-"""Integers, truth values, choices and orders.
+"""Random integers, bools, choices, permutations and counts.
 
 Source: `jax.random` for functions, signatures and bits.
 """
@@ -86,14 +86,15 @@ def randint(
 ) -> Any:
     """Draw uniform integers in [minval, maxval); minval for an empty range.
 
-    It uses two words of bits per number, (2^bits high + low) mod span: the bias is below span / 2^(2 bits).
+    A number is minval + (2^n high + low) mod span, where high and low are random words of n bits and span is
+    maxval - minval. The bias is below span / 2^(2 n).
 
     Args:
-        minval, maxval: integers or integer tensors; a bound beyond the dtype's range is clamped to that range.
+        minval, maxval: integers or integer tensors; a bound outside the dtype's range is clamped.
 
     Raises:
-        DTypeError: a dtype or bounds other than integers; an invalid key.
-        ShapeError: bounds that do not broadcast to `shape`.
+        DTypeError: the dtype or a bound is not an integer, or the key is invalid.
+        ShapeError: the bounds do not broadcast to `shape`.
     """
     kind = DType.of(dtype)
     if not kind.is_integer:
@@ -102,7 +103,7 @@ def randint(
     limits = np.iinfo(kind.dtype)
     bounds = (int(limits.min), int(limits.max))
     if kind.bits < 32:
-        # Words of 32 bits, because fewer bits would favour some numbers.
+        # Numbers of narrow dtypes are drawn from words of 32 bits: with fewer bits, some would be more likely.
         low, _ = _end(minval, DType.I32, bounds, extents)
         high, _ = _end(maxval, DType.I32, (bounds[0], bounds[1] + 1), extents)
         return convert(_between(key, extents, DType.I32, low, high, np.array(False)), kind)
@@ -119,7 +120,7 @@ def _between(
     high: Tensor,
     is_beyond: np.ndarray[Any, Any],
 ) -> Any:
-    """Draw integers in [low, high), or in [low, high] if the bound was above the dtype's range."""
+    """Draw integers in [low, high), or in [low, high] where `is_beyond`: the bound was above the dtype's range."""
     word = UNSIGNED[kind.bits]
     is_empty = less_equal(high, low)
     span = convert(subtract(high, low), word)
@@ -127,7 +128,7 @@ def _between(
     beyond = logical_and(is_beyond, greater(high, low))
     span = where(beyond, add(span, np.ones((), word.dtype)), span)
     first, second = (bits(k, shape, word) for k in keys(key, 2))
-    # A span of 2^bits wraps to 0, and contains every word.
+    # A span of 2^n, for words of n bits, wraps around to 0. Every word is then a valid offset.
     is_all = equal(span, np.zeros((), word.dtype))
     divisor = where(is_all, np.ones((), word.dtype), span)
     half = fmod(np.array(2 ** (kind.bits // 2), word.dtype), divisor)
@@ -139,7 +140,7 @@ def _between(
 def _end(
     value: ArrayLike, dtype: DType, limits: tuple[int, int], shape: tuple[Any, ...]
 ) -> tuple[Any, Any]:
-    """Clamp a bound to limits in a dtype, and return whether it was above them."""
+    """Clamp a bound to the range `limits` and convert it to `dtype`; return it, and whether it was above the range."""
     if isinstance(value, int) and not isinstance(value, bool):
         moved = min(max(value, limits[0]), limits[1])
         return np.array(moved, dtype.dtype), np.array(value > limits[1])
@@ -157,7 +158,7 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) ->
     """Draw bools that are True with probability p.
 
     Args:
-        p: numbers or a tensor; the samples have its shape by default.
+        p: a number or a tensor, whose shape is the default shape of the samples.
     """
     probability = as_operand(p)
     if not spec_of(probability).dtype.is_float:
@@ -170,14 +171,14 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) ->
 def categorical(
     key: ArrayLike, logits: ArrayLike, axis: int = -1, shape: Shape | None = None
 ) -> Any:
-    """Draw indices along `axis`, with probabilities softmax(logits): the argmax of logits + Gumbel numbers.
+    """Draw indices along `axis` with probabilities softmax(logits), as argmax(logits + g) of Gumbel numbers g.
 
     Args:
-        shape: shape of the result; it ends in the shape of logits without `axis`, which is the default.
+        shape: the shape of the result. It must end with the shape of logits without `axis`, which is the default.
 
     Raises:
-        DTypeError: logits that are not floats; an invalid key.
-        ShapeError: a `shape` with another end.
+        DTypeError: the logits are not floats, or the key is invalid.
+        ShapeError: `shape` does not end with this shape.
     """
     x = as_operand(logits)
     kind = float_dtype("categorical", spec_of(x).dtype)
@@ -194,16 +195,16 @@ def categorical(
 
 
 def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool = False) -> Any:
-    """Shuffle the slices of x along `axis`, or the integers below x.
+    """Shuffle the slices of x along `axis`, or, if x is an integer, the integers from 0 to x - 1.
 
-    They are sorted by random words; the sort is repeated if two words may be equal.
+    The slices are sorted by random words. For large x, where two words may be equal, this is repeated.
 
     Args:
         independent: whether each vector along `axis` is shuffled separately.
 
     Raises:
-        DTypeError: a scalar that is not an integer; an invalid key.
-        InvalidConfigError: a negative integer.
+        DTypeError: x is a scalar that is not an integer, or the key is invalid.
+        InvalidConfigError: x is a negative integer.
     """
     if isinstance(x, int):
         if x < 0:
@@ -235,15 +236,15 @@ def choice(
     p: ArrayLike | None = None,
     axis: int = 0,
 ) -> Any:
-    """Draw slices of `a` along `axis`, or integers below `a`, with probabilities p.
+    """Draw slices of `a` along `axis`, or, if `a` is an integer, integers from 0 to a - 1, with probabilities p.
 
     Args:
         replace: whether a slice may be drawn more than once.
-        p: a vector of probabilities; equal ones by default.
+        p: a vector of probabilities; by default all are equal.
 
     Raises:
-        InvalidConfigError: more draws than slices without replacement, or draws from no slices.
-        ShapeError: p of another length.
+        InvalidConfigError: there are no slices, or fewer slices than draws without replacement.
+        ShapeError: the length of p is not the number of slices.
     """
     extents = shape_of_samples("choice", shape)
     array = None if isinstance(a, int) else as_operand(a)
@@ -296,7 +297,7 @@ def rademacher(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "int
     """Draw -1 and 1 with equal probabilities.
 
     Raises:
-        DTypeError: a dtype of neither integers nor floats; an invalid key.
+        DTypeError: the dtype has no signed numbers, or the key is invalid.
 
     Source: jax.random.rademacher.
     """
@@ -311,10 +312,12 @@ def rademacher(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "int
 def geometric(
     key: ArrayLike, p: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "int64"
 ) -> Any:
-    """Draw numbers of trials up to the first success, each of probability p: 1 + floor(log u / log(1 - p)).
+    """Draw from the geometric distribution: the number of trials until the first success, of probability p.
+
+    A sample is 1 + floor(log u / log(1 - p)), with u uniform.
 
     Raises:
-        DTypeError: a dtype that is not an integer; an invalid key. ShapeError: as for `uniform`.
+        DTypeError: the dtype is not an integer, or the key is invalid. ShapeError: as for `uniform`.
 
     Source: jax.random.geometric.
     """
@@ -332,12 +335,13 @@ def geometric(
 def poisson(
     key: ArrayLike, lam: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "int64"
 ) -> Any:
-    """Draw from the Poisson distribution of rate lam: by products of uniform numbers below 10, else by rejection.
+    """Draw from the Poisson distribution of rate lam.
 
-    Rates are rounded to float32, as in `jax.random`.
+    Rates below 10 use products of uniform numbers, larger rates rejection. Rates are rounded to float32, as in
+    `jax.random`.
 
     Raises:
-        DTypeError: a dtype that is not an integer; an invalid key. ShapeError: as for `uniform`.
+        DTypeError: the dtype is not an integer, or the key is invalid. ShapeError: as for `uniform`.
 
     Source: jax.random.poisson. Hoermann, "The transformed rejection method for generating Poisson random variables", 1993.
     """
@@ -357,7 +361,7 @@ def poisson(
 
 
 def _poisson_by_products(key: Tensor, rate: Tensor, shape: tuple[Any, ...]) -> Any:
-    """Count the uniform numbers whose product is above exp(-rate)."""
+    """Count how many uniform numbers can be multiplied before their product is at most exp(-rate)."""
 
     def step(state: Any) -> Any:
         count, key, total = state
@@ -402,16 +406,16 @@ def binomial(
     shape: Shape | None = None,
     dtype: DTypeLike | None = "float64",
 ) -> Any:
-    """Draw numbers of successes in n trials of probability p, as floats.
+    """Draw from the binomial distribution: the number of successes in n trials of probability p, as floats.
 
-    Where n min(p, 1-p) <= 10 geometric numbers are added until their sum is above n; elsewhere proposals are accepted
-    by transformed rejection. A fraction of n is dropped; n = inf gives inf, and NaN or n < 0 give NaN.
+    Where n min(p, 1-p) <= 10, geometric numbers are added until their sum is above n; elsewhere transformed rejection
+    is used. n is rounded down. The result is inf for n = inf, and NaN for NaN or n < 0.
 
     Args:
-        n, p: numbers or tensors; the samples have their common shape by default.
+        n, p: numbers or tensors, whose common shape is the default shape of the samples.
 
     Raises:
-        DTypeError: a dtype that is not a float; an invalid key. ShapeError: as for `uniform`.
+        DTypeError: the dtype is not a float, or the key is invalid. ShapeError: as for `uniform`.
 
     Source: jax.random.binomial; Hoermann, Journal of Statistical Computation and Simulation 46 (1993), 101-110.
     """
@@ -445,7 +449,7 @@ def _binomial(key: Tensor, n: Tensor, p: Tensor, shape: tuple[Any, ...]) -> Any:
 
 
 def _binomial_by_sums(key: Tensor, n: Tensor, p: Tensor) -> Any:
-    """Count the geometric numbers whose sum is at most n."""
+    """Count how many geometric numbers can be added before their sum is above n."""
     kind, shape, log_failure = spec_of(p).dtype, tuple(p.shape), log1p(negative(p))
 
     def step(state: Any) -> Any:
@@ -465,11 +469,11 @@ STIRLING_TAILS = tuple(
     )
     for k in range(10)
 )
-"""log k! minus Stirling's (k + 1/2) log(k + 1) - (k + 1) + log(2 pi) / 2."""
+"""Differences of log k! and Stirling's (k + 1/2) log(k + 1) - (k + 1) + log(2 pi) / 2, for k = 0 to 9."""
 
 
 def _stirling_tail(k: Tensor) -> Any:
-    """Return `STIRLING_TAILS`, or from k = 10 on its series."""
+    """Return the difference of log k! and Stirling's formula, from `STIRLING_TAILS` or, for k >= 10, by a series."""
     is_small = less_equal(k, 9.0)
     small, large = where(is_small, k, 0.0), where(is_small, 9.0, k)
     known = np.array(STIRLING_TAILS, spec_of(k).dtype.dtype)
@@ -529,16 +533,19 @@ def multinomial(
     dtype: DTypeLike | None = "float64",
     unroll: int | bool = 1,
 ) -> Any:
-    """Draw counts of outcomes in n trials, as floats: binomial numbers of the remaining trials, outcome by outcome.
+    """Draw from the multinomial distribution: how often each outcome occurs in n trials, as floats.
+
+    Outcome by outcome, the count is a binomial sample of the remaining trials.
 
     Args:
-        p: probabilities of outcomes along the last axis.
-        n: numbers of trials, which broadcast to the other axes.
-        shape: shape of the result, with the axis of outcomes; that of p by default.
-        unroll: has no effect; JAX's unroll factor of the loop.
+        p: the probabilities of the outcomes, along the last axis.
+        n: the numbers of trials, which broadcast to the other axes of p.
+        shape: the shape of the result, including the axis of outcomes; by default that of p.
+        unroll: no effect; in JAX, the unroll factor of the loop.
 
     Raises:
-        DTypeError: a dtype that is not a float; an invalid key. ShapeError: p without an axis, or shapes that do not fit.
+        DTypeError: the dtype is not a float, or the key is invalid.
+        ShapeError: p has no axes, or the shapes do not match.
 
     Source: jax.random.multinomial.
     """

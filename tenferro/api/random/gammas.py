@@ -1,6 +1,6 @@
-"""The gamma distribution, by rejection, and distributions that are functions of it.
+"""The gamma distribution, sampled by rejection, and distributions whose samples are functions of gamma samples.
 
-Each sample has its own key and loop, so that samples agree with `jax.random` up to rounding.
+As in `jax.random`, each sample has its own key and rejection loop. Samples thus equal those of JAX up to rounding.
 
 Source: Marsaglia and Tsang, ACM Transactions on Mathematical Software 26 (2000); `jax.random` for functions, signatures
 and the order of keys.
@@ -71,12 +71,14 @@ def gamma(
 ) -> Any:
     """Draw numbers from the gamma distribution with shape parameter a > 0 and scale 1.
 
-    Proposals d (1 + c x)^3 with x normal, d = a - 1/3 and c = 1 / (3 sqrt(d)), are accepted where log u < x^2 / 2 + d
-    - d v + d log v. For a < 1 the sample is a sample for a + 1 times u^(1/a). The derivative with respect to a is
-    implicit: dx/da = -(dP/da) / (dP/dx) for the distribution function P(a, x).
+    Let d = a - 1/3, c = 1 / (3 sqrt(d)) and v = (1 + c x)^3, with x normal and u uniform. The proposal d v is accepted
+    if log u < x^2 / 2 + d - d v + d log v. For a < 1, a sample for a + 1 is multiplied by u^(1/a), with another u.
+
+    The derivative with respect to a is that of a sample at constant probability: dx/da = -(dP/da) / (dP/dx), where
+    P(a, x) is the distribution function.
 
     Args:
-        a: numbers or a tensor; the samples have its shape by default.
+        a: a number or a tensor, whose shape is the default shape of the samples.
 
     Raises:
         DTypeError, ShapeError: as for `uniform`.
@@ -144,9 +146,9 @@ def _sample_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def _log_slope(a: Tensor, logarithm: Tensor) -> Any:
-    """d log(x) / da where P(a, x) is constant: -(dP/da) / (x dP/dx).
+    """Compute d log(x) / da at constant P(a, x): -(dP/da) / (x dP/dx).
 
-    For small x it is (psi(a + 1) - log x) / a, because P is x^a / Gamma(a + 1).
+    For small x, P is x^a / Gamma(a + 1), and the derivative is (psi(a + 1) - log x) / a, where psi is digamma.
     """
     is_small = less(logarithm, -30.0)
     small, regular = where(is_small, logarithm, -30.0), where(is_small, 0.0, logarithm)
@@ -157,7 +159,7 @@ def _log_slope(a: Tensor, logarithm: Tensor) -> Any:
 
 
 def _one(key: Tensor, alpha: Tensor, kind: DType, in_logarithm: bool) -> Any:
-    """Draw a sample for one parameter."""
+    """Draw one gamma sample with parameter alpha, or its logarithm, by rejection."""
     is_large = greater_equal(alpha, 1.0)
     raised = where(is_large, alpha, add(alpha, 1.0))
     d = subtract(raised, 1.0 / 3.0)
@@ -197,7 +199,7 @@ def _one(key: Tensor, alpha: Tensor, kind: DType, in_logarithm: bool) -> Any:
 def beta(
     key: ArrayLike, a: ArrayLike, b: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "float64"
 ) -> Any:  # fmt: skip
-    """Draw numbers from the beta distribution with parameters a, b > 0: x / (x + y) of gamma samples.
+    """Draw numbers from the beta distribution with parameters a, b > 0: x / (x + y), where x and y are gamma samples.
 
     Raises:
         DTypeError, ShapeError: as for `uniform`.
@@ -235,7 +237,7 @@ def dirichlet(
     """Draw vectors of positive numbers of sum 1 from the Dirichlet distribution with parameters alpha (.., n).
 
     Args:
-        shape: shape of the result without its last axis; that of alpha's leading axes by default.
+        shape: the shape of the result without its last axis; by default that of alpha's leading axes.
 
     Raises:
         DTypeError, ShapeError: as for `uniform`.
@@ -270,10 +272,12 @@ def f(
 def generalized_normal(
     key: ArrayLike, p: float, shape: Shape = (), dtype: DTypeLike | None = "float64"
 ) -> Any:
-    """Draw numbers with a density proportional to exp(-|x|^p): g^(1/p) with a random sign, g ~ gamma(1 / p).
+    """Draw numbers with a density proportional to exp(-|x|^p).
+
+    A sample is g^(1/p) with a random sign, where g is a gamma sample with parameter 1 / p.
 
     Raises:
-        DTypeError: a dtype that is not a float; an invalid key. InvalidConfigError: p is not positive.
+        DTypeError: the dtype is not a float, or the key is invalid. InvalidConfigError: p is not positive.
 
     Source: jax.random.generalized_normal.
     """
@@ -293,7 +297,7 @@ def ball(
     Shapes: (*shape, d).
 
     Raises:
-        DTypeError: a dtype that is not a float; an invalid key. InvalidConfigError: p is not positive.
+        DTypeError: the dtype is not a float, or the key is invalid. InvalidConfigError: p is not positive.
 
     Source: jax.random.ball. Barthe, Guedon, Mendelson and Naor, Annals of Probability 33 (2005).
     """
@@ -308,7 +312,9 @@ def ball(
 def t(
     key: ArrayLike, df: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "float64"
 ) -> Any:
-    """Draw numbers from Student's distribution with df degrees of freedom: z sqrt(h / g), h = df / 2, g ~ gamma(h).
+    """Draw numbers z sqrt(h / g) from Student's distribution with df degrees of freedom.
+
+    Here h = df / 2, z is normal, and g is a gamma sample with parameter h.
 
     Raises:
         DTypeError, ShapeError: as for `uniform`.

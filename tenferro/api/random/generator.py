@@ -1,4 +1,4 @@
-"""Keys, bits, and numbers that follow from bits alone.
+"""Keys, random bits, and distributions that are computed directly from bits: uniform, normal, exponential and Gumbel.
 
 Source: Salmon, Moraes, Dror and Shaw (SC 2011) for the generator; `jax.random` for functions and signatures.
 """
@@ -54,11 +54,11 @@ def key(seed: ArrayLike) -> Any:
     """Return the key of a seed: its high and its low 32 bits, as uint32[2].
 
     Args:
-        seed: an integer of 64 bits, or an integer scalar tensor.
+        seed: an integer of at most 64 bits, or an integer scalar tensor.
 
     Raises:
-        DTypeError: a seed that is not an integer.
-        InvalidConfigError: a seed of more than 64 bits.
+        DTypeError: the seed is not an integer.
+        InvalidConfigError: the seed has more than 64 bits.
 
     >>> key(42)
     array([ 0, 42], dtype=uint32)
@@ -78,10 +78,10 @@ def key(seed: ArrayLike) -> Any:
 
 
 def split(key: ArrayLike, num: int | Sequence[int] = 2) -> Any:
-    """Derive independent keys: uint32[num, 2], or [*num, 2].
+    """Derive independent keys from a key, as uint32[num, 2], or, if `num` is a shape, as uint32[*num, 2].
 
     Raises:
-        InvalidConfigError, DTypeError: an invalid key.
+        InvalidConfigError, DTypeError: `num` is negative, or the key is invalid.
 
     >>> split(np.array([0, 0], np.uint32))
     array([[1797259609, 2579123966],
@@ -92,10 +92,10 @@ def split(key: ArrayLike, num: int | Sequence[int] = 2) -> Any:
 
 
 def fold_in(key: ArrayLike, data: ArrayLike) -> Any:
-    """Derive a key from a key and `data`, a 32-bit number such as a step or a process.
+    """Derive a key from a key and `data`, a 32-bit integer such as the number of a step or a process.
 
     Raises:
-        InvalidConfigError, DTypeError: an invalid key, or a number of more than 32 bits.
+        InvalidConfigError, DTypeError: the key is invalid, or `data` is not an integer of at most 32 bits.
     """
     k = checked_key("fold_in", key)
     if isinstance(data, int):
@@ -136,7 +136,10 @@ def _threefry(key: Tensor, x0: Tensor, x1: Tensor) -> tuple[Any, Any]:
 
 
 def _words(name: str, key: ArrayLike, shape: tuple[Any, ...]) -> tuple[Any, Any]:
-    """Return both words of the generator's output for the counters 0, 1, 2, .., as vectors."""
+    """Return two tensors of `shape` with the two random words that the generator computes for each counter 0, 1, 2, ..
+
+    The counters number the elements in row-major order.
+    """
     k = checked_key(name, key)
     size = product(shape)
     if is_static(size) and size < 2**32:
@@ -151,11 +154,11 @@ def _words(name: str, key: ArrayLike, shape: tuple[Any, ...]) -> tuple[Any, Any]
 
 
 def bits(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "uint32") -> Any:
-    """Draw uniform random bits: all numbers of an unsigned dtype are equally likely.
+    """Draw random bits, as integers of an unsigned dtype, whose numbers are all equally likely.
 
     Raises:
-        DTypeError: a dtype that is not an unsigned integer; an invalid key.
-        InvalidConfigError: a negative extent.
+        DTypeError: the dtype is not an unsigned integer, or the key is invalid.
+        InvalidConfigError: an extent is negative.
 
     >>> bits(np.array([0, 0], np.uint32), (2,))
     array([4070199207, 4202968722], dtype=uint32)
@@ -189,14 +192,14 @@ def uniform(
 ) -> Any:
     """Draw uniform numbers in [minval, maxval).
 
-    Random bits become the mantissa of a number in [1, 2), from which 1 is subtracted.
+    Random bits are the mantissa of a number in [1, 2), from which 1 is subtracted.
 
     Args:
         minval, maxval: numbers or tensors that broadcast to `shape`.
 
     Raises:
-        DTypeError: a dtype that is not a float; an invalid key.
-        ShapeError: bounds that do not broadcast to `shape`.
+        DTypeError: the dtype is not a float, or the key is invalid.
+        ShapeError: the bounds do not broadcast to `shape`.
     """
     kind = float_dtype("uniform", dtype)
     extents = shape_of_samples("uniform", shape)
@@ -220,7 +223,10 @@ def uniform(
 
 
 def _difference(x: Any, y: Any) -> Any:
-    """Compute x - y; arrays by NumPy, because bounds are usually numbers and tracing must not load an executor."""
+    """Compute x - y for bounds, which are usually numbers or arrays.
+
+    Arrays are subtracted by NumPy: an op on arrays would load the native executor, which tracing must not do.
+    """
     if is_traced(x) or is_traced(y):
         return subtract(x, y)
     with np.errstate(all="ignore"):
@@ -228,7 +234,7 @@ def _difference(x: Any, y: Any) -> Any:
 
 
 def parameter(name: str, value: ArrayLike, dtype: DType, shape: tuple[Any, ...]) -> Any:
-    """Convert a parameter to the dtype of the samples; its shape must broadcast to theirs."""
+    """Convert a parameter of a distribution to the samples' dtype, and check that it broadcasts to their shape."""
     x = convert(value, dtype)
     require_fits(name, x.shape, shape)
     return x
@@ -242,12 +248,12 @@ def require_fits(name: str, parameter: tuple[Any, ...], shape: tuple[Any, ...]) 
 
 
 def normal(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64") -> Any:
-    """Draw numbers from the normal distribution of mean 0 and variance 1: sqrt(2) erfinv(u), u in (-1, 1).
+    """Draw numbers from the normal distribution of mean 0 and variance 1: sqrt(2) erfinv(u), with u uniform in (-1, 1).
 
-    Complex numbers have a total variance of 1, half in each part.
+    The real and the imaginary part of complex numbers have a variance of 1/2 each.
 
     Raises:
-        DTypeError: a dtype that is neither float nor complex; an invalid key.
+        DTypeError: the dtype is neither float nor complex, or the key is invalid.
     """
     kind = DType.of(dtype)
     extents = shape_of_samples("normal", shape)
@@ -264,13 +270,13 @@ def normal(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64
 
 
 def exponential(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64") -> Any:
-    """Draw numbers from the exponential distribution of mean 1: -log(1 - u)."""
+    """Draw numbers from the exponential distribution of mean 1: -log(1 - u), with u uniform in [0, 1)."""
     kind = float_dtype("exponential", dtype)
     return negative(log1p(negative(uniform(key, shape, kind))))
 
 
 def gumbel(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64") -> Any:
-    """Draw numbers from the Gumbel distribution: -log(-log(u)), u in (0, 1)."""
+    """Draw numbers from the Gumbel distribution: -log(-log(u)), with u uniform in (0, 1)."""
     kind = float_dtype("gumbel", dtype)
     tiny = finfo(kind).smallest_normal
     return negative(log(negative(log(uniform(key, shape, kind, tiny, 1.0)))))
