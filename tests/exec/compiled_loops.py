@@ -25,7 +25,7 @@ __all__ = [
 ROUNDED_OTHERWISE = {
     "Power", "Exp", "Expm1", "Log", "Log1p", "Cbrt", "Sin", "Cos", "Tan", "Tanh", "Logistic", "Atan2", "Asin", "Acos",
     "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Erf", "Erfc", "ErfInv", "Lgamma", "Digamma", "ReduceSum",
-    "ReduceProd", "CumSum", "CumProd", "DotGeneral",
+    "ReduceProd", "CumSum", "CumProd", "DotGeneral", "Convolution",
 }  # fmt: skip
 """Ops whose compiled results may differ from NumPy's by rounding."""
 ROUNDED_OTHERWISE_IF_COMPLEX = {"Multiply", "Divide", "Abs", "Sign"}

@@ -21,11 +21,11 @@ from tenferro.types import DType, TensorSpec
 READ_ELSEWHERE = {
     "Transpose", "Reshape", "BroadcastInDim", "Slice", "Reverse", "ExtractDiag", "ReduceSum",
     "ReduceProd", "ReduceMax", "ReduceMin", "ReduceAnd", "ReduceOr", "ArgMax", "ArgMin", "CumSum", "CumProd", "CumMax",
-    "CumMin", "Sort", "TopK", "DotGeneral", "Gather", "Scatter", "DynamicSlice", "DynamicUpdateSlice",
+    "CumMin", "Sort", "TopK", "DotGeneral", "Convolution", "Gather", "Scatter", "DynamicSlice", "DynamicUpdateSlice",
 }  # fmt: skip
 READ_OFTEN = {
     "ArgMax": True, "ArgMin": True, "Sort": (0,), "TopK": (0,), "DotGeneral": True,
-    "Gather": True, "Scatter": (1,),
+    "Convolution": True, "Gather": True, "Scatter": (1,),
 }  # fmt: skip
 """Operands that are stored in memory before the op reads them: True for all operands, else their indices."""
 

@@ -19,7 +19,7 @@ from tenferro.exec.llvm.compiled import (
 from tenferro.exec.llvm.control import Emitter
 from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.loop import MAX_TEXT_LINES
-from tenferro.exec.llvm.tensor import Body, Memory
+from tenferro.exec.llvm.tensor import Body, Memory, transposed_spec
 from tenferro.exec.planned import Block
 from tenferro.program import GraphProgram
 
@@ -74,10 +74,8 @@ class CompiledBlock(CompiledFunction):
             if slot in axes
         ])  # fmt: skip
         outputs = zip(program.output_slots, self.outputs, strict=True)
-        self._results = [
-            ([x.shape[axis] for axis in axes.get(slot, range(x.rank))], x.dtype.dtype)
-            for slot, x in outputs
-        ]
+        in_memory = [transposed_spec(x, axes.get(slot, range(x.rank))) for slot, x in outputs]
+        self._results = [(spec.shape, spec.dtype.dtype) for spec in in_memory]
         self._result_axes = tuple([
             (number, tuple(np.argsort(axes[slot]).tolist()))
             for number, slot in enumerate(program.output_slots)

@@ -7,13 +7,16 @@ from contextlib import suppress
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import blas
 from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm.code import Element, Index
 from tenferro.exec.llvm.folding import Fold, Indices
 from tenferro.exec.llvm.reduction import LONG_ROW
-from tenferro.exec.llvm.rows import Row, Rows, not_compiled
+from tenferro.exec.llvm.rows import Row, Rows
+from tenferro.exec.llvm.structural import pad
 from tenferro.exec.llvm.sums_of_products import MAX_MATRIX_BYTES, tile_of, write_sums
 from tenferro.exec.llvm.tensor import (
     Body,
@@ -23,9 +26,12 @@ from tenferro.exec.llvm.tensor import (
     Tensors,
     in_float32,
     inverse_permute,
+    transposed,
+    transposed_spec,
 )
 from tenferro.exec.runtime.sum_of_products import SumOfProducts
 from tenferro.ops import contraction as co
+from tenferro.ops.structural import Pad
 from tenferro.types import TensorSpec
 
 __all__ = ["ROWS"]
@@ -38,6 +44,8 @@ MAX_NARROW_EXTENT = 4
 """Maximum number of rows or columns of a narrow product."""
 UNROLLED_TERMS = 8
 """Number of terms that are added between a load and a store of the partial sum."""
+MAX_CONVOLUTION_MULTIPLICATIONS = 3 << 17
+"""Break-even of convolutions against the interpreter's kernel."""
 
 
 def dot_general(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
@@ -153,7 +161,75 @@ def _sum_rows(
     return memory
 
 
+def convolution(body: Body, op: co.Convolution, operands: Tensors, types: Specs) -> Tensors:
+    """Write a convolution: each position is a sum of rows of the kernel over the window of the padded input."""
+    (x, kernel), (y,), code = operands, types, body.code
+    image, taps = _padded(body, op, x), _taps(body, op, kernel)
+    *sizes, features, outputs = taps.spec.shape
+    axes = op.output_batch, *op.output_spatial, op.output_feature
+    input_axes = op.input_batch, *op.input_spatial, op.input_feature
+    group_outputs = outputs // op.feature_group_count
+
+    def product(index: Indices, numbers: Indices) -> Element:
+        (n, *position, o), (*tap, i) = index, numbers
+        group, _ = code.divmod(o, group_outputs) if op.feature_group_count > 1 else (0, 0)
+        steps = zip(position, op.window_strides, tap, op.rhs_dilation, strict=True)
+        window = [code.add(code.scaled(p, s), code.scaled(k, d)) for p, s, k, d in steps]
+        feature = code.add(code.scaled(group, features), i)
+        left = body.at(image, inverse_permute(input_axes, (n, *window, feature)))
+        return el.multiply(code, op, y.dtype, (left, body.at(taps, (*tap, i, o))))
+
+    rows = _sum_rows(body, op, transposed_spec(y, axes), (*sizes, features), product)
+    return [body.materialised(transposed(body, body.stored(rows), np.argsort(axes).tolist()))]
+
+
+def _padded(body: Body, op: co.Convolution, x: Tensor) -> Tensor:
+    """Return the input, padded and dilated with zeros."""
+    low, high, interior = ([0] * x.spec.rank for _ in range(3))
+    pairs = zip(op.input_spatial, op.padding, op.lhs_dilation, strict=True)
+    for axis, (before, after), dilation in pairs:
+        low[axis], high[axis], interior[axis] = before, after, dilation - 1
+    if not any([*low, *high, *interior]):
+        return body.materialised(x)
+    body.target = None  # because the padded input is not the result
+    padding, zero = Pad(tuple(low), tuple(high), tuple(interior)), TensorSpec.of((), x.spec.dtype)
+    (spec,) = padding.infer(x.spec, zero)
+    (image,) = pad(body, padding, (x, body.filled(zero, 0)), (spec,))
+    return image
+
+
+def _taps(body: Body, op: co.Convolution, kernel: Tensor) -> Tensor:
+    """Return the kernel as [k.., i, o], with window reversal undone."""
+    axes = *op.kernel_spatial, op.kernel_input_feature, op.kernel_output_feature
+    spec, code = transposed_spec(kernel.spec, axes), body.code
+
+    def element(index: Indices) -> Element:
+        position = [
+            code.add(code.scaled(k, -1), n - 1) if is_reversed else k
+            for k, n, is_reversed in zip(index, spec.shape, op.window_reversal, strict=False)
+        ]
+        return body.at(kernel, inverse_permute(axes, (*position, *index[-2:])))
+
+    return body.materialised(Tensor(spec, element, kernel.reads))
+
+
+def convolution_refusal(op: co.Convolution, operands: Specs) -> str:
+    """Return why a convolution is not compiled: it is large, or rare in loops."""
+    x, kernel = operands
+    if x.dtype.is_complex or op.batch_group_count > 1:
+        return "convolutions of complex numbers and of groups of a batch are not compiled"
+    (y,) = op.infer(x, kernel)
+    if not (y.is_static and x.size and kernel.size):
+        return "convolutions without elements, and of unknown extents, are not compiled"
+    work = y.size * (kernel.size // kernel.shape[op.kernel_output_feature])
+    if work <= MAX_CONVOLUTION_MULTIPLICATIONS:
+        return ""
+    return f"convolutions of more than {MAX_CONVOLUTION_MULTIPLICATIONS} multiplications are not compiled"
+
+
 ROWS: Rows = {
     co.DotGeneral: Row(in_float32(dot_general), moves=True, materialises=True),
-    co.Convolution: not_compiled("convolutions are not compiled"),
+    co.Convolution: Row(
+        in_float32(convolution), moves=True, materialises=True, refusal=convolution_refusal
+    ),
 }

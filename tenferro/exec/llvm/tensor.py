@@ -31,6 +31,7 @@ __all__ = [
     "in_float32",
     "inverse_permute",
     "transposed",
+    "transposed_spec",
 ]
 
 MAX_ALLOCA_ELEMENTS = 32
@@ -105,10 +106,18 @@ def inverse_permute(axes: Iterable[int], indices: Iterable[Index]) -> tuple[Inde
     return tuple([index[axis] for axis in range(len(index))])
 
 
+def transposed_spec(spec: TensorSpec, order: Sequence[int]) -> TensorSpec:
+    """Return the type of a transposed value."""
+    return TensorSpec.of(tuple([spec.shape[axis] for axis in order]), spec.dtype)
+
+
 def transposed(body: Body, x: Tensor, order: Sequence[int]) -> Tensor:
     """Return the transposed value."""
-    spec = TensorSpec.of(tuple([x.spec.shape[axis] for axis in order]), x.spec.dtype)
-    return Tensor(spec, lambda index: body.at(x, inverse_permute(order, index)), x.reads)
+    return Tensor(
+        transposed_spec(x.spec, order),
+        lambda index: body.at(x, inverse_permute(order, index)),
+        x.reads,
+    )
 
 
 def in_float32(write: Writer) -> Writer:
