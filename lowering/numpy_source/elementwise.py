@@ -85,8 +85,14 @@ def invert(op: Any, w: Writer, x: Expression) -> Code:
 
 
 def compare(op: ops.Compare, w: Writer, lhs: Expression, rhs: Expression) -> Code:
-    """Write a comparison operator; a comparison with True or False is the operand or its complement."""
+    """Write a comparison operator; a comparison with True or False is the operand or its complement.
+
+    A comparison of a value with itself is a test for NaN.
+    """
     sign = SIGNS[op.direction]
+    if lhs is rhs and lhs.spec.dtype.is_inexact and sign in ("==", "!="):
+        test = call("np.isnan", lhs)
+        return test if sign == "!=" else Code(f"~{test.text}", Level.UNARY)
     if lhs.spec.dtype.is_bool and sign in ("==", "!="):
         x, other = (rhs, lhs) if lhs.code.number is not None else (lhs, rhs)
         if other.code.number is not None and x.code.number is None:

@@ -159,6 +159,13 @@ def looked_up(at: Any) -> Any:
     return tnf.take(TABLE, at % 6, axis=0), slab, tnf.take_along_axis(TABLE, at[None, :3] % 6, 0)
 
 
+def partly_read(x: Any, a: Any) -> Any:
+    """Read some results of ops that have several, and ask for NaN."""
+    pivots = apply(lapack.Getrf(), a)[1]
+    values = tnf.sort(x), tnf.argsort(x), tnf.lax.top_k(x, 2)[0], apply(lapack.Getrf(), a)[0]
+    return values, tnf.isnan(x), x == x, tnf.linalg.eigh(a @ a.T)[1], pivots
+
+
 TABLE = RNG.normal(size=(6, 3))
 PROGRAMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "dense": (dense, ({"w": TensorSpec((3, 4), F64), "b": TensorSpec((4,), F64)}, TensorSpec(("n", 3), F64))),
@@ -175,12 +182,15 @@ PROGRAMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
         reduced,
         (TensorSpec((2, 4, 4), F64), TensorSpec((2, 4, 4), "complex128"), (TensorSpec((2, 4), F64),) * 3),
     ),
+    "partly": (partly_read, (TensorSpec((5,), F64), TensorSpec((3, 3), F64))),
     "table": (looked_up, (TensorSpec((4,), "int64"),)),
     "random": (drawn, (TensorSpec((), "uint32"),)),
     "convolution": (tnf.grad(convolved, (0, 1)), (TensorSpec((2, 3, 6, 5), "float32"), TensorSpec((4, 3, 3, 2), "float32"))),
     "picked": (picked, (TensorSpec((6, 3), F64), TensorSpec((4,), "int64"), TensorSpec((4, 3), F64))),
     "weights": (lambda x: tnf.erf(x @ np.asarray(RNG.normal(size=(3, 40)))), (TensorSpec(("n", 3), F64),)),
 }  # fmt: skip
+UNREAD = "F841,PLR0124,RUF059"
+"""Rules against names that nothing reads, and comparisons of a value with itself."""
 BLOCKED = """
 import sys
 
@@ -219,7 +229,7 @@ def test_whole_programs_check_themselves_where_there_is_numpy_alone(tmp_path: Pa
     ruff = Path(sys.executable).parent / "ruff"
     if ruff.exists():
         checked = subprocess.run(
-            [ruff, "check", "--isolated", "--select", "E4,E7,E9,F,I,W,B,UP", *paths],
+            [ruff, "check", "--isolated", "--extend-select", f"I,W,B,UP,{UNREAD}", *paths],
             capture_output=True,
             text=True,
             check=False,
@@ -258,6 +268,21 @@ def test_scatters_into_constants_are_traced_again() -> None:
     function = function_of(to_numpy(tnf.compile(histogram, *specs)))
     again = tnf.compile(function, *specs)
     np.testing.assert_array_equal(again.run(at, updates), function(at, updates))
+
+
+def test_general_eigenvalues_are_traced_again() -> None:
+    a = RNG.normal(size=(4, 4))
+    function = function_of(to_numpy(tnf.compile(tnf.linalg.eig, a)))
+    for y, z in zip(tnf.compile(function, a).run(a), function(a), strict=True):
+        np.testing.assert_array_equal(y, z)
+
+
+def test_a_single_result_is_returned_by_the_line_that_computes_it() -> None:
+    def function(x: Any) -> Any:
+        return tnf.sum(tnf.sin(x) * tnf.cos(x) + tnf.exp(x) * tnf.tanh(x) + tnf.sqrt(x) * 2.0)
+
+    source = to_numpy(tnf.compile(function, np.ones(3)))
+    assert source.text.splitlines()[-1].split("  #")[0].startswith("    return np.sum(")
 
 
 def test_names_that_are_not_read_are_not_written() -> None:

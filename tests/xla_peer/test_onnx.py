@@ -743,6 +743,28 @@ def test_a_recurrent_layer_is_differentiated() -> None:
 
 
 @needs_onnx
+@pytest.mark.parametrize("kind", ["ScatterND", "ScatterElements"])
+def test_scatters_into_constants_are_imported(kind: str) -> None:
+    import onnx
+
+    helper, double = onnx.helper, onnx.TensorProto.DOUBLE
+    rows, updates = np.array([2, 0, -1]), np.array([1.0, 2.0, 4.0])
+    arrays = {"table": np.arange(4.0), "rows": rows[:, None] if kind == "ScatterND" else rows}
+    graph = helper.make_graph(
+        [helper.make_node(kind, ["table", "rows", "updates"], ["y"])],
+        "scatter",
+        [helper.make_tensor_value_info("updates", double, [3])],
+        [helper.make_tensor_value_info("y", double, [4])],
+        [onnx.numpy_helper.from_array(x, name) for name, x in arrays.items()],
+    )
+    program = import_onnx(helper.make_model(graph))
+    (y,) = program.run(updates)
+    np.testing.assert_array_equal(y, [2.0, 1.0, 1.0, 4.0])
+    slope = tnf.grad(lambda x: tnf.sum(program.run(x)[0] * np.arange(1.0, 5.0)))(updates)
+    np.testing.assert_array_equal(slope, [3.0, 1.0, 4.0])
+
+
+@needs_onnx
 @pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore")
 def test_most_node_cases_agree() -> None:

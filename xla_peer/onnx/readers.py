@@ -289,7 +289,7 @@ def gather_nd(a: Any, x: Any, indices: Any) -> Any:
 
 
 def _updated(x: Any, where: Any, updates: Any, reduction: str) -> Any:
-    target = (x if hasattr(x, "at") else tnf.asarray(x)).at[where]
+    target = tnf.at(x)[where]
     name = {"none": "set", "add": "add", "mul": "multiply", "max": "max", "min": "min"}[reduction]
     return getattr(target, name)(updates)
 
