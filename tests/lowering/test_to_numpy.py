@@ -427,6 +427,83 @@ def test_files_are_differentiated_again() -> None:
         np.testing.assert_allclose(theirs, mine, rtol=1e-11, atol=1e-12)
 
 
+def nested(x: Any, n: Any) -> Any:
+    """Hold loops in branches in loops, each with a state of several values."""
+
+    def halved(c: Any) -> Any:
+        y, z, k = c
+        y, k = tnf.while_loop(
+            lambda c: tnf.sum(c[0] ** 2) + c[1] > 3.0, lambda c: (c[0] / 2.0, c[1] * 0.5), (y, z)
+        )
+        return y + 1.0, k, z * 2.0
+
+    def step(c: Any, t: Any) -> Any:
+        y, z = c
+        y, a, b = tnf.lax.switch(
+            t % 3,
+            [
+                halved,
+                lambda c: (c[0][::-1], c[1], tnf.sum(c[0])),
+                lambda c: (tnf.sin(c[0]), c[2], c[1]),
+            ],
+            (y, z, tnf.max(y)),
+        )
+        y = tnf.cond(
+            b > a, lambda y: tnf.scan(lambda c, v: (c * v, c + v), 1.0, y)[1], lambda y: y, y
+        )
+        return (y, a * 0.5), b
+
+    (y, z), bs = tnf.scan(step, (x, tnf.sum(x) + 2.0), tnf.arange(7) + n)
+    return tnf.sum(y * y) + z + tnf.sum(bs)
+
+
+@pytest.mark.parametrize(
+    ("function", "specs"),
+    [
+        (lambda *xs: sum(map(tnf.sum, recurrent(*xs))), PROGRAMS["recurrent"][1]),
+        (nested, (TensorSpec((3,), F64), TensorSpec((), "int64"))),
+    ],
+    ids=["recurrent", "nested"],
+)
+def test_loops_and_conditions_on_data_are_traced_again(
+    function: Any, specs: Any, tmp_path: Path
+) -> None:
+    source = xla_peer.export(function, *specs, format="numpy", path=tmp_path / "f.py")
+    assert "    while " in source.text
+    assert "    if " in source.text
+    written = runpy.run_path(str(tmp_path / "f.py"))[source.name]
+    x, *rest = [RNG.normal(size=spec.shape).astype(spec.dtype.dtype) for spec in specs]
+    again = tnf.compile(written, *specs)
+    np.testing.assert_allclose(again.run(x, *rest), written(x, *rest), rtol=1e-13)
+    direction = RNG.normal(size=x.shape)
+    sides = [written(x + h * direction, *rest) for h in (1e-6, -1e-6)]
+    slope = np.sum(tnf.grad(written)(x, *rest) * direction)
+    np.testing.assert_allclose(slope, (sides[0] - sides[1]) / 2e-6, rtol=1e-6)
+    rows = tnf.vmap(written, in_axes=(0, *[None] * len(rest)))(np.stack([x, 0.5 * x]), *rest)
+    np.testing.assert_allclose(rows, [written(x, *rest), written(0.5 * x, *rest)], rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "if np.sum(x) > 0.0:\n        y = y * 3.0",
+        "while np.sum(y) < 9.0:\n        y = y * 2.0\n        if np.max(y) > 5.0:\n            break",
+        "if np.sum(x) > 0.0:\n        y = y * 3.0\n    else:\n        return x",
+        "if np.sum(x) > 0.0:\n        y[0] = 3.0\n    else:\n        y[0] = 2.0",
+    ],
+)
+def test_conditions_that_were_not_written_are_left_to_python(change: str, tmp_path: Path) -> None:
+    source = xla_peer.export(lambda x: tnf.sin(x), TensorSpec((3,), F64), format="numpy")
+    text = source.text.replace(
+        "    return np.sin(x)", f"    y = np.sin(x)\n    {change}\n    return y"
+    )
+    assert change in text
+    (tmp_path / "f.py").write_text(text)
+    written = runpy.run_path(str(tmp_path / "f.py"))[source.name]
+    with pytest.raises(ConcretizationError, match="known while tracing"):
+        tnf.compile(written, TensorSpec((3,), F64))
+
+
 def test_a_condition_of_a_trace_is_an_error_that_names_it() -> None:
     again = function_of(to_numpy(tnf.compile(*_spread("recurrent"))))
     with pytest.raises(ConcretizationError, match="known while tracing"):
