@@ -89,8 +89,14 @@ def invert(op: Any, w: Writer, x: Expression) -> Code:
 
 
 def compare(op: ops.Compare, w: Writer, lhs: Expression, rhs: Expression) -> Code:
-    """Write a comparison operator; `x == True` is written as `x`, and `x == False` as `~x`."""
+    """Write a comparison operator; `x == True` is written as `x`, and `x == False` as `~x`.
+
+    A comparison of a float with itself, which is a test for NaN, is written as a call of `np.isnan`.
+    """
     sign = SIGNS[op.direction]
+    if lhs is rhs and lhs.spec.dtype.is_inexact and sign in ("==", "!="):
+        test = call("np.isnan", lhs)
+        return test if sign == "!=" else Code(f"~{test.text}", Level.UNARY)
     if lhs.spec.dtype.is_bool and sign in ("==", "!="):
         x, other = (rhs, lhs) if lhs.code.number is not None else (lhs, rhs)
         if other.code.number is not None and x.code.number is None:

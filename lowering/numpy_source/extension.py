@@ -61,7 +61,8 @@ def lu(op: Any, w: Writer, a: Expression) -> str:
 
 def getrf(op: Any, w: Writer, a: Expression) -> list[Code]:
     """Write calls of `getrf` and `getrf_info`, which the generated file includes; one is added to the pivots."""
-    packed, pivots = w.fresh("packed"), w.fresh("pivots")
+    packed = w.fresh("packed")
+    pivots = w.fresh("pivots") if w.is_read[1] else "_"
     w.say(f"{packed}, {pivots} = {w.function('getrf')}({a})")
     ones = Code(f"({pivots} + 1).astype(np.int32)")
     return [Code(packed), ones, call(w.function("getrf_info"), packed)]

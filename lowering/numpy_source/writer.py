@@ -155,7 +155,12 @@ class Writer:
         for position, (op, inputs, outputs, _, source) in enumerate(program.instructions):
             self._source = source
             arguments = [values[slot] for slot in inputs]
-            results = self.results(op, arguments, [program.types[slot] for slot in outputs])
+            results = self.results(
+                op,
+                arguments,
+                [program.types[slot] for slot in outputs],
+                [uses[slot] > 0 for slot in outputs],
+            )
             rest = program.instructions[position + 1 :][:1]
             is_last = not rest or rest[0].source != source
             for slot, result in zip(outputs, results, strict=True):
@@ -172,12 +177,14 @@ class Writer:
                     or consumer.source in (source, None)
                     or self._statements.is_anonymous(source)
                 )
-                if uses[slot] > 1 or len(result.code.text) > MAX_INLINE or not is_near:
+                is_result = program.output_slots == (slot,) and not result.name_hint
+                is_long = len(result.code.text) > MAX_INLINE and not is_result
+                if uses[slot] > 1 or is_long or not is_near:
                     if result.code.aligned is not None and arguments:
                         # Assign the operand of a broadcast to a name, not the broadcast. Later expressions then use
                         # the operand, which NumPy broadcasts implicitly.
                         self.named(arguments[0])
-                        (again,) = self.results(op, arguments, [program.types[slot]])
+                        (again,) = self.results(op, arguments, [program.types[slot]], [True])
                         result.code = again.code
                     if not result.is_name:
                         self._assign(result, self._hint(result))
@@ -185,16 +192,17 @@ class Writer:
         return [values[slot] for slot in program.output_slots]
 
     def results(
-        self, op: StdTensorOp, operands: Sequence[Expression], specs: Sequence[TensorSpec]
+        self,
+        op: StdTensorOp,
+        operands: Sequence[Expression],
+        specs: Sequence[TensorSpec],
+        is_read: Sequence[bool],
     ) -> list[Expression]:
-        """Return the results of an op as expressions.
-
-        If the cell returns the text of a tuple, write a statement that assigns its elements to names.
-        """
-        self.specs = tuple(specs)
+        """Return the results of an op as expressions; several are assigned at once, to `_` where nothing reads them."""
+        self.specs, self.is_read = tuple(specs), tuple(is_read)
         codes = self.table.cell(op)(op, self, *operands)
         if isinstance(codes, str):
-            names = [self.fresh(snake_case(op.name)) for _ in specs]
+            names = [self.fresh(snake_case(op.name)) if each else "_" for each in is_read]
             left = f"{names[0]}," if len(names) == 1 else ", ".join(names)
             self.say(f"{left} = {codes}", self._source)
             codes = [Code(name) for name in names]

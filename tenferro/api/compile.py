@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.api.tensor import TracedTensor, tracing, value_in
+from tenferro.api.written_files import traceable
 from tenferro.compilations import until_compiled
 from tenferro.dims import SymDim
 from tenferro.door import is_traced
@@ -105,7 +106,7 @@ def _traced_program(
         tensors.append(TracedTensor(builder, graph.add_input(_spec_of(leaf, path))))
     try:
         with tracing(builder):
-            result = fn(*in_tree.unflatten(tensors))
+            result = traceable(fn)(*in_tree.unflatten(tensors))
     except TenferroError as error:
         # An API function may raise before it adds an instruction, which would record the user's line. The line is
         # therefore read from the traceback.

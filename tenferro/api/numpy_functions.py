@@ -109,7 +109,7 @@ def _pinv(
 DIFFERENT: Mapping[Any, Callable[..., Any] | None] = MappingProxyType(
     {
         np.can_cast: _can_cast, np.linalg.cholesky: _cholesky,
-        np.einsum_path: None, np.linalg.eig: None, np.linalg.eigh: _eigh, np.linalg.eigvals: None, np.linalg.eigvalsh: _eigvalsh,
+        np.einsum_path: None, np.linalg.eigh: _eigh, np.linalg.eigvalsh: _eigvalsh,
         np.fill_diagonal: None, np.i0: _i0, np.place: None, np.put: None, np.put_along_axis: None, np.roots: None,
         np.linalg.pinv: _pinv, np.reciprocal: _reciprocal, np.result_type: _common_dtype,
     }

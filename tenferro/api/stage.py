@@ -17,6 +17,7 @@ from tenferro.ad.algebra import Value, zeros
 from tenferro.api.compile import output_value
 from tenferro.api.named_axes import differentiating
 from tenferro.api.tensor import TracedTensor, tracing, value_in
+from tenferro.api.written_files import traceable
 from tenferro.dims import is_exact
 from tenferro.door import as_operand, spec_of
 from tenferro.door.tracing import current_builder
@@ -166,7 +167,7 @@ class Stage:
             args[position] = unflatten(treedef, [next(tensors) for _ in leaves])
         try:
             with tracing(self.builder), differentiating():
-                result = fn(*args, **kwargs)
+                result = traceable(fn)(*args, **kwargs)
         except TenferroError as error:
             error.at(line_of(error.__traceback__))
             raise

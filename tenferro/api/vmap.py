@@ -14,6 +14,7 @@ from tenferro.api.named_axes import NamedAxis, under_axis
 from tenferro.api.pickling import reduced
 from tenferro.api.stage import noted_run, noting_runtime
 from tenferro.api.tensor import TracedTensor, tracing, value_in
+from tenferro.api.written_files import traceable
 from tenferro.dims import SymDim
 from tenferro.door import as_operand, spec_of
 from tenferro.door.tracing import current_builder
@@ -243,7 +244,7 @@ class _Mapped:
         }
         axis = NamedAxis(self._axis_name, size, builder, start, batched_values, self._context)
         with tracing(builder), under_axis(axis):
-            result = self._fn(*unflatten(tree, slices))
+            result = traceable(self._fn)(*unflatten(tree, slices))
         leaves, out_tree = flatten(result)
         outputs = [
             output_value(builder, leaf, path)

@@ -159,6 +159,13 @@ def looked_up(at: Any) -> Any:
     return tnf.take(TABLE, at % 6, axis=0), slab, tnf.take_along_axis(TABLE, at[None, :3] % 6, 0)
 
 
+def partly_read(x: Any, a: Any) -> Any:
+    """Read some results of ops that have several, and ask for NaN."""
+    pivots = apply(lapack.Getrf(), a)[1]
+    values = tnf.sort(x), tnf.argsort(x), tnf.lax.top_k(x, 2)[0], apply(lapack.Getrf(), a)[0]
+    return values, tnf.isnan(x), x == x, tnf.linalg.eigh(a @ a.T)[1], pivots
+
+
 TABLE = RNG.normal(size=(6, 3))
 PROGRAMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "dense": (dense, ({"w": TensorSpec((3, 4), F64), "b": TensorSpec((4,), F64)}, TensorSpec(("n", 3), F64))),
@@ -175,12 +182,15 @@ PROGRAMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
         reduced,
         (TensorSpec((2, 4, 4), F64), TensorSpec((2, 4, 4), "complex128"), (TensorSpec((2, 4), F64),) * 3),
     ),
+    "partly": (partly_read, (TensorSpec((5,), F64), TensorSpec((3, 3), F64))),
     "table": (looked_up, (TensorSpec((4,), "int64"),)),
     "random": (drawn, (TensorSpec((), "uint32"),)),
     "convolution": (tnf.grad(convolved, (0, 1)), (TensorSpec((2, 3, 6, 5), "float32"), TensorSpec((4, 3, 3, 2), "float32"))),
     "picked": (picked, (TensorSpec((6, 3), F64), TensorSpec((4,), "int64"), TensorSpec((4, 3), F64))),
     "weights": (lambda x: tnf.erf(x @ np.asarray(RNG.normal(size=(3, 40)))), (TensorSpec(("n", 3), F64),)),
 }  # fmt: skip
+UNREAD = "F841,PLR0124,RUF059"
+"""Rules against names that nothing reads, and comparisons of a value with itself."""
 BLOCKED = """
 import sys
 
@@ -219,7 +229,7 @@ def test_whole_programs_check_themselves_where_there_is_numpy_alone(tmp_path: Pa
     ruff = Path(sys.executable).parent / "ruff"
     if ruff.exists():
         checked = subprocess.run(
-            [ruff, "check", "--isolated", "--select", "E4,E7,E9,F,I,W,B,UP", *paths],
+            [ruff, "check", "--isolated", "--extend-select", f"I,W,B,UP,{UNREAD}", *paths],
             capture_output=True,
             text=True,
             check=False,
@@ -258,6 +268,21 @@ def test_scatters_into_constants_are_traced_again() -> None:
     function = function_of(to_numpy(tnf.compile(histogram, *specs)))
     again = tnf.compile(function, *specs)
     np.testing.assert_array_equal(again.run(at, updates), function(at, updates))
+
+
+def test_general_eigenvalues_are_traced_again() -> None:
+    a = RNG.normal(size=(4, 4))
+    function = function_of(to_numpy(tnf.compile(tnf.linalg.eig, a)))
+    for y, z in zip(tnf.compile(function, a).run(a), function(a), strict=True):
+        np.testing.assert_array_equal(y, z)
+
+
+def test_a_single_result_is_returned_by_the_line_that_computes_it() -> None:
+    def function(x: Any) -> Any:
+        return tnf.sum(tnf.sin(x) * tnf.cos(x) + tnf.exp(x) * tnf.tanh(x) + tnf.sqrt(x) * 2.0)
+
+    source = to_numpy(tnf.compile(function, np.ones(3)))
+    assert source.text.splitlines()[-1].split("  #")[0].startswith("    return np.sum(")
 
 
 def test_names_that_are_not_read_are_not_written() -> None:
@@ -400,6 +425,83 @@ def test_files_are_differentiated_again() -> None:
         tnf.grad(loss, (0, 1))(x, k), tnf.grad(again, (0, 1))(x, k), strict=True
     ):
         np.testing.assert_allclose(theirs, mine, rtol=1e-11, atol=1e-12)
+
+
+def nested(x: Any, n: Any) -> Any:
+    """Hold loops in branches in loops, each with a state of several values."""
+
+    def halved(c: Any) -> Any:
+        y, z, k = c
+        y, k = tnf.while_loop(
+            lambda c: tnf.sum(c[0] ** 2) + c[1] > 3.0, lambda c: (c[0] / 2.0, c[1] * 0.5), (y, z)
+        )
+        return y + 1.0, k, z * 2.0
+
+    def step(c: Any, t: Any) -> Any:
+        y, z = c
+        y, a, b = tnf.lax.switch(
+            t % 3,
+            [
+                halved,
+                lambda c: (c[0][::-1], c[1], tnf.sum(c[0])),
+                lambda c: (tnf.sin(c[0]), c[2], c[1]),
+            ],
+            (y, z, tnf.max(y)),
+        )
+        y = tnf.cond(
+            b > a, lambda y: tnf.scan(lambda c, v: (c * v, c + v), 1.0, y)[1], lambda y: y, y
+        )
+        return (y, a * 0.5), b
+
+    (y, z), bs = tnf.scan(step, (x, tnf.sum(x) + 2.0), tnf.arange(7) + n)
+    return tnf.sum(y * y) + z + tnf.sum(bs)
+
+
+@pytest.mark.parametrize(
+    ("function", "specs"),
+    [
+        (lambda *xs: sum(map(tnf.sum, recurrent(*xs))), PROGRAMS["recurrent"][1]),
+        (nested, (TensorSpec((3,), F64), TensorSpec((), "int64"))),
+    ],
+    ids=["recurrent", "nested"],
+)
+def test_loops_and_conditions_on_data_are_traced_again(
+    function: Any, specs: Any, tmp_path: Path
+) -> None:
+    source = xla_peer.export(function, *specs, format="numpy", path=tmp_path / "f.py")
+    assert "    while " in source.text
+    assert "    if " in source.text
+    written = runpy.run_path(str(tmp_path / "f.py"))[source.name]
+    x, *rest = [RNG.normal(size=spec.shape).astype(spec.dtype.dtype) for spec in specs]
+    again = tnf.compile(written, *specs)
+    np.testing.assert_allclose(again.run(x, *rest), written(x, *rest), rtol=1e-13)
+    direction = RNG.normal(size=x.shape)
+    sides = [written(x + h * direction, *rest) for h in (1e-6, -1e-6)]
+    slope = np.sum(tnf.grad(written)(x, *rest) * direction)
+    np.testing.assert_allclose(slope, (sides[0] - sides[1]) / 2e-6, rtol=1e-6)
+    rows = tnf.vmap(written, in_axes=(0, *[None] * len(rest)))(np.stack([x, 0.5 * x]), *rest)
+    np.testing.assert_allclose(rows, [written(x, *rest), written(0.5 * x, *rest)], rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "if np.sum(x) > 0.0:\n        y = y * 3.0",
+        "while np.sum(y) < 9.0:\n        y = y * 2.0\n        if np.max(y) > 5.0:\n            break",
+        "if np.sum(x) > 0.0:\n        y = y * 3.0\n    else:\n        return x",
+        "if np.sum(x) > 0.0:\n        y[0] = 3.0\n    else:\n        y[0] = 2.0",
+    ],
+)
+def test_conditions_that_were_not_written_are_left_to_python(change: str, tmp_path: Path) -> None:
+    source = xla_peer.export(lambda x: tnf.sin(x), TensorSpec((3,), F64), format="numpy")
+    text = source.text.replace(
+        "    return np.sin(x)", f"    y = np.sin(x)\n    {change}\n    return y"
+    )
+    assert change in text
+    (tmp_path / "f.py").write_text(text)
+    written = runpy.run_path(str(tmp_path / "f.py"))[source.name]
+    with pytest.raises(ConcretizationError, match="known while tracing"):
+        tnf.compile(written, TensorSpec((3,), F64))
 
 
 def test_a_condition_of_a_trace_is_an_error_that_names_it() -> None:

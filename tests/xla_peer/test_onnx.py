@@ -743,6 +743,64 @@ def test_a_recurrent_layer_is_differentiated() -> None:
 
 
 @needs_onnx
+@pytest.mark.parametrize("kind", ["ScatterND", "ScatterElements"])
+def test_scatters_into_constants_are_imported(kind: str) -> None:
+    import onnx
+
+    helper, double = onnx.helper, onnx.TensorProto.DOUBLE
+    rows, updates = np.array([2, 0, -1]), np.array([1.0, 2.0, 4.0])
+    arrays = {"table": np.arange(4.0), "rows": rows[:, None] if kind == "ScatterND" else rows}
+    graph = helper.make_graph(
+        [helper.make_node(kind, ["table", "rows", "updates"], ["y"])],
+        "scatter",
+        [helper.make_tensor_value_info("updates", double, [3])],
+        [helper.make_tensor_value_info("y", double, [4])],
+        [onnx.numpy_helper.from_array(x, name) for name, x in arrays.items()],
+    )
+    program = import_onnx(helper.make_model(graph))
+    (y,) = program.run(updates)
+    np.testing.assert_array_equal(y, [2.0, 1.0, 1.0, 4.0])
+    slope = tnf.grad(lambda x: tnf.sum(program.run(x)[0] * np.arange(1.0, 5.0)))(updates)
+    np.testing.assert_array_equal(slope, [3.0, 1.0, 4.0])
+
+
+WITH_EXTENTS: dict[str, Any] = {
+    "mean": (lambda x: tnf.mean(x, axis=0), lambda x: x.mean(0)),
+    "rows": (lambda x: x * tnf.arange(x.shape[0])[:, None], lambda x: x * np.arange(len(x))[:, None]),
+    "backwards": (lambda x: tnf.flip(x, 0), lambda x: x[::-1]),
+    "sorted": (lambda x: tnf.sort(x, axis=1), lambda x: np.sort(x, 1)),
+    "loop": (
+        lambda x: tnf.fori_loop(0, 3, lambda _, y: y * 0.5 + tnf.ones_like(y), x),
+        lambda x: x / 8 + 1.75,
+    ),
+    "scan": (
+        lambda x: tnf.scan(lambda c, row: (c + row, c * 2.0), tnf.zeros(4), x)[1],
+        lambda x: 2 * (np.cumsum(x, 0) - x),
+    ),
+    "gradient": (tnf.grad(lambda x: tnf.mean(x**2)), lambda x: 2 * x / x.size),
+}  # fmt: skip
+
+
+@needs_onnx
+@pytest.mark.parametrize("name", WITH_EXTENTS)
+def test_models_with_symbolic_extents_are_imported(name: str, tmp_path: Path) -> None:
+    function, expected = WITH_EXTENTS[name]
+    path = tmp_path / "f.onnx"
+    xla_peer.export(function, TensorSpec(("n", 4), "float64"), format="onnx", path=path)
+    program = import_onnx(path)
+    for n in (5, 2):
+        x = np.random.default_rng(n).normal(size=(n, 4))
+        np.testing.assert_allclose(program.run(x)[0], expected(x), rtol=1e-13, atol=1e-15)
+
+
+@needs_onnx
+def test_an_empty_file_is_no_model(tmp_path: Path) -> None:
+    (tmp_path / "f.onnx").write_bytes(b"")
+    with pytest.raises(InvalidConfigError, match="no graph"):
+        import_onnx(tmp_path / "f.onnx")
+
+
+@needs_onnx
 @pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore")
 def test_most_node_cases_agree() -> None:

@@ -18,7 +18,7 @@ from xla_peer.onnx.exporting import require_onnx
 from xla_peer.onnx.files import Place, initializers, read_model
 from xla_peer.onnx.images import IMAGES
 from xla_peer.onnx.layers import LAYERS
-from xla_peer.onnx.readers import READERS, dtype_of
+from xla_peer.onnx.readers import READERS, dtype_of, ints
 from xla_peer.onnx.selection import SELECTIONS
 from xla_peer.onnx.signals import SIGNALS
 
@@ -62,6 +62,8 @@ def import_onnx(
             raise InvalidConfigError(
                 f"import_onnx: {model} is not an ONNX model: {error}"
             ) from error
+    if not model.HasField("graph"):
+        raise InvalidConfigError("import_onnx: the model has no graph; the file may be empty")
     missing = sorted(set(_missing(model.graph, {f.name for f in model.functions})))
     if missing:
         raise UnsupportedError(f"import_onnx: operators that are not read: {', '.join(missing)}")
@@ -208,14 +210,14 @@ def _loop(
         source = producers[source].input[0]
     is_counted = source == names[1] and isinstance(count, np.ndarray | np.generic)
     if is_counted and (flag is None or isinstance(flag, np.ndarray | np.generic)):
-        n = int(np.ravel(count)[0]) if flag is None or bool(np.ravel(flag)[0]) else 0
+        n = ints(count, "a trip count")[0] if flag is None or bool(np.ravel(flag)[0]) else 0
         true = np.asarray(True)
 
         def scanned(carry: Any, t: Any) -> Any:
             results = step(t, true, carry)[1:]
             return tuple(results[:m]), tuple(results[m:])
 
-        final, rows = tnf.scan(scanned, tuple(start), np.arange(n))
+        final, rows = tnf.scan(scanned, tuple(start), tnf.arange(n))
         return [*final, *rows]
     if len(body.output) > 1 + m:
         raise UnsupportedError(

@@ -40,6 +40,10 @@ EIGHT_BITS = frozenset(map(DType.of, (
 """Types for which ONNX's casts saturate, unless the attribute `saturate` is 0."""
 
 
+FAR = 2**31 - 1
+"""Largest extent; slices that end further before the first element go back to it."""
+
+
 def concrete(x: Any, what: str) -> Any:
     """Return a value as an array, which requires that it depends only on constants.
 
@@ -59,6 +63,21 @@ def ints(x: Any, what: str) -> list[Any]:
     """Return a constant vector or number as a list of ints and symbolic extents."""
     numbers = np.ravel(concrete(x, what))
     return [n if isinstance(n, SymDim) else int(n) for n in numbers]
+
+
+def counted(n: Any) -> Any:
+    """Return 0, .., n - 1, as a tensor if n is a symbolic extent."""
+    return np.arange(n) if is_static(n) else tnf.arange(n)
+
+
+def numbers_of(extents: Any) -> Any:
+    """Return symbolic extents and numbers as an int64 tensor."""
+    extents = np.array(extents, object)
+    numbers = [
+        np.int64(n) if is_static(n) else tnf.shape_of(tnf.zeros((n, 0)), 0)
+        for n in extents.reshape(-1)
+    ]
+    return np.reshape(tnf.stack(numbers), extents.shape)
 
 
 def dtype_of(number: int) -> Any:
@@ -83,8 +102,8 @@ def cast(x: Any, dtype: Any, saturate: Any = True) -> Any:
     Args:
         saturate: whether a number beyond the range of an 8-bit float, or an infinity, becomes the largest number.
     """
-    if isinstance(x, np.ndarray) and x.dtype == object and dtype == np.int64:
-        return x
+    if isinstance(x, SymDim) or (isinstance(x, np.ndarray) and x.dtype == object):
+        return x if dtype == np.int64 else numbers_of(x).astype(dtype)
     if numpy_dtype(x) == dtype:
         return x
     kind = DType.of(dtype)
@@ -232,6 +251,9 @@ def slice_(
     index = [slice(None)] * np.ndim(x)
     for start, end, axis, step in zip(first, last, along, by, strict=True):
         n = x.shape[axis]
+        if step < 0 and not is_static(n):  # only all elements, backwards
+            index[axis] = slice(None if start == -1 else start, None if end < -FAR else end, step)
+            continue
         stop = None if step < 0 and end < -n else end
         index[axis] = slice(start, stop, step)
     return x[tuple(index)]
@@ -259,7 +281,9 @@ def expand(a: Any, x: Any, shape: Any) -> Any:
     rank = max(np.ndim(x), len(asked))
     own = (*[1] * (rank - np.ndim(x)), *x.shape)
     asked = [1] * (rank - len(asked)) + asked
-    return np.broadcast_to(x, tuple([n if m == 1 else m for n, m in zip(own, asked, strict=True)]))
+    shape = tuple([n if m == 1 else m for n, m in zip(own, asked, strict=True)])
+    broadcast = np.broadcast_to if all(map(is_static, shape)) else tnf.broadcast_to
+    return broadcast(x, shape)
 
 
 def gather(a: Any, x: Any, indices: Any) -> Any:
@@ -278,7 +302,7 @@ def gather_elements(a: Any, x: Any, indices: Any) -> Any:
     places = [
         indices
         if i == axis
-        else np.arange(n).reshape([-1 if j == i else 1 for j in range(np.ndim(x))])
+        else counted(n).reshape([-1 if j == i else 1 for j in range(np.ndim(x))])
         for i, n in enumerate(indices.shape)
     ]
     return functions.indexable(x, indices)[tuple(places)]
@@ -289,7 +313,7 @@ def gather_nd(a: Any, x: Any, indices: Any) -> Any:
     batch = a.get("batch_dims", 0)
     depth = indices.shape[-1]
     lead = [
-        np.arange(x.shape[i]).reshape([-1 if j == i else 1 for j in range(np.ndim(indices) - 1)])
+        counted(x.shape[i]).reshape([-1 if j == i else 1 for j in range(np.ndim(indices) - 1)])
         for i in range(batch)
     ]
     parts = [indices[..., i] for i in range(depth)]
@@ -298,7 +322,7 @@ def gather_nd(a: Any, x: Any, indices: Any) -> Any:
 
 
 def _updated(x: Any, where: Any, updates: Any, reduction: str) -> Any:
-    target = (x if hasattr(x, "at") else tnf.asarray(x)).at[where]
+    target = tnf.at(x)[where]
     name = {"none": "set", "add": "add", "mul": "multiply", "max": "max", "min": "min"}[reduction]
     return getattr(target, name)(updates)
 
@@ -317,7 +341,7 @@ def scatter_elements(a: Any, x: Any, indices: Any, updates: Any) -> Any:
     places = [
         indices
         if i == axis
-        else np.arange(n).reshape([-1 if j == i else 1 for j in range(np.ndim(x))])
+        else counted(n).reshape([-1 if j == i else 1 for j in range(np.ndim(x))])
         for i, n in enumerate(indices.shape)
     ]
     return _updated(x, tuple(places), updates, a.get("reduction", "none"))
@@ -612,8 +636,10 @@ def trilu(a: Any, x: Any, k: Any = None) -> Any:
 def constant_of_shape(a: Any, shape: Any) -> Any:
     """Create an array of a constant shape, filled with the attribute's value."""
     value = a.get("value")
-    return np.full(
-        ints(shape, "a shape"),
+    shape = ints(shape, "a shape")
+    full = np.full if all(map(is_static, shape)) else tnf.full
+    return full(
+        shape,
         0.0 if value is None else value.ravel()[0],
         np.float32 if value is None else value.dtype,
     )
@@ -622,6 +648,9 @@ def constant_of_shape(a: Any, shape: Any) -> Any:
 def range_(a: Any, start: Any, limit: Any, delta: Any) -> Any:
     """Create a range from `start` to `limit`, excluded; all operands must be constants."""
     start, limit, delta = (np.ravel(concrete(x, "a range"))[0] for x in (start, limit, delta))
+    if not all(map(is_static, (start, limit, delta))):
+        first, last, step = (ints(n, "a range")[0] for n in (start, limit, delta))
+        return tnf.arange(first, last, step, dtype=np.int64)
     count = max(math.ceil((limit - start) / delta), 0)
     return (start + np.arange(count) * delta).astype(np.asarray(start).dtype)
 

@@ -1,0 +1,189 @@
+"""Loops and conditionals of NumPy files that were written from programs, as ops when the files are traced.
+
+Such a file assigns every name once outside of loops, and the names of a loop's state before the loop.
+A `while` therefore carries the names that its body assigns and that were assigned before it; an `if` gives the
+names that all its branches assign.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.api.namespace import namespace
+from tenferro.door import is_traced
+
+__all__ = ["traceable"]
+
+WRITTEN = (ast.Assign, ast.Expr, ast.For, ast.While, ast.If, ast.Break, ast.Pass)
+"""Statements of written loops and conditionals."""
+MARK = "Written by tenferro"
+"""Words in the docstring of each file."""
+
+
+def traceable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of a written NumPy file with conditions on data as ops; any other function as it is.
+
+    >>> traceable(len) is len
+    True
+    """
+    inner = getattr(fn, "__wrapped__", None)
+    names = getattr(inner, "__globals__", None)
+    if inner is None or names is None or MARK not in (names.get("__doc__") or ""):
+        return fn
+    try:
+        tree = ast.parse("".join(inspect.findsource(inner)[0]))
+    except (OSError, SyntaxError):
+        return fn
+    (definition,) = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and node.name == inner.__name__
+    ]
+    if not any(isinstance(node, ast.While | ast.If) for node in ast.walk(definition)):
+        return fn
+    body = Conversion().statements(definition.body, set())
+    converted = ast.Module([definition], [])
+    definition.body, definition.decorator_list = body, []
+    space = {**names, "_while": _while, "_if": _if}
+    exec(compile(ast.fix_missing_locations(converted), inner.__code__.co_filename, "exec"), space)
+    return np.errstate(all="ignore")(space[definition.name])
+
+
+def _while(test: Callable[..., Any], body: Callable[..., Any], state: Any) -> Any:
+    return namespace().module.while_loop(test, body, state)
+
+
+def _if(pred: Any, on_true: Callable[[], Any], on_false: Callable[[], Any]) -> Any:
+    if not is_traced(pred):
+        return on_true() if pred else on_false()
+    return namespace().module.cond(pred, on_true, on_false)
+
+
+def _assigned(statements: Sequence[ast.stmt]) -> set[str]:
+    names = [node for each in statements for node in ast.walk(each) if isinstance(node, ast.Name)]
+    return {node.id for node in names if isinstance(node.ctx, ast.Store)} - {"_"}
+
+
+class Conversion:
+    """Conversion of the statements of one function."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def statements(self, body: Sequence[ast.stmt], bound: set[str]) -> list[ast.stmt]:
+        """Return the statements with calls for `while` and `if`; `bound` has the names assigned before them."""
+        converted: list[ast.stmt] = []
+        bound = set(bound)
+        for node in body:
+            if isinstance(node, ast.While) and _is_written(node, bound):
+                converted += self.loop(node, bound)
+            elif isinstance(node, ast.If) and _is_written(node, bound):
+                converted += self.branches(node, bound)
+            else:
+                if isinstance(node, ast.For):
+                    node.body = self.statements(node.body, bound)
+                converted.append(node)
+            bound |= _assigned([node])
+        return converted
+
+    def loop(self, node: ast.While, bound: set[str]) -> list[ast.stmt]:
+        """Return functions of the state for the condition and the body, and the call of the loop."""
+        state = sorted(_assigned([node]) & bound)
+        head: list[ast.stmt] = []
+        rest, test = node.body, node.test
+        if isinstance(test, ast.Constant):  # while True: head; if not test: break; rest
+            (end,) = [i for i, each in enumerate(rest) if _exit(each) is not None]
+            head, test, rest = rest[:end], _exit(rest[end]), rest[end + 1 :]
+        head = self.statements(head, bound)
+        before = bound | _assigned(head)
+        values = _tuple(state)
+        condition = self.function("test", state, [*head, ast.Return(test)])
+        body = [*head, *self.statements(rest, before), ast.Return(values)]
+        step = self.function("body", state, body)
+        call = _call("_while", condition.name, step.name, values)
+        return [condition, step, ast.Assign([_tuple(state, ast.Store())], call)]
+
+    def branches(self, node: ast.If, bound: set[str]) -> list[ast.stmt]:
+        """Return functions without arguments for both branches, and the call of the conditional."""
+        names = sorted(_common(node))
+        functions = [
+            self.function(kind, None, [*self.statements(body, bound), ast.Return(_tuple(names))])
+            for kind, body in (("then", node.body), ("else", node.orelse))
+        ]
+        call = _call("_if", node.test, *[each.name for each in functions])
+        return [*functions, ast.Assign([_tuple(names, ast.Store())], call)]
+
+    def function(
+        self, kind: str, state: Sequence[str] | None, body: list[ast.stmt]
+    ) -> ast.FunctionDef:
+        """Return a definition with a new name; its argument, if it has one, is unpacked to the state."""
+        self.count += 1
+        arguments = [] if state is None else [ast.arg("_state")]
+        if state:
+            unpacked = ast.Assign([_tuple(state, ast.Store())], ast.Name("_state", ast.Load()))
+            body = [unpacked, *body]
+        signature = ast.arguments([], arguments, None, [], [], None, [])
+        return ast.FunctionDef(f"_{kind}_{self.count}", signature, body, [])
+
+
+def _exit(node: ast.stmt) -> Any:
+    """Return the condition c of `if not c: break`; None for other statements."""
+    if not isinstance(node, ast.If) or node.orelse or not isinstance(node.body[0], ast.Break):
+        return None
+    test = node.test
+    if not isinstance(test, ast.UnaryOp) or not isinstance(test.op, ast.Not):
+        return None
+    return test.operand
+
+
+def _is_written(node: ast.While | ast.If, bound: set[str]) -> bool:
+    """Return whether the statement only assigns names, as written, and not in some branches only.
+
+    A statement that a person has changed may do more; it is left to Python, which names conditions on data.
+    """
+    inside = [part for each in [*node.body, *node.orelse] for part in ast.walk(each)]
+    breaks = sum(isinstance(part, ast.Break) for part in inside)
+    for part in inside:
+        if isinstance(part, ast.stmt) and not isinstance(part, WRITTEN):
+            return False
+        if isinstance(part, ast.Subscript | ast.Attribute) and isinstance(part.ctx, ast.Store):
+            return False
+        if isinstance(part, ast.Expr) and not _is_append(part, bound):
+            return False
+    if isinstance(node, ast.If):
+        return bool(node.orelse) and not breaks and _assigned([node]) & bound <= _common(node)
+    exits = [each for each in node.body if _exit(each) is not None]
+    is_endless = isinstance(node.test, ast.Constant) and node.test.value is True
+    return not node.orelse and breaks == len(exits) == is_endless
+
+
+def _is_append(node: ast.Expr, bound: set[str]) -> bool:
+    """Return whether a statement is `rows.append(x)` for rows that are assigned in the same loop or branch."""
+    method = node.value.func if isinstance(node.value, ast.Call) else None
+    if not isinstance(method, ast.Attribute) or not isinstance(method.value, ast.Name):
+        return False
+    return method.attr == "append" and method.value.id not in bound
+
+
+def _common(node: ast.If) -> set[str]:
+    """Return the names that all branches assign, of `elif` too."""
+    names = _assigned(node.body)
+    rest = node.orelse
+    while len(rest) == 1 and isinstance(rest[0], ast.If):
+        names, rest = names & _assigned(rest[0].body), rest[0].orelse
+    return names & _assigned(rest)
+
+
+def _tuple(names: Sequence[str], context: ast.expr_context | None = None) -> ast.Tuple:
+    context = ast.Load() if context is None else context
+    return ast.Tuple([ast.Name(name, context) for name in names], context)
+
+
+def _call(function: str, *arguments: str | ast.expr) -> ast.Call:
+    nodes = [ast.Name(x, ast.Load()) if isinstance(x, str) else x for x in arguments]
+    return ast.Call(ast.Name(function, ast.Load()), nodes, [])
