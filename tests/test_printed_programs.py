@@ -140,7 +140,7 @@ def test_errors_name_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
     place = next(line for line in str(caught.value).splitlines() if "test_printed_programs" in line)
     number = int(place.rpartition(".py:")[2].split()[0])
     lines = Path(__file__).read_text().splitlines()
-    assert "the line that fails" in lines[number - 1]
+    assert "the error must name this line" in lines[number - 1]
 
 
 def test_programs_of_no_segments_are_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
