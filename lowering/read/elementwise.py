@@ -237,7 +237,7 @@ def expanded(name: str) -> Read:
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         dtype = r.spec(operands[0]).dtype
-        wide = dtype if dtype is DType.F64 else DType.F32
+        wide = dtype if dtype is DType.F64 or dtype.is_complex else DType.F32
         (y,) = r.lifted(_expansion(name, wide), [r.convert(x, wide) for x in operands])
         return r.convert(y, dtype)
 
@@ -382,6 +382,7 @@ _STABLEHLO: dict[str, Any] = {
     "xor": plain(el.Xor()),
 }
 _CHLO: dict[str, Any] = {
+    "_asin_acos_kernel": expanded("_asin_acos_kernel"),
     "acos": plain(analytic.Acos()),
     "acosh": plain(analytic.Acosh()),
     "asin": plain(analytic.Asin()),

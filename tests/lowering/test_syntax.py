@@ -582,16 +582,6 @@ def test_declared_functions_are_no_obstacle_until_they_are_called(
         import_stablehlo(declared + GOOD, function="f")
 
 
-def test_what_passes_of_mlir_rewrite_is_refused_by_name_without_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    text = next(text for text in OPERATIONS if '"chlo.tan"' in text)
-    text = re.sub(r"f32(?=>)", "complex<f32>", text).replace("chlo.tan", "chlo._asin_acos_kernel")
-    monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: False)
-    with pytest.raises(UnsupportedError, match="_asin_acos_kernel"):
-        import_stablehlo(text)
-
-
 def test_five_thousand_operations_take_no_longer_than_through_mlir() -> None:
     lines = [f"  %{i + 1} = stablehlo.tanh %{i} : tensor<4x4xf32>" for i in range(1, 5001)]
     text = "\n".join([
