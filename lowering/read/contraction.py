@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -61,21 +62,22 @@ def dot(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def _dot(r: Reader, operation: Operation, operands: Sequence[int], *axes: Sequence[int]) -> int:
-    lhs, rhs = operands
-    wanted = operation.spec.dtype
-    if r.spec(lhs).dtype.is_bool:
-        # The product of bools is true if any pair of terms is true.
-        counted = [r.convert(x, DType.I32) for x in operands]
-        total = r.apply_one(_product(axes, None), *counted)
-        return r.convert(r.apply_one(Compare("NE"), total, r.full(0, r.spec(total))), wanted)
-    common = _common(r.spec(lhs).dtype, r.spec(rhs).dtype, wanted)
-    op = _product(axes, _precision(operation))
-    return r.convert(r.apply_one(op, r.convert(lhs, common), r.convert(rhs, common)), wanted)
-
-
-def _product(axes: Sequence[Sequence[int]], precision: str | None) -> DotGeneral:
     contracting, others, batch, others_batch = map(tuple, axes)
-    return DotGeneral(contracting, others, batch, others_batch, precision)
+    op = DotGeneral(contracting, others, batch, others_batch, _precision(operation))
+    return _multiplied(r, op, operands, operation.spec.dtype)
+
+
+def _multiplied(
+    r: Reader, op: DotGeneral | Convolution, operands: Sequence[int], wanted: DType
+) -> int:
+    """Multiply in a dtype that holds the product; the product of bools is true if any pair of terms is true."""
+    dtypes = [r.spec(x).dtype for x in operands]
+    if dtypes[0].is_bool:
+        counted = [r.convert(x, DType.I32) for x in operands]
+        total = r.apply_one(replace(op, precision=None), *counted)
+        return r.convert(r.apply_one(Compare("NE"), total, r.full(0, r.spec(total))), wanted)
+    common = _common(dtypes[0], dtypes[1], wanted)
+    return r.convert(r.apply_one(op, *[r.convert(x, common) for x in operands]), wanted)
 
 
 def _common(lhs: DType, rhs: DType, wanted: DType) -> DType:
@@ -190,7 +192,7 @@ def _members(
 
 
 def convolution(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    a, wanted = operation.attributes, operation.spec.dtype
+    a = operation.attributes
     numbers = a["dimension_numbers"]
     rank = len(numbers["input_spatial_dimensions"])
     ones = (1,) * rank
@@ -216,9 +218,7 @@ def convolution(r: Reader, operation: Operation, operands: Sequence[int]) -> int
         batch_group_count=a["batch_group_count"],
         precision=_precision(operation),
     )
-    lhs, rhs = _without_barrier(r, operands[0]), operands[1]
-    common = _common(r.spec(lhs).dtype, r.spec(rhs).dtype, wanted)
-    return r.convert(r.apply_one(op, r.convert(lhs, common), r.convert(rhs, common)), wanted)
+    return _multiplied(r, op, (_without_barrier(r, operands[0]), operands[1]), operation.spec.dtype)
 
 
 def _without_barrier(r: Reader, x: int) -> int:
@@ -255,10 +255,11 @@ def fft(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 def cholesky(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     """Read a Cholesky factorisation; one triangle of the operand is replaced by the mirror image of the other."""
-    (x,) = operands
+    dtype = r.spec(operands[0]).dtype
+    x = r.convert(operands[0], dtype.accumulator)
     is_lower = operation.attributes.get("lower", False)
     (factor,) = extension(r, Cholesky(), mirrored(r, x if is_lower else adjoint(r, x)))
-    return factor if is_lower else adjoint(r, factor)
+    return r.convert(factor if is_lower else adjoint(r, factor), dtype)
 
 
 def swapped(r: Reader, x: int) -> int:

@@ -56,6 +56,22 @@ def test_checks_that_do_not_hold(check: str, message: str) -> None:
         read(check)
 
 
+@pytest.mark.parametrize(
+    ("kind", "x", "y", "distance"),
+    [("f4E2M1FN", -0.5, 1.0, 3), ("f6E2M3FN", -0.125, 0.25, 3), ("f8E4M3FN", -1.0, -1.25, 2), ("f8E8M0FNU", 0.5, 8.0, 4)],
+)  # fmt: skip
+def test_units_in_the_last_place_of_narrow_floats(
+    kind: str, x: float, y: float, distance: int
+) -> None:
+    text = f"""func.func @main() {{ %a = stablehlo.constant dense<{x}> : tensor<{kind}>
+      %b = stablehlo.constant dense<{y}> : tensor<{kind}>
+      check.expect_close %a, %b, max_ulp_difference = {{}} : tensor<{kind}>, tensor<{kind}>
+      return }}"""
+    lowering.import_stablehlo(text.replace("{}", str(distance)))
+    with pytest.raises(InvalidConfigError, match="does not hold"):
+        lowering.import_stablehlo(text.replace("{}", str(distance - 1)))
+
+
 def test_a_check_of_arguments_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="depend on arguments"):
         read("check.expect_eq %x, %a : tensor<3xf32>", "%x: tensor<3xf32>")

@@ -70,6 +70,14 @@ def test_the_kernel_of_arcsine_and_arccosine(kind: str) -> None:
         np.testing.assert_allclose((sign * imaginary)[off], np.imag(wanted)[off], **tolerance)
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"), [("bessel_i1e", "complex<f32>"), ("bessel_i1e", "complex<f64>")]
+)
+def test_formulas_of_real_numbers_are_refused_for_complex_ones(name: str, kind: str) -> None:
+    with pytest.raises(errors.UnsupportedError, match=f"chlo.{name}: of complex"):
+        import_stablehlo(function(name, kind, 1))
+
+
 def ragged(lhs: str, rhs: str, sizes: str, result: str, **axes: list[int]) -> str:
     names = (
         "lhs_batching_dimensions", "rhs_batching_dimensions", "lhs_contracting_dimensions",
