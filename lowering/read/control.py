@@ -15,10 +15,10 @@ from tenferro.errors import UnsupportedError
 from tenferro.ops.control import Cond, Scan, While
 from tenferro.types import TensorSpec
 
-__all__ = ["ROWS"]
+__all__ = ["MOST_ITERATIONS", "ROWS", "chosen_branch", "evaluated_values"]
 
 MOST_ITERATIONS = 1000
-"""Maximum number of iterations of a loop with checks or probes."""
+"""Maximum number of iterations of a loop that is unrolled, because it has checks, probes or messages."""
 
 
 def call(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
@@ -83,16 +83,25 @@ def _observed(
             break
         if not goes_on:
             return values
-        values = r.block(body, values, r.surroundings)
-        arrays = [r.evaluated(value) for value in values]
-        values = [
-            value if array is None else r.constant(array)
-            for value, array in zip(values, arrays, strict=True)
-        ]
+        values = evaluated_values(r, r.block(body, values, r.surroundings))
         (decision,) = r.block(condition, values, r.surroundings)
     raise UnsupportedError(
         f"{operation.name}: with checks or probes, at most {MOST_ITERATIONS} iterations, which no argument decides"
     )
+
+
+def evaluated_values(r: Reader, values: Sequence[int]) -> list[int]:
+    """Replace values that depend on no argument by constants."""
+    arrays = [r.evaluated(value) for value in values]
+    return [
+        value if array is None else r.constant(array)
+        for value, array in zip(values, arrays, strict=True)
+    ]
+
+
+def chosen_branch(index: int, count: int) -> int:
+    """Return the branch of an index; one that is out of range selects the last branch."""
+    return index if 0 <= index < count else count - 1
 
 
 def if_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
@@ -108,9 +117,8 @@ def case(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[i
 def _choice(r: Reader, operation: Operation, index: int, regions: Sequence[Block]) -> Sequence[int]:
     constant = r.known(index)
     if constant is not None:
-        chosen = int(constant)
-        chosen = chosen if 0 <= chosen < len(regions) else len(regions) - 1
-        return r.block(regions[chosen], (), r.surroundings)
+        chosen = regions[chosen_branch(int(constant), len(regions))]
+        return r.block(chosen, (), r.surroundings)
     if operation.types:
         branches, captured = r.parts(*[(region, ()) for region in regions])
         return r.apply(Cond(tuple(branches)), index, *captured)
