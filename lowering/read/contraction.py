@@ -101,9 +101,20 @@ def ragged_dot(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     lhs, rhs, sizes = operands
     numbers = _ragged_numbers(operation)
     contracting, others, batch, others_batch = numbers[:4]
-    (axis,), group = numbers[4], numbers[5]
     shape, given = r.spec(lhs).shape, r.spec(sizes).shape
     free = [n for n in range(len(shape)) if n not in (*batch, *contracting)]
+    ragged, group = numbers[4:]
+    wanted_groups = int(not {*ragged}.isdisjoint(free))
+    if len(ragged) != 1 or max(ragged) >= len(shape) or len(group) != wanted_groups:
+        raise InvalidConfigError(
+            f"chlo.ragged_dot: ragged dimensions {ragged} and group dimensions {group} of {r.spec(lhs)} and {r.spec(rhs)}; "
+            "one axis of lhs is ragged, and rhs has a group dimension if this axis is one of rows"
+        )
+    (axis,) = ragged
+    if group and group[0] >= r.spec(rhs).rank:
+        raise InvalidConfigError(
+            f"chlo.ragged_dot: {r.spec(rhs)} has no group dimension {group[0]}"
+        )
     kind = next(axes for axes in (batch, contracting, free) if axis in axes)
     outer = [*([] if kind is batch else batch), *kind[: kind.index(axis)]]
     rank = len(given)

@@ -199,6 +199,25 @@ def test_group_sizes_of_other_axes_are_refused(sizes: str) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("axes", "words"),
+    [
+        ({"lhs_ragged": [0, 1], "rhs_group": [0]}, "one axis of lhs is ragged"),
+        ({"lhs_ragged": [], "rhs_group": [0]}, "one axis of lhs is ragged"),
+        ({"lhs_ragged": [7], "rhs_group": [0]}, "one axis of lhs is ragged"),
+        ({"lhs_ragged": [0]}, "a group dimension if this axis is one of rows"),
+        ({"lhs_ragged": [1], "rhs_group": [0]}, "a group dimension if this axis is one of rows"),
+        ({"lhs_ragged": [0], "rhs_group": [7]}, "no group dimension 7"),
+    ],
+)
+def test_ragged_axes_that_are_not_one(axes: dict[str, list[int]], words: str) -> None:
+    text = ragged(
+        "11x5xf32", "3x5x7xf32", "3xi64", "11x7xf32", lhs_contracting=[1], rhs_contracting=[1], **axes
+    )  # fmt: skip
+    with pytest.raises(errors.InvalidConfigError, match=words):
+        import_stablehlo(text)
+
+
 @pytest.mark.parametrize("kind", DTYPES)
 def test_polygamma_of_orders_that_are_arguments(kind: str) -> None:
     """psi_n(x) = (-1)^(n+1) n! zeta(n + 1, x), and NaN where n is not a natural number."""
