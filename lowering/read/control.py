@@ -15,10 +15,13 @@ from tenferro.errors import UnsupportedError
 from tenferro.ops.control import Cond, Scan, While
 from tenferro.types import TensorSpec
 
-__all__ = ["MOST_ITERATIONS", "ROWS", "chosen_branch", "evaluated_values"]
+__all__ = ["MOST_ITERATIONS", "ROWS", "chosen_branch", "evaluated_values", "has_next"]
 
-MOST_ITERATIONS = 1000
-"""Maximum number of iterations of a loop that is unrolled, because it has checks, probes or messages."""
+MOST_ITERATIONS = 400
+"""Maximum number of iterations of all loops that are unrolled, because they have checks, probes or messages.
+
+Each of them evaluates a condition, so that a module with more would take more than a second.
+"""
 
 
 def call(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
@@ -73,14 +76,12 @@ def _observed(
     """Unroll a loop while reading, so that checks and probes see the values of each iteration.
 
     Raises:
-        UnsupportedError: the condition depends on arguments, or there are more than `MOST_ITERATIONS` iterations.
+        UnsupportedError: the condition depends on arguments, or the module's unrolled loops have more than
+            `MOST_ITERATIONS` iterations.
     """
     condition, body = operation.regions
     values = list(operands)
-    for _ in range(MOST_ITERATIONS):
-        goes_on = r.evaluated(decision)
-        if goes_on is None:
-            break
+    while (goes_on := has_next(r, decision)) is not None:
         if not goes_on:
             return values
         values = evaluated_values(r, r.block(body, values, r.surroundings))
@@ -88,6 +89,13 @@ def _observed(
     raise UnsupportedError(
         f"{operation.name}: with checks or probes, at most {MOST_ITERATIONS} iterations, which no argument decides"
     )
+
+
+def has_next(r: Reader, decision: int) -> bool | None:
+    """Return whether an unrolled loop goes on; None if arguments decide this, or after `MOST_ITERATIONS`."""
+    goes_on = r.evaluated(decision)
+    r.unrolled += bool(goes_on)
+    return None if goes_on is None or r.unrolled > MOST_ITERATIONS else bool(goes_on)
 
 
 def evaluated_values(r: Reader, values: Sequence[int]) -> list[int]:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lowering.module_tree import Block, Operation
-from lowering.read.control import MOST_ITERATIONS, chosen_branch, evaluated_values
+from lowering.read.control import MOST_ITERATIONS, chosen_branch, evaluated_values, has_next
 from lowering.read.meshes import Cut, constraint_of, cuts_of, groups_along, names_of
 from lowering.read.reader import DEEPEST_CALL, Reader, ReadRows, Scope, Write, located
 from tenferro.errors import InvalidConfigError, UnsupportedError
@@ -712,8 +712,8 @@ def _steps_of_regions(
     """Read the branch that is taken, or the iterations of a loop one after another.
 
     Raises:
-        UnsupportedError: arguments decide which branch is taken, or when the loop ends; a loop has more than
-            `MOST_ITERATIONS` iterations; or the operation has regions of another kind.
+        UnsupportedError: arguments decide which branch is taken, or when the loop ends; unrolled loops have
+            more than `MOST_ITERATIONS` iterations; or the operation has regions of another kind.
     """
     regions = operation.regions
     if operation.name in ("stablehlo.case", "stablehlo.if"):
@@ -723,18 +723,16 @@ def _steps_of_regions(
             return (yield from run(branches[chosen_branch(int(index), len(branches))], ()))
     if operation.name == "stablehlo.while":
         values = operands
-        for _ in range(MOST_ITERATIONS + 1):
-            (decision,) = yield from run(regions[0], values)
-            goes_on = r.evaluated(decision)
-            if goes_on is None:
-                break
+        (decision,) = yield from run(regions[0], values)
+        while (goes_on := has_next(r, decision)) is not None:
             if not goes_on:
                 return list(values)
             results = yield from run(regions[1], values)
             values = evaluated_values(r, results)
+            (decision,) = yield from run(regions[0], values)
     raise UnsupportedError(
         f"{operation.name}: has operations that communicate among processes of different functions; they may be in "
-        f"branches and in loops of at most {MOST_ITERATIONS} iterations, which no argument decides"
+        f"branches and in loops of at most {MOST_ITERATIONS} iterations in all, which no argument decides"
     ).at(located(operation))
 
 

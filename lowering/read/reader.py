@@ -19,7 +19,7 @@ from tenferro.ops.structural import BroadcastInDim, Reshape, Slice, Transpose
 from tenferro.program import ProgramBuilder, SourceLine, Subprogram
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["MOST_OPS", "Read", "ReadRows", "Reader", "located"]
+__all__ = ["MALFORMED", "MOST_OPS", "Read", "ReadRows", "Reader", "located"]
 
 Read = Callable[["Reader", Operation, Sequence[int]], "int | Sequence[int]"]
 """Function that writes the ops of an operation on these values, and returns its results."""
@@ -62,6 +62,7 @@ class Reader:
         device: returns the number of the current device, an int64 scalar.
         sent: the values that were sent and not yet received, and the pairs of devices, by builder and channel.
         feeds: the functions whose results infeeds read, if processes are computed one by one; else None.
+        unrolled: the number of iterations of loops that were read one after another.
         probed: the elements that probes outside regions have recorded, by id; None for elements that are not
             constant.
     """
@@ -96,6 +97,7 @@ class Reader:
         self.devices: Any = None
         self.sent: dict[tuple[int, int], list[tuple[Any, Any]]] = {}
         self.feeds: list[str] | None = None
+        self.unrolled = 0
         self.probed: dict[str, list[Any]] = {}
         self.device: Callable[[], int] = _no_device
         self._source: SourceLine | None = None
