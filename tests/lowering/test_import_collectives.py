@@ -537,6 +537,22 @@ def test_groups_along_axes_of_a_mesh(axes: str, groups: list[list[int]]) -> None
             np.testing.assert_array_equal(y[device], np.concatenate(x[group]))
 
 
+@pytest.mark.parametrize("count", [1_000_000, 1 << 60])
+def test_meshes_of_more_devices_than_fit_are_refused(count: int) -> None:
+    mesh = f'#stablehlo.mesh<axes = [#stablehlo.mesh_axis<name = "x", size = {count}>]>'
+    operation = (
+        '%y = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, replica_groups = '
+        f'#stablehlo.replica_group_mesh_axes<mesh = {mesh}, axes = [#stablehlo.axis_ref<name = "x">]>}}> '
+        ": (tensor<4x3xf32>) -> tensor<8x3xf32>"
+    )
+    with pytest.raises(errors.UnsupportedError, match=f"a mesh of {count} devices"):
+        program_of(lowering.import_stablehlo, operation, "tensor<8x3xf32>")
+    sharded = f"""sdy.mesh @m = <["x"={count}]> func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
+      %y = sdy.sharding_constraint %x <@m, [{{"x"}}]> : tensor<4xf32> return %y : tensor<4xf32> }}"""
+    with pytest.raises(errors.UnsupportedError, match=f"a mesh of {count} devices"):
+        lowering.import_stablehlo(sharded)
+
+
 @pytest.mark.parametrize("is_right", [True, False])
 def test_processes_of_the_reference_interpreter(is_right: bool) -> None:
     """Run two replicas of two partitions, with two arguments and results each."""
