@@ -95,9 +95,8 @@ def import_stablehlo(
             replica * p + partition. The body of an `sdy.manual_computation` always runs on the devices of its mesh.
 
     Without jaxlib the parsers of `lowering.syntax` replace MLIR's parser. They are pure Python, and need no separate
-    process. Operations that only MLIR's passes can rewrite then raise errors: `chlo` operations without a reader, and
-    operations whose shape operands are not constants. The parsers of `lowering.syntax` also read all modules with
-    quantised types. The program represents a quantised value by its stored integers.
+    process. Operations whose shape operands only MLIR's passes can evaluate raise errors then. These parsers also read
+    all modules with quantised types, whose values are represented by the stored integers.
 
     The program's `origin` is the original module, with which `xla_peer.check_parity` compares. It is None for
     bytecode that was read without jaxlib.

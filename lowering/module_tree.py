@@ -132,12 +132,17 @@ class Function:
 
 @dataclass(slots=True)
 class ModuleTree:
-    """A module: its functions by name, its attributes, and the text of Shardy's meshes by name."""
+    """A module: its functions by name, its attributes, and the text of Shardy's meshes by name.
+
+    Attributes:
+        nested: the modules inside, which are verified, and which nothing reads.
+    """
 
     name: str
     functions: dict[str, Function] = field(default_factory=dict)
     attributes: dict[str, Any] = field(default_factory=dict)
     meshes: dict[str, str] = field(default_factory=dict)
+    nested: list[ModuleTree] = field(default_factory=list)
 
     def operations(self) -> Iterator[Operation]:
         """Yield every operation of every function, including operations in regions."""

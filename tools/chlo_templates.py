@@ -13,7 +13,9 @@ FOLDER = Path(__file__).resolve().parent.parent / "lowering" / "emit" / "chlo"
 COMPLEX_TOO = ("asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh")
 REAL_ONLY = ("erf", "erfc", "erf_inv", "lgamma", "digamma")
 READ_ALONE = {"bessel_i1e": 1, "polygamma": 2, "zeta": 2}
-"""Operations that tenferro can import but not write; each has its number of operands."""
+"""Operations of real numbers that tenferro only imports, from these templates, with their number of operands."""
+KERNEL = "_asin_acos_kernel"
+"""Operation of complex numbers that tenferro only imports."""
 HEADER = "// Expansion of chlo.{name} by StableHLO's chlo-legalize-to-stablehlo (Apache-2.0 WITH LLVM-exception).\n"
 
 
@@ -35,7 +37,9 @@ def template(name: str, element: str, count: int = 1) -> str:
 def all_templates() -> dict[str, str]:
     """Return the content of every template, by file name."""
     wanted = [(name, e) for name in (*COMPLEX_TOO, *REAL_ONLY) for e in ("f32", "f64")]
-    wanted += [(name, e) for name in COMPLEX_TOO for e in ("complex<f32>", "complex<f64>")]
+    wanted += [
+        (name, e) for name in (*COMPLEX_TOO, KERNEL) for e in ("complex<f32>", "complex<f64>")
+    ]
     wanted += [(name, e) for name in READ_ALONE for e in ("f32", "f64")]
     return {
         f"{name}_{e.strip('>').replace('<', '_')}.mlir": template(name, e, READ_ALONE.get(name, 1))

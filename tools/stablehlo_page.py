@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lowering.read import READERS
-from lowering.read.refused import MLIR_REWRITES, REFUSED, REWRITTEN
+from lowering.read.refused import REFUSED, REWRITTEN
 from lowering.syntax.definitions import DEFINITIONS
 from lowering.types import element_type
 from tenferro.types import DType
@@ -43,8 +43,6 @@ def statuses() -> dict[str, str]:
             status[name] = "read"
         elif name in REWRITTEN:
             status[name] = f"read: {REWRITTEN[name]}"
-        elif name in MLIR_REWRITES:
-            status[name] = f"refused without jaxlib: without jaxlib: {MLIR_REWRITES[name]}"
         else:
             raise LookupError(f"{name} is neither read nor refused")
     return status
@@ -84,8 +82,7 @@ def page() -> str:
         "These hold other operations, or are replaced before anything is read:",
         "", "| operations | |", "| --- | --- |", *rows(status, "read"), "",
         "These are refused, each by a named error:",
-        "", "| operations | why, or what instead |", "| --- | --- |", *rows(status, "refused"),
-        *rows(status, "refused without jaxlib"), "",
+        "", "| operations | why, or what instead |", "| --- | --- |", *rows(status, "refused"), "",
         "## Types",
         "",
         f"Element types are {', '.join(f'`{element_type(dtype)}`' for dtype in DType)}.",

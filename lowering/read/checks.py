@@ -61,13 +61,14 @@ def close(operation: Operation, x: Any, y: Any) -> Any:
 
 
 def _place(x: Any) -> Any:
-    """Convert each float to the number of floats from zero to it, with the float's sign.
-
-    The difference of two such numbers is a difference in units in the last place.
-    """
-    bits = x.view(f"i{x.dtype.itemsize}")
-    magnitude = (bits & bits.dtype.type(np.iinfo(bits.dtype).max)).astype(object)
-    return np.where(bits < 0, -magnitude, magnitude)
+    """Convert floats to their number in order of size, counted from zero."""
+    bits = x.view(f"u{x.dtype.itemsize}").astype(object)
+    dtype = DType.of(x.dtype)
+    if dtype is DType.F8E8M0FNU:
+        return bits  # which have no sign
+    sign = 1 << (dtype.bits - 1)
+    magnitude = bits & (sign - 1)
+    return np.where((bits & sign) != 0, -magnitude, magnitude)
 
 
 def expected(holds: Callable[[Operation, Any, Any], Any]) -> Read:

@@ -127,10 +127,10 @@ def standings(dtype: DType, constants: Sequence[Any]) -> Any:
         return np.array([False, True])
     own = [c for c in constants if np.asarray(c).dtype == kind and c == c]
     if dtype.is_integer:
-        limits = np.iinfo(kind)
+        low, high = dtype.extremes
         around = {int(c) + d for c in own for d in (-2, -1, 0, 1, 2)} | {-2, -1, 0, 1, 2}
-        around |= {limits.min, limits.min + 1, limits.max - 1, limits.max}
-        return np.array(sorted(n for n in around if limits.min <= n <= limits.max), kind)
+        around |= {low, low + 1, high - 1, high}
+        return np.array(sorted([n for n in around if low <= n <= high]), kind)
     with np.errstate(all="ignore"):
         # There is no float between two constants that are adjacent floats. So the nearest floats on both sides of each
         # constant are included.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -61,21 +62,22 @@ def dot(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def _dot(r: Reader, operation: Operation, operands: Sequence[int], *axes: Sequence[int]) -> int:
-    lhs, rhs = operands
-    wanted = operation.spec.dtype
-    if r.spec(lhs).dtype.is_bool:
-        # For bools, sums are disjunctions and products conjunctions: an element is true if its integer sum is not 0.
-        counted = [r.convert(x, DType.I32) for x in operands]
-        total = r.apply_one(_product(axes, None), *counted)
-        return r.convert(r.apply_one(Compare("NE"), total, r.full(0, r.spec(total))), wanted)
-    common = _common(r.spec(lhs).dtype, r.spec(rhs).dtype, wanted)
-    op = _product(axes, _precision(operation))
-    return r.convert(r.apply_one(op, r.convert(lhs, common), r.convert(rhs, common)), wanted)
-
-
-def _product(axes: Sequence[Sequence[int]], precision: str | None) -> DotGeneral:
     contracting, others, batch, others_batch = map(tuple, axes)
-    return DotGeneral(contracting, others, batch, others_batch, precision)
+    op = DotGeneral(contracting, others, batch, others_batch, _precision(operation))
+    return _multiplied(r, op, operands, operation.spec.dtype)
+
+
+def _multiplied(
+    r: Reader, op: DotGeneral | Convolution, operands: Sequence[int], wanted: DType
+) -> int:
+    """Multiply in a dtype that holds the product; the product of bools is true if any pair of terms is true."""
+    dtypes = [r.spec(x).dtype for x in operands]
+    if dtypes[0].is_bool:
+        counted = [r.convert(x, DType.I32) for x in operands]
+        total = r.apply_one(replace(op, precision=None), *counted)
+        return r.convert(r.apply_one(Compare("NE"), total, r.full(0, r.spec(total))), wanted)
+    common = _common(dtypes[0], dtypes[1], wanted)
+    return r.convert(r.apply_one(op, *[r.convert(x, common) for x in operands]), wanted)
 
 
 def _common(lhs: DType, rhs: DType, wanted: DType) -> DType:
@@ -107,9 +109,20 @@ def ragged_dot(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     lhs, rhs, sizes = operands
     numbers = _ragged_numbers(operation)
     contracting, others, batch, others_batch = numbers[:4]
-    (axis,), group = numbers[4], numbers[5]
     shape, given = r.spec(lhs).shape, r.spec(sizes).shape
     free = [n for n in range(len(shape)) if n not in (*batch, *contracting)]
+    ragged, group = numbers[4:]
+    wanted_groups = int(not {*ragged}.isdisjoint(free))
+    if len(ragged) != 1 or max(ragged) >= len(shape) or len(group) != wanted_groups:
+        raise InvalidConfigError(
+            f"chlo.ragged_dot: ragged dimensions {ragged} and group dimensions {group} of {r.spec(lhs)} and {r.spec(rhs)}; "
+            "one axis of lhs is ragged, and rhs has a group dimension if this axis is one of rows"
+        )
+    (axis,) = ragged
+    if group and group[0] >= r.spec(rhs).rank:
+        raise InvalidConfigError(
+            f"chlo.ragged_dot: {r.spec(rhs)} has no group dimension {group[0]}"
+        )
     kind = next(axes for axes in (batch, contracting, free) if axis in axes)
     outer = [*([] if kind is batch else batch), *kind[: kind.index(axis)]]
     rank = len(given)
@@ -204,7 +217,7 @@ def _members(
 
 
 def convolution(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    a, wanted = operation.attributes, operation.spec.dtype
+    a = operation.attributes
     numbers = a["dimension_numbers"]
     rank = len(numbers["input_spatial_dimensions"])
     ones = (1,) * rank
@@ -230,9 +243,7 @@ def convolution(r: Reader, operation: Operation, operands: Sequence[int]) -> int
         batch_group_count=a["batch_group_count"],
         precision=_precision(operation),
     )
-    lhs, rhs = _without_barrier(r, operands[0]), operands[1]
-    common = _common(r.spec(lhs).dtype, r.spec(rhs).dtype, wanted)
-    return r.convert(r.apply_one(op, r.convert(lhs, common), r.convert(rhs, common)), wanted)
+    return _multiplied(r, op, (_without_barrier(r, operands[0]), operands[1]), operation.spec.dtype)
 
 
 def _without_barrier(r: Reader, x: int) -> int:
@@ -268,14 +279,12 @@ def fft(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def cholesky(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read a Cholesky factorisation.
-
-    The operation uses one triangle of its operand, but the op both. So a Hermitian matrix is built from that triangle.
-    """
-    (x,) = operands
+    """Read a Cholesky factorisation; one triangle of the operand is replaced by the mirror image of the other."""
+    dtype = r.spec(operands[0]).dtype
+    x = r.convert(operands[0], dtype.accumulator)
     is_lower = operation.attributes.get("lower", False)
     (factor,) = extension(r, Cholesky(), mirrored(r, x if is_lower else adjoint(r, x)))
-    return factor if is_lower else adjoint(r, factor)
+    return r.convert(factor if is_lower else adjoint(r, factor), dtype)
 
 
 def swapped(r: Reader, x: int) -> int:

@@ -15,10 +15,13 @@ from tenferro.errors import UnsupportedError
 from tenferro.ops.control import Cond, Scan, While
 from tenferro.types import TensorSpec
 
-__all__ = ["ROWS"]
+__all__ = ["MOST_ITERATIONS", "ROWS", "chosen_branch", "evaluated_values", "has_next"]
 
-MOST_ITERATIONS = 1000
-"""Maximum number of iterations of a loop with checks or probes."""
+MOST_ITERATIONS = 400
+"""Maximum number of iterations of all loops that are unrolled, because they have checks, probes or messages.
+
+Each of them evaluates a condition, so that a module with more would take more than a second.
+"""
 
 
 def call(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
@@ -73,26 +76,40 @@ def _observed(
     """Read a loop as its unrolled iterations, so that checks and probes are performed in each iteration.
 
     Raises:
-        UnsupportedError: the condition depends on arguments, or there are more than `MOST_ITERATIONS` iterations.
+        UnsupportedError: the condition depends on arguments, or the module's unrolled loops have more than
+            `MOST_ITERATIONS` iterations.
     """
     condition, body = operation.regions
     values = list(operands)
-    for _ in range(MOST_ITERATIONS):
-        goes_on = r.evaluated(decision)
-        if goes_on is None:
-            break
+    while (goes_on := has_next(r, decision)) is not None:
         if not goes_on:
             return values
-        values = r.block(body, values, r.surroundings)
-        arrays = [r.evaluated(value) for value in values]
-        values = [
-            value if array is None else r.constant(array)
-            for value, array in zip(values, arrays, strict=True)
-        ]
+        values = evaluated_values(r, r.block(body, values, r.surroundings))
         (decision,) = r.block(condition, values, r.surroundings)
     raise UnsupportedError(
         f"{operation.name}: with checks or probes, at most {MOST_ITERATIONS} iterations, which no argument decides"
     )
+
+
+def has_next(r: Reader, decision: int) -> bool | None:
+    """Return whether an unrolled loop goes on; None if arguments decide this, or after `MOST_ITERATIONS`."""
+    goes_on = r.evaluated(decision)
+    r.unrolled += bool(goes_on)
+    return None if goes_on is None or r.unrolled > MOST_ITERATIONS else bool(goes_on)
+
+
+def evaluated_values(r: Reader, values: Sequence[int]) -> list[int]:
+    """Replace values that depend on no argument by constants."""
+    arrays = [r.evaluated(value) for value in values]
+    return [
+        value if array is None else r.constant(array)
+        for value, array in zip(values, arrays, strict=True)
+    ]
+
+
+def chosen_branch(index: int, count: int) -> int:
+    """Return the branch of an index; one that is out of range selects the last branch."""
+    return index if 0 <= index < count else count - 1
 
 
 def if_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
@@ -108,9 +125,8 @@ def case(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[i
 def _choice(r: Reader, operation: Operation, index: int, regions: Sequence[Block]) -> Sequence[int]:
     constant = r.known(index)
     if constant is not None:
-        chosen = int(constant)
-        chosen = chosen if 0 <= chosen < len(regions) else len(regions) - 1
-        return r.block(regions[chosen], (), r.surroundings)
+        chosen = regions[chosen_branch(int(constant), len(regions))]
+        return r.block(chosen, (), r.surroundings)
     if operation.types:
         branches, captured = r.parts(*[(region, ()) for region in regions])
         return r.apply(Cond(tuple(branches)), index, *captured)

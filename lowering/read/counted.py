@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from lowering.read.reader import Reader
 from tenferro.ops import elementwise as el
 from tenferro.ops.control import Scan, While
@@ -21,7 +19,7 @@ from tenferro.ops.indexing import DynamicSlice, DynamicUpdateSlice
 from tenferro.ops.source import Constant
 from tenferro.ops.structural import Reshape
 from tenferro.program import GraphProgram, Instruction, ProgramBuilder, makers, readers
-from tenferro.types import TensorSpec
+from tenferro.types import DType, TensorSpec
 
 __all__ = ["counted_loop"]
 
@@ -102,7 +100,7 @@ def _turns(loop: While, constants: Sequence[Any], numbers: Mapping[int, int]) ->
             or start is None
             or x in numbers
             or start.ndim
-            or start.dtype.kind not in "iu"
+            or not DType.of(start.dtype).is_integer
         ):
             continue
         step = _step(loop, x)
@@ -111,8 +109,8 @@ def _turns(loop: While, constants: Sequence[Any], numbers: Mapping[int, int]) ->
         first, bound = int(start), fixed[y]
         direction = _FLIPPED[compared.op.direction] if flipped else compared.op.direction
         count = _count(direction, first, step, bound)
-        info = np.iinfo(start.dtype)
-        if count is not None and info.min <= first + step * count <= info.max:
+        low, high = DType.of(start.dtype).extremes
+        if count is not None and low <= first + step * count <= high:
             return Turns(x, Line(step, first), count)
     return None
 
@@ -196,12 +194,12 @@ def _ends(line: Line, turns: Turns) -> tuple[int, int]:
     return min(line.first, last), max(line.first, last)
 
 
-def _fits(line: Line, turns: Turns, dtype: Any) -> bool:
+def _fits(line: Line, turns: Turns, dtype: DType) -> bool:
     if dtype.is_bool:
         return line.slope == 0
     low, high = _ends(line, turns)
-    info = np.iinfo(dtype.dtype)
-    return int(info.min) <= low and high <= int(info.max)
+    least, largest = dtype.extremes
+    return least <= low and high <= largest
 
 
 def _compared(op: el.Compare, turns: Turns, x: Line, y: Line) -> Line | None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -25,8 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lowering.module_tree import Block, Operation
+from lowering.read.control import MOST_ITERATIONS, chosen_branch, evaluated_values, has_next
 from lowering.read.meshes import Cut, constraint_of, cuts_of, groups_along, names_of
-from lowering.read.reader import Reader, ReadRows, Write
+from lowering.read.reader import DEEPEST_CALL, Reader, ReadRows, Scope, Write, located
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.ext.collectives import Exchange, on_all_devices
 from tenferro.ext.sharding.families import ShardingConstraint
@@ -367,14 +368,16 @@ def permuted(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def _moved(r: Reader, operation: Operation, x: int, pairs: Any) -> int:
-    """Return, on each device, the value of x on its source device, or zeros if it has no source.
+    """Return the value of each device's source, and zeros on devices without a source."""
+    y = exchanged(r, x, [[source] for source in _sources(r, operation, pairs)])
+    return r.reshape(y, r.spec(x).shape)
 
-    Args:
-        pairs: an array of pairs (source, target).
-    """
+
+def _sources(r: Reader, operation: Operation, pairs: Any) -> list[int]:
+    """Return the device from which each device receives; -1 if there is none."""
     replicas, partitions = _among(r)
-    sources = np.full(replicas * partitions, -1)
-    for source, target in pairs.tolist():
+    sources = [-1] * (replicas * partitions)
+    for source, target in np.asarray(pairs, np.int64).reshape(-1, 2).tolist():
         if channel_of(operation) > 0:
             moves = [(n * partitions + source, n * partitions + target) for n in range(replicas)]
         else:
@@ -385,8 +388,7 @@ def _moved(r: Reader, operation: Operation, x: int, pairs: Any) -> int:
                     f"{operation.name}: a pair sends from {source} to {target}, but there are {len(sources)} devices"
                 )
             sources[receiver] = sender
-    y = exchanged(r, x, sources[:, None].tolist())
-    return r.reshape(y, r.spec(x).shape)
+    return sources
 
 
 def send(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -396,8 +398,7 @@ def send(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         UnsupportedError: the receiver is the host, or the program runs on one device.
     """
     *values, token = operands
-    is_host = r.devices is None or operation.attributes.get("is_host_transfer", False)
-    if is_host and r.feeds is None:
+    if r.devices is None or operation.attributes.get("is_host_transfer", False):
         raise UnsupportedError(
             f"{operation.name}: return the value that it writes as a result of the module"
         )
@@ -412,23 +413,19 @@ def receive(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
     Raises:
         UnsupportedError: the sender is the host, or no `send` on the channel precedes the operation.
     """
-    is_host = r.devices is None or operation.attributes.get("is_host_transfer", False)
-    if is_host and r.feeds is None:
+    if r.devices is None or operation.attributes.get("is_host_transfer", False):
         raise UnsupportedError(
             f"{operation.name}: pass the value that it reads as an argument of the module"
         )
     channel = channel_of(operation)
     queue = r.sent.get((id(r.builder), channel), [])
     values, pairs = queue.pop(0) if queue else (None, None)
-    if r.feeds is not None and values is not None:
-        return [*values, operands[-1]]
     pairs = operation.attributes.get("source_target_pairs", pairs)
     if values is None or pairs is None or not np.size(pairs):
         raise UnsupportedError(
             f"{operation.name}: channel {channel} needs a send before it in the same function, and source_target_pairs "
             "of one of the two; a collective_permute says both at once"
         )
-    pairs = np.asarray(pairs, np.int64).reshape(-1, 2)
     return [*[_moved(r, operation, x, pairs) for x in values], operands[-1]]
 
 
@@ -513,16 +510,12 @@ def outfeed(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 def run_parallel(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
     """Read `interpreter.run_parallel`, which runs a function on each of several processes, the devices.
 
-    Its operands are the arguments of the first process, then those of the second, and so on; the results likewise. If
-    all processes run the same function, they are computed at once. If their functions differ and contain collectives,
-    they are computed up to the first collective of each, then up to the second, and so on. If their functions differ
-    and contain no collectives, the processes are computed one by one, with receivers after senders.
+    If all processes run the same function, they are computed at once; see `_run_in_turn` for different functions.
 
     Raises:
         InvalidConfigError: the grid of functions is empty or ragged, or a function is unknown or has the wrong
             number of arguments or results.
-        UnsupportedError: the functions differ, and they contain both sends and collectives, sends in a cycle, or
-            different collectives.
+        UnsupportedError: see `_run_in_turn`.
     """
     programs, feeds = operation.attributes["programs"], operation.attributes.get("infeed")
     grid = [list(row) for row in programs if not isinstance(row, str)]
@@ -547,126 +540,206 @@ def run_parallel(r: Reader, operation: Operation, operands: Sequence[int]) -> Se
     if len({*names}) == 1 and feeds is None and devices.total > 1:
         return _run_at_once(r, names[0], operands, devices)
     starts = np.cumsum([0, *[len(each.body.types) for each in functions]]).tolist()
-    if devices.total > 1 and any(
-        [each.name in COLLECTIVES for name in names for each in _reached(r, name)]
-    ):
-        arguments = [operands[start:end] for start, end in pairwise(starts)]
-        return _run_in_step(r, operation, names, arguments, devices)
-    results: dict[int, Sequence[int]] = {}
+    arguments = [operands[start:end] for start, end in pairwise(starts)]
     outside = r.devices, r.device, r.feeds
     r.devices, r.feeds = (devices if devices.total > 1 else None), list(feeds or ())
     try:
-        for process in _senders_first(r, operation, names):
-            r.device = partial(r.constant, process, DType.I64)
-            results[process] = r.call(
-                names[process], operands[starts[process] : starts[process + 1]]
-            )
+        return _run_in_turn(r, operation, names, arguments)
     finally:
         r.devices, r.device, r.feeds = outside
-    return [value for process in range(devices.total) for value in results[process]]
 
 
-def _run_in_step(
-    r: Reader,
-    operation: Operation,
-    names: Sequence[str],
-    arguments: Sequence[Sequence[int]],
-    devices: Devices,
-) -> Sequence[int]:
-    """Read processes with different functions that contain collectives.
+Steps = Generator[tuple[Operation, list[int]], Sequence[int], list[int]]
+"""Reader of a process: yields operations that communicate, with operands, receives their results, and returns values."""
 
-    Read the operations of each process up to its first collective, then the first collectives of all processes as one
-    collective, and so on.
+
+def _run_in_turn(
+    r: Reader, operation: Operation, names: Sequence[str], arguments: Sequence[Sequence[int]]
+) -> list[int]:
+    """Read each process until it waits: for a message, or for all others at a collective.
+
+    Operations that communicate may be in called functions, and in branches and loops that no argument decides, which
+    are unrolled.
 
     Raises:
-        UnsupportedError: a collective is in a region or in a called function, a function contains a send or a receive,
-            or the processes reach different collectives.
+        UnsupportedError: processes wait for each other; or those at a collective reach others, or others' end; or
+            operations that communicate are in other regions.
     """
-    blocks = [r.tree.functions[name].body for name in names]
-    for name, block in zip(names, blocks, strict=True):
-        inside = {id(each) for each in block.operations}
-        for each in _reached(r, name):
-            if each.name in POINT_TO_POINT or (each.name in COLLECTIVES and id(each) not in inside):
-                raise UnsupportedError(
-                    f"{operation.name}: {each.name} in @{name}, among processes of different functions; collectives at "
-                    "the top of their functions are read"
-                )
-    scopes = [
-        dict(zip(block.arguments, given, strict=True))
-        for block, given in zip(blocks, arguments, strict=True)
+    talking = frozenset(
+        [name for name in r.tree.functions if any([_talks(each) for each in _reached(r, name)])]
+    )
+    steps = [
+        _steps_of_call(r, name, xs, talking) for name, xs in zip(names, arguments, strict=True)
     ]
-    waiting = [iter(block.operations[:-1]) for block in blocks]
-    outside = r.devices, r.device
-    r.devices = devices
-    try:
-        while True:
-            reached = [
-                _up_to_collective(r, process, scope, operations)
-                for process, (scope, operations) in enumerate(zip(scopes, waiting, strict=True))
-            ]
-            if not any(reached):
-                break
-            _exchange_at_once(r, operation, reached, scopes, devices)
-    finally:
-        r.devices, r.device = outside
-    return [
-        scope[value]
-        for block, scope in zip(blocks, scopes, strict=True)
-        for value in block.operations[-1].operands
-    ]
+    messages: list[_Message] = []
+    waiting: dict[int, tuple[Operation, list[int]]] = {}
+    results: dict[int, list[int]] = {}
+    answers: dict[int, Any] = dict.fromkeys(range(len(steps)))
+    while len(results) < len(steps):
+        for process, answer in answers.items():
+            r.device = partial(r.constant, process, DType.I64)
+            try:
+                waiting[process] = steps[process].send(answer)
+            except StopIteration as done:
+                waiting.pop(process, None)
+                results[process] = done.value
+        delivered = {p: _delivered(r, p, *waiting[p], messages) for p in waiting}
+        answers = {process: answer for process, answer in delivered.items() if answer is not None}
+        if waiting and not answers:
+            answers = dict(enumerate(_met(r, operation, waiting, len(steps))))
+    return [value for process in range(len(steps)) for value in results[process]]
 
 
-def _up_to_collective(
-    r: Reader, process: int, scope: dict[int, int], operations: Iterator[Operation]
-) -> Operation | None:
-    """Read the operations of a process up to its next collective; return the collective, or None at the end.
+class _Message(NamedTuple):
+    """Values on a channel, and the processes that may receive them; None for all."""
 
-    Args:
-        scope: the values of the process's function, to which results are added.
-        operations: an iterator over the function's operations that have not been read.
-    """
-    r.device = partial(r.constant, process, DType.I64)
-    for each in operations:
-        if each.name in COLLECTIVES:
-            return each
-        scope.update(zip(each.results, r.operation(each, scope), strict=True))
+    channel: int
+    targets: frozenset[int] | None
+    values: Sequence[int]
+
+
+def _delivered(
+    r: Reader, process: int, operation: Operation, operands: list[int], messages: list[_Message]
+) -> Sequence[int] | None:
+    """Send a process's message, or receive one; return the results, or None if the process has to wait."""
+    if operation.name not in POINT_TO_POINT:
+        return None
+    *values, token = operands
+    channel = channel_of(operation)
+    pairs = operation.attributes.get("source_target_pairs")
+    sources = None if pairs is None or not np.size(pairs) else _sources(r, operation, pairs)
+    if operation.name == "stablehlo.send":
+        targets = None
+        if sources is not None:
+            targets = frozenset([to for to, source in enumerate(sources) if source == process])
+        messages.append(_Message(channel, targets, values))
+        return [token]
+    if sources is not None and sources[process] < 0:
+        zeros = [r.full(0, spec) for spec in operation.types if isinstance(spec, TensorSpec)]
+        return [*zeros, token]
+    for message in messages:
+        is_mine = message.targets is None or process in message.targets
+        if message.channel == channel and is_mine:
+            messages.remove(message)
+            return [*message.values, token]
     return None
 
 
-def _exchange_at_once(
-    r: Reader,
-    operation: Operation,
-    reached: Sequence[Operation | None],
-    scopes: Sequence[dict[int, int]],
-    devices: Devices,
-) -> None:
-    """Read the collective that every process has reached, and add its results to the scope of each process.
+def _met(
+    r: Reader, operation: Operation, waiting: Mapping[int, tuple[Operation, list[int]]], count: int
+) -> list[list[int]]:
+    """Read the collective that all processes have reached, and return the results of each process.
 
     Raises:
-        UnsupportedError: the processes have reached different operations.
+        UnsupportedError: a process waits for a message, has ended, or is at another collective.
     """
-    first = reached[0]
-    kinds = {None if each is None else _kind_of(each) for each in reached}
-    if first is None or len(kinds) > 1:
-        names = sorted({"the end" if each is None else each.name for each in reached})
+    for process, (each, _) in waiting.items():
+        if each.name in POINT_TO_POINT:
+            raise UnsupportedError(
+                f"{operation.name}: process {process} waits for ever: {each.name} on channel {channel_of(each)} needs a send"
+            ).at(located(each))
+    reached = [waiting.get(process) for process in range(count)]
+    kinds = {None if each is None else _kind_of(each[0]) for each in reached}
+    meeting = [each for each in reached if each is not None]
+    if len(kinds) > 1:
+        names = sorted({"the end" if each is None else each[0].name for each in reached})
         raise UnsupportedError(
             f"{operation.name}: processes of different functions reach {' and '.join(names)} with other attributes or "
             "types at once; all take part in one collective after the other"
         )
-    columns = [
-        [scope[each.operands[i]] for scope, each in zip(scopes, reached, strict=True) if each]
-        for i in range(len(first.operands))
-    ]
+    first = meeting[0][0]
+    columns = list(zip(*[operands for _, operands in meeting], strict=True))
     specs = [r.spec(column[0]) for column in columns]
 
     def write(values: Sequence[int]) -> list[int]:
         return list(r.operation(first, dict(zip(first.operands, values, strict=True))))
 
-    together = on_devices(r, write, specs, [_stacked(r, column) for column in columns], devices)
-    for process, (scope, each) in enumerate(zip(scopes, reached, strict=True)):
-        if each is not None:
-            results = [_unstacked(r, y, process) for y in together]
-            scope.update(zip(each.results, results, strict=True))
+    stacked = [_stacked(r, column) for column in columns]
+    together = on_devices(r, write, specs, stacked, _among(r))
+    return [[_unstacked(r, y, process) for y in together] for process in range(count)]
+
+
+def _callee(operation: Operation) -> Any:
+    """Return the name of the function that an operation calls; None if it calls none."""
+    attributes = operation.attributes
+    return attributes.get("callee", attributes.get("decomposition"))
+
+
+def _talks(operation: Operation) -> bool:
+    """Return whether an operation communicates with other processes."""
+    return operation.name in COLLECTIVES or operation.name in POINT_TO_POINT
+
+
+def _steps_of_call(
+    r: Reader, name: str, operands: Sequence[int], talking: frozenset[str], depth: int = 0
+) -> Steps:
+    """Read a function that communicates, or whose callees do."""
+    if depth > DEEPEST_CALL:
+        raise InvalidConfigError(f"@{name}: calls are nested more than {DEEPEST_CALL} deep")
+    return _steps_of_block(r, r.tree.functions[name].body, operands, {}, talking, depth)
+
+
+def _steps_of_block(
+    r: Reader,
+    block: Block,
+    arguments: Sequence[int],
+    outer: Mapping[int, int],
+    talking: frozenset[str],
+    depth: int,
+) -> Steps:
+    """Read a block; operations that do not communicate are read as elsewhere."""
+    values = Scope(outer)
+    values.update(zip(block.arguments, arguments, strict=True))
+    for operation in block.operations[:-1]:
+        operands = [values[value] for value in operation.operands]
+        callee = _callee(operation)
+        is_meeting = operation.name in COLLECTIVES and r.devices is not None
+        results: Sequence[int]
+        if is_meeting or operation.name in POINT_TO_POINT:
+            results = yield operation, operands
+        elif callee in talking:
+            results = yield from _steps_of_call(r, callee, operands, talking, depth + 1)
+        elif any([
+            _talks(each) or _callee(each) in talking
+            for region in operation.regions
+            for each in region.walk()
+        ]):  # fmt: skip
+            run = partial(_steps_of_block, r, outer=values, talking=talking, depth=depth)
+            results = yield from _steps_of_regions(r, operation, operands, run)
+        else:
+            results = r.operation(operation, values)
+        values.update(zip(operation.results, results, strict=True))
+    return [values[value] for value in block.operations[-1].operands]
+
+
+def _steps_of_regions(
+    r: Reader, operation: Operation, operands: list[int], run: Callable[..., Steps]
+) -> Steps:
+    """Read the branch that is taken, or the iterations of a loop one after another.
+
+    Raises:
+        UnsupportedError: arguments decide which branch is taken, or when the loop ends; unrolled loops have
+            more than `MOST_ITERATIONS` iterations; or the operation has regions of another kind.
+    """
+    regions = operation.regions
+    if operation.name in ("stablehlo.case", "stablehlo.if"):
+        index = r.evaluated(operands[0])
+        if index is not None:
+            branches = regions if operation.name == "stablehlo.case" else regions[::-1]
+            return (yield from run(branches[chosen_branch(int(index), len(branches))], ()))
+    if operation.name == "stablehlo.while":
+        values = operands
+        (decision,) = yield from run(regions[0], values)
+        while (goes_on := has_next(r, decision)) is not None:
+            if not goes_on:
+                return list(values)
+            results = yield from run(regions[1], values)
+            values = evaluated_values(r, results)
+            (decision,) = yield from run(regions[0], values)
+    raise UnsupportedError(
+        f"{operation.name}: has operations that communicate among processes of different functions; they may be in "
+        f"branches and in loops of at most {MOST_ITERATIONS} iterations in all, which no argument decides"
+    ).at(located(operation))
 
 
 def _kind_of(operation: Operation) -> tuple[Any, ...]:
@@ -686,40 +759,13 @@ def _unstacked(r: Reader, x: int, device: int) -> int:
     return r.reshape(r.slice(x, 0, device, device + 1), r.spec(x).shape[1:])
 
 
-def _senders_first(r: Reader, operation: Operation, names: Sequence[str]) -> list[int]:
-    """Return the numbers of the processes in an order in which receivers on a channel come after its senders.
-
-    Raises:
-        UnsupportedError: processes wait for each other in a cycle.
-    """
-    sends: list[set[int]] = []
-    receives: list[set[int]] = []
-    for name in names:
-        reached = list(_reached(r, name))
-        sends.append({channel_of(each) for each in reached if each.name == "stablehlo.send"})
-        receives.append({channel_of(each) for each in reached if each.name == "stablehlo.recv"})
-    order: list[int] = []
-    waiting = list(range(len(names)))
-    while waiting:
-        ready = [
-            process
-            for process in waiting
-            if not any(sends[other] & receives[process] for other in waiting if other != process)
-        ]
-        if not ready:
-            raise UnsupportedError(f"{operation.name}: processes {waiting} wait for each other")
-        order.append(ready[0])
-        waiting.remove(ready[0])
-    return order
-
-
 def _reached(r: Reader, name: str) -> Iterator[Operation]:
     """Yield the operations of a function, of its regions, and of the functions that it calls, directly or not."""
     names = [name]
     for called in names:
         for operation in r.tree.functions[called].body.walk():
             yield operation
-            callee = operation.attributes.get("callee")
+            callee = _callee(operation)
             if callee in r.tree.functions and callee not in names:
                 names.append(callee)
 

@@ -14,6 +14,7 @@ Source: StableHLO spec #dynamic_broadcast_in_dim, #dynamic_conv, #dynamic_gather
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -454,6 +455,66 @@ def _not(r: Reader, x: Any) -> Any:
     return not x if isinstance(x, bool) else 1 - x
 
 
+def _differs(r: Reader, lhs: Any, rhs: Any) -> Any:
+    return _decided(r, "NE", lhs, rhs)
+
+
+def _either(on_bools: Callable[..., Any], on_integers: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a rule for an operation that is logical on bools and bitwise on integers."""
+    logical, bitwise = _each(on_bools, partly=True), _each(on_integers)
+
+    def rule(r: Reader, operation: Operation, *operands: Any) -> Any:
+        return (logical if operation.spec.dtype.is_bool else bitwise)(r, operation, *operands)
+
+    return rule
+
+
+def _masked(r: Reader, lhs: Any, rhs: Any) -> Any:
+    """Compute `and` of integers; the bits below or above a power of two are a remainder or a multiple of it."""
+    if isinstance(lhs, int) and isinstance(rhs, int):
+        return lhs & rhs
+    x, mask = (rhs, lhs) if isinstance(lhs, int) else (lhs, rhs)
+    if not isinstance(mask, int):
+        return None
+    if mask >= 0:
+        return x % (mask + 1) if mask & (mask + 1) == 0 else None
+    return x - x % -mask if mask & -mask == -mask else None
+
+
+def _of_numbers(function: Callable[[int, int], int]) -> Callable[..., Any]:
+    """Return a function of two elements that is known only if both are numbers."""
+
+    def known(r: Reader, lhs: Any, rhs: Any) -> Any:
+        return function(lhs, rhs) if isinstance(lhs, int) and isinstance(rhs, int) else None
+
+    return known
+
+
+def _shifted(scale: Callable[[Reader, Any, int], Any]) -> Callable[..., Any]:
+    """Return a rule that shifts by a number of bits, less than an element has, as multiplication or division."""
+
+    def rule(r: Reader, operation: Operation, x: Any, counts: Any) -> Any:
+        bits = operation.spec.dtype.bits
+
+        def shift(r: Reader, x: Any, count: Any) -> Any:
+            is_known = isinstance(count, int) and 0 <= count < bits
+            return scale(r, x, 1 << count) if is_known else None
+
+        return _each(shift)(r, operation, x, counts)
+
+    return rule
+
+
+def _power(r: Reader, x: Any, exponent: Any) -> Any:
+    if not isinstance(exponent, int) or not 0 <= exponent <= LARGEST_EXPONENT:
+        return None
+    return math.prod([x] * exponent)
+
+
+LARGEST_EXPONENT = 8
+"""Largest exponent of an extent; a power is a product."""
+
+
 def _select(r: Reader, pred: Any, on_true: Any, on_false: Any) -> Any:
     if pred is None:
         return None
@@ -507,9 +568,11 @@ def _decided(r: Reader, direction: str, lhs: Any, rhs: Any) -> Any:
 
 
 def _converted(r: Reader, operation: Operation, x: Any) -> Any:
-    """Convert extents elementwise: to bool, whether an extent is not 0; to any other dtype, unchanged."""
-    if x is None or not operation.spec.dtype.is_bool:
-        return x
+    """Convert an integer; to bool, whether it is not 0. A dtype below 32 bits might not hold an extent."""
+    dtype = operation.spec.dtype
+    if x is None or not dtype.is_bool:
+        is_held = x is None or dtype.bits >= 32 or all(map(is_static, x.ravel().tolist()))
+        return x if is_held else None
     return _each(lambda r, a: a if isinstance(a, bool) else _decided(r, "NE", a, 0))(
         r, operation, x
     )
@@ -583,7 +646,7 @@ def _total(r: Reader, operation: Operation, x: Any, initial: Any) -> Any:
 RULES: Mapping[str, Callable[..., Any]] = {
     "stablehlo.abs": _each(_magnitude),
     "stablehlo.add": _each(lambda r, x, y: x + y),
-    "stablehlo.and": _each(_and, partly=True),
+    "stablehlo.and": _either(_and, _masked),
     "stablehlo.broadcast_in_dim": _repeated,
     "stablehlo.clamp": _each(lambda r, low, x, high: dim_min(dim_max(x, low), high)),
     "stablehlo.compare": _compare,
@@ -597,8 +660,9 @@ RULES: Mapping[str, Callable[..., Any]] = {
     "stablehlo.minimum": _each(lambda r, x, y: dim_min(x, y)),
     "stablehlo.multiply": _each(lambda r, x, y: x * y),
     "stablehlo.negate": _each(lambda r, x: -x),
-    "stablehlo.not": _each(_not),
-    "stablehlo.or": _each(_or, partly=True),
+    "stablehlo.not": _either(_not, lambda r, x: -1 - x),
+    "stablehlo.or": _either(_or, _of_numbers(operator.or_)),
+    "stablehlo.power": _each(_power),
     "stablehlo.real_dynamic_slice": _cut_by_operands,
     "stablehlo.reduce": _total,
     "stablehlo.remainder": _each(_remainder),
@@ -607,9 +671,15 @@ RULES: Mapping[str, Callable[..., Any]] = {
         None if x is None else np.flip(x, operation.attributes["dimensions"])
     ),
     "stablehlo.select": _each(_select, partly=True),
+    "stablehlo.shift_left": _shifted(lambda r, x, scale: x * scale),
+    "stablehlo.shift_right_arithmetic": _shifted(lambda r, x, scale: x // scale),
+    "stablehlo.shift_right_logical": _shifted(
+        lambda r, x, scale: x // scale if _at_least(r, x, 0) else None
+    ),
     "stablehlo.sign": _each(_sign),
     "stablehlo.slice": _sliced,
     "stablehlo.subtract": _each(lambda r, x, y: x - y),
+    "stablehlo.xor": _either(_differs, _of_numbers(operator.xor)),
 }
 """Rules that compute the recorded extents of an operation's result from those of its operands, by operation name."""
 

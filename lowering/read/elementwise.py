@@ -52,7 +52,7 @@ def bitcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def compare(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read a comparison.
+    """Read a comparison; complex numbers are compared by real part, then by imaginary part.
 
     Raises:
         UnsupportedError: integers are ordered with a `compare_type` that contradicts their signedness. XLA rejects such
@@ -72,6 +72,8 @@ def compare(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
             f"stablehlo.compare: {direction}, {kind} of {dtype}: by the specification's (C3) it is {declared}; "
             "convert the operands to integers of the other sign"
         )
+    if dtype.is_complex and direction not in ("EQ", "NE"):
+        return is_before(r, direction, *operands)
     return r.apply_one(el.Compare(direction), *operands)
 
 
@@ -111,11 +113,16 @@ def clamp(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 def in_order(r: Reader, direction: str, x: int, y: int) -> int:
     """Select the larger ("GT") or smaller ("LT") complex number: by real part, then by imaginary part."""
+    return r.apply_one(el.Select(), is_before(r, direction, x, y), x, y)
+
+
+def is_before(r: Reader, direction: str, x: int, y: int) -> int:
+    """Compare complex numbers in a direction: by real part, then by imaginary part."""
     (a, b), (i, j) = ([r.apply_one(part, z) for z in (x, y)] for part in (el.Real(), el.Imag()))
-    beyond, further = (r.apply_one(el.Compare(direction), *pair) for pair in ((a, b), (i, j)))
+    beyond = r.apply_one(el.Compare(f"{direction[0]}T"), a, b)
+    further = r.apply_one(el.Compare(direction), i, j)
     same = r.apply_one(el.Compare("EQ"), a, b)
-    first = r.apply_one(el.Or(), beyond, r.apply_one(el.And(), same, further))
-    return r.apply_one(el.Select(), first, x, y)
+    return r.apply_one(el.Or(), beyond, r.apply_one(el.And(), same, further))
 
 
 def extreme(op: StdTensorOp, on_truth: StdTensorOp, direction: str) -> Read:
@@ -252,11 +259,17 @@ def _expansion(name: str, dtype: DType) -> Block:
 
 
 def expanded(name: str) -> Read:
-    """Return a reader that expands chlo.`name` as StableHLO's passes do; it computes in float32 or float64."""
+    """Return a reader by the formula that StableHLO's pass writes for a CHLO operation, in float32 or wider."""
+    is_complex = name == "_asin_acos_kernel"
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         dtype = r.spec(operands[0]).dtype
-        wide = dtype if dtype is DType.F64 else DType.F32
+        if dtype.is_complex != is_complex:
+            numbers = "complex" if is_complex else "real"
+            raise UnsupportedError(
+                f"{operation.name}: of {dtype}; it is defined for {numbers} numbers"
+            )
+        wide = dtype if dtype is DType.F64 or is_complex else DType.F32
         (y,) = r.lifted(_expansion(name, wide), [r.convert(x, wide) for x in operands])
         return r.convert(y, dtype)
 
@@ -402,6 +415,7 @@ _STABLEHLO: dict[str, Any] = {
     "xor": plain(el.Xor()),
 }
 _CHLO: dict[str, Any] = {
+    "_asin_acos_kernel": expanded("_asin_acos_kernel"),
     "acos": plain(analytic.Acos()),
     "acosh": plain(analytic.Acosh()),
     "asin": plain(analytic.Asin()),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -17,6 +18,8 @@ from tenferro.errors import InvalidConfigError, UnsupportedError
 
 __all__ = ["Cut", "Mesh", "constraint_of", "cuts_of", "groups_along", "names_of"]
 
+MOST_DEVICES = 1 << 16
+"""Maximum number of devices of a mesh, whose numbers are listed."""
 _AXIS = re.compile(r'"([^"]+)"\s*=\s*(\d+)')
 _DEVICES = re.compile(r"device_ids\s*=\s*\[([^\]]*)\]")
 _SHARDING = re.compile(
@@ -29,6 +32,18 @@ _DIMENSION = re.compile(r"\{([^{}]*)\}")
 _NAME = re.compile(r'"([^"]+)"(:\(\d+\)\d+)?')
 _MESH_AXIS = re.compile(r'mesh_axis<name="([^"]*)",size=(\d+)>')
 _AXIS_REF = re.compile(r'axis_ref<name="([^"]*)"(?:,sub_axis_info=\((\d+)\)(\d+))?>')
+
+
+def device_count(sizes: Mapping[str, int]) -> int:
+    """Return the number of devices of a mesh with axes of these sizes.
+
+    Raises:
+        UnsupportedError: there are more than `MOST_DEVICES`.
+    """
+    count = math.prod(sizes.values())
+    if count > MOST_DEVICES:
+        raise UnsupportedError(f"a mesh of {count} devices; {MOST_DEVICES} are the most")
+    return count
 
 
 @dataclass(frozen=True)
@@ -52,7 +67,7 @@ class Mesh:
         """
         sizes = {name: int(size) for name, size in _AXIS.findall(text)}
         listed = _DEVICES.search(text)
-        count = math.prod(sizes.values())
+        count = device_count(sizes)
         devices = tuple(map(int, listed[1].split(","))) if listed else tuple(range(count))
         if sorted(devices) != list(range(count)):
             raise InvalidConfigError(f"sdy.mesh: {text} does not number {count} devices")
@@ -190,7 +205,7 @@ def groups_along(text: str) -> np.ndarray:
                     f"replica_groups: axis {name!r} has no parts of {start} and {stop}"
                 )
             parts[f"{name}({start})"] = stop // start
-    mesh = Mesh(parts, tuple(range(math.prod(parts.values()))))
+    mesh = Mesh(parts, tuple(range(device_count(parts))))
     varying = tuple([part for part in inside if part in parts])  # without axes of extent 1
     fixed = tuple([part for part in parts if part not in varying])
     order = np.lexsort((mesh.parts(varying), mesh.parts(fixed)))

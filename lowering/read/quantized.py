@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from lowering.module_tree import Block, ForeignType, Function, ModuleTree, Operation, Type
+from lowering.read.reader import MALFORMED
 from lowering.syntax.attributes import ELEMENTS
 from lowering.syntax.elements import dense_elements
 from tenferro.dims import UNKNOWN
@@ -238,6 +239,10 @@ class _Rewriter:
             except TenferroError as error:
                 error.at(operation.location)
                 raise
+            except MALFORMED as error:
+                raise InvalidConfigError(
+                    f"{operation.name} is malformed: {type(error).__name__}: {error}"
+                ).at(operation.location) from error
         operations, self.operations = self.operations, surrounding
         return Block(block.arguments, _stored(block.types), operations)
 

@@ -19,7 +19,7 @@ from tenferro.ops.structural import BroadcastInDim, Reshape, Slice, Transpose
 from tenferro.program import ProgramBuilder, SourceLine, Subprogram
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["MOST_OPS", "Read", "ReadRows", "Reader", "located"]
+__all__ = ["MALFORMED", "MOST_OPS", "Read", "ReadRows", "Reader", "located"]
 
 Read = Callable[["Reader", Operation, Sequence[int]], "int | Sequence[int]"]
 """Function that converts an operation: it appends ops on these operands to the program, and returns the results."""
@@ -70,9 +70,11 @@ class Reader:
         needed: the symbols that occur in shape operands.
         devices: the devices, if the program computes the results of several devices; else None.
         device: returns the number of the current device, an int64 scalar.
-        sent: values that were sent and not yet received, with the pairs of devices, by builder and channel.
-        feeds: the functions whose results `infeed` returns, if processes are computed one by one; else None.
-        probed: the elements that probes have recorded, by id; None for elements that depend on arguments.
+        sent: the values that were sent and not yet received, and the pairs of devices, by builder and channel.
+        feeds: the functions whose results infeeds read, if processes are computed one by one; else None.
+        unrolled: the number of iterations of loops that were read one after another.
+        probed: the elements that probes outside regions have recorded, by id; None for elements that are not
+            constant.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class Reader:
         self.devices: Any = None
         self.sent: dict[tuple[int, int], list[tuple[Any, Any]]] = {}
         self.feeds: list[str] | None = None
+        self.unrolled = 0
         self.probed: dict[str, list[Any]] = {}
         self.device: Callable[[], int] = _no_device
         self._source: SourceLine | None = None

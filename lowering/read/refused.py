@@ -9,7 +9,7 @@ from lowering.read.reader import Read, Reader, ReadRows
 from lowering.read.scalars import SCALAR_OPERATIONS
 from tenferro.errors import UnsupportedError
 
-__all__ = ["MLIR_REWRITES", "REFUSED", "REWRITTEN", "ROWS"]
+__all__ = ["REFUSED", "REWRITTEN", "ROWS"]
 
 SYNCHRONOUS = "compile without asynchronous calls"
 REFUSED: Mapping[str, str] = {
@@ -18,11 +18,6 @@ REFUSED: Mapping[str, str] = {
     "stablehlo.rng": "its state is nobody's argument; use rng_bit_generator, whose state is",
 }
 """Operations that cannot be read, with the alternative that the error suggests."""
-
-MLIR_REWRITES: Mapping[str, str] = {
-    "chlo._asin_acos_kernel": "a pass of MLIR's writes it in other operations: install jaxlib"
-}
-"""Operations that can be read only if jaxlib is installed, because MLIR's passes rewrite them."""
 
 REWRITTEN: Mapping[str, str] = {
     **dict.fromkeys(["builtin.module", "func.func", "sdy.mesh"], "holds the functions"),

@@ -21,12 +21,14 @@ __all__ = ["key", "taken_along_last", "top_k"]
 
 
 def key(r: Reader, x: int, descending: bool = False) -> int:
-    """Convert x to integers that have the total order of its elements, or the reverse order if `descending`."""
-    spec = r.spec(x)
-    if not spec.dtype.is_float:
+    """Convert x to integers in the order of its elements, or in the reverse order."""
+    if r.spec(x).dtype is DType.F8E8M0FNU:  # which has no sign
+        x = r.apply_one(el.BitcastConvert(DType.U8), x)
+    dtype = r.spec(x).dtype
+    if not dtype.is_float:
         return r.apply_one(el.Not(), x) if descending else x
-    if spec.dtype.bits == 6:
-        x = r.convert(x, DType.F8E4M3FN)  # it represents every value of the 6-bit floats
+    if dtype.bits == 6:
+        x = r.convert(x, DType.F8E4M3FN)  # which has every value of the 6-bit floats
     word = {4: DType.I4, 8: DType.I8, 16: DType.I16, 32: DType.I32, 64: DType.I64}[
         r.spec(x).dtype.bits
     ]
@@ -35,7 +37,15 @@ def key(r: Reader, x: int, descending: bool = False) -> int:
     sign = r.apply_one(el.ShiftRightArithmetic(), bits, r.full(word.bits - 1, like))
     magnitude = r.full((1 << (word.bits - 1)) - 1, like)
     ordered = r.apply_one(el.Xor(), bits, r.apply_one(el.And(), sign, magnitude))
+    if dtype in ONE_NAN:
+        is_nan = r.apply_one(el.Compare("NE"), x, x)
+        moved_up = r.apply_one(el.Subtract(), ordered, sign)
+        ordered = r.apply_one(el.Select(), is_nan, r.full(word.extremes[0], like), moved_up)
     return r.apply_one(el.Not(), ordered) if descending else ordered
+
+
+ONE_NAN = frozenset([DType.F8E4M3B11FNUZ, DType.F8E4M3FNUZ, DType.F8E5M2FNUZ])
+"""Dtypes without -0, whose bits are those of the only NaN; it has the sign bit, and so is below all numbers."""
 
 
 def top_k(r: Reader, x: int, k: Any, largest: bool = True) -> tuple[int, int]:

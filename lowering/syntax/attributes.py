@@ -38,6 +38,10 @@ _INTEGER_TYPE = re.compile(r"(s|u)?i([1-9][0-9]*)")
 _SIMPLE_TYPE = re.compile(
     r"(?:[su]?i[1-9][0-9]*|index|none|bf16|tf32|f(?:16|32|64|80|128)|f[468]E[0-9A-Z]+)"
 )
+LONGEST_LOCATION = 1 << 16
+"""Maximum number of characters of a location. Aliases that refer to each other may expand to far more text than
+the size of the module.
+"""
 _SIMPLE_SIGNS = re.compile(r"\s+")
 LARGEST_EXTENT = (1 << 63) - 1
 LARGEST_WIDTH = 1 << 24
@@ -209,6 +213,25 @@ def unquoted(word: str) -> str:
     return b"".join(pieces).decode()
 
 
+def escaped(text: str) -> str:
+    r"""Return a string as MLIR prints it between quotes.
+
+    >>> print(escaped('a"b' + chr(92)))
+    a\22b\\
+    """
+    return _SPECIAL.sub(_as_digits, text)
+
+
+_SPECIAL = re.compile(r"[^ !#-~]|\\")
+
+
+def _as_digits(match: re.Match[str]) -> str:
+    character = match[0]
+    if character == "\\":
+        return "\\\\"
+    return "".join([f"\\{byte:02X}" for byte in character.encode(errors="surrogatepass")])
+
+
 NAMED_NUMBERS = {
     "#stablehlo.dot": (
         "lhs_batching_dimensions", "lhs_contracting_dimensions", "rhs_batching_dimensions",
@@ -283,7 +306,8 @@ class AttributeParser:
         self.words = tokens.words
         self.at = 0
         self.aliases: dict[str, Any] = {}
-        self.location_aliases: dict[str, Any] = {}
+        self.location_aliases: dict[str, str] = {}
+        self._fusions: dict[str, tuple[str, tuple[str, ...]]] = {}
         self._types: dict[str, Any] = {}
         self._literals: dict[tuple[str, Any], Any] = {}
 
@@ -556,7 +580,7 @@ class AttributeParser:
         if word == "loc":
             self.at += 1
             self.expect("(")
-            return f"loc({''.join(self.location())})"
+            return f"loc({self.location()})"
         if word in ("affine_map", "affine_set"):
             return self._affine()
         if word in ("distinct", "sparse", "strided"):
@@ -829,99 +853,105 @@ class AttributeParser:
 
     # ---- locations ---------------------------------------------------------------------------
 
-    def location(self) -> Any:
-        """Read a location and its closing parenthesis, after the opening parenthesis.
+    def location(self) -> str:
+        """Read the text of a location and its closing parenthesis; the opening one has been read.
 
-        Return the location's text. If it contains aliases, which may be defined later in the module, return a tuple of
-        texts and aliases.
+        Raises:
+            MlirDiagnosticError: an alias is not defined before it, or the text is too long.
         """
         place = self._location()
         self.expect(")")
         return place
 
-    def _location(self) -> Any:
+    def _location(self) -> str:
         at = self.at
         word = self.words[at]
+        self.at += 1
         if word.startswith("#"):
-            self.at += 1
-            return (word,)
+            return self.aliased_location(word, at)
         if word == "unknown":
-            self.at += 1
             return word
         if word == "callsite":
-            self.at += 1
             self.expect("(")
             callee = self._location()
             self.expect("at")
             caller = self._location()
             self.expect(")")
-            return joined_location("callsite(", callee, " at ", caller, ")")
+            return self._short(f"callsite({callee} at {caller})")
         if word == "fused":
-            self.at += 1
             metadata = ""
             if self.words[self.at] == "<":
                 metadata = _SIMPLE_SIGNS.sub(" ", self.bracketed_text())
             self.expect("[")
-            parts: list[Any] = []
-            while self.words[self.at] != "]":
+            parts: list[str] = []
+            while not self.accept("]"):
                 if parts:
                     self.expect(",")
-                    parts.append(", ")
                 parts.append(self._location())
-            self.expect("]")
-            if not metadata and all([isinstance(part, str) for part in parts]):
-                return fused_location(parts[::2])
-            return joined_location(f"fused{metadata}[", *parts, "]")
+            return self._fused(metadata, parts)
         if not word.startswith('"'):
-            raise self.error(f"expected a location, got {self.shown()}")
-        self.string()
+            raise self.error(f"expected a location, got '{word[:40]}'", at)
+        self.at = at
+        name = f'"{escaped(self.string())}"'
         if self.accept(":"):
-            return word + self._line_range()
+            return name + self._line_range()
         if self.accept("("):
             child = self._location()
             self.expect(")")
-            return joined_location(f"{word}(", child, ")")
-        return word
+            return name if child == "unknown" else self._short(f"{name}({child})")
+        return name
+
+    def aliased_location(self, name: str, at: int) -> str:
+        """Return the text of the location that an alias names."""
+        if name not in self.location_aliases:
+            raise self.error(f"undefined symbol alias id '{name[1:]}'", at)
+        return self.location_aliases[name]
+
+    def _fused(self, metadata: str, parts: Sequence[str]) -> str:
+        """Return the text of several locations: each once, without unknown ones, and without nesting of equal metadata."""
+        different: dict[str, None] = {}
+        for part in parts:
+            inner = self._fusions.get(part)
+            is_nested = inner is not None and inner[0] == metadata
+            different.update(dict.fromkeys(inner[1] if inner and is_nested else [part]))
+        different.pop("unknown", None)
+        if not metadata and len(different) < 2:
+            return next(iter(different), "unknown")
+        members = tuple(different) or ("unknown",)
+        text = self._short(f"fused{metadata}[{', '.join(members)}]")
+        self._fusions[text] = metadata, members
+        return text
+
+    def _short(self, text: str) -> str:
+        if len(text) > LONGEST_LOCATION:
+            raise self.error(f"a location of more than {LONGEST_LOCATION} characters")
+        return text
 
     def _line_range(self) -> str:
-        """Parse `:8:4`, `:8:4 to :9` or `:8:4 to 9:2`, after its first colon."""
-        line = self.integer()
+        """Read `:8:4`, `:8:4 to :9` or `:8:4 to 9:2`, after its first colon."""
+        line = self._place_number()
         self.expect(":")
-        text = f":{line}:{self.integer()}"
-        if self.words[self.at] != "to":
-            return text
-        self.at += 1
-        ending = ""
-        if self.words[self.at] != ":":
-            ending = str(self.integer())
+        column = self._place_number()
+        start = f":{line}:{column}"
+        if not self.accept("to"):
+            return start
+        last = line if self.words[self.at] == ":" else self._place_number()
         self.expect(":")
-        return f"{text} to {ending}:{self.integer()}"
+        end = self._place_number()
+        if last != line:
+            return f"{start} to {last}:{end}"
+        return start if end == column else f"{start} to :{end}"
+
+    def _place_number(self) -> int:
+        at = self.at
+        number = self.integer()
+        if not 0 <= number < 1 << 32:
+            raise self.error("expected an integer of 32 bits in a location", at)
+        return number
 
 
 def _joined_sign(word: str) -> str:
     return "-" + word[1:].lstrip() if word.startswith("-") else word
-
-
-def fused_location(parts: Sequence[str]) -> str:
-    """Return the text of a fused location, without unknown locations and without repetitions.
-
-    >>> fused_location(['"a"', "unknown", '"a"']), fused_location(['"a"', '"b"']), fused_location([])
-    ('"a"', 'fused["a", "b"]', 'unknown')
-    """
-    different = [part for part in dict.fromkeys(parts) if part != "unknown"]
-    if len(different) < 2:
-        return different[0] if different else "unknown"
-    return f"fused[{', '.join(different)}]"
-
-
-def joined_location(*parts: Any) -> Any:
-    """Join the parts of a location to a text, or to a tuple if a part contains aliases that are not yet resolved."""
-    if all(isinstance(part, str) for part in parts):
-        return "".join(parts)
-    flat: list[str] = []
-    for part in parts:
-        flat += [part] if isinstance(part, str) else part
-    return tuple(flat)
 
 
 def tuple_types(kind: Type) -> list[Type]:

@@ -568,26 +568,41 @@ def _tree(top: Block, value_types: list[Any]) -> ModuleTree:
     modules = [item for item in top.operations if item.name == "builtin.module"]
     if len(top.operations) != 1 or not modules:
         raise MlirDiagnosticError([("expected one module", "bytecode")])
+    trees: list[ModuleTree] = []
+    waiting: list[tuple[Operation, list[ModuleTree]]] = [(modules[0], trees)]
+    for module, siblings in waiting:
+        siblings.append(_module_tree(module, value_types))
+        waiting += [
+            (item, siblings[-1].nested)
+            for block in module.regions
+            for item in block.operations
+            if item.name == "builtin.module"
+        ]
+    return trees[0]
+
+
+def _module_tree(module: Operation, value_types: list[Any]) -> ModuleTree:
+    """Build the tree of a module without the modules inside."""
     attributes = {
         name: value.text if isinstance(value, FunctionType) else value
-        for name, value in modules[0].attributes.items()
+        for name, value in module.attributes.items()
     }
     tree = ModuleTree(str(attributes.pop("sym_name", "main")), attributes=attributes)
-    operations = modules[0].regions[0].operations if modules[0].regions else []
-    for item in operations:
+    symbols: set[str] = set()
+    for item in module.regions[0].operations if module.regions else []:
+        if item.name in ("func.func", "vhlo.func_v1"):
+            _unversion(item)
+            _remove_casts(item)
+            function = function_of(item, value_types)
+            tree.functions[function.name] = function
         if item.name == "sdy.mesh":
             mesh = str(item.attributes["mesh"]).removeprefix("mesh")
             tree.meshes[str(item.attributes["sym_name"])] = mesh
-        if item.name not in ("func.func", "vhlo.func_v1"):
-            continue
-        _unversion(item)
-        _remove_casts(item)
-        function = function_of(item, value_types)
-        if function.name in tree.functions:
-            raise MlirDiagnosticError(
-                [(f"redefinition of symbol named '{function.name}'", item.location)]
-            )
-        tree.functions[function.name] = function
+        name = item.attributes.get("sym_name")
+        if name in symbols:
+            raise MlirDiagnosticError([(f"redefinition of symbol named '{name}'", item.location)])
+        if name is not None:
+            symbols.add(str(name))
     return tree
 
 

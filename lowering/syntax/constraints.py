@@ -44,7 +44,11 @@ def broken(operation: Operation, types: Types) -> str | None:
     operands = [types[number] for number in operation.operands]
     checks = [CHECKS[operation.name]] if operation.name in CHECKS else []
     checks += [elementwise] if operation.name in ELEMENTWISE else []
-    breaches = chain(kinds(operation), *[check(operation, operands, types) for check in checks])
+    breaches = chain(
+        kinds(operation),
+        indices(operation, operands),
+        *[check(operation, operands, types) for check in checks],
+    )
     try:
         return next(iter(breaches), None)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
@@ -83,6 +87,24 @@ def kinds(operation: Operation) -> Iterable[str]:
             yield from _pairs(name, value)
         elif name == "replica_groups":
             yield from _groups(operation, value)
+
+
+_TAKES_INDICES: Mapping[str, int] = {
+    "stablehlo.custom_call": 0, "stablehlo.dynamic_broadcast_in_dim": 1, "stablehlo.dynamic_gather": 2,
+    "stablehlo.dynamic_iota": 0, "stablehlo.dynamic_pad": 2, "stablehlo.dynamic_reshape": 1,
+    "stablehlo.real_dynamic_slice": 1, "stablehlo.rng": 2, "stablehlo.scatter": 1,
+}  # fmt: skip
+"""The first operand that may have elements of type index."""
+
+
+def indices(operation: Operation, operands: Sequence[Type]) -> Iterable[str]:
+    """Yield messages about elements of type index, which few operations take, and none returns."""
+    if not operation.name.startswith(("chlo.", "stablehlo.")):
+        return
+    types = [*operands[: _TAKES_INDICES.get(operation.name)], *operation.types]
+    for kind in types:
+        if isinstance(kind, ForeignType) and kind.text.endswith("index>"):
+            yield f"has no elements of type index, got {kind}"
 
 
 def _pairs(name: str, value: Any) -> Iterable[str]:
@@ -360,6 +382,7 @@ def normalization(operation: Operation, operands: Sequence[Type], types: Types) 
     if not 0 <= axis < image.rank:
         yield f"{image} has no axis {axis}"
         return
+    yield from _FLOAT(operation, operands, types)
     last = -1 if operation.name == "stablehlo.batch_norm_grad" else None
     for kind in operands[1:last]:
         if isinstance(kind, TensorSpec):

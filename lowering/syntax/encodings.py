@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from lowering.module_tree import ForeignType
-from lowering.syntax.attributes import ELEMENTS, WORDS, FunctionType, type_text
+from lowering.syntax.attributes import ELEMENTS, WORDS, FunctionType, escaped, type_text
 from lowering.syntax.cursor import Cursor
 from lowering.syntax.elements import raw_elements
 from tenferro.dims import UNKNOWN
@@ -156,25 +156,12 @@ def _call_site(r: References, c: Cursor) -> Any:
     return _short(f"callsite({r.needed(c)} at {r.needed(c)})")
 
 
-def _quoted(text: str) -> str:
-    return "".join([
-        character if " " <= character <= "~" and character not in '"\\' else _escaped(character)
-        for character in text
-    ])  # fmt: skip
-
-
-def _escaped(character: str) -> str:
-    if character == "\\":
-        return "\\\\"
-    return "".join([f"\\{byte:02X}" for byte in character.encode()])
-
-
 def _file_line(r: References, c: Cursor) -> Any:
-    return f'"{_quoted(r.needed(c))}":{c.number()}:{c.number()}'
+    return f'"{escaped(r.needed(c))}":{c.number()}:{c.number()}'
 
 
 def _file_range(r: References, c: Cursor) -> Any:
-    name = _quoted(r.needed(c))
+    name = escaped(r.needed(c))
     numbers = [c.number() for _ in range(c.count())]
     line, column, *end = [*numbers, 0, 0][: max(2, len(numbers))]
     text = f'"{name}":{line}:{column}'
@@ -193,7 +180,7 @@ def _fused_with_metadata(r: References, c: Cursor) -> Any:
 
 
 def _name_location(r: References, c: Cursor) -> Any:
-    name, child = _quoted(r.needed(c)), r.needed(c)
+    name, child = escaped(r.needed(c)), r.needed(c)
     return f'"{name}"' if child == "unknown" else _short(f'"{name}"({child})')
 
 

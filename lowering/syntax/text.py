@@ -25,12 +25,6 @@ from tenferro.types import TensorSpec
 
 __all__ = ["text_tree"]
 
-LONGEST_LOCATION = 1 << 16
-"""Maximum number of characters of a location.
-
-Aliases that refer to each other may expand to a text that is far longer than the module.
-"""
-
 ISOLATED = frozenset({"chlo.scan"})
 """Operations whose regions cannot use values that are defined outside."""
 _NAME = re.compile(r"[A-Za-z_][\w$\-]*(?:\.[\w$\-]+)+")
@@ -75,6 +69,23 @@ class _Region:
         self.is_isolated = is_function or is_isolated
 
 
+class _OpenModule:
+    """Module that is being read, with its symbols, and the number of its operations.
+
+    Attributes:
+        properties: the properties of a module in the generic form; None for the pretty form.
+    """
+
+    def __init__(
+        self, tree: ModuleTree, at: int = 0, properties: dict[str, Any] | None = None
+    ) -> None:
+        self.tree = tree
+        self.at = at
+        self.properties = properties
+        self.symbols: set[str] = set()
+        self.count = 0
+
+
 class _Frame:
     """Block that is being read.
 
@@ -106,128 +117,144 @@ class _TextParser(FormParser):
         super().__init__(tokens)
         self.is_function = False
         self.defined: list[str] = []
-        self.pending: list[tuple[Operation, tuple[str, ...]]] = []
+        self.pending: list[tuple[Operation | None, str, int]] = []
         self.resources: dict[str, str] = {}
         self.resource_operations: list[Operation] = []
 
     # ---- modules -----------------------------------------------------------------------------
 
     def module(self) -> ModuleTree:
-        tree = ModuleTree("main")
-        self._top_level(tree)
-        while self.words[self.at] != END:
-            word = self.words[self.at]
-            if word == "{-#":
-                self._resources()
-            elif word[:1] in ("#", "!") and self.words[self.at + 1] == "=":
-                self._alias()
-            else:
-                raise self.error(f"expected the end of the text, got {self.shown()}")
-        self._resolve_locations()
-        self._resolve_resources()
-        return tree
-
-    def _top_level(self, tree: ModuleTree) -> None:
-        """Read aliases, and a module or the functions of a module without the enclosing `module { .. }`."""
-        closing = END
+        """Read the text; the result is its only operation if this is a module, else a module around all operations."""
+        around = _OpenModule(ModuleTree("main"))
+        stack = [around]
         while True:
             word = self.words[self.at]
-            if word == closing:
+            is_top = len(stack) == 1
+            if is_top and word == END:
                 break
-            if word == "{-#" and closing == END:
-                return
-            if word[:1] in ("#", "!") and self.words[self.at + 1] == "=":
+            if is_top and word == "{-#":
+                self._resources()
+            elif is_top and word[:1] in ("#", "!") and self.words[self.at + 1] == "=":
                 self._alias()
-            elif word in ("module", "builtin.module") and closing == END and not tree.functions:
+            elif word in ("module", "builtin.module"):
+                stack.append(self._module_head(stack[-1]))
+            elif word == '"builtin.module"':
+                stack.append(self._generic_module_head())
+            elif not is_top and word == "}":
                 self.at += 1
-                self._module_head(tree)
-                closing = "}"
-            elif word == '"builtin.module"' and closing == END and not tree.functions:
-                self._generic_module(tree)
-                return
+                module = stack.pop()
+                self._module_end(module, stack[-1])
             else:
-                self._module_operation(tree)
-        if closing == "}":
-            self.at += 1
-            self._skip_location()
+                self._module_operation(stack[-1])
+        self._resolve_locations()
+        self._resolve_resources()
+        is_one_module = around.count == len(around.tree.nested) == 1
+        return around.tree.nested[0] if is_one_module else around.tree
 
-    def _module_head(self, tree: ModuleTree) -> None:
+    def _module_head(self, outer: _OpenModule) -> _OpenModule:
+        self.at += 1
+        tree = ModuleTree("main")
         if self.words[self.at].startswith("@"):
+            at = self.at
             tree.name = self.symbol()
+            self._declare(outer, tree.name, at)
         if self.accept("attributes"):
             tree.attributes = self.dictionary()
         self.expect("{")
+        return _OpenModule(tree)
 
-    def _generic_module(self, tree: ModuleTree) -> None:
+    def _generic_module_head(self) -> _OpenModule:
+        at = self.at
         self.at += 1
         self.expect("(")
         self.expect(")")
         properties = self._properties()
         self.expect("(")
         self.expect("{")
-        while not self.accept("}"):
-            self._module_operation(tree)
-        self.expect(")")
-        attributes = self.dictionary() if self.words[self.at] == "{" else {}
-        self.expect(":")
-        self.function_type()
-        self._skip_location()
-        tree.attributes = self._merged(properties, attributes)
-        tree.name = str(tree.attributes.pop("sym_name", "main"))
+        if self.words[self.at].startswith("^") and self.words[self.at + 1] == ":":
+            self.at += 2  # a label, which nothing refers to
+        return _OpenModule(ModuleTree("main"), at, properties)
 
-    def _module_operation(self, tree: ModuleTree) -> None:
+    def _module_end(self, module: _OpenModule, outer: _OpenModule) -> None:
+        """Read what follows a module's operations, and add the module to the enclosing one."""
+        tree = module.tree
+        if module.properties is not None:
+            self.expect(")")
+            attributes = self.dictionary() if self.words[self.at] == "{" else {}
+            self.expect(":")
+            self.function_type()
+            tree.attributes = self._merged(module.properties, attributes)
+            if "sym_name" in tree.attributes:
+                tree.name = str(tree.attributes.pop("sym_name"))
+                self._declare(outer, tree.name, module.at)
+        self._skip_location()
+        outer.tree.nested.append(tree)
+        outer.count += 1
+
+    def _declare(self, module: _OpenModule, name: str, at: int) -> None:
+        """Add a symbol to a module.
+
+        Raises:
+            MlirDiagnosticError: the module has a symbol of this name.
+        """
+        if name in module.symbols:
+            raise self.error(f"redefinition of symbol named '{name}'", at)
+        module.symbols.add(name)
+
+    def _module_operation(self, module: _OpenModule) -> None:
         at = self.at
         word = self.words[at]
         self.scope, self.value_types = {}, []
+        module.count += 1
+        self.at += 1
         if word == "func.func":
-            self.at += 1
             reading: Any = self._function()
         elif word == '"func.func"':
-            self.at += 1
             reading = self._generic_function()
         elif word == "sdy.mesh":
-            self.at += 1
-            self._mesh(tree)
+            self._mesh(module)
             return
         elif word == "ml_program.global":
-            self.at += 1
-            self._global()
+            self._global(module)
             return
         elif word.startswith('"'):
-            self.at += 1
             other = self._driven(self._generic_operation(self.string_at(at), [], at))
             if getattr(other, "name", "") == "sdy.mesh":
-                mesh = str(other.attributes["mesh"]).removeprefix("#sdy.mesh")
-                tree.meshes[str(other.attributes["sym_name"])] = mesh
+                name, mesh = str(other.attributes["sym_name"]), str(other.attributes["mesh"])
+                self._declare(module, name, at)
+                module.tree.meshes[name] = mesh.removeprefix("#sdy.mesh")
             return
         else:
+            self.at = at
             raise self.error(f"expected an operation of a module, got {self.shown()}")
         function = self._driven(reading)
-        if function.name in tree.functions:
-            raise self.error(f"redefinition of symbol named '{function.name}'", at)
-        tree.functions[function.name] = function
+        self._declare(module, function.name, at)
+        module.tree.functions[function.name] = function
 
     def string_at(self, at: int) -> str:
         """Move to the token `at`, and read it as a string."""
         self.at = at
         return self.string()
 
-    def _mesh(self, tree: ModuleTree) -> None:
+    def _mesh(self, module: _OpenModule) -> None:
+        at = self.at
         name = self.symbol()
+        self._declare(module, name, at)
         self.expect("=")
-        tree.meshes[name] = self.bracketed_text()
+        module.tree.meshes[name] = self.bracketed_text()
         if self.words[self.at] == "{":
             self.dictionary()
         self._skip_location()
 
-    def _global(self) -> None:
-        """Read a global variable of torch-mlir, such as `private mutable @seed(dense<0> : tensor<i64>) : tensor<i64>`.
+    def _global(self, module: _OpenModule) -> None:
+        """Read a variable as torch-mlir declares it: `private mutable @seed(dense<0> : tensor<i64>) : tensor<i64>`.
 
         The variable is omitted from the tree, because the operations that use such variables are not supported.
         """
         while self.words[self.at] in ("public", "private", "nested", "mutable"):
             self.at += 1
-        self.symbol()
+        at = self.at
+        self._declare(module, self.symbol(), at)
         if self.accept("("):
             self.attribute()
             self.expect(")")
@@ -287,68 +314,10 @@ class _TextParser(FormParser):
                     operation.attributes["value"] = elements
 
     def _resolve_locations(self) -> None:
-        known: dict[str, str] = {}
-        for operation, parts in self.pending:
-            operation.location = self._resolved(parts, known)
-
-    def _resolved(self, parts: tuple[str, ...], known: dict[str, str]) -> str:
-        """Return the text of a location, with its aliases replaced.
-
-        Args:
-            parts: texts and aliases.
-            known: the text of each alias that has been resolved; others are added.
-        """
-        waiting: list[str] = [part for part in parts if part.startswith("#") and part not in known]
-        seen: set[str] = set()
-        while waiting:
-            name = waiting[-1]
-            alias = self.location_aliases.get(name)
-            if alias is None:
-                raise MlirDiagnosticError(
-                    [
-                        (
-                            f"undefined symbol alias id '{name[1:]}'",
-                            self.tokens.location(len(self.words)),
-                        )
-                    ]
-                )
-            if isinstance(alias, str):
-                known[name] = alias
-            missing = (
-                [] if isinstance(alias, str) else
-                [part for part in alias if part.startswith("#") and part not in known]
-            )  # fmt: skip
-            if missing:
-                if name in seen:
-                    raise MlirDiagnosticError(
-                        [
-                            (
-                                f"alias '{name[1:]}' names itself",
-                                self.tokens.location(len(self.words)),
-                            )
-                        ]
-                    )
-                seen.add(name)
-                waiting += missing
-                continue
-            known.setdefault(name, self._text_of(alias, known))
-            waiting.pop()
-        return self._text_of(parts, known)
-
-    def _text_of(self, parts: Any, known: dict[str, str]) -> str:
-        if isinstance(parts, str):
-            return parts
-        texts = [known[part] if part.startswith("#") else part for part in parts]
-        if sum(map(len, texts)) > LONGEST_LOCATION:
-            raise MlirDiagnosticError(
-                [
-                    (
-                        f"a location of more than {LONGEST_LOCATION} characters",
-                        self.tokens.location(0),
-                    )
-                ]
-            )
-        return "".join(texts)
+        for operation, name, at in self.pending:
+            location = self.aliased_location(name, at)
+            if operation is not None:
+                operation.location = location
 
     # ---- functions ---------------------------------------------------------------------------
 
@@ -606,25 +575,30 @@ class _TextParser(FormParser):
             first += number
 
     def _skip_location(self) -> None:
-        if self.words[self.at] == "loc" and self.words[self.at + 1] == "(":
-            self.at += 2
-            self.location()
+        if self._is_at_location():
+            self._trailing_location(None)
 
     def _located(self, operation: Operation, at: int) -> Operation:
-        """Set the operation's location: the location that follows it, or else its position in the text.
-
-        Locations with aliases are resolved at the end of the module.
-        """
-        if self.words[self.at] == "loc" and self.words[self.at + 1] == "(":
-            self.at += 2
-            location = self.location()
-            if isinstance(location, str):
-                operation.location = location
-            else:
-                self.pending.append((operation, location))
-        else:
-            operation.location = self.tokens.location(at)
+        """Add the location that follows the operation; without one, its position in the text."""
+        operation.location = (
+            self._trailing_location(operation)
+            if self._is_at_location()
+            else self.tokens.location(at)
+        )
         return operation
+
+    def _is_at_location(self) -> bool:
+        return self.words[self.at] == "loc" and self.words[self.at + 1] == "("
+
+    def _trailing_location(self, operation: Operation | None) -> str:
+        """Read a location. One that is only an alias may be defined later, and is resolved at the end."""
+        self.at += 2
+        words, at = self.words, self.at
+        if words[at][:1] != "#" or words[at + 1] != ")":
+            return self.location()
+        self.pending.append((operation, words[at], at))
+        self.at += 2
+        return ""
 
     # ---- generic form ------------------------------------------------------------------------
 
@@ -871,8 +845,8 @@ class _TextParser(FormParser):
             for item in region.operations:
                 item.location = operation.location
             if len(self.pending) > is_pending:
-                parts = self.pending[-1][1]
-                self.pending += [(item, parts) for item in region.operations]
+                _, name, place = self.pending[-1]
+                self.pending += [(item, name, place) for item in region.operations]
         return operation
 
     def _reducer(self, count: int) -> Waiting:

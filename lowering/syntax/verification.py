@@ -22,10 +22,20 @@ __all__ = ["verify"]
 def verify(tree: ModuleTree) -> ModuleTree:
     """Check that operations have the operands, results, regions and attributes of their definitions; return the tree.
 
+    Modules inside are checked, too.
+
     Raises:
         MlirDiagnosticError: an operation is unknown or does not match its definition, or a called function is
             missing.
     """
+    trees = [tree]
+    for each in trees:
+        _verify_module(each)
+        trees += each.nested
+    return tree
+
+
+def _verify_module(tree: ModuleTree) -> None:
     for name in tree.attributes:
         if "." not in name and name != "sym_visibility":
             raise MlirDiagnosticError([(f"a module has no attribute '{name[:40]}'", "module")])
@@ -66,7 +76,6 @@ def verify(tree: ModuleTree) -> ModuleTree:
                 not block.operations or block.operations[-1].name not in TERMINATORS
             ):
                 raise MlirDiagnosticError([(f"a region of {parent} ends with a return", "module")])
-    return tree
 
 
 def _verify_operation(operation: Operation) -> None:

@@ -17,7 +17,7 @@ from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops import elementwise as el
 from tenferro.ops.contraction import DotGeneral
-from tenferro.ops.reduction import ReduceMax, ReduceMin
+from tenferro.ops.reduction import ReduceMax, ReduceMin, Sort
 from tenferro.ops.source import Constant, Iota
 from tenferro.ops.structural import BroadcastInDim
 from tenferro.program import GraphProgram
@@ -46,6 +46,8 @@ def is_widened(op: StdTensorOp, types: list[TensorSpec]) -> bool:
     """Return whether an op with operands and results of these types is computed in a wider dtype."""
     if not any([spec.dtype.is_narrow for spec in types]):
         return False
+    if isinstance(op, Sort):
+        return types[0].dtype.is_narrow
     if isinstance(op, el.Convert | el.BitcastConvert) or op.parts:
         return False
     return not facts_of(op) & (Fact.COPIES | Fact.EXTERNAL)
@@ -94,6 +96,13 @@ def _widened(
         scalar = apply(Constant.of(np.asarray(number, like.dtype.dtype)))
         return apply(BroadcastInDim(like.shape, ()), scalar) if like.shape else scalar
 
+    if isinstance(
+        op, Sort
+    ):  # by a wide key, so that the elements that move keep their bits, also those of NaN
+        _, *moved = producers.apply(
+            replace(op, count=op.count + 1), (extended(inputs[0]), *inputs), source
+        )
+        return tuple(moved)
     values = producers.apply(_in_wide(op), tuple(map(extended, inputs)), source)
     return tuple(map(rounded, values, results))
 

@@ -368,7 +368,13 @@ SHARDS = (
     "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> "
     '{ %y = sdy.sharding_constraint %x <@mesh, [{"x"}]> : tensor<4xf32> return %y : tensor<4xf32> }'
 )
+NORMALIZED = (
+    "!T = tensor<1xf32>\nfunc.func @main(%x: !T) -> !T { "
+    '%y = "stablehlo.batch_norm_inference"(%x, %x, %x, %x, %x) <{epsilon = 0.5 : f32, feature_index = 0 : i64}> '
+    ": (!T, !T, !T, !T, !T) -> !T return %y : !T }"
+)
 MODULES = {
+    "a normalisation of complex numbers": (NORMALIZED, "tensor<1xf32>", "tensor<1xcomplex<f32>>"),
     "a tuple's element": (TUPLE, "%t[0]", "%t[2]"),
     "a tuple's element below 0": (TUPLE, "%t[0]", "%t[-1]"),
     "a tuple's element of another type": (TUPLE, "%t[0]", "%t[1]"),

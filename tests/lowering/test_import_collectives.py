@@ -537,6 +537,22 @@ def test_groups_along_axes_of_a_mesh(axes: str, groups: list[list[int]]) -> None
             np.testing.assert_array_equal(y[device], np.concatenate(x[group]))
 
 
+@pytest.mark.parametrize("count", [1_000_000, 1 << 60])
+def test_meshes_of_more_devices_than_fit_are_refused(count: int) -> None:
+    mesh = f'#stablehlo.mesh<axes = [#stablehlo.mesh_axis<name = "x", size = {count}>]>'
+    operation = (
+        '%y = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, replica_groups = '
+        f'#stablehlo.replica_group_mesh_axes<mesh = {mesh}, axes = [#stablehlo.axis_ref<name = "x">]>}}> '
+        ": (tensor<4x3xf32>) -> tensor<8x3xf32>"
+    )
+    with pytest.raises(errors.UnsupportedError, match=f"a mesh of {count} devices"):
+        program_of(lowering.import_stablehlo, operation, "tensor<8x3xf32>")
+    sharded = f"""sdy.mesh @m = <["x"={count}]> func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
+      %y = sdy.sharding_constraint %x <@m, [{{"x"}}]> : tensor<4xf32> return %y : tensor<4xf32> }}"""
+    with pytest.raises(errors.UnsupportedError, match=f"a mesh of {count} devices"):
+        lowering.import_stablehlo(sharded)
+
+
 @pytest.mark.parametrize("is_right", [True, False])
 def test_processes_of_the_reference_interpreter(is_right: bool) -> None:
     """A module may run two replicas of two partitions, with two arguments and two results each."""
@@ -655,6 +671,83 @@ def test_collectives_of_processes_of_different_functions(read: Any) -> None:
     ):  # fmt: skip
         with pytest.raises(errors.TenferroError, match=match):
             read(broken)
+
+
+IN_REGIONS = f"""
+  func.func @loops(%x: tensor<2xi32>) -> tensor<2xi32> {{
+    %zero = stablehlo.constant dense<0> : tensor<i32> %one = stablehlo.constant dense<1> : tensor<i32>
+    %two = stablehlo.constant dense<2> : tensor<i32>
+    %r:2 = stablehlo.while(%i = %zero, %v = %x) : tensor<i32>, tensor<2xi32> cond {{
+      %c = stablehlo.compare LT, %i, %two : (tensor<i32>, tensor<i32>) -> tensor<i1> stablehlo.return %c : tensor<i1>
+    }} do {{
+      %s = "stablehlo.all_reduce"(%v) {SUM}
+      %j = stablehlo.add %i, %one : tensor<i32> stablehlo.return %j, %s : tensor<i32>, tensor<2xi32> }}
+    return %r#1 : tensor<2xi32>
+  }}
+  func.func private @once(%x: tensor<2xi32>) -> tensor<2xi32> {{
+    %s = "stablehlo.all_reduce"(%x) {SUM} return %s : tensor<2xi32>
+  }}
+  func.func @calls(%x: tensor<2xi32>) -> tensor<2xi32> {{
+    %id = stablehlo.replica_id : tensor<ui32> %zero = stablehlo.constant dense<0> : tensor<ui32>
+    %first = stablehlo.compare EQ, %id, %zero : (tensor<ui32>, tensor<ui32>) -> tensor<i1>
+    %a = "stablehlo.if"(%first) ({{ stablehlo.return %x : tensor<2xi32> }}, {{
+      %s = func.call @once(%x) : (tensor<2xi32>) -> tensor<2xi32> stablehlo.return %s : tensor<2xi32> }}) : (tensor<i1>) -> tensor<2xi32>
+    %b = stablehlo.negate %a : tensor<2xi32>
+    %s = func.call @once(%b) : (tensor<2xi32>) -> tensor<2xi32>
+    return %s : tensor<2xi32>
+  }}"""
+
+
+def test_collectives_in_loops_branches_and_calls_of_different_functions() -> None:
+    """Both start with x. The sum is 2 x; then one adds 2 x, and the other -2 x."""
+    kinds = "(tensor<2xi32>, tensor<2xi32>) -> (tensor<2xi32>, tensor<2xi32>)"
+    check = "".join([f"check.expect_eq_const %r#{n}, dense<0> : tensor<2xi32>\n" for n in (0, 1)])
+    text = processes(IN_REGIONS, "programs = [[@loops], [@calls]]", "%x, %x", kinds, check)
+    lowering.import_stablehlo(text)
+    with pytest.raises(errors.InvalidConfigError, match="does not hold"):
+        lowering.import_stablehlo(text.replace("stablehlo.negate", "stablehlo.abs"))
+    more = text.replace("%two = stablehlo.constant dense<2>", "%two = stablehlo.constant dense<3>")
+    with pytest.raises(errors.UnsupportedError, match=r"all_reduce and the end"):
+        lowering.import_stablehlo(more)
+    start = "%zero = stablehlo.constant dense<0> : tensor<i32>"
+    decided = text.replace("@main()", "@main(%n: tensor<i32>)").replace("%x, %x)", "%x, %n, %x)")
+    decided = decided.replace(start, "").replace("@loops(%x: tensor<2xi32>", "@loops(%x: tensor<2xi32>, %zero: tensor<i32>")  # fmt: skip
+    decided = decided.replace(": (tensor<2xi32>, tensor<2xi32>) -> (tensor<2xi32>", ": (tensor<2xi32>, tensor<i32>, tensor<2xi32>) -> (tensor<2xi32>")  # fmt: skip
+    with pytest.raises(errors.UnsupportedError, match="while: has operations that communicate"):
+        lowering.import_stablehlo(decided)
+
+
+def test_processes_answer_each_other() -> None:
+    """Each of two different functions sends, and waits for the other's message; then both add."""
+    to_device = (
+        "channel_handle = #stablehlo.channel_handle<handle = 3, type = 1>, is_host_transfer = false"
+    )
+    pairs = "source_target_pairs = dense<[[0, 1], [1, 0]]> : tensor<2x2xi64>"
+
+    def talks(name: str, scale: str, order: str) -> str:
+        send = f'%s = "stablehlo.send"(%v, %t) {{{to_device}, {pairs}}} : (tensor<2xi32>, !stablehlo.token) -> !stablehlo.token'
+        receive = f'%y, %u = "stablehlo.recv"(%t) {{{to_device}, {pairs}}} : (!stablehlo.token) -> (tensor<2xi32>, !stablehlo.token)'
+        steps = [send, receive] if order == "send first" else [receive, send]
+        return f"""func.func @{name}(%x: tensor<2xi32>, %t: !stablehlo.token) -> tensor<2xi32> {{
+          %c = stablehlo.constant dense<{scale}> : tensor<2xi32> %v = stablehlo.multiply %x, %c : tensor<2xi32>
+          {steps[0]}
+          {steps[1]}
+          %z = "stablehlo.all_reduce"(%y) {SUM.replace("[[0, 1]]", "[[0], [1]]").replace("1x2x", "2x1x")}
+          return %z : tensor<2xi32> }}"""
+
+    kinds = "(tensor<2xi32>, !stablehlo.token, tensor<2xi32>, !stablehlo.token) -> (tensor<2xi32>, tensor<2xi32>)"
+    check = "check.expect_eq_const %r#0, dense<[30, 40]> : tensor<2xi32> check.expect_eq_const %r#1, dense<[6, 8]> : tensor<2xi32>"
+
+    def read(first: str, second: str) -> None:
+        functions = talks("one", "2", first) + talks("two", "10", second)
+        text = processes(functions, "programs = [[@one, @two]]", "%x, %t, %x, %t", kinds, check)
+        text = text.replace("[[0], [1]]", "[[0]]").replace("2x1x", "1x1x")
+        lowering.import_stablehlo(text)
+
+    read("send first", "send first")
+    read("send first", "receive first")
+    with pytest.raises(errors.UnsupportedError, match="channel 3 needs a send"):
+        read("receive first", "receive first")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ml_dtypes
+import mpmath
 import numpy as np
 import pytest
 import scipy.special
@@ -44,6 +45,37 @@ def test_formulas_of_open_extents() -> None:
     z = np.linspace(-2, 2, 5)
     found = import_stablehlo(function("bessel_i1e", "f64", 1, "?")).run(z)
     np.testing.assert_allclose(found, scipy.special.i1e(z), 1e-14)
+
+
+@pytest.mark.parametrize("kind", ["complex<f32>", "complex<f64>"])
+def test_the_kernel_of_arcsine_and_arccosine(kind: str) -> None:
+    """Check the definition: `asin z = atan2(Re z, Re w) + i sign(Im z) Im w`, and similarly for acos, with the kernel w."""
+    big = float(np.finfo("f4").max)
+    parts = [0.0, 1e-30, 0.3, 1.0, 1.0000001, 2.5, 1e9, big]
+    points = [complex(a * x, b * y) for x in parts for y in parts for a in (1, -1) for b in (1, -1)]
+    z = np.array(points, "c8" if "32" in kind else "c16")
+    w = import_stablehlo(function("_asin_acos_kernel", kind, 1, str(len(z)))).run(z)
+    assert w.dtype == z.dtype
+    imaginary = np.copysign(w.imag, z.imag)
+    info = np.finfo(w.real.dtype)
+    tolerance = {"rtol": 8 * info.eps, "atol": info.tiny}
+    for real, sign, oracle in (
+        (np.arctan2(z.real, w.real), 1, mpmath.asin),
+        (np.arctan2(w.real, z.real), -1, mpmath.acos),
+    ):
+        wanted = [complex(oracle(mpmath.mpc(each))) for each in z.tolist()]
+        np.testing.assert_allclose(real, np.real(wanted), **tolerance)
+        # On the branch cuts mpmath has no signed zero.
+        off = (z.imag != 0) | (np.abs(z.real) <= 1)
+        np.testing.assert_allclose((sign * imaginary)[off], np.imag(wanted)[off], **tolerance)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("bessel_i1e", "complex<f32>"), ("bessel_i1e", "complex<f64>")]
+)
+def test_formulas_of_real_numbers_are_refused_for_complex_ones(name: str, kind: str) -> None:
+    with pytest.raises(errors.UnsupportedError, match=f"chlo.{name}: of complex"):
+        import_stablehlo(function(name, kind, 1))
 
 
 def ragged(lhs: str, rhs: str, sizes: str, result: str, **axes: list[int]) -> str:
@@ -165,6 +197,25 @@ def test_group_sizes_of_other_axes_are_refused(sizes: str) -> None:
         import_stablehlo(
             text.replace("lhs_ragged_dimensions = [1]", "lhs_ragged_dimensions = [-1]")
         )
+
+
+@pytest.mark.parametrize(
+    ("axes", "words"),
+    [
+        ({"lhs_ragged": [0, 1], "rhs_group": [0]}, "one axis of lhs is ragged"),
+        ({"lhs_ragged": [], "rhs_group": [0]}, "one axis of lhs is ragged"),
+        ({"lhs_ragged": [7], "rhs_group": [0]}, "one axis of lhs is ragged"),
+        ({"lhs_ragged": [0]}, "a group dimension if this axis is one of rows"),
+        ({"lhs_ragged": [1], "rhs_group": [0]}, "a group dimension if this axis is one of rows"),
+        ({"lhs_ragged": [0], "rhs_group": [7]}, "no group dimension 7"),
+    ],
+)
+def test_ragged_axes_that_are_not_one(axes: dict[str, list[int]], words: str) -> None:
+    text = ragged(
+        "11x5xf32", "3x5x7xf32", "3xi64", "11x7xf32", lhs_contracting=[1], rhs_contracting=[1], **axes
+    )  # fmt: skip
+    with pytest.raises(errors.InvalidConfigError, match=words):
+        import_stablehlo(text)
 
 
 @pytest.mark.parametrize("kind", DTYPES)

@@ -302,6 +302,24 @@ def test_attributes_that_do_not_fit(body: str, match: str, monkeypatch: pytest.M
         import_stablehlo(text)
 
 
+@pytest.mark.parametrize(
+    ("operation", "match"),
+    [
+        ('%y = stablehlo.abs %x : tensor<2xindex>', "index"),
+        ('%y = chlo.broadcast_add %x, %x : (tensor<2xindex>, tensor<2xindex>) -> tensor<2xindex>', "index"),
+        ('%y = stablehlo.dynamic_reshape %x, %x : (tensor<2xindex>, tensor<2xindex>) -> tensor<2xindex>', "index"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("with_mlir", [True, False])
+def test_tensors_of_indices_are_shapes_alone(
+    with_mlir: bool, operation: str, match: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: with_mlir)
+    text = f"func.func @main(%x: tensor<2xindex>) -> tensor<2xindex> {{ {operation} return %y : tensor<2xindex> }}"
+    with pytest.raises(errors.TenferroError, match=match):
+        import_stablehlo(text)
+
+
 def test_bounds_that_are_not_one_to_an_extent() -> None:
     kind = "tensor<?xf32, #stablehlo.bounds<4, 5>>"
     with pytest.raises(errors.TenferroError):

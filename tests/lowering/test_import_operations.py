@@ -1165,3 +1165,39 @@ def test_a_sort_along_no_axis_that_is_named_is_along_the_last() -> None:
     )
     program = import_stablehlo(module((X,), "3x4xf32", body))
     np.testing.assert_array_equal(program.run(X), np.sort(X, 1))
+
+
+@pytest.mark.parametrize("direction", ["LT", "LE", "GT", "GE"])
+def test_complex_numbers_are_compared_by_parts(direction: str) -> None:
+    """#compare: "For complex element types, lexicographic comparison of (real, imag) pairs is performed"."""
+    parts = [-1.0, 0.0, 2.0, np.nan]
+    z = np.array([complex(a, b) for a in parts for b in parts])
+    x, y = (v.ravel() for v in np.meshgrid(z, z))
+    body = f"""%r = stablehlo.compare {direction}, %a, %b, FLOAT : (tensor<256xcomplex<f64>>, tensor<256xcomplex<f64>>) -> tensor<256xi1>
+      return %r : tensor<256xi1>"""
+    program = import_stablehlo(
+        f"func.func @main(%a: tensor<256xcomplex<f64>>, %b: tensor<256xcomplex<f64>>) -> tensor<256xi1> {{ {body} }}"
+    )
+    ordered = {"LT": operator.lt, "LE": operator.le, "GT": operator.gt, "GE": operator.ge}[
+        direction
+    ]
+    wanted = [
+        ordered(p.real, q.real) if p.real != q.real else ordered(p.imag, q.imag)
+        for p, q in zip(x.tolist(), y.tolist(), strict=True)
+    ]
+    np.testing.assert_array_equal(program.run(x, y), wanted)
+
+
+def test_convolutions_of_bools_are_true_where_a_pair_is() -> None:
+    """Addition of bools is "or", and their multiplication is "and"."""
+    x, kernel = np.random.default_rng(0).random((2, 1, 12, 1)) < 0.3
+    kernel = kernel[0, :3, :, None]
+    program = import_stablehlo("""func.func @main(%x: tensor<1x12x1xi1>, %k: tensor<3x1x1xi1>) -> tensor<1x10x1xi1> {
+      %y = stablehlo.convolution(%x, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {}
+        {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x12x1xi1>, tensor<3x1x1xi1>) -> tensor<1x10x1xi1>
+      return %y : tensor<1x10x1xi1> }""")
+    windows = np.lib.stride_tricks.sliding_window_view(x[0, :, 0], 3)
+    assert 0 < (windows & kernel[:, 0, 0]).any(1).sum() < 10
+    np.testing.assert_array_equal(
+        program.run(x, kernel)[0, :, 0], (windows & kernel[:, 0, 0]).any(1)
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import lowering
 import tenferro as tnf
 import xla_peer
+from lowering import import_stablehlo, importing
 from tenferro import errors
 from tenferro.dims import Symbol
 
@@ -604,3 +606,55 @@ def test_what_is_declared_of_a_length_decides_comparisons() -> None:
     with pytest.raises(errors.GuardError, match="two at least"):
         program.run(np.zeros(1, "f4"))
     assert str(program.output_specs[0]) == "f32[(n-2)//3]"
+
+
+BITWISE: dict[str, tuple[int, Callable[[int, int], int]]] = {
+    "and": (3, lambda n, k: n & k),
+    "and a multiple": (-4, lambda n, k: n & k),
+    "shift_left": (2, lambda n, k: n << k),
+    "shift_right_arithmetic": (1, lambda n, k: n >> k),
+    "shift_right_logical": (1, lambda n, k: n >> k),
+    "power": (2, lambda n, k: n**k),
+}
+
+
+@pytest.mark.parametrize("name", BITWISE)
+def test_extents_by_bits_and_powers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: False)
+    number, function = BITWISE[name]
+    program = import_stablehlo(computed(name.split()[0], number))
+    for n in range(10):
+        assert program.run(np.zeros(n, "f4")).shape == (function(n, number),)
+
+
+@pytest.mark.parametrize(("name", "number"), [("and", 5), ("or", 1), ("xor", 1), ("shift_left", 32), ("power", -1)])  # fmt: skip
+def test_extents_by_other_bits_are_refused(
+    name: str, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: False)
+    with pytest.raises(errors.UnsupportedError, match="decide one of them"):
+        import_stablehlo(computed(name, number))
+
+
+def test_an_extent_does_not_fit_into_eight_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: False)
+    text = computed("add", 0).replace(
+        "%a = stablehlo.reshape %m : (tensor<i32>) -> tensor<1xi32>",
+        "%b = stablehlo.convert %m : (tensor<i32>) -> tensor<i8> "
+        "%d = stablehlo.convert %b : (tensor<i8>) -> tensor<i32> "
+        "%a = stablehlo.reshape %d : (tensor<i32>) -> tensor<1xi32>",
+    )
+    with pytest.raises(errors.UnsupportedError, match="decide one of them"):
+        import_stablehlo(text)
+
+
+def computed(name: str, number: int) -> str:
+    """Write a function of a vector of n elements; the result has as many as an operation of n and a number gives."""
+    return f"""func.func @main(%x: tensor<?xf32>) -> tensor<?xi32> {{
+      %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+      %c = stablehlo.constant dense<{number}> : tensor<i32>
+      %m = stablehlo.{name} %n, %c : tensor<i32>
+      %a = stablehlo.reshape %m : (tensor<i32>) -> tensor<1xi32>
+      %y = stablehlo.dynamic_iota %a, dim = 0 : (tensor<1xi32>) -> tensor<?xi32>
+      return %y : tensor<?xi32>
+    }}"""

@@ -12,6 +12,7 @@ import tenferro as tnf
 import xla_peer
 from lowering.mlir_bindings import MlirDiagnosticError
 from lowering.syntax import read_module
+from lowering.types import element_type
 from tenferro.errors import UnsupportedError
 from tenferro.types import DType, TensorSpec
 
@@ -100,8 +101,6 @@ func.func @main(%x: tensor<3x2x{0}>, %y: tensor<3x2x{0}>) -> (tensor<3x2x{0}>, t
 
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 def test_operations_are_read_and_run(dtype: DType) -> None:
-    from lowering.types import element_type
-
     text = OPERATIONS.format(element_type(dtype), "1.0" if dtype.is_float else "1")
     read_module(text)
     program = lowering.import_stablehlo(text, trusted=True)
@@ -170,3 +169,70 @@ def test_the_peers_are_compared_in_narrow_dtypes() -> None:
     for array in (x, y):
         report = xla_peer.check_parity(lambda x: x * x + x, array)
         assert report.ok, str(report)
+
+
+def rank(dtype: DType, word: int) -> int:
+    """Return an element's place in the total order, from its bits: sign and magnitude, and a single NaN below all numbers."""
+    sign = 1 << (dtype.bits - 1)
+    if dtype.kind == "u" or dtype is DType.F8E8M0FNU:
+        return word
+    if dtype.is_integer:
+        return word - 2 * (word & sign)
+    if word == sign and dtype.value.endswith("fnuz"):
+        return -sign - 1
+    return -1 - (word - sign) if word & sign else word
+
+
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+@pytest.mark.parametrize("direction", ["LT", "GT"])
+def test_every_value_is_sorted(dtype: DType, direction: str) -> None:
+    """The order of floats is the total one; their largest elements are in the same order."""
+    kind = element_type(dtype)
+    values = np.random.default_rng(5).permutation(every_value(dtype).view(np.uint8)).view(dtype.dtype)  # fmt: skip
+    tensor = f"tensor<{len(values)}x{kind}>"
+    order = ", TOTALORDER" if dtype.is_float else ""
+    text = f"""func.func @main(%x: {tensor}) -> ({tensor}, tensor<3x{kind}>) {{
+      %y = "stablehlo.sort"(%x) <{{dimension = 0 : i64, is_stable = true}}> ({{ ^bb0(%a: tensor<{kind}>, %b: tensor<{kind}>):
+        %c = stablehlo.compare {direction}, %a, %b{order} : (tensor<{kind}>, tensor<{kind}>) -> tensor<i1>
+        stablehlo.return %c : tensor<i1> }}) : ({tensor}) -> {tensor}
+      %top:2 = chlo.top_k(%x, k = 3) : {tensor} -> (tensor<3x{kind}>, tensor<3xi32>)
+      return %y, %top#0 : {tensor}, tensor<3x{kind}>
+    }}"""
+    wanted = sorted(bits(values).tolist(), key=lambda word: rank(dtype, word))
+    y, top = lowering.import_stablehlo(text, trusted=True).run(values)
+    assert bits(y).tolist() == (wanted if direction == "LT" else wanted[::-1])
+    assert bits(top).tolist() == wanted[:-4:-1]
+
+
+def test_narrow_integers_count_and_index_in_loops() -> None:
+    """A loop counts from -8 to 7 in 4 bits, and reads its input at a 4-bit index."""
+    program = lowering.import_stablehlo("""func.func @main(%x: tensor<8xf32>) -> tensor<f32> {
+      %first = stablehlo.constant dense<-8> : tensor<i4> %one = stablehlo.constant dense<1> : tensor<i4>
+      %last = stablehlo.constant dense<7> : tensor<i4> %zero = stablehlo.constant dense<0.0> : tensor<f32>
+      %r:2 = stablehlo.while(%i = %first, %a = %zero) : tensor<i4>, tensor<f32> cond {
+        %c = stablehlo.compare LT, %i, %last : (tensor<i4>, tensor<i4>) -> tensor<i1>
+        stablehlo.return %c : tensor<i1>
+      } do {
+        %d = stablehlo.dynamic_slice %x, %i, sizes = [1] : (tensor<8xf32>, tensor<i4>) -> tensor<1xf32>
+        %e = stablehlo.reshape %d : (tensor<1xf32>) -> tensor<f32>
+        %b = stablehlo.add %a, %e : tensor<f32>
+        %j = stablehlo.add %i, %one : tensor<i4>
+        stablehlo.return %j, %b : tensor<i4>, tensor<f32>
+      }
+      return %r#1 : tensor<f32>
+    }""")
+    x = np.arange(1, 9, dtype="f4")
+    starts = np.clip(np.arange(-8, 7), 0, 7)  # a slice out of bounds is moved inside
+    np.testing.assert_array_equal(program.run(x), x[starts].sum())
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float8_e5m2"])
+def test_narrow_matrices_are_factorised_in_float32(name: str) -> None:
+    dtype = DType.of(name)
+    x = np.array([[4, 2, 1], [2, 5, 3], [1, 3, 6]], "f8").astype(dtype.dtype)
+    tensor = f"tensor<3x3x{element_type(dtype)}>"
+    program = lowering.import_stablehlo(
+        f"func.func @main(%x: {tensor}) -> {tensor} {{ %y = stablehlo.cholesky %x, lower = true : {tensor} return %y : {tensor} }}"
+    )
+    factor = np.linalg.cholesky(x.astype("f8")).astype(dtype.dtype)
+    np.testing.assert_array_equal(program.run(x).astype("f8"), factor.astype("f8"))

@@ -337,6 +337,7 @@ DOT = "contracting_dims = [1] x [0]"
         ("(C1) reverse: one type", f"stablehlo.reverse %x, dims = [0] : (tensor<2x2x{I8}>) -> tensor<2x2x{SCALED}>"),
         ("(C1) reshape: scales", f"stablehlo.reshape %x : (tensor<2x2x{I8}>) -> tensor<4x{SCALED}>"),
         ("(C1) transpose: scales", f"stablehlo.transpose %x, dims = [1, 0] : (tensor<2x2x{I8}>) -> tensor<2x2x{SCALED}>"),
+        ("(C2) transpose: a permutation", f"stablehlo.transpose %a, dims = [1, 7] : (tensor<2x2x{ALONG}>) -> tensor<2x2x{ALONG}>"),
         ("(C4) transpose: axis", f"stablehlo.transpose %a, dims = [1, 0] : (tensor<2x2x{ALONG}>) -> tensor<2x2x{ALONG}>"),
         ("(C6) broadcast_in_dim: axis", f"stablehlo.broadcast_in_dim %a, dims = [1, 2] : (tensor<2x2x{ALONG}>) -> tensor<2x2x2x{ALONG}>"),
         ("(C15) dot_general: left side", f"stablehlo.dot_general %a, %x, {DOT} : (tensor<2x2x{ALONG}>, tensor<2x2x{I8}>) -> tensor<2x2x{I8}>"),

@@ -102,6 +102,14 @@ FOREIGN = {
     '"a.b"} : () -> () }) {a.b = 1 : i32} : () -> ()',
     "a barrier without operands": 'func.func @main(%x: tensor<f32>) -> tensor<f32> { "stablehlo.optimization_barrier"() '
     "{a.b = 1 : i32} : () -> () return %x : tensor<f32> }",
+    "modules inside": "module @a attributes {b.c = 1 : i32} { module @inner { MAIN } module { module {} } MAIN }",
+    "modules side by side": 'MAIN module { } "builtin.module"() <{sym_name = "b"}> ({ ^bb0: MAIN }) : () -> ()',
+    "locations by aliases": '#a = loc("x":1:2)\n#b = loc(fused[#a, "y", fused[#a, "z"], fused<"m">["w"]])\nfunc.func @main(%x: tensor<f32> loc(#b)) -> '
+    "tensor<f32> { %y = stablehlo.abs %x : tensor<f32> loc(#c) return %y : tensor<f32> loc(callsite(#a at #b)) } loc(#b)\n"
+    '#c = loc("n"(unknown))',
+    "ranges and names": "func.func @main(%x: tensor<f32>) -> tensor<f32> { %y = stablehlo.abs %x : tensor<f32> "
+    r'loc(fused<"m">["a":1:2 to 1:2, "a":1:2 to 1:5, "a":4294967295:0 to 3:4, fused<"m">["\"\t\C3\A9\\"], unknown]) '
+    "return %y : tensor<f32> }",
     "fused locations": "func.func @main(%x: tensor<f32>) -> tensor<f32> { %y = stablehlo.abs %x : tensor<f32> "
     'loc(fused["a", unknown, callsite("b" at fused["c"]), "a"]) return %y : tensor<f32> loc(fused[]) }',
 }
@@ -116,6 +124,37 @@ def test_modules_of_other_tools(name: str) -> None:
         assert shape_of(read_module(form)) == shape_of(module_tree(form)), form
     tree, expected = bytecode_tree(bytecode(text)), module_tree(text)
     assert [*tree.attributes] == [*expected.attributes]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("module { module @main {} MAIN }", "redefinition of symbol named 'main'"),
+        ("module { sdy.mesh @main = <[\"x\"=2]> MAIN }", "redefinition of symbol named 'main'"),
+        ("module { func.func private @f(tensor<f32>) -> tensor<f32> module { CALL } }", "does not reference a valid function"),
+        ("module { module { MAIN }", "end of the text|expected operation name"),
+        ("module { #a = loc(unknown) MAIN }", "expected"),
+        ("MAIN loc(#a)", "alias"),
+        ("MAIN loc(fused[#a])\n#a = loc(unknown)", "undefined symbol alias id 'a'"),
+        ("#b = loc(#a)\n#a = loc(unknown)\nMAIN", "undefined symbol alias id 'a'"),
+        ('MAIN loc("a":4294967296:1)', "integer"),
+    ],
+)  # fmt: skip
+def test_modules_and_locations_that_mlir_refuses(text: str, message: str) -> None:
+    main = "func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }"
+    call = main.replace("{ return %x", "{ %y = func.call @f(%x) : (tensor<f32>) -> tensor<f32> return %y")  # fmt: skip
+    text = text.replace("MAIN", main).replace("CALL", call)
+    for read in (read_module, module_tree):
+        with pytest.raises(MlirDiagnosticError, match=message):
+            read(text)
+
+
+def test_functions_of_modules_inside_are_verified_in_bytecode() -> None:
+    text = FOREIGN["modules inside"].replace("MAIN", GOOD).replace("@inner", "@mai2")
+    data = bytecode(text)
+    assert len(bytecode_tree(data).nested) == 2
+    assert shape_of(read_module(data), False) == shape_of(module_tree(text), False)
+    assert read_outcome(data.replace(b"mai2", b"main")) == "refused"
 
 
 def test_every_operation_in_bytecode_and_artifacts() -> None:
@@ -582,16 +621,6 @@ def test_declared_functions_are_no_obstacle_until_they_are_called(
         import_stablehlo(declared + called)
     with pytest.raises(UnsupportedError, match="@f is declared and has no body"):
         import_stablehlo(declared + GOOD, function="f")
-
-
-def test_what_passes_of_mlir_rewrite_is_refused_by_name_without_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    text = next(text for text in OPERATIONS if '"chlo.tan"' in text)
-    text = re.sub(r"f32(?=>)", "complex<f32>", text).replace("chlo.tan", "chlo._asin_acos_kernel")
-    monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: False)
-    with pytest.raises(UnsupportedError, match="_asin_acos_kernel"):
-        import_stablehlo(text)
 
 
 def test_five_thousand_operations_take_no_longer_than_through_mlir() -> None:
