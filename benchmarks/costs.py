@@ -21,7 +21,7 @@ import numpy as np  # because the environment must be set first
 
 import tenferro as tnf
 from tenferro import costs
-from tenferro.door import apply_one
+from tenferro.dispatch import apply_one
 from tenferro.exec.runtime.threads import Workers
 from tenferro.ops import analytic
 

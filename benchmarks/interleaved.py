@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 
-def turns(
+def rounds(
     contestants: dict[str, Callable[[], Any]],
     seconds: float,
     *,
@@ -33,10 +33,10 @@ def turns(
     """
     times: dict[str, list[float]] = {name: [] for name in contestants}
     order = list(contestants)
-    stop, turn = time.perf_counter() + seconds, 0
-    while turn < fewest or time.perf_counter() < stop:
-        turn += 1
-        random.Random(turn).shuffle(order)
+    stop, iteration = time.perf_counter() + seconds, 0
+    while iteration < fewest or time.perf_counter() < stop:
+        iteration += 1
+        random.Random(iteration).shuffle(order)
         for name in order:
             run = contestants[name]
             time.sleep(pause)
@@ -55,7 +55,7 @@ def medians(
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
     """Return the median time of a run of each function, in seconds, from interleaved runs."""
-    times = turns(contestants, seconds, clock=clock)
+    times = rounds(contestants, seconds, clock=clock)
     return {name: statistics.median(spent) for name, spent in times.items()}
 
 

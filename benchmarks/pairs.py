@@ -34,10 +34,10 @@ def compare(program: Path, names: list[str], pairs: int, other: Path) -> dict[st
         for name in names:
             ratios: list[float] = []
             reason = None
-            for turn in range(pairs):
+            for iteration in range(pairs):
                 # The order alternates, because the second run profits from caches that the first run has filled.
                 seconds: list[Any] = [None, None]
-                for side in (0, 1) if turn % 2 else (1, 0):
+                for side in (0, 1) if iteration % 2 else (1, 0):
                     seconds[side] = _ask((here, there)[side], name)
                 if any(isinstance(x, str) for x in seconds):
                     reason = f"here {seconds[0]}, there {seconds[1]}"

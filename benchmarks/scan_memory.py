@@ -29,13 +29,13 @@ def loss(levels: int) -> Any:
     The scan has `levels` nested levels of checkpoints.
     """
 
-    def turn(state: Any, _: Any, k: Any) -> Any:
+    def iteration(state: Any, _: Any, k: Any) -> Any:
         x, v = state[0], state[1]
         v = v - 1e-3 * (tnf.sin(x) * k[0] + v * k[1])
         return tnf.stack([x + 1e-3 * v, v]), None
 
     def fn(start: Any, k: Any) -> Any:
-        body = lambda state, x: turn(state, x, k)
+        body = lambda state, x: iteration(state, x, k)
         if levels:
             body = tnf.checkpoint(body, levels=levels)
         return tnf.sum(tnf.scan(body, start, None, length=TURNS)[0] ** 2)

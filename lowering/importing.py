@@ -158,7 +158,7 @@ def import_stablehlo(
     def refine() -> None:
         """Refine the module to static shapes, so that called functions have arguments of static shapes too."""
         nonlocal contents, tree, entry
-        types = [tensor_type(_known(entry, spec)) for spec in inputs]
+        types = [tensor_type(_static_type(entry, spec)) for spec in inputs]
         contents = perform("refined", _text_of(contents, in_process), types, trusted=in_process)
         tree = _prepared(_tree(contents, in_process, has_mlir, elements))
         entry = _entry(tree, function)
@@ -272,7 +272,7 @@ def import_values(
     tree = without_tuples(without_scalars(without_quantized_types(read)))
     entry, written = _entry(tree, "main"), _entry(read, "main").body.operations
     own = {number for operation in written for number in operation.results}
-    inputs = [_known(entry, spec) for spec in _input_types(entry, specs)]
+    inputs = [_static_type(entry, spec) for spec in _input_types(entry, specs)]
     rewritten = sorted(tree.operation_names() & CANONICALIZED)
     if rewritten or (tree.has_unknown_extents() and all(s.is_static for s in inputs)):
         words = ", ".join(rewritten) or "open extents"
@@ -288,7 +288,7 @@ def import_values(
         names = _written_names(operation, lines)
         for name, number, spec in zip(names, operation.results, operation.types, strict=True):
             if isinstance(spec, TensorSpec) and number in own:
-                line = _place(operation)[0]
+                line = _position(operation)[0]
                 outputs = tuple([n for n, result in enumerate(results) if result == number])
                 named.append(NamedValue(name, line, lines[line - 1].strip(), outputs))
                 numbers.append(number)
@@ -330,11 +330,11 @@ class TextTree:
 
     def place(self, operation: Operation) -> str:
         """Return a name for an operation without results, from the number of its line."""
-        return f"%line{_place(operation)[0]}"
+        return f"%line{_position(operation)[0]}"
 
     def line(self, operation: Operation) -> tuple[int, str]:
         """Return the number and the text of an operation's line."""
-        number = _place(operation)[0]
+        number = _position(operation)[0]
         return number, self.lines[number - 1].strip()
 
 
@@ -370,7 +370,7 @@ def _without_locations(text: str) -> str:
     return _LOCATION.sub("", text)
 
 
-def _place(operation: Operation) -> tuple[int, int]:
+def _position(operation: Operation) -> tuple[int, int]:
     """Return the line and column of an operation, which the parser records as its location."""
     line, column = operation.location.rsplit(":", 2)[1:]
     return int(line), int(column)
@@ -381,7 +381,7 @@ def _written_names(operation: Operation, lines: Sequence[str]) -> list[str]:
 
     Without such names, the results are named after the number of the line.
     """
-    line, column = _place(operation)
+    line, column = _position(operation)
     before = lines[line - 1][: column - 1].rstrip()
     match = re.search(r"((?:%[\w$.-]+(?::\d+)?\s*,\s*)*%[\w$.-]+(?::\d+)?)\s*=$", before)
     names: list[str] = []
@@ -580,7 +580,7 @@ class Reading:
         devices: Devices,
     ) -> Reading:
         """Convert a function that several devices run; each value gets a leading axis with an element per device."""
-        specs = [_known(entry, spec) for spec in inputs]
+        specs = [_static_type(entry, spec) for spec in inputs]
         arguments = [
             reader.builder.input(TensorSpec.of((devices.total, *spec.shape), spec.dtype))
             for spec in specs
@@ -657,7 +657,7 @@ def _input_types(
     function: Function, specs: Sequence[Any] | None
 ) -> list[TensorSpec | ExtentArgument]:
     """Return the types of the arguments, with dynamic extents replaced as the caller's `specs` say, or by symbols."""
-    declared = [_known(function, spec) for spec in function.body.types]
+    declared = [_static_type(function, spec) for spec in function.body.types]
     names = _argument_names(function)
     if specs is None:
         return [_named(spec, name) for spec, name in zip(declared, names, strict=True)]
@@ -666,11 +666,12 @@ def _input_types(
             f"import_stablehlo: @{function.name} takes {len(declared)} arguments, got {len(specs)} specs"
         )
     return [
-        _given(spec, said, name) for spec, said, name in zip(declared, specs, names, strict=True)
+        _caller_type(spec, said, name)
+        for spec, said, name in zip(declared, specs, names, strict=True)
     ]
 
 
-def _known(function: Function, spec: TensorSpec | ForeignType | ExtentArgument) -> TensorSpec:
+def _static_type(function: Function, spec: TensorSpec | ForeignType | ExtentArgument) -> TensorSpec:
     if isinstance(spec, TensorSpec):
         return spec
     what = f"an extent, {spec.extents}" if isinstance(spec, ExtentArgument) else f"type {spec}"
@@ -695,7 +696,7 @@ def _word(name: str) -> str:
     return word if word.isidentifier() else f"x{word}"
 
 
-def _given(declared: TensorSpec, said: Any, name: str) -> TensorSpec | ExtentArgument:
+def _caller_type(declared: TensorSpec, said: Any, name: str) -> TensorSpec | ExtentArgument:
     """Check the caller's spec of an argument, and return it as a type or as an extent.
 
     Args:

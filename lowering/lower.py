@@ -115,7 +115,7 @@ def lower_to_stablehlo(
     specs_in = [view.types[slot] for slot in view.input_slots]
     orders_in = _orders("input_orders", input_orders, len(specs_in))
     orders_out = _orders("output_orders", output_orders, len(view.output_slots))
-    _require_known(donate, view.input_names)
+    _require_inputs(donate, view.input_names)
     passed = [_passed(spec, order) for spec, order in zip(specs_in, orders_in, strict=True)]
     emitters = {**EMITTERS, Extension: emit_composite} if wrapped else EMITTERS
     writer = Writer(passed, precision, platform, linalg, emitters)
@@ -125,8 +125,8 @@ def lower_to_stablehlo(
         writer.extents = Extents(writer)
         writer.extents.assert_inputs(view.input_names)
         writer.extents.assert_guards(view.guards)
-    inputs = _turned(writer, writer.arguments, orders_in)
-    outputs = _turned(writer, emit_instructions(view, writer, inputs), orders_out)
+    inputs = _with_reversed_axes(writer, writer.arguments, orders_in)
+    outputs = _with_reversed_axes(writer, emit_instructions(view, writer, inputs), orders_out)
     of_arguments, of_results = (
         [dict[str, Any]({key: name} if annotate else {}) for name in names]
         for key, names in (
@@ -188,7 +188,7 @@ def _shard(
         own["sdy.sharding"] = Literal(sharding_attribute(spec, leaf.rank))
 
 
-def _require_known(names: Sequence[str], allowed: Sequence[str]) -> None:
+def _require_inputs(names: Sequence[str], allowed: Sequence[str]) -> None:
     for name in names:
         if name not in allowed:
             raise InvalidConfigError(
@@ -200,7 +200,9 @@ def _passed(spec: TensorSpec, order: str) -> TensorSpec:
     return spec if order == "C" else TensorSpec.of(spec.shape[::-1], spec.dtype)
 
 
-def _turned(writer: Writer, values: Sequence[Value], orders: Sequence[str]) -> list[Value]:
+def _with_reversed_axes(
+    writer: Writer, values: Sequence[Value], orders: Sequence[str]
+) -> list[Value]:
     """Reverse the axes of the values whose order is "F"."""
     return [
         writer.transpose(value, range(value.rank)[::-1]) if order == "F" else value

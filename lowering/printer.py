@@ -114,13 +114,13 @@ class _Names:
 
     def _unique(self, name: str) -> str:
         unique, number = name, 0
-        while self._is_taken(unique):
+        while self._is_used(unique):
             unique, number = f"{name}_{number}", number + 1
         self._taken.add(unique)
         return f"%{unique}"
 
-    def _is_taken(self, name: str) -> bool:
-        return name in self._taken or (self._outer is not None and self._outer._is_taken(name))
+    def _is_used(self, name: str) -> bool:
+        return name in self._taken or (self._outer is not None and self._outer._is_used(name))
 
     def joined(self, values: Iterable[Value]) -> str:
         """Return the names of values, separated by commas."""

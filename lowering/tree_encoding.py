@@ -35,7 +35,7 @@ def encoded_tree(tree: ModuleTree) -> bytes:
         for function in tree.functions.values()
     ]
     attributes = encoder.attribute(tree.attributes)
-    encoder.encode_waiting()
+    encoder.encode_blocks()
     document = json.dumps([tree.name, functions, attributes, encoder.blocks, tree.meshes]).encode()
     return b"".join([len(document).to_bytes(8, "little"), document, *encoder.elements])
 
@@ -93,7 +93,7 @@ class _Encoder:
         self.waiting.append((index, block))
         return index
 
-    def encode_waiting(self) -> None:
+    def encode_blocks(self) -> None:
         while self.waiting:
             index, block = self.waiting.pop()
             types = [_encoded_type(item) for item in block.types]

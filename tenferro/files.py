@@ -162,7 +162,7 @@ def _stem(name: str) -> str:
     return name[:40]
 
 
-def _path_beside(target: Path) -> Path:
+def _temporary_path(target: Path) -> Path:
     """Return the path of an unfinished file in the target's folder, with a random part that no other process uses."""
     return target.with_name(f"{_stem(target.name)}.{secrets.token_hex(8)}.part")
 
@@ -170,17 +170,17 @@ def _path_beside(target: Path) -> Path:
 @contextmanager
 def _named(target: Path, mode: int) -> Generator[BinaryIO]:
     """Open an unfinished file beside the target; it replaces the target when the block ends."""
-    beside = _path_beside(target)
+    as_constant_of = _temporary_path(target)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    handle = os.open(beside, flags, mode)
+    handle = os.open(as_constant_of, flags, mode)
     try:
         with os.fdopen(handle, "wb") as file:
             with suppress(FileNotFoundError):
-                beside.chmod(stat.S_IMODE(target.stat().st_mode))
+                as_constant_of.chmod(stat.S_IMODE(target.stat().st_mode))
             yield file
-        os.replace(beside, target)
+        os.replace(as_constant_of, target)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        as_constant_of.unlink(missing_ok=True)
         raise
 
 
@@ -222,12 +222,12 @@ def _name(handle: int, target: Path) -> None:
     try:
         _link(handle, target)
     except FileExistsError:
-        beside = _path_beside(target)
+        as_constant_of = _temporary_path(target)
         try:
-            _link(handle, beside)
-            os.replace(beside, target)
+            _link(handle, as_constant_of)
+            os.replace(as_constant_of, target)
         except BaseException:
-            beside.unlink(missing_ok=True)
+            as_constant_of.unlink(missing_ok=True)
             raise
 
 

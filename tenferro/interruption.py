@@ -31,13 +31,13 @@ def is_interruption(error: BaseException) -> bool:
     while traceback is not None:
         frames.append(traceback.tb_frame)
         traceback = traceback.tb_next
-    if any(map(_is_given_its_caller, frames)):
+    if any(map(_receives_caller_frame, frames)):
         return True
     handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()}
     return any([frame.f_code in handlers for frame in frames])
 
 
-def _is_given_its_caller(frame: FrameType) -> bool:
+def _receives_caller_frame(frame: FrameType) -> bool:
     """Return whether an argument of the function is the frame that called it."""
     caller = frame.f_back
     if caller is None:

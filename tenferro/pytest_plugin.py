@@ -210,9 +210,9 @@ def write_watch(path: Path, verdicts: dict[str, str]) -> None:
     """
     from tenferro.files import replacing  # because few runs need the module
 
-    beside = path.with_suffix(".json")
+    as_constant_of = path.with_suffix(".json")
     try:
-        table = json.loads(beside.read_text())["versions"]
+        table = json.loads(as_constant_of.read_text())["versions"]
         table = {str(version): dict(column) for version, column in table.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         table = {}
@@ -232,7 +232,7 @@ def write_watch(path: Path, verdicts: dict[str, str]) -> None:
     lines = ["| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in rows]
     for place, text in (
         (path, "\n".join(lines)),
-        (beside, json.dumps({"versions": table}, indent=2)),
+        (as_constant_of, json.dumps({"versions": table}, indent=2)),
     ):
         with replacing(place) as file:
             file.write(f"{text}\n".encode())

@@ -150,7 +150,11 @@ def test_profiles_and_pages_reach_into_loops() -> None:
     profile = program.profile(x, runs=2)
     rows = {row.op.partition("(")[0]: row for row in profile.instructions}
     assert (rows["Scan"].depth, rows["DotGeneral"].depth, rows["Tanh"].depth) == (0, 1, 2)
-    assert (rows["Scan"].turns, rows["DotGeneral"].turns, rows["Tanh"].turns) == (1, 3, 3)
+    assert (rows["Scan"].executions, rows["DotGeneral"].executions, rows["Tanh"].executions) == (
+        1,
+        3,
+        3,
+    )
     assert rows["Tanh"].seconds < rows["Cond"].seconds < rows["Scan"].seconds == profile.seconds
     assert "Tanh x 3" in str(profile)
     assert "Tanh -> f64[8,8]: " in profile.to_html()
@@ -275,7 +279,7 @@ def test_times_are_medians_of_all_runs_but_the_first(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("tenferro.exec.profiling.time.perf_counter", lambda: next(ticks))
     x = np.ones(3)
     (row,) = tnf.compile(lambda x: tnf.exp(x), x).profile(x, runs=3).instructions
-    assert (row.seconds, row.turns) == (2.0, 1)
+    assert (row.seconds, row.executions) == (2.0, 1)
 
 
 def test_times_of_turns_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,7 +296,7 @@ def test_times_of_turns_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     scan, exp = program.profile(x, runs=1).instructions
     # The fake clock is read twice in each iteration, and once before and once after the loop.
-    assert (exp.seconds, exp.turns, scan.seconds) == (4.0, 4, 9.0)
+    assert (exp.seconds, exp.executions, scan.seconds) == (4.0, 4, 9.0)
     assert (scan.depth, exp.depth) == (0, 1)
     assert (exp.made_bytes, exp.moved_bytes) == (24, 48)
 

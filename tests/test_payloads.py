@@ -17,7 +17,7 @@ import pytest
 
 import lowering
 import tenferro as tnf
-from tenferro.door.application import apply
+from tenferro.dispatch.application import apply
 from tenferro.ops.control import Scan
 from tenferro.ops.structural import Reshape
 from tests.counting import at_most

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.door import apply_one
+from tenferro.dispatch import apply_one
 from tenferro.graph import Graph
 from tenferro.ops.elementwise import Add, Multiply
 from tenferro.ops.reduction import TopK
@@ -268,7 +268,7 @@ def test_a_profile_as_a_dictionary_has_every_column() -> None:
         "moved_bytes",
         "live_bytes",
         "depth",
-        "turns",
+        "executions",
     }
     assert all(names <= row.keys() for row in rows)
     assert len(profile.memory_timeline()) == 72

@@ -176,14 +176,14 @@ def test_extensions_read_and_set_their_caller_s_context(fn: Any) -> None:
 @pytest.mark.parametrize("every", [7, 60])
 def test_values_leave_a_long_loop_where_they_are_read(every: int) -> None:
     """Values of an unrolled loop of hundreds of iterations are right when they are read at the end."""
-    turns = 160
+    iterations = 160
 
     def fn(n: Any, x: Any) -> Any:
         kept = []
-        for turn in range(turns):
+        for step in range(iterations):
             y = n.sin(x) * 0.5
             x = y * y + y
-            if turn % every == every - 1:
+            if step % every == every - 1:
                 kept += [y, x]
         return x, kept, sum(k * (i + 1.0) for i, k in enumerate(kept))
 

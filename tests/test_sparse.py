@@ -61,7 +61,7 @@ def test_the_pattern_contains_every_nonzero_of_a_sample(case: Case) -> None:
     "case", [c for c in SAMPLES if type(c.sample.op) in indexing.CARDS], ids=str
 )
 def test_positions_that_are_arguments_may_be_any(case: Case) -> None:
-    from tenferro.door import apply
+    from tenferro.dispatch import apply
 
     def fn(*inputs: Any) -> Any:
         ys = apply(case.sample.op, *inputs)

@@ -47,7 +47,7 @@ def plotted(series: Sequence[Series], x_label: str, y_label: str, title: str) ->
     (x0, x1), (y0, y1) = ((float(v.min()), float(v.max())) for v in (xs, ys))
     y0, y1 = y0 - 0.05 * (y1 - y0), y1 + 0.05 * (y1 - y0)
 
-    def across(x: float) -> float:
+    def horizontal(x: float) -> float:
         return LEFT + (x - x0) / (x1 - x0) * (WIDTH - LEFT - RIGHT)
 
     def up(y: float) -> float:
@@ -59,9 +59,11 @@ def plotted(series: Sequence[Series], x_label: str, y_label: str, title: str) ->
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
     ]
     for tick in ticks(x0, x1):
-        lines.append(f'<path d="M{across(tick):.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="#e4e4e4"/>')
         lines.append(
-            f'<text x="{across(tick):.1f}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">{tick:g}</text>'
+            f'<path d="M{horizontal(tick):.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="#e4e4e4"/>'
+        )
+        lines.append(
+            f'<text x="{horizontal(tick):.1f}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">{tick:g}</text>'
         )
     for tick in ticks(y0, y1):
         lines.append(f'<path d="M{LEFT} {up(tick):.1f}H{WIDTH - RIGHT}" stroke="#e4e4e4"/>')
@@ -70,7 +72,7 @@ def plotted(series: Sequence[Series], x_label: str, y_label: str, title: str) ->
         )
     for number, each in enumerate(series):
         colour = COLOURS[number % len(COLOURS)]
-        places = [(across(float(x)), up(float(y))) for x, y in zip(each.x, each.y, strict=True)]
+        places = [(horizontal(float(x)), up(float(y))) for x, y in zip(each.x, each.y, strict=True)]
         if each.kind == "line":
             path = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
             lines.append(f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="1.6"/>')

@@ -17,7 +17,7 @@ from typing import Any
 
 import lowering
 import tenferro as tnf
-from tenferro.door import apply
+from tenferro.dispatch import apply
 from tenferro.errors import TenferroError
 from tenferro.exec import GraphExecutor
 

@@ -17,7 +17,7 @@ from lowering.guarded import Limits, perform
 from lowering.mlir_bindings import MlirDiagnosticError
 from lowering.refusals import refuse_types
 from tenferro.compile_cache import CompileCacheStats, cache_in
-from tenferro.door import as_operand
+from tenferro.dispatch import as_operand
 from tenferro.errors import BackendFailureError, InvalidConfigError, NonStaticShapeError
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
 from tenferro.tracebacks import public, public_methods

@@ -24,9 +24,9 @@ from tenferro.types import DType, TensorSpec, flatten
 from xla_peer.golden_inside import Step, steps
 from xla_peer.parity.comparison import OutputParity, compare
 from xla_peer.parity.divergence import prefix
+from xla_peer.parity.iterations import native_outputs
 from xla_peer.parity.paths import limits
 from xla_peer.parity.precision import LowerPrecision, required_precision
-from xla_peer.parity.turns import native_outputs
 from xla_peer.storage import archived, restored, stored
 
 __all__ = ["GoldenComparison", "compare_golden", "golden"]

@@ -44,7 +44,7 @@ class Step:
 
 
 @dataclass
-class _Known:
+class _NamedArray:
     """Value of the current run: the array, its name with its path, and whether the array is the same in every run."""
 
     array: Any
@@ -52,7 +52,7 @@ class _Known:
     is_constant: bool = False
 
 
-Scope = MutableMapping[int, _Known]
+Scope = MutableMapping[int, _NamedArray]
 
 
 def steps(module: Any, inputs: Sequence[Any], visit: Callable[[Step], None]) -> None:
@@ -90,11 +90,11 @@ class _Run:
                 raise ShapeError(f"golden: an argument is {declared} in the module, got {spec}")
         self.own = self.texts.own[entry.name]
         with numpy_state():
-            self.block(entry.body, [_Known(x) for x in inputs], {}, "", 0)
+            self.block(entry.body, [_NamedArray(x) for x in inputs], {}, "", 0)
 
     def block(
-        self, block: Block, arguments: Sequence[_Known], outer: Scope, path: str, depth: int
-    ) -> list[_Known]:
+        self, block: Block, arguments: Sequence[_NamedArray], outer: Scope, path: str, depth: int
+    ) -> list[_NamedArray]:
         """Run the operations of a block, report their values, and return the block's results.
 
         Args:
@@ -106,7 +106,7 @@ class _Run:
             raise InvalidConfigError(
                 f"golden: regions and calls are nested more than {DEEPEST} deep"
             )
-        own: dict[int, _Known] = dict(zip(block.arguments, arguments, strict=True))
+        own: dict[int, _NamedArray] = dict(zip(block.arguments, arguments, strict=True))
         scope: Scope = ChainMap(own, outer)
         for operation in block.operations[:-1]:
             names = self.texts.names(operation)
@@ -116,7 +116,7 @@ class _Run:
             step = _CONTROL.get(operation.name)
             if step is not None:
                 results = step(self, operation, scope, inside, depth + 1)
-                program, varying = None, list[_Known]()
+                program, varying = None, list[_NamedArray]()
             else:
                 program, varying, results = self.computed(operation, scope)
             for place, (number, known) in enumerate(zip(operation.results, results, strict=True)):
@@ -132,8 +132,8 @@ class _Run:
         return [scope[number] for number in block.operations[-1].operands]
 
     def computed(
-        self, operation: Operation, scope: Mapping[int, _Known]
-    ) -> tuple[GraphProgram | None, list[_Known], list[_Known]]:
+        self, operation: Operation, scope: Mapping[int, _NamedArray]
+    ) -> tuple[GraphProgram | None, list[_NamedArray], list[_NamedArray]]:
         """Run one operation as a program. Return the program, its operands other than constants, and its results.
 
         A constant operand is part of the program, because an operation may require its value, for example as a shape.
@@ -150,9 +150,9 @@ class _Run:
         program = self.programs[key]
         arrays = self._run(program, [x.array for x in varying])
         is_constant = not varying or operation.name == "stablehlo.get_dimension_size"
-        return program, varying, [_Known(y, "", is_constant) for y in arrays]
+        return program, varying, [_NamedArray(y, "", is_constant) for y in arrays]
 
-    def _program(self, operation: Operation, given: Mapping[int, _Known]) -> GraphProgram:
+    def _program(self, operation: Operation, given: Mapping[int, _NamedArray]) -> GraphProgram:
         reader = Reader(self.texts.tree, READERS, note_extents, trusted=False)
         values: dict[int, int] = {}
         inputs: list[int] = []
@@ -175,7 +175,7 @@ class _Run:
 
     # ---- operations with regions or functions whose values are reported ------------------------
 
-    def call(self, operation: Operation, scope: Scope, path: str, depth: int) -> list[_Known]:
+    def call(self, operation: Operation, scope: Scope, path: str, depth: int) -> list[_NamedArray]:
         name = operation.attributes["callee"]
         function = self.texts.tree.functions.get(name)
         if function is None or not function.body.operations:
@@ -186,30 +186,32 @@ class _Run:
         self.own = own
         return results
 
-    def while_(self, operation: Operation, scope: Scope, path: str, depth: int) -> list[_Known]:
+    def while_(
+        self, operation: Operation, scope: Scope, path: str, depth: int
+    ) -> list[_NamedArray]:
         condition, body = operation.regions
         states = [replace(scope[number], is_constant=False) for number in operation.operands]
-        turn = 0
+        iteration = 0
         while True:
-            (test,) = self.block(condition, states, scope, f"{path}{turn}/cond/", depth)
+            (test,) = self.block(condition, states, scope, f"{path}{iteration}/cond/", depth)
             if not test.array:
                 return states
-            states = self.block(body, states, scope, f"{path}{turn}/", depth)
+            states = self.block(body, states, scope, f"{path}{iteration}/", depth)
             states = [replace(x, is_constant=False) for x in states]
-            turn += 1
+            iteration += 1
 
-    def if_(self, operation: Operation, scope: Scope, path: str, depth: int) -> list[_Known]:
+    def if_(self, operation: Operation, scope: Scope, path: str, depth: int) -> list[_NamedArray]:
         holds = bool(scope[operation.operands[0]].array)
         region = operation.regions[0 if holds else 1]
         return self.block(region, (), scope, f"{path}{str(holds).lower()}/", depth)
 
-    def case(self, operation: Operation, scope: Scope, path: str, depth: int) -> list[_Known]:
+    def case(self, operation: Operation, scope: Scope, path: str, depth: int) -> list[_NamedArray]:
         index, count = int(scope[operation.operands[0]].array), len(operation.regions)
         index = index if 0 <= index < count else count - 1
         return self.block(operation.regions[index], (), scope, f"{path}{index}/", depth)
 
 
-_CONTROL: Mapping[str, Callable[[_Run, Operation, Scope, str, int], list[_Known]]] = {
+_CONTROL: Mapping[str, Callable[[_Run, Operation, Scope, str, int], list[_NamedArray]]] = {
     "func.call": _Run.call,
     "stablehlo.case": _Run.case,
     "stablehlo.if": _Run.if_,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lowering import Partitioning, PartitionSpec
-from tenferro.door import as_operand
+from tenferro.dispatch import as_operand
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError
 from tenferro.extension.saving import load, load_attributes, save
 from tenferro.program import GraphProgram

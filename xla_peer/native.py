@@ -14,7 +14,7 @@ import numpy as np
 from tenferro.api.compile import name_of
 from tenferro.api.jit import Call, Jitted, StaticParameters
 from tenferro.api.pickling import reduced
-from tenferro.door import is_traced
+from tenferro.dispatch import is_traced
 from tenferro.errors import DTypeError, InvalidConfigError
 from tenferro.exec import GraphExecutor
 from tenferro.program import BoundedCache, CacheStats, GraphProgram

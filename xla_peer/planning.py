@@ -192,7 +192,7 @@ def _asked(
 ) -> tuple[dict[str, Any], list[Any]]:
     """Compile the program in a separate process; return the answer of the process, and the outputs for `leaves`."""
     _require_mesh(mesh)
-    _require_known(program, cuts or {})
+    _require_names(program, cuts or {})
     entries = {
         "in": _entries(program.input_names, cuts or {}),
         "out": _entries(program.output_names, cuts or {}),
@@ -239,7 +239,7 @@ def named_partitioning(
         InvalidConfigError, ShapeError: see `plan`.
     """
     _require_mesh(mesh)
-    _require_known(program, cuts)
+    _require_names(program, cuts)
     inputs, outputs = (
         tuple([
             PartitionSpec(*[tuple(entry) if isinstance(entry, list) else entry for entry in each])
@@ -250,7 +250,7 @@ def named_partitioning(
     return Partitioning(tuple(mesh.items()), inputs, outputs)
 
 
-def _require_known(program: GraphProgram, cuts: Mapping[str, Sequence[Any]]) -> None:
+def _require_names(program: GraphProgram, cuts: Mapping[str, Sequence[Any]]) -> None:
     known = {*program.input_names, *program.output_names}
     roots = {re.split(r"[\[.]", name)[0] for name in known}
     if unknown := sorted(cuts.keys() - known - roots):

@@ -34,7 +34,7 @@ import numpy as np
 from chance import CHANCE
 from differential_equations import DIFFERENTIAL_EQUATIONS
 from grids import GRIDS
-from interleaved import geometric_mean, put_into, turns
+from interleaved import geometric_mean, put_into, rounds
 from larger import LARGER
 from small_carries import SMALL_CARRIES
 from user_program import UserProgram
@@ -133,7 +133,7 @@ def measure(program: UserProgram, gradient: bool, seconds: float, repeats: int) 
         stop = time.perf_counter() + WARM if seconds else 0.0
         while time.perf_counter() < stop:
             run()
-    times = turns(runs, seconds, fewest=FEWEST if seconds else 1, shortest=SHORTEST)
+    times = rounds(runs, seconds, fewest=FEWEST if seconds else 1, shortest=SHORTEST)
     return Row(
         program.name + (", gradient" if gradient else ""),
         program.source,

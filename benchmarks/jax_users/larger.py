@@ -97,7 +97,7 @@ def chain_of_products(matrices: Any, vector: Any) -> Any:
         angle = vector[number]
         c, s = jnp.cos(angle), jnp.sin(angle)
         zero, one = jnp.zeros(()), jnp.ones(())
-        turn = jnp.stack(
+        iteration = jnp.stack(
             [
                 jnp.stack([c, -s, zero, zero]),
                 jnp.stack([s, c, zero, zero]),
@@ -105,7 +105,7 @@ def chain_of_products(matrices: Any, vector: Any) -> Any:
                 jnp.stack([zero, zero, zero, one]),
             ]
         )
-        y = y @ matrices[number] @ turn
+        y = y @ matrices[number] @ iteration
     return y
 
 

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 
 from contestants import CONTESTANTS, Run
-from interleaved import limited, turns
+from interleaved import limited, rounds
 from kernel import Kernel
 
 from tenferro.program.profile import shown_seconds
@@ -102,7 +102,7 @@ def measure(kernel: Kernel, gradient: bool, names: list[str], seconds: float, li
             cell.failures[name] = _in_words(reason)
         else:
             runs[name] = run
-    spent = turns(runs, seconds, fewest=FEWEST, shortest=SHORTEST)
+    spent = rounds(runs, seconds, fewest=FEWEST, shortest=SHORTEST)
     for name, each in spent.items():
         cell.times[name] = Times(firsts[name], statistics.median(each), min(each))
     return cell

@@ -14,11 +14,11 @@ DAY = 0.01
 """Time step of all solvers except the adaptive one."""
 
 
-def bodies_inputs(rng, n, turns):
-    return rng.standard_normal((n, 3)), 0.1 * rng.standard_normal((n, 3)), np.full(n, 1 / n), turns
+def bodies_inputs(rng, n, rounds):
+    return rng.standard_normal((n, 3)), 0.1 * rng.standard_normal((n, 3)), np.full(n, 1 / n), rounds
 
 
-def bodies(n, positions, velocities, masses, turns):
+def bodies(n, positions, velocities, masses, rounds):
     """Integrate bodies under gravity by leapfrog steps: half of the acceleration, a drift, half of the acceleration."""
 
     def acceleration(x):
@@ -26,7 +26,7 @@ def bodies(n, positions, velocities, masses, turns):
         squares = n.sum(apart * apart, axis=-1) + SOFTENING
         return n.sum((masses * squares**-1.5)[:, :, None] * apart, axis=1)
 
-    def turn(_, carry):
+    def iteration(_, carry):
         x, v, a = carry
         v = v + DAY / 2 * a
         x = x + DAY * v
@@ -34,11 +34,11 @@ def bodies(n, positions, velocities, masses, turns):
         return x, v + DAY / 2 * a, a
 
     start = positions, velocities, acceleration(positions)
-    x, v, _ = n.fori_loop(0, turns, turn, start)
+    x, v, _ = n.fori_loop(0, rounds, iteration, start)
     return x, v
 
 
-def bodies_numpy(positions, velocities, masses, turns):
+def bodies_numpy(positions, velocities, masses, rounds):
     def acceleration(x):
         apart = x[None] - x[:, None]
         squares = np.einsum("ijk,ijk->ij", apart, apart) + SOFTENING
@@ -46,7 +46,7 @@ def bodies_numpy(positions, velocities, masses, turns):
 
     x, v = positions.copy(), velocities.copy()
     a = acceleration(x)
-    for _ in range(turns):
+    for _ in range(rounds):
         v += DAY / 2 * a
         x += DAY * v
         a = acceleration(x)
@@ -54,12 +54,12 @@ def bodies_numpy(positions, velocities, masses, turns):
     return x, v
 
 
-def bodies_numba(positions, velocities, masses, turns):
+def bodies_numba(positions, velocities, masses, rounds):
     x, v = positions.copy(), velocities.copy()
     n = len(x)
     a = np.zeros_like(x)
-    for turn in range(turns + 1):
-        if turn:
+    for iteration in range(rounds + 1):
+        if iteration:
             for i in range(n):
                 for k in range(3):
                     v[i, k] += DAY / 2 * a[i, k]
@@ -74,14 +74,14 @@ def bodies_numba(positions, velocities, masses, turns):
                 q += pull * dq
                 r += pull * dr
             a[i, 0], a[i, 1], a[i, 2] = p, q, r
-            if turn:
+            if iteration:
                 for k in range(3):
                     v[i, k] += DAY / 2 * a[i, k]
     return x, v
 
 
-def populations_inputs(rng, turns):
-    return np.array([10.0, 5.0]), np.array([1.1, 0.4, 0.1, 0.4]), turns
+def populations_inputs(rng, rounds):
+    return np.array([10.0, 5.0]), np.array([1.1, 0.4, 0.1, 0.4]), rounds
 
 
 def growth(n, x, rates):
@@ -93,8 +93,8 @@ def growth(n, x, rates):
     )
 
 
-def populations(n, start, rates, turns):
-    def turn(x, _):
+def populations(n, start, rates, rounds):
+    def iteration(x, _):
         a = growth(n, x, rates)
         b = growth(n, x + DAY / 2 * a, rates)
         c = growth(n, x + DAY / 2 * b, rates)
@@ -102,13 +102,13 @@ def populations(n, start, rates, turns):
         x = x + DAY / 6 * (a + 2 * b + 2 * c + d)
         return x, x
 
-    return n.scan(turn, start, length=turns)[1]
+    return n.scan(iteration, start, length=rounds)[1]
 
 
-def populations_numpy(start, rates, turns):
+def populations_numpy(start, rates, rounds):
     x = start
-    course = np.empty((turns, 2))
-    for k in range(turns):
+    course = np.empty((rounds, 2))
+    for k in range(rounds):
         a = growth(np, x, rates)
         b = growth(np, x + DAY / 2 * a, rates)
         c = growth(np, x + DAY / 2 * b, rates)
@@ -117,12 +117,12 @@ def populations_numpy(start, rates, turns):
     return course
 
 
-def populations_numba(start, rates, turns):
-    course = np.empty((turns, 2))
+def populations_numba(start, rates, rounds):
+    course = np.empty((rounds, 2))
     parts = np.array([0.5, 0.5, 1.0])
     weights = np.array([1.0, 2.0, 2.0, 1.0])
     x, y = start
-    for k in range(turns):
+    for k in range(rounds):
         p, q = x, y
         dx = dy = 0.0
         for stage in range(4):
@@ -161,10 +161,10 @@ def adaptive_inputs(rng, end):
 def adaptive(n, start, rates, end):
     """Integrate with adaptive steps until `end`; return the final state and the number of attempted steps."""
 
-    def goes_on(carry):
+    def continues(carry):
         return carry[0] < end
 
-    def turn(carry):
+    def iteration(carry):
         t, x, step, tried = carry
         step = n.minimum(step, end - t)
         slopes = [growth(n, x, rates)]
@@ -181,7 +181,7 @@ def adaptive(n, start, rates, end):
         return t, x, step * factor, tried + 1
 
     zero = n.zeros_like(end)
-    _, x, _, tried = n.while_loop(goes_on, turn, (zero, start, zero + 1e-3, 0))
+    _, x, _, tried = n.while_loop(continues, iteration, (zero, start, zero + 1e-3, 0))
     return x, tried
 
 
@@ -230,16 +230,16 @@ def adaptive_numba(start, rates, end):
     return x, tried
 
 
-def epidemic_inputs(rng, towns, turns):
+def epidemic_inputs(rng, towns, rounds):
     mixing = rng.uniform(0.0, 1.0, (towns, towns)) + towns * np.eye(towns)
     mixing /= mixing.sum(axis=1, keepdims=True)
-    return np.array([0.4, 0.1]), mixing, rng.uniform(0.0, 0.01, towns), turns
+    return np.array([0.4, 0.1]), mixing, rng.uniform(0.0, 0.01, towns), rounds
 
 
-def epidemic(n, rates, mixing, ill, turns):
+def epidemic(n, rates, mixing, ill, rounds):
     """Integrate an epidemic in several connected towns (susceptible, infected, recovered) by Euler steps."""
 
-    def turn(carry, _):
+    def iteration(carry, _):
         susceptible, ill, recovered = carry
         caught = DAY * rates[0] * susceptible * (mixing @ ill)
         healed = DAY * rates[1] * ill
@@ -247,14 +247,14 @@ def epidemic(n, rates, mixing, ill, turns):
         return carry, n.sum(carry[1])
 
     start = 1 - ill, ill, n.zeros_like(ill)
-    last, course = n.scan(turn, start, length=turns)
+    last, course = n.scan(iteration, start, length=rounds)
     return course, *last
 
 
-def epidemic_numpy(rates, mixing, ill, turns):
+def epidemic_numpy(rates, mixing, ill, rounds):
     susceptible, ill, recovered = 1 - ill, ill.copy(), np.zeros_like(ill)
-    course = np.empty(turns)
-    for k in range(turns):
+    course = np.empty(rounds)
+    for k in range(rounds):
         caught = DAY * rates[0] * susceptible * (mixing @ ill)
         healed = DAY * rates[1] * ill
         susceptible -= caught
@@ -264,12 +264,12 @@ def epidemic_numpy(rates, mixing, ill, turns):
     return course, susceptible, ill, recovered
 
 
-def epidemic_numba(rates, mixing, ill, turns):
+def epidemic_numba(rates, mixing, ill, rounds):
     towns = len(ill)
     susceptible, ill, recovered = 1 - ill, ill.copy(), np.zeros_like(ill)
     met = np.empty(towns)
-    course = np.zeros(turns)
-    for k in range(turns):
+    course = np.zeros(rounds)
+    for k in range(rounds):
         for i in range(towns):
             met[i] = 0.0
             for j in range(towns):

@@ -258,10 +258,10 @@ def polynomial_inputs(rng, coefficients, points):
 def polynomial(n, coefficients, ts):
     """Return half the sum of squared differences between the sign function and a polynomial, by Horner's scheme."""
 
-    def turn(value, coefficient):
+    def iteration(value, coefficient):
         return value * ts + coefficient, None
 
-    value, _ = n.scan(turn, n.zeros_like(ts), coefficients, reverse=True)
+    value, _ = n.scan(iteration, n.zeros_like(ts), coefficients, reverse=True)
     return 0.5 * n.sum((n.sign(ts) - value) ** 2)
 
 
@@ -448,10 +448,10 @@ def minors(n, a):
     without, signs = minors_table(size)
     start = n.where(n.arange(2**size) == 0, 1.0, 0.0)
 
-    def turn(values, row):
+    def iteration(values, row):
         return n.sum(signs * row * values[without], axis=1), None
 
-    values, _ = n.scan(turn, start, a)
+    values, _ = n.scan(iteration, start, a)
     return values[-1]
 
 
@@ -491,11 +491,11 @@ def descent(n, measured, start, rate):
     returns the value and the gradient.
     """
 
-    def goes_on(carry):
+    def continues(carry):
         _, _, slope, _, _, moved = carry
         return (n.sum(slope * slope) > SQUARE) & (moved > SQUARE)
 
-    def turn(carry):
+    def iteration(carry):
         x, value, slope, rate, helped, _ = carry
         rate = n.where(helped == 10, 2 * rate, rate)
         helped = n.where(helped == 10, 0, helped)
@@ -512,7 +512,7 @@ def descent(n, measured, start, rate):
             moved,
         )
 
-    return n.while_loop(goes_on, turn, (start, *measured(start), rate, 0, rate + 1))[0]
+    return n.while_loop(continues, iteration, (start, *measured(start), rate, 0, rate + 1))[0]
 
 
 def descent_numpy(measured, start, rate):

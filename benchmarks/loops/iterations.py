@@ -8,26 +8,26 @@ from kernel import Kernel
 __all__ = ["ITERATIONS"]
 
 
-def mandelbrot_inputs(rng, n, turns):
-    return np.linspace(-2.0, 0.6, n) + 1j * np.linspace(-1.3, 1.3, n)[:, None], turns
+def mandelbrot_inputs(rng, n, rounds):
+    return np.linspace(-2.0, 0.6, n) + 1j * np.linspace(-1.3, 1.3, n)[:, None], rounds
 
 
-def mandelbrot(n, c, turns):
+def mandelbrot(n, c, rounds):
     """Return the number of iterations of z^2 + c for which each point stays within a distance of 2 from 0."""
 
-    def turn(_, carry):
+    def iteration(_, carry):
         z, count = carry
         near = n.real(z) ** 2 + n.imag(z) ** 2 <= 4
         return n.where(near, z * z + c, z), count + near
 
     zeros = n.zeros_like(c)
-    return n.fori_loop(0, turns, turn, (zeros, n.zeros(c.shape, n.int64)))[1]
+    return n.fori_loop(0, rounds, iteration, (zeros, n.zeros(c.shape, n.int64)))[1]
 
 
-def mandelbrot_numpy(c, turns):
+def mandelbrot_numpy(c, rounds):
     z = np.zeros_like(c)
     count = np.zeros(c.shape, np.int64)
-    for _ in range(turns):
+    for _ in range(rounds):
         near = z.real**2 + z.imag**2 <= 4
         np.multiply(z, z, out=z, where=near)
         np.add(z, c, out=z, where=near)
@@ -35,12 +35,12 @@ def mandelbrot_numpy(c, turns):
     return count
 
 
-def mandelbrot_numba(c, turns):
+def mandelbrot_numba(c, rounds):
     count = np.zeros(c.shape, np.int64)
     for i in range(c.shape[0]):
         for j in range(c.shape[1]):
             x = y = 0.0
-            for _ in range(turns):
+            for _ in range(rounds):
                 if x * x + y * y > 4:
                     break
                 x, y = x * x - y * y + c[i, j].real, 2 * x * y + c[i, j].imag
@@ -64,10 +64,10 @@ def conjugate_gradient(n, b):
         neighbours = framed[:-2, 1:-1] + framed[2:, 1:-1] + framed[1:-1, :-2] + framed[1:-1, 2:]
         return 4 * x - neighbours
 
-    def goes_on(carry):
+    def continues(carry):
         return carry[3] > least
 
-    def turn(carry):
+    def iteration(carry):
         x, r, p, square = carry
         q = product(p)
         length = square / n.sum(p * q)
@@ -77,7 +77,7 @@ def conjugate_gradient(n, b):
 
     square = n.sum(b * b)
     least = RESIDUAL**2 * square
-    return n.while_loop(goes_on, turn, (n.zeros_like(b), b, b, square))[0]
+    return n.while_loop(continues, iteration, (n.zeros_like(b), b, b, square))[0]
 
 
 def conjugate_gradient_numpy(b):
@@ -123,35 +123,35 @@ def conjugate_gradient_numba(b):
     return x
 
 
-def power_inputs(rng, n, turns):
+def power_inputs(rng, n, rounds):
     a = rng.uniform(0.0, 1.0, (n, n))
-    return a + a.T, turns
+    return a + a.T, rounds
 
 
-def power_iteration(n, a, turns):
+def power_iteration(n, a, rounds):
     """Return the eigenvector of the largest eigenvalue, and the eigenvalue."""
 
-    def turn(_, x):
+    def iteration(_, x):
         y = a @ x
         return y / n.sqrt(n.sum(y * y))
 
     size = a.shape[0]
-    x = n.fori_loop(0, turns, turn, n.full(size, size**-0.5, a.dtype))
+    x = n.fori_loop(0, rounds, iteration, n.full(size, size**-0.5, a.dtype))
     return x, n.sum(x * (a @ x))
 
 
-def power_iteration_numpy(a, turns):
+def power_iteration_numpy(a, rounds):
     x = np.full(len(a), len(a) ** -0.5)
-    for _ in range(turns):
+    for _ in range(rounds):
         x = a @ x
         x /= np.sqrt(x @ x)
     return x, x @ (a @ x)
 
 
-def power_iteration_numba(a, turns):
+def power_iteration_numba(a, rounds):
     n = len(a)
     x, y = np.full(n, n**-0.5), np.zeros(n)
-    for _ in range(turns):
+    for _ in range(rounds):
         square = 0.0
         for i in range(n):
             y[i] = 0.0
@@ -174,15 +174,15 @@ def kepler_inputs(rng, orbits):
 def kepler(n, mean, eccentricity):
     """Solve Kepler's equation for the eccentric anomalies by Newton's method, until no step exceeds 1e-10."""
 
-    def goes_on(carry):
+    def continues(carry):
         return carry[1] > 1e-10
 
-    def turn(carry):
+    def iteration(carry):
         x, _ = carry
         step = (x - eccentricity * n.sin(x) - mean) / (1 - eccentricity * n.cos(x))
         return x - step, n.max(n.abs(step))
 
-    return n.while_loop(goes_on, turn, (n.full_like(mean, np.pi), n.inf))[0]
+    return n.while_loop(continues, iteration, (n.full_like(mean, np.pi), n.inf))[0]
 
 
 def kepler_numpy(mean, eccentricity):

@@ -20,7 +20,7 @@ def durbin(n, r):
     size = r.shape[0]
     places = n.arange(size)
 
-    def turn(k, carry):
+    def iteration(k, carry):
         y, alpha, beta = carry
         beta = (1 - alpha * alpha) * beta
         # indices that reverse the first k elements
@@ -30,7 +30,7 @@ def durbin(n, r):
         return y.at[k].set(alpha), alpha, beta
 
     y, _, _ = n.fori_loop(
-        1, size, turn, (n.where(places == 0, -r[0], 0.0), -r[0], n.ones_like(r[0]))
+        1, size, iteration, (n.where(places == 0, -r[0], 0.0), -r[0], n.ones_like(r[0]))
     )
     return y
 
@@ -87,7 +87,7 @@ def gramschmidt(n, a):
     """Return the QR factors by modified Gram-Schmidt: each step orthogonalises all later columns against the new one."""
     columns = n.arange(a.shape[1])
 
-    def turn(k, carry):
+    def iteration(k, carry):
         a, q, r = carry
         column = a[:, k]
         norm = n.sqrt(n.sum(column * column))
@@ -96,7 +96,9 @@ def gramschmidt(n, a):
         r = r.at[k].set(n.where(columns == k, norm, row))
         return a - unit[:, None] * row, q.at[:, k].set(unit), r
 
-    _, q, r = n.fori_loop(0, a.shape[1], turn, (a, n.zeros_like(a), n.zeros((a.shape[1],) * 2)))
+    _, q, r = n.fori_loop(
+        0, a.shape[1], iteration, (a, n.zeros_like(a), n.zeros((a.shape[1],) * 2))
+    )
     return q, r
 
 
@@ -139,13 +141,13 @@ def lu(n, a):
     """Return both LU factors in one matrix, computed without pivoting."""
     places = n.arange(a.shape[0])
 
-    def turn(k, a):
+    def iteration(k, a):
         column = n.where(places > k, a[:, k] / a[k, k], 0.0)
         row = n.where(places > k, a[k], 0.0)
         a = a.at[:, k].set(n.where(places > k, column, a[:, k]))
         return a - column[:, None] * row
 
-    return n.fori_loop(0, a.shape[0], turn, a)
+    return n.fori_loop(0, a.shape[0], iteration, a)
 
 
 def lu_numpy(a):
@@ -172,11 +174,11 @@ def trisolv_inputs(rng, n):
 
 
 def trisolv(n, lower, b):
-    def turn(i, x):
+    def iteration(i, x):
         # The product with the whole row is right, because the elements of x from i on are still 0.
         return x.at[i].set((b[i] - lower[i] @ x) / lower[i, i])
 
-    return n.fori_loop(0, b.shape[0], turn, n.zeros_like(b))
+    return n.fori_loop(0, b.shape[0], iteration, n.zeros_like(b))
 
 
 def trisolv_numpy(lower, b):

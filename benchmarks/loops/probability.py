@@ -14,11 +14,11 @@ LEAP, LEAPS = 0.05, 10
 """Step size and number of steps of a Hamiltonian Monte Carlo trajectory."""
 
 
-def hmc_inputs(rng, points, features, turns):
+def hmc_inputs(rng, points, features, rounds):
     xs = rng.standard_normal((points, features))
     ys = 1.0 * (rng.uniform(size=points) < 1 / (1 + np.exp(-xs[:, 0])))
-    momenta = rng.standard_normal((turns, features))
-    return xs, ys, np.zeros(features), momenta, np.log(rng.uniform(size=turns))
+    momenta = rng.standard_normal((rounds, features))
+    return xs, ys, np.zeros(features), momenta, np.log(rng.uniform(size=rounds))
 
 
 def hmc(n, xs, ys, start, momenta, uniforms):
@@ -260,10 +260,10 @@ COUPLING = 0.44
 """Coupling of neighbouring spins divided by the temperature, near the critical point of a large lattice."""
 
 
-def ising_inputs(rng, n, turns):
+def ising_inputs(rng, n, rounds):
     spins = rng.choice([-1.0, 1.0], (n, n))
     colours = (np.arange(n)[:, None] + np.arange(n)) % 2
-    return spins, colours, rng.uniform(size=(turns, 2, n, n))
+    return spins, colours, rng.uniform(size=(rounds, 2, n, n))
 
 
 def ising(n, spins, colours, uniforms):
@@ -277,11 +277,11 @@ def ising(n, spins, colours, uniforms):
         flips = (uniform < n.exp(-2 * COUPLING * spins * neighbours)) & (colours == colour)
         return n.where(flips, -spins, spins)
 
-    def turn(spins, uniform):
+    def iteration(spins, uniform):
         spins = half(half(spins, 0, uniform[0]), 1, uniform[1])
         return spins, n.mean(spins)
 
-    return n.scan(turn, spins, uniforms)
+    return n.scan(iteration, spins, uniforms)
 
 
 def ising_numpy(spins, colours, uniforms):
@@ -311,29 +311,29 @@ def ising_numba(spins, colours, uniforms):
     return spins, means
 
 
-def clusters_inputs(rng, points, features, clusters, turns):
+def clusters_inputs(rng, points, features, clusters, rounds):
     centres = 3 * rng.standard_normal((clusters, features))
     xs = centres[rng.integers(0, clusters, points)] + rng.standard_normal((points, features))
-    return xs, xs[:clusters] + 0.0, turns
+    return xs, xs[:clusters] + 0.0, rounds
 
 
-def lloyd(n, xs, centres, turns):
+def lloyd(n, xs, centres, rounds):
     """Return the centres of k-means after `turns` of Lloyd's steps; a centre without points does not move."""
     squares = n.sum(xs * xs, axis=1)[:, None]
     names = n.arange(centres.shape[0])
 
-    def turn(_, centres):
+    def iteration(_, centres):
         distances = squares - 2 * xs @ centres.T + n.sum(centres * centres, axis=1)
         members = (n.argmin(distances, axis=1)[:, None] == names).astype(xs.dtype)
         counts = n.sum(members, axis=0)[:, None]
         return n.where(counts > 0, members.T @ xs / n.maximum(counts, 1.0), centres)
 
-    return n.fori_loop(0, turns, turn, centres)
+    return n.fori_loop(0, rounds, iteration, centres)
 
 
-def lloyd_numpy(xs, centres, turns):
+def lloyd_numpy(xs, centres, rounds):
     squares = np.sum(xs * xs, axis=1)[:, None]
-    for _ in range(turns):
+    for _ in range(rounds):
         distances = squares - 2 * xs @ centres.T + np.sum(centres * centres, axis=1)
         nearest = np.argmin(distances, axis=1)
         counts = np.bincount(nearest, minlength=len(centres))[:, None]
@@ -342,10 +342,10 @@ def lloyd_numpy(xs, centres, turns):
     return centres
 
 
-def lloyd_numba(xs, centres, turns):
+def lloyd_numba(xs, centres, rounds):
     centres = centres.copy()
     sums, counts = np.empty_like(centres), np.empty(len(centres))
-    for _ in range(turns):
+    for _ in range(rounds):
         sums[:] = 0
         counts[:] = 0
         for i in range(len(xs)):
@@ -369,11 +369,11 @@ FLOOR = 1e-3
 """Constant added to each variance, so that no variance becomes zero."""
 
 
-def mixture(n, xs, means, turns):
+def mixture(n, xs, means, rounds):
     """Fit a Gaussian mixture by expectation maximisation, from equal weights and unit variances."""
     size = means.shape[0]
 
-    def turn(_, carry):
+    def iteration(_, carry):
         weights, means, variances = carry
         apart = xs[:, None] - means
         squares = n.sum(apart * apart / variances + n.log(variances), axis=-1)
@@ -384,7 +384,7 @@ def mixture(n, xs, means, turns):
         return counts / xs.shape[0], means, spread + FLOOR
 
     start = n.full(size, 1 / size, xs.dtype), means, n.ones_like(means)
-    weights, means, variances = n.fori_loop(0, turns, turn, start)
+    weights, means, variances = n.fori_loop(0, rounds, iteration, start)
     return means, variances, weights
 
 
@@ -400,10 +400,10 @@ def by_differences(xs, both, means, variances):
     return np.sum(apart * apart / variances + np.log(variances), axis=-1)
 
 
-def mixture_numpy(xs, means, turns, squares_of=by_products):
+def mixture_numpy(xs, means, rounds, squares_of=by_products):
     weights, variances = np.full(len(means), 1 / len(means)), np.ones_like(means)
     both = xs * xs
-    for _ in range(turns):
+    for _ in range(rounds):
         shares = np.log(weights) - 0.5 * squares_of(xs, both, means, variances)
         shares = np.exp(shares - shares.max(axis=1, keepdims=True))
         shares /= shares.sum(axis=1, keepdims=True)
@@ -414,11 +414,11 @@ def mixture_numpy(xs, means, turns, squares_of=by_products):
     return means, variances, weights
 
 
-def mixture_numba(xs, means, turns):
+def mixture_numba(xs, means, rounds):
     size, features = means.shape
     means, weights, variances = means.copy(), np.full(size, 1 / size), np.ones_like(means)
     shares = np.empty(size)
-    for _ in range(turns):
+    for _ in range(rounds):
         counts, sums, squares = np.zeros(size), np.zeros_like(means), np.zeros_like(means)
         for i in range(len(xs)):
             for k in range(size):

@@ -8,30 +8,30 @@ from kernel import Kernel
 __all__ = ["STENCILS"]
 
 
-def jacobi_1d_inputs(rng, n, turns):
-    return rng.standard_normal(n), turns
+def jacobi_1d_inputs(rng, n, rounds):
+    return rng.standard_normal(n), rounds
 
 
-def jacobi_1d(n, a, turns):
+def jacobi_1d(n, a, rounds):
     def half(x):
         return n.concatenate([x[:1], (x[:-2] + x[1:-1] + x[2:]) / 3, x[-1:]])
 
-    return n.fori_loop(0, turns, lambda _, x: half(half(x)), a)
+    return n.fori_loop(0, rounds, lambda _, x: half(half(x)), a)
 
 
-def jacobi_1d_numpy(a, turns):
+def jacobi_1d_numpy(a, rounds):
     a = a.copy()
     b = a.copy()
-    for _ in range(turns):
+    for _ in range(rounds):
         b[1:-1] = (a[:-2] + a[1:-1] + a[2:]) / 3
         a[1:-1] = (b[:-2] + b[1:-1] + b[2:]) / 3
     return a
 
 
-def jacobi_1d_numba(a, turns):
+def jacobi_1d_numba(a, rounds):
     a = a.copy()
     b = a.copy()
-    for _ in range(turns):
+    for _ in range(rounds):
         for i in range(1, len(a) - 1):
             b[i] = (a[i - 1] + a[i] + a[i + 1]) / 3
         for i in range(1, len(a) - 1):
@@ -39,22 +39,22 @@ def jacobi_1d_numba(a, turns):
     return a
 
 
-def grid_inputs(rng, n, turns):
-    return rng.standard_normal((n, n)), turns
+def grid_inputs(rng, n, rounds):
+    return rng.standard_normal((n, n)), rounds
 
 
-def jacobi_2d(n, a, turns):
+def jacobi_2d(n, a, rounds):
     def half(x):
         inner = 0.2 * (x[1:-1, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:] + x[2:, 1:-1] + x[:-2, 1:-1])
         return x.at[1:-1, 1:-1].set(inner)
 
-    return n.fori_loop(0, turns, lambda _, x: half(half(x)), a)
+    return n.fori_loop(0, rounds, lambda _, x: half(half(x)), a)
 
 
-def jacobi_2d_numpy(a, turns):
+def jacobi_2d_numpy(a, rounds):
     a = a.copy()
     b = a.copy()
-    for _ in range(turns):
+    for _ in range(rounds):
         for x, y in ((a, b), (b, a)):
             y[1:-1, 1:-1] = 0.2 * (
                 x[1:-1, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:] + x[2:, 1:-1] + x[:-2, 1:-1]
@@ -62,10 +62,10 @@ def jacobi_2d_numpy(a, turns):
     return a
 
 
-def jacobi_2d_numba(a, turns):
+def jacobi_2d_numba(a, rounds):
     a = a.copy()
     b = a.copy()
-    for _ in range(turns):
+    for _ in range(rounds):
         for i in range(1, a.shape[0] - 1):
             for j in range(1, a.shape[1] - 1):
                 b[i, j] = 0.2 * (a[i, j] + a[i, j - 1] + a[i, j + 1] + a[i + 1, j] + a[i - 1, j])
@@ -75,7 +75,7 @@ def jacobi_2d_numba(a, turns):
     return a
 
 
-def seidel_2d(n, a, turns):
+def seidel_2d(n, a, rounds):
     def row(above, lines):
         here, below = lines
         # the part of the sum that does not depend on the new value of the left neighbour
@@ -97,12 +97,12 @@ def seidel_2d(n, a, turns):
         _, rows = n.scan(row, x[0], (x[1:-1], x[2:]))
         return n.concatenate([x[:1], rows, x[-1:]])
 
-    return n.fori_loop(0, turns, sweep, a)
+    return n.fori_loop(0, rounds, sweep, a)
 
 
-def seidel_2d_numpy(a, turns):
+def seidel_2d_numpy(a, rounds):
     a = a.copy()
-    for _ in range(turns):
+    for _ in range(rounds):
         for i in range(1, a.shape[0] - 1):
             above, here, below = a[i - 1], a[i], a[i + 1]
             known = here[1:-1] + here[2:]
@@ -115,9 +115,9 @@ def seidel_2d_numpy(a, turns):
     return a
 
 
-def seidel_2d_numba(a, turns):
+def seidel_2d_numba(a, rounds):
     a = a.copy()
-    for _ in range(turns):
+    for _ in range(rounds):
         for i in range(1, a.shape[0] - 1):
             for j in range(1, a.shape[1] - 1):
                 total = 0.0
@@ -128,8 +128,8 @@ def seidel_2d_numba(a, turns):
     return a
 
 
-def cube_inputs(rng, n, turns):
-    return rng.standard_normal((n, n, n)), turns
+def cube_inputs(rng, n, rounds):
+    return rng.standard_normal((n, n, n)), rounds
 
 
 def second_differences(x):
@@ -142,25 +142,25 @@ def second_differences(x):
     )
 
 
-def heat_3d(n, a, turns):
+def heat_3d(n, a, rounds):
     def half(x):
         return x.at[1:-1, 1:-1, 1:-1].add(second_differences(x))
 
-    return n.fori_loop(0, turns, lambda _, x: half(half(x)), a)
+    return n.fori_loop(0, rounds, lambda _, x: half(half(x)), a)
 
 
-def heat_3d_numpy(a, turns):
+def heat_3d_numpy(a, rounds):
     a = a.copy()
-    for _ in range(2 * turns):
+    for _ in range(2 * rounds):
         a[1:-1, 1:-1, 1:-1] += second_differences(a)
     return a
 
 
-def heat_3d_numba(a, turns):
+def heat_3d_numba(a, rounds):
     a = a.copy()
     b = a.copy()
     n = a.shape[0]
-    for _ in range(2 * turns):
+    for _ in range(2 * rounds):
         for i in range(1, n - 1):
             for j in range(1, n - 1):
                 for k in range(1, n - 1):
@@ -174,14 +174,14 @@ def heat_3d_numba(a, turns):
     return a
 
 
-def adi_factors(n, turns):
+def adi_factors(n, rounds):
     """Return PolyBench's coefficients of adi: a, b, c for the sweep along columns, d, e, f for that along rows."""
-    mul1, mul2 = 2.0 * n * n / turns, 1.0 * n * n / turns
+    mul1, mul2 = 2.0 * n * n / rounds, 1.0 * n * n / rounds
     return -mul1 / 2, 1 + mul1, -mul1 / 2, -mul2 / 2, 1 + mul2, -mul2 / 2
 
 
-def adi(n, u, turns):
-    a, b, c, d, e, f = adi_factors(u.shape[0], turns)
+def adi(n, u, rounds):
+    a, b, c, d, e, f = adi_factors(u.shape[0], rounds)
 
     def sweep(known, low, middle, high):
         """Solve tridiagonal systems along the first axis, one for each column of `known`, the right sides."""
@@ -201,16 +201,16 @@ def adi(n, u, turns):
         _, inner = n.scan(backward, ones, factors, reverse=True)
         return n.concatenate([ones[None], inner, ones[None]])
 
-    def turn(_, u):
+    def iteration(_, u):
         v = sweep(-d * u[1:-1, :-2] + (1 + 2 * d) * u[1:-1, 1:-1] - f * u[1:-1, 2:], a, b, c)
         inner = sweep((-a * v[:-2] + (1 + 2 * a) * v[1:-1] - c * v[2:]).T, d, e, f).T
         return n.concatenate([u[:1], inner, u[-1:]])
 
-    return n.fori_loop(0, turns, turn, u)
+    return n.fori_loop(0, rounds, iteration, u)
 
 
-def adi_numpy(u, turns):
-    a, b, c, d, e, f = adi_factors(u.shape[0], turns)
+def adi_numpy(u, rounds):
+    a, b, c, d, e, f = adi_factors(u.shape[0], rounds)
     u = u.copy()
 
     def sweep(known, low, middle, high):
@@ -226,21 +226,21 @@ def adi_numpy(u, turns):
             x[j] = p[j] * x[j + 1] + q[j]
         return x
 
-    for _ in range(turns):
+    for _ in range(rounds):
         v = sweep(-d * u[1:-1, :-2] + (1 + 2 * d) * u[1:-1, 1:-1] - f * u[1:-1, 2:], a, b, c)
         u[1:-1] = sweep((-a * v[:-2] + (1 + 2 * a) * v[1:-1] - c * v[2:]).T, d, e, f).T
     return u
 
 
-def adi_numba(u, turns):
+def adi_numba(u, rounds):
     n = u.shape[0]
-    mul1, mul2 = 2.0 * n * n / turns, 1.0 * n * n / turns
+    mul1, mul2 = 2.0 * n * n / rounds, 1.0 * n * n / rounds
     a = c = -mul1 / 2
     d = f = -mul2 / 2
     b, e = 1 + mul1, 1 + mul2
     u = u.copy()
     v, p, q = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n))
-    for _ in range(turns):
+    for _ in range(rounds):
         for i in range(1, n - 1):
             v[0, i] = v[n - 1, i] = q[i, 0] = 1.0
             p[i, 0] = 0.0
@@ -264,13 +264,13 @@ def adi_numba(u, turns):
     return u
 
 
-def fdtd_2d_inputs(rng, n, turns):
+def fdtd_2d_inputs(rng, n, rounds):
     ex, ey, hz = rng.standard_normal((3, n, n))
-    return ex, ey, hz, np.arange(turns, dtype=np.float64)
+    return ex, ey, hz, np.arange(rounds, dtype=np.float64)
 
 
 def fdtd_2d(n, ex, ey, hz, source):
-    def turn(fields, now):
+    def iteration(fields, now):
         ex, ey, hz = fields
         first = n.zeros_like(ey[:1]) + now
         ey = n.concatenate([first, ey[1:] - 0.5 * (hz[1:] - hz[:-1])])
@@ -278,7 +278,7 @@ def fdtd_2d(n, ex, ey, hz, source):
         curl = ex[:-1, 1:] - ex[:-1, :-1] + ey[1:, :-1] - ey[:-1, :-1]
         return (ex, ey, hz.at[:-1, :-1].add(-0.7 * curl)), None
 
-    (ex, ey, hz), _ = n.scan(turn, (ex, ey, hz), source)
+    (ex, ey, hz), _ = n.scan(iteration, (ex, ey, hz), source)
     return hz, ex, ey
 
 

@@ -13,10 +13,10 @@ def floyd_warshall_inputs(rng, n):
 
 
 def floyd_warshall(n, paths):
-    def turn(k, p):
+    def iteration(k, p):
         return n.minimum(p, p[:, k][:, None] + p[k][None, :])
 
-    return n.fori_loop(0, paths.shape[0], turn, paths)
+    return n.fori_loop(0, paths.shape[0], iteration, paths)
 
 
 def floyd_warshall_numpy(paths):
@@ -173,55 +173,55 @@ def edit_distance_numba(a, b):
     return above[-1]
 
 
-def binomial_inputs(rng, options, turns):
-    return rng.uniform(80.0, 120.0, options), turns
+def binomial_inputs(rng, options, rounds):
+    return rng.uniform(80.0, 120.0, options), rounds
 
 
 RATE, VOLATILITY, STRIKE = 0.05, 0.2, 100.0
 
 
-def binomial(n, spot, turns):
+def binomial(n, spot, rounds):
     """Price American put options with a term of one year, by the binomial tree of Cox, Ross and Rubinstein."""
-    up = np.exp(VOLATILITY * np.sqrt(1 / turns))
-    p = (np.exp(RATE / turns) - 1 / up) / (up - 1 / up)
-    discount = np.exp(-RATE / turns)
-    powers = up ** (2.0 * np.arange(turns + 1) - turns)
+    up = np.exp(VOLATILITY * np.sqrt(1 / rounds))
+    p = (np.exp(RATE / rounds) - 1 / up) / (up - 1 / up)
+    discount = np.exp(-RATE / rounds)
+    powers = up ** (2.0 * np.arange(rounds + 1) - rounds)
     prices = spot[:, None] * powers
     values = n.maximum(STRIKE - prices, 0.0)
 
-    def turn(step, values):
+    def iteration(step, values):
         # Each iteration uses one column less. The array keeps its size, so that all iterations have the same shape.
         later = n.concatenate([values[:, 1:], values[:, -1:]], axis=1)
         held = discount * (p * later + (1 - p) * values)
         now = prices * up ** (step + 1.0)
         return n.maximum(held, STRIKE - now)
 
-    return n.fori_loop(0, turns, turn, values)[:, 0]
+    return n.fori_loop(0, rounds, iteration, values)[:, 0]
 
 
-def binomial_numpy(spot, turns):
-    up = np.exp(VOLATILITY * np.sqrt(1 / turns))
-    p = (np.exp(RATE / turns) - 1 / up) / (up - 1 / up)
-    discount = np.exp(-RATE / turns)
-    prices = spot[:, None] * up ** (2.0 * np.arange(turns + 1) - turns)
+def binomial_numpy(spot, rounds):
+    up = np.exp(VOLATILITY * np.sqrt(1 / rounds))
+    p = (np.exp(RATE / rounds) - 1 / up) / (up - 1 / up)
+    discount = np.exp(-RATE / rounds)
+    prices = spot[:, None] * up ** (2.0 * np.arange(rounds + 1) - rounds)
     values = np.maximum(STRIKE - prices, 0.0)
-    for _ in range(turns):
+    for _ in range(rounds):
         prices = prices[:, :-1] * up
         values = discount * (p * values[:, 1:] + (1 - p) * values[:, :-1])
         values = np.maximum(values, STRIKE - prices)
     return values[:, 0]
 
 
-def binomial_numba(spot, turns):
-    up = np.exp(0.2 * np.sqrt(1 / turns))
-    p = (np.exp(0.05 / turns) - 1 / up) / (up - 1 / up)
-    discount = np.exp(-0.05 / turns)
+def binomial_numba(spot, rounds):
+    up = np.exp(0.2 * np.sqrt(1 / rounds))
+    p = (np.exp(0.05 / rounds) - 1 / up) / (up - 1 / up)
+    discount = np.exp(-0.05 / rounds)
     puts = np.zeros_like(spot)
     for k in range(len(spot)):
-        prices = spot[k] * up ** (2.0 * np.arange(turns + 1) - turns)
+        prices = spot[k] * up ** (2.0 * np.arange(rounds + 1) - rounds)
         values = np.maximum(100.0 - prices, 0.0)
-        for step in range(turns):
-            for j in range(turns - step):
+        for step in range(rounds):
+            for j in range(rounds - step):
                 prices[j] *= up
                 held = discount * (p * values[j + 1] + (1 - p) * values[j])
                 values[j] = max(held, 100.0 - prices[j])

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from cases import CASES, Case
 from contestants import CONTESTANTS, program_of  # because the environment must be set first
-from interleaved import geometric_mean, turns
+from interleaved import geometric_mean, rounds
 from limits import Limits
 from pairs import compare, serve
 from report import write
@@ -72,7 +72,7 @@ def measure(case: Case, names: list[str], limits: Limits) -> dict[str, dict[str,
         stop = time.perf_counter() + WARM
         while time.perf_counter() < stop:
             run()
-    times = turns(runs, SECONDS, fewest=FEWEST, shortest=SHORTEST, pause=PAUSE)
+    times = rounds(runs, SECONDS, fewest=FEWEST, shortest=SHORTEST, pause=PAUSE)
     for name, spent in times.items():
         quarters = statistics.quantiles(spent, n=4)
         timings[name] |= {"median": statistics.median(spent), "spread": quarters[2] - quarters[0]}

@@ -114,7 +114,7 @@ def scan(op: Scan, w: Writer, *inputs: Value) -> tuple[Value, ...]:
     def test(inner: Writer, values: Sequence[Value]) -> Sequence[Value]:
         return [inner.compare("LT", values[n_captured], end(inner, values))]
 
-    def turn(inner: Writer, values: Sequence[Value]) -> Sequence[Value]:
+    def iteration(inner: Writer, values: Sequence[Value]) -> Sequence[Value]:
         captured, (i, *rest) = values[len(length) : n_captured], values[n_captured:]
         one = inner.scalar(1, counter.dtype)
         after = inner.op("add", i, one)
@@ -129,7 +129,7 @@ def scan(op: Scan, w: Writer, *inputs: Value) -> tuple[Value, ...]:
         ]
         return [after, *final[:m], *stacked]
 
-    blocks = [regions.region("while", state, test), regions.region("do", state, turn)]
+    blocks = [regions.region("while", state, test), regions.region("do", state, iteration)]
     return w.operation("stablehlo.while", start, state, regions=blocks)[1:]
 
 

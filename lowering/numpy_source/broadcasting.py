@@ -13,7 +13,7 @@ from lowering.numpy_source.expression import Code, Expression, Level, in_parenth
 if TYPE_CHECKING:
     from lowering.numpy_source.writer import Writer
 
-__all__ = ["beside", "operands_of"]
+__all__ = ["operands_of", "operator_text"]
 
 
 def operands_of(
@@ -45,7 +45,7 @@ def operands_of(
     return codes
 
 
-def beside(symbol: str, level: Level, lhs: Code, rhs: Code) -> Code:
+def operator_text(symbol: str, level: Level, lhs: Code, rhs: Code) -> Code:
     """Return the code `lhs symbol rhs` of a binary operator, with parentheses that keep the order of evaluation.
 
     >>> beside("-", Level.SUM, Code("a - b", Level.SUM), Code("c - d", Level.SUM)).text
@@ -65,6 +65,6 @@ def binary(symbol: str, level: Level) -> Any:
     """Return the cell that writes a binary operator of this precedence."""
 
     def cell(op: Any, w: Writer, lhs: Expression, rhs: Expression) -> Code:
-        return beside(symbol, level, *operands_of(w, (lhs, rhs)))
+        return operator_text(symbol, level, *operands_of(w, (lhs, rhs)))
 
     return cell

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lowering.numpy_source.broadcasting import beside, binary, operands_of
+from lowering.numpy_source.broadcasting import binary, operands_of, operator_text
 from lowering.numpy_source.expression import Code, Expression, Level, Rows, call, in_parentheses
 from tenferro.ops import elementwise as ops
 from tenferro.types import DType
@@ -102,7 +102,7 @@ def compare(op: ops.Compare, w: Writer, lhs: Expression, rhs: Expression) -> Cod
         if other.code.number is not None and x.code.number is None:
             is_kept = (sign == "==") == (other.code.number.text == "True")
             return x.code if is_kept else invert(op, w, x)
-    return beside(SIGNS[op.direction], Level.COMPARISON, *operands_of(w, (lhs, rhs)))
+    return operator_text(SIGNS[op.direction], Level.COMPARISON, *operands_of(w, (lhs, rhs)))
 
 
 def select(op: Any, w: Writer, pred: Expression, on_true: Expression, on_false: Expression) -> Code:
@@ -125,7 +125,7 @@ def shift(symbol: str, name: str) -> Any:
         if name == "shift_right_arithmetic":
             is_simple = is_simple and dtype.kind == "i"
         if is_simple and x.code.number is None:
-            return beside(symbol, Level.SHIFT, *operands_of(w, (x, y)))
+            return operator_text(symbol, Level.SHIFT, *operands_of(w, (x, y)))
         return call(w.function(name), *[code.text for code in operands_of(w, (x, y), [])])
 
     return cell

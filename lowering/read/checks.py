@@ -56,11 +56,11 @@ def close(operation: Operation, x: Any, y: Any) -> Any:
         return equal(operation, x, y)
     numbers = np.isfinite(x.astype(np.float64)) & np.isfinite(y.astype(np.float64))
     same = np.where(equal(operation, x, y), np.array(0, object), np.array(FARTHEST, object))
-    apart = np.where(numbers, np.abs(_place(x) - _place(y)), same)
+    apart = np.where(numbers, np.abs(_order_number(x) - _order_number(y)), same)
     return (least <= apart) & (apart <= most)
 
 
-def _place(x: Any) -> Any:
+def _order_number(x: Any) -> Any:
     """Convert floats to their number in order of size, counted from zero."""
     bits = x.view(f"u{x.dtype.itemsize}").astype(object)
     dtype = DType.of(x.dtype)

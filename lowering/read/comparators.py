@@ -114,7 +114,7 @@ def constants_of(r: Reader, block: Block) -> list[Any]:
         ):
             constants.append(np.asarray(operation.attributes["value"]).flat[0])
         captured = [value for value in operation.operands if value not in inside]
-        values = [r.known(r.surroundings[value]) for value in captured]
+        values = [r.constant_array(r.surroundings[value]) for value in captured]
         constants += [array.flat[0] for array in values if array is not None]
         inside |= {*operation.results, *captured}
     return constants
@@ -147,7 +147,7 @@ def _lexicographic(r: Reader, block: Block, specs: list[TensorSpec]) -> tuple[Ke
     if any(spec.dtype.is_complex for spec in specs):
         return None
     constants = constants_of(r, block)
-    seen = _operands_seen(block)
+    seen = _operands_compared(block)
     for keys in range(1, len(specs) + 1):
         # Operands after the keys get two values each, to test that the order does not depend on them.
         pools = [standings(spec.dtype, constants) for spec in specs[:keys]]
@@ -173,7 +173,7 @@ def _orders(dtype: DType) -> list[Key]:
     return [Key(descending, total) for total in totals for descending in (False, True)]
 
 
-def _operands_seen(block: Block) -> set[int]:
+def _operands_compared(block: Block) -> set[int]:
     """Return the indices of the sort's operands on which the comparator's result may depend."""
     needed = set(block.operations[-1].operands)
     for operation in reversed(block.operations[:-1]):
@@ -249,8 +249,8 @@ def _by_network(r: Reader, block: Block, operands: list[int], axis: int, stable:
         )
     values = [*operands, r.apply_one(Iota(shape, axis, DType.I64))]
     for first, second in _rounds(extent):
-        low = [_taken(r, x, first, axis) for x in values]
-        high = [_taken(r, x, second, axis) for x in values]
+        low = [_gathered_slices(r, x, first, axis) for x in values]
+        high = [_gathered_slices(r, x, second, axis) for x in values]
         (swap,) = r.lifted(block, _paired(high[:-1], low[:-1]))
         if stable:
             (keeps,) = r.lifted(block, _paired(low[:-1], high[:-1]))
@@ -264,7 +264,7 @@ def _by_network(r: Reader, block: Block, operands: list[int], axis: int, stable:
         for x, a, b in zip(values, low, high, strict=True):
             new = (r.apply_one(el.Select(), swap, b, a), r.apply_one(el.Select(), swap, a, b))
             joined = r.apply_one(st.Concatenate(axis, 3), x, *new)
-            moved.append(_taken(r, joined, order, axis))
+            moved.append(_gathered_slices(r, joined, order, axis))
         values = moved
     return values[:-1]
 
@@ -289,7 +289,7 @@ def _rounds(n: int) -> list[tuple[Any, Any]]:
     return rounds
 
 
-def _taken(r: Reader, x: int, places: Any, axis: int) -> int:
+def _gathered_slices(r: Reader, x: int, places: Any, axis: int) -> int:
     """Gather the slices of x along an axis at constant indices."""
     shape = r.spec(x).shape
     rank = len(shape)

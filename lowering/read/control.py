@@ -58,8 +58,8 @@ def while_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
         if r.evaluated(decision) is not None:
             return _observed(r, operation, operands, decision)
     specs = [r.spec(value) for value in operands]
-    (test, turn), captured = r.parts((condition, specs), (body, specs))
-    loop = While(test, turn, len(captured))
+    (test, part), captured = r.parts((condition, specs), (body, specs))
+    loop = While(test, part, len(captured))
     values = [*captured, *operands]
     results = counted_loop(r, loop, values)
     return r.apply(loop, *values) if results is None else results
@@ -114,16 +114,16 @@ def chosen_branch(index: int, count: int) -> int:
 
 def if_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
     """Read a conditional on a bool; the regions are reversed, because the first is the branch for true."""
-    return _choice(r, operation, operands[0], operation.regions[::-1])
+    return _case(r, operation, operands[0], operation.regions[::-1])
 
 
 def case(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
     """Read a conditional on an integer; an integer that is out of range selects the last branch."""
-    return _choice(r, operation, operands[0], operation.regions)
+    return _case(r, operation, operands[0], operation.regions)
 
 
-def _choice(r: Reader, operation: Operation, index: int, regions: Sequence[Block]) -> Sequence[int]:
-    constant = r.known(index)
+def _case(r: Reader, operation: Operation, index: int, regions: Sequence[Block]) -> Sequence[int]:
+    constant = r.constant_array(index)
     if constant is not None:
         chosen = regions[chosen_branch(int(constant), len(regions))]
         return r.block(chosen, (), r.surroundings)

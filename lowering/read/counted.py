@@ -32,7 +32,7 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Turns:
+class InductionVariable:
     """The iterations of a loop.
 
     Attributes:
@@ -48,7 +48,7 @@ class Turns:
 
 def counted_loop(r: Reader, loop: While, operands: Sequence[int]) -> Sequence[int] | None:
     """Apply a loop as a scan, and return the final carry; return None if the trip count cannot be computed."""
-    constants = [r.known(value) for value in operands]
+    constants = [r.constant_array(value) for value in operands]
     body = _body_of(loop)
     n = loop.num_consts
     unchanged = {*range(n), *[n + j for j, slot in enumerate(body.output_slots) if slot == n + j]}
@@ -57,10 +57,10 @@ def counted_loop(r: Reader, loop: While, operands: Sequence[int]) -> Sequence[in
         for i, x in enumerate(constants)
         if i in unchanged and x is not None and x.ndim == 0 and x.dtype.kind in "biu"
     }
-    turns = _turns(loop, constants, numbers)
-    if turns is None:
+    variable = _induction_variable(loop, constants, numbers)
+    if variable is None:
         return None
-    op, inputs, changed = _as_scan(loop, turns, unchanged, numbers)
+    op, inputs, changed = _as_scan(loop, variable, unchanged, numbers)
     results = r.apply(op, *[operands[i] for i in inputs])
     outputs = dict(zip(changed, results, strict=True))
     return [outputs.get(slot, operands[slot]) for slot in range(n, n + len(body.output_slots))]
@@ -77,7 +77,9 @@ def _body_of(loop: While) -> GraphProgram:
 # ---- trip count ---------------------------------------------------------------------------------------
 
 
-def _turns(loop: While, constants: Sequence[Any], numbers: Mapping[int, int]) -> Turns | None:
+def _induction_variable(
+    loop: While, constants: Sequence[Any], numbers: Mapping[int, int]
+) -> InductionVariable | None:
     """Find the induction variable and the trip count from the condition, which must compare it with a constant.
 
     Return None for any other condition.
@@ -111,7 +113,7 @@ def _turns(loop: While, constants: Sequence[Any], numbers: Mapping[int, int]) ->
         count = _count(direction, first, step, bound)
         low, high = DType.of(start.dtype).extremes
         if count is not None and low <= first + step * count <= high:
-            return Turns(x, Line(step, first), count)
+            return InductionVariable(x, Line(step, first), count)
     return None
 
 
@@ -163,10 +165,12 @@ def _constants(program: GraphProgram) -> dict[int, int]:
 # ---- where the iterations read and write ------------------------------------------------------------------
 
 
-def _lines(program: GraphProgram, turns: Turns, numbers: Mapping[int, int]) -> dict[int, Line]:
+def _lines(
+    program: GraphProgram, variable: InductionVariable, numbers: Mapping[int, int]
+) -> dict[int, Line]:
     """Return the scalars of the body that are affine functions of the iteration, by slot."""
     affine = {slot: Line(0, number) for slot, number in numbers.items()}
-    affine[turns.counter] = turns.line
+    affine[variable.counter] = variable.line
     for step in program.instructions:
         spec = program.types[step.outputs[0]]
         if spec.rank or spec.dtype.kind not in "biu":
@@ -177,8 +181,8 @@ def _lines(program: GraphProgram, turns: Turns, numbers: Mapping[int, int]) -> d
             if (x := affine.get(step.inputs[0])) is not None and not x.slope:
                 affine[step.outputs[0]] = Line(0, int(x.first != 0))
         elif type(step.op) in _RULES and all([slot in affine for slot in step.inputs]):
-            line = _RULES[type(step.op)](step.op, turns, *[affine[slot] for slot in step.inputs])
-            if line is not None and _fits(line, turns, spec.dtype):
+            line = _RULES[type(step.op)](step.op, variable, *[affine[slot] for slot in step.inputs])
+            if line is not None and _fits(line, variable, spec.dtype):
                 affine[step.outputs[0]] = line
         elif isinstance(step.op, el.Select) and step.inputs[0] in affine:
             # If the predicate is constant, only the selected operand has to be affine.
@@ -188,23 +192,23 @@ def _lines(program: GraphProgram, turns: Turns, numbers: Mapping[int, int]) -> d
     return affine
 
 
-def _ends(line: Line, turns: Turns) -> tuple[int, int]:
+def _ends(line: Line, variable: InductionVariable) -> tuple[int, int]:
     """Return the least and the greatest value of an affine function over the iterations."""
-    last = line.slope * max(turns.count - 1, 0) + line.first
+    last = line.slope * max(variable.count - 1, 0) + line.first
     return min(line.first, last), max(line.first, last)
 
 
-def _fits(line: Line, turns: Turns, dtype: DType) -> bool:
+def _fits(line: Line, variable: InductionVariable, dtype: DType) -> bool:
     if dtype.is_bool:
         return line.slope == 0
-    low, high = _ends(line, turns)
+    low, high = _ends(line, variable)
     least, largest = dtype.extremes
     return least <= low and high <= largest
 
 
-def _compared(op: el.Compare, turns: Turns, x: Line, y: Line) -> Line | None:
+def _compared(op: el.Compare, variable: InductionVariable, x: Line, y: Line) -> Line | None:
     """Return the result of a comparison, 0 or 1, if it is the same in all iterations; else None."""
-    low, high = _ends(Line(x.slope - y.slope, x.first - y.first), turns)
+    low, high = _ends(Line(x.slope - y.slope, x.first - y.first), variable)
     always = {"LT": high < 0, "LE": high <= 0, "GT": low > 0, "GE": low >= 0,
               "EQ": low == high == 0, "NE": high < 0 or low > 0}[op.direction]  # fmt: skip
     never = {"LT": low >= 0, "LE": low > 0, "GT": high <= 0, "GE": high < 0,
@@ -212,33 +216,33 @@ def _compared(op: el.Compare, turns: Turns, x: Line, y: Line) -> Line | None:
     return Line(0, int(always)) if always or never else None
 
 
-def _least(op: Any, turns: Turns, x: Line, y: Line) -> Line | None:
-    low, high = _ends(Line(x.slope - y.slope, x.first - y.first), turns)
+def _least(op: Any, variable: InductionVariable, x: Line, y: Line) -> Line | None:
+    low, high = _ends(Line(x.slope - y.slope, x.first - y.first), variable)
     return x if high <= 0 else y if low >= 0 else None
 
 
-def _greatest(op: Any, turns: Turns, x: Line, y: Line) -> Line | None:
-    low, high = _ends(Line(x.slope - y.slope, x.first - y.first), turns)
+def _greatest(op: Any, variable: InductionVariable, x: Line, y: Line) -> Line | None:
+    low, high = _ends(Line(x.slope - y.slope, x.first - y.first), variable)
     return x if low >= 0 else y if high <= 0 else None
 
 
-def _clamped(op: Any, turns: Turns, low: Line, x: Line, high: Line) -> Line | None:
-    above = _greatest(op, turns, low, x)
-    return None if above is None else _least(op, turns, above, high)
+def _clamped(op: Any, variable: InductionVariable, low: Line, x: Line, high: Line) -> Line | None:
+    above = _greatest(op, variable, low, x)
+    return None if above is None else _least(op, variable, above, high)
 
 
-def _multiplied(op: Any, turns: Turns, x: Line, y: Line) -> Line | None:
+def _multiplied(op: Any, variable: InductionVariable, x: Line, y: Line) -> Line | None:
     if x.slope and y.slope:
         return None
     return Line(x.slope * y.first + y.slope * x.first, x.first * y.first)
 
 
 _RULES: dict[Any, Callable[..., Line | None]] = {
-    el.Add: lambda op, turns, x, y: Line(x.slope + y.slope, x.first + y.first),
-    el.Subtract: lambda op, turns, x, y: Line(x.slope - y.slope, x.first - y.first),
-    el.Negate: lambda op, turns, x: Line(-x.slope, -x.first),
+    el.Add: lambda op, variable, x, y: Line(x.slope + y.slope, x.first + y.first),
+    el.Subtract: lambda op, variable, x, y: Line(x.slope - y.slope, x.first - y.first),
+    el.Negate: lambda op, variable, x: Line(-x.slope, -x.first),
     el.Multiply: _multiplied,
-    el.Convert: lambda op, turns, x: x,
+    el.Convert: lambda op, variable, x: x,
     el.Compare: _compared,
     el.Minimum: _least,
     el.Maximum: _greatest,
@@ -258,7 +262,7 @@ class _Windows:
     """
 
     program: GraphProgram
-    turns: Turns
+    variable: InductionVariable
     lines: Mapping[int, Line]
     readers: Mapping[int, list[Instruction]]
     handed: Sequence[int]
@@ -271,9 +275,9 @@ class _Windows:
             extent: the extent of the tensor's leading axis.
         """
         at = [self.lines.get(slot) for slot in starts]
-        if extent != self.turns.count or at[0] is None or any(line != (0, 0) for line in at[1:]):
+        if extent != self.variable.count or at[0] is None or any(line != (0, 0) for line in at[1:]):
             return None
-        last = self.turns.count - 1
+        last = self.variable.count - 1
         ends = at[0].first, at[0].slope * max(last, 0) + at[0].first
         return 1 if ends == (0, max(last, 0)) else -1 if ends == (last, 0) else None
 
@@ -316,13 +320,13 @@ class _Windows:
 
 
 def _as_scan(
-    loop: While, turns: Turns, unchanged: set[int], numbers: Mapping[int, int]
+    loop: While, variable: InductionVariable, unchanged: set[int], numbers: Mapping[int, int]
 ) -> tuple[Scan, list[int], list[int]]:
     """Convert a loop to a scan; return the scan, the slots of its operands, and the slots of the carry it returns."""
     body, n = _body_of(loop), loop.num_consts
     handed = [slot for j, slot in enumerate(body.output_slots) if n + j not in unchanged]
     windows = _Windows(
-        body, turns, _lines(body, turns, numbers), readers(body.instructions), handed
+        body, variable, _lines(body, variable, numbers), readers(body.instructions), handed
     )
     maker_of = makers(body.instructions)
     reads = {slot: windows.read(slot) for slot in sorted(unchanged)}
@@ -338,7 +342,7 @@ def _as_scan(
     consts = [slot for slot in sorted(unchanged) if slot not in xs]
     carry = [slot for slot in writes if slot not in stacked]
     part = _body(body, n, consts, carry, xs, stacked)
-    op = Scan(part, turns.count, len(consts), len(carry), way < 0)
+    op = Scan(part, variable.count, len(consts), len(carry), way < 0)
     return op, [*consts, *carry, *xs], [*carry, *stacked]
 
 

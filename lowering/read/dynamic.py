@@ -27,7 +27,7 @@ from lowering.read.contraction import convolution
 from lowering.read.indexing import gather
 from lowering.read.reader import Reader, ReadRows
 from lowering.read.reduction import reduce_window
-from lowering.read.regions import known_combiner
+from lowering.read.regions import combiner_operation
 from tenferro.dims import SymDim, at_least, dim_max, dim_min, is_exact, is_static
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.ops import elementwise as el
@@ -103,7 +103,7 @@ def dynamic_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> i
         numbers = tuple([stride if is_static(stride) else 1 for stride in strides])
         x = r.apply_one(st.Slice(starts, limits, numbers), x)
         for axis, stride in enumerate(strides):
-            x = x if is_static(stride) else _every(r, x, axis, stride)
+            x = x if is_static(stride) else _strided(r, x, axis, stride)
         return x
     if bounds[2] is None or not r.spec(x).is_exact:
         raise undecided(operation)
@@ -123,7 +123,7 @@ def dynamic_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> i
     return x
 
 
-def _every(r: Reader, x: int, axis: int, stride: Any) -> int:
+def _strided(r: Reader, x: int, axis: int, stride: Any) -> int:
     """Select every n-th element along an axis, where n is the extent `stride`, which may be symbolic.
 
     The axis is padded and reshaped to rows of n elements, and the first element of each row is selected.
@@ -295,7 +295,7 @@ def extents_of(r: Reader, value: int) -> Any:
     extents = r.extents.get(value)
     if extents is not None:
         return extents
-    array = r.known(value)
+    array = r.constant_array(value)
     if array is None:
         array = r.evaluated(value)
     if array is None or np.asarray(array).dtype.kind not in "iub":
@@ -484,10 +484,10 @@ def _masked(r: Reader, lhs: Any, rhs: Any) -> Any:
 def _of_numbers(function: Callable[[int, int], int]) -> Callable[..., Any]:
     """Return a function of two elements that is known only if both are numbers."""
 
-    def known(r: Reader, lhs: Any, rhs: Any) -> Any:
+    def constant_array(r: Reader, lhs: Any, rhs: Any) -> Any:
         return function(lhs, rhs) if isinstance(lhs, int) and isinstance(rhs, int) else None
 
-    return known
+    return constant_array
 
 
 def _shifted(scale: Callable[[Reader, Any, int], Any]) -> Callable[..., Any]:
@@ -608,7 +608,7 @@ def _cut_by_operands(r: Reader, operation: Operation, x: Any, *edges: Any) -> An
     return _cut(x, *edges)
 
 
-def _taken(r: Reader, operation: Operation, x: Any, *starts: Any) -> Any:
+def _fixed_slice(r: Reader, operation: Operation, x: Any, *starts: Any) -> Any:
     """Slice an array of extents, as `dynamic_slice`: constant starts are clipped so that the slice fits."""
     if x is None or any([start is None or not is_static(start.item()) for start in starts]):
         return None
@@ -631,7 +631,7 @@ def _total(r: Reader, operation: Operation, x: Any, initial: Any) -> Any:
         "multiply": "stablehlo.multiply",
         "max": "stablehlo.maximum",
     }
-    names = known_combiner(operation.regions[0])
+    names = combiner_operation(operation.regions[0])
     rule = RULES.get(combiners.get(names[0], f"stablehlo.{names[0]}imum")) if names else None
     if x is None or initial is None or rule is None or x.ndim != 1:
         return None
@@ -655,7 +655,7 @@ RULES: Mapping[str, Callable[..., Any]] = {
     "stablehlo.divide": _each(_quotient),
     "stablehlo.dynamic_broadcast_in_dim": lambda r, operation, x, shape: _repeated(r, operation, x),
     "stablehlo.dynamic_reshape": _reshaped,
-    "stablehlo.dynamic_slice": _taken,
+    "stablehlo.dynamic_slice": _fixed_slice,
     "stablehlo.maximum": _each(lambda r, x, y: dim_max(x, y)),
     "stablehlo.minimum": _each(lambda r, x, y: dim_min(x, y)),
     "stablehlo.multiply": _each(lambda r, x, y: x * y),

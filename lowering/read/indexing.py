@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from lowering.module_tree import Operation
 from lowering.read.promotion import promoted
 from lowering.read.reader import Reader, ReadRows
-from lowering.read.regions import known_combiner, scatter_combiner
+from lowering.read.regions import combiner_operation, scatter_combiner
 from lowering.read.scatters import Numbers, scattered
 from tenferro.errors import InvalidConfigError
 from tenferro.ops import indexing as ix
@@ -80,7 +80,7 @@ def scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
 
 def _combiners(r: Reader, operation: Operation, inputs: Sequence[int]) -> list[str] | None:
     """Return the combiner of `Scatter` for each operand; None if the region combines an operand in any other way."""
-    names = known_combiner(operation.regions[0])
+    names = combiner_operation(operation.regions[0])
     if names is None:
         return None
     pairs = zip(inputs, names, strict=True)

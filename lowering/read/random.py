@@ -126,8 +126,8 @@ def _philox(r: Reader, words: list[int], shape: tuple[int, ...], is_wide: bool) 
     upper = r.apply_one(el.Add(), upper, r.convert(carried, DType.U64))
     block = [_low(r, low), _high(r, low), _low(r, upper), _high(r, upper)]
     keys = [_low(r, words[0]), _high(r, words[0])]
-    for turn in range(ROUNDS):
-        if turn:
+    for round_number in range(ROUNDS):
+        if round_number:
             keys = [
                 r.apply_one(el.Add(), k, r.constant(w, DType.U32))
                 for k, w in zip(keys, WEYL, strict=True)

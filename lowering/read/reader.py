@@ -146,7 +146,7 @@ class Reader:
     def _marked(self, rule: Rule, operands: Sequence[int], results: list[int]) -> list[int]:
         """Mark the float and complex results of a call as the rule says, and return the renamed results."""
         places = [i for i, y in enumerate(results) if self.spec(y).dtype.is_inexact]
-        if not places or all([self.known(x) is not None for x in operands]):
+        if not places or all([self.constant_array(x) is not None for x in operands]):
             return results
         first = len(operands)
         mark = rule(first, len(results), tuple([first + i for i in places]))
@@ -321,9 +321,9 @@ class Reader:
         """Return the shape and dtype of a value."""
         return self.builder.type_of(value)
 
-    def known(self, value: int) -> Any:
+    def constant_array(self, value: int) -> Any:
         """Return the elements of a value that is a constant op; None for any other value."""
-        return self.builder.known(value)
+        return self.builder.constant_array(value)
 
     def evaluated(self, value: int) -> Any:
         """Compute the elements of a value that depends on no argument; return None for any other value."""
@@ -442,7 +442,7 @@ class Constants(Mapping[int, int]):
         self._outer = outer
 
     def __getitem__(self, key: int) -> int:
-        array = self._outside.known(self._outer[key])
+        array = self._outside.constant_array(self._outer[key])
         if array is None:
             raise KeyError(key)
         return self._inside.constant(array)
@@ -479,7 +479,7 @@ class Captures(Mapping[int, int]):
 
     def __getitem__(self, key: int) -> int:
         value = self._outer[key]
-        array = self.outside.known(value)
+        array = self.outside.constant_array(value)
         if array is not None and array.size <= SMALL:
             return self.inside.constant(array)
         return self.input(value)

@@ -21,7 +21,7 @@ from lowering.read.arg_reductions import arg_reduction
 from lowering.read.comparators import sorted_by
 from lowering.read.promotion import promoted
 from lowering.read.reader import Reader, ReadRows
-from lowering.read.regions import ON_BOOL, known_combiner, scatter_combiner
+from lowering.read.regions import ON_BOOL, combiner_operation, scatter_combiner
 from lowering.read.scatters import Numbers, scattered
 from tenferro.dims import dim_max, product
 from tenferro.errors import InvalidConfigError, UnsupportedError
@@ -58,7 +58,7 @@ def is_identity(name: str, value: Any) -> bool:
 
 def _name_of(r: Reader, block: Block, values: Sequence[int]) -> str | None:
     """Return the name of the operation if a region consists of one operation on a pair of elements; else None."""
-    names = known_combiner(block) if len(values) == 1 else None
+    names = combiner_operation(block) if len(values) == 1 else None
     if names is None or names[0] == "set":
         return None
     is_bool = r.spec(values[0]).dtype.is_bool
@@ -96,7 +96,7 @@ def reduce(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
 
 def _started(r: Reader, name: str, start: int, y: int) -> int:
     """Combine the result y of a reduction with the initial value `start`, unless that is the identity."""
-    if is_identity(name, r.known(start)):
+    if is_identity(name, r.constant_array(start)):
         return y
     return r.apply_one(PAIRS[name], r.spread(start, r.spec(y).shape), y)
 
@@ -285,7 +285,7 @@ def select_and_scatter(r: Reader, operation: Operation, operands: Sequence[int])
     count = product(r.spec(source).shape)
     numbers = Numbers((), (0,), (), (), (0,), 1)
     indices, update = r.reshape(chosen, (count, 1)), r.reshape(source, (count,))
-    names = known_combiner(scatter)
+    names = combiner_operation(scatter)
     combiner = None if names is None else scatter_combiner(names[0], spec.dtype)
     if combiner is not None:
         updated = r.apply_one(numbers.scatter(combiner), flat, indices, update)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lowering.module_tree import Block
 from tenferro.types import DType
 
-__all__ = ["ON_BOOL", "known_combiner", "scatter_combiner"]
+__all__ = ["ON_BOOL", "combiner_operation", "scatter_combiner"]
 
 ON_BOOL = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
 """The logical operation that an arithmetic operation means for bools."""
@@ -16,7 +16,7 @@ ON_TRUTH = {"or": "add", "and": "multiply", "set": "set"}
 COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
 
 
-def known_combiner(block: Block) -> tuple[str, ...] | None:
+def combiner_operation(block: Block) -> tuple[str, ...] | None:
     """Return the names of the operations that combine each pair of a region's arguments; None for any other region.
 
     The name is "set" if the region returns the second argument of the pair.

@@ -90,20 +90,20 @@ def scattered(
     if 0 in r.spec(updates[0]).shape:
         return values
     if unique or _differ(r, numbers, indices) or int(np.prod(extents)) == 1:
-        return _turn(r, block, numbers, values, indices, updates)
+        return _combine_windows(r, block, numbers, values, indices, updates)
     xs = [_pieces(r, indices, index_axes), *[_pieces(r, x, update_axes) for x in updates]]
     slices = [TensorSpec.of(r.spec(x).shape[1:], r.spec(x).dtype) for x in xs]
 
-    def turn(arguments: Sequence[int]) -> list[int]:
+    def combine(arguments: Sequence[int]) -> list[int]:
         carry, (part, *pieces) = arguments[: len(values)], arguments[len(values) :]
-        return _turn(r, block, numbers, carry, part, pieces)
+        return _combine_windows(r, block, numbers, carry, part, pieces)
 
-    (body,), captured = r.parts((turn, [*map(r.spec, values), *slices]))
+    (body,), captured = r.parts((combine, [*map(r.spec, values), *slices]))
     loop = Scan(body, int(np.prod(extents)), len(captured), len(values))
     return list(r.apply(loop, *captured, *values, *xs))
 
 
-def _turn(
+def _combine_windows(
     r: Reader,
     block: Block,
     numbers: Numbers,

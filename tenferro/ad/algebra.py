@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from tenferro.dims import is_exact
-from tenferro.door import apply, apply_one
+from tenferro.dispatch import apply, apply_one
 from tenferro.graph.value import (
     Value,
-    beside,
     bound_of,
     broadcast,
+    broadcast_like,
     compare,
     full,
     scalar,
@@ -162,7 +162,9 @@ def is_zero(x: Value) -> Value:
 def select(pred: Value, on_true: Any, on_false: Any) -> Value:
     """Return `on_true` where pred, else `on_false`; `on_true` or `on_false` may be a Python number."""
     like = on_true if isinstance(on_true, Value) else on_false
-    return apply_one(el.Select(), pred, beside(on_true, like), beside(on_false, like))
+    return apply_one(
+        el.Select(), pred, broadcast_like(on_true, like), broadcast_like(on_false, like)
+    )
 
 
 def logical_and(x: Value, y: Value) -> Value:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tenferro.door import apply
+from tenferro.dispatch import apply
 from tenferro.errors import ADRuleUnsupportedError, DuplicateFamilyError, UnsupportedError
 from tenferro.graph import Value
 from tenferro.ops import StdTensorOp

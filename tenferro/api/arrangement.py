@@ -13,7 +13,7 @@ import numpy as np
 from tenferro.api.axes import normalize_axis
 from tenferro.api.manipulation import diagonal, flip, ravel, swapaxes
 from tenferro.api.promotion import convert
-from tenferro.door import apply_one, as_operand, spec_of
+from tenferro.dispatch import apply_one, as_operand, spec_of
 from tenferro.errors import AxisError, ShapeError
 from tenferro.ops.structural import EmbedDiag, Pad
 from tenferro.types import ArrayLike

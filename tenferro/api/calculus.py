@@ -42,7 +42,7 @@ from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.reductions import cumsum, diff, sum
 from tenferro.api.searching import argsort, searchsorted
 from tenferro.dims import is_static
-from tenferro.door import apply_one, as_operand, beside, spec_of
+from tenferro.dispatch import apply_one, as_constant_of, as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError, ShapeError
 from tenferro.ops.contraction import Convolution
 from tenferro.types import ArrayLike, Axis, DType, DTypeLike, Tensor
@@ -462,7 +462,7 @@ def _with_ends(points: Tensor, low: Tensor, high: Tensor, num: int, endpoint: bo
     shape = (1, *points.shape[1:])
     first, last = (broadcast_to(convert(x, spec_of(points).dtype), shape) for x in (low, high))
     if num == 1:
-        return beside(points, first)
+        return as_constant_of(points, first)
     if not endpoint:
         return concat([first, slice_axis(points, 0, 1, num)])
     return concat([first, slice_axis(points, 0, 1, num - 1), last])

@@ -24,8 +24,8 @@ from tenferro.ad.directions import direction_generator, inner_product, random_di
 from tenferro.api.autodiff import jvp, vjp
 from tenferro.api.compile import compile
 from tenferro.api.phases import invariants, phase_dependence
-from tenferro.door import apply
-from tenferro.door.replay import applied
+from tenferro.dispatch import apply
+from tenferro.dispatch.replay import applied
 from tenferro.errors import GradientMismatchError, InvalidConfigError, TenferroError
 from tenferro.exec.interpreter import interpret
 from tenferro.exec.schedule import ExecInstruction, ExecProgram

@@ -13,7 +13,7 @@ from tenferro.api.tensor import TracedTensor, tracing, value_in
 from tenferro.api.written_files import traceable
 from tenferro.compilations import until_compiled
 from tenferro.dims import SymDim
-from tenferro.door import is_traced
+from tenferro.dispatch import is_traced
 from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
 from tenferro.graph import BodyBuilder, GraphBuilder, line_of
 from tenferro.passes.roll import roll as rolled

@@ -16,7 +16,7 @@ from tenferro.api.arguments import refuse
 from tenferro.api.manipulation import cast_dtype, expand_dims, squeeze
 from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert, result_type
 from tenferro.dims import is_static
-from tenferro.door import as_operand, is_traced, spec_of
+from tenferro.dispatch import as_operand, is_traced, spec_of
 from tenferro.errors import InvalidConfigError, ShapeError
 from tenferro.extension import apply as apply_extension
 from tenferro.program import ExtensionCacheKey, ExtensionCaches, native_executor
@@ -80,7 +80,7 @@ def einsum(
     op = ext.Einsum(inputs, output, optimize)
     op.extents(shapes)
     if any(map(is_traced, tensors)) and (not waits or _static(shapes)):
-        path = _kept(
+        path = _cached(
             caches, ext.PLANS, (op, shapes), lambda: ext.plan(inputs, output, shapes, optimize)
         )
         return ext.expand(inputs, output, path, tensors)
@@ -165,7 +165,7 @@ def _read(arguments: Sequence[Any]) -> tuple[Any, list[Any], ExtensionCaches | N
     tensors = [as_operand(operand) for operand in operands]
     caches = _caches(tensors)
     ranks = tuple([len(tensor.shape) for tensor in tensors])
-    notation = _kept(
+    notation = _cached(
         caches, ext.NOTATIONS, (subscripts, ranks), lambda: ext.read(subscripts, ranks)
     )
     return notation, _broadcast_dots(notation, tensors), caches
@@ -178,7 +178,7 @@ def _caches(tensors: Sequence[Any]) -> ExtensionCaches | None:
     return native_executor().extensions.caches
 
 
-def _kept(
+def _cached(
     caches: ExtensionCaches | None, key: ExtensionCacheKey, what: Any, make: Callable[[], Any]
 ) -> Any:
     return make() if caches is None else caches.store(key).get(what, make)

@@ -25,9 +25,9 @@ from tenferro.api.promotion import convert, result_type
 from tenferro.api.tensor import TracedTensor, WeakTensor, WeakUse, tracing
 from tenferro.api.vmap import vmap
 from tenferro.dims import SymDim, dim_max
-from tenferro.door import apply, apply_one, as_operand, is_traced, is_weak, spec_of
-from tenferro.door.replay import applied
-from tenferro.door.tracing import current_builder
+from tenferro.dispatch import apply, apply_one, as_operand, is_traced, is_weak, spec_of
+from tenferro.dispatch.replay import applied
+from tenferro.dispatch.tracing import current_builder
 from tenferro.errors import (
     ArityError,
     DTypeError,

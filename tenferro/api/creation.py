@@ -24,17 +24,17 @@ from tenferro.api.elementwise import add, divide, floor, multiply, subtract
 from tenferro.api.manipulation import concat, expand_dims, moveaxis, stack
 from tenferro.api.promotion import broadcast_to, convert, promote, result_type
 from tenferro.dims import SymDim, dim_max, is_static
-from tenferro.door import (
+from tenferro.dispatch import (
     apply_one,
+    as_constant_of,
     as_operand,
-    beside,
     copied,
     elements,
     first_tensor,
     is_traced,
     spec_of,
 )
-from tenferro.door.tracing import apply_in_trace
+from tenferro.dispatch.tracing import apply_in_trace
 from tenferro.errors import BackendFailureError, DTypeError, InvalidConfigError, NonStaticShapeError
 from tenferro.ops import StdTensorOp
 from tenferro.ops.source import Constant, Iota, ShapeOf
@@ -204,7 +204,7 @@ def full(
         with _allocating("full", TensorSpec.of(shape, spec_of(value).dtype)):
             return np.full(shape, value)
     if is_traced(value) or like is not None:
-        return broadcast_to(beside(like, value), shape)
+        return broadcast_to(as_constant_of(like, value), shape)
     return broadcast_to(_in_trace("full", shape, Constant.of(value)), shape)
 
 
@@ -346,8 +346,8 @@ def arange(
         array = add(start, multiply(next_one, np.arange(array.size, dtype=array.dtype)))
     else:
         tensor = next((x for x in (start, stop, step) if is_traced(x)), None)
-        array = beside(tensor, array)
-    return beside(like, array if dtype is None else convert(array, DType.of(dtype)))
+        array = as_constant_of(tensor, array)
+    return as_constant_of(like, array if dtype is None else convert(array, DType.of(dtype)))
 
 
 _COUNTS = "arange(n) with a number n, scaled and shifted, has a known shape"
@@ -388,8 +388,12 @@ def linspace(
     if dtype is not None:
         to = DType.of(dtype)
         points = convert(floor(points) if to.is_integer else points, to)
-    points = beside(like, points if axis == 0 else moveaxis(points, 0, axis))
-    return (points, beside(like, _step(start, stop, num - bool(endpoint)))) if retstep else points
+    points = as_constant_of(like, points if axis == 0 else moveaxis(points, 0, axis))
+    return (
+        (points, as_constant_of(like, _step(start, stop, num - bool(endpoint))))
+        if retstep
+        else points
+    )
 
 
 def _step(start: ArrayLike, stop: ArrayLike, intervals: int) -> Any:
@@ -435,7 +439,7 @@ def eye(
     dtype = DType.of(np.float64 if dtype is None else dtype).dtype
     with _allocating("eye", f"{N} by {N if M is None else M}"):
         array = np.eye(N, M, k, dtype=dtype)
-    return beside(like, array)
+    return as_constant_of(like, array)
 
 
 def identity(n: Any, dtype: DTypeLike | None = None, *, like: Tensor | None = None) -> Any:

@@ -15,9 +15,9 @@ from tenferro.ad.algebra import zeros
 from tenferro.api.compile import name_of, output_value
 from tenferro.api.pickling import reduced
 from tenferro.api.tensor import TracedTensor, tracing, value_in
-from tenferro.door import as_operand, spec_of
-from tenferro.door import stop_gradient as stopped
-from tenferro.door.tracing import current_builder, nested_call
+from tenferro.dispatch import as_operand, spec_of
+from tenferro.dispatch import stop_gradient as stopped
+from tenferro.dispatch.tracing import current_builder, nested_call
 from tenferro.errors import ADRuleUnsupportedError, ArityError, InvalidConfigError, ShapeError
 from tenferro.graph import Alias, ArgumentBuilder, GraphBuilder, Instruction, Mark, Opaque
 from tenferro.program import Subprogram, needed

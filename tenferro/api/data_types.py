@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from tenferro.api.promotion import promote_dtypes
-from tenferro.door import as_operand, spec_of
+from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError
 from tenferro.types import DType, DTypeLike, Tensor
 

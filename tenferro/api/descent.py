@@ -26,7 +26,7 @@ from tenferro.api.manipulation import astype, concat, reshape
 from tenferro.api.real_vector import RealVector
 from tenferro.api.reductions import max as largest
 from tenferro.api.reductions import sum as sum_over
-from tenferro.door import as_operand, spec_of
+from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.rules.payload import as_int
 from tenferro.types import PyTree, Tensor
@@ -177,7 +177,7 @@ def _descent(value: Callable[[Any], Any], x: Tensor, gtol: float, maxiter: int, 
     def is_flat(slope: Tensor) -> Any:
         return largest(abs(slope)) <= gtol
 
-    def goes_on(state: Sequence[Any]) -> Any:
+    def is_running(state: Sequence[Any]) -> Any:
         _, _, slope, _, count, failed = state
         return logical_not(is_flat(slope) | failed) & (count < maxiter)
 
@@ -211,7 +211,7 @@ def _descent(value: Callable[[Any], Any], x: Tensor, gtol: float, maxiter: int, 
         zeros((memory,), dtype=dtype),
     )
     x, _, slope, _, count, failed = while_loop(
-        goes_on, step, (x, height, slope, pairs, 0, np.False_)
+        is_running, step, (x, height, slope, pairs, 0, np.False_)
     )
     return x, (slope, count, where(is_flat(slope), 0, where(failed, 2, 1)))
 
@@ -278,7 +278,7 @@ def _line_search(
     def is_far(new_slope: Tensor) -> Any:
         return sum_over(new_slope * direction) >= CURVATURE * descent
 
-    def goes_on(state: Sequence[Any]) -> Any:
+    def is_running(state: Sequence[Any]) -> Any:
         size, _, _, (_, value, new_slope), count = state
         is_accepted = is_low(size, value, new_slope) & is_far(new_slope)
         return logical_not(is_accepted) & (count < TRIALS)
@@ -292,7 +292,7 @@ def _line_search(
 
     one = np.asarray(1, spec_of(x).dtype.dtype)
     size, _, _, (point, value, new_slope), _ = while_loop(
-        goes_on, step, (one, 0 * one, np.inf * one, tried(one), 0)
+        is_running, step, (one, 0 * one, np.inf * one, tried(one), 0)
     )
     has_moved = largest(abs(point - x)) > 0
     is_accepted = is_low(size, value, new_slope) & isfinite(value) & (descent < 0) & has_moved
@@ -310,7 +310,7 @@ def _conjugate_gradients(product: Callable[[Any], Any], b: Tensor) -> Any:
     bound = 16 * float(finfo(spec_of(b).dtype).eps) * sqrt(sum_over(b * b))
     most = 20 * b.shape[0] + 20
 
-    def goes_on(state: Sequence[Any]) -> Any:
+    def is_running(state: Sequence[Any]) -> Any:
         _, _, _, square, count = state
         return (sqrt(square) > bound) & (count < most)
 
@@ -322,7 +322,7 @@ def _conjugate_gradients(product: Callable[[Any], Any], b: Tensor) -> Any:
         after = sum_over(rest * rest)
         return x + size * direction, rest, rest + after / square * direction, after, count + 1
 
-    x, _, _, square, _ = while_loop(goes_on, step, (0 * b, b, b, sum_over(b * b), 0))
+    x, _, _, square, _ = while_loop(is_running, step, (0 * b, b, b, sum_over(b * b), 0))
     return where(sqrt(square) <= bound, x, np.nan)
 
 
@@ -431,7 +431,7 @@ def _damped_steps(
         matrix = jacobian(x)
         return matrix.T @ matrix, matrix.T @ values
 
-    def goes_on(state: Sequence[Any]) -> Any:
+    def is_running(state: Sequence[Any]) -> Any:
         return (state[-1] == 0) & (state[-2] < maxiter)
 
     def step(state: Sequence[Any]) -> Any:
@@ -459,7 +459,7 @@ def _damped_steps(
     scale = where(diagonal > 0, diagonal, 1)
     status = where(largest(abs(slope)) <= gtol, 1, 0)
     state = (x, first, matrix, slope, scale, 1e-3 * one, 2 * one, 0, status)
-    x, _, _, slope, *_, count, status = while_loop(goes_on, step, state)
+    x, _, _, slope, *_, count, status = while_loop(is_running, step, state)
     return x, (slope, count, status)
 
 

@@ -17,7 +17,7 @@ from tenferro.api.linear import matmul
 from tenferro.api.manipulation import diagonal, expand_dims, extract_diag, flip, matrix_transpose
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.api.reductions import cumulative_prod, prod, sum
-from tenferro.door import spec_of
+from tenferro.dispatch import spec_of
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import apply
 from tenferro.types import ArrayLike, DType, Tensor

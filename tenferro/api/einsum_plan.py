@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tenferro.api.contraction import einsum, positions_of_ones, subscripts_and_operands
 from tenferro.api.promotion import broadcast_shapes
 from tenferro.dims import is_static
-from tenferro.door import as_operand
+from tenferro.dispatch import as_operand
 from tenferro.errors import ArityError, InvalidConfigError, ShapeError
 from tenferro.types import ArrayLike, DTypeLike, TensorSpec
 

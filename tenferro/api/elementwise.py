@@ -27,7 +27,7 @@ from tenferro.api.promotion import (
     promote_number,
     result_type,
 )
-from tenferro.door import apply_one, as_operand, copied, is_traced, is_weak, spec_of
+from tenferro.dispatch import apply_one, as_operand, copied, is_traced, is_weak, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, UnsupportedError
 from tenferro.ops import StdTensorOp, analytic
 from tenferro.ops import elementwise as ops
@@ -742,7 +742,7 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Any:
     if dtype.is_bool:
         x, dtype = convert(x, DType.F16), DType.F16
     if type(decimals) is int and decimals == 0:
-        return _whole(x)
+        return _rounded_to_integers(x)
     if isinstance(decimals, bool) or not hasattr(decimals, "__index__"):
         raise InvalidConfigError(f"round: decimals must be an integer, got {decimals!r}")
     decimals = operator.index(decimals)
@@ -752,7 +752,7 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Any:
         return _round_integers(x, -decimals)
     scale = convert(10.0 ** (decimals if decimals > 0 else -decimals), dtype)
     up, down = (multiply, divide) if decimals > 0 else (divide, multiply)
-    return down(_whole(up(x, scale)), scale)
+    return down(_rounded_to_integers(up(x, scale)), scale)
 
 
 def _round_integers(x: Tensor, digits: int) -> Any:
@@ -772,7 +772,7 @@ def _round_integers(x: Tensor, digits: int) -> Any:
     return convert(multiply(add(count, convert(is_up, spec_of(wide).dtype)), scale), dtype)
 
 
-def _whole(x: Tensor) -> Any:
+def _rounded_to_integers(x: Tensor) -> Any:
     """Round to the nearest integer, halves to even; the parts of complex numbers are rounded separately."""
     dtype = spec_of(x).dtype
     if dtype.is_complex:
@@ -792,7 +792,7 @@ def rint(x: ArrayLike, /) -> Any:
     array(3.)
     """
     x = as_operand(x)
-    return _whole(convert(x, inexact_dtype(spec_of(x).dtype)))
+    return _rounded_to_integers(convert(x, inexact_dtype(spec_of(x).dtype)))
 
 
 @elementwise

@@ -23,7 +23,7 @@ from tenferro.api.manipulation import concat, flip, moveaxis, permute_dims, roll
 from tenferro.api.padding import pad
 from tenferro.api.promotion import convert
 from tenferro.dims import is_exact, is_static
-from tenferro.door import as_operand, spec_of
+from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError
 from tenferro.ext.fft.families import Fft
 from tenferro.extension import apply

@@ -17,7 +17,7 @@ import numpy as np
 from tenferro.api.elementwise import add, floor_divide, maximum, minimum, multiply, remainder, where
 from tenferro.api.promotion import convert
 from tenferro.dims import is_static
-from tenferro.door import as_operand, is_traced, spec_of
+from tenferro.dispatch import as_operand, is_traced, spec_of
 from tenferro.errors import (
     DTypeError,
     InvalidConfigError,

@@ -11,8 +11,8 @@ import numpy as np
 from tenferro.api.compile import name_of
 from tenferro.api.printing import numbered_template
 from tenferro.api.tensor import TracedTensor, value_in
-from tenferro.door import as_operand, spec_of
-from tenferro.door.tracing import current_builder
+from tenferro.dispatch import as_operand, spec_of
+from tenferro.dispatch.tracing import current_builder
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError
 from tenferro.ext.host.families import Callback, Check
 from tenferro.extension import apply

@@ -29,8 +29,8 @@ from tenferro.api.promotion import convert
 from tenferro.api.reductions import max as largest
 from tenferro.api.stage import noted_run
 from tenferro.api.tensor import TracedTensor, tracing, value_in
-from tenferro.door import as_operand, is_weak, spec_of
-from tenferro.door.tracing import current_builder
+from tenferro.dispatch import as_operand, is_weak, spec_of
+from tenferro.dispatch.tracing import current_builder
 from tenferro.errors import (
     ADRuleUnsupportedError,
     ArityError,

@@ -44,7 +44,7 @@ from tenferro.api.elementwise import (
 )
 from tenferro.api.polynomials import polynomial
 from tenferro.api.quadrature import integral
-from tenferro.door import spec_of
+from tenferro.dispatch import spec_of
 from tenferro.types import Tensor
 
 __all__ = [

@@ -31,7 +31,7 @@ from tenferro.api.manipulation import concat, expand_dims, flattened, flip, move
 from tenferro.api.planned import planned
 from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert
 from tenferro.dims import is_exact, is_static
-from tenferro.door import apply_one, as_operand, elements, is_traced, spec_of
+from tenferro.dispatch import apply_one, as_operand, elements, is_traced, spec_of
 from tenferro.errors import (
     ConcretizationError,
     DTypeError,

@@ -25,7 +25,7 @@ from tenferro.api.sets import nonzero
 from tenferro.api.stacking import atleast_1d
 from tenferro.api.updates import at
 from tenferro.dims import is_static
-from tenferro.door import as_operand, beside, elements, spec_of
+from tenferro.dispatch import as_constant_of, as_operand, elements, spec_of
 from tenferro.errors import (
     DTypeError,
     InvalidConfigError,
@@ -96,7 +96,7 @@ def _positions(name: str, obj: Any, extent: int) -> Any:
     return values
 
 
-def _known(name: str, x: Tensor, axis: int) -> int:
+def _static_extent(name: str, x: Tensor, axis: int) -> int:
     if not is_static(x.shape[axis]):
         raise NonStaticShapeError(f"{name}: needs a known extent of axis {axis} of {spec_of(x)}")
     return x.shape[axis]
@@ -125,7 +125,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
     """
     x, axis = flattened(arr, axis)
     axis = normalize_axis("delete", axis, len(x.shape))
-    extent = _known("delete", x, axis)
+    extent = _static_extent("delete", x, axis)
     index = _positions("delete", obj, extent)
     removed = _from_start("delete", index, extent, extent - 1)
     return take(x, np.delete(np.arange(extent), removed), axis=axis)
@@ -148,7 +148,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     """
     x, axis = flattened(arr, axis)
     axis = normalize_axis("insert", axis, len(x.shape))
-    extent = _known("insert", x, axis)
+    extent = _static_extent("insert", x, axis)
     index = _from_start("insert", _positions("insert", obj, extent), extent, extent)
     new = convert(as_operand(values), spec_of(x).dtype)
     rank = len(x.shape)
@@ -189,9 +189,9 @@ def resize(a: ArrayLike, new_shape: int | Sequence[int]) -> Any:
     if any(extent < 0 for extent in shape):
         raise InvalidConfigError(f"resize: extents must be at least 0, got {shape}")
     x = ravel(a)
-    count, extent = math.prod(shape), _known("resize", x, 0)
+    count, extent = math.prod(shape), _static_extent("resize", x, 0)
     if not extent or not count:
-        return beside(x, np.zeros(shape, spec_of(x).dtype.dtype))
+        return as_constant_of(x, np.zeros(shape, spec_of(x).dtype.dtype))
     return reshape(take(x, np.arange(count) % extent, axis=0), shape)
 
 

@@ -28,7 +28,7 @@ from tenferro.api.promotion import broadcast_arrays, convert, promote
 from tenferro.api.reductions import any as any_of
 from tenferro.api.reductions import sum as sum_over
 from tenferro.dims import is_static
-from tenferro.door import spec_of
+from tenferro.dispatch import spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError
 from tenferro.types import ArrayLike, DType, UfuncOptions
 

@@ -15,8 +15,8 @@ import numpy as np
 from tenferro.api.compile import GraphCompiler, as_array, name_of, parameter_names
 from tenferro.api.pickling import reduced
 from tenferro.api.tensor import TracedTensor
-from tenferro.door import is_traced
-from tenferro.door.tracing import current_builder, nested_call
+from tenferro.dispatch import is_traced
+from tenferro.dispatch.tracing import current_builder, nested_call
 from tenferro.errors import DTypeError, InvalidConfigError, UnsupportedError
 from tenferro.program import BoundedCache, CacheStats, Executor, GraphProgram, new_native_executor
 from tenferro.rules.payload import normal_form
@@ -308,7 +308,7 @@ class Jitted(Generic[P, R]):
                     self._programs.count_hit()
                     return self._run(self._latest[2], leaves)
                 if any([is_traced(leaf) for leaf in leaves]):
-                    if self._has_own_executor and not _is_under_trace(leaves):
+                    if self._has_own_executor and not _is_traced_call(leaves):
                         return self._on_eager(self._call(args, {}), leaves, tree)
                     with nested_call():
                         return self._fn(*args)
@@ -324,7 +324,7 @@ class Jitted(Generic[P, R]):
         call = self._call(args, kwargs)
         leaves, tree = flatten(call.dynamic)
         if any([is_traced(leaf) for leaf in leaves]):
-            if self._has_own_executor and not _is_under_trace(leaves):
+            if self._has_own_executor and not _is_traced_call(leaves):
                 return self._on_eager(call, leaves, tree)
             with nested_call():
                 return self._fn(*args, **kwargs)
@@ -482,6 +482,6 @@ class BoundJitted:
         return f"{self._function!r} of {self._instance!r:.60}"
 
 
-def _is_under_trace(leaves: Sequence[Any]) -> bool:
+def _is_traced_call(leaves: Sequence[Any]) -> bool:
     """Return whether a trace is under way, or a leaf is a traced tensor."""
     return current_builder() is not None or any([isinstance(x, TracedTensor) for x in leaves])

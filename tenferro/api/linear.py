@@ -15,7 +15,7 @@ from tenferro.api.manipulation import diagonal, expand_dims, moveaxis, ravel
 from tenferro.api.planned import elementwise
 from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert, result_type
 from tenferro.api.reductions import sum as sum_over
-from tenferro.door import apply_one, as_operand, spec_of
+from tenferro.dispatch import apply_one, as_operand, spec_of
 from tenferro.errors import ShapeError
 from tenferro.ops.contraction import DotGeneral
 from tenferro.types import ArrayLike, DType, DTypeLike, Tensor

@@ -37,7 +37,7 @@ from tenferro.api.manipulation import reshape
 from tenferro.api.promotion import as_inexact, convert, inexact_dtype, promote, result_type
 from tenferro.api.reductions import Axis, max, sum
 from tenferro.dims import is_static
-from tenferro.door import as_operand, is_traced, spec_of, stop_gradient
+from tenferro.dispatch import as_operand, is_traced, spec_of, stop_gradient
 from tenferro.errors import DTypeError
 from tenferro.types import ArrayLike, Tensor, UfuncOptions
 

@@ -18,7 +18,7 @@ from tenferro.api.device import check_device
 from tenferro.api.planned import planned
 from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert, result_type
 from tenferro.dims import DimExpr, dim_min, is_exact, is_static, product
-from tenferro.door import apply_one, as_operand, copied, spec_of, strong
+from tenferro.dispatch import apply_one, as_operand, copied, spec_of, strong
 from tenferro.errors import (
     AxisError,
     ConcretizationError,

@@ -29,7 +29,7 @@ from tenferro.api.promotion import (
 from tenferro.api.tree import map as map_leaves
 from tenferro.api.vmap import vmap
 from tenferro.dims import product
-from tenferro.door import as_operand, spec_of
+from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.types import ArrayLike, DType, DTypeLike, Tensor
 

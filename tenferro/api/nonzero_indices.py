@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.door import as_operand, beside, elements, spec_of
+from tenferro.dispatch import as_constant_of, as_operand, elements, spec_of
 from tenferro.errors import ShapeError
 from tenferro.types import ArrayLike
 
@@ -27,4 +27,4 @@ def nonzero_indices(a: ArrayLike) -> tuple[Any, ...]:
     if not x.shape:
         raise ShapeError(f"nonzero: {spec_of(x)} has no axes")
     indices = np.nonzero(elements(x, "nonzero", "give size=, or use where(x != 0, y, z)"))
-    return tuple([beside(x, each) for each in indices])
+    return tuple([as_constant_of(x, each) for each in indices])

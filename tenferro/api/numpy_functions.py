@@ -23,7 +23,7 @@ from tenferro.api.arguments import ArgumentRefusedError, refuse
 from tenferro.api.linalg.matrices import hermitian_of
 from tenferro.api.namespace import namespace
 from tenferro.api.promotion import convert, result_type
-from tenferro.door import as_operand, is_traced, spec_of
+from tenferro.dispatch import as_operand, is_traced, spec_of
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.types import ArrayLike, DType, DTypeLike, Tensor, UfuncOptions, flatten, unflatten
 

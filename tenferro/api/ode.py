@@ -30,8 +30,8 @@ from tenferro.api.real_vector import RealVector
 from tenferro.api.reductions import mean
 from tenferro.api.reductions import sum as sum_over
 from tenferro.api.tensor import TracedTensor, tracing, value_in
-from tenferro.door import as_operand, is_traced, spec_of, stop_gradient
-from tenferro.door.tracing import current_builder
+from tenferro.dispatch import as_operand, is_traced, spec_of, stop_gradient
+from tenferro.dispatch.tracing import current_builder
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError
 from tenferro.graph import BodyBuilder
 from tenferro.program import Subprogram
@@ -701,7 +701,7 @@ def _first_crossing(
     def has_crossed(before: Any, after: Any) -> Any:
         return (sign(before) * sign(after) < 0) | ((after == 0) & (before != 0))
 
-    def goes_on(carry: Sequence[Any]) -> Any:
+    def is_running(carry: Sequence[Any]) -> Any:
         count, state, before, after = carry
         return _continues(state, count, end, options) & logical_not(has_crossed(before, after))
 
@@ -713,7 +713,7 @@ def _first_crossing(
 
     first = g(y0, t0)
     _, state, before, after = while_loop(
-        goes_on, step, (0, _start(f, y0, t0, end, options), first, first)
+        is_running, step, (0, _start(f, y0, t0, end, options), first, first)
     )
     start, last_t, last_h, interpolant = state[5:]
 

@@ -22,7 +22,7 @@ from tenferro.api.creation import asarray
 from tenferro.api.descent import Minimum, lbfgs, levenberg_marquardt
 from tenferro.api.jit import jit
 from tenferro.api.manipulation import astype
-from tenferro.door import spec_of
+from tenferro.dispatch import spec_of
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError
 from tenferro.program import Executor
 from tenferro.types import ArrayLike, DType, PyTree, Tensor, difference, leaf_paths, prefix_leaves

@@ -24,7 +24,7 @@ from tenferro.api.manipulation import concat, slice_axis
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.api.statistics import median
 from tenferro.dims import is_static
-from tenferro.door import apply_one, as_operand, spec_of
+from tenferro.dispatch import apply_one, as_operand, spec_of
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError, UnsupportedError
 from tenferro.ops.structural import Pad
 from tenferro.types import ArrayLike, Tensor, UfuncOptions

@@ -14,7 +14,7 @@ import numpy as np
 from tenferro.api.elementwise import conj
 from tenferro.api.linear import matmul
 from tenferro.api.manipulation import matrix_transpose
-from tenferro.door.replay import applied
+from tenferro.dispatch.replay import applied
 from tenferro.ext.linalg.families import Eig, Eigh, Svd
 from tenferro.ops import StdTensorOp
 from tenferro.ops.extension import Extension

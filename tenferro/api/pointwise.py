@@ -58,7 +58,7 @@ from tenferro.api.promotion import (
     result_type,
 )
 from tenferro.api.reductions import all as all_of
-from tenferro.door import apply_one, as_operand, copied, elements, spec_of, stop_gradient
+from tenferro.dispatch import apply_one, as_operand, copied, elements, spec_of, stop_gradient
 from tenferro.errors import DTypeError, ShapeError
 from tenferro.ops.elementwise import BitcastConvert, Complex
 from tenferro.types import ArrayLike, DType, Tensor, UfuncOptions

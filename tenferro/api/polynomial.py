@@ -18,7 +18,7 @@ from tenferro.api.reductions import cumprod
 from tenferro.api.reductions import sum as sum_over
 from tenferro.api.stacking import atleast_1d
 from tenferro.dims import is_static
-from tenferro.door import as_operand, elements, spec_of
+from tenferro.dispatch import as_operand, elements, spec_of
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError
 from tenferro.types import ArrayLike, DType, Tensor
 

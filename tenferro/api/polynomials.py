@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 
 from tenferro.api.elementwise import add, multiply, subtract
-from tenferro.door import spec_of
+from tenferro.dispatch import spec_of
 from tenferro.types import Tensor
 
 __all__ = ["chebyshev", "largest", "polynomial"]

@@ -16,8 +16,8 @@ from tenferro.api.creation import arange, ones_like, zeros_like
 from tenferro.api.elementwise import add, multiply, negative
 from tenferro.api.manipulation import concatenate, flip, reshape, stack
 from tenferro.api.vmap import vmap
-from tenferro.door import apply, apply_one
-from tenferro.door.replay import applied
+from tenferro.dispatch import apply, apply_one
+from tenferro.dispatch.replay import applied
 from tenferro.errors import NonStaticShapeError, UnsupportedError
 from tenferro.graph import Mark, Opaque
 from tenferro.ops.control import Scan
@@ -55,16 +55,16 @@ def parallel_scan(op: Scan, operands: Sequence[Any], paths: Sequence[str]) -> li
     order = _order(op, paths)
     if not op.length:
         return list(apply(op, *operands, like=operands[0]))
-    turns = _Turns(op, operands)
+    iterations = _Iterations(op, operands)
     for i in order:
-        coefficients = turns.rows(
-            partial(_coefficients, op, i, one=ones_like(turns.start[i]), path=paths[i])
+        coefficients = iterations.rows(
+            partial(_coefficients, op, i, one=ones_like(iterations.start[i]), path=paths[i])
         )
         factors, terms = prefixes(_composed, coefficients, (0, 0))
-        turns.solve(i, add(multiply(factors, turns.start[i]), terms))
+        iterations.solve(i, add(multiply(factors, iterations.start[i]), terms))
     part = _part(op, range(op.num_carry, len(op.body.output_slots)))
-    ys = turns.rows(lambda values: _run(part, values))
-    return [*turns.last, *[flip(y, axis=0) if op.reverse else y for y in ys]]
+    ys = iterations.rows(lambda values: _run(part, values))
+    return [*iterations.last, *[flip(y, axis=0) if op.reverse else y for y in ys]]
 
 
 def _order(op: Scan, paths: Sequence[str]) -> list[int]:
@@ -90,7 +90,7 @@ def _order(op: Scan, paths: Sequence[str]) -> list[int]:
     return order
 
 
-class _Turns:
+class _Iterations:
     """Operands of all iterations, as far as they are computed already, in the order of the iterations.
 
     Attributes:
@@ -215,7 +215,7 @@ def _quotient(x: Any, y: Operand) -> _Line | None:
     return None if isinstance(y, _Line) else _each(x, lambda part: apply_one(Divide(), part, y))
 
 
-def _choice(pred: Tensor, x: Any, y: Any) -> _Line:
+def _select(pred: Tensor, x: Any, y: Any) -> _Line:
     one = (x if isinstance(x, _Line) else y).a
     lines = [_line(part, one) for part in (x, y)]
     a, b = (
@@ -231,7 +231,7 @@ LINES: dict[type, Callable[..., _Line | None]] = {
     Negate: _negated,
     Multiply: _product,
     Divide: _quotient,
-    Select: _choice,
+    Select: _select,
 }
 """Functions that compute the result of an op for affine operands, or None if the result is not affine."""
 

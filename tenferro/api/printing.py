@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tenferro.api.tensor import TracedTensor, value_in
-from tenferro.door import as_operand
-from tenferro.door.tracing import current_builder
+from tenferro.dispatch import as_operand
+from tenferro.dispatch.tracing import current_builder
 from tenferro.errors import DTypeError, InvalidConfigError
 from tenferro.ext.printing.families import DebugPrint
 from tenferro.ops.extension import Extension

@@ -11,7 +11,7 @@ from tenferro.api.arguments import refuse, refuse_options
 from tenferro.api.elementwise import conj, multiply, subtract
 from tenferro.api.linear import matmul, tensordot
 from tenferro.api.manipulation import expand_dims, moveaxis, ravel, reshape, squeeze, stack
-from tenferro.door import as_operand, spec_of
+from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import ShapeError
 from tenferro.types import ArrayLike, UfuncOptions
 

@@ -14,8 +14,8 @@ import ml_dtypes
 import numpy as np
 
 from tenferro.dims import DimExpr, Extent, SymDim, UpperBound, is_exact, is_static
-from tenferro.door import PYTHON_SCALARS, apply_one, as_operand, is_traced, is_weak, spec_of
-from tenferro.door.tracing import apply_in_trace
+from tenferro.dispatch import PYTHON_SCALARS, apply_one, as_operand, is_traced, is_weak, spec_of
+from tenferro.dispatch.tracing import apply_in_trace
 from tenferro.errors import DTypeError, NonStaticShapeError, ShapeError
 from tenferro.ops.dynamic import DynamicTruncate
 from tenferro.ops.elementwise import Convert

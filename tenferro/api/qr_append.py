@@ -15,7 +15,7 @@ from tenferro.api.elementwise import abs, add, less, subtract
 from tenferro.api.linear import matmul
 from tenferro.api.manipulation import concatenate
 from tenferro.api.reductions import all, sum
-from tenferro.door import spec_of
+from tenferro.dispatch import spec_of
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import apply
 from tenferro.types import Tensor

@@ -18,7 +18,7 @@ import numpy as np
 from tenferro.api.elementwise import divide, multiply
 from tenferro.api.manipulation import expand_dims
 from tenferro.api.reductions import sum as sum_over
-from tenferro.door import spec_of, stop_gradient
+from tenferro.dispatch import spec_of, stop_gradient
 from tenferro.types import Tensor
 
 __all__ = ["along_nodes", "integral"]

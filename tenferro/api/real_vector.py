@@ -12,7 +12,7 @@ from tenferro.api import tree
 from tenferro.api.creation import asarray
 from tenferro.api.elementwise import imag, real
 from tenferro.api.manipulation import astype, reshape
-from tenferro.door import as_operand, spec_of
+from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import ArityError, DTypeError
 from tenferro.types import PyTree, TensorSpec, flatten, leaf_paths, unflatten
 

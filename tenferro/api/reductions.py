@@ -36,7 +36,7 @@ from tenferro.api.manipulation import concat, expand_dims, flattened, reshape, s
 from tenferro.api.planned import planned
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.dims import is_static
-from tenferro.door import apply_one, as_operand, is_traced, spec_of
+from tenferro.dispatch import apply_one, as_operand, is_traced, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.ops import reduction as ops
 from tenferro.ops.elementwise import Complex
@@ -68,10 +68,10 @@ from tenferro.types import Axis
 def _reduced(op: type[Any], name: str, x: Tensor, axis: Axis, keepdims: bool) -> Any:
     axes = normalize_axes(name, axis, len(x.shape))
     result = apply_one(op(axes), x)
-    return _kept(result, x, axes) if keepdims else result
+    return _with_reduced_axes(result, x, axes) if keepdims else result
 
 
-def _kept(result: Tensor, x: Tensor, axes: tuple[int, ...]) -> Any:
+def _with_reduced_axes(result: Tensor, x: Tensor, axes: tuple[int, ...]) -> Any:
     """Insert the reduced axes of x into the result of a reduction, with extent 1."""
     return reshape(result, tuple(1 if i in axes else n for i, n in enumerate(x.shape)))
 

@@ -30,7 +30,7 @@ from tenferro.api.manipulation import astype, expand_dims, flattened, flip, move
 from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.reductions import sum as sum_over
 from tenferro.dims import is_static
-from tenferro.door import apply, apply_one, as_operand, spec_of
+from tenferro.dispatch import apply, apply_one, as_operand, spec_of
 from tenferro.errors import InvalidConfigError, OutOfBoundsError, ShapeError
 from tenferro.ops import reduction as ops
 from tenferro.ops.source import Iota
@@ -201,7 +201,7 @@ def partition(
     >>> partition([3, 1, 2], 1)
     array([1, 2, 3])
     """
-    _check_places("partition", a, kth, axis, kind)
+    _check_indices("partition", a, kth, axis, kind)
     return sort(a, axis, order=order)
 
 
@@ -215,11 +215,11 @@ def argpartition(
     >>> argpartition([3, 1, 2], 1)
     array([1, 2, 0])
     """
-    _check_places("argpartition", a, kth, axis, kind)
+    _check_indices("argpartition", a, kth, axis, kind)
     return argsort(a, axis, order=order)
 
 
-def _check_places(
+def _check_indices(
     name: str, a: ArrayLike, kth: int | Sequence[int], axis: int | None, kind: str
 ) -> None:
     if kind != "introselect":

@@ -11,7 +11,7 @@ import numpy as np
 
 from tenferro.api.manipulation import reshape
 from tenferro.api.updates import at
-from tenferro.door import as_operand, beside, elements, spec_of
+from tenferro.dispatch import as_constant_of, as_operand, elements, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.ops.reduction import ReduceMax, ReduceMin, ReduceProd, ReduceSum, Reduction
 from tenferro.types import ArrayLike
@@ -37,7 +37,7 @@ def _reduced(
         raise InvalidConfigError(f"{name}: num_segments must be at least 0, got {num_segments}")
     x, ids = reshape(x, (-1, *x.shape[rank:])), reshape(ids, (-1,))
     start = np.full((num_segments, *x.shape[1:]), card.identity(dtype), dtype.dtype)
-    updates = at(beside(x, start))[ids]
+    updates = at(as_constant_of(x, start))[ids]
     return getattr(updates, combiner)(
         x, mode="drop" if mode is None else mode, wrap_negative_indices=False
     )

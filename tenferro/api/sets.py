@@ -48,7 +48,7 @@ from tenferro.api.reductions import count_nonzero, cumsum
 from tenferro.api.searching import FEW, argsort, lexsort, searchsorted, sort
 from tenferro.api.statistics import bincount
 from tenferro.dims import DimExpr, is_static
-from tenferro.door import as_operand, beside, elements, spec_of
+from tenferro.dispatch import as_constant_of, as_operand, elements, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError, ShapeError
 from tenferro.types import ArrayLike, DType, Tensor
 
@@ -180,7 +180,9 @@ def _distinct(
     """
     array = elements(rows, "unique", advice)
     _, *parts = np.unique(array, True, True, True, axis=axis, equal_nan=equal_nan)
-    first, inverse, counts = (beside(rows, np.asarray(part).astype(np.int64)) for part in parts)
+    first, inverse, counts = (
+        as_constant_of(rows, np.asarray(part).astype(np.int64)) for part in parts
+    )
     return take(rows, first, axis=0), first, inverse, counts
 
 
@@ -324,7 +326,11 @@ def intersect1d(
     x1, x2 = _as_sets("intersect1d", ar1, ar2)
     _, first, second = np.intersect1d(np.asarray(x1), np.asarray(x2), assume_unique, True)
     values = take(x1, first, axis=0)
-    return (values, beside(x1, first), beside(x2, second)) if return_indices else values
+    return (
+        (values, as_constant_of(x1, first), as_constant_of(x2, second))
+        if return_indices
+        else values
+    )
 
 
 def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tenferro.api.axes import normalize_axes
 from tenferro.dims import product
-from tenferro.door import as_operand, spec_of
+from tenferro.dispatch import as_operand, spec_of
 from tenferro.types import ArrayLike, Axis
 
 __all__ = ["iscomplexobj", "isrealobj", "isscalar", "iterable", "ndim", "shape", "size"]

@@ -19,7 +19,7 @@ from tenferro.api.compile import compile, eval_shape, name_of
 from tenferro.api.jit import jit
 from tenferro.api.stage import normalize_argnums
 from tenferro.api.vmap import vmap
-from tenferro.door import is_traced, spec_of
+from tenferro.dispatch import is_traced, spec_of
 from tenferro.errors import (
     ADRuleUnsupportedError,
     DTypeError,
@@ -173,7 +173,7 @@ def sparse_jacobian(
 
     Source: Gebremedhin, Manne and Pothen, "What color is your Jacobian?", SIAM Review 47, 2005.
     """
-    _require_choice("sparse_jacobian", mode, JACOBIAN_MODES)
+    _require_option("sparse_jacobian", mode, JACOBIAN_MODES)
     flat = _Flat("sparse_jacobian", fn, args, argnums, context, executor)
     if pattern is None:
         pattern, is_reverse_only = flat.pattern()
@@ -222,7 +222,7 @@ def sparse_hessian(
 
     Source: Gebremedhin, Tarafdar, Manne and Pothen, "New acyclic and star coloring algorithms", SISC 29, 2007.
     """
-    _require_choice("sparse_hessian", mode, HESSIAN_MODES)
+    _require_option("sparse_hessian", mode, HESSIAN_MODES)
     if not callable(fn):
         raise InvalidConfigError(f"sparse_hessian: expected a function, got {fn!r:.60}")
     gradient = grad(fn, argnums, context=context)
@@ -243,7 +243,7 @@ def sparse_hessian(
     return flat.derivative(pattern, cover)
 
 
-def _require_choice(name: str, mode: str, modes: Sequence[str]) -> None:
+def _require_option(name: str, mode: str, modes: Sequence[str]) -> None:
     if mode not in modes:
         raise InvalidConfigError(f"{name}: mode must be one of {', '.join(modes)}, got {mode!r}")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tenferro.api.manipulation import split
-from tenferro.door import as_operand, spec_of
+from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import ShapeError
 from tenferro.types import ArrayLike
 

@@ -11,7 +11,7 @@ from typing import Any
 from tenferro.api.creation import arange, linspace
 from tenferro.api.manipulation import concat, expand_dims, ravel, transpose
 from tenferro.api.promotion import convert, result_type
-from tenferro.door import as_operand
+from tenferro.dispatch import as_operand
 from tenferro.errors import InvalidConfigError
 from tenferro.types import ArrayLike, DTypeLike, Tensor
 

@@ -19,8 +19,8 @@ from tenferro.api.named_axes import differentiating
 from tenferro.api.tensor import TracedTensor, tracing, value_in
 from tenferro.api.written_files import traceable
 from tenferro.dims import is_exact
-from tenferro.door import as_operand, spec_of
-from tenferro.door.tracing import current_builder
+from tenferro.dispatch import as_operand, spec_of
+from tenferro.dispatch.tracing import current_builder
 from tenferro.errors import (
     ArityError,
     DTypeError,

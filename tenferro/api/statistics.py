@@ -59,7 +59,7 @@ from tenferro.api.reductions import Axis
 from tenferro.api.searching import argmax, argmin, argsort, searchsorted, sort
 from tenferro.api.updates import At
 from tenferro.dims import is_static, product
-from tenferro.door import apply_one, as_operand, elements, is_traced, spec_of
+from tenferro.dispatch import apply_one, as_operand, elements, is_traced, spec_of
 from tenferro.errors import (
     DTypeError,
     InvalidConfigError,
@@ -205,7 +205,7 @@ def _closest(position: Tensor) -> Any:
     return where(is_odd, below, add(below, 1.0))
 
 
-def _place(method: str, q: Tensor, count: Any) -> Any:
+def _quantile_position(method: str, q: Tensor, count: Any) -> Any:
     """Compute the position of the quantile q among `count` sorted elements, a float from 0 to count - 1."""
     if method in _PLOTTING:
         alpha, beta = _PLOTTING[method]
@@ -296,7 +296,7 @@ def _nan_quantile(
     ordered, fractions, keepdims_shape = _quantile_operands(name, a, q, axis, out, method)
     dtype, rest = spec_of(fractions).dtype, ordered.shape[:-1]
     numbers = reductions.sum(convert(logical_not(isnan(ordered)), dtype), axis=-1, keepdims=True)
-    position = _place(method, reshape(fractions, (-1,)), numbers)
+    position = _quantile_position(method, reshape(fractions, (-1,)), numbers)
     below = convert(floor(position), DType.I64)
     above = convert(ceil(position), DType.I64)
     low, high = (convert(take_along_axis(ordered, i, axis=-1), dtype) for i in (below, above))
@@ -340,7 +340,7 @@ def _quantile(
         return _weighted_quantile(
             name, a, fractions, axis, weights, keepdims_shape if keepdims else None
         )
-    position = _place(method, fractions, float(count))
+    position = _quantile_position(method, fractions, float(count))
     below = convert(floor(position), DType.I64)
     above = where(less(below, count - 1), add(below, 1), below)
     share = subtract(position, convert(below, dtype))
@@ -418,7 +418,7 @@ def average(
         count = product(x.shape[i] for i in normalize_axes("average", axis, len(x.shape)))
         total = convert(as_operand(count), spec_of(result).dtype)
     else:
-        w = _beside(x, as_operand(weights), axis)
+        w = _along(x, as_operand(weights), axis)
         dtype = result_type(x, w)
         dtype = dtype if dtype.is_inexact else DType.F64
         x, w = convert(x, dtype.accumulator), convert(w, dtype.accumulator)
@@ -428,7 +428,7 @@ def average(
     return (result, broadcast_to(total, result.shape)) if returned else result
 
 
-def _beside(x: Tensor, weights: Tensor, axis: Axis) -> Any:
+def _along(x: Tensor, weights: Tensor, axis: Axis) -> Any:
     """Reshape the weights to the rank of x, with extent 1 on all axes except `axis`."""
     if tuple(weights.shape) == tuple(x.shape):
         return weights

@@ -13,8 +13,8 @@ from tenferro.api.arguments import refuse
 from tenferro.api.operators import Operators
 from tenferro.api.promotion import broadcast_like, convert
 from tenferro.dims import GuardLog
-from tenferro.door import as_operand, is_traced
-from tenferro.door.tracing import current_builder, under_way
+from tenferro.dispatch import as_operand, is_traced
+from tenferro.dispatch.tracing import current_builder, recording_into
 from tenferro.errors import ConcretizationError, DataDependentShapeError, InvalidConfigError
 from tenferro.graph import ArgumentBuilder, BodyBuilder, GraphBuilder, StopGradient
 from tenferro.ops import StdTensorOp, analytic, elementwise
@@ -248,7 +248,9 @@ def append(
     return tuple([TracedTensor(builder, value) for value in outputs])
 
 
-tracing: Callable[[GraphBuilder], AbstractContextManager[None]] = partial(under_way, append=append)
+tracing: Callable[[GraphBuilder], AbstractContextManager[None]] = partial(
+    recording_into, append=append
+)
 """Context manager that makes a builder's trace the current trace."""
 
 

@@ -21,7 +21,7 @@ from tenferro.api.manipulation import astype, concat, reshape
 from tenferro.api.promotion import result_type
 from tenferro.api.tree_files import load, load_metadata, save
 from tenferro.dims import product
-from tenferro.door import as_operand, spec_of
+from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError
 from tenferro.types import PyTree, Tensor
 from tenferro.types import tree as pytrees

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import numpy as np
 
 from tenferro.aligned import aligned_bytes
-from tenferro.door import as_operand
+from tenferro.dispatch import as_operand
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError, UnsupportedError
 from tenferro.files import reading, replacing
 from tenferro.types import DType, PyTree, Tensor, TensorSpec, TreeDef, flatten, has_dtype, unflatten

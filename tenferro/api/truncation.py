@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tenferro.api.axes import normalize_axis
-from tenferro.door import apply_one, as_operand, spec_of
+from tenferro.dispatch import apply_one, as_operand, spec_of
 from tenferro.errors import ShapeError
 from tenferro.ops.dynamic import DynamicTruncate, PadToMatch
 from tenferro.types import ArrayLike

@@ -44,7 +44,7 @@ from tenferro.api.indexing import (
 from tenferro.api.manipulation import concat, expand_dims, reshape
 from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert, result_type
 from tenferro.dims import DimExpr, is_static, product
-from tenferro.door import apply_one, as_operand, beside, spec_of
+from tenferro.dispatch import apply_one, as_constant_of, as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError
 from tenferro.ops.indexing import Scatter
 from tenferro.tracebacks import public_methods
@@ -237,7 +237,7 @@ def _filled(x: Tensor, index: Index, fill_value: ArrayLike | None) -> Any:
     inside: Any = True
     for array, length in zip(arrays.values(), lengths, strict=True):
         inside = logical_and(inside, less(array, length))
-    inside = beside(x, as_operand(inside))
+    inside = as_constant_of(x, as_operand(inside))
     block = tuple(inside.shape)
     clipped = [
         minimum(entry, maximum(subtract(lengths[[*arrays].index(axes[i])], 1), 0)) if is_array(entry) else entry
@@ -317,7 +317,7 @@ def _updated(
         combiner=combiner,
         unique_indices=not any([is_array(entry) for entry in entries]),
     )
-    values = broadcast_to(beside(x, _in_dtype_of(x, values)), positions.shape)
+    values = broadcast_to(as_constant_of(x, _in_dtype_of(x, values)), positions.shape)
     return reshape(apply_one(op, x, _vectors(x, positions), values), original.shape)
 
 
@@ -404,6 +404,8 @@ def _vectors(x: ArrayLike, positions: _Positions) -> Any:
     for start in positions.starts.values():
         if isinstance(start, DimExpr):
             raise NonStaticShapeError(f"at: a window cannot begin at the symbolic extent {start}")
-        full = broadcast_to(beside(x, convert(as_operand(start), DType.I64)), positions.outer)
+        full = broadcast_to(
+            as_constant_of(x, convert(as_operand(start), DType.I64)), positions.outer
+        )
         wide.append(expand_dims(full, axis=len(positions.outer)))
     return concat(wide, axis=-1) if wide else np.zeros((*positions.outer, 0), np.int64)

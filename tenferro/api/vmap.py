@@ -16,8 +16,8 @@ from tenferro.api.stage import noted_run, noting_runtime
 from tenferro.api.tensor import TracedTensor, tracing, value_in
 from tenferro.api.written_files import traceable
 from tenferro.dims import SymDim
-from tenferro.door import as_operand, spec_of
-from tenferro.door.tracing import current_builder
+from tenferro.dispatch import as_operand, spec_of
+from tenferro.dispatch.tracing import current_builder
 from tenferro.errors import (
     ArityError,
     InvalidConfigError,

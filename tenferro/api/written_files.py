@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.api.namespace import namespace
-from tenferro.door import is_traced
+from tenferro.dispatch import is_traced
 
 __all__ = ["traceable"]
 

@@ -15,7 +15,7 @@ from tenferro.compilations import until_compiled
 from tenferro.compile_cache import CompileCacheStats, cache_in
 from tenferro.costs import MIN_BLOCK_GAIN, MIN_JIT_BLOCK_GAIN
 from tenferro.dims import GuardLog
-from tenferro.door import is_traced
+from tenferro.dispatch import is_traced
 from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
 from tenferro.exec.attempts import CompileLog, CompileStats
 from tenferro.exec.backend import NUMPY, Backend

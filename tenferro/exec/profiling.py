@@ -38,14 +38,14 @@ class _Spent:
 
     Attributes:
         seconds: the total time of its executions.
-        turns: the number of its executions.
+        executions: the number of its executions.
         new_bytes: the size of the new buffers in its last execution.
         moved_bytes: the size of its operands and results in its last execution.
         live_bytes: the size of all live buffers after its last execution.
     """
 
     seconds: float = 0.0
-    turns: int = 0
+    executions: int = 0
     new_bytes: int = 0
     moved_bytes: int = 0
     live_bytes: int = 0
@@ -72,7 +72,7 @@ def _timed(
     after = _owners(results)
     record = spent.setdefault(id(step), _Spent())
     record.seconds += seconds
-    record.turns += 1
+    record.executions += 1
     record.new_bytes = sum([size for key, size in after.items() if key not in before])
     record.moved_bytes = sum([x.nbytes for x in (*operands, *results)])
     alive.update({(id(program), s): y for s, y in zip(step.output_slots, results, strict=True)})
@@ -97,7 +97,7 @@ def _rows(
             moved_bytes=spent[-1].moved_bytes,
             live_bytes=spent[-1].live_bytes,
             depth=depth,
-            turns=spent[-1].turns,
+            executions=spent[-1].executions,
         )
         for part in step.bodies:
             yield from _rows(part, runs, depth + 1)

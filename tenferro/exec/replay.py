@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenferro.door import as_operand, beside, is_traced, spec_of
-from tenferro.door.replay import applied
+from tenferro.dispatch import as_constant_of, as_operand, is_traced, spec_of
+from tenferro.dispatch.replay import applied
 from tenferro.errors import ArityError, DTypeError
 from tenferro.program import GraphProgram, as_extents
 from tenferro.types import agree, difference, flatten
@@ -28,7 +28,7 @@ def replay(program: GraphProgram, arguments: tuple[Any, ...]) -> Any:
     pairs = zip(leaves, program.input_specs, program.input_names, strict=True)
     operands = [as_operand(as_extents(leaf, spec, name)) for leaf, spec, name in pairs]
     tensor: Any = next(x for x in operands if is_traced(x))
-    operands = [beside(tensor, x) for x in operands]
+    operands = [as_constant_of(tensor, x) for x in operands]
     specs = [spec_of(operand) for operand in operands]
     for name, wanted, actual in zip(program.input_names, program.input_specs, specs, strict=True):
         if actual.dtype is not wanted.dtype:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenferro import door
-from tenferro.door.tracing import apply_in_trace
+from tenferro import dispatch
+from tenferro.dispatch.tracing import apply_in_trace
 from tenferro.errors import InvalidConfigError
 from tenferro.extension.extension_op import ExtensionOp
 from tenferro.ops.extension import Extension
@@ -30,12 +30,12 @@ def apply(op: ExtensionOp, *inputs: Any, like: Any = None) -> Any:
     """
     if not hasattr(op, "infer_output_meta"):
         raise InvalidConfigError(f"extension: expected an ExtensionOp, got {op!r:.60}")
-    carrier, operands = Extension(op), list(map(door.as_operand, inputs))
+    carrier, operands = Extension(op), list(map(dispatch.as_operand, inputs))
     outputs = None
-    if like is None and not any(map(door.is_traced, operands)) and _is_a_call(carrier):
+    if like is None and not any(map(dispatch.is_traced, operands)) and _is_a_call(carrier):
         outputs = apply_in_trace(carrier, operands)
     if outputs is None:
-        outputs = door.apply(carrier, *operands, like=like)
+        outputs = dispatch.apply(carrier, *operands, like=like)
     return outputs[0] if len(outputs) == 1 else outputs
 
 

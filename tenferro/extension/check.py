@@ -513,7 +513,7 @@ class _Bench:
         prune = getattr(self.op, "prune_outputs", None)
         if prune is None or self.carrier.has_effects:
             return _NotApplicable("the op has no smaller form")
-        choices = [one for one in _choices(self.op.output_count) if prune(one) is not None]
+        choices = [one for one in _selections(self.op.output_count) if prune(one) is not None]
         if not choices:
             return _NotApplicable("the op has no smaller form")
         executor, has_expansion = self.native(), not self.expansion()
@@ -535,7 +535,7 @@ class _Bench:
         """Describe the first result that differs from `expected`, by default from the outputs of native execution."""
         values = self.native().run(self.program(), *self.inputs) if expected is None else expected
         for index, (a, b) in enumerate(zip(results, values, strict=True)):
-            difference = _apart(np.asarray(a), b)
+            difference = _relative_distance(np.asarray(a), b)
             if not difference <= self.tolerance:
                 return f"output {index} of the {what} is {difference:.1e} apart, relative"
         return ""
@@ -634,7 +634,7 @@ class _Bench:
             values = executor.run(program, *moved)
             sides.append([y for y in values if y.dtype.kind in "fc"])
         for index, (a, up, down) in enumerate(zip(y_dots, *sides, strict=True)):
-            difference = _apart(a, (up - down) / (2 * STEP))
+            difference = _relative_distance(a, (up - down) / (2 * STEP))
             if not difference <= max(self.tolerance, 1e-6):
                 return f"the tangent of output {index} is {difference:.1e} off, relative"
         return ""
@@ -649,7 +649,7 @@ class _Bench:
         step = _Bench(self.op, moved, None, self.runtime, (), self.tolerance, False)
         values = self.native().run(step.program(), *moved)
         for index, (a, y) in enumerate(zip(tangents, values, strict=True)):
-            difference = _apart(a, y.imag / 1e-100)
+            difference = _relative_distance(a, y.imag / 1e-100)
             if not difference <= 1e-13:
                 return f"the tangent of output {index} is {difference:.1e} off the complex step"
         return ""
@@ -697,7 +697,7 @@ class _Bench:
             results = self.native().run(program, *stacked)
             singles = [self.native().run(self.program(), *one) for one in slices]
             for index, y in enumerate(results):
-                difference = _apart(y, np.stack([single[index] for single in singles]))
+                difference = _relative_distance(y, np.stack([single[index] for single in singles]))
                 if not difference <= self.tolerance:
                     return f"with a batch of inputs {mask}, output {index} is {difference:.1e} off"
         return ""
@@ -738,7 +738,7 @@ BATCH_SCALES = (1.0, 0.75, 0.5)
 """Factors by which floating-point inputs are multiplied, one factor for each slice of a batch."""
 
 
-def _choices(count: int) -> list[tuple[bool, ...]]:
+def _selections(count: int) -> list[tuple[bool, ...]]:
     """Return masks of outputs: all proper subsets; for many outputs, only one output and all but one."""
     every = range(1, (1 << count) - 1) if count <= 4 else ()
     choices = [tuple([bool(bits >> i & 1) for i in range(count)]) for bits in every]
@@ -786,7 +786,7 @@ def _filled(emitter: Any, values: Sequence[int | None], like: Sequence[int]) -> 
     ]
 
 
-def _apart(a: Any, b: Any) -> float:
+def _relative_distance(a: Any, b: Any) -> float:
     if a.shape != b.shape:
         return float("inf")
     if a.size == 0:

@@ -30,9 +30,9 @@ from tenferro.types import DType, TensorSpec
 __all__ = [
     "Emitter",
     "Value",
-    "beside",
     "bound_of",
     "broadcast",
+    "broadcast_like",
     "compare",
     "full",
     "number_in",
@@ -114,28 +114,28 @@ class Value:
         return len(self.emitter.type_of(self.handle).shape)
 
     def __add__(self, rhs: Any) -> Value:
-        return _one(ADD, self, beside(rhs, self))
+        return _one(ADD, self, broadcast_like(rhs, self))
 
     def __radd__(self, lhs: Any) -> Value:
-        return _one(ADD, beside(lhs, self), self)
+        return _one(ADD, broadcast_like(lhs, self), self)
 
     def __sub__(self, rhs: Any) -> Value:
-        return _one(SUBTRACT, self, beside(rhs, self))
+        return _one(SUBTRACT, self, broadcast_like(rhs, self))
 
     def __rsub__(self, lhs: Any) -> Value:
-        return _one(SUBTRACT, beside(lhs, self), self)
+        return _one(SUBTRACT, broadcast_like(lhs, self), self)
 
     def __mul__(self, rhs: Any) -> Value:
-        return _one(MULTIPLY, self, beside(rhs, self))
+        return _one(MULTIPLY, self, broadcast_like(rhs, self))
 
     def __rmul__(self, lhs: Any) -> Value:
-        return _one(MULTIPLY, beside(lhs, self), self)
+        return _one(MULTIPLY, broadcast_like(lhs, self), self)
 
     def __truediv__(self, rhs: Any) -> Value:
-        return _one(DIVIDE, self, beside(rhs, self))
+        return _one(DIVIDE, self, broadcast_like(rhs, self))
 
     def __rtruediv__(self, lhs: Any) -> Value:
-        return _one(DIVIDE, beside(lhs, self), self)
+        return _one(DIVIDE, broadcast_like(lhs, self), self)
 
     def __neg__(self) -> Value:
         return _one(NEGATE, self)
@@ -278,7 +278,7 @@ def _require_one_graph(x: Value, y: Value) -> None:
         )
 
 
-def beside(operand: Any, like: Value) -> Value:
+def broadcast_like(operand: Any, like: Value) -> Value:
     """Return a `Value` unchanged; convert a number to a value with the shape and dtype of `like`."""
     return operand if isinstance(operand, Value) else full(like, operand)
 
@@ -338,7 +338,7 @@ def bound_of(extent: Extent) -> Any:
 
 def compare(x: Value, direction: str, y: Any) -> Value:
     """Return the elementwise comparison of x with y; `direction` is "EQ", "NE", "GE", "GT", "LE" or "LT"."""
-    return _one(el.Compare(direction), x, beside(y, x))
+    return _one(el.Compare(direction), x, broadcast_like(y, x))
 
 
 def number_in(number: Any, dtype: DType) -> Any:

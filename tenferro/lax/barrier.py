@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenferro.door import apply, as_operand
+from tenferro.dispatch import apply, as_operand
 from tenferro.ops.structural import OptimizationBarrier
 from tenferro.types import PyTree, flatten, unflatten
 

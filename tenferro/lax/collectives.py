@@ -15,8 +15,8 @@ from tenferro.api.reductions import max as max_
 from tenferro.api.reductions import min as min_
 from tenferro.api.reductions import sum as sum_
 from tenferro.api.tensor import TracedTensor, tracing
-from tenferro.door import as_operand
-from tenferro.door.tracing import current_builder
+from tenferro.dispatch import as_operand
+from tenferro.dispatch.tracing import current_builder
 from tenferro.errors import InvalidConfigError, ShapeError, UnsupportedError
 from tenferro.types import ArrayLike, PyTree, flatten, unflatten
 

@@ -14,7 +14,7 @@ import numpy as np
 from tenferro.api.manipulation import flip, moveaxis, swapaxes
 from tenferro.api.promotion import convert, promote_dtypes
 from tenferro.dims import is_static
-from tenferro.door import apply_one, as_operand, spec_of
+from tenferro.dispatch import apply_one, as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError, ShapeError
 from tenferro.lax.operands import same_dtype
 from tenferro.lax.precision import precision_name

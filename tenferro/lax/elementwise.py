@@ -12,7 +12,7 @@ from typing import Any
 from tenferro.api import elementwise as surface
 from tenferro.api.creation import ones_like
 from tenferro.api.promotion import broadcast_to, convert
-from tenferro.door import apply_one, as_operand, spec_of, strong
+from tenferro.dispatch import apply_one, as_operand, spec_of, strong
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.lax.operands import same_dtype, same_types
 from tenferro.ops import StdTensorOp, analytic

@@ -11,7 +11,7 @@ from typing import Any
 
 from tenferro.api import fft as transforms
 from tenferro.api.promotion import convert
-from tenferro.door import as_operand, spec_of
+from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.types import ArrayLike, DType
 

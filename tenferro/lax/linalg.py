@@ -19,7 +19,7 @@ from tenferro.api.linalg.matrices import hermitian_of, square
 from tenferro.api.manipulation import concat, diagonal, expand_dims, matrix_transpose
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.counterparts import open_namespace
-from tenferro.door import as_operand, spec_of
+from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import InvalidConfigError, ShapeError, UnsupportedError
 from tenferro.ext.lapack import families as lapack
 from tenferro.extension import apply

@@ -10,7 +10,7 @@ from typing import Any
 
 from tenferro.api.creation import full
 from tenferro.api.promotion import as_weak, convert, result_type
-from tenferro.door import as_operand, is_weak, spec_of
+from tenferro.dispatch import as_operand, is_weak, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.types import ArrayLike, DType
 

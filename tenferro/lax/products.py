@@ -13,7 +13,7 @@ from tenferro.api.creation import iota
 from tenferro.api.elementwise import greater_equal, less, logical_and, negative, subtract, where
 from tenferro.api.promotion import convert
 from tenferro.api.reductions import cumulative_sum
-from tenferro.door import apply, apply_one, as_operand, spec_of
+from tenferro.dispatch import apply, apply_one, as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError, UnsupportedError
 from tenferro.lax.operands import same_dtype
 from tenferro.lax.precision import precision_name

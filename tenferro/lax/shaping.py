@@ -13,7 +13,7 @@ from tenferro.api import creation, manipulation
 from tenferro.api.axes import normalize_axis
 from tenferro.api.promotion import broadcast_shapes
 from tenferro.dims import is_static
-from tenferro.door import apply_one, as_operand, is_traced, spec_of
+from tenferro.dispatch import apply_one, as_operand, is_traced, spec_of
 from tenferro.errors import InvalidConfigError, ShapeError
 from tenferro.lax.operands import axis_list, same_dtype
 from tenferro.ops import structural as ops

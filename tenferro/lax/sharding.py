@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenferro.door import apply_one, as_operand, spec_of
+from tenferro.dispatch import apply_one, as_operand, spec_of
 from tenferro.errors import ArityError, InvalidConfigError, ShapeError
 from tenferro.ext.sharding.families import ShardingConstraint
 from tenferro.ops.extension import Extension

@@ -31,7 +31,7 @@ from tenferro.api.manipulation import expand_dims, reshape, squeeze, stack
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.api.reductions import all as all_of
 from tenferro.dims import is_static
-from tenferro.door import apply_one, as_operand, spec_of
+from tenferro.dispatch import apply_one, as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, OutOfBoundsError, ShapeError
 from tenferro.lax.elementwise import clamp
 from tenferro.lax.operands import same_dtype

@@ -12,7 +12,7 @@ import numpy as np
 from tenferro import special
 from tenferro.api.autodiff import jvp
 from tenferro.api.creation import ones_like
-from tenferro.door import as_operand, spec_of
+from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import DTypeError
 from tenferro.lax.operands import same_types
 from tenferro.types import ArrayLike

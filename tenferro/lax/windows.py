@@ -20,7 +20,7 @@ from tenferro.api.logarithms import logaddexp
 from tenferro.api.manipulation import concat, expand_dims, moveaxis, reshape, squeeze
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.dims import is_static
-from tenferro.door import apply_one, as_operand, is_traced, spec_of
+from tenferro.dispatch import apply_one, as_operand, is_traced, spec_of
 from tenferro.errors import (
     DTypeError,
     InvalidConfigError,

@@ -41,7 +41,7 @@ from tenferro.api.logarithms import logaddexp
 from tenferro.api.manipulation import split
 from tenferro.api.promotion import convert, inexact_dtype
 from tenferro.dims import is_static
-from tenferro.door import as_operand, copied, spec_of
+from tenferro.dispatch import as_operand, copied, spec_of
 from tenferro.errors import ShapeError
 from tenferro.types import ArrayLike, Tensor
 

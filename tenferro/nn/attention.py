@@ -16,7 +16,7 @@ from tenferro.api.logarithms import softmax
 from tenferro.api.manipulation import expand_dims, reshape
 from tenferro.api.promotion import broadcast_to, convert, promote_dtypes, result_type
 from tenferro.dims import is_static
-from tenferro.door import as_operand, spec_of
+from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError, ShapeError
 from tenferro.types import ArrayLike, DType, Tensor
 

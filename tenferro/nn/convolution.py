@@ -15,7 +15,7 @@ from tenferro.api.elementwise import divide
 from tenferro.api.manipulation import flip, reshape, swapaxes
 from tenferro.api.promotion import convert
 from tenferro.dims import is_static
-from tenferro.door import as_operand, spec_of
+from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.lax.convolution import (
     ConvDimensionNumbers,

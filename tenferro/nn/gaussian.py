@@ -29,7 +29,7 @@ from tenferro.api.elementwise import (
 from tenferro.api.normal_integral import times_ndtr
 from tenferro.api.polynomials import largest
 from tenferro.api.promotion import convert, inexact_dtype
-from tenferro.door import as_operand, spec_of
+from tenferro.dispatch import as_operand, spec_of
 from tenferro.types import ArrayLike, DType, Tensor
 
 __all__ = ["gelu"]

@@ -16,7 +16,7 @@ from tenferro.api.manipulation import reshape
 from tenferro.api.promotion import as_inexact, broadcast_to, convert
 from tenferro.api.reductions import Axis, sum
 from tenferro.api.reductions import mean as mean_over
-from tenferro.door import as_operand, copied, spec_of
+from tenferro.dispatch import as_operand, copied, spec_of
 from tenferro.errors import InvalidConfigError, ShapeError
 from tenferro.types import ArrayLike, Tensor
 

@@ -27,7 +27,7 @@ from tenferro.api.elementwise import where as where_
 from tenferro.api.manipulation import expand_dims
 from tenferro.api.promotion import as_inexact, broadcast_arrays, convert
 from tenferro.api.reductions import Axis, sum
-from tenferro.door import apply_one, as_operand, spec_of, stop_gradient
+from tenferro.dispatch import apply_one, as_operand, spec_of, stop_gradient
 from tenferro.errors import DTypeError, InvalidConfigError
 from tenferro.ops.source import Iota
 from tenferro.special.sums import logsumexp, or_absent

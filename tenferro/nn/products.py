@@ -13,7 +13,7 @@ from tenferro.api.elementwise import multiply
 from tenferro.api.promotion import convert
 from tenferro.api.sets import repeat
 from tenferro.dims import is_static
-from tenferro.door import as_operand, spec_of
+from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import NonStaticShapeError, ShapeError
 from tenferro.lax.products import dot_general
 from tenferro.types import ArrayLike, DType, DTypeLike

@@ -57,7 +57,7 @@ class ProgramBuilder:
         self._constants[value] = array
         return value
 
-    def known(self, value: int) -> Any:
+    def constant_array(self, value: int) -> Any:
         """Return the array of a constant; None for any other value."""
         return self._constants.get(value)
 

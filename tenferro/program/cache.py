@@ -129,7 +129,7 @@ class BoundedCache(Generic[Value]):
                 self._entries[key] = value
                 self._sizes[key] = self._size(value)
                 self._nbytes += self._sizes[key]
-                while self._is_over():
+                while self._exceeds_limits():
                     dropped, _ = self._entries.popitem(last=False)
                     # A process that was forked between setting the entry and its size has no size for the key.
                     self._nbytes -= self._sizes.pop(dropped, 0)
@@ -137,7 +137,7 @@ class BoundedCache(Generic[Value]):
                     self.at_hand.clear()
             return value
 
-    def _is_over(self) -> bool:
+    def _exceeds_limits(self) -> bool:
         count = len(self._entries)
         too_large = self.max_bytes is not None and self._nbytes > self.max_bytes
         return count > self.capacity or (too_large and count > 1)

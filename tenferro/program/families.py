@@ -173,7 +173,7 @@ def install_default_families(make: Callable[[], Iterable[Family]]) -> None:
     _default_families[:] = [make]
 
 
-def _known() -> dict[str, Family | ExtensionFactory]:
+def _registered() -> dict[str, Family | ExtensionFactory]:
     while _default_families:
         # The function is removed before it is called, because its imports may look up families.
         make = _default_families.pop()
@@ -213,7 +213,7 @@ def register_extension(family: Any) -> None:
         )
     _require_factory(_factory(entry))
     with _LOCK:
-        if entry.family_id in _known():
+        if entry.family_id in _registered():
             raise DuplicateFamilyError(f"family_id {entry.family_id!r} already registered")
         _REGISTERED[entry.family_id] = entry
 
@@ -272,12 +272,12 @@ def _carried(cls: type[Any]) -> Family | None:
 def _entry(family_id: str) -> Family | ExtensionFactory | None:
     """Return the registry entry of a family id; for an unknown id, installed packages are searched once."""
     with _LOCK:
-        entry = _known().get(family_id)
+        entry = _registered().get(family_id)
         asks = entry is None and family_id not in _ASKED
     if asks:
         _discover()
         with _LOCK:
-            entry = _known().get(family_id)
+            entry = _registered().get(family_id)
             _ASKED.add(family_id)
     return entry
 
@@ -320,7 +320,7 @@ def _discover() -> None:
 
 def _register_once(entry: Any) -> None:
     with _LOCK:
-        is_known = entry.family_id in _known()
+        is_known = entry.family_id in _registered()
     if not is_known:
         register_extension(entry)
 
@@ -328,7 +328,7 @@ def _register_once(entry: Any) -> None:
 def registered_families() -> list[str]:
     """Return the ids of all registered families, by name and version."""
     with _LOCK:
-        return sorted(_known(), key=by_version)
+        return sorted(_registered(), key=by_version)
 
 
 def family_count() -> int:

@@ -30,7 +30,7 @@ class InstructionProfile:
         live_bytes: bytes of all arrays that are live while the instruction runs, including arguments and results.
         depth: the number of enclosing loops and conditionals. The instructions of a loop follow the loop, whose
             `seconds` include theirs.
-        turns: the number of executions in one run, for example the number of iterations of the enclosing loop.
+        executions: the number of executions in one run, for example the number of iterations of the enclosing loop.
     """
 
     op: str
@@ -41,7 +41,7 @@ class InstructionProfile:
     moved_bytes: int
     live_bytes: int
     depth: int = 0
-    turns: int = 1
+    executions: int = 1
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Profile:
                     "moved_bytes": row.moved_bytes,
                     "live_bytes": row.live_bytes,
                     "depth": row.depth,
-                    "turns": row.turns,
+                    "executions": row.executions,
                 }
                 for row in self.instructions
             ],
@@ -117,7 +117,7 @@ class Profile:
             share = row.seconds / self.seconds if self.seconds else 0.0
             speed = row.moved_bytes / row.seconds / 1e9 if row.seconds else 0.0
             op = "  " * row.depth + (row.op if len(row.op) <= 40 else row.op[:38] + "..")
-            op += f" x {row.turns}" if row.depth else ""
+            op += f" x {row.executions}" if row.depth else ""
             location = row.source.rpartition("/")[2]
             rows.append(
                 (

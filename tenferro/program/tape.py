@@ -46,26 +46,26 @@ class Tape:
     """The values that a loop stacks in each iteration.
 
     Attributes:
-        turns: the number of iterations, the leading extent of the stacks.
+        iterations: the number of iterations, the leading extent of the stacks.
         stacked: the values that every iteration stacks.
         recomputed: in the loop of a derivative, the values of the original loop that it computes again.
         passing: the number of values of an iteration that are neither carried nor stacked.
     """
 
-    turns: Any
+    iterations: Any
     stacked: tuple[TapeValue, ...]
     recomputed: tuple[TapeValue, ...]
     passing: int
 
     @property
-    def turn_bytes(self) -> int:
+    def iteration_bytes(self) -> int:
         """Bytes that one iteration stacks."""
         return sum([value.nbytes for value in self.stacked])
 
     @property
     def nbytes(self) -> int:
         """Bytes of the stacks; 0 if the trip count is unknown."""
-        return self.turn_bytes * self.turns if isinstance(self.turns, int) else 0
+        return self.iteration_bytes * self.iterations if isinstance(self.iterations, int) else 0
 
     def lines(self) -> list[str]:
         """Return a line for the bytes, a line for each stacked or recomputed value, and a line for all other values."""
@@ -75,12 +75,12 @@ class Tape:
                 f"{self.nbytes:,} B" if self.nbytes else "a number of bytes that depends on symbols"
             )
             lines.append(
-                f"stacks {self.turn_bytes:,} B of each turn, {total} of {self.turns} turns"
+                f"stacks {self.iteration_bytes:,} B of each iteration, {total} of {self.iterations} iterations"
             )
             lines += [f"stacked: {value}" for value in self.stacked]
         lines += [f"computed again: {value}" for value in self.recomputed]
         if lines and self.passing:
-            lines.append(f"not kept: {self.passing} other values of a turn")
+            lines.append(f"not kept: {self.passing} other values of an iteration")
         return lines
 
 
@@ -97,9 +97,9 @@ def tape_of(step: Instruction) -> Tape | None:
         return None
     body = op.body.program
     if isinstance(op, Scan):
-        turns, rows = op.length, list(body.output_slots[op.num_carry :])
+        iterations, rows = op.length, list(body.output_slots[op.num_carry :])
     else:
-        turns, rows = _written_rows(body, op.num_consts)
+        iterations, rows = _written_rows(body, op.num_consts)
     again = _recomputed(body) if step.source is not None and step.source.derivative_of else []
     if not rows and not again:
         return None
@@ -107,22 +107,22 @@ def tape_of(step: Instruction) -> Tape | None:
     computed = [slot for inner in body.instructions for slot in inner.outputs]
     passing = len([slot for slot in computed if slot not in lasting])
     stacked, recomputed = (tuple(_values(body, slots)) for slots in (rows, again))
-    return Tape(turns, stacked, recomputed, passing)
+    return Tape(iterations, stacked, recomputed, passing)
 
 
 def _written_rows(body: GraphProgram, num_consts: int) -> tuple[Any, list[int]]:
     """Return the extent of the stacks that a while loop carries, and the slots that it writes into their rows."""
     steps = makers(body.instructions)
-    turns, rows = 0, list[int]()
+    iterations, rows = 0, list[int]()
     for own, output in zip(body.input_slots[num_consts:], body.output_slots, strict=True):
         step = steps.get(output)
         if step is None or not isinstance(step.op, Scatter):
             continue
         operand, _, row = step.inputs
         if operand == own and body.types[row].rank == body.types[own].rank - 1:
-            turns = body.types[own].shape[0]
+            iterations = body.types[own].shape[0]
             rows.append(row)
-    return turns, rows
+    return iterations, rows
 
 
 def _recomputed(body: GraphProgram) -> list[int]:

@@ -16,7 +16,7 @@ from tenferro.api.manipulation import flip, reshape
 from tenferro.api.padding import pad
 from tenferro.api.promotion import as_inexact, broadcast_shapes, convert, result_type
 from tenferro.dims import is_static
-from tenferro.door import as_operand, spec_of
+from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError, ShapeError
 from tenferro.lax.convolution import conv_general_dilated
 from tenferro.types import ArrayLike

@@ -25,7 +25,7 @@ from tenferro.api.reductions import mean
 from tenferro.api.statistics import median
 from tenferro.api.updates import at
 from tenferro.dims import is_static
-from tenferro.door import as_operand, is_traced, spec_of
+from tenferro.dispatch import as_operand, is_traced, spec_of
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError, UnsupportedError
 from tenferro.types import ArrayLike
 

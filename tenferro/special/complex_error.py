@@ -32,7 +32,7 @@ from tenferro.api.elementwise import (
     where,
 )
 from tenferro.api.polynomials import polynomial
-from tenferro.door import apply_one
+from tenferro.dispatch import apply_one
 from tenferro.ops.elementwise import Complex
 from tenferro.types import Tensor
 

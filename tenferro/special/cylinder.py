@@ -27,7 +27,7 @@ from tenferro.api.elementwise import (
 )
 from tenferro.api.manipulation import stack
 from tenferro.api.promotion import convert
-from tenferro.door import apply_one, spec_of, stop_gradient
+from tenferro.dispatch import apply_one, spec_of, stop_gradient
 from tenferro.ops.elementwise import Complex
 from tenferro.special import hankel, kernels, macdonald, orders
 from tenferro.special.functions import TABLE, Row, function, value_of, written

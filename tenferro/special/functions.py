@@ -18,7 +18,7 @@ from tenferro.api.autodiff import jvp
 from tenferro.api.compile import compile
 from tenferro.api.creation import ones_like
 from tenferro.api.elementwise import add, multiply
-from tenferro.door import spec_of
+from tenferro.dispatch import spec_of
 from tenferro.errors import ADRuleUnsupportedError, DTypeError, InvalidConfigError, UnsupportedError
 from tenferro.extension import (
     ExtensionAdRule,

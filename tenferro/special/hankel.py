@@ -64,7 +64,7 @@ from tenferro.api.incomplete_gamma import gamma_density
 from tenferro.api.quadrature import along_nodes
 from tenferro.api.reductions import max as max_over
 from tenferro.api.reductions import sum as sum_over
-from tenferro.door import spec_of, stop_gradient
+from tenferro.dispatch import spec_of, stop_gradient
 from tenferro.special.macdonald import TINY, kv_of_tiny, kve
 from tenferro.types import Tensor
 
@@ -175,7 +175,7 @@ def _asymptotic(v: Tensor, x: Tensor) -> Any:
     return divide(total, sqrt(multiply(2 * math.pi, x)))
 
 
-def _turns(v: Tensor) -> tuple[Any, Any]:
+def _sin_and_cos_pi(v: Tensor) -> tuple[Any, Any]:
     """Return sin(pi v) and cos(pi v), with exact zeros."""
     whole = round(v)
     one = np.asarray(1, spec_of(v).dtype.dtype)
@@ -251,7 +251,7 @@ def jv(v: Tensor, x: Tensor) -> Any:
     """Return J_v(x) for any real v; NaN where it is not real."""
     is_inside, order, at = _inside(v, x)
     j, y = _first_and_second(order, at)
-    sine, cosine = _turns(order)
+    sine, cosine = _sin_and_cos_pi(order)
     reflected = subtract(multiply(cosine, j), _product(sine, y))
     return _with_ends(where(less(v, 0.0), reflected, j), is_inside, v, x, 0.0)
 
@@ -260,11 +260,11 @@ def yv(v: Tensor, x: Tensor) -> Any:
     """Return Y_v(x); NaN for x < 0."""
     is_inside, order, at = _inside(v, x)
     j, y = _first_and_second(order, at)
-    sine, cosine = _turns(order)
+    sine, cosine = _sin_and_cos_pi(order)
     reflected = add(multiply(sine, j), _product(cosine, y))
     values = where(less(v, 0.0), reflected, y)
     one, none = np.asarray([1, math.nan], spec_of(x).dtype.dtype)
-    side = where(less(v, 0.0), _turns(v)[1], one)
+    side = where(less(v, 0.0), _sin_and_cos_pi(v)[1], one)
     pole = where(equal(side, 0.0), 0.0, where(less(side, 0.0), math.inf * one, -math.inf))
     ends = where(equal(x, 0.0), pole, where(equal(x, math.inf), 0.0, none))
     values = where(is_inside, values, where(less(abs(v), LARGEST_ORDER), ends, math.nan))
@@ -296,7 +296,7 @@ def _scaled(v: Tensor, x: Tensor, at_infinity: float) -> Any:
         kve(add(middle, 1.0), inner), multiply(_ratio(middle, inner, 1.0), kve(middle, inner))
     )
     values = where(is_series, near, where(is_far, far, divide(1.0, multiply(inner, base))))
-    sine, _ = _turns(order)
+    sine, _ = _sin_and_cos_pi(order)
     other = multiply(2 / math.pi, multiply(exp(multiply(-2.0, at)), kve(order, at)))
     values = where(less(v, 0.0), add(values, _product(sine, other)), values)
     if at_infinity:

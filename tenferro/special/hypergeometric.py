@@ -41,7 +41,7 @@ from tenferro.api.promotion import inexact_dtype, promote, result_type
 from tenferro.api.quadrature import along_nodes
 from tenferro.api.reductions import cumulative_prod, prod
 from tenferro.api.reductions import sum as sum_over
-from tenferro.door import apply_one, spec_of
+from tenferro.dispatch import apply_one, spec_of
 from tenferro.errors import UnsupportedError
 from tenferro.ops.elementwise import Complex
 from tenferro.special import gamma_kernels, gauss, kernels

@@ -56,7 +56,7 @@ from tenferro.api.incomplete_gamma import (
 )
 from tenferro.api.polynomials import largest, polynomial
 from tenferro.api.quadrature import integral
-from tenferro.door import stop_gradient
+from tenferro.dispatch import stop_gradient
 from tenferro.special import gamma_kernels, kernels
 from tenferro.special.functions import EXPANDED, Row, expansion_slope, function, value_of
 from tenferro.types import Tensor

@@ -182,7 +182,7 @@ def _ends(
     return result
 
 
-def _far_turns(v: np.ndarray, x: np.ndarray, shift: float) -> np.ndarray:
+def _bessel_of_large_argument(v: np.ndarray, x: np.ndarray, shift: float) -> np.ndarray:
     """Compute sqrt(2 / (pi x)) cos(x - (v / 2 + shift) pi): for large x, J with shift 1/4, and Y with 3/4 (DLMF
     10.17.3).
     """
@@ -208,7 +208,7 @@ def _oscillating(special: Any, name: str, shift: float) -> Any:
         far = (np.abs(x) > FAR) & (v * v < np.abs(x) / FAR) & (np.abs(x) < np.inf)
         far &= (x > 0) | ((v == np.round(v)) & (name == "jv"))
         sign = np.where((x < 0) & (v % 2 != 0), -1.0, 1.0)[far]
-        result[far] = sign * _far_turns(v[far], np.abs(x[far]), shift)
+        result[far] = sign * _bessel_of_large_argument(v[far], np.abs(x[far]), shift)
         is_end = np.isfinite(v) & (
             (x == np.inf) | (x == -np.inf) & (v == np.round(v)) & (name == "jv")
         )

@@ -40,7 +40,7 @@ from tenferro.api.pointwise import sinc
 from tenferro.api.polynomials import polynomial
 from tenferro.api.quadrature import along_nodes
 from tenferro.api.reductions import sum as sum_over
-from tenferro.door import spec_of, stop_gradient
+from tenferro.dispatch import spec_of, stop_gradient
 from tenferro.special.functions import partial_of, written
 from tenferro.types import Tensor
 

@@ -33,7 +33,7 @@ from tenferro.api.elementwise import (
 from tenferro.api.normal_integral import ROOT_TWO_PI
 from tenferro.api.polynomials import polynomial
 from tenferro.api.promotion import convert, result_type
-from tenferro.door import as_operand
+from tenferro.dispatch import as_operand
 from tenferro.special import complex_error
 from tenferro.special.operands import in_reals
 from tenferro.types import ArrayLike, Tensor

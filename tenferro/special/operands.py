@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tenferro.api.promotion import convert, inexact_dtype, promote, result_type
-from tenferro.door import as_operand, spec_of
+from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError
 from tenferro.types import ArrayLike, DType
 

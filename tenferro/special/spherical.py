@@ -31,7 +31,7 @@ from tenferro.api.elementwise import (
     subtract,
     where,
 )
-from tenferro.door import spec_of
+from tenferro.dispatch import spec_of
 from tenferro.special import hankel, macdonald
 from tenferro.special.functions import TABLE, Row, value_of, written
 from tenferro.special.operands import in_reals, with_signature

@@ -22,7 +22,7 @@ from tenferro.api.elementwise import where as where_
 from tenferro.api.manipulation import squeeze
 from tenferro.api.promotion import as_inexact, promote
 from tenferro.api.reductions import sum
-from tenferro.door import spec_of, stop_gradient
+from tenferro.dispatch import spec_of, stop_gradient
 from tenferro.errors import DTypeError
 from tenferro.types import ArrayLike, Axis, Tensor
 

@@ -31,7 +31,7 @@ from tenferro.api.elementwise import (
 from tenferro.api.polynomials import polynomial
 from tenferro.api.quadrature import along_nodes
 from tenferro.api.reductions import sum as sum_over
-from tenferro.door import spec_of
+from tenferro.dispatch import spec_of
 from tenferro.special import betainc, betaincc, betaln, gammainc, gammaincc, xlog1py, xlogy
 from tenferro.stats.distribution import Discrete, full, positive
 

@@ -40,7 +40,7 @@ from tenferro.api.searching import argmax, argsort, searchsorted, sort
 from tenferro.api.statistics import cov
 from tenferro.api.vmap import vmap
 from tenferro.dims import product
-from tenferro.door import as_operand, spec_of
+from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError, UnsupportedError
 from tenferro.nn.probabilities import logsumexp
 from tenferro.special import ndtr

@@ -34,7 +34,7 @@ def host_array(value: Any, name: str) -> np.ndarray[Any, Any]:
     >>> host_array([1.0, 2.0], "x")
     array([1., 2.])
     """
-    if not isinstance(value, np.ndarray | np.generic) and not _lies_on_the_host(value):
+    if not isinstance(value, np.ndarray | np.generic) and not _is_on_host(value):
         raise BackendFailureError(
             f"{name}: this {type(value).__name__} is on {_device_name(value)}, and is not copied to the host "
             "unasked; pass numpy.asarray(x) or jax.device_get(x), or run on the device by XlaExecutor.compile"
@@ -81,7 +81,7 @@ def has_dtype(value: Any) -> bool:
     return isinstance(getattr(value, "dtype", None), np.dtype | DType | str | type)
 
 
-def _lies_on_the_host(value: Any) -> bool:
+def _is_on_host(value: Any) -> bool:
     if not hasattr(type(value), "__dlpack_device__"):
         return True  # the object has no device
     try:

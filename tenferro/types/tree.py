@@ -461,10 +461,10 @@ def _registered_any(tree: Any, leaves: list[Any]) -> bool:
     registered = False
     for cls in classes.keys() - _LEAVES:
         if not hasattr(cls, "__tenferro_apply__"):  # a tensor is a leaf
-            registered |= _is_registered_now(cls, classes[cls])
+            registered |= _is_registered(cls, classes[cls])
     if not registered and any([not hasattr(cls, "dtype") for cls in classes.keys() - _LEAVES]):
         for cls, node in _named_tuples(tree).items():
-            registered |= _is_registered_now(cls, node)
+            registered |= _is_registered(cls, node)
     return registered
 
 
@@ -488,7 +488,7 @@ def _named_tuples(tree: Any) -> dict[type, Any]:
     return nodes
 
 
-def _is_registered_now(cls: type, leaf: Any) -> bool:
+def _is_registered(cls: type, leaf: Any) -> bool:
     jax: Any = sys.modules.get("jax.tree_util")
     registry = getattr(jax, "default_registry", None)  # absent while jax is being imported
     if registry is not None and registry.flatten_one_level(leaf) is not None:

@@ -11,7 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tenferro.door import apply
+from tenferro.dispatch import apply
 from tenferro.ops import STD_OPS, StdTensorOp, dynamic, elementwise, source
 from tenferro.types import DType
 from tests.samples import SAMPLES

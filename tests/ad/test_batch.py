@@ -10,7 +10,7 @@ import pytest
 import tenferro as tnf
 from tenferro import errors
 from tenferro.ad import AdContext, batch_program
-from tenferro.door import apply, apply_one
+from tenferro.dispatch import apply, apply_one
 from tenferro.ops.contraction import Convolution, DotGeneral
 from tenferro.ops.control import Cond
 from tenferro.ops.dynamic import DynamicTruncate

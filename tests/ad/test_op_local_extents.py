@@ -12,7 +12,7 @@ import pytest
 import tenferro as tnf
 from tenferro.ad import AdContext, batch_program
 from tenferro.dims import DimExpr
-from tenferro.door import apply_one
+from tenferro.dispatch import apply_one
 from tenferro.ops.indexing import DynamicSlice, Gather, GatherDynamicSliceSizes
 from tenferro.ops.structural import BroadcastInDim, Reshape, Slice
 from tests.pairs import in_turn

@@ -12,7 +12,7 @@ import pytest
 import tenferro as tnf
 from tenferro.ad.rules import AD_RULES
 from tenferro.definitions import definition_of
-from tenferro.door import apply_one
+from tenferro.dispatch import apply_one
 from tenferro.exec.kernels import KERNELS
 from tenferro.graph import GraphBuilder
 from tenferro.ops import (

@@ -567,7 +567,7 @@ def test_refused(case: Any) -> None:
 
 
 def test_an_op_without_a_rule_is_named_with_its_line() -> None:
-    from tenferro.door import apply_one
+    from tenferro.dispatch import apply_one
     from tenferro.ops.elementwise import BitcastConvert
 
     with pytest.raises(errors.ADRuleUnsupportedError) as caught:
@@ -625,7 +625,7 @@ def test_updates_that_tie_share_a_tangent() -> None:
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_running_maxima_of_symbolic_lengths(reverse: bool) -> None:
-    from tenferro.door import apply_one
+    from tenferro.dispatch import apply_one
     from tenferro.ops.reduction import CumMax
 
     def running(x: Any) -> Any:

@@ -11,7 +11,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import errors
-from tenferro.door import apply
+from tenferro.dispatch import apply
 from tenferro.types import DType
 from tests.ad.cases import Case, cases
 from tests.samples import SAMPLES

@@ -31,13 +31,13 @@ def noisy(x: Any) -> Any:
     return square
 
 
-def turn(carry: Any, x: Any) -> Any:
+def step(carry: Any, x: Any) -> Any:
     tnf.debug_print("c={} x={x}", carry, x=x)
     return carry + x, carry
 
 
 def running(x: Any) -> Any:
-    return tnf.scan(turn, 0.0, x)[0]
+    return tnf.scan(step, 0.0, x)[0]
 
 
 TURNS = ["c=0.0 x=1.0", "c=1.0 x=2.0"]

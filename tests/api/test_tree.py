@@ -226,10 +226,10 @@ def test_programs_take_and_give_dataclasses() -> None:
 
 
 def test_dataclasses_are_carried_by_loops() -> None:
-    def turn(m: Model, x: Any) -> Any:
+    def step(m: Model, x: Any) -> Any:
         return dataclasses.replace(m, scale=m.scale * x), m.scale
 
-    last, scales = tnf.scan(turn, model(), np.array([2.0, 3.0]))
+    last, scales = tnf.scan(step, model(), np.array([2.0, 3.0]))
     assert last.scale == 12
     np.testing.assert_allclose(scales, [2.0, 4.0])
 

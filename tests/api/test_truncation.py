@@ -183,8 +183,8 @@ def test_sizes_of_any_real_dtype(dtype: str) -> None:
 
 def cut_rows(x: Any, sizes: Any, **options: Any) -> Any:
     """Return the first `sizes[t]` elements of each row, by a scan."""
-    turn = lambda carry, row: (carry, tnf.dynamic_truncate(row[0], row[1]))
-    return tnf.scan(turn, np.zeros(2), (x, sizes), **options)[1]
+    step = lambda carry, row: (carry, tnf.dynamic_truncate(row[0], row[1]))
+    return tnf.scan(step, np.zeros(2), (x, sizes), **options)[1]
 
 
 @pytest.mark.parametrize("options", [{}, {"reverse": True}])

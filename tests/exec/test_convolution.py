@@ -12,7 +12,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import lax
-from tenferro.door import apply_one
+from tenferro.dispatch import apply_one
 from tenferro.exec.kernels import convolution as kernels
 from tenferro.exec.kernels import matrix_product, window_products
 from tenferro.exec.llvm.link import is_installed

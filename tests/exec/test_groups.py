@@ -10,7 +10,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import costs
-from tenferro.door import apply_one
+from tenferro.dispatch import apply_one
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.kernels.copying import Dense
 from tenferro.exec.layout import common_axes, layout_of

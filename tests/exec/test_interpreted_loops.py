@@ -73,10 +73,10 @@ def test_the_text_of_a_program_is_python() -> None:
     """The printed program has a function for the top-level steps, and one for each loop body and branch."""
 
     def fn(x: Any, big: Any) -> Any:
-        def turn(c: Any, _: Any) -> Any:
+        def step(c: Any, _: Any) -> Any:
             return tnf.cond(c[0] > 0, tnf.tanh, tnf.negative, c), None
 
-        y = tnf.scan(turn, x, None, length=3)[0]
+        y = tnf.scan(step, x, None, length=3)[0]
         z = tnf.cond(y[0] > 0, lambda y: tnf.sin(y), lambda y: tnf.cos(y), y)
         return z, tnf.exp(big) * big + 1.0
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.door import apply_one
+from tenferro.dispatch import apply_one
 from tenferro.exec.kernels import KERNELS, bind_kernel
 from tenferro.exec.kernels.elementwise import ROWS
 from tenferro.exec.kernels.matrix_view import is_blas_layout, mergeable_order

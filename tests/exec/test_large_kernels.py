@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.door import apply_one
+from tenferro.dispatch import apply_one
 from tenferro.exec.kernels import KERNELS
 from tenferro.exec.kernels.reduction import MIN_LAYER_ELEMENTS, accumulate
 from tenferro.ops.indexing import Scatter

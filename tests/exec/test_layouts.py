@@ -11,7 +11,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import costs
-from tenferro.door import apply_one
+from tenferro.dispatch import apply_one
 from tenferro.exec.kernels import copying, matrix_product
 from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.plan import group, place, tiling

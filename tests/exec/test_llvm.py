@@ -16,7 +16,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import costs, errors
-from tenferro.door import apply, apply_one
+from tenferro.dispatch import apply, apply_one
 from tenferro.exec import executor as native
 from tenferro.exec import llvm
 from tenferro.exec.llvm import link

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.door import apply_one
+from tenferro.dispatch import apply_one
 from tenferro.exec.llvm import blas, contraction, fourier
 from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.llvm.routines import row_of

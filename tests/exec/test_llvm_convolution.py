@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.door import apply_one
+from tenferro.dispatch import apply_one
 from tenferro.exec.llvm import contraction, link
 from tenferro.ops.contraction import Convolution
 from tests.exec.compiled_loops import in_a_loop

@@ -126,8 +126,8 @@ def test_lapack_is_not_called_on_infinite_matrices(op: Any, dtype: Any, n: int) 
         for bad in (np.inf, -np.inf, np.nan, *imaginary)
     ]
     a = np.stack([general(3, n, n, dtype=dtype)] * (len(spots) + 1))
-    for turn, (row, column, bad) in enumerate(spots):
-        a[turn, 1, row, column] = bad
+    for step, (row, column, bad) in enumerate(spots):
+        a[step, 1, row, column] = bad
     executor = tnf.GraphExecutor("K", compiled=True)
     loop = tnf.compile(lambda a: tnf.scan(lambda c, x: (c + 1.0, apply(op, x)), 0.0, a)[1], a)
     assert "# compiled" in str(executor.compile(loop, a))

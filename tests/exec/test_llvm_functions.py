@@ -111,12 +111,12 @@ def _numbers(name: str) -> np.ndarray:
     # 4.
     halves = np.pi / 4 * np.concatenate([np.arange(-200, 200), rng.integers(-600000, 600000, 400)])
     limit = 2.0**19 + np.array([-1e-10, 0.0, 1e-10, 1.0, 1e4, 1e10, 1e22])
-    turns = [halves, np.nextafter(halves, 9e9), rng.uniform(-6e5, 6e5, 400), limit, -limit]
+    iterations = [halves, np.nextafter(halves, 9e9), rng.uniform(-6e5, 6e5, 400), limit, -limit]
     several = {
         "exp": [*usual, rng.uniform(-745, 709.7, 400)],
         "log": positive,
         "log1p": [*positive, near_zero, around - 1, rng.uniform(-1, 1, 400)],
-        **{turn: [*usual, *turns] for turn in TURNS},
+        **{step: [*usual, *iterations] for step in TURNS},
         "logistic": [*usual, rng.uniform(-745, 0, 400)],
         "sinh": [*usual, rng.uniform(-710.5, 710.5, 400)],
         "cosh": [*usual, rng.uniform(-710.5, 710.5, 400)],

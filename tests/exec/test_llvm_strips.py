@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.door import apply
+from tenferro.dispatch import apply
 from tenferro.exec.llvm import strip_mining
 from tenferro.graph import Graph
 from tenferro.ops.analytic import Exp

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.door import apply_one
+from tenferro.dispatch import apply_one
 from tenferro.exec.llvm import link
 from tenferro.ops.source import Constant, Iota
 from tenferro.types import DType

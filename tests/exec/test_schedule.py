@@ -10,7 +10,7 @@ import pytest
 
 import lowering
 import tenferro as tnf
-from tenferro.door import as_operand, beside
+from tenferro.dispatch import as_constant_of, as_operand
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.exec import ExecProgram
 from tenferro.exec.backend import Backend
@@ -75,7 +75,7 @@ def test_constants_have_no_gaps() -> None:
     table = np.arange(12.0).reshape(3, 4)
 
     def fn(x: Any) -> Any:
-        fixed = beside(x, as_operand(table))
+        fixed = as_constant_of(x, as_operand(table))
         return x + fixed[:, 1:], x + fixed[:, :3].T[:3], x + tnf.broadcast_to(fixed[0, :3], (3, 3))
 
     schedule = tnf.GraphExecutor("K", compiled=False).compile(tnf.compile(fn, np.ones((3, 3))))

@@ -116,12 +116,14 @@ def test_three_diagonals(n: int, dtype: str) -> None:
 def test_simpler_similar_matrices(dtype: str) -> None:
     a = general(5, 5, dtype=dtype)
     h = a + adjoint(a)
-    packed, diagonal, beside, factors = on_both(fam.Sytrd(), np.tril(h))
+    packed, diagonal, as_constant_of, factors = on_both(fam.Sytrd(), np.tril(h))
     q = np.eye(5, dtype=dtype)
     q[1:, 1:] = reflections(packed[1:, :4], factors)
     near(
         q
-        @ (np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)).astype(dtype)
+        @ (np.diag(diagonal) + np.diag(as_constant_of, 1) + np.diag(as_constant_of, -1)).astype(
+            dtype
+        )
         @ adjoint(q),
         h,
     )
@@ -238,9 +240,9 @@ def test_loops_call_some_of_lapack_from_inside() -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_zeros_are_finite_and_infinities_are_not(dtype: str) -> None:
-    turn, zero = np.array([[0, 1], [-1, 0]], dtype), np.zeros((2, 2), dtype)
+    step, zero = np.array([[0, 1], [-1, 0]], dtype), np.zeros((2, 2), dtype)
     spoilt = [np.full((2, 2), np.inf, dtype), np.diag([np.nan, 1]).astype(dtype)]
-    for a in (turn, zero):
+    for a in (step, zero):
         w, left, right = tnf.compile(lambda a: apply(fam.Geev(), a), a).run(a)
         near(a @ right, right * w)
         near(adjoint(left) @ a, w[:, None] * adjoint(left))

@@ -494,12 +494,12 @@ def test_every_way_of_counting(first: int, bound: int, step: int) -> None:
              "NE": operator.ne}  # fmt: skip
     for direction, flipped, op in ways:
         moved = step if op == "add" else -step
-        i, turns = first, 0
+        i, iterations = first, 0
         while (
             holds[direction](bound, i) if flipped else holds[direction](i, bound)
-        ) and turns < 20:
-            i, turns = i + moved, turns + 1
-        if turns == 20:
+        ) and iterations < 20:
+            i, iterations = i + moved, iterations + 1
+        if iterations == 20:
             continue  # the counter would overflow int32
         sides = "%n, %i" if flipped else "%i, %n"
         text = COUNTING.format(
@@ -507,9 +507,9 @@ def test_every_way_of_counting(first: int, bound: int, step: int) -> None:
         )
         program = import_stablehlo(text)
         (loop,) = [s.op for s in program.instructions if isinstance(s.op, Scan)]
-        assert loop.length == turns
+        assert loop.length == iterations
         last, y = program.run(np.int32(0), np.ones(4, np.float32))
-        assert (last, y[0]) == (i, 2.0**turns)
+        assert (last, y[0]) == (i, 2.0**iterations)
 
 
 INDEXED = """

@@ -85,9 +85,9 @@ def counted(direction: str, is_flipped: bool, start: int, bound: int, step: int,
 @pytest.mark.parametrize("kind", ["i32", "i64", "ui32", "i8"])
 @pytest.mark.parametrize("loop", LOOPS, ids=str)
 def test_counted_loops_are_scans(loop: Any, kind: str) -> None:
-    direction, is_flipped, start, bound, step, turns = loop
+    direction, is_flipped, start, bound, step, iterations = loop
     changes = ["add %i, %s", "add %s, %i"] if step > 0 else ["add %i, %s", "subtract %i, %s"]
-    if kind == "ui32" and start + turns * step < 0:
+    if kind == "ui32" and start + iterations * step < 0:
         return  # the last value would wrap
     if kind == "ui32" and step < 0:
         changes = ["subtract %i, %s"]
@@ -95,11 +95,11 @@ def test_counted_loops_are_scans(loop: Any, kind: str) -> None:
         text = counted(direction, is_flipped, start, bound, step, kind, change)
         program = import_stablehlo(text)
         (op,) = [i.op for i in program.instructions if isinstance(i.op, ControlOp)] or [None]
-        assert op is None if not turns and op is None else isinstance(op, Scan)
-        assert op is None or op.length == turns
+        assert op is None if not iterations and op is None else isinstance(op, Scan)
+        assert op is None or op.length == iterations
         i, y = program.run(np.float64(0.4))
         n, wanted = start, 0.4
-        for _ in range(turns):
+        for _ in range(iterations):
             n, wanted = n + step, math.sin(wanted) + 0.4
         assert int(i) == n
         assert abs(float(y) - wanted) < 1e-14

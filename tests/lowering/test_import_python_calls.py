@@ -25,14 +25,14 @@ def _none_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(python_calls, "_FUNCTIONS", {})
 
 
-def turn(x: Any, factor: int) -> Any:
+def step(x: Any, factor: int) -> Any:
     return factor * x.T, np.argmax(x, 1).astype("i4")
 
 
 def test_a_registered_function_is_called_with_operands_and_options() -> None:
     with pytest.raises(errors.UnsupportedError, match=r"theirs\.turn.*register_custom_call"):
         import_stablehlo(TEXT)
-    register_custom_call("theirs.turn", turn)
+    register_custom_call("theirs.turn", step)
     program = import_stablehlo(TEXT)
     y, places = program.run(X)
     np.testing.assert_array_equal(y, 3 * X.T)
@@ -58,14 +58,14 @@ def test_what_it_returns_is_checked(function: Any, error: Any, said: str) -> Non
 
 
 def test_registering() -> None:
-    register_custom_call("theirs.turn", turn)
+    register_custom_call("theirs.turn", step)
     with pytest.raises(errors.DuplicateFamilyError, match="already have a function"):
-        register_custom_call("theirs.turn", turn)
+        register_custom_call("theirs.turn", step)
     with pytest.raises(errors.DuplicateFamilyError, match="already have a built-in reader"):
-        register_custom_call("TopK", turn)
+        register_custom_call("TopK", step)
     with pytest.raises(errors.InvalidConfigError, match="must be a function, got 3"):
         register_custom_call("theirs.other", 3)  # pyright: ignore[reportArgumentType]
-    register_custom_call("theirs.turn", lambda x, factor: turn(-x, factor), replace=True)
+    register_custom_call("theirs.turn", lambda x, factor: step(-x, factor), replace=True)
     np.testing.assert_array_equal(import_stablehlo(TEXT).run(X)[0], -3 * X.T)
 
 

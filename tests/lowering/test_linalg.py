@@ -40,11 +40,11 @@ def combined(shapes: list[Any]) -> list[Any]:
         pytest.param(
             shape,
             dtype,
-            marks=[pytest.mark.sweep] if (place + turn) % 4 else [],
+            marks=[pytest.mark.sweep] if (place + step) % 4 else [],
             id=f"{shape}-{dtype}",
         )
         for place, shape in enumerate(shapes)
-        for turn, dtype in enumerate(DTYPES)
+        for step, dtype in enumerate(DTYPES)
     ]
 
 

@@ -16,7 +16,7 @@ import lowering
 import tenferro as tnf
 from lowering import mlir_bindings
 from tenferro import errors
-from tenferro.door import apply
+from tenferro.dispatch import apply
 from tenferro.ops import (
     StdTensorOp,
     analytic,

@@ -10,7 +10,7 @@ import pytest
 
 import lowering
 import tenferro as tnf
-from tenferro.door.application import apply, apply_one
+from tenferro.dispatch.application import apply, apply_one
 from tenferro.graph import GraphBuilder
 from tenferro.ops import StdTensorOp
 from tenferro.ops.analytic import Exp

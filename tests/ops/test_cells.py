@@ -122,7 +122,7 @@ ADDED = """
 import numpy as np
 import lowering, tenferro as tnf
 from ml_dtypes import finfo
-from tenferro.door import apply
+from tenferro.dispatch import apply
 from tenferro.exec.llvm.control import COMPILED
 from tenferro.ops.analytic import Exp2
 from tests.samples import SAMPLES

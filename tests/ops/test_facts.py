@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tenferro.door import apply
+from tenferro.dispatch import apply
 from tenferro.facts import FACTS, Fact, ops_with
 from tenferro.ops import StdTensorOp
 from tenferro.ops import elementwise as el

@@ -148,12 +148,12 @@ def test_every_pair_of_floats(name: str) -> None:
         plain = np.isfinite(a) & np.isfinite(b) & (b != 0)
         quotient = np.where(plain, np.copysign(1.0, a) * np.copysign(1.0, b) * (a != 0), a / b)
 
-        def beside(mid: float) -> tuple[Any, Any]:
+        def as_constant_of(mid: float) -> tuple[Any, Any]:
             above = np.where(plain, np.abs(a) > mid * np.abs(b), np.abs(a / b) > mid)
             return above, np.where(plain, np.abs(a) == mid * np.abs(b), np.abs(a / b) == mid)
 
         signed = np.where(plain & (a == 0), a / b, quotient)
-        same(tnf.divide(x, y), rounded(signed, name, beside))
+        same(tnf.divide(x, y), rounded(signed, name, as_constant_of))
         same(tnf.maximum(x, y), rounded(np.maximum(a, b), name), zeros=False)
         for compare, ufunc in (
             (tnf.less, np.less),

@@ -11,7 +11,7 @@ import pytest
 import lowering
 import tenferro as tnf
 import xla_peer
-from tenferro.door import apply
+from tenferro.dispatch import apply
 from tenferro.ops.elementwise import ReducePrecision
 
 FORMATS = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64": (11, 52)}

@@ -11,7 +11,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import lax, passes
-from tenferro.door import apply_one
+from tenferro.dispatch import apply_one
 from xla_peer import XlaExecutor
 
 

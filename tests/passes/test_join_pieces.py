@@ -10,7 +10,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import passes
-from tenferro.door import apply_one
+from tenferro.dispatch import apply_one
 from tenferro.ops.indexing import DynamicSlice, DynamicUpdateSlice, Gather, Scatter
 from tenferro.ops.structural import BroadcastInDim, Pad
 from tenferro.program import GraphProgram

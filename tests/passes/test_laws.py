@@ -14,7 +14,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import passes
-from tenferro.door import apply_one
+from tenferro.dispatch import apply_one
 from tenferro.graph import Graph
 from tenferro.ops import StdTensorOp
 from tenferro.ops.analytic import Cos, Sin

@@ -28,7 +28,7 @@ def value(x: Any) -> Any:
     return tnf.while_loop(goes_on, body(x), (0.0, x))[1]
 
 
-def beside(larger: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+def as_constant_of(larger: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
     """Return a function with two loops: `value`, and the one that `larger` builds from x and the first loop's result."""
     return lambda x: (y := value(x), larger(x, y))
 
@@ -105,8 +105,8 @@ def require_same_bits(program: Any, *arrays: Any) -> None:
         (lambda x: tnf.jvp(value, (x,), (x,)), 2, 1),
         (lambda x: tnf.jvp(lambda x: tnf.jvp(value, (x,), (x,)), (x,), (x,)), 3, 1),
         (lambda x: (value(x), value(2 * x), tnf.jvp(value, (x,), (x,))), 3, 2),
-        (beside(counted), 2, 1),
-        (beside(summed), 2, 1),
+        (as_constant_of(counted), 2, 1),
+        (as_constant_of(summed), 2, 1),
         (lambda x: (tnf.exp(value(x)), tnf.cos(x), summed(x, x), tnf.sin(value(x))), 2, 1),
     ],
 )
@@ -133,7 +133,7 @@ def test_contained_loops_are_not_run(fn: Any, before: int, after: int) -> None:
     ],
 )
 def test_other_loops_stay(larger: Any) -> None:
-    program = tnf.compile(beside(larger), X)
+    program = tnf.compile(as_constant_of(larger), X)
     assert share_loops(program) is program
     assert loops(program) == 2
 

@@ -79,7 +79,7 @@ def complex_limit(formula: Formula, z: complex) -> Any:
     with mpmath.workdps(DIGITS):
         if math.isnan(z.real):
             return mpmath.mpc(of_nan(formula))
-        values = [mpmath.mpc(formula(beside(z, h))) for h in DISTANCES]
+        values = [mpmath.mpc(formula(as_constant_of(z, h))) for h in DISTANCES]
         if of_sequence([abs(v) for v in values]) == 0:
             return mpmath.mpc(0)
         parts = [of_sequence([part(v) for v in values]) for part in (mpmath.re, mpmath.im)]
@@ -88,7 +88,7 @@ def complex_limit(formula: Formula, z: complex) -> Any:
         return mpmath.mpc(*parts)
 
 
-def beside(z: complex, h: Any) -> Any:
+def as_constant_of(z: complex, h: Any) -> Any:
     """Return a point near z: zeros are moved by h in the direction of their sign, infinities are replaced by 1/h."""
     return mpmath.mpc(*[aside(part, h) for part in (z.real, z.imag)])
 

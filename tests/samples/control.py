@@ -117,27 +117,27 @@ def scans() -> list[OpSample]:
 # ---- while -----------------------------------------------------------------------------------------
 
 
-def counted(dtype: DType, turns: int) -> OpSample:
+def counted(dtype: DType, iterations: int) -> OpSample:
     """Return a sample of a while loop: x' = x + c while i < turns."""
     c, x, i = small((2, 3), dtype, 7), small((2, 3), dtype, 8), np.zeros((), np.int32)
 
     def goes_on(b: GraphBuilder, c: int, x: int, i: int) -> Sequence[int]:
-        return [b.apply_one(Compare("LT"), i, b.constant(np.int32(turns)))]
+        return [b.apply_one(Compare("LT"), i, b.constant(np.int32(iterations)))]
 
     def body(b: GraphBuilder, c: int, x: int, i: int) -> Sequence[int]:
         return [b.apply_one(plus(dtype), x, c), b.apply_one(Add(), i, b.constant(np.int32(1)))]
 
     result = x
-    for _ in range(turns):
+    for _ in range(iterations):
         result = added(result, c)
     inputs = (c, x, i)
     op = ops.While(part(goes_on, *inputs), part(body, *inputs), 1)
-    expected = (result, np.asarray(turns, np.int32))
-    return OpSample(op, inputs, expected, label=f"{dtype.short}-{turns}-turns")
+    expected = (result, np.asarray(iterations, np.int32))
+    return OpSample(op, inputs, expected, label=f"{dtype.short}-{iterations}-turns")
 
 
 def whiles() -> list[OpSample]:
-    return [counted(dtype, turns) for dtype in COMMON for turns in (0, 1, 5)]
+    return [counted(dtype, iterations) for dtype in COMMON for iterations in (0, 1, 5)]
 
 
 # ---- cond --------------------------------------------------------------------------------------------
@@ -202,11 +202,11 @@ def added_up(dtype: DType) -> OpSample:
     x = small((3, 2), dtype, 6)
     row = x[0]
 
-    def turn(b: GraphBuilder, total: int, row: int) -> Sequence[int]:
+    def step(b: GraphBuilder, total: int, row: int) -> Sequence[int]:
         return [b.apply_one(plus(dtype), total, row)]
 
     def sequential(b: GraphBuilder, start: int, x: int) -> Sequence[int]:
-        return b.apply(ops.Scan(part(turn, row, row), 3, 0, 1), start, x)
+        return b.apply(ops.Scan(part(step, row, row), 3, 0, 1), start, x)
 
     def parallel(b: GraphBuilder, start: int, x: int) -> Sequence[int]:
         rows = [

@@ -14,7 +14,7 @@ import tenferro as tnf
 from lowering import lower_to_stablehlo
 from lowering.emit import EMITTERS
 from tenferro.definitions import DEFINITIONS
-from tenferro.door import apply_one
+from tenferro.dispatch import apply_one
 from tenferro.ops import analytic as an
 from tenferro.ops import elementwise as el
 from xla_peer import check_parity, judge

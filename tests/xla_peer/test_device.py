@@ -13,7 +13,7 @@ import tenferro as tnf
 import xla_peer
 from lowering.extensions import GPUS
 from tenferro import errors
-from tenferro.door import apply
+from tenferro.dispatch import apply
 from tenferro.ops.contraction import DotGeneral
 from tests.levels import platform_of
 from xla_peer import XlaExecutor, pjrt
@@ -180,11 +180,11 @@ def test_loops_choices_transforms_and_eigenvalues(xla: XlaExecutor) -> None:
 
     def loops(x: Any) -> Any:
         last, rows = tnf.scan(lambda c, row: (tnf.sin(c + row), c), tnf.zeros(6), x)
-        turns, _ = tnf.while_loop(
+        iterations, _ = tnf.while_loop(
             lambda s: tnf.sum(s[1] * s[1]) > 1e-3, lambda s: (s[0] + 1, s[1] * 0.7), (0, last)
         )
         chosen = tnf.cond(tnf.sum(x) > 0, tnf.cos, tnf.sin, x)
-        return rows, turns, chosen, tnf.abs(tnf.fft.fft2(x)), tnf.sort(x, axis=0)
+        return rows, iterations, chosen, tnf.abs(tnf.fft.fft2(x)), tnf.sort(x, axis=0)
 
     program = tnf.compile(loops, x)
     for here, there in zip(program.run(x), xla.run(program, x), strict=True):

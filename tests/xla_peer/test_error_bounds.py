@@ -20,7 +20,7 @@ import tenferro as tnf
 import xla_peer
 from lowering import import_stablehlo
 from tenferro.definitions import definition_of
-from tenferro.door import apply_one
+from tenferro.dispatch import apply_one
 from tenferro.errors import InvalidConfigError
 from tenferro.exec.kernels import KERNELS
 from tenferro.ops import STD_OPS
@@ -340,13 +340,13 @@ def test_branches_and_turns_that_are_open_are_united() -> None:
     assert not outside(bound, [np.float64(-4.9)])[0]
     assert outside(bound, [np.float64(6.0)])[0]
 
-    def turns(step: Any) -> Any:
+    def iterations(step: Any) -> Any:
         """Add `step` until the sum reaches 1.0: with steps of 0.1, rounding decides between 10 and 11 iterations."""
         return tnf.while_loop(
             lambda s: s[0] < 1.0, lambda s: (s[0] + step, s[1] + 1), (0.0 * step, 0 * step)
         )
 
-    bound = error_bound(turns, np.float64(0.1))
+    bound = error_bound(iterations, np.float64(0.1))
     assert float(bound.values[1]) == 11
     assert not outside(bound, [np.float64(1.0), np.float64(10)])[1]
     assert outside(bound, [np.float64(1.0), np.float64(13)])[1]
@@ -483,18 +483,18 @@ def test_a_rotation_in_a_loop_grows_by_a_rounding_each_turn() -> None:
 
     Separate intervals of both coordinates would grow to 10^8 times it.
     """
-    cos, sin, turns = 0.8, 0.6, 60
+    cos, sin, iterations = 0.8, 0.6, 60
 
     def turned(point: Any) -> Any:
         step = lambda t, p: (p[0] * cos - p[1] * sin, p[0] * sin + p[1] * cos)
-        return tnf.fori_loop(0, turns, step, point)
+        return tnf.fori_loop(0, iterations, step, point)
 
     bound = error_bound(turned, (np.float64(0.3), np.float64(0.4)))
     x, y = Fraction(0.3), Fraction(0.4)
-    for _ in range(turns):
+    for _ in range(iterations):
         x, y = x * Fraction(cos) - y * Fraction(sin), x * Fraction(sin) + y * Fraction(cos)
     assert not any(outside(bound, [np.float64(float(x)), np.float64(float(y))]))
-    assert max(float(radius) for radius in bound.radii) < 4 * turns * np.finfo(float).eps
+    assert max(float(radius) for radius in bound.radii) < 4 * iterations * np.finfo(float).eps
 
 
 def test_what_a_branch_leaves_open_moves_as_a_whole() -> None:

@@ -16,7 +16,7 @@ import lowering.lower
 import tenferro as tnf
 from lowering.emit import EMITTERS
 from tenferro import errors
-from tenferro.door import apply_one
+from tenferro.dispatch import apply_one
 from tenferro.graph import Graph
 from tenferro.ops import analytic as an
 from tenferro.ops import elementwise as el

@@ -17,7 +17,7 @@ import tenferro as tnf
 import xla_peer
 from lowering.emit import EMITTERS
 from lowering.emit.analytic import call
-from tenferro.door import apply_one
+from tenferro.dispatch import apply_one
 from tenferro.ops import elementwise as el
 from tenferro.ops.analytic import Asin
 from tenferro.ops.contraction import Convolution
@@ -28,7 +28,7 @@ from xla_peer import XlaExecutor, check_parity
 from xla_peer.parity import opinion, rounding
 from xla_peer.parity.comparison import Allowance, Alternatives, compare, explained
 from xla_peer.parity.paths import limits
-from xla_peer.parity.pending import may_tip
+from xla_peer.parity.pending import may_jump
 
 RNG = np.random.default_rng(0)
 FLOATS = ["float64", "float32", "float16", "bfloat16"]
@@ -488,15 +488,15 @@ def test_numbers_that_are_as_good_as_equal_may_be_equal(dtype: str, compare: Any
     """If operands are equal within rounding, a comparison may return either value, even if no random run shows both."""
     x = of(dtype, RNG.uniform(-2, 2, (3, 4)))
     y = np.exp(x)
-    beside, apart = y * (1 + np.finfo(dtype).eps), y * (1 + 1000 * np.finfo(dtype).eps)
+    as_constant_of, apart = y * (1 + np.finfo(dtype).eps), y * (1 + 1000 * np.finfo(dtype).eps)
     turned = lambda z: ~z
-    assert agrees(lambda x, y: compare(tnf.exp(x), y), x, of(dtype, beside), change=turned)
+    assert agrees(lambda x, y: compare(tnf.exp(x), y), x, of(dtype, as_constant_of), change=turned)
     assert not agrees(lambda x, y: compare(tnf.exp(x), y), x, of(dtype, apart), change=turned)
     infinite = of(dtype, np.full_like(y, 1e4))
     assert not agrees(lambda x, y: compare(tnf.exp(x), y), infinite, y, change=turned)
     # Exact values are compared without tolerance, so any changed result is wrong.
     assert not agrees(
-        lambda x, y: compare(tnf.negative(x), y), -y, of(dtype, beside), change=turned
+        lambda x, y: compare(tnf.negative(x), y), -y, of(dtype, as_constant_of), change=turned
     )
     assert not agrees(compare, np.arange(3), np.arange(3) + 1, change=turned)
 
@@ -515,7 +515,7 @@ def test_directions_of_complex_numbers_do_not_tip() -> None:
     """A real sign function may jump by rounding; the complex sign function changes continuously around the circle."""
     for dtype, tips in (("complex64", False), ("float32", True)):
         program = tnf.compile(lambda x: tnf.sign(x) / x - 1, of(dtype, RNG.uniform(1, 2, 3)))
-        assert may_tip(program) is tips
+        assert may_jump(program) is tips
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -575,10 +575,10 @@ def test_one_operation_of_stablehlo_has_no_expansion() -> None:
     program = tnf.compile(lambda x: tnf.tanh(x) + tnf.cumulative_sum(x), x)
     assert opinion.expanded_ops(program) == []
 
-    def turn(i: Any, x: Any) -> Any:
+    def step(i: Any, x: Any) -> Any:
         return tnf.asinh(x)
 
-    loop = tnf.compile(lambda x: tnf.fori_loop(0, 2, turn, tnf.tanh(x)), x)
+    loop = tnf.compile(lambda x: tnf.fori_loop(0, 2, step, tnf.tanh(x)), x)
     assert opinion.expanded_ops(loop) == ["Asinh"]
     factor = tnf.compile(tnf.linalg.cholesky, np.eye(2))
     assert opinion.expanded_ops(factor) == ["tenferro.cholesky.v1"]

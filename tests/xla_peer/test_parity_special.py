@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.door import apply_one
+from tenferro.dispatch import apply_one
 from tenferro.ops import analytic as an
 from tenferro.ops import elementwise as el
 from xla_peer import XlaExecutor, check_parity, error_bound

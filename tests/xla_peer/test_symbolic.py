@@ -10,7 +10,7 @@ import pytest
 import tenferro as tnf
 import xla_peer
 from tenferro import errors
-from tenferro.door import apply
+from tenferro.dispatch import apply
 from tenferro.types import DType
 from tests.samples import SAMPLES
 from tests.samples.sample import OpSample

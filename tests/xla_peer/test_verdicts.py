@@ -125,8 +125,8 @@ def test_the_turn_of_a_loop_in_which_two_programs_begin_to_differ() -> None:
 
     report = check_parity(scanned(5.0), X, against=scanned(1.0))
     assert report.first_divergence is not None
-    (turn,) = report.first_divergence.turns
-    assert turn.startswith("iteration 3 of Scan at "), turn  # X[3] is the first above 1
+    (step,) = report.first_divergence.iterations
+    assert step.startswith("iteration 3 of Scan at "), step  # X[3] is the first above 1
 
 
 def test_the_turn_of_a_loop_in_which_the_paths_part(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,10 +162,10 @@ def test_the_turn_of_a_loop_in_which_the_paths_part(monkeypatch: pytest.MonkeyPa
     first = report.first_divergence
     assert first is not None
     assert first.op.startswith("Cos"), str(first)
-    assert [turn.split(" at ")[0] for turn in first.turns] == [
+    assert [step.split(" at ")[0] for step in first.iterations] == [
         "iteration 3 of While",
         "iteration 1 of Scan",
-    ], first.turns
+    ], first.iterations
 
 
 def test_what_cannot_be_compared() -> None:

@@ -45,7 +45,7 @@ def main() -> int:
     for name in () if options.page else options.only or FUNCTIONS:
         for dtype in DTYPES:
             if options.part != "compiled":
-                in_every_way(records, name, dtype, counts[dtype])
+                with_each_engine(records, name, dtype, counts[dtype])
             if options.part != "functions" and name in TABLE:
                 against_its_bound(records, name, dtype, options.proofs)
     every = records.every()
@@ -53,7 +53,7 @@ def main() -> int:
     return int(any([is_beyond(record) for record in every]))
 
 
-def in_every_way(records: Records, name: str, dtype: str, count: int) -> None:
+def with_each_engine(records: Records, name: str, dtype: str, count: int) -> None:
     """Measure a function with each engine that has no record of this measurement in the present environment."""
     keys = {engine: Key(name, dtype, engine) for engine in ENGINES}
     missing = [engine for engine in ENGINES if not records.has(keys[engine], count)]

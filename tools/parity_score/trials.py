@@ -43,7 +43,7 @@ def fault_trial(subject: Subject, edit: Edit, peer: XlaExecutor) -> dict[str, An
     caught = any(word.startswith("wrong") for word in as_text)
     blamed = caught and any(word == "wrong: program" for word in as_text)
     first = report.first_divergence
-    shown = "" if first is None else f"{first.line} {' '.join(first.turns)} {first.other}"
+    shown = "" if first is None else f"{first.line} {' '.join(first.iterations)} {first.other}"
     named = not places_of(subject.text, edit.line).isdisjoint(map(int, LINE.findall(shown)))
     return {
         "outcome": "caught" if caught else "escaped",

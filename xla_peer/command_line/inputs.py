@@ -28,14 +28,14 @@ from tenferro.types import DType, TensorSpec, flatten, unflatten
 from xla_peer.sampling import random_array
 from xla_peer.storage import Arrays
 
-__all__ = ["Given", "filled", "matched", "parse_type", "read_inputs"]
+__all__ = ["NamedInputs", "filled", "matched", "parse_type", "read_inputs"]
 
 DTYPES = {name: dtype for dtype in DType for name in (dtype.value, dtype.short)}
 EXTENT = re.compile(r"\d+|[a-wyzA-Z_][a-wyzA-Z_0-9]*")
 
 
 @dataclass(frozen=True)
-class Given:
+class NamedInputs:
     """Values from a command line, by position and by name: arrays, types, numbers, or dicts of arrays."""
 
     positional: tuple[Any, ...]
@@ -45,7 +45,7 @@ class Given:
         return bool(self.positional or self.named)
 
 
-def read_inputs(tokens: Sequence[str], names: Sequence[str]) -> Given:
+def read_inputs(tokens: Sequence[str], names: Sequence[str]) -> NamedInputs:
     """Read the values in the tokens, for a target whose inputs have the given names.
 
     Raises:
@@ -71,10 +71,10 @@ def read_inputs(tokens: Sequence[str], names: Sequence[str]) -> Given:
                     _put(named, key, array)
             else:
                 positional += list(value.values()) if isinstance(value, dict) else [value]
-    return Given(tuple(positional), named)
+    return NamedInputs(tuple(positional), named)
 
 
-def matched(inputs: Given, names: Sequence[str], what: str) -> list[Any]:
+def matched(inputs: NamedInputs, names: Sequence[str], what: str) -> list[Any]:
     """Return one value for each name, in the order of the names.
 
     Raises:

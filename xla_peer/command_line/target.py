@@ -24,7 +24,7 @@ from tenferro.ops.source import Constant
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec, unflatten
 from xla_peer.artifact import Artifact
-from xla_peer.command_line.inputs import UNPACKED, Given, filled, matched, read_inputs
+from xla_peer.command_line.inputs import UNPACKED, NamedInputs, filled, matched, read_inputs
 from xla_peer.exporting import load
 from xla_peer.manifest import ATTRIBUTE
 from xla_peer.mesh import saved_partitioning
@@ -79,7 +79,7 @@ class Target:
         tree = self.program.in_tree if self.program is not None else self._manifest.in_tree
         return list(unflatten(tree, leaves)) if not keep_types else leaves
 
-    def _leaves(self, inputs: Given, generator: np.random.Generator) -> list[Any]:
+    def _leaves(self, inputs: NamedInputs, generator: np.random.Generator) -> list[Any]:
         if inputs:
             return filled(matched(inputs, self.names, self.name), generator)
         if self.program is not None:
@@ -206,10 +206,10 @@ def _execute(tree: ast.Module, module: Any, path: Path) -> None:
         if text == ARCHIVED:
             file_path = path.with_suffix(".npz")
             with archived(file_path, UNPACKED.get(), str(file_path)) as file:
-                module.CONSTANTS = {name: _kept(file[name]) for name in file.names}
+                module.CONSTANTS = {name: _copied_constants(file[name]) for name in file.names}
         elif mapped is not None:
             arrays = tnf.tree.load(path.with_name(ast.literal_eval(mapped[1])), nested=False)
-            module.CONSTANTS = {name: _kept(array) for name, array in arrays.items()}
+            module.CONSTANTS = {name: _copied_constants(array) for name, array in arrays.items()}
         else:
             body.append(node)
     code = compile(ast.Module(body, tree.type_ignores), str(path), "exec")
@@ -222,7 +222,7 @@ MAPPED = re.compile(r"CONSTANTS = mapped_arrays\(Path\(__file__\)\.with_name\(('
 """Pattern of the statement of a NumPy file that maps its arrays, as `ast.unparse` writes it."""
 
 
-def _kept(array: Any) -> Any:
+def _copied_constants(array: Any) -> Any:
     """Return a copy of an array, in memory that a constant can adopt."""
     return Constant.adopting(np.asarray(array, order="C")).array
 

@@ -14,7 +14,7 @@ from tenferro.errors import InvalidConfigError
 from tenferro.program import GraphProgram
 from xla_peer.command_line.target import find_target
 from xla_peer.mesh import PARTITIONING
-from xla_peer.onnx import files_beside
+from xla_peer.onnx import external_files
 from xla_peer.tracing import traced
 
 __all__ = ["FORMS", "Written", "read_back", "write_program"]
@@ -104,7 +104,7 @@ def write_program(
     if form == "onnx":
         model = xla_peer.export(function, *types, format="onnx", path=output, weights=weights)
         name, nodes = model.graph.name, len(model.graph.node)
-        files = (output, *files_beside(model, output))
+        files = (output, *external_files(model, output))
         return Written(files, f"{name}: {nodes} nodes", {"name": name, "files": [*files]})
     if weights:
         options = {"largest_constant": LARGEST_BESIDE_WEIGHTS, **options}

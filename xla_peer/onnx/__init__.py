@@ -4,7 +4,7 @@ The package `onnx` is imported on first use.
 """
 
 from xla_peer.onnx.exporting import export_onnx, run, to_onnx
-from xla_peer.onnx.files import files_beside
+from xla_peer.onnx.files import external_files
 from xla_peer.onnx.importing import import_onnx
 
-__all__ = ["export_onnx", "files_beside", "import_onnx", "run", "to_onnx"]
+__all__ = ["export_onnx", "external_files", "import_onnx", "run", "to_onnx"]

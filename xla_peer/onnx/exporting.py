@@ -150,7 +150,7 @@ def export_onnx(program: GraphProgram, path: Any = None, weights: str = "") -> A
         return to_onnx(program)
     numpy_helper = require_onnx().numpy_helper
     model, constants = _model(program)
-    beside = _beside(constants, weights)
+    beside = _external_arrays(constants, weights)
     file_path = weights_path(path, weights)
     located = tree_files.save_located(beside, file_path) if beside else {}
     for name, array in constants.items():
@@ -173,7 +173,7 @@ def weights_path(path: Any, weights: str = "") -> Path:
     return Path(path).with_name(weights_name(weights) or f"{Path(path).name}.safetensors")
 
 
-def _beside(constants: Mapping[str, Any], weights: str) -> dict[str, Any]:
+def _external_arrays(constants: Mapping[str, Any], weights: str) -> dict[str, Any]:
     """Select the constants to write beside the model; their dtypes have the same bytes in ONNX and in safetensors."""
     size = sum([array.nbytes for array in constants.values()])
     if not weights and size <= BESIDE:

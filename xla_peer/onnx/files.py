@@ -25,7 +25,7 @@ from tenferro.ops.source import Constant
 if TYPE_CHECKING:
     import io
 
-__all__ = ["Place", "array_at", "files_beside", "initializers", "read_model"]
+__all__ = ["Place", "array_at", "external_files", "initializers", "read_model"]
 
 GRAPH_OF_MODEL, INITIALIZER_OF_GRAPH, NAME_OF_TENSOR, ELEMENTS_OF_TENSOR = 7, 5, 8, 9
 """Numbers of the fields in onnx.proto that are needed to find the elements of initializers."""
@@ -133,7 +133,7 @@ def _elements(place: Place, name: str) -> Any:
     return memory
 
 
-def files_beside(model: Any, path: Any) -> tuple[str, ...]:
+def external_files(model: Any, path: Any) -> tuple[str, ...]:
     """Return the paths of the external data files of the model at `path`."""
     locations = {
         entry.value: None

@@ -153,7 +153,7 @@ def _lstm(
 # ---- resizing ----------------------------------------------------------------------------------------
 
 
-def _places(mode: str, n: int, m: int, scale: float, roi: Any) -> Any:
+def _positions(mode: str, n: int, m: int, scale: float, roi: Any) -> Any:
     """Return the position in an axis of n elements from which each of the m elements of the resized axis is taken.
 
     Args:
@@ -239,7 +239,7 @@ def resize(a: Any, x: Any, roi: Any = None, scales: Any = None, sizes: Any = Non
         if scale == 1 and m == n and mode != "tf_crop_and_resize":
             continue
         region = None if regions is None or not regions.size else regions[[i, i + len(axes)]]
-        places = _places(mode, n, m, scale, region)
+        places = _positions(mode, n, m, scale, region)
         if a.get("mode", "nearest") == "nearest":
             near = _rounded(a.get("nearest_mode", "round_prefer_floor"), places)
             x = np.take(x, np.clip(near, 0, n - 1).astype(np.int64), axis=axis)

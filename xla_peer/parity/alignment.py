@@ -82,7 +82,7 @@ def aligned(
         ):
             alignment.open.append((slot, other_slot))
             continue
-        parted = _parted(step, there, is_same)
+        parted = _differing(step, there, is_same)
         crosses = any(is_same(x, y) for x, _ in parted for _, y in parted)
         is_reader = any(x in side.common and not is_behind(x, y) for x, y in parted)
         if not parted or crosses or is_reader:
@@ -111,13 +111,13 @@ def _are_alike(step: Instruction, there: Instruction, slot: int, other_slot: int
     )
 
 
-def _parted(
+def _differing(
     step: Instruction, there: Instruction, is_same: Callable[[int, int], bool]
 ) -> list[Pair]:
     """Return the pairs of corresponding operands that differ."""
     pairs = list(zip(step.inputs, there.inputs, strict=True))
     parted = [(x, y) for x, y in pairs if not is_same(x, y)]
     if type(step.op) in COMMUTATIVE and parted:
-        turned = list(zip(step.inputs, there.inputs[::-1], strict=True))
-        parted = min(parted, [(x, y) for x, y in turned if not is_same(x, y)], key=len)
+        swapped = list(zip(step.inputs, there.inputs[::-1], strict=True))
+        parted = min(parted, [(x, y) for x, y in swapped if not is_same(x, y)], key=len)
     return parted

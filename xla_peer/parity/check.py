@@ -25,13 +25,13 @@ from xla_peer.parity.divergence import Divergence, alone, first_divergence, show
 from xla_peer.parity.endings import Ending, ending_of_text, first_ending
 from xla_peer.parity.explanations import explain
 from xla_peer.parity.interpreter import interpreted
+from xla_peer.parity.iterations import native_outputs
 from xla_peer.parity.matching import first_difference
 from xla_peer.parity.opinion import NATIVE, PEER, Opinion, opinion
 from xla_peer.parity.paths import NativeAndPeer, compared
 from xla_peer.parity.precision import LowerPrecision, granted_precision, required_precision
 from xla_peer.parity.proven import lost_bounds
 from xla_peer.parity.report import ParityReport
-from xla_peer.parity.turns import native_outputs
 from xla_peer.parity.untouched import Untouched, reaching, untouched
 from xla_peer.pullback import active, float_vjp
 from xla_peer.tracing import traced
@@ -490,7 +490,7 @@ def differing(
         verdict=f"its operands are in both programs, and its result only in {sides[0]}",
         program=alone_program,
         leaves=tuple(alone_leaves),
-        turns=difference.turns,
+        iterations=difference.iterations,
         other=words,
         sides=sides,
     )

@@ -85,8 +85,10 @@ def _variants(
             yield f"groups along {' and '.join(axes)}, {rows},", *groups.span(), new
     pairs = _PAIRS.search(text, start, end)
     if pairs:
-        turned = [pair[::-1] for pair in np.array(_numbers(pairs[1])).reshape(-1, 2).tolist()]
-        new = f"source_target_pairs = dense<{turned}> : tensor<{len(turned)}x2xi64>"
+        reversed_pairs = [
+            pair[::-1] for pair in np.array(_numbers(pairs[1])).reshape(-1, 2).tolist()
+        ]
+        new = f"source_target_pairs = dense<{reversed_pairs}> : tensor<{len(reversed_pairs)}x2xi64>"
         yield "the pairs the other way round", *pairs.span(), new
     reduction = (
         _REDUCTION.search(text, start, end) if name in ("all_reduce", "reduce_scatter") else None

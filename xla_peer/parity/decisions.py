@@ -66,9 +66,9 @@ def decisions(
     first = 0
     for step in steps:
         operands = [run[first + 1 : first + 1 + len(step.inputs)] for run in runs]
-        tipped = _tipped([run[first] for run in runs])
-        if tipped is not None:
-            index, one, other = tipped
+        flipped_decisions = _flipped([run[first] for run in runs])
+        if flipped_decisions is not None:
+            index, one, other = flipped_decisions
             sizes = [np.asarray(x) for x in operands[0]]
             return (
                 Decision(
@@ -94,7 +94,7 @@ def _has(x: Any, index: tuple[int, ...]) -> bool:
     return all(i < n for i, n in zip(index, x.shape, strict=True))
 
 
-def _tipped(results: Sequence[Any]) -> tuple[tuple[int, ...], Any, Any] | None:
+def _flipped(results: Sequence[Any]) -> tuple[tuple[int, ...], Any, Any] | None:
     """Return the index of the first element that differs between runs, and two different values; None if all agree.
 
     Floats count as different if they differ by more than a thousandth.

@@ -19,9 +19,9 @@ from tenferro.program import GraphProgram, Instruction, copy_into, makers
 from xla_peer.executor import XlaExecutor
 from xla_peer.isolated import IsolatedExecutor
 from xla_peer.parity.comparison import OutputParity
+from xla_peer.parity.iterations import iterations_of, native_outputs
 from xla_peer.parity.opinion import Opinion
 from xla_peer.parity.reproduction import save_reproduction
-from xla_peer.parity.turns import native_outputs, turns_of
 
 __all__ = [
     "Divergence",
@@ -45,7 +45,7 @@ class Divergence:
         line: the user's source line, if it is known.
         output: the comparison of the op's own output.
         verdict: a sentence about which path the reference interpreter contradicts, or why the interpreter did not run.
-        turns: the iteration of each enclosing loop, outermost first, such as "iteration 3 of Scan at model.py:7".
+        iterations: the iteration of each enclosing loop, outermost first, such as "iteration 3 of Scan at model.py:7".
         other: the corresponding op if two programs are compared; empty if both paths run the same program.
         sides: the names of both paths.
         program: a program that reproduces the divergence: the op alone, with its operands as arguments, if it diverges
@@ -61,7 +61,7 @@ class Divergence:
     verdict: str
     program: GraphProgram = field(repr=False)
     leaves: tuple[Any, ...] = field(repr=False)
-    turns: tuple[str, ...] = ()
+    iterations: tuple[str, ...] = ()
     other: str = ""
     sides: tuple[str, str] = ("native", "PJRT")
     platform: str = "cpu"
@@ -82,7 +82,7 @@ class Divergence:
         return {
             "op": self.op,
             "line": self.line,
-            "turns": list(self.turns),
+            "iterations": list(self.iterations),
             "other": self.other,
             "verdict": self.verdict,
             "output": self.output.to_dict(),
@@ -105,7 +105,7 @@ class Divergence:
 
     def __str__(self) -> str:
         line = "".join([f"\n  at {self.line}"] * bool(self.line))
-        line += "".join([f"\n  in {turn}" for turn in reversed(self.turns)])
+        line += "".join([f"\n  in {iteration}" for iteration in reversed(self.iterations)])
         line += f"\n  {self.other}" if self.other else ""
         worst = list(self.output.worst or ())
         one, other = self.sides
@@ -168,7 +168,7 @@ def first_divergence(
     Args:
         program: a program with static shapes whose paths disagree.
     """
-    turns: list[str] = []
+    iterations: list[str] = []
     parting = _parting(program, leaves, paths)
     while parting is not None:
         inside = _inside(parting, paths)
@@ -176,7 +176,7 @@ def first_divergence(
         if inside is None or inner is None:
             break
         line = f" at {parting.instruction.source}" if parting.instruction.source else ""
-        turns.append(f"{inside[0]}{line}")
+        iterations.append(f"{inside[0]}{line}")
         parting = inner
     if parting is None:
         return None
@@ -187,7 +187,7 @@ def first_divergence(
         verdict=paths.opinion(parting.program, parting.leaves).words,
         program=parting.program,
         leaves=tuple(parting.leaves),
-        turns=tuple(turns),
+        iterations=tuple(iterations),
         platform=paths.platform,
         isolated=paths.is_isolated,
     )
@@ -230,7 +230,7 @@ def _inside(parting: _Parting, paths: Paths) -> tuple[str, GraphProgram, list[An
     if not isinstance(instruction.op, ControlOp):
         return None
     operands = values_of(program, instruction.inputs, leaves)
-    for name, _, body, arguments in turns_of(instruction.op, operands):
+    for name, _, body, arguments in iterations_of(instruction.op, operands):
         if not paths.agree(body, arguments):
             return name, body, arguments
     return None

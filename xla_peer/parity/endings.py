@@ -104,11 +104,11 @@ def first_ending(
         numbers = maker_numbers(program)
         wrong = [numbers[slot] for slot in program.output_slots if slot in numbers]
 
-        def goes_well(index: int) -> bool:
+        def succeeds(index: int) -> bool:
             cone = prefix(program, program.instructions[index].outputs)
             return _ended(cone, leaves, peer) is None
 
-        index = first_failing(program, wrong, goes_well)
+        index = first_failing(program, wrong, succeeds)
         if index is not None:
             instruction = program.instructions[index]
             op, line = shown(program, instruction), str(instruction.source or "")

@@ -27,10 +27,10 @@ from tenferro.program import GraphProgram, Instruction, copy_into
 from tenferro.types import DType
 from xla_peer.parity.confidence import CONFIDENCE, decision_runs
 from xla_peer.parity.divergence import Divergence, alone, maker, prefix, values_of
+from xla_peer.parity.iterations import native_outputs
 from xla_peer.parity.paths import NativeAndPeer
 from xla_peer.parity.rounding import ROUNDING
 from xla_peer.parity.sensitivity import moved_outputs, subnormal
-from xla_peer.parity.turns import native_outputs
 from xla_peer.parity.ulps import modulus
 
 __all__ = ["EXPLANATIONS", "Explanation", "Parting", "explain"]
@@ -109,7 +109,7 @@ class Parting:
         (updates,) = values_of(divergence.program, self.step.inputs[2:], divergence.leaves)
         return bool(np.any((updates == peer) | ((updates != updates) & (peer != peer))))
 
-    def tips_over(self) -> bool:
+    def flips_decision(self) -> bool:
         """Return whether the worst element is a decision that rounding may flip to PJRT's value.
 
         A decision is an index, a bool or a count.
@@ -230,7 +230,7 @@ def _reached_from_subnormals(
         for size in (0.0, None, 1.0):
             replaced = [_with_smallest(x, sign, size, scale) for x in leaves]
             reached.append(native_outputs(program, replaced)[position][index])
-        if _lies_among(peer, np.array(reached)):
+        if _is_among(peer, np.array(reached)):
             return True
     return False
 
@@ -260,13 +260,13 @@ def _with_smallest(x: Any, sign: float, size: float | None, scale: int) -> Any:
     return np.where(subnormal(x / scale), near * x.dtype.type(sign), x).astype(x.dtype)
 
 
-def _lies_among(y: Any, values: Any) -> bool:
+def _is_among(y: Any, values: Any) -> bool:
     """Return whether y is equal to one of the values, or within their range, up to rounding.
 
     Complex numbers are compared by parts.
     """
     if values.dtype.kind == "c":
-        return _lies_among(y.real, values.real) and _lies_among(y.imag, values.imag)
+        return _is_among(y.real, values.real) and _is_among(y.imag, values.imag)
     if DType.of(values.dtype).kind in "biu":
         return bool((values == y).any())
     number, wide = float(y), values.astype(np.float64)
@@ -321,7 +321,7 @@ def _leaves_zeros_out(parting: Parting) -> bool:
     (others,) = native_outputs(program, [x, np.where(is_special, 0, kernel)])
     _, peer = parting.results
     if meetings[worst] == 0:
-        return _lies_among(peer, others[worst].reshape(1))
+        return _is_among(peer, others[worst].reshape(1))
     if parting.is_complex:
         return False
     # The sum of infinite products is infinite if they have one sign, and NaN otherwise.
@@ -432,7 +432,7 @@ EXPLANATIONS = (
         "Where two candidates are within rounding of each other, the last bit of an earlier result decides an index or "
         "a comparison. The check tries only a few random roundings; these differences need a rarer one, which it did "
         "not find.",
-        Parting.tips_over,
+        Parting.flips_decision,
     ),
     Explanation(
         "windows that XLA moves once",

@@ -20,7 +20,7 @@ import numpy as np
 
 import tenferro as tnf
 from lowering import lower_to_stablehlo, mlir_bindings
-from tenferro.door import apply_one
+from tenferro.dispatch import apply_one
 from tenferro.errors import TenferroError
 from tenferro.ops.elementwise import Complex
 from tenferro.program import GraphProgram

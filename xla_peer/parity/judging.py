@@ -16,11 +16,11 @@ from xla_peer.parity.decisions import decisions
 from xla_peer.parity.definitions import by_definition
 from xla_peer.parity.divergence import Divergence, first_divergence
 from xla_peer.parity.interpreter import interpreted
+from xla_peer.parity.iterations import native_outputs
 from xla_peer.parity.opinion import PEER
 from xla_peer.parity.paths import NativeAndPeer
 from xla_peer.parity.precision import LowerPrecision, granted_precision, required_precision
 from xla_peer.parity.report import ParityReport
-from xla_peer.parity.turns import native_outputs
 from xla_peer.parity.untouched import untouched
 
 __all__ = ["judge"]

@@ -23,7 +23,7 @@ from tenferro.program import GraphProgram, Instruction
 from tenferro.types import DType
 from xla_peer.parity.alignment import Side, aligned
 from xla_peer.parity.divergence import maker_numbers, values_of
-from xla_peer.parity.turns import native_outputs, turns_of
+from xla_peer.parity.iterations import iterations_of, native_outputs
 
 __all__ = ["Difference", "first_difference"]
 
@@ -45,7 +45,7 @@ class Difference(NamedTuple):
         program: the first program, or the body of a loop in it.
         number: the number of the instruction in `program`.
         leaves: the arguments of `program`.
-        turns: descriptions of the iterations of the enclosing loops, outermost first.
+        iterations: descriptions of the iterations of the enclosing loops, outermost first.
         other, other_number, other_leaves: the same for the other program; the number is None if the other program has
             no corresponding instruction.
     """
@@ -53,7 +53,7 @@ class Difference(NamedTuple):
     program: GraphProgram
     number: int
     leaves: Sequence[Any]
-    turns: tuple[str, ...]
+    iterations: tuple[str, ...]
     other: GraphProgram
     other_number: int | None
     other_leaves: Sequence[Any]
@@ -78,14 +78,14 @@ def first_difference(
         program, other: programs with static shapes and arguments of the same types.
         outputs: the numbers of the differing outputs.
     """
-    turns: list[str] = []
+    iterations: list[str] = []
     difference = _difference((program, leaves), (other, leaves), list(outputs), ())
     while difference is not None:
         inner = _inside(difference)
         if inner is None:
             break
-        turns.append(inner[0])
-        deeper = _difference(*inner[1:], None, tuple(turns))
+        iterations.append(inner[0])
+        deeper = _difference(*inner[1:], None, tuple(iterations))
         if deeper is None:
             break
         difference = deeper
@@ -114,7 +114,7 @@ class _Values:
 
 
 def _difference(
-    call: Call, other_call: Call, outputs: Sequence[int] | None, turns: tuple[str, ...]
+    call: Call, other_call: Call, outputs: Sequence[int] | None, iterations: tuple[str, ...]
 ) -> Difference | None:
     (program, leaves), (other, other_leaves) = call, other_call
     values, other_values = _Values.of(program, leaves), _Values.of(other, other_leaves)
@@ -139,7 +139,7 @@ def _difference(
         numbers, other_numbers = maker_numbers(program), maker_numbers(other)
         slot, other_slot = min(walk.places, key=lambda pair: numbers[pair[0]])
         there = None if other_slot is None else other_numbers[other_slot]
-        return Difference(program, numbers[slot], leaves, turns, other, there, other_leaves)
+        return Difference(program, numbers[slot], leaves, iterations, other, there, other_leaves)
     slots = [slot for slot, _ in walk.open]
     other_slots = [slot for _, slot in walk.open if slot not in other_same]
     strict = (
@@ -161,7 +161,7 @@ def _difference(
         number, other_number = _swapped(program, other, values, other_values, outputs)
     if number is None:
         return None
-    return Difference(program, number, leaves, turns, other, other_number, other_leaves)
+    return Difference(program, number, leaves, iterations, other, other_number, other_leaves)
 
 
 def _parting_outputs(values: _Values, others: _Values) -> list[int]:
@@ -383,7 +383,9 @@ def _inside(difference: Difference) -> tuple[str, Call, Call] | None:
     operands = values_of(difference.program, step.inputs, difference.leaves)
     others = values_of(difference.other, other.inputs, difference.other_leaves)
     line = f" at {step.source}" if step.source else ""
-    for one, two in zip(turns_of(step.op, operands), turns_of(other.op, others), strict=False):
+    for one, two in zip(
+        iterations_of(step.op, operands), iterations_of(other.op, others), strict=False
+    ):
         (name, number, body, arguments), (_, other_number, partner, other_arguments) = one, two
         if number != other_number:
             return None

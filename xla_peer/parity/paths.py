@@ -29,12 +29,12 @@ from xla_peer.parity.comparison import (
 )
 from xla_peer.parity.confidence import CONFIDENCE, decision_runs, in_words, rounding_runs
 from xla_peer.parity.divergence import prefix
+from xla_peer.parity.flipping import WIDER, Flipping, flipping
+from xla_peer.parity.iterations import native_outputs
 from xla_peer.parity.opinion import Opinion, opinion
-from xla_peer.parity.pending import Pending, may_tip, pending_roundings
+from xla_peer.parity.pending import Pending, may_jump, pending_roundings
 from xla_peer.parity.proven import proven_limits
 from xla_peer.parity.sensitivity import Record, moved_outputs
-from xla_peer.parity.tipping import WIDER, Tipping, tipping
-from xla_peer.parity.turns import native_outputs
 from xla_peer.parity.ulps import modulus
 
 __all__ = ["NativeAndPeer", "compared", "limits"]
@@ -150,7 +150,7 @@ def limits(
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
     chosen = choices(static)
     slots = [*static.output_slots, *[choice.operand for choice in chosen]]
-    tips = may_tip(static)
+    tips = may_jump(static)
     record = Record() if tips else None
     runs_of = _runs(static, leaves, slots, confidence, platform, record)
     pending = pending_roundings(static, platform=platform)
@@ -161,11 +161,11 @@ def limits(
         )
         for y, runs, slot in zip(results, runs_of, slots, strict=True)
     ]
-    if record is not None and record.tipped and record.is_complete:
+    if record is not None and record.flipped_decisions and record.is_complete:
         drawn = rounding_runs(confidence)
-        tipped = tipping(prefix(static, slots), leaves, record, drawn, platform)
+        flipped_decisions = flipping(prefix(static, slots), leaves, record, drawn, platform)
         allowed = [
-            _with_flips(number, y, tipped, drawn, runs, allowance, least)
+            _with_flips(number, y, flipped_decisions, drawn, runs, allowance, least)
             for number, (y, runs, allowance, least) in enumerate(
                 zip(results, runs_of, allowed, _least(static, slots, pending), strict=True)
             )
@@ -192,7 +192,7 @@ def _least(program: GraphProgram, slots: Sequence[int], pending: Sequence[Pendin
 def _with_flips(
     number: int,
     native: Any,
-    tipped: Tipping,
+    flipped_decisions: Flipping,
     drawn: int,
     runs: _Runs,
     allowance: Allowance,
@@ -200,13 +200,15 @@ def _with_flips(
 ) -> Allowance:
     """Compute an output's allowance from runs with pinned decisions, extended by the effects of flipped decisions."""
     if native.dtype.kind in "biu":
-        others, _ = tipped.alternatives(number, native, allowance.limit)
+        others, _ = flipped_decisions.alternatives(number, native, allowance.limit)
         return allowance._replace(alternatives=_joined(allowance.alternatives, others))
-    pinned = explained(native, [run[number] for run in tipped.pinned], least, drawn, False)
+    pinned = explained(
+        native, [run[number] for run in flipped_decisions.pinned], least, drawn, False
+    )
     is_wider = allowance.limit > WIDER * pinned.limit
     limit = np.where(is_wider, pinned.limit, allowance.limit)
-    others, limit = tipped.alternatives(number, native, limit)
-    if tipped.flipped is None:
+    others, limit = flipped_decisions.alternatives(number, native, limit)
+    if flipped_decisions.flipped is None:
         reach = np.max([modulus(run - runs.values[0]) for run in runs.values], axis=0)
         limit = np.where(is_wider & np.isfinite(reach), limit + 2 * reach, limit)
     reached = beyond(native, runs.values, limit)
@@ -242,17 +244,21 @@ def _runs(
     moved = moved_outputs(prefix(program, slots), leaves, drawn, platform, record)
     runs_of = [_Runs(list(runs), drawn) for runs in zip(*moved, strict=True)]
     jumps = any(type(step.op) in JUMPS for step in program.instructions)
-    tipping = [number for number, runs in enumerate(runs_of) if _tips_over(runs.values, jumps)]
-    if tipping:
+    flipping = [
+        number for number, runs in enumerate(runs_of) if _flips_decision(runs.values, jumps)
+    ]
+    if flipping:
         drawn = decision_runs(confidence)
-        moved = moved_outputs(prefix(program, [slots[n] for n in tipping]), leaves, drawn, platform)
-        for number, runs in zip(tipping, zip(*moved, strict=True), strict=True):
+        moved = moved_outputs(
+            prefix(program, [slots[n] for n in flipping]), leaves, drawn, platform
+        )
+        for number, runs in zip(flipping, zip(*moved, strict=True), strict=True):
             runs_of[number] = _Runs(list(runs), drawn)
     return runs_of
 
 
 @np.errstate(all="ignore")
-def _tips_over(runs: Sequence[Any], jumps: bool) -> bool:
+def _flips_decision(runs: Sequence[Any], jumps: bool) -> bool:
     """Return whether a decision, or the set of infinite or NaN elements, differs between runs.
 
     If `jumps` is set, a jump of a float counts as a difference, too.

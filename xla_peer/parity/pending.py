@@ -30,7 +30,7 @@ __all__ = [
     "WHOLE",
     "Pending",
     "divides_by_reciprocal",
-    "may_tip",
+    "may_jump",
     "nested_instructions",
     "pending_roundings",
     "unit",
@@ -167,7 +167,7 @@ def _result(
     return Pending(2 * own if is_narrow else own, True, is_constant)
 
 
-def may_tip(program: GraphProgram) -> bool:
+def may_jump(program: GraphProgram) -> bool:
     """Return whether the program has an op whose result rounding may change abruptly.
 
     Such an op selects, counts, truncates to whole numbers, or has a branch cut.

@@ -106,7 +106,7 @@ class LowerPrecision:
             for seed in range(RUNS):
                 moved = run(change=Shortened(np.random.default_rng(seed), self.granted))
                 for number, (y, z) in enumerate(zip(plain, moved, strict=True)):
-                    away = _apart(y, z)
+                    away = _distance(y, z)
                     largest[number] = np.maximum(largest[number], away)
                     squares[number] += away**2 / RUNS
         return largest, squares
@@ -126,7 +126,7 @@ class LowerPrecision:
         wide = allowance._replace(limit=allowance.limit + SAFETY * scale * largest)
         if compare("", native, other, *wide).outside:
             return None
-        away = _apart(native, other)
+        away = _distance(native, other)
         mean, median = (
             [float(measure(x)) for x in (away**2, squares)] for measure in (np.mean, np.median)
         )
@@ -179,7 +179,7 @@ def _inside(step: Any, program: GraphProgram) -> list[tuple[StdTensorOp, DType]]
     return uses
 
 
-def _apart(y: Any, z: Any) -> Any:
+def _distance(y: Any, z: Any) -> Any:
     """Return |y - z|, and 0 where it is not finite."""
     if DType.of(y.dtype).kind in "biu":
         return np.zeros(y.shape)

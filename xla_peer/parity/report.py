@@ -181,7 +181,7 @@ class ParityReport:
         """Write the report in at most fifteen lines: first the op, the wrong path and the difference, then advice."""
         first, bad = self.first_divergence, [output for output in self.outputs if not output.ok]
         lines = [self.verdict, *self.summary()]
-        lines += [f"in {turn}" for turn in (first.turns if first else ())[:2]]
+        lines += [f"in {iteration}" for iteration in (first.iterations if first else ())[:2]]
         lines += [f"{output.name}: {output.verdict}" for output in bad[:3]] * (len(bad) > 1)
         lines += [f"note: {note}" for note in self.notes[:2]]
         lines += [f"not reached: {each}" for each in self.untouched[:2]]

@@ -21,7 +21,7 @@ from tenferro.errors import InvalidConfigError, TenferroError
 from tenferro.extension.saving import save
 from tenferro.files import replacing, target_of
 from tenferro.program import GraphProgram
-from xla_peer.parity.turns import native_outputs
+from xla_peer.parity.iterations import native_outputs
 from xla_peer.parity.twins import twins
 from xla_peer.storage import stored
 

@@ -83,7 +83,7 @@ class Record:
 
     def __init__(self) -> None:
         self.entries: list[tuple[list[Any], Any]] = []
-        self.is_complete, self.tipped, self._nbytes = True, False, 0
+        self.is_complete, self.flipped_decisions, self._nbytes = True, False, 0
 
     def add(self, arrays: Sequence[Any], result: Any) -> None:
         """Append a decision, unless the record is full."""
@@ -96,13 +96,13 @@ class Record:
 
     def watch(self, position: int, result: Any) -> None:
         """Compare the result of a decision in another run with the recorded result, and set `tipped` if they differ."""
-        if not self.is_complete or self.tipped:
+        if not self.is_complete or self.flipped_decisions:
             return
         if position >= len(self.entries):
-            self.tipped = True
+            self.flipped_decisions = True
             return
         expected = self.entries[position][1]
-        self.tipped = result.shape != expected.shape or bool((result != expected).any())
+        self.flipped_decisions = result.shape != expected.shape or bool((result != expected).any())
 
 
 def moved_outputs(
@@ -134,7 +134,7 @@ def moved_outputs(
         if any(_adds_up(step) for step in static.instructions):
             outputs.append(run(change=Together(np.random.default_rng(runs), platform)))
         if any(type(step.op) in DISTINGUISHES_ZEROS for step in static.instructions):
-            outputs.append(run(change=Turned()))
+            outputs.append(run(change=FlippedZeros()))
         return outputs
 
 
@@ -436,7 +436,7 @@ class Flushed(Plain):
         return list(map(self.leaf, values))
 
 
-class Turned(Plain):
+class FlippedZeros(Plain):
     """Change that reverses the signs of zeros that are results of sums, which may be either in an implementation."""
 
     def leaf(self, x: Any) -> Any:

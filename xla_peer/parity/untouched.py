@@ -121,7 +121,7 @@ def untouched(program: GraphProgram, leaves: Sequence[Any]) -> tuple[Untouched, 
         if id(step) in watched:
             taken = touched.setdefault(id(step), set())
             if len(taken) < watched[id(step)]:
-                taken.update(_taken(step.source_op, list(map(np.asarray, arrays)), results))
+                taken.update(_reached_sides(step.source_op, list(map(np.asarray, arrays)), results))
         return results
 
     with numpy_state():
@@ -241,7 +241,7 @@ def _sides(op: StdTensorOp) -> tuple[str, ...]:
 
 
 @np.errstate(all="ignore")
-def _taken(op: StdTensorOp, arrays: Sequence[Any], results: Sequence[Any]) -> set[int]:
+def _reached_sides(op: StdTensorOp, arrays: Sequence[Any], results: Sequence[Any]) -> set[int]:
     """Return the numbers of the outcomes, in the order of `_sides`, that occur in a run of the op."""
     match op:
         case el.Select():

@@ -14,7 +14,7 @@ from lowering import import_stablehlo, lower_to_stablehlo
 from tenferro.program import GraphProgram
 from tenferro.types import flatten, unflatten
 from xla_peer.hall import REPORTS, Report
-from xla_peer.parity.turns import native_outputs
+from xla_peer.parity.iterations import native_outputs
 
 __all__ = ["Case", "hall_cases", "module_case", "ordinary_cases"]
 

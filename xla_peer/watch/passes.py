@@ -21,7 +21,7 @@ import numpy as np
 from lowering import import_stablehlo
 from tenferro.errors import BackendFailureError, PeerEndedError, TenferroError
 from xla_peer.opinions.executor import AdapterExecutor, Options
-from xla_peer.parity.turns import native_outputs
+from xla_peer.parity.iterations import native_outputs
 from xla_peer.watch.cases import Case
 
 __all__ = ["PassFault", "fault_of"]

@@ -9,8 +9,8 @@ from tenferro.errors import BackendFailureError, PeerEndedError, TenferroError
 from xla_peer.notices import silenced
 from xla_peer.opinions import AdapterExecutor
 from xla_peer.parity import check_parity
+from xla_peer.parity.iterations import native_outputs
 from xla_peer.parity.paths import compared, limits
-from xla_peer.parity.turns import native_outputs
 from xla_peer.watch.cases import Case
 from xla_peer.watch.passes import fault_of
 from xla_peer.watch.table import Entry, Row, Table

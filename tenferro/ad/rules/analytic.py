@@ -125,7 +125,7 @@ def near_and_far(x: Value) -> tuple[Value, Value, Value]:
     return is_near, select(is_near, x, 0), select(is_near, 0, x)
 
 
-def beside_unity(x: Value) -> tuple[Value, Value]:
+def one_minus_and_plus(x: Value) -> tuple[Value, Value]:
     """Return 1 - x and 1 + x for complex x, computed such that the sign of an imaginary zero is preserved."""
     return -(x - 1), x - (-1)
 
@@ -135,7 +135,7 @@ def reciprocal_root(x: Value) -> Value:
     if not x.dtype.is_complex:
         return rsqrt(below_one(x))
     is_near, near, far = near_and_far(x)
-    below, above = beside_unity(far)
+    below, above = one_minus_and_plus(far)
     return select(is_near, rsqrt(1 - near * near), rsqrt(below) * rsqrt(above))
 
 
@@ -144,7 +144,7 @@ def atanh_slope(x: Value) -> Value:
     if not x.dtype.is_complex:
         return 1 / below_one(x)
     is_near, near, far = near_and_far(x)
-    below, above = beside_unity(far)
+    below, above = one_minus_and_plus(far)
     return select(is_near, 1 / (1 - near * near), (1 / below) * (1 / above))
 
 
@@ -207,7 +207,7 @@ def bell(x: Value) -> Value:
     return exp(-x * x)
 
 
-def beside_one(x: Value) -> tuple[Value, Value]:
+def divided_by_magnitude(x: Value) -> tuple[Value, Value]:
     """Return v = x / m and u = 1 / m for m = max(|x|, 1); neither overflows, and u is 0 for infinite x."""
     m = maximum(abs_(x), full(x, 1))
     return finite(x) / finite(m), 1 / m
@@ -217,7 +217,7 @@ def atan_slope(x: Value, y: Value) -> Value:
     """1 / (1 + x^2) = u^2 / (u^2 + v^2) for v = x / m, u = 1 / m and m = max(|x|, 1)."""
     if x.dtype.is_complex:
         return atanh_slope(times_i(x))
-    v, u = beside_one(x)
+    v, u = divided_by_magnitude(x)
     return u * u / (u * u + v * v)
 
 
@@ -225,7 +225,7 @@ def asinh_slope(x: Value, y: Value) -> Value:
     """1 / sqrt(1 + x^2) = u / sqrt(u^2 + v^2) for v = x / m, u = 1 / m and m = max(|x|, 1)."""
     if x.dtype.is_complex:
         return reciprocal_root(times_i(x))
-    v, u = beside_one(x)
+    v, u = divided_by_magnitude(x)
     return u * rsqrt(u * u + v * v)
 
 

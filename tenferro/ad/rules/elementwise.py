@@ -78,7 +78,7 @@ def divide_jvp(op: ops.Divide, inputs: Values, outputs: Values, tangents: Tangen
     return ((-change if x0_dot is None else x0_dot - change) / x1,)
 
 
-def whole_quotient(x0: Value, x1: Value, y: Value) -> Value:
+def integer_quotient(x0: Value, x1: Value, y: Value) -> Value:
     """Return the integer q with x0 = q x1 + y, where y is the remainder.
 
     q is rounded to an integer, because the computed (x0 - y) / x1 is inexact.
@@ -282,7 +282,7 @@ ROWS: AdRows = batched_by(
             is_linear=lambda mask: not mask[1],
         ),
         ops.Remainder: partials(
-            lambda x0, x1, y: full(x0, 1), lambda x0, x1, y: -whole_quotient(x0, x1, y)
+            lambda x0, x1, y: full(x0, 1), lambda x0, x1, y: -integer_quotient(x0, x1, y)
         ),
         ops.Power: partials(power_by_base, power_by_exponent),
         ops.Maximum: extremum("GT"),

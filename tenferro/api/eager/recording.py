@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from tenferro.door.tracing import current_builder
+from tenferro.dispatch.tracing import current_builder
 from tenferro.errors import InvalidConfigError
 
 __all__ = ["is_recording", "no_grad"]

@@ -18,7 +18,7 @@ from tenferro.api.eager.tensor import EagerTensor
 from tenferro.api.planned import NotFixedError, fixed
 from tenferro.api.promotion import convert
 from tenferro.api.tensor import TracedTensor, tracing
-from tenferro.door import as_operand, spec_of
+from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError, TenferroError
 from tenferro.exec import GraphExecutor
 from tenferro.exec.plan import Binder

@@ -22,7 +22,7 @@ from tenferro.api.manipulation import concat, moveaxis, reshape
 from tenferro.api.products import kron
 from tenferro.api.promotion import as_inexact
 from tenferro.api.reductions import max
-from tenferro.door import as_operand, spec_of
+from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import InvalidConfigError, ShapeError
 from tenferro.types import ArrayLike
 

@@ -36,7 +36,7 @@ from tenferro.api.reductions import all as all_
 from tenferro.api.reductions import max as max_
 from tenferro.api.reductions import sum as sum_
 from tenferro.dims import is_static
-from tenferro.door import as_operand, spec_of
+from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import InvalidConfigError, ShapeError
 from tenferro.ext.lapack.families import Gehrd, HouseholderProduct
 from tenferro.extension import apply

@@ -60,7 +60,7 @@ from tenferro.api.searching import argsort, sort
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.truncation import dynamic_truncate
 from tenferro.dims import dim_max, dim_min, is_exact, is_static, product
-from tenferro.door import apply_one, as_operand, elements, is_traced, spec_of, stop_gradient
+from tenferro.dispatch import apply_one, as_operand, elements, is_traced, spec_of, stop_gradient
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError, UnsupportedError
 from tenferro.ext.lapack.families import Geqp3, PivotsToPermutation
 from tenferro.ext.linalg import families as fam
@@ -611,10 +611,12 @@ def lu_factor(
     Source: scipy.linalg.lu_factor.
     """
     packed, perm = permuted_factors("lu_factor", a)
-    rows = _places(perm)
+    rows = _positions(perm)
 
     def exchange(rows: Any, i: Any) -> tuple[Any, Any]:
-        j = _at_place(rows, equal(rows, _at_place(perm, equal(_places(perm), i))), _places(perm))
+        j = _where_true(
+            rows, equal(rows, _where_true(perm, equal(_positions(perm), i))), _positions(perm)
+        )
         return _exchanged(rows, i, j), j
 
     _, pivots = scan(exchange, rows, _counted(packed))
@@ -627,13 +629,13 @@ def _counted(packed: Tensor) -> Any:
     return apply_one(Iota((extent,), 0, DType.I64), like=packed)
 
 
-def _places(rows: Tensor) -> Any:
+def _positions(rows: Tensor) -> Any:
     """Return a tensor of the shape of `rows` with the positions 0, 1, .. along the last axis."""
     counted: Any = apply_one(Iota((rows.shape[-1],), 0, DType.I64), like=rows)
     return broadcast_to(counted, rows.shape)
 
 
-def _at_place(rows: Tensor, is_there: Any, values: Any = None) -> Any:
+def _where_true(rows: Tensor, is_there: Any, values: Any = None) -> Any:
     """Return the value, along the last axis, at which `is_there` is true; the axis keeps extent 1.
 
     The values are `values`, or by default `rows`.
@@ -643,8 +645,8 @@ def _at_place(rows: Tensor, is_there: Any, values: Any = None) -> Any:
 
 def _exchanged(rows: Tensor, i: Any, j: Any) -> Any:
     """Exchange the values at positions i and j along the last axis."""
-    is_first, is_second = equal(_places(rows), i), equal(_places(rows), j)
-    first, second = _at_place(rows, is_first), _at_place(rows, is_second)
+    is_first, is_second = equal(_positions(rows), i), equal(_positions(rows), j)
+    first, second = _where_true(rows, is_first), _where_true(rows, is_second)
     return where(is_first, second, where(is_second, first, rows))
 
 

@@ -17,7 +17,7 @@ from tenferro.api.linear import matmul
 from tenferro.api.promotion import convert
 from tenferro.api.reductions import max as max_
 from tenferro.api.reductions import sum as sum_
-from tenferro.door import spec_of, stop_gradient
+from tenferro.dispatch import spec_of, stop_gradient
 from tenferro.types import ArrayLike
 
 __all__ = ["coshm", "cosm", "fractional_matrix_power", "logm", "signm", "sinhm", "sinm", "tanhm", "tanm"]  # fmt: skip

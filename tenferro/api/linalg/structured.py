@@ -17,7 +17,7 @@ from tenferro.api.linalg.matrices import solve
 from tenferro.api.manipulation import concat, embed_diag, expand_dims, flip, reshape, squeeze
 from tenferro.api.promotion import as_inexact, convert, result_type
 from tenferro.dims import is_static
-from tenferro.door import as_operand, spec_of
+from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError
 from tenferro.ext.lapack.families import Gtsv
 from tenferro.extension import apply

@@ -14,7 +14,7 @@ from tenferro.api.elementwise import conj, expm1, log, multiply, real, sqrt
 from tenferro.api.manipulation import astype
 from tenferro.api.reductions import sum as sum_of
 from tenferro.api.searching import where
-from tenferro.door import spec_of
+from tenferro.dispatch import spec_of
 from tenferro.errors import InvalidConfigError
 from tenferro.types import ArrayLike, DType, PyTree, Tensor
 

@@ -25,7 +25,7 @@ from tenferro.api.optim.transformation import (
     update_moment,
 )
 from tenferro.api.searching import where
-from tenferro.door import spec_of
+from tenferro.dispatch import spec_of
 from tenferro.errors import InvalidConfigError
 from tenferro.types import ArrayLike, DType, DTypeLike, PyTree, Tensor
 

@@ -67,7 +67,7 @@ from tenferro.api.reductions import any as any_of
 from tenferro.api.reductions import cumulative_sum
 from tenferro.api.searching import argmax, searchsorted, top_k
 from tenferro.dims import product
-from tenferro.door import apply, as_operand, spec_of, stop_gradient
+from tenferro.dispatch import apply, as_operand, spec_of, stop_gradient
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.ops.reduction import Sort
 from tenferro.types import ArrayLike, DType, DTypeLike, Shape, Tensor

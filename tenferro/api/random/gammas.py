@@ -57,7 +57,7 @@ from tenferro.api.random.generator import (
 from tenferro.api.reductions import sum as sum_over
 from tenferro.api.vmap import vmap
 from tenferro.dims import product
-from tenferro.door import spec_of, stop_gradient
+from tenferro.dispatch import spec_of, stop_gradient
 from tenferro.errors import InvalidConfigError, ShapeError
 from tenferro.types import ArrayLike, DType, DTypeLike, Shape, Tensor
 

@@ -31,7 +31,7 @@ from tenferro.api.elementwise import (
 from tenferro.api.manipulation import reshape, stack, unstack
 from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert
 from tenferro.dims import is_static, product
-from tenferro.door import apply_one, as_operand, is_traced, spec_of
+from tenferro.dispatch import apply_one, as_operand, is_traced, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.ext.random.families import Threefry2x32
 from tenferro.extension import apply as apply_extension

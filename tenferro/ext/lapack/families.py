@@ -191,9 +191,14 @@ class Sytrd(ExtensionOp):
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         dtype, batch, n = square(self, input_dtypes, input_shapes)
-        beside = (*batch, n - 1)
+        as_constant_of = (*batch, n - 1)
         real = REAL.get(dtype, dtype)
-        return [(dtype, input_shapes[0]), (real, (*batch, n)), (real, beside), (dtype, beside)]
+        return [
+            (dtype, input_shapes[0]),
+            (real, (*batch, n)),
+            (real, as_constant_of),
+            (dtype, as_constant_of),
+        ]
 
 
 @extension_family("tenferro", "gehrd", version=1)

@@ -22,10 +22,10 @@ __all__ = [
     "number_in",
     "repeated",
     "scalar_of",
+    "scalar_zero",
     "shape_of",
     "slice_of",
     "spans_of",
-    "zero_beside",
 ]
 
 Shape = tuple[int, ...]
@@ -111,6 +111,6 @@ def is_zero(producers: Producers, value: int) -> bool:
     return is_splat_of(producers, value, 0)
 
 
-def zero_beside(producers: Producers, x: int, source: SourceLine | None) -> int:
+def scalar_zero(producers: Producers, x: int, source: SourceLine | None) -> int:
     """Emit the scalar zero of x's dtype."""
     return producers.apply(Constant.of(np.zeros((), producers.types[x].dtype.dtype)), (), source)[0]

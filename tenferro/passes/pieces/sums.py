@@ -18,7 +18,7 @@ from tenferro.ops.elementwise import Add
 from tenferro.ops.structural import Concatenate, Pad
 from tenferro.passes.clean_up import filled, first_of
 from tenferro.passes.pieces.concatenations import concatenate
-from tenferro.passes.pieces.facts import are_static, is_zero, repeated, shape_of, zero_beside
+from tenferro.passes.pieces.facts import are_static, is_zero, repeated, scalar_zero, shape_of
 from tenferro.program.rewrite import Producers, Values
 
 __all__ = ["SUM", "plus_zero", "sum_with_zero"]
@@ -84,7 +84,7 @@ def sum_of_pieces(
         if end > position:
             extents = tuple([end - position if i == axis else n for i, n in enumerate(shape)])
             parts.append(
-                repeated(producers, zero_beside(producers, inputs[0], source), extents, source)
+                repeated(producers, scalar_zero(producers, inputs[0], source), extents, source)
             )
 
     if any([

@@ -20,9 +20,9 @@ from tenferro.passes.pieces.facts import (
     are_static,
     is_zero,
     number_in,
+    scalar_zero,
     shape_of,
     slice_of,
-    zero_beside,
 )
 from tenferro.passes.pieces.sums import plus_zero
 from tenferro.program.rewrite import Producers, Values
@@ -240,7 +240,7 @@ def scatter_of_rows(
     low[rows.axis] = min(rows.indices)
     high[rows.axis] = shape[rows.axis] - 1 - max(rows.indices)
     interior[rows.axis] = abs(rows.step) - 1
-    fill = zero_beside(producers, x, source)
+    fill = scalar_zero(producers, x, source)
     (y,) = producers.apply(Pad(tuple(low), tuple(high), tuple(interior)), (part, fill), source)
     return (plus_zero(producers, y, source),)
 

@@ -104,6 +104,6 @@ def _inside_of_rows(rows: Sequence[InstructionProfile]) -> dict[int, list[str]]:
     for row in rows:
         number += not row.depth
         if row.depth:
-            text = f"{'  ' * row.depth}{row.op} -> {row.types}: {1e6 * row.seconds:.1f} us in {row.turns} turns"
+            text = f"{'  ' * row.depth}{row.op} -> {row.types}: {1e6 * row.seconds:.1f} us in {row.executions} executions"
             inside.setdefault(number, []).append(text)
     return inside

@@ -45,7 +45,9 @@ def _unbounded(ball: Ball) -> Ball:
     return Ball(ball.value, np.full(ball.value.shape, np.inf))
 
 
-def _choice(op: cf.Cond, parts: Sequence[Part], operands: Sequence[Ball], tape: Tape) -> list[Ball]:
+def _conditional(
+    op: cf.Cond, parts: Sequence[Part], operands: Sequence[Ball], tape: Tape
+) -> list[Ball]:
     """Run the branch of a conditional; if the index is undecided, unite the results of all possible branches."""
     index, *rest = operands
     last = len(parts) - 1
@@ -130,5 +132,5 @@ LOOPS: Column[Loop] = Column(
     "ball of loops",
     "xla_peer/parity/balls/control.py",
     cf.CARDS,
-    {cf.Cond: _choice, cf.While: _while, cf.Scan: _scan, cf.Alternatives: _either},
+    {cf.Cond: _conditional, cf.While: _while, cf.Scan: _scan, cf.Alternatives: _either},
 )

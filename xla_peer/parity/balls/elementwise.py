@@ -67,7 +67,7 @@ def _arithmetic(
     def rule(operands: Operands) -> Sequence[Any]:
         (result,) = operands.results
         if not operands.dtype.is_inexact:
-            return (_whole(operands, spread),)
+            return (_integer_radius(operands, spread),)
         values = [wide(x) for x in operands.values]
         away = spread(values, operands.radii, wide(result))
         away = np.where(_all_zero(operands.radii), 0.0, away)
@@ -84,7 +84,7 @@ def _arithmetic(
     return rule
 
 
-def _whole(operands: Operands, spread: Callable[..., Any]) -> Any:
+def _integer_radius(operands: Operands, spread: Callable[..., Any]) -> Any:
     """Compute the radius of an integer result, which is not rounded but may wrap around."""
     (result,) = operands.results
     if operands.are_exact:
@@ -167,9 +167,9 @@ def _remainder(operands: Operands) -> Sequence[Any]:
     if not operands.dtype.is_inexact:
         return (np.where(_all_zero(operands.radii), 0.0, np.inf),)
     x, y, rest = wide(operands.values[0]), np.abs(wide(operands.values[1])), np.abs(wide(result))
-    turns = np.abs(np.trunc(x / y))
-    away = outward(a + turns * b)
-    inside = (rest + away < (y - b) * (1.0 - 8.0 * EPSILON)) & ((turns == 0) | (rest > away))
+    iterations = np.abs(np.trunc(x / y))
+    away = outward(a + iterations * b)
+    inside = (rest + away < (y - b) * (1.0 - 8.0 * EPSILON)) & ((iterations == 0) | (rest > away))
     spread = np.where(inside, away, np.where(y > b, y + b + rest, np.inf))
     spread = np.where(_all_zero(operands.radii), 0.0, spread)
     return (rounded(operands, result, spread, 0.0, elementwise=True),)
@@ -291,11 +291,11 @@ def _select(operands: Operands) -> Sequence[Any]:
     pred, on_true, on_false = operands.balls
     own = np.where(pred.value, on_true.radius, on_false.radius)
     not_chosen = np.where(pred.value, on_false.radius, on_true.radius)
-    with_other = np.maximum(own, outward(_apart(on_true.value, on_false.value) + not_chosen))
+    with_other = np.maximum(own, outward(_distance(on_true.value, on_false.value) + not_chosen))
     return (np.where(pred.radius == 0, own, with_other),)
 
 
-def _apart(x: Any, y: Any) -> Any:
+def _distance(x: Any, y: Any) -> Any:
     """Compute the distance of two arrays, element by element.
 
     The distance of equal infinities, and of two NaN, is 0. If only one element is finite, the distance is infinite.

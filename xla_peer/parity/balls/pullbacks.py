@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import tenferro as tnf
-from tenferro.door import apply
+from tenferro.dispatch import apply
 from tenferro.exec.schedule import ExecProgram
 from tenferro.ops import StdTensorOp
 from tenferro.ops import contraction as co

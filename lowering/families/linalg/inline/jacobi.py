@@ -137,7 +137,7 @@ def hermitian_eigen(a: Value) -> tuple[Value, Value]:
     v = identity(a, even)
     tolerance = EPSILON[real(a).dtype] ** 2
 
-    def turn(i: Value, a: Value, v: Value) -> tuple[Value, Value]:
+    def rotate(i: Value, a: Value, v: Value) -> tuple[Value, Value]:
         top, bottom = halves(a, rank - 2)
         (upper, corner), (_, lower) = halves(top, rank - 1), halves(bottom, rank - 1)
         p, off, q = (
@@ -159,7 +159,7 @@ def hermitian_eigen(a: Value) -> tuple[Value, Value]:
     _, a, v = loop_while(
         "sweep",
         again,
-        lambda sweep, a, v: (sweep + 1, *loop("rotate", max(even - 1, 1), turn, a, v)),
+        lambda sweep, a, v: (sweep + 1, *loop("rotate", max(even - 1, 1), rotate, a, v)),
         scalar(a, 0, DType.I64),
         a,
         v,
@@ -194,7 +194,7 @@ def tall_svd(a: Value, everything: bool) -> tuple[Value, Value, Value]:
     tolerance = EPSILON[real(g).dtype] * max(m, 10)
     start = full(scale, 1)
 
-    def turn(i: Value, g: Value, v: Value, worst: Value) -> tuple[Value, Value, Value]:
+    def rotate(i: Value, g: Value, v: Value, worst: Value) -> tuple[Value, Value, Value]:
         left, right = halves(g, rank - 1)
         p, q = (reduce_sum(abs_(x) * abs_(x), (rank - 2,)) for x in (left, right))
         off = reduce_sum(conj(left) * right, (rank - 2,))
@@ -210,7 +210,7 @@ def tall_svd(a: Value, everything: bool) -> tuple[Value, Value, Value]:
         lambda sweep, g, v, worst: unfinished(sweep, compare(worst, "GT", tolerance)),
         lambda sweep, g, v, worst: (
             sweep + 1,
-            *loop("rotate", max(even - 1, 1), turn, g, v, zeros(worst)),
+            *loop("rotate", max(even - 1, 1), rotate, g, v, zeros(worst)),
         ),
         scalar(g, 0, DType.I64),
         g,

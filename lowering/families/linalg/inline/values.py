@@ -95,15 +95,15 @@ def block(x: Value, rows: tuple[int, int], columns: tuple[int, int]) -> Value:
 
 def column(x: Value, i: Value) -> Value:
     """Select the i-th column of each matrix."""
-    return _taken(x, i, x.rank - 1)
+    return _slice_at(x, i, x.rank - 1)
 
 
 def row(x: Value, i: Value) -> Value:
     """Select the i-th row of each matrix."""
-    return _taken(x, i, x.rank - 2)
+    return _slice_at(x, i, x.rank - 2)
 
 
-def _taken(x: Value, i: Value, axis: int) -> Value:
+def _slice_at(x: Value, i: Value, axis: int) -> Value:
     sizes = [1 if dim == axis else extent for dim, extent in enumerate(x.shape)]
     starts = [i if dim == axis else i * 0 for dim in range(x.rank)]
     piece = apply_one(DynamicSlice(tuple(sizes)), x, *starts)

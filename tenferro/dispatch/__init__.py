@@ -1,10 +1,10 @@
 """Dispatch of ops: `apply` applies an op to tensors or arrays of any class."""
 
-from tenferro.door.application import apply, apply_one
-from tenferro.door.operands import (
+from tenferro.dispatch.application import apply, apply_one
+from tenferro.dispatch.operands import (
     PYTHON_SCALARS,
+    as_constant_of,
     as_operand,
-    beside,
     copied,
     elements,
     first_tensor,
@@ -19,8 +19,8 @@ __all__ = [
     "PYTHON_SCALARS",
     "apply",
     "apply_one",
+    "as_constant_of",
     "as_operand",
-    "beside",
     "copied",
     "elements",
     "first_tensor",

@@ -32,7 +32,7 @@ from xla_peer.parity.sensitivity import (
     decides,
 )
 
-__all__ = ["WIDER", "Tipping", "tipping"]
+__all__ = ["WIDER", "Flipping", "flipping"]
 
 AMPLIFIED = SAFETY / 2
 """Distance from a tie within which a decision may flip, as a multiple of the change of its operands by rounding."""
@@ -118,7 +118,7 @@ class Flipped(Plain):
 
 
 @dataclass(frozen=True)
-class Tipping:
+class Flipping:
     """Outputs of runs with pinned decisions, and of runs with one element of one decision flipped.
 
     Attributes:
@@ -170,9 +170,9 @@ class Tipping:
         ), limit
 
 
-def tipping(
+def flipping(
     program: GraphProgram, leaves: Sequence[Any], plain: Record, runs: int, platform: str
-) -> Tipping:
+) -> Flipping:
     """Run a program with pinned decisions, and with each element flipped that may flip.
 
     Args:
@@ -188,9 +188,9 @@ def tipping(
         together = PinnedTogether(np.random.default_rng(runs), platform, plain, flips)
         pinned.append(run(change=together))
         if len(flips.values) > MOST_FLIPS:
-            return Tipping(pinned, None)
+            return Flipping(pinned, None)
         changes = [Flipped(*where, value) for where, value in flips.values.items()]
-        return Tipping(pinned, [run(change=change) for change in changes])
+        return Flipping(pinned, [run(change=change) for change in changes])
 
 
 @np.errstate(all="ignore")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, MutableMapping
 from typing import Any, NamedTuple
 
-from tenferro.door.application import apply
+from tenferro.dispatch.application import apply
 from tenferro.errors import TenferroError
 from tenferro.graph import Instruction
 

@@ -11,8 +11,8 @@ from typing import Any, cast
 import numpy as np
 
 from tenferro.dims import Dim, SymDim
-from tenferro.door.application import apply_one
-from tenferro.door.tracing import apply_in_trace
+from tenferro.dispatch.application import apply_one
+from tenferro.dispatch.tracing import apply_in_trace
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError
 from tenferro.ops.elementwise import Subtract
 from tenferro.ops.source import ShapeOf
@@ -21,8 +21,8 @@ from tenferro.types import ArrayLike, DType, Tensor, TensorSpec, host_array
 
 __all__ = [
     "PYTHON_SCALARS",
+    "as_constant_of",
     "as_operand",
-    "beside",
     "copied",
     "elements",
     "first_tensor",
@@ -38,7 +38,7 @@ MOST_AXES = 64
 """Maximum number of axes of a NumPy array."""
 
 
-def beside(x: Any, value: Any) -> Any:
+def as_constant_of(x: Any, value: Any) -> Any:
     """Convert an array to a constant in the trace or runtime of x, or in x if x is a runtime; a tensor is unchanged."""
     lift = getattr(x, "lift", None)
     return value if lift is None or is_traced(value) else lift(value)

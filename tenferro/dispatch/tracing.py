@@ -14,7 +14,7 @@ from tenferro.graph import GraphBuilder
 from tenferro.ops import StdTensorOp
 from tenferro.program import require_depth
 
-__all__ = ["apply_in_trace", "current_builder", "nested_call", "under_way"]
+__all__ = ["apply_in_trace", "current_builder", "nested_call", "recording_into"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def nested_call() -> Generator[None]:
 
 
 @contextmanager
-def under_way(
+def recording_into(
     builder: GraphBuilder,
     append: Callable[[GraphBuilder, StdTensorOp, Sequence[Any]], tuple[Any, ...]],
 ) -> Generator[None]:

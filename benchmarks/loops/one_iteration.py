@@ -1,4 +1,4 @@
-"""Measure the time of one iteration of a loop: `python benchmarks/loops/turn.py [--write]`, into docs/control.md.
+"""Measure the time of one iteration of a loop: `python benchmarks/loops/one_iteration.py [--write]`, into docs/control.md.
 
 The bodies have 1, 5 and 20 elementwise ops on one carry, alternately a square root and an addition of 1.
 Each loop is timed at two lengths. The difference of the times is divided by the difference of the lengths, which
@@ -25,7 +25,7 @@ import tenferro as tnf
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "control.md"
 BODIES = 1, 5, 20
 SHAPES = (), (32,), (10_000,)
-TURNS = {"natively": (300, 300, 60), "PJRT": (30_000, 3000, 60)}
+ITERATIONS = {"natively": (300, 300, 60), "PJRT": (30_000, 3000, 60)}
 """Difference of the two lengths, for each shape; XLA's iterations are short, so they need more of them."""
 BLOCKS = 7
 """Number of repetitions of a measurement; the fastest counts."""
@@ -38,26 +38,26 @@ def body(n: Any, y: Any, ops: int) -> Any:
     return y
 
 
-def scan(y: Any, ops: int, turns: int) -> Any:
+def scan(y: Any, ops: int, rounds: int) -> Any:
     """Run `ops` operations per iteration by `scan`, without stacked results."""
-    return tnf.scan(lambda c, _: (body(tnf, c, ops), None), y, length=turns)[0]
+    return tnf.scan(lambda c, _: (body(tnf, c, ops), None), y, length=rounds)[0]
 
 
-def fori_loop(y: Any, ops: int, turns: int) -> Any:
+def fori_loop(y: Any, ops: int, rounds: int) -> Any:
     """Run `ops` operations per iteration by `fori_loop`, with Python numbers as bounds."""
-    return tnf.fori_loop(0, turns, lambda _, c: body(tnf, c, ops), y)
+    return tnf.fori_loop(0, rounds, lambda _, c: body(tnf, c, ops), y)
 
 
-def while_loop(y: Any, ops: int, turns: int) -> Any:
+def while_loop(y: Any, ops: int, rounds: int) -> Any:
     """Run `ops` operations per iteration by `while_loop`, with a counter in the carry."""
     return tnf.while_loop(
-        lambda c: c[0] < turns, lambda c: (c[0] + 1, body(tnf, c[1], ops)), (0, y)
+        lambda c: c[0] < rounds, lambda c: (c[0] + 1, body(tnf, c[1], ops)), (0, y)
     )[1]
 
 
-def by_hand(y: Any, ops: int, turns: int) -> Any:
+def by_hand(y: Any, ops: int, rounds: int) -> Any:
     """Run `ops` NumPy operations per iteration in a Python loop."""
-    for _ in range(turns):
+    for _ in range(rounds):
         y = body(np, y, ops)
     return y
 
@@ -66,23 +66,25 @@ Loop = Callable[[Any, int, int], Any]
 LOOPS: dict[str, Loop] = {"scan": scan, "fori_loop": fori_loop, "while_loop": while_loop}
 
 
-def compiled(loop: Loop, ops: int, turns: int, executor: Any, gradient: bool) -> Callable[..., Any]:
+def compiled(
+    loop: Loop, ops: int, rounds: int, executor: Any, gradient: bool
+) -> Callable[..., Any]:
     """Return a compiled loop, or the compiled gradient of the sum of squares of its final carry."""
     if gradient:
-        return tnf.jit(tnf.grad(lambda y: tnf.sum(loop(y, ops, turns) ** 2)), executor=executor)
-    return tnf.jit(lambda y: loop(y, ops, turns), executor=executor)
+        return tnf.jit(tnf.grad(lambda y: tnf.sum(loop(y, ops, rounds) ** 2)), executor=executor)
+    return tnf.jit(lambda y: loop(y, ops, rounds), executor=executor)
 
 
-def microseconds(call: Callable[[int], Callable[[], Any]], turns: int) -> float:
+def microseconds(call: Callable[[int], Callable[[], Any]], rounds: int) -> float:
     """Return the microseconds of one iteration.
 
     `call(turns)` returns a function that runs a loop of `turns` iterations.
     """
-    short, long = call(turns // 10), call(turns // 10 + turns)
+    short, long = call(rounds // 10), call(rounds // 10 + rounds)
     for run in (short, long) * 2:
         run()
     spent = [min(_seconds(run) for _ in range(BLOCKS)) for run in (short, long)]
-    return 1e6 * max(0.0, spent[1] - spent[0]) / turns
+    return 1e6 * max(0.0, spent[1] - spent[0]) / rounds
 
 
 def _seconds(run: Callable[[], Any]) -> float:
@@ -91,18 +93,18 @@ def _seconds(run: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def row(name: str, loop: Loop, executor: Any, turns: tuple[int, ...], gradient: bool) -> str:
+def row(name: str, loop: Loop, executor: Any, rounds: tuple[int, ...], gradient: bool) -> str:
     """Return a row of the table: a column for each shape, with a number for each loop body."""
     columns: list[str] = []
-    for shape, more in zip(SHAPES, turns, strict=True):
+    for shape, more in zip(SHAPES, rounds, strict=True):
         y = np.ones(shape)
         each: list[str] = []
         for ops in BODIES:
 
-            def call(turns: int, y: Any = y, ops: int = ops) -> Callable[[], Any]:
+            def call(rounds: int, y: Any = y, ops: int = ops) -> Callable[[], Any]:
                 if executor is None:
-                    return lambda: loop(y, ops, turns)
-                run = compiled(loop, ops, turns, executor, gradient)
+                    return lambda: loop(y, ops, rounds)
+                run = compiled(loop, ops, rounds, executor, gradient)
                 return lambda: run(y)
 
             each.append(f"{microseconds(call, more):.3g}")
@@ -119,15 +121,15 @@ def table() -> str:
     peers = {"natively": tnf.GraphExecutor(), "PJRT": XlaExecutor("cpu", notices=False)}
     for name, loop in LOOPS.items():
         for peer, executor in peers.items():
-            lines.append(row(f"`{name}`, {peer}", loop, executor, TURNS[peer], False))
+            lines.append(row(f"`{name}`, {peer}", loop, executor, ITERATIONS[peer], False))
     # The gradient needs reverse mode, which while_loop does not have.
     for name in ("scan", "fori_loop"):
         for peer, executor in peers.items():
             lines.append(
-                row(f"`{name}`, gradient, {peer}", LOOPS[name], executor, TURNS[peer], True)
+                row(f"`{name}`, gradient, {peer}", LOOPS[name], executor, ITERATIONS[peer], True)
             )
-    return "\n".join([*lines, row("NumPy by hand", by_hand, None, TURNS["natively"], False)])
+    return "\n".join([*lines, row("NumPy by hand", by_hand, None, ITERATIONS["natively"], False)])
 
 
 if __name__ == "__main__":
-    show(table(), PAGE, "turns")
+    show(table(), PAGE, "iterations")

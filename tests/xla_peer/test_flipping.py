@@ -10,8 +10,8 @@ import pytest
 
 import tenferro as tnf
 from xla_peer.parity.comparison import compare
+from xla_peer.parity.iterations import native_outputs
 from xla_peer.parity.paths import limits
-from xla_peer.parity.turns import native_outputs
 
 TIES = (3, 9, 17)
 WEIGHTS = np.linspace(-1.0, 1.0, 24).reshape(8, 3)

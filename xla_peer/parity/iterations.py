@@ -12,13 +12,13 @@ from tenferro.ops.control import Alternatives, Cond, Scan, While
 from tenferro.program import GraphProgram
 from tenferro.types import flatten, unflatten
 
-__all__ = ["MOST_TURNS", "native_outputs", "turns_of"]
+__all__ = ["MAX_ITERATIONS", "iterations_of", "native_outputs"]
 
-MOST_TURNS = 1000
+MAX_ITERATIONS = 1000
 """Maximum number of iterations of one loop that are examined."""
 
 
-def turns_of(
+def iterations_of(
     op: Any, operands: Sequence[Any]
 ) -> Iterator[tuple[str, int, GraphProgram, list[Any]]]:
     """Yield a tuple for each iteration of a loop in a native run, or for the branch that a conditional takes.
@@ -28,8 +28,8 @@ def turns_of(
     if isinstance(op, Alternatives):
         yield "the parallel one of Alternatives", 1, op.parallel.program, list(operands)
         return
-    turns = _branch(op, operands) if isinstance(op, Cond) else _turns(op, operands)
-    yield from islice(turns, MOST_TURNS)
+    iterations = _branch(op, operands) if isinstance(op, Cond) else _loop_iterations(op, operands)
+    yield from islice(iterations, MAX_ITERATIONS)
 
 
 def _branch(
@@ -40,26 +40,26 @@ def _branch(
     yield f"branch {chosen} of Cond", chosen, op.parts[chosen].program, list(operands[1:])
 
 
-def _turns(
+def _loop_iterations(
     op: Scan | While, operands: Sequence[Any]
 ) -> Iterator[tuple[str, int, GraphProgram, list[Any]]]:
     if isinstance(op, While):
         cond, body = (part.program for part in op.parts)
         consts, carry = list(operands[: op.num_consts]), list(operands[op.num_consts :])
-        turn = 0
+        iteration = 0
         while True:
-            yield f"the condition before iteration {turn} of While", 0, cond, [*consts, *carry]
+            yield f"the condition before iteration {iteration} of While", 0, cond, [*consts, *carry]
             if not native_outputs(cond, [*consts, *carry])[0]:
                 return
-            yield f"iteration {turn} of While", 1, body, [*consts, *carry]
+            yield f"iteration {iteration} of While", 1, body, [*consts, *carry]
             carry = native_outputs(body, [*consts, *carry])
-            turn += 1
+            iteration += 1
     (body,) = (part.program for part in op.parts)
     n, first = op.num_consts, op.first_xs
     consts, carry, xs = list(operands[:n]), list(operands[n:first]), operands[first:]
-    for turn, t in enumerate(range(op.length)[:: -1 if op.reverse else 1]):
+    for iteration, t in enumerate(range(op.length)[:: -1 if op.reverse else 1]):
         arguments = [*consts, *carry, *[np.asarray(x[t]) for x in xs]]
-        yield f"iteration {turn} of Scan", 0, body, arguments
+        yield f"iteration {iteration} of Scan", 0, body, arguments
         carry = native_outputs(body, arguments)[: op.num_carry]
 
 
