@@ -71,7 +71,7 @@ def test_instructions_that_numbers_make_equal_are_one() -> None:
 
 
 def plain(*outputs: str) -> Subprogram:
-    """Return a sub-program of scalars x and y, whose outputs are among "x + y", "y" and "x > y"."""
+    """Return a sub-program of two scalars x and y; `outputs` names its results: "x + y", "y" or "x > y"."""
     graph = Graph()
     x, y = graph.add_input(NUMBER), graph.add_input(NUMBER)
     values = {

@@ -44,14 +44,14 @@ WIDE = 100.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """The bound of one output of one program, compared with right results.
+    """The bound of one output of one program, compared with reference results.
 
     Attributes:
         kind: sample, network, loop or gradient.
         ratio: the largest radius of the bound, divided by the largest of three numbers: the observed error, half an
             ulp of the largest element, and the smallest normal number.
         is_unbounded: whether some element has no bound.
-        left: the number of elements of right results that are outside the bound.
+        left: how many elements of the reference results are outside the bound.
     """
 
     kind: str

@@ -125,7 +125,7 @@ class IsolatedExecutor:
         return cls(*rebuild.args, **options, timeout=timeout, memory_limit=memory_limit)
 
     def with_options(self, options: Mapping[str, bool | int | str]) -> IsolatedExecutor:
-        """Create an executor with additional debug options of XLA, which runs in the same child."""
+        """Create an executor that runs in the same child process, with additional debug options for XLA."""
         timeout, memory_limit = self.limits
         settings: dict[str, Any] = dict(self.options)
         settings["options"] = {**settings["options"], **options}

@@ -25,7 +25,8 @@ def traced(fn_or_program: GraphProgram | Callable[..., Any], *specs: Any) -> Gra
         specs: one tree of arrays or types per argument of a function.
 
     Raises:
-        TenferroError, and exceptions of the function: as `tenferro.compile` and `from_jax`.
+        TenferroError: tracing fails, for the reasons that `tenferro.compile` and `from_jax` list. Exceptions that the
+            function itself raises are passed on.
 
     >>> import jax.numpy as jnp, numpy as np
     >>> traced(lambda x: jnp.sin(x) * x, np.ones(3, "float32")).run(np.zeros(3, "float32"))

@@ -406,7 +406,7 @@ def polygamma(n: int, x: Any) -> Any:
 
 
 def require(lhs: Any, relation: str, rhs: Any, reason: str) -> None:
-    """Check a relation between two extents; extents of a trace, which are not numbers yet, are not checked.
+    """Check a relation between two extents, if both are numbers; while a function is traced, they may be symbolic.
 
     Raises:
         ValueError: the relation does not hold.

@@ -271,7 +271,7 @@ def _transposed_slices(
 ) -> Any:
     """Return the cotangents of a batch, from the transpose for one slice.
 
-    The cotangents of an operand without the leading axis are summed over the slices.
+    If an operand has no batch axis, its cotangent is summed over the slices.
     """
     slices = _Slices(emitter)
     xs = slices.of(inputs, mask)

@@ -319,7 +319,7 @@ def _first_step(
     """Choose the size of the first step, from y, its slope, and an estimate of the second derivative.
 
     Args:
-        room: the largest possible size, up to the last time.
+        room: the largest step allowed: the time that remains until the final time.
 
     Source: Hairer, Norsett and Wanner I, section II.4.
     """

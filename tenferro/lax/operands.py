@@ -45,7 +45,7 @@ def _in_dtype(name: str, x: ArrayLike, dtype: DType) -> Any:
 
 
 def same_types(name: str, *operands: ArrayLike) -> list[Any]:
-    """Convert operands to tensors of one dtype and one shape; scalars are repeated.
+    """Convert operands to tensors, which must have equal dtypes and shapes; scalars are broadcast to the shape.
 
     Raises:
         DTypeError, ShapeError: the dtypes or shapes differ.

@@ -250,11 +250,12 @@ def fftconvolve(
     """Return the convolution along `axes`, computed by Fourier transforms; other axes are broadcast.
 
     Args:
-        mode: the argument of `convolve`.
+        mode: as in `convolve`.
         axes: the axes along which to convolve; None for all.
 
     Raises:
-        InvalidConfigError, ShapeError, AxisError: the errors of `convolve`; or an axis is outside the rank.
+        InvalidConfigError, ShapeError, AxisError: `convolve` would raise the error for these arguments, or an axis is
+            outside the rank.
 
     >>> import numpy as np
     >>> np.round(fftconvolve([1.0, 2.0, 3.0], [0.0, 1.0, 0.5]), 12) + 0.0

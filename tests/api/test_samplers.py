@@ -38,8 +38,8 @@ def test_samples_are_jaxs(number: int) -> None:
     ours, theirs = getattr(random, name), getattr(jax.random, name)
     is_discrete = name in ("rademacher", "geometric", "poisson")
     dtypes = ("int64", "int32") if is_discrete else ("float64", "float32")
-    # Test these samplers with one dtype only: JAX compiles a loop for each dtype, which would take most of the test's
-    # time.
+    # Test the samplers of LOOPS with one dtype only: JAX compiles a loop for each dtype, which would take most of the
+    # test's time.
     is_slow = name in LOOPS
     for dtype in dtypes[number % 2 :][:1] if is_slow else dtypes:
         with jax.enable_x64(True):

@@ -1,4 +1,4 @@
-"""The compilers' declarations for each op: which operands are stored first, and what is refused."""
+"""What the compilers declare for each op: which operands must be in memory, and which cases they refuse."""
 
 from __future__ import annotations
 

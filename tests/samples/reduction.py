@@ -32,7 +32,7 @@ Fold = Callable[[list[Any]], Any]
 def lines(
     x: Array, axes: Sequence[int]
 ) -> tuple[list[int], Callable[[tuple[int, ...]], list[Any]]]:
-    """Return the shape that a reduction keeps, and a function from its indices to the reduced elements.
+    """Return the shape of a reduction's result, and a function that lists the elements reduced to one index of it.
 
     The elements are in row-major order along `axes`.
     """

@@ -32,7 +32,8 @@ class Case:
         program: the module as a program.
         text: the StableHLO text that compilers receive.
         arrays: the arguments of `main`.
-        expected: the right results by definition; None if results must equal the native results bit by bit.
+        expected: the right results, computed from the definitions of the operations; None if the results must equal
+            the native results bit by bit.
         link: the address of the public report; empty for an ordinary program.
         compiler: the compiler that the public report is about; empty for an ordinary program.
         is_rounding: whether a correct implementation might give the reported result too, by rounding differently.

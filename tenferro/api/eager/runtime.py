@@ -237,7 +237,7 @@ class EagerRuntime:
     def _noted(
         self, plan: Plan, operands: Sequence[Any], arrays: list[Any], outputs: tuple[Any, ...]
     ) -> tuple[EagerTensor, ...]:
-        """Wrap the results of an operation as eager tensors, with a new record of it unless under `no_grad`."""
+        """Wrap the results of an operation as eager tensors; except under `no_grad`, also record the operation."""
         if not is_recording():
             return tuple([
                 EagerTensor(self, array, spec)

@@ -121,7 +121,7 @@ def _write(convolution: ConvolutionFunction, x: Array, w: Array, out: Array) -> 
 
 
 def _may_skip_zeros(w: Array) -> bool:
-    """Return whether products with zeros of padding and dilation may be omitted, as all kernels are finite.
+    """Return whether products with zeros of padding and dilation may be omitted: all kernel elements must be finite.
 
     The product of zero and an infinite or NaN element would be NaN.
     """

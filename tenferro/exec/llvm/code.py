@@ -568,7 +568,8 @@ class Code:
         op, cast = self.value, self.cast
         if self.converts_halves:
             return cast("fpext", cast("bitcast", bits, "half"), "float")
-        # The exponent biases of float32 and float16 differ by 112, so the bits are multiplied by 2^112 as a float32.
+        # The exponent biases of float32 and float16 differ by 112. So the shifted bits are read as a float32, and the
+        # number is multiplied by 2^112.
         # This also converts subnormal numbers.
         wide = cast("zext", bits, "i32")
         magnitude = op("and", wide, 0x7FFF)
