@@ -22,15 +22,15 @@ def gradient(body: Any, n: int = 5) -> Any:
 def test_residuals_are_stacked() -> None:
     forward, *_ = tapes_of(gradient(step)).values()
     assert {(str(v.spec), v.op) for v in forward.stacked} == {("f64[4]", "Cos"), ("f64[4]", "Exp")}
-    assert forward.turn_bytes == 32 * len(forward.stacked)
-    assert forward.nbytes == 5 * forward.turn_bytes
-    assert all("test_tapes.py:15 in turn" in v.source for v in forward.stacked)
+    assert forward.iteration_bytes == 32 * len(forward.stacked)
+    assert forward.nbytes == 5 * forward.iteration_bytes
+    assert all("test_tapes.py:15 in step" in v.source for v in forward.stacked)
 
 
 def test_a_checkpoint_keeps_the_carry_and_computes_the_rest_again() -> None:
     forward, backward = tapes_of(gradient(tnf.checkpoint(step))).values()
     assert [v.op for v in forward.stacked] == ["an input of the iteration"]
-    assert (forward.turn_bytes, forward.nbytes) == (32, 160)
+    assert (forward.iteration_bytes, forward.nbytes) == (32, 160)
     assert forward.passing == 1  # exp is neither stacked nor carried
     assert [v.op for v in backward.recomputed] == ["Exp"]
     assert not backward.stacked
@@ -55,7 +55,7 @@ def test_loops_with_a_bound_are_while_loops_that_write_rows() -> None:
     program = tnf.GraphExecutor().profile(tnf.compile(tnf.grad(root), 4.0), 4.0).program
     tape = next(iter(tapes_of(program).values()))
     assert tape.iterations == 20
-    assert tape.nbytes == 20 * tape.turn_bytes > 0
+    assert tape.nbytes == 20 * tape.iteration_bytes > 0
 
 
 def value(op: str) -> TapeValue:

@@ -48,7 +48,7 @@ def operands_of(
 def operator_text(symbol: str, level: Level, lhs: Code, rhs: Code) -> Code:
     """Return the code `lhs symbol rhs` of a binary operator, with parentheses that keep the order of evaluation.
 
-    >>> beside("-", Level.SUM, Code("a - b", Level.SUM), Code("c - d", Level.SUM)).text
+    >>> operator_text("-", Level.SUM, Code("a - b", Level.SUM), Code("c - d", Level.SUM)).text
     'a - b - (c - d)'
     """
     left = in_parentheses(lhs, level)

@@ -252,7 +252,7 @@ def test_a_family_s_lowering_and_batch_rule() -> None:
 
 
 def test_a_family_that_is_registered_is_known_by_its_id(monkeypatch: Any) -> None:
-    monkeypatch.setattr(families, "_REGISTERED", dict(families._known()))
+    monkeypatch.setattr(families, "_REGISTERED", dict(families._registered()))
 
     @extension_family("tenferro-tests", "listed_once", version=1)
     @dataclass(frozen=True)
@@ -289,7 +289,7 @@ def test_installed_packages_list_families(monkeypatch: Any) -> None:
         def load(self) -> Any:
             return [Family(Packaged, tnf.extension.ExpansionRuntime)]
 
-    monkeypatch.setattr(families, "_REGISTERED", dict(families._known()))
+    monkeypatch.setattr(families, "_REGISTERED", dict(families._registered()))
     monkeypatch.setattr(metadata, "entry_points", lambda group: [Point()])
     np.testing.assert_array_equal(apply(Packaged(), X), np.exp(X))
 

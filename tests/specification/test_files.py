@@ -50,7 +50,7 @@ class Saved(Scale):
 @pytest.fixture(autouse=True)
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Register `Saved` for a test, and remove the test's registrations afterwards."""
-    monkeypatch.setattr(families, "_REGISTERED", dict(families._known()))
+    monkeypatch.setattr(families, "_REGISTERED", dict(families._registered()))
     register_extension(Saved.family)
 
 

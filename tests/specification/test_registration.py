@@ -48,7 +48,7 @@ def family_class(name: str, version: int = 1, **members: Any) -> Any:
 @pytest.fixture(autouse=True)
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove a test's registrations after the test."""
-    monkeypatch.setattr(families, "_REGISTERED", dict(families._known()))
+    monkeypatch.setattr(families, "_REGISTERED", dict(families._registered()))
 
 
 @chapter.works(1, "An operation whose class has a `family` needs no registration.")

@@ -37,7 +37,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         f"tests/xla_peer/test_{name}.py"
         for name in (
             "confidence", "definitions", "digits", "error_bounds", "parity", "parity_bounds", "parity_special",
-            "report", "tipping", "untouched", "verdicts",
+            "flipping", "report", "untouched", "verdicts",
         )
     ),
     "lowering/emit": ("tests/ops/test_parity.py", "tests/lowering/test_module.py", "tests/lowering/test_traps.py"),
