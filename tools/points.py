@@ -34,7 +34,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "exceptional_points.md"
 HEADER = """# Exceptional points
 
 This page is for readers who differentiate at special arguments.
-Afterwards you can look up which value a first or second derivative has there, and where JAX and PyTorch have another.
+Afterwards you can look up the value of a first or second derivative there, and where JAX and PyTorch return a different value.
 
 The exceptional points are zeros of either sign, ties, bounds, branch cuts, poles, points where a function is saturated, subnormal and huge numbers, infinities and NaN.
 The expected values are limits of the exact derivatives, computed with 500 digits. Where no derivative exists, they follow the [conventions](autodiff.md).

@@ -140,7 +140,7 @@ def _inside(
 
 @contextlib.contextmanager
 def _archive(file: BinaryIO) -> Generator[tuple[Callable[[str, Any], None], dict[str, Any]]]:
-    """Yield a function that adds a value to an archive, and a dict of lines, which is written at the end."""
+    """Yield a function that adds a value to an archive, and a dict of lines that is written to the archive at the end."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
 
         def keep(name: str, value: Any) -> None:

@@ -63,7 +63,7 @@ def _recorded(vector: Any) -> Recorded:
 
 
 def save_numpy(source: NumpySource, path: Any) -> None:
-    """Write the Python file, and before it the arrays, to an `.npz` file of the same name or a safetensors file.
+    """Write the arrays to an `.npz` file of the same name, or to a safetensors file, and then write the Python file.
 
     Raises:
         InvalidConfigError: the suffix is not `.py`, or the path is a folder, a pipe or a device.

@@ -49,7 +49,7 @@ def summary(cells: list[Cell]) -> str:
             if ratios:
                 mean = geometric_mean(ratios)
                 lines.append(
-                    f"{what}: native / {name} is {mean:.2f} in the geometric mean of {len(ratios)}."
+                    f"{what}: the ratio of times native / {name} is {mean:.2f} (geometric mean of {len(ratios)} programs)."
                 )
     return "\n".join([*lines, *_gradients_over_values(cells)])
 
@@ -84,7 +84,7 @@ def _gradients_over_values(cells: list[Cell]) -> list[str]:
         if ratios:
             mean = geometric_mean(ratios)
             lines.append(
-                f"{name}: gradient / value is {mean:.2f} in the geometric mean of {len(ratios)}."
+                f"{name}: the ratio of times gradient / value is {mean:.2f} (geometric mean of {len(ratios)} programs)."
             )
     return lines
 

@@ -22,7 +22,7 @@ def direction_generator(seed: int) -> np.random.Generator:
 
 
 def random_direction(generator: np.random.Generator, x: Any) -> Any:
-    """Draw normal numbers in the shape and dtype of x; for complex x, in the real and imaginary parts."""
+    """Draw normal numbers in the shape and dtype of x; if x is complex, draw both the real and the imaginary parts."""
     values = generator.normal(size=x.shape)
     if x.dtype.kind == "c":
         values = values + 1j * generator.normal(size=x.shape)

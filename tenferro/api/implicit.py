@@ -588,7 +588,7 @@ def custom_linear_solve(
 
 
 def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any]) -> _LinearMap:
-    """Transpose a linear map, as its adjoint with conjugated argument and result.
+    """Transpose a linear map: conjugate the argument, apply the adjoint, and conjugate the result.
 
     Raises:
         InvalidConfigError: the adjoint depends on the point at which it is taken, so the map is not linear.

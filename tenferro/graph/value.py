@@ -234,7 +234,7 @@ class Value:
 
     @property
     def caches(self) -> Any:
-        """None: in rules there is no cache for plans of extensions."""
+        """None, because rules have no cache for the plans that extensions make."""
         return None
 
     @property

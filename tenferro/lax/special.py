@@ -112,7 +112,7 @@ def polygamma(m: ArrayLike, x: ArrayLike) -> Any:
     """Return the m-th derivative of digamma, for a Python integer m or a tensor of orders.
 
     Raises:
-        InvalidConfigError: m is a Python number other than an int of at least 0.
+        InvalidConfigError: m is a Python number, but is not an integer, or is negative.
         DTypeError, ShapeError: x is not a float, or m is a tensor of another dtype or shape.
 
     >>> import numpy as np

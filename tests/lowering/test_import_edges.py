@@ -174,7 +174,8 @@ func.func @main(%x: tensor<5xf64>) -> tensor<f64> {{
 def test_a_comparison_that_never_changes_chooses_the_slices_of_a_scan(
     direction: str, is_flipped: bool
 ) -> None:
-    """For t = 0 .. 4, read x[t] where a comparison of slope * t + first with 0 holds, and x[4 - t] elsewhere.
+    """For t = 0 .. 4, read x[t] if `slope * t + first` compares with 0 as `direction` says, else x[4 - t].
+
     If the comparison has the same value in all iterations, the imported loop scans over x.
     """
     compare = {"EQ": lambda i, n: i == n, **COMPARISONS}[direction]

@@ -1,7 +1,7 @@
-"""A sample: one op with operands, and the results by definition.
+"""A sample: one op, its operands, and the expected results, computed from the definition of the op.
 
-All tests use the same samples: they infer types, run natively, lower and parse the op, compare with XLA (operands as
-parameters and as constants), and differentiate.
+All tests use the same samples. The tests infer types, run natively, lower and parse the op, compare with XLA (operands
+as parameters and as constants), and differentiate.
 
 A definition is a loop over indices in Python, exact integer arithmetic, or mpmath. It never calls the tested code.
 """

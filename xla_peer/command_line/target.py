@@ -44,7 +44,7 @@ class Target:
         name: the target as written on the command line.
         names: names of the leaves of the arguments if their structure is known, else names of the parameters.
         types: the types of a function's arguments, if its file declares them.
-        partitioning: the partition over a mesh of the program in the file, if it has one.
+        partitioning: how the program in the file is partitioned over a mesh, if it is.
     """
 
     name: str

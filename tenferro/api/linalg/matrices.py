@@ -212,7 +212,7 @@ def _require_square(name: str, x: Tensor) -> None:
 
 
 def _identity(like: Any, rows: Any = None, columns: Any = None) -> Any:
-    """Return identity matrices with the batch axes and dtype of `like`, by default also with its order."""
+    """Return identity matrices with the batch axes, the dtype and, by default, the number of rows of `like`."""
     m = like.shape[-1] if rows is None else rows
     n = m if columns is None else columns
     if is_static(m) and is_static(n):

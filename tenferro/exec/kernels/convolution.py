@@ -145,7 +145,7 @@ def _write_phases(convolution: ConvolutionFunction, x: Array, w: Array, out: Arr
         x = channels_last(x)  # converted here once, instead of once per phase
     ones, every = (1,) * len(axes), (slice(None), slice(None))
     for phase in product(*axes):
-        # `part` has the kernel's elements first, first + d, ..
+        # `part` contains the kernel's elements at positions `first`, `first + d`, `first + 2 * d`, and so on.
         target = out[(*every, *[slice(r, None, d) for r, _, d, _ in phase])]
         part = w[(*every, *[slice(first, None, d) for _, first, d, _ in phase])]
         if not part.size:
