@@ -14,12 +14,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from lowering.syntax.constraints import MOST_DEVICES
 from tenferro.errors import InvalidConfigError, UnsupportedError
 
 __all__ = ["Cut", "Mesh", "constraint_of", "cuts_of", "groups_along", "names_of"]
 
-MOST_DEVICES = 1 << 16
-"""Maximum number of devices of a mesh, whose numbers are listed."""
 _AXIS = re.compile(r'"([^"]+)"\s*=\s*(\d+)')
 _DEVICES = re.compile(r"device_ids\s*=\s*\[([^\]]*)\]")
 _SHARDING = re.compile(

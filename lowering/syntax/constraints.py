@@ -24,7 +24,7 @@ from lowering.types import is_promotable, tensor_type
 from tenferro.dims import UNKNOWN, UpperBound
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["Types", "broken"]
+__all__ = ["MOST_DEVICES", "Types", "broken"]
 
 Types = Mapping[int, Type]
 """Types of values, by number."""
@@ -47,6 +47,9 @@ def broken(operation: Operation, types: Types) -> str | None:
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         return f"is malformed: {error}"
 
+
+MOST_DEVICES = 1 << 16
+"""Maximum number of devices in groups, pairs and meshes, which are listed."""
 
 # ---- attributes --------------------------------------------------------------------------------
 
@@ -105,6 +108,8 @@ def _pairs(name: str, value: Any) -> Iterable[str]:
     array: Any = value if isinstance(value, np.ndarray) else np.zeros(0)
     if array.dtype != np.int64 or array.ndim != 2 or array.shape[1] != 2:
         yield f"attribute '{name}' holds pairs of integers, of shape (N, 2)"
+    elif len(array) > MOST_DEVICES:
+        yield f"attribute '{name}' holds {len(array)} pairs; {MOST_DEVICES} are the most"
     elif name == "source_target_pairs":
         sources, targets = array[:, 0].tolist(), array[:, 1].tolist()
         if min([*sources, *targets], default=0) < 0:
@@ -126,6 +131,9 @@ def _groups(operation: Operation, value: Any) -> Iterable[str]:
     array = value if isinstance(value, np.ndarray) else np.zeros(0)
     if array.dtype != np.int64 or array.ndim != 2:
         yield "attribute 'replica_groups' holds integers, of rank 2"
+        return
+    if array.size > MOST_DEVICES:
+        yield f"replica_groups holds {array.size} devices; {MOST_DEVICES} are the most"
         return
     members = array.ravel().tolist()
     is_ragged = operation.name in _RAGGED
@@ -290,6 +298,20 @@ def collective(operation: Operation, operands: Sequence[Type], types: Types) -> 
     """Check #all_reduce (C5), #reduce_scatter (C7): the region combines elements of each operand."""
     for kind in operands[: len(operation.results)]:
         yield from _combines(operation.regions[0], types, [kind], [kind])
+
+
+def along(*names: str) -> Check:
+    """Return a check that attributes are axes of every operand: #all_gather (C1), #reduce_scatter (C1), (C2), #all_to_all (C1), (C3)."""
+
+    def check(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+        for name in names:
+            for kind in operands:
+                if isinstance(kind, TensorSpec) and not 0 <= operation.attributes[name] < kind.rank:
+                    yield f"{kind} has no axis {name} = {operation.attributes[name]}"
+        if operation.regions:
+            yield from collective(operation, operands, types)
+
+    return check
 
 
 def mapped(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
@@ -749,7 +771,10 @@ CHECKS: Mapping[str, Check] = {
             ("get_tuple_element", element),
             ("tuple", tupled),
             ("uniform_dequantize", expresses),
-            ("all_reduce collective_reduce reduce_scatter", collective),
+            ("all_reduce collective_reduce", collective),
+            ("all_gather", along("all_gather_dim")),
+            ("all_to_all", along("split_dimension", "concat_dimension")),
+            ("reduce_scatter", along("scatter_dimension")),
             ("batch_norm_grad batch_norm_inference batch_norm_training", normalization),
             ("case if", branches),
             ("convolution dynamic_conv", convolution),

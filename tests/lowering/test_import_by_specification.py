@@ -244,6 +244,9 @@ SORTED = '"stablehlo.sort"(%x) <{dimension = 0 : i64, is_stable = true}> ({ ^bb0
 MAPPED = f'"stablehlo.map"(%x, %x) <{{dimensions = array<i64: 0>}}> {SUM} : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xf32>'
 NORMED = '"stablehlo.batch_norm_inference"(%m, %w, %w, %w, %w) <{epsilon = 0.5 : f32, feature_index = 1 : i64}> : (tensor<5x1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>) -> tensor<5x1xf32>'
 REDUCED = f'"stablehlo.all_reduce"(%x) <{{replica_groups = dense<[[0]]> : tensor<1x1xi64>}}> {SUM} : (tensor<5xf32>) -> tensor<5xf32>'
+GATHERED = '"stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0]]> : tensor<1x1xi64>}> : (tensor<5xf32>) -> tensor<5xf32>'
+SPLIT = f'"stablehlo.reduce_scatter"(%x) <{{scatter_dimension = 0 : i64, replica_groups = dense<[[0]]> : tensor<1x1xi64>}}> {SUM} : (tensor<5xf32>) -> tensor<5xf32>'
+SWAPPED = '"stablehlo.all_to_all"(%x) <{split_dimension = 0 : i64, concat_dimension = 0 : i64, split_count = 1 : i64, replica_groups = dense<[[0]]> : tensor<1x1xi64>}> : (tensor<5xf32>) -> tensor<5xf32>'
 MOVED = '"stablehlo.collective_permute"(%x) <{source_target_pairs = dense<[[0, 0]]> : tensor<1x2xi64>}> : (tensor<5xf32>) -> tensor<5xf32>'
 CHOSEN = '"stablehlo.case"(%i) ({ stablehlo.return %x : tensor<5xf32> }, { stablehlo.return %x : tensor<5xf32> }) : (tensor<i32>) -> tensor<5xf32>'
 LOOPED = '"stablehlo.while"(%x) ({ ^bb0(%p: tensor<5xf32>): stablehlo.return %b : tensor<i1> }, { ^bb0(%p: tensor<5xf32>): stablehlo.return %p : tensor<5xf32> }) : (tensor<5xf32>) -> tensor<5xf32>'
@@ -274,6 +277,10 @@ BROKEN: dict[str, tuple[str, str, str]] = {
     "(C1) all_reduce: a device twice": (REDUCED, "dense<[[0]]> : tensor<1x1xi64>", "dense<[[0], [0]]> : tensor<2x1xi64>"),
     "(C3) all_reduce: a device missing": (REDUCED, "dense<[[0]]> : tensor<1x1xi64>", "dense<[[1]]> : tensor<1x1xi64>"),
     "(C5) all_reduce: region's type": (REDUCED, f"{ADD} stablehlo.return %s : tensor<f32>", f"{OTHER} stablehlo.return %h : tensor<i32>"),
+    "(C1) all_gather: axis": (GATHERED, "all_gather_dim = 0", "all_gather_dim = 2147483648"),
+    "(C1) reduce_scatter: axis": (SPLIT, "scatter_dimension = 0", "scatter_dimension = -1"),
+    "(C1) all_to_all: axis": (SWAPPED, "split_dimension = 0", "split_dimension = -1"),
+    "(C3) all_to_all: axis": (SWAPPED, "concat_dimension = 0", "concat_dimension = 1"),
     "(C1) collective_permute: pairs": (MOVED, "dense<[[0, 0]]> : tensor<1x2xi64>", "dense<[[0, 0, 0]]> : tensor<1x3xi64>"),
     "(C3) collective_permute: a target twice": (MOVED, "dense<[[0, 0]]> : tensor<1x2xi64>", "dense<[[0, 0], [0, 0]]> : tensor<2x2xi64>"),
     "(C4) collective_permute: below 0": (MOVED, "dense<[[0, 0]]> : tensor<1x2xi64>", "dense<[[0, -1]]> : tensor<1x2xi64>"),
