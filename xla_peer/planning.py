@@ -333,8 +333,9 @@ def _counts(hlo: str) -> dict[str, int | None]:
         calls += [(computation, name, factor) for name in names]
     # HLO prints a computation before its callers, so the reverse order has callers first.
     for caller, name, factor in reversed(calls):
-        outer = counts.get(caller, 0)
-        counts[name] = None if outer is None or factor is None else outer * factor
+        outer, others = counts.get(caller, 0), counts.get(name, 0)
+        unknown = outer is None or factor is None or others is None
+        counts[name] = None if unknown else others + outer * factor
     return counts
 
 

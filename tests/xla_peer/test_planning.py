@@ -57,3 +57,20 @@ def test_groups_in_each_notation() -> None:
     line = "  %y = f32[6]{0} collective-permute(%x), source_target_pairs={{0,4},{4,0}}"
     (each,) = planning.collectives(line, {"a": 2, "b": 4})
     assert (each.axes, each.moved, each.seconds) == (("a",), 24, None)
+
+
+def test_executions_of_a_computation_with_two_callers() -> None:
+    """A computation that two others call runs as often as both together."""
+    text = """
+%shared (p: f32[]) -> f32[] {
+}
+%body (p: f32[]) -> f32[] {
+  %a = f32[] call(%p), to_apply=%shared
+}
+ENTRY %main (p: f32[]) -> f32[] {
+  %b = f32[] call(%p), to_apply=%shared
+  %c = f32[] while(%b), condition=%test, body=%body, backend_config={"known_trip_count":{"n":"5"}}
+}
+"""
+    counts = planning._counts(text)
+    assert (counts["main"], counts["body"], counts["shared"]) == (1, 5, 6)
