@@ -334,8 +334,10 @@ def _counts(hlo: str) -> dict[str, int | None]:
     # HLO prints a computation before its callers, so the reverse order has callers first.
     for caller, name, factor in reversed(calls):
         outer, others = counts.get(caller, 0), counts.get(name, 0)
-        unknown = outer is None or factor is None or others is None
-        counts[name] = None if unknown else others + outer * factor
+        if outer is None or factor is None or others is None:
+            counts[name] = None
+        else:
+            counts[name] = others + outer * factor
     return counts
 
 
