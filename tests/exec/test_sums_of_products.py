@@ -150,12 +150,7 @@ def test_outputs_that_fill_no_vectors(outputs: int) -> None:
 
 def sums(places: int, outputs: int, dtype: DType = DType.F64) -> SumOfProducts:
     return SumOfProducts(
-        dtype,
-        (9, outputs),
-        ONE_IMAGE,
-        (places, 3, 1),
-        (outputs, 1, 1),
-        ((1, 1, outputs), (3, 1, outputs)),
+        dtype, (9, outputs), ONE_IMAGE, (places, 3, 1), (outputs, 1, 1), ((3, 1, outputs),)
     )
 
 
@@ -246,9 +241,7 @@ def test_compilation_threshold() -> None:
     # A half vector is used only if calls cost more than the work.
     assert machine.function(sums(40, 2), MAX_NARROW_MULTIPLICATIONS) is None
     # The matrix b does not fit in the cache.
-    columns = MAX_MATRIX_BYTES[1] // 16
-    large = replace(sums(40, columns), terms=((3, 1, columns),))
-    assert machine.function(large, MIN_MULTIPLICATIONS) is None
+    assert machine.function(sums(40, MAX_MATRIX_BYTES[1] // 16), MIN_MULTIPLICATIONS) is None
     assert linker.asked == []
     # 40 places are four tiles of 10.
     assert machine.function(sums(40, 4), MIN_MULTIPLICATIONS) == ("f", 4)

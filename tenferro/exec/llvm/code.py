@@ -454,10 +454,10 @@ class Code:
         """Return the first value of an index and the end of its values; its range must be known."""
         return (a, a + 1) if isinstance(a, int) else self.ranges[a]
 
-    def scaled(self, a: Index, factor: Index) -> Index:
+    def scaled(self, a: Index, factor: int) -> Index:
         """Return the product of an index and a constant factor."""
         if isinstance(a, int):
-            return a * factor if isinstance(factor, int) else self.scaled(factor, a)
+            return a * factor
         if factor == 1:
             return a
         if factor == 0:
@@ -466,9 +466,9 @@ class Code:
             ("mul", a, factor), lambda: self.value("mul", a, factor, type="i64", flags="nsw")
         )
 
-    def divmod(self, a: Index, by: Index) -> tuple[Index, Index]:
-        """Return the quotient and the remainder of a non-negative index."""
-        if isinstance(a, int) and isinstance(by, int):
+    def divmod(self, a: Index, by: int) -> tuple[Index, Index]:
+        """Return the quotient and the remainder of a non-negative index divided by a constant."""
+        if isinstance(a, int):
             return divmod(a, by)
         if by == 1:
             return a, 0

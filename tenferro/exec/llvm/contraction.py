@@ -111,10 +111,10 @@ def _products(body: Body, op: Any, lhs: Tensor, rhs: Tensor, y: TensorSpec) -> M
     is_tiled &= is_row_major or not is_transposed
     if is_tiled and sums.matrix_bytes <= MAX_MATRIX_BYTES[code.lanes < 8]:
         with suppress(NotCompiledError):
-            tile = tile_of(sums, code)
+            height, *_ = tile_of(sums, code)
             result = body.result(y)
             pointers = a.pointer, b.pointer, result.pointer
-            write_sums(code, sums, tile, pointers, 0, batch * -(-rows // tile[0]))
+            write_sums(code, sums, pointers, 0, batch * -(-rows // height))
             return result
     return blas.products(body, left, right, batch, (rows, columns, terms), y)
 

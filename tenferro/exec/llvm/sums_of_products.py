@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
-from typing import Any
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm.code import Code, Index, llvm_type
@@ -26,14 +24,6 @@ Without them, another register contains a factor.
 """
 MAX_TILE_COLUMNS = 4, 2
 """Maximum number of vectors in a row of a tile, with and without vectors of 512 bits."""
-PARAMETERS = tuple([
-    f"%{name}"
-    for name in (
-        "places", "outputs", "terms", "a_place", "b_output", "y_place", "a_term", "b_term",
-        "a_image", "b_image", "y_image",
-    )
-])  # fmt: skip
-"""Parameters of the function of a matrix product, after those of every sum: extents and strides."""
 MIN_MULTIPLICATIONS = 1 << 16
 """Minimum number of multiplications of a sum that is compiled."""
 CACHE_ENTRIES = 64
@@ -63,7 +53,6 @@ class CompiledSums:
         self.functions: BoundedCache[tuple[LinkedFunction, bool, int] | None] = BoundedCache(
             CACHE_ENTRIES
         )
-        self.products: BoundedCache[LinkedFunction] = BoundedCache(CACHE_ENTRIES)
 
     def function(self, sums: SumOfProducts, multiplications: int) -> CompiledSum | None:
         """Return a function of pointers to a, b and y and a range of tasks, and the number of tasks of a row.
@@ -78,29 +67,19 @@ class CompiledSums:
         code, is_narrow, tasks = written
         if is_narrow and multiplications >= MAX_NARROW_MULTIPLICATIONS:
             return None
-        if sums.matrix_bytes:
-            product = code.linked()
-            numbers = _numbers(sums, self.linker.processor.code())
-            return product and (lambda *arguments: product(*arguments, *numbers), tasks)
         # Without LLVM's passes, a vector of multiplications takes about as many instructions as it has elements.
         function = code.linked(multiplications)
         return function and (function, tasks)
 
     def _written(self, sums: SumOfProducts) -> tuple[LinkedFunction, bool, int] | None:
-        """Return the function, whether the processor has wider vectors, and the number of tasks of a row.
-
-        One function multiplies all matrices with tiles of the same size.
-        """
+        """Return the function, whether the processor has wider vectors, and the number of tasks of a row."""
         with suppress(NotCompiledError), self.linker.log.attempt(KIND):
             processor = self.linker.processor
             if sums.matrix_bytes > MAX_MATRIX_BYTES[processor.lanes < 8]:
                 return None
             height, _, lanes = tile_of(sums, processor.code())
             is_narrow = lanes < processor.lanes * 8 // sums.dtype.itemsize
-            module = module_of(sums, processor)
-            code = LinkedFunction(KIND, module, self.linker)
-            if sums.matrix_bytes:
-                code = self.products.get(module.text, lambda: code)
+            code = LinkedFunction(KIND, module_of(sums, processor), self.linker)
             return code, is_narrow, -(-sums.places[0] // height)
         return None
 
@@ -147,63 +126,30 @@ def tile_of(sums: SumOfProducts, code: Code) -> tuple[int, int, int]:
 def module_of(sums: SumOfProducts, processor: Processor) -> Module:
     """Return the module of a function of pointers to a, b and y and a range of tasks, which are tiles of a row."""
     code = processor.code()
-    tile, numbers = tile_of(sums, code), ("%start", "%stop")
     count = code.value("sub", "%stop", "%start", type="i64")
-    if sums.matrix_bytes:
-        sums, numbers = _with_parameters(sums), (*numbers, *PARAMETERS)
-    write_sums(code, sums, tile, ("%a", "%b", "%y"), "%start", count)
+    write_sums(code, sums, ("%a", "%b", "%y"), "%start", count)
     code.ret(0)
-    define_function(code, ("%a", "%b", "%y"), numbers, "sums")
+    define_function(code, ("%a", "%b", "%y"), ("%start", "%stop"), "sums")
     return code.module()
 
 
-def _with_parameters(sums: SumOfProducts) -> Any:
-    """Return the sums of a matrix product whose extents and strides are parameters of the compiled function."""
-    places, outputs, terms, a, b, y, a_term, b_term, *images = (
-        Value(name, "i64") for name in PARAMETERS
-    )
-    is_dot = sums.outputs[1] != 1
-    fields: Any = {
-        "images": (1, *images),
-        "places": (places, a, y),
-        "outputs": (outputs, b if is_dot else 1, 1),
-        "terms": ((terms, a_term, b_term),),
-    }
-    return replace(sums, **fields)
-
-
-def _numbers(sums: SumOfProducts, code: Code) -> tuple[int, ...]:
-    """Return the values of `PARAMETERS` for a matrix product; dot products count vectors of terms."""
-    *_, lanes = tile_of(sums, code)
-    (places, a, y), (outputs, b, _) = sums.places, sums.outputs
-    ((terms, a_term, b_term),) = sums.terms
-    terms = terms // lanes if b != 1 else terms
-    return places, outputs, terms, a, b, y, a_term, b_term, *sums.images[1:]
-
-
 def write_sums(
-    code: Code,
-    sums: Any,
-    tile: tuple[int, int, int],
-    pointers: Sequence[str],
-    start: Index,
-    count: Index,
+    code: Code, sums: SumOfProducts, pointers: Sequence[str], start: Index, count: Index
 ) -> None:
     """Write the loops over `count` tasks from `start` on, which are tiles of a row.
 
     Args:
-        sums: a `SumOfProducts`; instead of numbers it may contain names of values.
-        tile: the result of `tile_of`.
         pointers: the addresses of a, b and y.
 
     Raises:
         NotCompiledError: see `tile_of`.
     """
-    height, columns, lanes = tile
+    height, columns, lanes = tile_of(sums, code)
     positions, position_stride_a, position_stride_y = sums.places
     outputs, output_stride_b, output_stride_y = sums.outputs
     is_dot = output_stride_b != 1
     width = columns if is_dot else columns * lanes
+    tiles = -(-positions // height)
     a_pointer, b_pointer, y_pointer = pointers
     code.is_wide = True
     element = llvm_type(sums.dtype)
@@ -214,8 +160,10 @@ def write_sums(
     cell = code.alloca(element, height * columns * lanes) if output_stride_y != 1 else ""
 
     def task(number: Index) -> None:
-        row, tile = code.divmod(code.add(number, start), count_of(positions, height))
-        first = inside(tile, positions, height)
+        row, tile = code.divmod(code.add(number, start), tiles)
+        first = code.scaled(tile, height)
+        if positions % height:
+            first = code.intrinsic("smin", first, positions - height)
         a, y = code.scaled(first, position_stride_a), code.scaled(first, position_stride_y)
         b: Index = 0
         rows, *image_strides = sums.images
@@ -227,21 +175,12 @@ def write_sums(
             )
         a = code.add(code.scaled(row, sums.rows[0]), a)
         y = code.add(code.scaled(row, sums.rows[1]), y)
-        code.loop(count_of(outputs, width), lambda block: write_tile(a, b, y, block))
-
-    def count_of(extent: Index, step: int) -> Index:
-        """Return the number of steps that cover an extent."""
-        return code.divmod(code.add(extent, step - 1), step)[0]
-
-    def inside(number: Index, extent: Index, step: int) -> Index:
-        """Return the start of a step; the last step begins earlier if it would end outside of the extent."""
-        start = code.scaled(number, step)
-        if isinstance(extent, int) and extent % step == 0:
-            return start
-        return code.intrinsic("smin", start, code.add(extent, -step))
+        code.loop(-(-outputs // width), lambda block: write_tile(a, b, y, block))
 
     def write_tile(a: Index, b: Index, y: Index, block: Index) -> None:
-        o = inside(block, outputs, width)
+        o = code.scaled(block, width)
+        if outputs % width:
+            o = code.intrinsic("smin", o, outputs - width)
         for total in totals:
             code.store_value(Value("zeroinitializer", vector), total)
         b, y = (
@@ -249,9 +188,7 @@ def write_sums(
             for offset, stride in ((b, output_stride_b), (y, output_stride_y))
         )
         if is_dot:
-            terms: Index = sums.terms[0][0]
-            vectors = terms // lanes if isinstance(terms, int) else terms
-            code.loop(vectors, lambda i: multiply_vectors(a, b, i))
+            code.loop(sums.terms[0][0] // lanes, lambda i: multiply_vectors(a, b, i))
             store_dots(y)
             return
         sum_along(0, a, b)
@@ -259,8 +196,7 @@ def write_sums(
             (y_pointer, position_stride_y) if output_stride_y == 1 else (cell, columns * lanes)
         )
         for (m, v), total in zip(places, totals, strict=True):
-            offset = code.add(code.scaled(step, m), v * lanes)
-            offset = code.add(y if output_stride_y == 1 else 0, offset)
+            offset = code.add(y if output_stride_y == 1 else 0, m * step + v * lanes)
             address = code.address(pointer, offset, sums.dtype)
             code.store_value(code.load_value(vector, total), address, suffix=align)
         if output_stride_y != 1:
@@ -277,11 +213,7 @@ def write_sums(
             [
                 code.load_value(
                     vector,
-                    code.address(
-                        pointer,
-                        code.add(code.add(offset, code.scaled(stride, n)), term),
-                        sums.dtype,
-                    ),
+                    code.address(pointer, code.add(code.add(offset, n * stride), term), sums.dtype),
                     align,
                 )
                 for n in range(count)
@@ -309,9 +241,7 @@ def write_sums(
             for first in range(0, lanes, columns):
                 row = code.shuffle(sums_of_rows, "poison", range(first, first + columns))
                 m = (number * lanes + first) // columns
-                address = code.address(
-                    y_pointer, code.add(y, code.scaled(position_stride_y, m)), sums.dtype
-                )
+                address = code.address(y_pointer, code.add(y, m * position_stride_y), sums.dtype)
                 code.store_value(row, address, suffix=align)
 
     def write_output(y: Index, output: Index) -> None:
@@ -342,7 +272,7 @@ def write_sums(
             for v in range(columns)
         ]
         column = [
-            code.load(a_pointer, code.add(a, code.scaled(position_stride_a, m)), sums.dtype)
+            code.load(a_pointer, code.add(a, m * position_stride_a), sums.dtype)
             for m in range(height)
         ]
         column = [_broadcast(code, x, lanes) for x in column]
