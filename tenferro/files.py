@@ -170,17 +170,17 @@ def _temporary_path(target: Path) -> Path:
 @contextmanager
 def _named(target: Path, mode: int) -> Generator[BinaryIO]:
     """Open an unfinished file beside the target; it replaces the target when the block ends."""
-    as_constant_of = _temporary_path(target)
+    temporary = _temporary_path(target)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    handle = os.open(as_constant_of, flags, mode)
+    handle = os.open(temporary, flags, mode)
     try:
         with os.fdopen(handle, "wb") as file:
             with suppress(FileNotFoundError):
-                as_constant_of.chmod(stat.S_IMODE(target.stat().st_mode))
+                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
             yield file
-        os.replace(as_constant_of, target)
+        os.replace(temporary, target)
     except BaseException:
-        as_constant_of.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -222,12 +222,12 @@ def _name(handle: int, target: Path) -> None:
     try:
         _link(handle, target)
     except FileExistsError:
-        as_constant_of = _temporary_path(target)
+        temporary = _temporary_path(target)
         try:
-            _link(handle, as_constant_of)
-            os.replace(as_constant_of, target)
+            _link(handle, temporary)
+            os.replace(temporary, target)
         except BaseException:
-            as_constant_of.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
 
 

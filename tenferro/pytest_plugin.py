@@ -210,9 +210,9 @@ def write_watch(path: Path, verdicts: dict[str, str]) -> None:
     """
     from tenferro.files import replacing  # because few runs need the module
 
-    as_constant_of = path.with_suffix(".json")
+    data_path = path.with_suffix(".json")
     try:
-        table = json.loads(as_constant_of.read_text())["versions"]
+        table = json.loads(data_path.read_text())["versions"]
         table = {str(version): dict(column) for version, column in table.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         table = {}
@@ -232,7 +232,7 @@ def write_watch(path: Path, verdicts: dict[str, str]) -> None:
     lines = ["| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in rows]
     for place, text in (
         (path, "\n".join(lines)),
-        (as_constant_of, json.dumps({"versions": table}, indent=2)),
+        (data_path, json.dumps({"versions": table}, indent=2)),
     ):
         with replacing(place) as file:
             file.write(f"{text}\n".encode())

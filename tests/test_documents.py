@@ -155,7 +155,7 @@ def test_every_page_with_commands_is_seen() -> None:
 
 
 def test_commands_within_sentences_exist() -> None:
-    known = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # a group of commands
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # a group of commands
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert {name.split()[1] for name in NOT_RUN if name.startswith("make ")} <= targets
     count = 0
@@ -167,7 +167,7 @@ def test_commands_within_sentences_exist() -> None:
             if program == "make":
                 assert first in targets, f"{path.name}: {span}"
             elif program == "tenferro":
-                options = {o for p in known[first].params for o in (*p.opts, *p.secondary_opts)}
+                options = {o for p in commands[first].params for o in (*p.opts, *p.secondary_opts)}
                 given = {word for word in rest if word.startswith("-")}
                 assert given <= options, f"{path.name}: {span}"
             elif program == "python" and first != "-m":

@@ -939,9 +939,9 @@ def gtsv(below: Any, diagonal: Any, above: Any, b: Any) -> Any:
             top, bottom = np.where(swap, x[i], x[i + 1]), np.where(swap, x[i + 1], x[i])
             x[i], x[i + 1] = top, bottom - factor[..., None] * top
         for i in range(n)[::-1]:
-            for k, operator_text in ((i + 1, first[i]), (i + 2, second[i])):
+            for k, coefficient in ((i + 1, first[i]), (i + 2, second[i])):
                 if k < n:
-                    x[i] = x[i] - operator_text[..., None] * x[k]
+                    x[i] = x[i] - coefficient[..., None] * x[k]
             x[i] = x[i] / d[i][..., None]
     is_zero = np.stack([pivot == 0 for pivot in d], -1)
     info = np.where(np.any(is_zero, -1), np.argmax(is_zero, -1) + 1, 0)

@@ -58,8 +58,8 @@ def while_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
         if r.evaluated(decision) is not None:
             return _observed(r, operation, operands, decision)
     specs = [r.spec(value) for value in operands]
-    (test, part), captured = r.parts((condition, specs), (body, specs))
-    loop = While(test, part, len(captured))
+    (test, step), captured = r.parts((condition, specs), (body, specs))
+    loop = While(test, step, len(captured))
     values = [*captured, *operands]
     results = counted_loop(r, loop, values)
     return r.apply(loop, *values) if results is None else results
@@ -81,8 +81,8 @@ def _observed(
     """
     condition, body = operation.regions
     values = list(operands)
-    while (goes_on := has_next(r, decision)) is not None:
-        if not goes_on:
+    while (continues := has_next(r, decision)) is not None:
+        if not continues:
             return values
         values = evaluated_values(r, r.block(body, values, r.surroundings))
         (decision,) = r.block(condition, values, r.surroundings)
@@ -93,9 +93,9 @@ def _observed(
 
 def has_next(r: Reader, decision: int) -> bool | None:
     """Return whether an unrolled loop goes on; None if arguments decide this, or after `MOST_ITERATIONS`."""
-    goes_on = r.evaluated(decision)
-    r.unrolled += bool(goes_on)
-    return None if goes_on is None or r.unrolled > MOST_ITERATIONS else bool(goes_on)
+    continues = r.evaluated(decision)
+    r.unrolled += bool(continues)
+    return None if continues is None or r.unrolled > MOST_ITERATIONS else bool(continues)
 
 
 def evaluated_values(r: Reader, values: Sequence[int]) -> list[int]:

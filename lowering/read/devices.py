@@ -730,8 +730,8 @@ def _steps_of_regions(
     if operation.name == "stablehlo.while":
         values = operands
         (decision,) = yield from run(regions[0], values)
-        while (goes_on := has_next(r, decision)) is not None:
-            if not goes_on:
+        while (continues := has_next(r, decision)) is not None:
+            if not continues:
                 return list(values)
             results = yield from run(regions[1], values)
             values = evaluated_values(r, results)

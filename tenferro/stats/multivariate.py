@@ -172,15 +172,15 @@ def _on_range(away: Tensor, covariance: Tensor) -> Any:
     largest = stop_gradient(matrix_norm(symmetric, ord=2))
     scale = where(equal(largest, 0.0), 1.0, largest)
     null = subtract(eye(away.shape[-1], dtype=dtype), matmul(u, matrix_transpose(u)))
-    as_constant_of = matmul(null, expand_dims(away, axis=-1))[..., 0]
+    null_part = matmul(null, expand_dims(away, axis=-1))[..., 0]
     padded = add(symmetric, multiply(scale[..., None, None], null))
-    form, determinant = _form_and_determinant(subtract(away, as_constant_of), padded)
+    form, determinant = _form_and_determinant(subtract(away, null_part), padded)
     nullity = round(nullity)
     determinant = subtract(determinant, multiply(nullity, log(scale)))
     rank = subtract(away.shape[-1], nullity)
     values = multiply(-0.5, add(add(form, determinant), multiply(rank, math.log(2 * math.pi))))
     bound = multiply(1e3 * cutoff, largest)
-    is_inside = less_equal(sum_over(square(as_constant_of), axis=-1), square(bound))
+    is_inside = less_equal(sum_over(square(null_part), axis=-1), square(bound))
     return where(is_inside, values, -math.inf)
 
 

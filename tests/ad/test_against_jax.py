@@ -79,10 +79,10 @@ def compare(steps: list[Any], x: Any) -> None:
         direction = np.cos(np.arange(12.0)).reshape(3, 4).astype(x.dtype)
         gradient = jax.grad(composed(jnp, steps))
         second = np.conj(jax.jvp(gradient, (x,), (direction,))[1])
-        as_constant_of = [np.conj(gradient(x + step * direction)) for step in (1e-9, -1e-9)]
+        neighbours = [np.conj(gradient(x + step * direction)) for step in (1e-9, -1e-9)]
     # Skip points near a kink, such as that of |x - mean(x)|: rounding decides which one-sided derivative a library
     # returns, and both are right.
-    assume(all(np.allclose(near, expected, rtol=1e-5, atol=1e-5) for near in as_constant_of))
+    assume(all(np.allclose(near, expected, rtol=1e-5, atol=1e-5) for near in neighbours))
     program = tnf.compile(
         lambda x, v: tnf.jvp(tnf.grad(composed(tnf, steps)), (x,), (v,)), x, direction
     )

@@ -116,14 +116,12 @@ def test_three_diagonals(n: int, dtype: str) -> None:
 def test_simpler_similar_matrices(dtype: str) -> None:
     a = general(5, 5, dtype=dtype)
     h = a + adjoint(a)
-    packed, diagonal, as_constant_of, factors = on_both(fam.Sytrd(), np.tril(h))
+    packed, diagonal, off_diagonal, factors = on_both(fam.Sytrd(), np.tril(h))
     q = np.eye(5, dtype=dtype)
     q[1:, 1:] = reflections(packed[1:, :4], factors)
     near(
         q
-        @ (np.diag(diagonal) + np.diag(as_constant_of, 1) + np.diag(as_constant_of, -1)).astype(
-            dtype
-        )
+        @ (np.diag(diagonal) + np.diag(off_diagonal, 1) + np.diag(off_diagonal, -1)).astype(dtype)
         @ adjoint(q),
         h,
     )

@@ -69,10 +69,10 @@ def artifact_of(tmp_path: Path, text: str) -> Path:
     """Return an artifact of tenferro to which the function of `text` was added, as a private function."""
     path = tmp_path / "artifact.mlir"
     xla_peer.export(lambda x: x + x, X, path=path)
-    as_constant_of = text.replace("@main", "private @beside")
+    second_function = text.replace("@main", "private @beside")
     whole = path.read_text().rstrip()
     assert whole.endswith("}")
-    path.write_text(f"{whole[:-1]}{as_constant_of}\n}}\n")
+    path.write_text(f"{whole[:-1]}{second_function}\n}}\n")
     return path
 
 

@@ -352,10 +352,10 @@ def test_normal_distributions_of_singular_covariances() -> None:
         wanted = reference.logpdf(scaled, mean, covariance, allow_singular=True)
         found = normal.logpdf(scaled, mean, covariance, allow_singular=True)
         np.testing.assert_allclose(found, wanted, rtol=1e-10)
-    as_constant_of = normal.pdf(
+    densities = normal.pdf(
         points + np.array([0, 0, 0, 1]), mean, root @ root.T, allow_singular=True
     )
-    np.testing.assert_array_equal(as_constant_of, 0)
+    np.testing.assert_array_equal(densities, 0)
     regular = np.stack([root @ root.T + np.eye(4), np.diag([1.0, 2.0, 3.0, 4.0])])
     close(
         normal.logpdf(points[:, None], mean, regular, allow_singular=True),

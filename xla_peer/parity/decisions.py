@@ -66,9 +66,9 @@ def decisions(
     first = 0
     for step in steps:
         operands = [run[first + 1 : first + 1 + len(step.inputs)] for run in runs]
-        flipped_decisions = _flipped([run[first] for run in runs])
-        if flipped_decisions is not None:
-            index, one, other = flipped_decisions
+        flip = _flipped([run[first] for run in runs])
+        if flip is not None:
+            index, one, other = flip
             sizes = [np.asarray(x) for x in operands[0]]
             return (
                 Decision(

@@ -161,11 +161,11 @@ def limits(
         )
         for y, runs, slot in zip(results, runs_of, slots, strict=True)
     ]
-    if record is not None and record.flipped_decisions and record.is_complete:
+    if record is not None and record.has_flipped and record.is_complete:
         drawn = rounding_runs(confidence)
-        flipped_decisions = flipping(prefix(static, slots), leaves, record, drawn, platform)
+        flips = flipping(prefix(static, slots), leaves, record, drawn, platform)
         allowed = [
-            _with_flips(number, y, flipped_decisions, drawn, runs, allowance, least)
+            _with_flips(number, y, flips, drawn, runs, allowance, least)
             for number, (y, runs, allowance, least) in enumerate(
                 zip(results, runs_of, allowed, _least(static, slots, pending), strict=True)
             )
@@ -192,7 +192,7 @@ def _least(program: GraphProgram, slots: Sequence[int], pending: Sequence[Pendin
 def _with_flips(
     number: int,
     native: Any,
-    flipped_decisions: Flipping,
+    flips: Flipping,
     drawn: int,
     runs: _Runs,
     allowance: Allowance,
@@ -200,15 +200,13 @@ def _with_flips(
 ) -> Allowance:
     """Compute an output's allowance from runs with pinned decisions, extended by the effects of flipped decisions."""
     if native.dtype.kind in "biu":
-        others, _ = flipped_decisions.alternatives(number, native, allowance.limit)
+        others, _ = flips.alternatives(number, native, allowance.limit)
         return allowance._replace(alternatives=_joined(allowance.alternatives, others))
-    pinned = explained(
-        native, [run[number] for run in flipped_decisions.pinned], least, drawn, False
-    )
+    pinned = explained(native, [run[number] for run in flips.pinned], least, drawn, False)
     is_wider = allowance.limit > WIDER * pinned.limit
     limit = np.where(is_wider, pinned.limit, allowance.limit)
-    others, limit = flipped_decisions.alternatives(number, native, limit)
-    if flipped_decisions.flipped is None:
+    others, limit = flips.alternatives(number, native, limit)
+    if flips.flipped is None:
         reach = np.max([modulus(run - runs.values[0]) for run in runs.values], axis=0)
         limit = np.where(is_wider & np.isfinite(reach), limit + 2 * reach, limit)
     reached = beyond(native, runs.values, limit)

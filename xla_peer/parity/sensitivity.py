@@ -78,12 +78,12 @@ class Record:
     Attributes:
         entries: the operands and the result of each decision.
         is_complete: whether the record has all decisions; `LARGEST_RECORD` limits its size.
-        tipped: whether a decision had another result in another run.
+        has_flipped: whether a decision had another result in another run.
     """
 
     def __init__(self) -> None:
         self.entries: list[tuple[list[Any], Any]] = []
-        self.is_complete, self.flipped_decisions, self._nbytes = True, False, 0
+        self.is_complete, self.has_flipped, self._nbytes = True, False, 0
 
     def add(self, arrays: Sequence[Any], result: Any) -> None:
         """Append a decision, unless the record is full."""
@@ -95,14 +95,14 @@ class Record:
             self.entries.append((list(arrays), result))
 
     def watch(self, position: int, result: Any) -> None:
-        """Compare the result of a decision in another run with the recorded result, and set `tipped` if they differ."""
-        if not self.is_complete or self.flipped_decisions:
+        """Compare the result of a decision in another run with the recorded result, and set `has_flipped` if they differ."""
+        if not self.is_complete or self.has_flipped:
             return
         if position >= len(self.entries):
-            self.flipped_decisions = True
+            self.has_flipped = True
             return
         expected = self.entries[position][1]
-        self.flipped_decisions = result.shape != expected.shape or bool((result != expected).any())
+        self.has_flipped = result.shape != expected.shape or bool((result != expected).any())
 
 
 def moved_outputs(

@@ -148,15 +148,15 @@ def eigh_tridiagonal(
     >>> eigh_tridiagonal([2.0, 2.0], [1.0], eigvals_only=True)
     array([1., 3.])
     """
-    diagonal_, as_constant_of = as_operand(d), as_operand(e)
-    if len(diagonal_.shape) != 1 or tuple(as_constant_of.shape) != (diagonal_.shape[0] - 1,):
+    diagonal_, off_diagonal = as_operand(d), as_operand(e)
+    if len(diagonal_.shape) != 1 or tuple(off_diagonal.shape) != (diagonal_.shape[0] - 1,):
         raise ShapeError(
-            f"eigh_tridiagonal: {spec_of(as_constant_of)} is not beside {spec_of(diagonal_)}"
+            f"eigh_tridiagonal: {spec_of(off_diagonal)} is not beside {spec_of(diagonal_)}"
         )
     chosen = selection("eigh_tridiagonal", select, select_range)
     n = diagonal_.shape[0]
-    dtype = result_type(diagonal_, as_constant_of)
-    above = concat([concat([np.zeros((n - 1, 1)), embed_diag(convert(as_constant_of, dtype))], axis=1), np.zeros((1, n))])  # fmt: skip
+    dtype = result_type(diagonal_, off_diagonal)
+    above = concat([concat([np.zeros((n - 1, 1)), embed_diag(convert(off_diagonal, dtype))], axis=1), np.zeros((1, n))])  # fmt: skip
     matrix = add(embed_diag(convert(diagonal_, dtype)), add(above, adjoint(above)))
     result = eigh(matrix, eigvals_only=eigvals_only, **chosen)
     return result if eigvals_only else tuple(result)

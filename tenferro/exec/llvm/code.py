@@ -591,8 +591,8 @@ class Code:
         magnitude = op("xor", bits, sign)
         # In [0.5, 1), the distance of consecutive float32 is that of consecutive subnormal float16. Therefore the
         # addition of 0.5 rounds a small number to a subnormal float16.
-        as_constant_of = op("fadd", cast("bitcast", magnitude, "float"), "0.5")
-        small = op("sub", cast("bitcast", as_constant_of, "i32"), 0x3F000000)
+        shifted = op("fadd", cast("bitcast", magnitude, "float"), "0.5")
+        small = op("sub", cast("bitcast", shifted, "i32"), 0x3F000000)
         # A normal number: change the exponent bias, add half a unit in the last place, and round ties to even.
         last = op("and", op("lshr", magnitude, 13), 1)
         moved = op("sub", magnitude, (112 << 23) - 0xFFF)

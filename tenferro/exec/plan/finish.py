@@ -35,12 +35,12 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
     }
     shared: list[int] = []
     alone: list[int] = []
-    as_constant_of: dict[int, None] = {}
+    operands: dict[int, None] = {}
     for position, (slot, several) in enumerate(zip(program.output_slots, roots, strict=True)):
         foreign = [root for root in several if root in memory.foreign]
         if foreign or any([times[root] > 1 for root in several]):
             shared.append(position)
-            as_constant_of.update(
+            operands.update(
                 dict.fromkeys([root for root in foreign if root in program.input_slots])
             )
         elif order == "K" or slot in ordered:
@@ -71,7 +71,7 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
     # There is one step per result, so that the memory of a result is freed before the next one is copied.
     steps = [*program.instructions, *[copies([position]) for position in alone]]
     if shared:
-        steps.append(copies(shared, *as_constant_of))
+        steps.append(copies(shared, *operands))
     finished = replace(
         program,
         instructions=tuple(steps),

@@ -191,13 +191,13 @@ class Sytrd(ExtensionOp):
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         dtype, batch, n = square(self, input_dtypes, input_shapes)
-        as_constant_of = (*batch, n - 1)
+        off_diagonal = (*batch, n - 1)
         real = REAL.get(dtype, dtype)
         return [
             (dtype, input_shapes[0]),
             (real, (*batch, n)),
-            (real, as_constant_of),
-            (dtype, as_constant_of),
+            (real, off_diagonal),
+            (dtype, off_diagonal),
         ]
 
 

@@ -105,10 +105,10 @@ def gtsv(op: fam.Gtsv, below: Array, diagonal: Array, above: Array, b: Array) ->
 
 def sytrd(op: fam.Sytrd, a: Array) -> Any:
     name = "hetrd" if a.dtype.kind == "c" else "sytrd"
-    packed, diagonal, as_constant_of, factors, _ = with_told_workspace(
+    packed, diagonal, off_diagonal, factors, _ = with_told_workspace(
         name, a, len(a), lower=op.lower
     )
-    return packed, diagonal, as_constant_of, factors
+    return packed, diagonal, off_diagonal, factors
 
 
 def gehrd(op: fam.Gehrd, a: Array) -> Any:

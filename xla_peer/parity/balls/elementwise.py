@@ -167,9 +167,9 @@ def _remainder(operands: Operands) -> Sequence[Any]:
     if not operands.dtype.is_inexact:
         return (np.where(_all_zero(operands.radii), 0.0, np.inf),)
     x, y, rest = wide(operands.values[0]), np.abs(wide(operands.values[1])), np.abs(wide(result))
-    iterations = np.abs(np.trunc(x / y))
-    away = outward(a + iterations * b)
-    inside = (rest + away < (y - b) * (1.0 - 8.0 * EPSILON)) & ((iterations == 0) | (rest > away))
+    quotient = np.abs(np.trunc(x / y))
+    away = outward(a + quotient * b)
+    inside = (rest + away < (y - b) * (1.0 - 8.0 * EPSILON)) & ((quotient == 0) | (rest > away))
     spread = np.where(inside, away, np.where(y > b, y + b + rest, np.inf))
     spread = np.where(_all_zero(operands.radii), 0.0, spread)
     return (rounded(operands, result, spread, 0.0, elementwise=True),)
