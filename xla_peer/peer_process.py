@@ -55,7 +55,7 @@ ATTEMPTS = 3
 STARTING = 300.0
 """Maximum time to start a child, in seconds."""
 KEPT_BYTES = 64 << 20
-"""Maximum size of the shared memory that is kept between requests, in bytes."""
+"""Maximum size of the shared memory that is reused by later requests, in bytes."""
 
 
 class Limits(NamedTuple):

@@ -76,7 +76,7 @@ def flags(operation: Operation) -> dict[str, Any]:
 
 
 def handler(operand_kinds: str, result_kinds: str, routine: Routine) -> Read:
-    """Return a reader of calls, which converts between the declared layouts and those that the routine requires.
+    """Return a reader of calls, which converts between the declared layouts and the routine's layouts.
 
     Args:
         operand_kinds, result_kinds: a letter per operand or result, "m" for a column-major matrix, else "v".

@@ -104,7 +104,7 @@ def lead(x: Value, size: Any) -> Value:
 
 
 def lead_all(inputs: Sequence[Value], batched: Sequence[bool]) -> list[Value]:
-    """Return the inputs; those that `batched` does not flag are broadcast along a new leading axis."""
+    """Return the inputs; inputs that `batched` does not flag are broadcast along a new leading axis."""
     size = inputs[batched.index(True)].shape[0]
     return [x if has else lead(x, size) for x, has in zip(inputs, batched, strict=True)]
 

@@ -169,7 +169,7 @@ class TransposedBody:
     """The transposed body of a linear loop.
 
     Attributes:
-        moving: the positions of carries with a cotangent in some iteration: the carries in `asked`, and those that
+        moving: the positions of carries with a cotangent in some iteration: the carries in `asked`, and carries that
             they depend on. Other carries have no cotangents at all: zeros times an infinite slope would be NaN.
         summed: the positions of the constants with a cotangent.
         nonlinear: the nonlinear inputs.

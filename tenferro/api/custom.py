@@ -255,7 +255,7 @@ class _MarkedCall:
         return unflatten(self.out_tree, self.runtime.noted(region, operands))
 
     def closed_over(self) -> tuple[int, ...]:
-        """Return the graph values that the function captures: those that it uses besides its arguments."""
+        """Return the graph values that the function captures, which are the values that it uses besides its arguments."""
         own = set(self.inputs)
         return tuple(value for value in self.frontier if value not in own)
 

@@ -465,8 +465,8 @@ def _adjoint(closed: _Closed, options: _Options) -> Any:
     """Return the solution as a function of the initial state, the times and the operands, for the continuous adjoint.
 
     In reverse mode the state, its cotangent and the cotangents of the operands are integrated backward together. At
-    each time, the state is replaced by the solution. The operands are two lists: those that have derivatives, and
-    those that have none.
+    each time, the state is replaced by the solution. The operands are two lists: operands with derivatives, and
+    operands without.
 
     Source: Chen et al., "Neural ordinary differential equations", 2018, appendix C; jax.experimental.ode.
     """

@@ -344,7 +344,7 @@ class _Bench:
         return inputs, outputs_of(self.op.family_id, result, self.op.output_count)
 
     def program(self, used: Sequence[bool] | None = None) -> GraphProgram:
-        """Build a program that consists of the op, with all its outputs or those that `used` flags."""
+        """Build a program that consists of the op, with all its outputs or the outputs that `used` flags."""
         graph = Graph()
         values = tuple(graph.add_input(spec) for spec in self.specs)
         outputs = graph.add(self.carrier, values)

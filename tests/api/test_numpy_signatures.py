@@ -43,7 +43,7 @@ CREATED: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "fill_diagonal": [], "place": [], "put": [], "put_along_axis": [], "roots": [],
     "einsum_path": [], "empty": [], "isdtype": [],
 }  # fmt: skip
-"""Functions that NumPy cannot dispatch to tensors: those that create arrays, or have no comparable result."""
+"""Functions that NumPy cannot dispatch to tensors: they create arrays, or have no comparable result."""
 
 
 def common() -> dict[str, tuple[Any, Any]]:

@@ -315,7 +315,7 @@ def test_along_two_lanes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_coefficients_are_reproducible() -> None:
-    """The stored coefficients equal those that tools/polynomials.py computes."""
+    """The stored coefficients equal the coefficients that tools/polynomials.py computes."""
     tool = Path(__file__).parents[2] / "tools" / "polynomials.py"
     assert subprocess.run([sys.executable, str(tool), "--check"], check=False).returncode == 0
 

@@ -19,7 +19,7 @@ DIGITS = 120
 
 
 def quick(formula: Formula, powers: int = 3) -> Formula:
-    """Return a function that evaluates a formula with `DIGITS` digits, plus those that cancellation loses.
+    """Return a function that evaluates a formula with `DIGITS` digits, plus the digits that cancellation loses.
 
     Cancellation is assumed to lose as many digits as x to the power `powers` has.
     """

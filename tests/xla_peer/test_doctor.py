@@ -1,4 +1,4 @@
-"""The doctor tells working installations from missing ones and from those that crash."""
+"""The doctor tells working installations from missing installations and from installations that crash."""
 
 from __future__ import annotations
 

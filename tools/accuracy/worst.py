@@ -30,7 +30,7 @@ class Worst:
         y: np.ndarray,
         left_out: np.ndarray | None = None,
     ) -> None:
-        """Add the arguments whose estimates exceed the smallest entry, except those that `left_out` marks."""
+        """Add the arguments whose estimates exceed the smallest entry, except arguments that `left_out` marks."""
         chosen = np.flatnonzero(error > self.least)
         if left_out is not None:
             chosen = chosen[~left_out[chosen]]

@@ -130,7 +130,7 @@ def call(
 
     Args:
         operand_kinds, result_kinds: a letter per operand or result, "m" for column-major matrices, else "v".
-        flags: by default those that `target` returns.
+        flags: by default the flags that `target` returns.
     """
     name, default_flags = target(w, routine, operands[0].dtype)
     return custom_call(

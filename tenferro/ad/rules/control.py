@@ -252,7 +252,7 @@ def _swapped(x: Value) -> Value:
 def cond_jvp(op: Cond, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
     """Write a conditional that also returns the residuals of its branch, and a conditional between linear branches.
 
-    All branches have the same outputs for residuals; a branch returns zeros for those that it does not need.
+    All branches have the same outputs for residuals; a branch returns zeros for residuals that it does not need.
     """
     emitter: GraphEmitter = inputs[0].emitter
     index, *operands = inputs

@@ -46,7 +46,7 @@ class Row:
         )
 
     def materialised(self, body: Body, operands: Tensors) -> list[Tensor]:
-        """Return the operands; those that have to be in memory are written to memory, unless they are cheap."""
+        """Return the operands; an operand that has to be in memory is written to memory, unless it is cheap."""
         return [
             body.materialised(x) if self.must_materialise(position) and not x.is_cheap else x
             for position, x in enumerate(operands)
