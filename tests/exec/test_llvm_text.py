@@ -17,8 +17,8 @@ from tenferro.exec.llvm import python_calls
 from tenferro.exec.llvm.code import MAX_UNROLLED, Code, literal, llvm_type, memory_type
 from tenferro.exec.llvm.control import COMPILED
 from tenferro.exec.llvm.folding import alloca_scalar
-from tenferro.exec.llvm.formula import Formula
-from tenferro.exec.llvm.ir import Declaration, Function, Instruction, Value
+from tenferro.exec.llvm.formula import Number, from_bits, has_bit, multiply_add, two_product, where
+from tenferro.exec.llvm.ir import Declaration, Function, Instruction, Value, VectorType
 from tenferro.exec.llvm.rows import Row
 from tenferro.exec.llvm.source import constant, iota
 from tenferro.exec.llvm.tensor import Body
@@ -372,16 +372,18 @@ def test_formulas_on_scalars_and_vectors(
     zeros: str,
 ) -> None:
     code = Code(contracts=True)
-    f = Formula(code, lanes)
-    assert (f.kind, f.integers, f.number(1.0)) == (kind, integers, numbers)
-    x, y, z, a, b = (Value(f"%{name}", f.kind) for name in "xyzab")
-    i, j = (Value(f"%{name}", f.integers) for name in "ij")
-    f.magnitude(x)
-    f.multiply_add(x, y, z)
-    f.select("olt", x, y, a, b)
-    f.integer("lshr", f.bits(x), 3)
-    f.from_bits(f.integer("add", i, j))
-    f.has_bit(i, 0)
+    floats, words = (
+        ("double", "i64") if lanes == 1 else (VectorType(lanes, "double"), VectorType(lanes, "i64"))
+    )
+    x, y, z, a, b = (Number(code, Value(f"%{name}", floats)) for name in "xyzab")
+    i, j = (Number(code, Value(f"%{name}", words)) for name in "ij")
+    assert (x.constant(1.0).value, x.type_of("i64")) == (numbers, integers)
+    abs(x)
+    multiply_add(x, y, z)
+    where(x < y, a, b)
+    _ = x.bits() >> 3
+    from_bits(i + j)
+    has_bit(i, 0)
     assert written(code) == [
         f"%v1 = call {kind} @llvm.fabs.{suffix}({kind} %x)",
         f"%v2 = call {kind} @llvm.fma.{suffix}({kind} %x, {kind} %y, {kind} %z)",
@@ -402,21 +404,23 @@ def test_formulas_on_scalars_and_vectors(
 
 def test_products_and_their_errors_with_and_without_multiply_adds() -> None:
     code = Code(contracts=True)
-    assert Formula(code).two_product(number("%x"), number("%y")) == ("%v1", "%v3")
+    x, y = (Number(code, number(name)) for name in ("%x", "%y"))
+    assert [part.value for part in two_product(x, y)] == ["%v1", "%v3"]
     assert written(code) == [
         "%v1 = fmul double %x, %y",
         "%v2 = fneg double %v1",
         "%v3 = call double @llvm.fma.f64(double %x, double %y, double %v2)",
     ]
     code = Code()
-    Formula(code).two_product(number("%x"), number("%y"))
+    two_product(Number(code, number("%x")), Number(code, number("%y")))
     # A multiplication by 2^27 + 1 splits a number into its upper 26 bits and the rest.
     assert [line for line in written(code) if "0x" in line] == [
         f"%v{n} = fmul double {name}, {literal(2.0**27 + 1, DType.F64)}"
         for n, name in ((2, "%x"), (6, "%y"))
     ]
     code = Code()
-    assert Formula(code).multiply_add(number("%x"), number("%y"), number("%z")) == "%v2"
+    product = multiply_add(*[Number(code, number(name)) for name in ("%x", "%y", "%z")])
+    assert product.value == "%v2"
     assert written(code) == ["%v1 = fmul double %x, %y", "%v2 = fadd double %v1, %z"]
 
 

@@ -16,8 +16,15 @@ import math
 
 from tenferro.exec.llvm import coefficients, single
 from tenferro.exec.llvm.exponential import ldexp, minimum, one_plus, reduce_argument
-from tenferro.exec.llvm.formula import Formula
-from tenferro.exec.llvm.ir import Value
+from tenferro.exec.llvm.formula import (
+    Number,
+    copysign,
+    multiply_add,
+    polynomial,
+    sqrt,
+    two_product,
+    where,
+)
 
 __all__ = ["erf", "erfc", "erfinv"]
 
@@ -33,54 +40,46 @@ MIN_ERFC_Y = 0.8
 """Approximation y of the inverse above which Halley's step computes erfc(y) instead of erf(y)."""
 
 
-def _complement(f: Formula, a: Value) -> Value:
+def _complement(a: Number) -> Number:
     """Write erfc(a) for 0 <= a <= `ERFC_UNDERFLOW`."""
-    square, lost = f.two_product(a, a)
-    part = reduce_argument(f, f.negate(square), -math.inf, math.inf, f.negate(lost))
-    k, below = f.number(CENTRE), f.multiply_add(f.number(2.0), a, f.number(1.0))
-    above = f.polynomial(f.divide(f.subtract(a, k), f.add(a, k)), coefficients.ERFC)
-    return ldexp(f, f.multiply(one_plus(f, part), f.divide(above, below)), part.n)
+    square, lost = two_product(a, a)
+    part = reduce_argument(-square, -math.inf, math.inf, -lost)
+    above = polynomial((a - CENTRE) / (a + CENTRE), coefficients.ERFC)
+    return ldexp(one_plus(part) * (above / multiply_add(2.0, a, 1.0)), part.n)
 
 
-def _near(f: Formula, x: Value) -> Value:
+def _near(x: Number) -> Number:
     """Write erf x = x + x p(x^2) for |x| <= 1."""
-    return f.multiply_add(x, f.polynomial(f.multiply(x, x), coefficients.ERF), x)
+    return multiply_add(x, polynomial(x * x, coefficients.ERF), x)
 
 
-def erf(f: Formula, x: Value) -> Value:
+def erf(x: Number) -> Number:
     """Write erf x; for |x| >= 1 it is 1 - erfc(|x|) with the sign of x."""
-    one, complement = f.number(1.0), _complement(f, minimum(f, f.magnitude(x), ERF_SATURATION))
-    far = f.with_sign(f.subtract(one, complement), x)
-    return f.select("olt", f.magnitude(x), one, _near(f, x), far)
+    complement = _complement(minimum(abs(x), ERF_SATURATION))
+    far = copysign(1.0 - complement, x)
+    return where(abs(x) < 1.0, _near(x), far)
 
 
-def erfc(f: Formula, x: Value) -> Value:
+def erfc(x: Number) -> Number:
     """Write erfc x.
 
     For |x| < 1/2 it is 1 - erf(x), and for x <= -1/2 it is 2 - erfc(|x|).
     """
-    one, complement = f.number(1.0), _complement(f, minimum(f, f.magnitude(x), ERFC_UNDERFLOW))
-    opposite = f.subtract(f.number(2.0), complement)
-    far = f.select("olt", x, f.number(0.0), opposite, complement)
-    return f.select("olt", f.magnitude(x), f.number(0.5), f.subtract(one, _near(f, x)), far)
+    complement = _complement(minimum(abs(x), ERFC_UNDERFLOW))
+    far = where(x < 0.0, 2.0 - complement, complement)
+    return where(abs(x) < 0.5, 1.0 - _near(x), far)
 
 
-def erfinv(f: Formula, x: Value) -> Value:
+def erfinv(x: Number) -> Number:
     """Write the inverse of the error function at x."""
-    a, one = f.magnitude(x), f.number(1.0)
-    below = f.subtract(one, a)
-    w = f.negate(single.log(f, f.multiply(below, f.add(one, a))))
-    far = f.polynomial(f.subtract(f.intrinsic("sqrt", w), f.number(4.0)), coefficients.ERFINV_FAR)
-    near = f.polynomial(w, coefficients.ERFINV)
-    y = f.multiply(a, f.select("olt", w, f.number(MIN_SQRT_W), near, far))
-    residual = f.select(
-        "olt",
-        y,
-        f.number(MIN_ERFC_Y),
-        f.subtract(_near(f, y), a),
-        f.subtract(below, _complement(f, y)),
-    )
-    slope = single.exp(f, f.negate(f.multiply(y, y)))
-    step = f.divide(f.multiply(f.number(math.sqrt(math.pi) / 2), residual), slope)
-    y = f.subtract(y, f.divide(step, f.multiply_add(y, step, one)))
-    return f.with_sign(f.select("oeq", a, one, f.number(math.inf), y), x)
+    a = abs(x)
+    below = 1.0 - a
+    w = -single.log(below * (1.0 + a))
+    far = polynomial(sqrt(w) - 4.0, coefficients.ERFINV_FAR)
+    near = polynomial(w, coefficients.ERFINV)
+    y = a * where(w < MIN_SQRT_W, near, far)
+    residual = where(y < MIN_ERFC_Y, _near(y) - a, below - _complement(y))
+    slope = single.exp(-(y * y))
+    step = (math.sqrt(math.pi) / 2) * residual / slope
+    y = y - step / multiply_add(y, step, 1.0)
+    return copysign(where(a.equals(1.0), math.inf, y), x)

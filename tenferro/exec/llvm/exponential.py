@@ -15,8 +15,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tenferro.exec.llvm import coefficients
-from tenferro.exec.llvm.formula import BIAS, Formula
-from tenferro.exec.llvm.ir import Value
+from tenferro.exec.llvm.formula import (
+    BIAS,
+    Number,
+    Operand,
+    copysign,
+    fast_two_sum,
+    from_bits,
+    multiply_add,
+    nearest,
+    polynomial,
+    power_of_two,
+    quotient,
+    sqrt,
+    where,
+)
 
 LOG2_E = 1.0 / math.log(2.0)
 LN2_HIGH = float.fromhex("0x1.62e42feep-1")
@@ -43,216 +56,205 @@ SQUARE_DOMINATES = 1e18
 class ReducedExp:
     """Integer n and numbers r and rest with e^x = 2^n (1 + r + rest) and |r| <= ln(2) / 2."""
 
-    n: Value
-    r: Value
-    rest: Value
+    n: Number
+    r: Number
+    rest: Number
 
 
-def minimum(f: Formula, x: Value, upper: float) -> Value:
+def minimum(x: Number, upper: float) -> Number:
     """Write min(x, upper), which is NaN if x is NaN."""
-    bound = f.number(upper)
-    return f.select("ogt", x, bound, bound, x)
+    return where(x > upper, upper, x)
 
 
-def reduce_argument(
-    f: Formula, x: Value, low: float, high: float, x_low: Value | None = None
-) -> ReducedExp:
+def reduce_argument(x: Number, low: float, high: float, x_low: Number | None = None) -> ReducedExp:
     """Write the `ReducedExp` of e^(x + x_low), with x clamped to the bounds; it contains NaN if x is NaN."""
-    x = minimum(f, x, high)
-    x = f.select("olt", x, f.number(low), f.number(low), x)
-    n = f.nearest(x, LOG2_E)
-    minus_n = f.negate(n)
-    near = f.multiply_add(minus_n, f.number(LN2_HIGH), x)
+    x = minimum(x, high)
+    x = where(x < low, low, x)
+    n = nearest(x, LOG2_E)
+    minus_n = -n
+    near = multiply_add(minus_n, LN2_HIGH, x)
     if x_low is None:
-        r = f.multiply_add(minus_n, f.number(LN2_LOW), near)
-        lost = f.multiply_add(minus_n, f.number(LN2_LOW), f.subtract(near, r))
+        r = multiply_add(minus_n, LN2_LOW, near)
+        lost = multiply_add(minus_n, LN2_LOW, near - r)
     else:
-        low_part = f.multiply_add(minus_n, f.number(LN2_LOW), x_low)
-        r = f.add(near, low_part)
-        lost = f.add(f.subtract(near, r), low_part)
-    return ReducedExp(
-        n, r, f.multiply_add(f.multiply(r, r), f.polynomial(r, coefficients.EXP), lost)
-    )
+        low_part = multiply_add(minus_n, LN2_LOW, x_low)
+        r = near + low_part
+        lost = (near - r) + low_part
+    return ReducedExp(n, r, multiply_add(r * r, polynomial(r, coefficients.EXP), lost))
 
 
-def one_plus(f: Formula, part: ReducedExp) -> Value:
+def one_plus(part: ReducedExp) -> Number:
     """Write 1 + r + rest, and correct the rounding error of 1 + r."""
-    one = f.number(1.0)
-    y = f.add(one, part.r)
-    lost = f.add(f.subtract(one, y), part.r)
-    return f.add(y, f.add(lost, part.rest))
+    y = 1.0 + part.r
+    lost = (1.0 - y) + part.r
+    return y + (lost + part.rest)
 
 
-def ldexp(f: Formula, y: Value, n: Value) -> Value:
+def ldexp(y: Number, n: Number) -> Number:
     """Write 2^n y as a product with two powers of two, because 2^n may overflow or underflow."""
-    half = f.nearest(n, 0.5)
-    y = f.multiply(y, f.power_of_two(half))
-    return f.multiply(y, f.power_of_two(f.subtract(n, half)))
+    half = nearest(n, 0.5)
+    y = y * power_of_two(half)
+    return y * power_of_two(n - half)
 
 
-def exp(f: Formula, x: Value) -> Value:
+def exp(x: Number) -> Number:
     """Write e^x = 2^n e^r."""
-    part = reduce_argument(f, x, -746.0, 710.0)
-    return ldexp(f, one_plus(f, part), part.n)
+    part = reduce_argument(x, -746.0, 710.0)
+    return ldexp(one_plus(part), part.n)
 
 
-def expm1(f: Formula, x: Value) -> Value:
+def expm1(x: Number) -> Number:
     """Write e^x - 1 = 2 (2^(n-1) (e^r - 1) + (2^(n-1) - 1/2)), which is e^r - 1 if n is 0."""
-    part = reduce_argument(f, x, -EXPM1_SATURATION, 710.0)
-    scale = f.power_of_two(f.subtract(part.n, f.number(1.0)))
-    half = f.number(0.5)
-    base, step = f.subtract(scale, half), f.multiply(scale, part.r)
-    y = f.add(base, step)
-    lost = f.add(f.subtract(base, y), step)
-    lost = f.add(lost, f.subtract(f.subtract(scale, base), half))
-    y = f.multiply(f.number(2.0), f.add(y, f.multiply_add(scale, part.rest, lost)))
-    y = f.select("oeq", part.n, f.number(0.0), f.add(part.r, part.rest), y)
-    return f.with_sign(y, x)
+    part = reduce_argument(x, -EXPM1_SATURATION, 710.0)
+    scale = power_of_two(part.n - 1.0)
+    base, step = scale - 0.5, scale * part.r
+    y = base + step
+    lost = ((base - y) + step) + ((scale - base) - 0.5)
+    y = 2.0 * (y + multiply_add(scale, part.rest, lost))
+    y = where(part.n.equals(0.0), part.r + part.rest, y)
+    return copysign(y, x)
 
 
-def exponent_and_significand(f: Formula, a: Value, offset: int) -> tuple[Value, Value]:
+def exponent_and_significand(a: Number, offset: int) -> tuple[Number, Number]:
     """Write e and m with a = 2^e m, for a positive normal a.
 
     The bits of the smallest m, as an integer, are the bits of 1 minus `offset`.
     """
-    biased = f.integer("add", f.bits(a), offset)
-    exponent = f.from_bits(f.integer("or", f.integer("lshr", biased, 52), 0x433 << 52))
-    e = f.subtract(exponent, f.number(2.0**52 + BIAS))
-    return e, f.from_bits(f.integer("add", f.integer("and", biased, SIGNIFICAND), ONE - offset))
+    biased = a.bits() + offset
+    exponent = from_bits((biased >> 52) | (0x433 << 52))
+    e = exponent - (2.0**52 + BIAS)
+    return e, from_bits((biased & SIGNIFICAND) + (ONE - offset))
 
 
-def split_positive(f: Formula, a: Value, offset: int) -> tuple[Value, Value]:
+def split_positive(a: Number, offset: int) -> tuple[Number, Number]:
     """Write the same as `exponent_and_significand`, for a positive number that may be subnormal."""
-    is_small = f.compare("olt", a, f.number(sys.float_info.min))
-    a = f.either(is_small, f.multiply(a, f.number(2.0**54)), a)
-    e, m = exponent_and_significand(f, a, offset)
-    return f.either(is_small, f.subtract(e, f.number(54.0)), e), m
+    is_small = a < sys.float_info.min
+    a = where(is_small, 2.0**54 * a, a)
+    e, m = exponent_and_significand(a, offset)
+    return where(is_small, e - 54.0, e), m
 
 
 def _logarithm(
-    f: Formula, u: Value, near: tuple[Value, ...] = (), halvings: Value | None = None
-) -> Value:
+    u: Number, near: tuple[Number, Operand, Number] | None = None, halvings: Number | None = None
+) -> Number:
     """Write ln(u) = e ln(2) + ln(1 + g) for a positive u, or ln(u + lost) for a normal u if `near` is given.
 
     Args:
         near: numbers x, low and lost with 1 + x + low = u + lost.
         halvings: the number of times that the caller has halved the argument to get u.
     """
-    split = exponent_and_significand if near else split_positive
-    e, m = split(f, u, ONE - SQRT_HALF)
+    split = split_positive if near is None else exponent_and_significand
+    e, m = split(u, ONE - SQRT_HALF)
     if halvings is not None:
-        e = f.add(e, halvings)
-    g = f.subtract(m, f.number(1.0))
-    low = f.multiply(e, f.number(LN2_LOW))
-    if near:
+        e = e + halvings
+    g = m - 1.0
+    low = e * LN2_LOW
+    if near is not None:
         x, x_low, lost = near
-        is_near = f.compare("oeq", e, f.number(0.0))
-        g = f.either(is_near, x, g)
-        low = f.add(low, f.divide(f.either(is_near, x_low, lost), u))
-    s = f.divide(g, f.add(f.number(2.0), g))
-    z = f.multiply(s, s)
-    half_square = f.multiply(f.multiply(f.number(0.5), g), g)
-    tail = f.multiply(z, f.polynomial(z, coefficients.LOG))
-    inner = f.multiply_add(s, f.add(half_square, tail), low)
-    below = f.subtract(f.subtract(half_square, inner), g)
-    return f.subtract(f.multiply(e, f.number(LN2_HIGH)), below)
+        is_near = e.equals(0.0)
+        g = where(is_near, x, g)
+        low = low + where(is_near, x_low, lost) / u
+    s = g / (2.0 + g)
+    z = s * s
+    half_square = 0.5 * g * g
+    tail = z * polynomial(z, coefficients.LOG)
+    inner = multiply_add(s, half_square + tail, low)
+    return e * LN2_HIGH - ((half_square - inner) - g)
 
 
-def where_defined(f: Formula, x: Value, y: Value, pole: float) -> Value:
+def where_defined(x: Number, y: Number, pole: float) -> Number:
     """Write y, but -infinity if x is the pole, NaN if x is below the pole, and x if it is infinity or NaN."""
-    y = f.select("olt", x, f.number(math.inf), y, x)
-    y = f.select("oeq", x, f.number(pole), f.number(-math.inf), y)
-    return f.select("olt", x, f.number(pole), f.number(math.nan), y)
+    y = where(x < math.inf, y, x)
+    y = where(x.equals(pole), -math.inf, y)
+    return where(x < pole, math.nan, y)
 
 
-def log(f: Formula, x: Value) -> Value:
+def log(x: Number) -> Number:
     """Write ln(x)."""
-    return where_defined(f, x, _logarithm(f, x), 0.0)
+    return where_defined(x, _logarithm(x), 0.0)
 
 
-def _log1p(f: Formula, x: Value, low: Value | None = None, halvings: Value | None = None) -> Value:
+def _log1p(x: Number, low: Number | None = None, halvings: Number | None = None) -> Number:
     """Write ln(1 + x + low) + halvings ln(2).
 
     If x has been halved, it is so large that 1 is negligible.
     """
-    one = f.number(1.0)
-    u = f.add(one, x)
+    u = 1.0 + x
     # The difference is exact, except for x > 2^53, for which its error is negligible.
-    lost = f.subtract(x, f.subtract(u, one))
+    lost = x - (u - 1.0)
     if low is not None:
-        lost = f.add(lost, low)
-    y = _logarithm(f, u, (x, f.number(0.0) if low is None else low, lost), halvings)
-    return f.select("oeq", x, f.number(0.0), x, where_defined(f, x, y, -1.0))
+        lost = lost + low
+    y = _logarithm(u, (x, 0.0 if low is None else low, lost), halvings)
+    return where(x.equals(0.0), x, where_defined(x, y, -1.0))
 
 
-def log1p(f: Formula, x: Value) -> Value:
+def log1p(x: Number) -> Number:
     """Write ln(1 + x) = ln(u) + d / u, where u is 1 + x rounded, and d is the rounding error."""
-    return _log1p(f, x)
+    return _log1p(x)
 
 
-def tanh(f: Formula, x: Value, expm1: Callable[[Formula, Value], Value] = expm1) -> Value:
+def tanh(x: Number, expm1: Callable[[Number], Number] = expm1) -> Number:
     """Write tanh x = t / (t + 2), with t = e^(2|x|) - 1 and the sign of x."""
-    a = minimum(f, f.magnitude(x), TANH_SATURATION)
-    t = expm1(f, f.add(a, a))
-    return f.with_sign(f.divide(t, f.add(t, f.number(2.0))), x)
+    a = minimum(abs(x), TANH_SATURATION)
+    t = expm1(a + a)
+    return copysign(t / (t + 2.0), x)
 
 
-def logistic(f: Formula, x: Value) -> Value:
+def logistic(x: Number) -> Number:
     """Write 1 / (1 + e^-x) as 1 / (1 + t), or as t / (1 + t) for negative x, with t = e^-|x|."""
-    e = exp(f, f.negate(f.magnitude(x)))
-    above = f.select("olt", x, f.number(0.0), e, f.number(1.0))
-    return f.divide(above, f.add(f.number(1.0), e))
+    e = exp(-abs(x))
+    above = where(x < 0.0, e, 1.0)
+    return above / (1.0 + e)
 
 
-def sinh(f: Formula, x: Value) -> Value:
+def sinh(x: Number) -> Number:
     """Write sinh x = (t + t / (1 + t)) / 2, with t = e^|x| - 1 and the sign of x; for large |x| it is e^|x| / 2."""
-    a, half = f.magnitude(x), f.number(0.5)
-    t = expm1(f, minimum(f, a, SINH_EXP))
-    near = f.multiply(half, f.add(t, f.divide(t, f.add(t, f.number(1.0)))))
-    near = f.select("olt", a, f.number(SINH_LINEAR), a, near)
-    return f.with_sign(f.select("ogt", a, f.number(SINH_EXP), _half_exp(f, a), near), x)
+    a = abs(x)
+    t = expm1(minimum(a, SINH_EXP))
+    near = 0.5 * (t + t / (t + 1.0))
+    near = where(a < SINH_LINEAR, a, near)
+    return copysign(where(a > SINH_EXP, _half_exp(a), near), x)
 
 
-def _half_exp(f: Formula, x: Value) -> Value:
+def _half_exp(x: Number) -> Number:
     """Write e^x / 2 for positive x."""
-    part = reduce_argument(f, x, 0.0, HALF_EXP_OVERFLOW)
-    return ldexp(f, one_plus(f, part), f.subtract(part.n, f.number(1.0)))
+    part = reduce_argument(x, 0.0, HALF_EXP_OVERFLOW)
+    return ldexp(one_plus(part), part.n - 1.0)
 
 
-def cosh(f: Formula, x: Value) -> Value:
+def cosh(x: Number) -> Number:
     """Write cosh x = t + 1 / (4 t), with t = e^|x| / 2."""
-    t = _half_exp(f, f.magnitude(x))
-    return f.add(t, f.divide(f.number(0.25), t))
+    t = _half_exp(abs(x))
+    return t + 0.25 / t
 
 
-def asinh(f: Formula, x: Value) -> Value:
+def asinh(x: Number) -> Number:
     """Write asinh x = ln(1 + t), with t = |x| + x^2 / (1 + sqrt(1 + x^2)) and the sign of x."""
-    a, one = f.magnitude(x), f.number(1.0)
-    is_large = f.compare("ogt", a, f.number(SQUARE_DOMINATES))
-    near = f.either(is_large, one, a)
-    square = f.multiply(near, near)
-    root = f.intrinsic("sqrt", f.add(square, one))
-    t, low = f.fast_two_sum(near, f.divide(square, f.add(one, root)))
-    t = f.either(is_large, a, t)
-    y = _log1p(f, t, low, f.either(is_large, one, f.number(0.0)))
-    return f.with_sign(y, x)
+    a = abs(x)
+    is_large = a > SQUARE_DOMINATES
+    near = where(is_large, 1.0, a)
+    square = near * near
+    root = sqrt(square + 1.0)
+    t, low = fast_two_sum(near, square / (1.0 + root))
+    t = where(is_large, a, t)
+    y = _log1p(t, low, where(is_large, 1.0, 0.0))
+    return copysign(y, x)
 
 
-def acosh(f: Formula, x: Value) -> Value:
+def acosh(x: Number) -> Number:
     """Write acosh x = ln(1 + t), with t = d + sqrt(d^2 + 2 d) and d = x - 1."""
-    one = f.number(1.0)
-    is_large = f.compare("ogt", x, f.number(SQUARE_DOMINATES))
-    d = f.subtract(f.either(is_large, one, x), one)
-    root = f.intrinsic("sqrt", f.multiply_add(d, d, f.add(d, d)))
-    t, low = f.fast_two_sum(root, d)
-    t = f.either(is_large, x, t)
-    y = _log1p(f, t, low, f.either(is_large, one, f.number(0.0)))
-    return f.select("olt", x, one, f.number(math.nan), y)
+    is_large = x > SQUARE_DOMINATES
+    d = where(is_large, 1.0, x) - 1.0
+    root = sqrt(multiply_add(d, d, d + d))
+    t, low = fast_two_sum(root, d)
+    t = where(is_large, x, t)
+    y = _log1p(t, low, where(is_large, 1.0, 0.0))
+    return where(x < 1.0, math.nan, y)
 
 
-def atanh(f: Formula, x: Value) -> Value:
+def atanh(x: Number) -> Number:
     """Write atanh x = ln(1 + t) / 2, with t = 2 |x| / (1 - |x|) and the sign of x."""
-    a, one = f.magnitude(x), f.number(1.0)
-    below, lost = f.fast_two_sum(one, f.negate(a))
-    t, low = f.quotient(f.add(a, a), below, None, lost)
-    return f.with_sign(f.multiply(f.number(0.5), _log1p(f, t, low)), x)
+    a = abs(x)
+    below, lost = fast_two_sum(1.0, -a)
+    t, low = quotient(a + a, below, None, lost)
+    return copysign(0.5 * _log1p(t, low), x)

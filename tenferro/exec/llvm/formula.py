@@ -1,163 +1,214 @@
-"""Builder of formulas of float64 scalars, or of vectors of float64."""
+"""Numbers with operators that write LLVM's instructions, so that formulas of elementary functions read as formulas."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from tenferro.exec.llvm.code import Code, literal
 from tenferro.exec.llvm.ir import Value, VectorType, splat
 from tenferro.types import DType
 
-__all__ = ["BIAS", "ROUNDER", "Formula"]
+__all__ = [
+    "BIAS", "ROUNDER", "Number", "Operand", "are_all", "copysign", "fast_two_sum", "from_bits", "has_bit", "is_unordered",
+    "multiply_add", "nearest", "polynomial", "power_of_two", "quotient", "rint", "sqrt", "two_difference",
+    "two_product", "where",
+]  # fmt: skip
 
 ROUNDER = 1.5 * 2.0**52
 """Number that rounds x to an integer if it is added and subtracted; the last bits of the sum are the integer."""
 BIAS = 1023
 """Exponent bias of float64."""
+Operand: TypeAlias = "Number | float"
+"""Operand of an operator; a Python number is a constant of the other operand's type."""
+Operator: TypeAlias = "Callable[[Number, Operand], Number]"
 
 
-@dataclass
-class Formula:
-    """Writer of instructions on float64 scalars or, if there are several lanes, on vectors of float64."""
+def _operators(float_: str, integer: str) -> tuple[Operator, Operator]:
+    """Return an operator, which writes one of two opcodes by the type of its operands, and the reflected operator."""
+
+    def written(x: Number, *operands: Operand) -> Number:
+        opcode = integer if x.value.type == x.type_of("i64") else float_
+        return Number(x.code, x.code.value(opcode, *map(x.operand, operands)))
+
+    return lambda x, y: written(x, x, y), lambda y, x: written(y, x, y)
+
+
+def _comparison(predicate: str) -> Operator:
+    """Return an operator that writes a comparison of floats."""
+    return lambda x, y: Number(x.code, x.code.fcmp(predicate, x.value, x.operand(y)))
+
+
+@dataclass(frozen=True, eq=False)
+class Number:
+    """Float64, 64-bit integer or bool in a register, or a vector of them; operators write instructions of `code`.
+
+    Integers are unsigned.
+    """
 
     code: Code
-    lanes: int = 1
+    value: Value
 
-    @property
-    def kind(self) -> str:
-        """LLVM type of the formula's values."""
-        return "double" if self.lanes == 1 else VectorType(self.lanes, "double")
+    def type_of(self, element: str) -> str:
+        """Return the LLVM type with elements of a type, and with as many lanes as this number."""
+        kind = self.value.type
+        return VectorType(kind.lanes, element) if isinstance(kind, VectorType) else element
 
-    @property
-    def integers(self) -> str:
-        """LLVM type of the bits of the formula's values."""
-        return "i64" if self.lanes == 1 else VectorType(self.lanes, "i64")
+    def operand(self, x: Operand, element: str = "") -> Value:
+        """Return x as a value; a Python number becomes a constant of the type `element`, or of this number's type."""
+        if isinstance(x, Number):
+            return x.value
+        kind = self.value.type
+        element = element or (kind.element if isinstance(kind, VectorType) else kind)
+        constant = literal(x, DType.F64) if element == "double" else Value(x, element)
+        return splat(constant, kind.lanes) if isinstance(kind, VectorType) else constant
 
-    def constant(self, x: Value) -> Value:
-        """Return the scalar constant x, or the vector constant with x in every lane."""
-        return x if self.lanes == 1 else splat(x, self.lanes)
+    def constant(self, x: float) -> Number:
+        """Return a constant of this number's type."""
+        return Number(self.code, self.operand(x))
 
-    def number(self, value: float) -> Value:
-        return self.constant(literal(value, DType.F64))
+    def intrinsic(self, name: str, *xs: Operand) -> Number:
+        """Write a call of an LLVM intrinsic whose operands have this number's type, and return its result."""
+        return Number(self.code, self.code.intrinsic(name, *map(self.operand, xs)))
 
-    def add(self, x: Value, y: Value) -> Value:
-        return self.code.value("fadd", x, y)
+    __add__, __radd__ = _operators("fadd", "add")
+    __sub__, __rsub__ = _operators("fsub", "sub")
+    __mul__, __rmul__ = _operators("fmul", "mul")
+    __truediv__, __rtruediv__ = _operators("fdiv", "udiv")
+    __and__, __rand__ = _operators("and", "and")
+    __or__, __ror__ = _operators("or", "or")
+    __rshift__, __rrshift__ = _operators("", "lshr")
+    __lshift__, __rlshift__ = _operators("", "shl")
+    __lt__, __le__ = _comparison("olt"), _comparison("ole")
+    __gt__, equals = _comparison("ogt"), _comparison("oeq")
 
-    def subtract(self, x: Value, y: Value) -> Value:
-        return self.code.value("fsub", x, y)
+    def __neg__(self) -> Number:
+        return Number(self.code, self.code.value("fneg", self.value))
 
-    def multiply(self, x: Value, y: Value) -> Value:
-        return self.code.value("fmul", x, y)
+    def __abs__(self) -> Number:
+        return self.intrinsic("fabs", self)
 
-    def divide(self, x: Value, y: Value) -> Value:
-        return self.code.value("fdiv", x, y)
+    def bits(self) -> Number:
+        """Return the bits of floats as integers."""
+        return Number(self.code, self.code.cast("bitcast", self.value, self.type_of("i64")))
 
-    def negate(self, x: Value) -> Value:
-        return self.code.value("fneg", x)
 
-    def intrinsic(self, name: str, *xs: Value) -> Value:
-        """Write a call of an LLVM intrinsic, and return its result."""
-        return self.code.intrinsic(name, *xs)
+def _first(*xs: Operand) -> Number:
+    """Return the first operand that is not a constant."""
+    return next(x for x in xs if isinstance(x, Number))
 
-    def multiply_add(self, x: Value, y: Value, z: Value) -> Value:
-        """Return x y + z, as a fused multiply-add if the processor has the instruction."""
-        if not self.code.contracts:
-            return self.add(self.multiply(x, y), z)
-        return self.intrinsic("fma", x, y, z)
 
-    def compare(self, order: str, x: Value, y: Value) -> Value:
-        return self.code.fcmp(order, x, y)
+def from_bits(x: Number) -> Number:
+    """Return the floats with these bits."""
+    return Number(x.code, x.code.cast("bitcast", x.value, x.type_of("double")))
 
-    def either(self, condition: Value, on_true: Value, on_false: Value) -> Value:
-        """Return, in each lane, `on_true` if the condition is true there, else `on_false`."""
-        return self.code.select(condition, on_true, on_false)
 
-    def select(self, order: str, x: Value, y: Value, on_true: Value, on_false: Value) -> Value:
-        return self.either(self.compare(order, x, y), on_true, on_false)
+def has_bit(x: Number, bit: int) -> Number:
+    """Return whether a bit of x is 1, in each lane."""
+    masked = x & (1 << bit)
+    return Number(x.code, x.code.icmp("ne", masked.value, x.operand(0)))
 
-    def are_all(self, conditions: Value) -> Value:
-        """Return whether a condition is true in every lane."""
-        if self.lanes == 1:
-            return conditions
-        return self.code.call(f"llvm.vector.reduce.and.v{self.lanes}i1", "i1", [conditions])
 
-    def bits(self, x: Value) -> Value:
-        return self.code.cast("bitcast", x, self.integers)
+def where(condition: Number, x: Operand, y: Operand) -> Number:
+    """Return, in each lane, x if the condition is true there, else y."""
+    xs = [condition.operand(each, "double") for each in (x, y)]
+    return Number(condition.code, condition.code.select(condition.value, *xs))
 
-    def from_bits(self, x: Value) -> Value:
-        return self.code.cast("bitcast", x, self.kind)
 
-    def integer(self, name: str, x: Value, y: int | Value) -> Value:
-        """Write an integer instruction, and return its result; y may be an integer constant."""
-        other = y if isinstance(y, Value) else self.constant(Value(y, "i64"))
-        return self.code.value(name, x, other)
+def are_all(conditions: Number) -> Value:
+    """Return whether a condition is true in every lane."""
+    kind, value = conditions.value.type, conditions.value
+    if not isinstance(kind, VectorType):
+        return value
+    return conditions.code.call(f"llvm.vector.reduce.and.v{kind.lanes}i1", "i1", [value])
 
-    def has_bit(self, x: Value, bit: int) -> Value:
-        """Return whether a bit of x is 1, in each lane."""
-        return self.code.icmp(
-            "ne", self.integer("and", x, 1 << bit), self.constant(Value(0, "i64"))
-        )
 
-    def magnitude(self, x: Value) -> Value:
-        return self.intrinsic("fabs", x)
+def is_unordered(x: Number, y: Operand) -> Number:
+    """Return whether x or y is NaN, in each lane."""
+    return Number(x.code, x.code.fcmp("uno", x.value, x.operand(y)))
 
-    def with_sign(self, x: Value, sign: Value) -> Value:
-        return self.intrinsic("copysign", x, sign)
 
-    def two_difference(self, x: Value, y: Value) -> tuple[Value, Value]:
-        """Return x - y and its rounding error, by the algorithm TwoDiff."""
-        high = self.subtract(x, y)
-        part = self.subtract(high, x)
-        lost = self.subtract(self.subtract(x, self.subtract(high, part)), self.add(y, part))
-        return high, lost
+def sqrt(x: Number) -> Number:
+    """Return the square root of x."""
+    return x.intrinsic("sqrt", x)
 
-    def fast_two_sum(self, x: Value, y: Value) -> tuple[Value, Value]:
-        """Return x + y and its rounding error, by the algorithm Fast2Sum; |x| >= |y| or x = 0 is required."""
-        high = self.add(x, y)
-        return high, self.add(self.subtract(x, high), y)
 
-    def two_product(self, x: Value, y: Value) -> tuple[Value, Value]:
-        """Return x y and its rounding error, by a fused multiply-add, or without one by Dekker's algorithm."""
-        high = self.multiply(x, y)
-        if self.code.contracts:
-            return high, self.intrinsic("fma", x, y, self.negate(high))
-        (a, b), (c, d) = self._halves(x), self._halves(y)
-        lost = self.subtract(self.multiply(a, c), high)
-        lost = self.add(self.add(lost, self.multiply(a, d)), self.multiply(b, c))
-        return high, self.add(lost, self.multiply(b, d))
+def rint(x: Number) -> Number:
+    """Return x rounded to an integer, with ties rounded to even."""
+    return x.intrinsic("rint", x)
 
-    def _halves(self, x: Value) -> tuple[Value, Value]:
-        """Return the upper and the lower half of the bits of x, as two numbers with sum x, by Veltkamp's algorithm."""
-        scaled = self.multiply(x, self.number(2.0**27 + 1))
-        high = self.subtract(scaled, self.subtract(scaled, x))
-        return high, self.subtract(x, high)
 
-    def quotient(
-        self, x: Value, y: Value, x_low: Value | None, y_low: Value | None
-    ) -> tuple[Value, Value]:
-        """Return x / y, rounded, and its difference from (x + x_low) / (y + y_low)."""
-        high = self.divide(x, y)
-        product, lost = self.two_product(high, y)
-        rest = self.subtract(self.subtract(x, product), lost)
-        if y_low is not None:
-            rest = self.subtract(rest, self.multiply(high, y_low))
-        if x_low is not None:
-            rest = self.add(rest, x_low)
-        return high, self.divide(rest, y)
+def copysign(x: Operand, sign: Operand) -> Number:
+    """Return |x| with the sign of `sign`."""
+    return _first(x, sign).intrinsic("copysign", x, sign)
 
-    def polynomial(self, x: Value, terms: Sequence[float]) -> Value:
-        y = self.number(terms[-1])
-        for term in reversed(terms[:-1]):
-            y = self.multiply_add(y, x, self.number(term))
-        return y
 
-    def power_of_two(self, n: Value) -> Value:
-        """Return 2^n for an integer n between -1022 and 1023, which is a float64."""
-        bits = self.bits(self.add(n, self.number(ROUNDER + BIAS)))
-        return self.from_bits(self.integer("shl", bits, 52))
+def multiply_add(x: Operand, y: Operand, z: Operand) -> Number:
+    """Return x y + z, as a fused multiply-add if the processor has the instruction."""
+    first = _first(x, y, z)
+    if first.code.contracts:
+        return first.intrinsic("fma", x, y, z)
+    product: Any = x
+    return product * y + z
 
-    def nearest(self, x: Value, factor: float) -> Value:
-        """Return the integer nearest to the product of x and a factor."""
-        rounder = self.number(ROUNDER)
-        return self.subtract(self.multiply_add(x, self.number(factor), rounder), rounder)
+
+def two_difference(x: Number, y: Operand) -> tuple[Number, Number]:
+    """Return x - y and its rounding error, by the algorithm TwoDiff."""
+    high = x - y
+    part = high - x
+    return high, (x - (high - part)) - (y + part)
+
+
+def fast_two_sum(x: Operand, y: Number) -> tuple[Number, Number]:
+    """Return x + y and its rounding error, by the algorithm Fast2Sum; |x| >= |y| or x = 0 is required."""
+    high = x + y
+    return high, (x - high) + y
+
+
+def two_product(x: Operand, y: Number) -> tuple[Number, Number]:
+    """Return x y and its rounding error, by a fused multiply-add, or without one by Dekker's algorithm."""
+    high = x * y
+    if high.code.contracts:
+        return high, high.intrinsic("fma", x, y, -high)
+    (a, b), (c, d) = _halves(x), _halves(y)
+    return high, (((a * c - high) + a * d) + b * c) + b * d
+
+
+def _halves(x: Any) -> tuple[Any, Any]:
+    """Return the upper and the lower half of the bits of x, as two numbers with sum x, by Veltkamp's algorithm."""
+    scaled = x * (2.0**27 + 1)
+    high = scaled - (scaled - x)
+    return high, x - high
+
+
+def quotient(
+    x: Number, y: Number, x_low: Number | None = None, y_low: Number | None = None
+) -> tuple[Number, Number]:
+    """Return x / y, rounded, and its difference from (x + x_low) / (y + y_low)."""
+    high = x / y
+    product, lost = two_product(high, y)
+    rest = (x - product) - lost
+    if y_low is not None:
+        rest = rest - high * y_low
+    if x_low is not None:
+        rest = rest + x_low
+    return high, rest / y
+
+
+def polynomial(x: Number, terms: Sequence[float]) -> Any:
+    """Return the sum of `terms[k]` x^k by Horner's scheme."""
+    y: Operand = terms[-1]
+    for term in reversed(terms[:-1]):
+        y = multiply_add(y, x, term)
+    return y
+
+
+def power_of_two(n: Number) -> Number:
+    """Return 2^n for an integer n between -1022 and 1023, which is a float64."""
+    return from_bits((n + (ROUNDER + BIAS)).bits() << 52)
+
+
+def nearest(x: Number, factor: float) -> Number:
+    """Return the integer nearest to the product of x and a factor."""
+    return multiply_add(x, factor, ROUNDER) - ROUNDER

@@ -7,7 +7,7 @@ the error may be one unit larger than the bound.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tenferro.exec.llvm import error_function as err
@@ -16,11 +16,11 @@ from tenferro.exec.llvm import inverse_trigonometric as inv
 from tenferro.exec.llvm import power, single
 from tenferro.exec.llvm import trigonometric as trig
 from tenferro.exec.llvm.code import Code, llvm_type
-from tenferro.exec.llvm.formula import Formula
-from tenferro.exec.llvm.ir import Function, Instruction, Value
+from tenferro.exec.llvm.formula import Number, are_all
+from tenferro.exec.llvm.ir import Function, Instruction, Value, VectorType
 from tenferro.types import DType
 
-__all__ = ["FUNCTIONS", "SINGLE_ULPS", "call", "defined", "in_float64"]
+__all__ = ["FUNCTIONS", "SINGLE_ULPS", "call", "in_float64"]
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Elementary:
         arity: the number of arguments.
     """
 
-    double: Callable[..., Value]
-    single: Callable[..., Value] | None
+    double: Callable[..., Number]
+    single: Callable[..., Number] | None
     ulps: float
     max_magnitude: float = math.inf
     arity: int = 1
@@ -82,12 +82,11 @@ def call(code: Code, name: str, dtype: DType, *xs: Value) -> Value:
     single = function.single if llvm_type(dtype) == "float" else None
     symbol, write = f"tenferro_{name}{'_single' if single else ''}", single or function.double
     is_bounded = function.max_magnitude < math.inf
-    names = [Value(name, "double") for name in ("%x", "%y")[: function.arity]]
     if symbol not in code.functions:
         code.functions[symbol] = (
             _bounded(code, symbol, name, write, function.max_magnitude)
             if is_bounded
-            else defined(code, symbol, names, " alwaysinline nounwind", lambda f: write(f, *names))
+            else _defined(code, symbol, function.arity, " alwaysinline nounwind", write)
         )
     work = len(code.functions[symbol].instructions)
     # By LLVM's vector function ABI, a vectorised loop calls this function of several lanes instead.
@@ -108,34 +107,26 @@ def in_float64(code: Code, dtype: DType, write: Callable[..., Value], *xs: Value
     return code.cast("fptrunc", y, "float")
 
 
-def defined(
-    code: Code,
-    name: str,
-    parameters: Sequence[Value],
-    attributes: str,
-    write: Callable[[Formula], Value],
-    lanes: int = 1,
+def _defined(
+    code: Code, name: str, arity: int, attributes: str, write: Callable[..., Number], lanes: int = 1
 ) -> Function:
-    """Return the definition of a function whose instructions `write` writes.
+    """Return the definition of a function of float64 whose instructions `write` writes.
 
     The functions that it calls are declared in the module of `code`.
+
+    Args:
+        lanes: the number of lanes of the arguments and of the result.
     """
-    part = Code(code.contracts)
-    formula = Formula(part, lanes)
-    part.ret(write(formula))
+    part, kind = Code(code.contracts), "double" if lanes == 1 else VectorType(lanes, "double")
+    parameters = tuple([Value(x, kind) for x in ("%x", "%y")[:arity]])
+    part.ret(write(*[Number(part, x) for x in parameters]).value)
     declared = code.declared if lanes == 1 else code.vector_functions
     declared |= part.declared
-    return Function(
-        name, formula.kind, tuple(parameters), part.region, part.entry, attributes, is_internal=True
-    )
+    return Function(name, kind, parameters, part.region, part.entry, attributes, is_internal=True)
 
 
 def _bounded(
-    code: Code,
-    symbol: str,
-    name: str,
-    write: Callable[[Formula, Value], Value],
-    max_magnitude: float,
+    code: Code, symbol: str, name: str, write: Callable[[Number], Number], max_magnitude: float
 ) -> Function:
     """Return a scalar function that computes a formula, or calls the C library for large arguments.
 
@@ -143,30 +134,28 @@ def _bounded(
     is large, it calls the scalar version for each lane.
     """
 
-    def guarded(f: Formula) -> Value:
-        part, x = f.code, Value("%x", f.kind)
-        are_small = f.are_all(f.compare("olt", f.magnitude(x), f.number(max_magnitude)))
+    def guarded(x: Number) -> Number:
+        part, kind = x.code, x.value.type
+        are_small = are_all(abs(x) < max_magnitude)
         cell = part.name("cell", "ptr")
-        part.entry.append(Instruction("alloca", (), cell, f.kind))
+        part.entry.append(Instruction("alloca", (), cell, kind))
         part.branch(
             are_small,
-            lambda: part.store_value(write(f, x), cell),
-            lambda: part.store_value(scalar(f, x), cell),
+            lambda: part.store_value(write(x).value, cell),
+            lambda: part.store_value(scalar(part, x.value), cell),
         )
-        return part.load_value(f.kind, cell)
+        return Number(part, part.load_value(kind, cell))
 
-    def scalar(f: Formula, x: Value) -> Value:
-        part = f.code
-        if f.lanes == 1:
+    def scalar(part: Code, x: Value) -> Value:
+        if not isinstance(x.type, VectorType):
             return part.call(name, "double", [x])
-        y = Value("poison", f.kind)
-        for lane in range(f.lanes):
+        y = Value("poison", x.type)
+        for lane in range(x.type.lanes):
             y = part.insert(y, part.call_defined(symbol, "double", [part.extract(x, lane)]), lane)
         return y
 
     def definition(symbol: str, lanes: int) -> Function:
-        x = Value("%x", Formula(code, lanes).kind)
-        return defined(code, symbol, [x], f" noinline {PURE}", guarded, lanes)
+        return _defined(code, symbol, 1, f" noinline {PURE}", guarded, lanes)
 
     several = f"{symbol}_{code.lanes}"
     code.vector_functions[several] = definition(several, code.lanes)

@@ -12,8 +12,18 @@ import math
 import sys
 
 from tenferro.exec.llvm import coefficients
-from tenferro.exec.llvm.formula import Formula
-from tenferro.exec.llvm.ir import Value
+from tenferro.exec.llvm.formula import (
+    Number,
+    copysign,
+    fast_two_sum,
+    is_unordered,
+    polynomial,
+    quotient,
+    sqrt,
+    two_difference,
+    two_product,
+    where,
+)
 
 __all__ = ["acos", "asin", "atan", "atan2"]
 
@@ -26,108 +36,105 @@ SCALE_UP, SCALE_DOWN = float.fromhex("0x1p+300"), float.fromhex("0x1p-200")
 """Factors that scale the arguments of atan2: the first if both arguments are less than it, else the second."""
 
 
-def _sum(f: Formula, quarters: Value, angle: Value, low: Value) -> Value:
+def _sum(quarters: Number, angle: Number, low: Number) -> Number:
     """Write quarters pi / 4 + angle + low; the first term must be 0 or the largest."""
-    y, lost = f.fast_two_sum(f.multiply(quarters, f.number(PI_4_HIGH)), angle)
-    low = f.add(f.multiply(quarters, f.number(PI_4_LOW)), low)
-    return f.add(y, f.add(lost, low))
+    y, lost = fast_two_sum(quarters * PI_4_HIGH, angle)
+    low = quarters * PI_4_LOW + low
+    return y + (lost + low)
 
 
-def _atan_of_quotient(f: Formula, above: Value, below: Value) -> tuple[Value, Value, Value]:
+def _atan_of_quotient(above: Number, below: Number) -> tuple[Number, Number, Number]:
     """Write atan(above / below), which is in [0, pi / 4].
 
     Returns:
         An integer n and the numbers angle and low; the result is n pi / 4 + angle + low.
     """
-    is_steep = f.compare("ogt", above, f.multiply(below, f.number(TAN_PI_8)))
-    difference, lost = f.two_difference(above, below)
-    total, total_lost = f.fast_two_sum(below, above)
-    top, bottom = f.either(is_steep, difference, above), f.either(is_steep, total, below)
-    zero = f.number(0.0)
-    lows = f.either(is_steep, lost, zero), f.either(is_steep, total_lost, zero)
-    angle, low = f.quotient(top, bottom, *lows)
-    z = f.multiply(angle, angle)
-    cube = f.multiply(f.multiply(angle, z), f.polynomial(z, coefficients.ATAN))
-    return f.either(is_steep, f.number(1.0), zero), angle, f.add(low, cube)
+    is_steep = above > below * TAN_PI_8
+    difference, lost = two_difference(above, below)
+    total, total_lost = fast_two_sum(below, above)
+    top, bottom = where(is_steep, difference, above), where(is_steep, total, below)
+    lows = where(is_steep, lost, 0.0), where(is_steep, total_lost, 0.0)
+    angle, low = quotient(top, bottom, *lows)
+    z = angle * angle
+    cube = angle * z * polynomial(z, coefficients.ATAN)
+    return where(is_steep, 1.0, 0.0), angle, low + cube
 
 
 def _reflected(
-    f: Formula, condition: Value, multiple: float, parts: tuple[Value, Value, Value]
-) -> tuple[Value, Value, Value]:
+    condition: Number, multiple: float, parts: tuple[Number, Number, Number]
+) -> tuple[Number, Number, Number]:
     """Write the parts of the angle multiple pi / 4 - a if a condition is true, else of a, from the parts of a."""
     quarters, angle, low = parts
     return (
-        f.either(condition, f.subtract(f.number(multiple), quarters), quarters),
-        f.either(condition, f.negate(angle), angle),
-        f.either(condition, f.negate(low), low),
+        where(condition, multiple - quarters, quarters),
+        where(condition, -angle, angle),
+        where(condition, -low, low),
     )
 
 
-def atan(f: Formula, x: Value) -> Value:
+def atan(x: Number) -> Number:
     """Write the inverse tangent, the angle of the point (1, x)."""
-    return atan2(f, x, f.number(1.0))
+    return atan2(x, x.constant(1.0))
 
 
-def atan2(f: Formula, y: Value, x: Value) -> Value:
+def atan2(y: Number, x: Number) -> Number:
     """Write the angle between the point (x, y) and the first axis."""
-    a, b = f.magnitude(y), f.magnitude(x)
-    is_inverted = f.compare("ogt", a, b)
-    above, below = f.either(is_inverted, b, a), f.either(is_inverted, a, b)
-    zero, one, infinity = f.number(0.0), f.number(1.0), f.number(math.inf)
+    a, b = abs(y), abs(x)
+    is_inverted = a > b
+    above, below = where(is_inverted, b, a), where(is_inverted, a, b)
     # The arguments are scaled so that the rounding errors of products do not underflow.
-    is_small = f.compare("olt", below, f.number(SCALE_UP))
-    scale = f.either(is_small, f.number(SCALE_UP), f.number(SCALE_DOWN))
-    above, below = f.multiply(above, scale), f.multiply(below, scale)
-    is_infinite = f.compare("oeq", below, infinity)
-    limit = f.select("oeq", above, infinity, one, zero)
-    above, below = f.either(is_infinite, limit, above), f.either(is_infinite, one, below)
-    below = f.select("oeq", below, zero, one, below)
-    parts = _reflected(f, is_inverted, 2.0, _atan_of_quotient(f, above, below))
-    is_negative = f.compare("olt", f.with_sign(one, x), zero)
-    angle = f.with_sign(_sum(f, *_reflected(f, is_negative, 4.0, parts)), y)
-    return f.select("uno", x, y, f.add(x, y), angle)
+    is_small = below < SCALE_UP
+    scale = where(is_small, SCALE_UP, SCALE_DOWN)
+    above, below = above * scale, below * scale
+    is_infinite = below.equals(math.inf)
+    limit = where(above.equals(math.inf), 1.0, 0.0)
+    above, below = where(is_infinite, limit, above), where(is_infinite, 1.0, below)
+    below = where(below.equals(0.0), 1.0, below)
+    parts = _reflected(is_inverted, 2.0, _atan_of_quotient(above, below))
+    is_negative = copysign(1.0, x) < 0.0
+    angle = copysign(_sum(*_reflected(is_negative, 4.0, parts)), y)
+    return where(is_unordered(x, y), x + y, angle)
 
 
-def _asin_of_reduced(f: Formula, x: Value) -> tuple[Value, Value, Value]:
+def _asin_of_reduced(x: Number) -> tuple[Number, Number, Number]:
     """Write asin(|x|) if |x| <= 1/2, else asin(sqrt((1 - |x|) / 2)).
 
     Returns:
         Whether |x| <= 1/2, and two numbers whose sum is the result.
     """
-    a, half = f.magnitude(x), f.number(0.5)
-    is_small = f.compare("ole", a, half)
-    reduced = f.multiply(half, f.subtract(f.number(1.0), a))
-    root = f.intrinsic("sqrt", reduced)
-    square, lost = f.two_product(root, root)
-    remainder = f.subtract(f.subtract(reduced, square), lost)
-    low = f.divide(remainder, f.add(f.add(root, root), f.number(sys.float_info.min)))
-    s = f.either(is_small, a, root)
-    z = f.either(is_small, f.multiply(a, a), reduced)
-    cube = f.multiply(f.multiply(s, z), f.polynomial(z, coefficients.ASIN))
-    return is_small, s, f.add(f.either(is_small, f.number(0.0), low), cube)
+    a = abs(x)
+    is_small = a <= 0.5
+    reduced = 0.5 * (1.0 - a)
+    root = sqrt(reduced)
+    square, lost = two_product(root, root)
+    remainder = (reduced - square) - lost
+    low = remainder / ((root + root) + sys.float_info.min)
+    s = where(is_small, a, root)
+    z = where(is_small, a * a, reduced)
+    cube = s * z * polynomial(z, coefficients.ASIN)
+    return is_small, s, where(is_small, 0.0, low) + cube
 
 
-def asin(f: Formula, x: Value) -> Value:
+def asin(x: Number) -> Number:
     """Write the inverse sine of x.
 
     For |x| > 1/2, asin(|x|) is pi / 2 - 2 asin(sqrt((1 - |x|) / 2)).
     """
-    is_small, s, low = _asin_of_reduced(f, x)
-    quarters = f.either(is_small, f.number(0.0), f.number(2.0))
-    factor = f.either(is_small, f.number(1.0), f.number(-2.0))
-    angle = _sum(f, quarters, f.multiply(factor, s), f.multiply(factor, low))
-    return f.with_sign(angle, x)
+    is_small, s, low = _asin_of_reduced(x)
+    quarters = where(is_small, 0.0, 2.0)
+    factor = where(is_small, 1.0, -2.0)
+    angle = _sum(quarters, factor * s, factor * low)
+    return copysign(angle, x)
 
 
-def acos(f: Formula, x: Value) -> Value:
+def acos(x: Number) -> Number:
     """Write the inverse cosine of x.
 
     For |x| <= 1/2 it is pi / 2 - asin(x). Otherwise it is t = 2 asin(sqrt((1 - |x|) / 2)), or pi - t if x < 0.
     """
-    is_small, s, low = _asin_of_reduced(f, x)
-    is_negative = f.compare("olt", x, f.number(0.0))
-    two = f.number(2.0)
-    quarters = f.either(is_small, two, f.either(is_negative, f.number(4.0), f.number(0.0)))
-    near, far = f.with_sign(f.number(1.0), f.negate(x)), f.with_sign(two, x)
-    factor = f.either(is_small, near, far)
-    return _sum(f, quarters, f.multiply(factor, s), f.multiply(factor, low))
+    is_small, s, low = _asin_of_reduced(x)
+    is_negative = x < 0.0
+    quarters = where(is_small, 2.0, where(is_negative, 4.0, 0.0))
+    near, far = copysign(1.0, -x), copysign(2.0, x)
+    factor = where(is_small, near, far)
+    return _sum(quarters, factor * s, factor * low)

@@ -13,8 +13,21 @@ import math
 
 from tenferro.exec.llvm import coefficients
 from tenferro.exec.llvm import exponential as ex
-from tenferro.exec.llvm.formula import Formula
-from tenferro.exec.llvm.ir import Value
+from tenferro.exec.llvm.formula import (
+    Number,
+    Operand,
+    copysign,
+    fast_two_sum,
+    is_unordered,
+    multiply_add,
+    polynomial,
+    quotient,
+    rint,
+    sqrt,
+    two_difference,
+    two_product,
+    where,
+)
 
 __all__ = ["cbrt", "hypot", "pow_"]
 
@@ -32,94 +45,82 @@ SQUARE_UNDERFLOW = 1e-120
 """Number below which hypot scales its arguments, because squares may become subnormal."""
 
 
-def _logarithm(f: Formula, a: Value) -> tuple[Value, Value]:
+def _logarithm(a: Number) -> tuple[Number, Number]:
     """Write two numbers with sum ln(a) = e ln(2) + 2 s + s^3 (2/3 + ..), where a = 2^e m and s = (m - 1) / (m + 1)."""
-    e, m = ex.split_positive(f, a, ex.ONE - ex.SQRT_HALF)
-    one = f.number(1.0)
-    below, lost = f.two_difference(m, f.number(-1.0))
-    s, s_low = f.quotient(f.subtract(m, one), below, None, lost)
-    z, z_low = f.two_product(s, s)
-    z_low = f.multiply_add(f.add(s, s), s_low, z_low)
-    factor, factor_low = f.fast_two_sum(
-        f.number(TWO_THIRDS), f.multiply(z, f.polynomial(z, coefficients.LOG_TAIL))
-    )
-    factor_low = f.add(factor_low, f.number(TWO_THIRDS_LOW))
-    cube, cube_low = f.two_product(s, z)
-    cube_low = f.multiply_add(s_low, z, f.multiply_add(s, z_low, cube_low))
-    tail, tail_low = f.two_product(cube, factor)
-    tail_low = f.multiply_add(cube_low, factor, f.multiply_add(cube, factor_low, tail_low))
-    near, near_low = f.fast_two_sum(f.add(s, s), tail)
-    near_low = f.add(near_low, f.add(f.add(s_low, s_low), tail_low))
-    y, low = f.fast_two_sum(f.multiply(e, f.number(ex.LN2_HIGH)), near)
-    low = f.add(low, f.multiply_add(e, f.number(ex.LN2_LOW), near_low))
-    return f.fast_two_sum(y, low)
+    e, m = ex.split_positive(a, ex.ONE - ex.SQRT_HALF)
+    below, lost = two_difference(m, -1.0)
+    s, s_low = quotient(m - 1.0, below, None, lost)
+    z, z_low = two_product(s, s)
+    z_low = multiply_add(s + s, s_low, z_low)
+    factor, factor_low = fast_two_sum(TWO_THIRDS, z * polynomial(z, coefficients.LOG_TAIL))
+    factor_low = factor_low + TWO_THIRDS_LOW
+    cube, cube_low = two_product(s, z)
+    cube_low = multiply_add(s_low, z, multiply_add(s, z_low, cube_low))
+    tail, tail_low = two_product(cube, factor)
+    tail_low = multiply_add(cube_low, factor, multiply_add(cube, factor_low, tail_low))
+    near, near_low = fast_two_sum(s + s, tail)
+    near_low = near_low + ((s_low + s_low) + tail_low)
+    y, low = fast_two_sum(e * ex.LN2_HIGH, near)
+    low = low + multiply_add(e, ex.LN2_LOW, near_low)
+    return fast_two_sum(y, low)
 
 
-def _with_special_cases(f: Formula, x: Value, y: Value, power: Value) -> Value:
+def _with_special_cases(x: Number, y: Number, power: Number) -> Number:
     """Write x^y from `power`, which is |x|^y, with the special cases for negative x, NaN, x = 1 and y = 0."""
-    zero, one = f.number(0.0), f.number(1.0)
-    half = f.multiply(f.number(0.5), y)
-    is_integer = f.compare("oeq", f.intrinsic("rint", y), y)
-    is_odd = f.compare("one", f.intrinsic("rint", half), half)
-    signed = f.either(is_integer, f.either(is_odd, f.with_sign(power, x), power), power)
-    undefined = f.either(is_integer, signed, f.number(math.nan))
-    negative = f.select("oeq", x, f.number(-math.inf), signed, undefined)
-    power = f.select("olt", x, zero, negative, signed)
-    power = f.select("uno", x, y, f.add(x, y), power)
-    power = f.select("oeq", x, one, one, power)
-    return f.select("oeq", y, zero, one, power)
+    half = 0.5 * y
+    is_integer = rint(y).equals(y)
+    is_even = rint(half).equals(half)
+    signed = where(is_integer, where(is_even, power, copysign(power, x)), power)
+    undefined = where(is_integer, signed, math.nan)
+    negative = where(x.equals(-math.inf), signed, undefined)
+    power = where(x < 0.0, negative, signed)
+    power = where(is_unordered(x, y), x + y, power)
+    power = where(x.equals(1.0), 1.0, power)
+    return where(y.equals(0.0), 1.0, power)
 
 
-def _exp_of_product(f: Formula, x: Value, y: Value, low: Value) -> Value:
+def _exp_of_product(x: Operand, y: Number, low: Number) -> Number:
     """Write e^(x y + low), and correct the rounding error of the product."""
-    product, lost = f.two_product(x, y)
-    is_bounded = f.compare("olt", f.magnitude(product), f.number(MAX_EXPONENT))
-    part = ex.reduce_argument(
-        f, product, -746.0, 710.0, f.either(is_bounded, f.add(lost, low), f.number(0.0))
-    )
-    return ex.ldexp(f, ex.one_plus(f, part), part.n)
+    product, lost = two_product(x, y)
+    is_bounded = abs(product) < MAX_EXPONENT
+    part = ex.reduce_argument(product, -746.0, 710.0, where(is_bounded, lost + low, 0.0))
+    return ex.ldexp(ex.one_plus(part), part.n)
 
 
-def pow_(f: Formula, x: Value, y: Value) -> Value:
+def pow_(x: Number, y: Number) -> Number:
     """Write x^y = e^(y ln|x|), with the special cases of ISO C."""
-    a, zero, one = f.magnitude(x), f.number(0.0), f.number(1.0)
-    high, low = _logarithm(f, a)
-    high = f.select("olt", a, f.number(math.inf), high, a)
-    high = f.select("oeq", a, zero, f.number(-math.inf), high)
-    power = _exp_of_product(f, y, high, f.multiply(y, low))
-    return _with_special_cases(f, x, y, f.select("oeq", a, one, one, power))
+    a = abs(x)
+    high, low = _logarithm(a)
+    high = where(a < math.inf, high, a)
+    high = where(a.equals(0.0), -math.inf, high)
+    power = _exp_of_product(y, high, y * low)
+    return _with_special_cases(x, y, where(a.equals(1.0), 1.0, power))
 
 
-def cbrt(f: Formula, x: Value) -> Value:
+def cbrt(x: Number) -> Number:
     """Write the cube root, e^(ln|x| / 3) with the sign of x."""
-    a = f.magnitude(x)
-    high, low = _logarithm(f, a)
-    root = _exp_of_product(
-        f,
-        f.number(THIRD),
-        high,
-        f.multiply_add(f.number(THIRD_LOW), high, f.multiply(f.number(THIRD), low)),
-    )
-    y = f.select("olt", a, f.number(math.inf), root, a)
-    return f.with_sign(f.select("oeq", a, f.number(0.0), a, y), x)
+    a = abs(x)
+    high, low = _logarithm(a)
+    root = _exp_of_product(THIRD, high, multiply_add(THIRD_LOW, high, THIRD * low))
+    y = where(a < math.inf, root, a)
+    return copysign(where(a.equals(0.0), a, y), x)
 
 
-def hypot(f: Formula, x: Value, y: Value) -> Value:
+def hypot(x: Number, y: Number) -> Number:
     """Write sqrt(x^2 + y^2), which is infinite if x or y is infinite.
 
     Arguments whose squares could overflow or underflow are scaled.
     """
-    a, b = f.magnitude(x), f.magnitude(y)
-    is_first = f.compare("ogt", a, b)
-    larger, smaller = f.either(is_first, a, b), f.either(is_first, b, a)
-    one = f.number(1.0)
-    scale = f.select("ogt", larger, f.number(SQUARE_OVERFLOW), f.number(2.0**-600), one)
-    scale = f.select("olt", larger, f.number(SQUARE_UNDERFLOW), f.number(2.0**600), scale)
-    back = f.select("ogt", larger, f.number(SQUARE_OVERFLOW), f.number(2.0**600), one)
-    back = f.select("olt", larger, f.number(SQUARE_UNDERFLOW), f.number(2.0**-600), back)
-    larger, smaller = f.multiply(larger, scale), f.multiply(smaller, scale)
-    square = f.multiply_add(larger, larger, f.multiply(smaller, smaller))
-    root, infinity = f.multiply(f.intrinsic("sqrt", square), back), f.number(math.inf)
+    a, b = abs(x), abs(y)
+    is_first = a > b
+    larger, smaller = where(is_first, a, b), where(is_first, b, a)
+    scale = where(larger > SQUARE_OVERFLOW, 2.0**-600, 1.0)
+    scale = where(larger < SQUARE_UNDERFLOW, 2.0**600, scale)
+    back = where(larger > SQUARE_OVERFLOW, 2.0**600, 1.0)
+    back = where(larger < SQUARE_UNDERFLOW, 2.0**-600, back)
+    larger, smaller = larger * scale, smaller * scale
+    square = multiply_add(larger, larger, smaller * smaller)
+    root = sqrt(square) * back
     for part in (a, b):
-        root = f.select("oeq", part, infinity, infinity, root)
+        root = where(part.equals(math.inf), math.inf, root)
     return root

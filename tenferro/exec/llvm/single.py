@@ -11,8 +11,15 @@ from functools import partial
 
 from tenferro.exec.llvm import coefficients
 from tenferro.exec.llvm import exponential as ex
-from tenferro.exec.llvm.formula import ROUNDER, Formula
-from tenferro.exec.llvm.ir import Value
+from tenferro.exec.llvm.formula import (
+    ROUNDER,
+    Number,
+    copysign,
+    from_bits,
+    multiply_add,
+    polynomial,
+    where,
+)
 
 __all__ = ["exp", "expm1", "log", "log1p", "logistic", "tanh"]
 
@@ -21,84 +28,82 @@ EXP_OVERFLOW = 104.0
 LN2 = math.log(2.0)
 
 
-def _reduced(f: Formula, x: Value) -> tuple[Value, Value]:
+def _reduced(x: Number) -> tuple[Number, Number]:
     """Write r with x = n ln(2) + r for an integer n, and a number whose last bits are n."""
-    shifted = f.multiply_add(x, f.number(1.0 / LN2), f.number(ROUNDER))
-    n = f.subtract(shifted, f.number(ROUNDER))
-    return f.multiply_add(n, f.number(-LN2), x), shifted
+    shifted = multiply_add(x, 1.0 / LN2, ROUNDER)
+    n = shifted - ROUNDER
+    return multiply_add(n, -LN2, x), shifted
 
 
-def _times_power(f: Formula, y: Value, shifted: Value) -> Value:
+def _times_power(y: Number, shifted: Number) -> Number:
     """Write 2^n y by adding n to the exponent bits; y must be positive, and y and the result must be normal.
 
     The last bits of `shifted` are n.
     """
-    return f.from_bits(f.integer("add", f.bits(y), f.integer("shl", f.bits(shifted), 52)))
+    return from_bits(y.bits() + (shifted.bits() << 52))
 
 
-def _exp(f: Formula, x: Value) -> Value:
+def _exp(x: Number) -> Number:
     """Write e^x = 2^n e^r for -700 <= x <= 700, or NaN."""
-    r, shifted = _reduced(f, x)
-    return _times_power(f, f.polynomial(r, (1.0, 1.0, *coefficients.EXP_SINGLE)), shifted)
+    r, shifted = _reduced(x)
+    return _times_power(polynomial(r, (1.0, 1.0, *coefficients.EXP_SINGLE)), shifted)
 
 
-def _expm1(f: Formula, x: Value) -> Value:
+def _expm1(x: Number) -> Number:
     """Write e^x - 1 = 2^n (e^r - 1) + (2^n - 1) for -700 <= x <= 700, or NaN."""
-    r, shifted = _reduced(f, x)
-    y = f.multiply(r, f.polynomial(r, (1.0, *coefficients.EXP_SINGLE)))
-    scale = _times_power(f, f.number(1.0), shifted)
-    return f.multiply_add(scale, y, f.subtract(scale, f.number(1.0)))
+    r, shifted = _reduced(x)
+    y = r * polynomial(r, (1.0, *coefficients.EXP_SINGLE))
+    scale = _times_power(r.constant(1.0), shifted)
+    return multiply_add(scale, y, scale - 1.0)
 
 
-def _clamped(f: Formula, x: Value) -> Value:
+def _clamped(x: Number) -> Number:
     """Write x clamped to -`EXP_OVERFLOW` .. `EXP_OVERFLOW`, or NaN if x is NaN."""
-    low = f.number(-EXP_OVERFLOW)
-    return f.select("olt", x, low, low, ex.minimum(f, x, EXP_OVERFLOW))
+    return where(x < -EXP_OVERFLOW, -EXP_OVERFLOW, ex.minimum(x, EXP_OVERFLOW))
 
 
-def exp(f: Formula, x: Value) -> Value:
+def exp(x: Number) -> Number:
     """Write e^x."""
-    return _exp(f, _clamped(f, x))
+    return _exp(_clamped(x))
 
 
-def expm1(f: Formula, x: Value) -> Value:
+def expm1(x: Number) -> Number:
     """Write e^x - 1."""
-    return f.with_sign(_expm1(f, _clamped(f, x)), x)
+    return copysign(_expm1(_clamped(x)), x)
 
 
 tanh = partial(ex.tanh, expm1=_expm1)
 
 
-def logistic(f: Formula, x: Value) -> Value:
+def logistic(x: Number) -> Number:
     """Write 1 / (1 + e^-x)."""
-    one = f.number(1.0)
-    return f.divide(one, f.add(one, exp(f, f.negate(x))))
+    return 1.0 / (1.0 + exp(-x))
 
 
-def _logarithm(f: Formula, u: Value, near_one: Value | None = None) -> Value:
+def _logarithm(u: Number, near_one: Number | None = None) -> Number:
     """Write ln(u) = e ln(2) + ln(1 + g) for positive u.
 
     Args:
         near_one: u - 1 without the rounding error of u; None if it is not known.
     """
-    e, m = ex.exponent_and_significand(f, u, ex.ONE - ex.SQRT_HALF)
-    g = f.subtract(m, f.number(1.0))
+    e, m = ex.exponent_and_significand(u, ex.ONE - ex.SQRT_HALF)
+    g = m - 1.0
     if near_one is not None:
-        g = f.select("oeq", e, f.number(0.0), near_one, g)
-    return f.multiply_add(e, f.number(LN2), f.multiply(g, f.polynomial(g, coefficients.LOG_SINGLE)))
+        g = where(e.equals(0.0), near_one, g)
+    return multiply_add(e, LN2, g * polynomial(g, coefficients.LOG_SINGLE))
 
 
-def log(f: Formula, x: Value) -> Value:
+def log(x: Number) -> Number:
     """Write ln(x)."""
-    return ex.where_defined(f, x, _logarithm(f, x), 0.0)
+    return ex.where_defined(x, _logarithm(x), 0.0)
 
 
-def _log1p(f: Formula, x: Value) -> Value:
+def _log1p(x: Number) -> Number:
     """Write ln(1 + x), which has the wrong sign for x = -0."""
-    u = f.add(f.number(1.0), x)
-    return ex.where_defined(f, x, _logarithm(f, u, x), -1.0)
+    u = 1.0 + x
+    return ex.where_defined(x, _logarithm(u, x), -1.0)
 
 
-def log1p(f: Formula, x: Value) -> Value:
+def log1p(x: Number) -> Number:
     """Write ln(1 + x)."""
-    return f.select("oeq", x, f.number(0.0), x, _log1p(f, x))
+    return where(x.equals(0.0), x, _log1p(x))

@@ -12,8 +12,15 @@ from __future__ import annotations
 import math
 
 from tenferro.exec.llvm import coefficients
-from tenferro.exec.llvm.formula import ROUNDER, Formula
-from tenferro.exec.llvm.ir import Value
+from tenferro.exec.llvm.formula import (
+    ROUNDER,
+    Number,
+    has_bit,
+    multiply_add,
+    polynomial,
+    two_difference,
+    where,
+)
 
 __all__ = ["MAX_ARGUMENT", "cos", "sin", "tan"]
 
@@ -26,70 +33,70 @@ HALF_PI = [
 """Parts of 33 bits of pi / 2, and the rest."""
 
 
-def _reduced(f: Formula, x: Value) -> tuple[Value, Value, Value]:
+def _reduced(x: Number) -> tuple[Number, Number, Number]:
     """Write n, r and low with x = n pi / 2 + r + low and |r| <= pi / 4; n is the last bits of an i64."""
-    shifted = f.multiply_add(x, f.number(2 / math.pi), f.number(ROUNDER))
-    n = f.subtract(shifted, f.number(ROUNDER))
-    first, second, third, fourth = [f.multiply(n, f.number(part)) for part in HALF_PI]
-    near, low = f.two_difference(f.subtract(x, first), second)
-    near, lost = f.two_difference(near, third)
-    low = f.subtract(f.add(low, lost), fourth)
-    r = f.add(near, low)
-    return f.bits(shifted), r, f.subtract(low, f.subtract(r, near))
+    shifted = multiply_add(x, 2 / math.pi, ROUNDER)
+    n = shifted - ROUNDER
+    first, second, third, fourth = [n * part for part in HALF_PI]
+    near, low = two_difference(x - first, second)
+    near, lost = two_difference(near, third)
+    low = (low + lost) - fourth
+    r = near + low
+    return shifted.bits(), r, low - (r - near)
 
 
-def _sine(f: Formula, r: Value, r_low: Value) -> Value:
+def _sine(r: Number, r_low: Number) -> Number:
     """Write sin(r + r_low) as r + r^3 p(r^2) + r_low cos(r), with a polynomial p."""
-    terms, z = coefficients.SIN, f.multiply(r, r)
-    cube = f.multiply(z, r)
-    tail = f.polynomial(z, terms[1:])
-    low = f.subtract(f.multiply(f.number(0.5), r_low), f.multiply(cube, tail))
-    low = f.subtract(f.multiply(z, low), r_low)
-    return f.subtract(r, f.subtract(low, f.multiply(cube, f.number(terms[0]))))
+    terms, z = coefficients.SIN, r * r
+    cube = z * r
+    tail = polynomial(z, terms[1:])
+    low = 0.5 * r_low - cube * tail
+    low = z * low - r_low
+    return r - (low - cube * terms[0])
 
 
-def _cosine(f: Formula, r: Value, r_low: Value) -> Value:
+def _cosine(r: Number, r_low: Number) -> Number:
     """Write cos(r + r_low) as 1 - r^2 / 2 + r^4 q(r^2) - r r_low, with a polynomial q.
 
     The rounding error of 1 - r^2 / 2 is corrected.
     """
-    z = f.multiply(r, r)
-    half, one = f.multiply(f.number(0.5), z), f.number(1.0)
-    tail = f.multiply(f.multiply(z, z), f.polynomial(z, coefficients.COS))
-    high = f.subtract(one, half)
-    lost = f.subtract(f.subtract(one, high), half)
-    return f.add(high, f.add(lost, f.subtract(tail, f.multiply(r, r_low))))
+    z = r * r
+    half = 0.5 * z
+    tail = (z * z) * polynomial(z, coefficients.COS)
+    high = 1.0 - half
+    lost = (1.0 - high) - half
+    return high + (lost + (tail - r * r_low))
 
 
-def _pair(f: Formula, x: Value) -> tuple[Value, Value, Value]:
+def _pair(x: Number) -> tuple[Number, Number, Number]:
     """Write the number n of `_reduced`, and the sine and the cosine of the reduced argument."""
-    n, r, low = _reduced(f, x)
-    return n, _sine(f, r, low), _cosine(f, r, low)
+    n, r, low = _reduced(x)
+    return n, _sine(r, low), _cosine(r, low)
 
 
-def _by_quadrant(f: Formula, n: Value, even: Value, odd: Value) -> Value:
+def _by_quadrant(n: Number, even: Number, odd: Number) -> Number:
     """Write `odd` if bit 0 of n is 1, else `even`; it is negated if bit 1 of n is 1."""
-    y = f.either(f.has_bit(n, 0), odd, even)
-    return f.either(f.has_bit(n, 1), f.negate(y), y)
+    y = where(has_bit(n, 0), odd, even)
+    return where(has_bit(n, 1), -y, y)
 
 
-def sin(f: Formula, x: Value) -> Value:
+def sin(x: Number) -> Number:
     """Write sin x."""
-    n, sine, cosine = _pair(f, x)
-    y = _by_quadrant(f, n, sine, cosine)
-    return f.select("oeq", x, f.number(0.0), x, y)
+    n, sine, cosine = _pair(x)
+    y = _by_quadrant(n, sine, cosine)
+    return where(x.equals(0.0), x, y)
 
 
-def cos(f: Formula, x: Value) -> Value:
+def cos(x: Number) -> Number:
     """Write cos x = sin(x + pi / 2)."""
-    n, sine, cosine = _pair(f, x)
-    return _by_quadrant(f, f.integer("add", n, 1), sine, cosine)
+    n, sine, cosine = _pair(x)
+    return _by_quadrant(n + 1, sine, cosine)
 
 
-def tan(f: Formula, x: Value) -> Value:
+def tan(x: Number) -> Number:
     """Write tan x = sin(x) / cos(x)."""
-    n, sine, cosine = _pair(f, x)
-    is_odd = f.has_bit(n, 0)
-    above = f.either(is_odd, f.negate(cosine), sine)
-    y = f.divide(above, f.either(is_odd, sine, cosine))
-    return f.select("oeq", x, f.number(0.0), x, y)
+    n, sine, cosine = _pair(x)
+    is_odd = has_bit(n, 0)
+    above = where(is_odd, -cosine, sine)
+    y = above / where(is_odd, sine, cosine)
+    return where(x.equals(0.0), x, y)
