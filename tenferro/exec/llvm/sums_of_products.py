@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import reduce
+from typing import TypeAlias
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm.code import Code, Index, llvm_type
@@ -134,7 +136,7 @@ def module_of(sums: SumOfProducts, processor: Processor) -> Module:
 
 
 def write_sums(
-    code: Code, sums: SumOfProducts, pointers: Sequence[str], start: Index, count: Index
+    code: Code, sums: SumOfProducts, pointers: tuple[str, str, str], start: Index, count: Index
 ) -> None:
     """Write the loops over `count` tasks from `start` on, which are tiles of a row.
 
@@ -144,143 +146,171 @@ def write_sums(
     Raises:
         NotCompiledError: see `tile_of`.
     """
-    height, columns, lanes = tile_of(sums, code)
-    positions, position_stride_a, position_stride_y = sums.places
-    outputs, output_stride_b, output_stride_y = sums.outputs
-    is_dot = output_stride_b != 1
-    width = columns if is_dot else columns * lanes
-    tiles = -(-positions // height)
-    a_pointer, b_pointer, y_pointer = pointers
+    tiles = _Tiles(code, sums, pointers)
     code.is_wide = True
-    element = llvm_type(sums.dtype)
-    vector, align = VectorType(lanes, element), f", align {sums.dtype.itemsize}"
-    places = [(m, v) for m in range(height) for v in range(columns)]
-    # LLVM moves the totals from the stack to registers.
-    totals = [code.alloca(vector) for _ in places]
-    cell = code.alloca(element, height * columns * lanes) if output_stride_y != 1 else ""
+    code.loop(count, lambda number: tiles.write_task(code.add(number, start)))
 
-    def task(number: Index) -> None:
-        row, tile = code.divmod(code.add(number, start), tiles)
-        first = code.scaled(tile, height)
-        if positions % height:
-            first = code.intrinsic("smin", first, positions - height)
-        a, y = code.scaled(first, position_stride_a), code.scaled(first, position_stride_y)
+
+Offsets: TypeAlias = tuple[Index, Index, Index]
+"""Offsets in a, b and y, in elements."""
+
+
+class _Tiles:
+    """Writer of the tiles of a sum of products, whose totals are vectors in registers.
+
+    Attributes:
+        vector, align: LLVM's type of a vector, and the alignment of its memory.
+        places: position and vector, or position and output, of each total.
+        totals: pointers to the totals on the stack, from where LLVM moves them to registers.
+        cell: pointer to a copy of the totals, if outputs are not contiguous in y; else empty.
+    """
+
+    def __init__(self, code: Code, sums: SumOfProducts, pointers: tuple[str, str, str]) -> None:
+        self.code, self.sums = code, sums
+        self.a, self.b, self.y = pointers
+        self.height, self.columns, self.lanes = tile_of(sums, code)
+        element = llvm_type(sums.dtype)
+        self.vector, self.align = (
+            VectorType(self.lanes, element),
+            f", align {sums.dtype.itemsize}",
+        )
+        self.places = [(m, v) for m in range(self.height) for v in range(self.columns)]
+        self.totals = [code.alloca(self.vector) for _ in self.places]
+        size = len(self.places) * self.lanes
+        self.cell = "" if sums.outputs[2] == 1 else code.alloca(element, size)
+
+    def write_task(self, number: Index) -> None:
+        """Write the tiles of one task: some positions of a row, with all outputs."""
+        code, sums = self.code, self.sums
+        positions, *strides = sums.places
+        row, tile = code.divmod(number, -(-positions // self.height))
+        first = code.scaled(tile, self.height)
+        if positions % self.height:
+            first = code.intrinsic("smin", first, positions - self.height)
+        a, y = (code.scaled(first, stride) for stride in strides)
         b: Index = 0
         rows, *image_strides = sums.images
         if rows:
             image, row = code.divmod(row, rows)
-            a, b, y = (
-                code.add(offset, code.scaled(image, stride))
-                for offset, stride in zip((a, 0, y), image_strides, strict=True)
-            )
+            a, b, y = self._moved((a, 0, y), image, image_strides)
         a = code.add(code.scaled(row, sums.rows[0]), a)
         y = code.add(code.scaled(row, sums.rows[1]), y)
-        code.loop(-(-outputs // width), lambda block: write_tile(a, b, y, block))
+        outputs, _, _ = sums.outputs
+        width = self.columns * (1 if self.is_dot else self.lanes)
 
-    def write_tile(a: Index, b: Index, y: Index, block: Index) -> None:
-        o = code.scaled(block, width)
-        if outputs % width:
-            o = code.intrinsic("smin", o, outputs - width)
-        for total in totals:
-            code.store_value(Value("zeroinitializer", vector), total)
-        b, y = (
-            code.add(offset, code.scaled(o, stride))
-            for offset, stride in ((b, output_stride_b), (y, output_stride_y))
-        )
-        if is_dot:
-            code.loop(sums.terms[0][0] // lanes, lambda i: multiply_vectors(a, b, i))
-            store_dots(y)
+        def block(number: Index) -> None:
+            o = code.scaled(number, width)
+            if outputs % width:
+                o = code.intrinsic("smin", o, outputs - width)
+            self._write_tile((a, b, y), o)
+
+        code.loop(-(-outputs // width), block)
+
+    @property
+    def is_dot(self) -> bool:
+        """Whether vectors are of terms, because these are contiguous in b."""
+        return self.sums.outputs[1] != 1
+
+    def _moved(self, offsets: Offsets, number: Index, strides: Sequence[int]) -> Offsets:
+        """Return the offsets plus a number times a stride each."""
+        code, pairs = self.code, zip(offsets, strides, strict=True)
+        a, b, y = (code.add(offset, code.scaled(number, stride)) for offset, stride in pairs)
+        return a, b, y
+
+    def _write_tile(self, offsets: Offsets, output: Index) -> None:
+        code, sums = self.code, self.sums
+        for total in self.totals:
+            code.store_value(Value("zeroinitializer", self.vector), total)
+        a, b, y = self._moved(offsets, output, (0, *sums.outputs[1:]))
+        if self.is_dot:
+            vectors = sums.terms[0][0] // self.lanes
+            code.loop(vectors, lambda i: self._multiply_vectors(a, b, code.scaled(i, self.lanes)))
+            self._store_dots(y)
             return
-        sum_along(0, a, b)
-        pointer, step = (
-            (y_pointer, position_stride_y) if output_stride_y == 1 else (cell, columns * lanes)
-        )
-        for (m, v), total in zip(places, totals, strict=True):
-            offset = code.add(y if output_stride_y == 1 else 0, m * step + v * lanes)
-            address = code.address(pointer, offset, sums.dtype)
-            code.store_value(code.load_value(vector, total), address, suffix=align)
-        if output_stride_y != 1:
-            code.invalidate()
-            code.loop(
-                columns * lanes,
-                lambda i: write_output(code.add(y, code.scaled(i, output_stride_y)), i),
-            )
+        self._sum_along(0, a, b)
+        if not self.cell:
+            self._store_totals(self.y, y, sums.places[2])
+            return
+        width = self.columns * self.lanes
+        self._store_totals(self.cell, 0, width)
+        code.invalidate()
+        stride = sums.outputs[2]
+        code.loop(width, lambda i: self._store_output(code.add(y, code.scaled(i, stride)), i))
 
-    def multiply_vectors(a: Index, b: Index, number: Index) -> None:
+    def _address(self, pointer: str, *offset: Index) -> Value:
+        """Return the address of the element at a sum of offsets."""
+        return self.code.address(pointer, reduce(self.code.add, offset), self.sums.dtype)
+
+    def _load(self, pointer: str, *offset: Index) -> Value:
+        """Write a load of a vector, and return it."""
+        return self.code.load_value(self.vector, self._address(pointer, *offset), self.align)
+
+    def _sum_along(self, axis: int, a: Index, b: Index) -> None:
+        """Write the loops over the terms of an axis and of the axes after it."""
+        code, terms = self.code, self.sums.terms
+        if axis == len(terms):
+            self._multiply_add(a, b)
+            return
+        count, step_a, step_b = terms[axis]
+
+        def term(i: Index) -> None:
+            next_a = code.add(a, code.scaled(i, step_a))
+            self._sum_along(axis + 1, next_a, code.add(b, code.scaled(i, step_b)))
+
+        code.loop(count, term)
+
+    def _multiply_add(self, a: Index, b: Index) -> None:
+        """Add the outer product of a column of a and a row of b to the totals."""
+        code, dtype = self.code, self.sums.dtype
+        row = [self._load(self.b, b, v * self.lanes) for v in range(self.columns)]
+        strides = [m * self.sums.places[1] for m in range(self.height)]
+        column = [code.load(self.a, code.add(a, stride), dtype) for stride in strides]
+        self._add_products([_broadcast(code, x, self.lanes) for x in column], row)
+
+    def _multiply_vectors(self, a: Index, b: Index, term: Index) -> None:
         """Add the products of vectors of terms, for each position and output, to the totals."""
-        term = code.scaled(number, lanes)
-        left, right = (
-            [
-                code.load_value(
-                    vector,
-                    code.address(pointer, code.add(code.add(offset, n * stride), term), sums.dtype),
-                    align,
-                )
-                for n in range(count)
-            ]
-            for pointer, offset, stride, count in (
-                (a_pointer, a, position_stride_a, height),
-                (b_pointer, b, output_stride_b, columns),
-            )
-        )
-        for (m, n), total in zip(places, totals, strict=True):
-            product = code.intrinsic("fma", left[m], right[n], code.load_value(vector, total))
-            code.store_value(product, total)
+        sums = self.sums
+        left = [self._load(self.a, a, m * sums.places[1], term) for m in range(self.height)]
+        right = [self._load(self.b, b, n * sums.outputs[1], term) for n in range(self.columns)]
+        self._add_products(left, right)
 
-    def store_dots(y: Index) -> None:
+    def _add_products(self, left: Sequence[Value], right: Sequence[Value]) -> None:
+        code = self.code
+        for (m, n), total in zip(self.places, self.totals, strict=True):
+            old = code.load_value(self.vector, total)
+            code.store_value(code.intrinsic("fma", left[m], right[n], old), total)
+
+    def _store_totals(self, pointer: str, offset: Index, step: int) -> None:
+        """Store all totals; `step` is the distance of positions."""
+        code = self.code
+        for (m, v), total in zip(self.places, self.totals, strict=True):
+            address = self._address(pointer, offset, m * step + v * self.lanes)
+            code.store_value(code.load_value(self.vector, total), address, suffix=self.align)
+
+    def _store_output(self, y: Index, output: Index) -> None:
+        """Store one output at each position, in the order of memory."""
+        code, dtype = self.code, self.sums.dtype
+        for m in range(self.height):
+            total = code.load(self.cell, code.add(output, m * self.columns * self.lanes), dtype)
+            code.store(total, self.y, code.add(y, m * self.sums.places[2]), dtype)
+
+    def _store_dots(self, y: Index) -> None:
         """Store the sums of the elements of each total."""
-        vectors = [code.load_value(vector, total) for total in totals]
+        code, lanes = self.code, self.lanes
+        vectors = [code.load_value(self.vector, total) for total in self.totals]
         even, odd = (range(first, 2 * lanes, 2) for first in (0, 1))
-        while len(vectors) > len(places) // lanes:
+        while len(vectors) > len(self.places) // lanes:
             # Sums of neighbours of two vectors are one vector.
             vectors = [
                 code.value("fadd", *[code.shuffle(x, z, half) for half in (even, odd)])
                 for x, z in zip(vectors[::2], vectors[1::2], strict=True)
             ]
         for number, sums_of_rows in enumerate(vectors):
-            for first in range(0, lanes, columns):
-                row = code.shuffle(sums_of_rows, "poison", range(first, first + columns))
-                m = (number * lanes + first) // columns
-                address = code.address(y_pointer, code.add(y, m * position_stride_y), sums.dtype)
-                code.store_value(row, address, suffix=align)
-
-    def write_output(y: Index, output: Index) -> None:
-        """Write stores of one output at each position, in the order of memory."""
-        for m in range(height):
-            value = code.load(cell, code.add(output, m * columns * lanes), sums.dtype)
-            code.store(value, y_pointer, code.add(y, m * position_stride_y), sums.dtype)
-
-    def sum_along(axis: int, a: Index, b: Index) -> None:
-        """Write the loops over the terms of an axis and of the axes after it."""
-        if axis == len(sums.terms):
-            multiply_add(a, b)
-            return
-        count, step_a, step_b = sums.terms[axis]
-
-        def term(i: Index) -> None:
-            next_a = code.add(a, code.scaled(i, step_a))
-            sum_along(axis + 1, next_a, code.add(b, code.scaled(i, step_b)))
-
-        code.loop(count, term)
-
-    def multiply_add(a: Index, b: Index) -> None:
-        """Write the addition of the outer product of a column of a and a row of b to the totals."""
-        row = [
-            code.load_value(
-                vector, code.address(b_pointer, code.add(b, v * lanes), sums.dtype), align
-            )
-            for v in range(columns)
-        ]
-        column = [
-            code.load(a_pointer, code.add(a, m * position_stride_a), sums.dtype)
-            for m in range(height)
-        ]
-        column = [_broadcast(code, x, lanes) for x in column]
-        for (m, v), total in zip(places, totals, strict=True):
-            product = code.intrinsic("fma", column[m], row[v], code.load_value(vector, total))
-            code.store_value(product, total)
-
-    code.loop(count, task)
+            for first in range(0, lanes, self.columns):
+                row = code.shuffle(sums_of_rows, "poison", range(first, first + self.columns))
+                m = (number * lanes + first) // self.columns
+                address = self._address(self.y, y, m * self.sums.places[2])
+                code.store_value(row, address, suffix=self.align)
 
 
 def _broadcast(code: Code, x: Value, lanes: int) -> Value:
