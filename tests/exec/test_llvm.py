@@ -193,16 +193,16 @@ def test_random_programs(kind: Any) -> None:
 
 
 def test_modules_are_verified_after_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[bool] = []
+    given: list[Any] = []
     after_passes = link._after_passes
 
     class Broken:
         def verify(self) -> None:
             raise RuntimeError("Instruction does not dominate all uses!")
 
-    def broken(module: Module, context: Any, basic_blocks: bool) -> Any:
-        given.append(basic_blocks)
-        return Broken() if len(given) < failures else after_passes(module, context, basic_blocks)
+    def broken(module: Module, context: Any, pipeline: Any) -> Any:
+        given.append(pipeline)
+        return Broken() if len(given) < failures else after_passes(module, context, pipeline)
 
     monkeypatch.setattr(link, "_after_passes", broken)
     monkeypatch.setattr(link.Linker, "baseline", lambda *_: None)
@@ -212,7 +212,7 @@ def test_modules_are_verified_after_passes(monkeypatch: pytest.MonkeyPatch) -> N
         program = tnf.compile(lambda x, n=number: tnf.fori_loop(0, 5 + n, lambda i, y: y * x, x), x)
         given.clear()
         np.testing.assert_allclose(executor.run(program, x), x ** (6 + number), rtol=1e-12)
-        assert given == [True, False][:failures]
+        assert given == [link._all_passes, link._without_slp][:failures]
 
 
 def _updated_inside(z: Any) -> Any:

@@ -198,14 +198,32 @@ def test_short_functions_run_without_passes(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    compiled = list[bool]()
+
+    def engine(linker: link.Linker, module: Module, is_optimised: bool = True) -> Any:
+        compiled.append(is_optimised)
+        return max if is_optimised else len
+
     monkeypatch.setattr(link, "_linked", lambda engine: engine)
-    monkeypatch.setattr(link.Linker, "_engine", lambda linker, module, is_optimised: len)
+    monkeypatch.setattr(link.Linker, "_engine", engine)
     linker, module = link.Linker(), Module(["line"] * lines, {})
-    for again in range(3):
-        function = linker.baseline("test", module, instructions)
-        assert function is (len if is_linked and not again else None)
+    expected = len if is_linked else None
+    assert [linker.baseline("test", module, instructions) for _ in range(3)] == [expected] * 3
+    assert compiled == [False] * is_linked
+    assert linker.function("test", module) is max
+    assert linker.baseline("test", module, instructions) is None
     linker.cache_clear()
-    assert linker.baseline("test", module, instructions) is (len if is_linked else None)
+    assert linker.baseline("test", module, instructions) is expected
     assert linker.baseline("test", Module(["line"], {}), 1) is len
     linker.cache = CompileCache(tmp_path)
     assert linker.baseline("test", Module(["line"] * 2, {}), 1) is None
+
+
+def test_the_second_call_of_a_step_waits_for_the_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "_linked", lambda engine: engine)
+    monkeypatch.setattr(link.Linker, "_engine", lambda *_, **options: len if options else max)
+    linker = link.Linker()
+    first, second = (link.LinkedFunction("test", Module(["line"], {}), linker) for _ in range(2))
+    # Two steps with equal code run once each, without the passes.
+    assert [step.linked(1) for step in (first, second)] == [len, len]
+    assert [step.linked(1) for step in (second, first)] == [max, max]

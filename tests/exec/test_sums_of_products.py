@@ -16,6 +16,7 @@ from tenferro.exec.kernels import matrix_product, sums_of_products
 from tenferro.exec.kernels.convolution import ConvolutionFunction
 from tenferro.exec.kernels.sums_of_products import DirectSums
 from tenferro.exec.kernels.windows import Window
+from tenferro.exec.llvm import link
 from tenferro.exec.llvm.link import Linker, Processor, is_installed, processor
 from tenferro.exec.llvm.sums_of_products import (
     MAX_MATRIX_BYTES,
@@ -218,6 +219,14 @@ def test_the_fewest_vectors_of_outputs(
     assert tile_of(sums(40, outputs, dtype), vectors_of(lanes).code())[2] == expected
 
 
+def test_totals_are_in_registers_after_one_pass() -> None:
+    module = module_of(sums(40, 16), vectors_of(4))
+    assert "alloca <4 x" in module.text
+    assert module.is_vectorised
+    machine = link._machine(link.processor(), 3)
+    assert "alloca" not in str(link.optimised_module(module, machine))
+
+
 class Called:
     """Linker that records the modules it is asked for, and compiles nothing."""
 
@@ -226,7 +235,7 @@ class Called:
         self.asked: list[Any] = []
 
     def baseline(self, *_: Any) -> None:
-        """Return no unoptimised function, as the linker does for a module that it has seen before."""
+        """Return no function, as the linker does if a call waits for LLVM's passes."""
 
     def function(self, kind: str, module: Any) -> Any:
         self.asked.append(module)

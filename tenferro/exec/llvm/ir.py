@@ -228,12 +228,15 @@ class Module:
         functions: the definitions and declarations of functions, by name.
         vector_functions: the definitions and declarations of functions that only vectorised loops call, by name.
         retained: the names of functions that LLVM must keep although nothing calls them before loops are vectorised.
+        is_vectorised: whether all loops are written with vectors, so that LLVM only has to move values from the stack to
+            registers.
     """
 
     globals: Sequence[str]
     functions: Functions
     vector_functions: Functions = field(default_factory=dict)
     retained: Sequence[str] = ()
+    is_vectorised: bool = False
 
     @cached_property
     def text(self) -> str:
@@ -258,7 +261,7 @@ class Module:
     def printed(self) -> Module:
         """Return the module with its text instead of the definitions, which take several times the memory."""
         declared = {name: x for name, x in self.functions.items() if isinstance(x, Declaration)}
-        module = Module(self.globals, declared)
+        module = Module(self.globals, declared, is_vectorised=self.is_vectorised)
         module.__dict__.update(plain=self.plain, text=self.text)
         return module
 

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from importlib.metadata import version
 from typing import Any
 
@@ -31,7 +31,7 @@ PASS_TIME, PASS_TIME_PER_LINE = 5e6, 100e3
 """Estimated time of LLVM's passes in nanoseconds: a constant, and the time for each line of text."""
 BASELINE_PENALTY = 0.08
 """Estimated time by which an instruction takes longer if the passes were not run, in nanoseconds."""
-CACHE_VERSION = 4
+CACHE_VERSION = 5
 """Version of LLVM's options and passes, which is a part of the keys of the compilation cache."""
 MISSING_BUILTINS = b"__truncdfhf2", b"__truncsfhf2", b"__extendhfsf2"
 """Names of functions of the library compiler-rt, with which code in memory is not linked."""
@@ -171,7 +171,7 @@ class Linker:
         self, capacity: int = 256, cache: CompileCache | None = None, log: CompileLog | None = None
     ) -> None:
         self.functions: BoundedCache[Callable[..., int | None]] = BoundedCache(capacity)
-        self._requested: BoundedCache[object] = BoundedCache(capacity)
+        self._baselines: BoundedCache[Callable[..., int | None]] = BoundedCache(capacity)
         self.cache = cache
         self.log = CompileLog() if log is None else log
         self._refusal = ""
@@ -222,8 +222,8 @@ class Linker:
                 results depend on the passes.
 
         Returns:
-            None if the passes are estimated to save time in this call, if the module was requested before, or if there
-            is a cache on disk.
+            None if the passes are estimated to save time in this call, or were run before, or if there is a cache on
+            disk.
 
         Raises:
             NotCompiledError: LLVM fails.
@@ -231,18 +231,21 @@ class Linker:
         pass_time = PASS_TIME + PASS_TIME_PER_LINE * module.text.count("\n")
         if work is None or self.cache is not None or work * BASELINE_PENALTY > pass_time:
             return None
-        first = object()
-        if self._requested.get(module.text, lambda: first) is not first:
+        if self.functions.find(module.text) is not None:
             return None
-        with self.log.attempt(kind), until_compiled():
-            function = _linked(self._engine(module, is_optimised=False))
-        self.log.count(kind)
-        return function
+
+        def linked() -> Callable[..., int | None]:
+            with self.log.attempt(kind), until_compiled():
+                function = _linked(self._engine(module, is_optimised=False))
+            self.log.count(kind)
+            return function
+
+        return self._baselines.get(module.text, linked)
 
     def cache_clear(self) -> None:
         """Remove all functions from the cache; a function that is referenced elsewhere can still be called."""
         self.functions.clear()
-        self._requested.clear()
+        self._baselines.clear()
 
     def _engine(self, module: Module, is_optimised: bool = True) -> Any:
         """Compile and link a module, and return the engine that owns its code."""
@@ -285,21 +288,24 @@ class LinkedFunction:
 
     def __init__(self, kind: str, module: Module, linker: Linker) -> None:
         self.kind, self.module, self.linker = kind, module, linker
-        self.remark, self._has_failed = "compiled", False
+        self.remark = "compiled"
+        self._has_failed = self._was_called = False
         self._function: Callable[..., int | None] | None = None
 
     def linked(self, work: int | None = None) -> Callable[..., int | None] | None:
         """Return the function for one call; None if LLVM fails.
 
         Args:
-            work: estimated number of instructions of the call, which does not wait for LLVM's passes if it is short;
-                None if it has to wait.
+            work: estimated number of instructions of the call. The first call does not wait for LLVM's passes if it is
+                short. With None, it waits.
         """
         if self._function is None and not self._has_failed:
             try:
-                baseline = self.linker.baseline(self.kind, self.module, work)
-                if baseline is not None:
-                    return baseline
+                if not self._was_called:
+                    self._was_called = True
+                    baseline = self.linker.baseline(self.kind, self.module, work)
+                    if baseline is not None:
+                        return baseline
                 self._function = self.linker.function(self.kind, self.module)
                 self.module = self.module.printed()
             except NotCompiledError as error:
@@ -366,8 +372,9 @@ def _modules(module: Module, context: _Context, is_optimised: bool) -> Iterator[
     LLVM 22 vectorises some basic blocks incorrectly, so that the use of a value precedes its definition. Its code
     generator would then abort the process. Therefore modules that are invalid after the passes are skipped.
     """
-    for slp in (True, False) if is_optimised else ():
-        optimised = _after_passes(module, context, slp)
+    pipelines = (_only_sroa,) if module.is_vectorised else (_all_passes, _without_slp)
+    for pipeline in pipelines if is_optimised else ():
+        optimised = _after_passes(module, context, pipeline)
         try:
             optimised.verify()
         except RuntimeError:
@@ -376,20 +383,40 @@ def _modules(module: Module, context: _Context, is_optimised: bool) -> Iterator[
     yield context.parsed(module.plain)
 
 
-def _after_passes(module: Module, context: _Context, slp: bool) -> Any:
-    """Return LLVM's module after the passes.
+def _all_passes(machine: Any, slp: bool = True) -> tuple[Any, Any]:
+    """Return LLVM's pipeline of optimisation level 2, and its pass builder.
 
     Args:
         slp: whether basic blocks are vectorised, in addition to loops.
     """
     llvm = _llvm()
-    parsed = context.parsed(module.text)
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization, options.slp_vectorization = True, slp
     # Unrolling all loops would double the compile time; metadata requests it for short loops in loops of the program.
     options.loop_unrolling = options.loop_interleaving = False
-    builder = llvm.create_pass_builder(context.machine, options)
-    passes = builder.getModulePassManager()
+    builder = llvm.create_pass_builder(machine, options)
+    return builder.getModulePassManager(), builder
+
+
+_without_slp = partial(_all_passes, slp=False)
+
+
+def _only_sroa(machine: Any) -> tuple[Any, Any]:
+    """Return a pipeline of the pass that moves values from the stack to registers, and its pass builder."""
+    llvm = _llvm()
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options())
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    return passes, builder
+
+
+def _after_passes(
+    module: Module, context: _Context, pipeline: Callable[[Any], tuple[Any, Any]]
+) -> Any:
+    """Return LLVM's module after the passes of a pipeline."""
+    llvm = _llvm()
+    parsed = context.parsed(module.text)
+    passes, builder = pipeline(context.machine)
     try:
         passes.run(parsed, builder)
     finally:  # because in llvmlite up to 0.50, `passes.close` frees nothing

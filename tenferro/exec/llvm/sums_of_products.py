@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import reduce
 from typing import TypeAlias
 
@@ -69,8 +70,7 @@ class CompiledSums:
         code, is_narrow, tasks = written
         if is_narrow and multiplications >= MAX_NARROW_MULTIPLICATIONS:
             return None
-        # Without LLVM's passes, a vector of multiplications takes about as many instructions as it has elements.
-        function = code.linked(multiplications)
+        function = code.linked()
         return function and (function, tasks)
 
     def _written(self, sums: SumOfProducts) -> tuple[LinkedFunction, bool, int] | None:
@@ -132,7 +132,7 @@ def module_of(sums: SumOfProducts, processor: Processor) -> Module:
     write_sums(code, sums, ("%a", "%b", "%y"), "%start", count)
     code.ret(0)
     define_function(code, ("%a", "%b", "%y"), ("%start", "%stop"), "sums")
-    return code.module()
+    return replace(code.module(), is_vectorised=True)
 
 
 def write_sums(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -157,7 +158,7 @@ def module_of(transposition: Transposition, processor: Processor) -> Module:
         code.append(Instruction("fence", flags="seq_cst"))
     code.ret(0)
     define_function(code, ("%x", "%y"), ("%start", "%stop"), "transpose")
-    return code.module()
+    return replace(code.module(), is_vectorised=True)
 
 
 def _start(code: Code, number: Index, length: int, total: int) -> Index:
