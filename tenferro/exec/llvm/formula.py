@@ -25,14 +25,19 @@ Operand: TypeAlias = "Number | float"
 Operator: TypeAlias = "Callable[[Number, Operand], Number]"
 
 
-def _operators(float_: str, integer: str) -> tuple[Operator, Operator]:
-    """Return an operator, which writes one of two opcodes by the type of its operands, and the reflected operator."""
+def _arithmetic(name: str) -> tuple[Operator, Operator]:
+    """Return the operator that writes an instruction such as add, or fadd for floats, and the reflected operator."""
 
     def written(x: Number, *operands: Operand) -> Number:
-        opcode = integer if x.value.type == x.type_of("i64") else float_
+        opcode = name if x.value.type == x.type_of("i64") else f"f{name}"
         return Number(x.code, x.code.value(opcode, *map(x.operand, operands)))
 
     return lambda x, y: written(x, x, y), lambda y, x: written(y, x, y)
+
+
+def _bitwise(opcode: str) -> Operator:
+    """Return an operator that writes an instruction for integers or bools."""
+    return lambda x, y: Number(x.code, x.code.value(opcode, x.value, x.operand(y)))
 
 
 def _comparison(predicate: str) -> Operator:
@@ -72,14 +77,12 @@ class Number:
         """Write a call of an LLVM intrinsic whose operands have this number's type, and return its result."""
         return Number(self.code, self.code.intrinsic(name, *map(self.operand, xs)))
 
-    __add__, __radd__ = _operators("fadd", "add")
-    __sub__, __rsub__ = _operators("fsub", "sub")
-    __mul__, __rmul__ = _operators("fmul", "mul")
-    __truediv__, __rtruediv__ = _operators("fdiv", "udiv")
-    __and__, __rand__ = _operators("and", "and")
-    __or__, __ror__ = _operators("or", "or")
-    __rshift__, __rrshift__ = _operators("", "lshr")
-    __lshift__, __rlshift__ = _operators("", "shl")
+    __add__, __radd__ = _arithmetic("add")
+    __sub__, __rsub__ = _arithmetic("sub")
+    __mul__, __rmul__ = _arithmetic("mul")
+    __truediv__, __rtruediv__ = _arithmetic("div")
+    __and__, __or__ = _bitwise("and"), _bitwise("or")
+    __rshift__, __lshift__ = _bitwise("lshr"), _bitwise("shl")
     __lt__, __le__ = _comparison("olt"), _comparison("ole")
     __gt__, equals = _comparison("ogt"), _comparison("oeq")
 
