@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tenferro.exec.kernels import window_products
-from tenferro.exec.kernels.window_products import multiply_windows, scatter_products
+from tenferro.exec.kernels.window_products import WindowProducts, scatter_products
 from tenferro.exec.kernels.windows import Window
 from tenferro.exec.runtime.resources import SERIAL_RESOURCES
 
@@ -19,7 +19,8 @@ def plain(rank: int, edge: int = 0) -> Window:
 
 def test_without_elements_nothing_is_multiplied() -> None:
     out = np.ones((1, 2, 4))
-    multiply_windows(plain(1), np.ones((1, 0, 4)), np.ones((2, 0, 1)), out, SERIAL_RESOURCES)
+    products = WindowProducts(SERIAL_RESOURCES)
+    products.write(plain(1), np.ones((1, 0, 4)), np.ones((2, 0, 1)), out)
     assert not out.any()
 
 

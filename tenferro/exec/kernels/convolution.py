@@ -23,8 +23,8 @@ from tenferro import costs
 from tenferro.blas import NUMPYS
 from tenferro.exec.kernels.kernel import Array, Kernel
 from tenferro.exec.kernels.matrix_product import workers_for
-from tenferro.exec.kernels.sums_of_products import DirectSums, channels_last
-from tenferro.exec.kernels.window_products import multiply_windows, scatter_products
+from tenferro.exec.kernels.sums_of_products import channels_last
+from tenferro.exec.kernels.window_products import WindowProducts, scatter_products
 from tenferro.exec.kernels.windows import (
     Window,
     empty_like_channels,
@@ -51,7 +51,7 @@ class ConvolutionFunction:
 
     def __init__(self, op: Convolution, resources: Resources) -> None:
         self.op, self.resources = op, resources
-        self.direct = None if resources.sums is None else DirectSums(resources)
+        self.products = WindowProducts(resources)
         self.window = Window(op.window_strides, op.padding, op.lhs_dilation, op.rhs_dilation)
         self.reversed_axes = tuple([2 + i for i, flag in enumerate(op.window_reversal) if flag])
         self.input_axes = op.input_batch, op.input_feature, *op.input_spatial
@@ -97,7 +97,7 @@ def _write(convolution: ConvolutionFunction, x: Array, w: Array, out: Array) -> 
     The axes are n for the batch, c for channels, o for outputs, and s, k and p for spatial positions of the input, the
     kernels and the result.
     """
-    window, direct = convolution.window, convolution.direct
+    window, direct = convolution.window, convolution.products.direct
     if not out.size or not x.size or not w.size:
         out[...] = 0
         return
@@ -141,7 +141,7 @@ def _write_phases(convolution: ConvolutionFunction, x: Array, w: Array, out: Arr
             window.lhs_dilation, out.shape[2:], window.padding, strict=True
         )
     ]
-    if convolution.direct is not None and x.ndim == 4 and not is_channels_last(x):
+    if convolution.products.direct is not None and x.ndim == 4 and not is_channels_last(x):
         x = channels_last(x)  # converted here once, instead of once per phase
     ones, every = (1,) * len(axes), (slice(None), slice(None))
     for phase in product(*axes):
@@ -167,11 +167,11 @@ def _write_groups(
 ) -> None:
     """Convolve x [n, c, s..] with kernels w [o, c, k..] in groups of features or of the batch, and write `out`."""
     features, batches = convolution.op.feature_group_count, convolution.op.batch_group_count
-    resources, direct = convolution.resources, convolution.direct
+    resources, products = convolution.resources, convolution.products
     count = max(features, batches)
     multiplier = w.shape[0] // count
     if count == 1:
-        multiply_windows(window, x, w, out, resources, direct)
+        products.write(window, x, w, out)
     elif features > 1 and w.shape[1] == 1:
         windows = window_view(window, padded(window, x), w.shape[2:])
         _write_depthwise(resources, windows, w, multiplier, out)
@@ -182,7 +182,7 @@ def _write_groups(
         for g in range(count):
             part = slice(g * multiplier, (g + 1) * multiplier)
             members = x[(*[slice(None)] * axis, slice(g * extent, (g + 1) * extent))]
-            multiply_windows(window, members, w[part], out[:, part], resources, direct)
+            products.write(window, members, w[part], out[:, part])
 
 
 def _write_depthwise(

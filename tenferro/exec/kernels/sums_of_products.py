@@ -19,7 +19,7 @@ from tenferro.exec.runtime.threads import even_ranges
 from tenferro.program import BoundedCache
 from tenferro.types import DType
 
-__all__ = ["DirectSums", "channels_last"]
+__all__ = ["MAX_PLANS", "DirectSums", "channels_last"]
 
 TASKS = 6
 """Maximum number of parts of a result, each computed by one call of the compiled function."""
@@ -43,7 +43,7 @@ class DirectSums:
 
     def __init__(self, resources: Resources) -> None:
         self.resources = resources
-        self._plans: BoundedCache[_ImagePlan | None] = BoundedCache(MAX_PLANS)
+        self._plans: BoundedCache[tuple[_ImagePlan, CompiledSum] | None] = BoundedCache(MAX_PLANS)
 
     def write(self, window: Window, x: Array, w: Array, out: Array) -> bool:
         """Write the convolution of x [n, c, s..] with kernels [o, c, k..] to out [n, o, p..]; return whether it could.
@@ -51,14 +51,21 @@ class DirectSums:
         If it returns False, out is unchanged.
         """
         key = window, x.shape, x.strides, w.shape, w.strides, out.strides
-        plan = self._plans.get(key, lambda: _planned(window, x, w, out))
-        if plan is None or self.resources.sums is None:
-            return False
-        compiled = self.resources.sums(plan.sums, plan.multiplications)
+        compiled = self._plans.get(key, lambda: self._compiled(window, x, w, out))
         if compiled is None:
             return False
-        plan.run(compiled, self.resources, x, w, out)
+        plan, function = compiled
+        plan.run(function, self.resources, x, w, out)
         return True
+
+    def _compiled(
+        self, window: Window, x: Array, w: Array, out: Array
+    ) -> tuple[_ImagePlan, CompiledSum] | None:
+        plan, sums = _planned(window, x, w, out), self.resources.sums
+        if plan is None or sums is None:
+            return None
+        function = sums(plan.sums, plan.multiplications)
+        return None if function is None else (plan, function)
 
 
 def channels_last(x: Array, into: Any = None) -> Array:

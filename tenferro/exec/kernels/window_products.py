@@ -13,52 +13,76 @@ import numpy as np
 from tenferro import costs
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.kernels.matrix_product import AxisGroups, Product, scratch, workers_for
-from tenferro.exec.kernels.sums_of_products import DirectSums
-from tenferro.exec.kernels.windows import Window, padded, padded_bytes, window_view
+from tenferro.exec.kernels.sums_of_products import MAX_PLANS, DirectSums
+from tenferro.exec.kernels.windows import Window, padded_bytes, padding_function, window_view
 from tenferro.exec.layout import by_stride
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import even_ranges
+from tenferro.program import BoundedCache
 
-__all__ = ["multiply_windows", "scatter_products"]
+__all__ = ["WindowProducts", "scatter_products"]
 
 BLOCK_BYTES = 2 * costs.CACHE
 """Size in bytes of a block of windows, which is copied and then multiplied."""
 
 
-def multiply_windows(
-    window: Window,
-    x: Array,
-    w: Array,
-    out: Array,
-    resources: Resources,
-    direct: DirectSums | None = None,
-) -> None:
-    """Write the convolution of x [n, c, s..] with kernels [o, c, k..] to out [n, o, p..], by `direct` if it can.
+class WindowProducts:
+    """Writer of convolutions as products, with a cache of plans for the shapes and strides of arrays.
 
-    Otherwise the windows [n, c, p.., k..] are viewed as a matrix. Its rows are positions (n, p..), and its columns are
-    terms (c, k..), both in the order of memory. Blocks of the matrix are copied and multiplied by the kernels.
+    Attributes:
+        direct: the writer by compiled code; None if no code is compiled.
     """
-    if not out.size:
-        return
-    if not x.size or not w.size:
-        out[...] = 0
-        return
-    if direct is not None and direct.write(window, x, w, out):
-        return
-    spatial = out.ndim - 2
-    with scratch(resources, (padded_bytes(window, x),)) as (memory,):
-        windows = window_view(window, padded(window, x, memory), w.shape[2:])
+
+    def __init__(self, resources: Resources) -> None:
+        self.resources = resources
+        self.direct = None if resources.sums is None else DirectSums(resources)
+        self._plans: BoundedCache[_WindowProduct] = BoundedCache(MAX_PLANS)
+
+    def write(self, window: Window, x: Array, w: Array, out: Array) -> None:
+        """Write the convolution of x [n, c, s..] with kernels [o, c, k..] to out [n, o, p..]."""
+        if not out.size:
+            return
+        if not x.size or not w.size:
+            out[...] = 0
+            return
+        if self.direct is not None and self.direct.write(window, x, w, out):
+            return
+        key = window, x.shape, x.strides, w.shape, w.strides, out.strides
+        plan = self._plans.get(key, lambda: _WindowProduct(window, x, w, out, self.resources))
+        plan.write(x, w, out)
+
+
+class _WindowProduct:
+    """Product of a matrix of windows and the kernels.
+
+    The windows [n, c, p.., k..] are viewed as a matrix. Its rows are positions (n, p..), and its columns are terms
+    (c, k..), both in the order of memory. Blocks of the matrix are copied and multiplied by the kernels.
+    """
+
+    def __init__(
+        self, window: Window, x: Array, w: Array, out: Array, resources: Resources
+    ) -> None:
+        self.window, self.sizes, self.resources = window, w.shape[2:], resources
+        self.pad, self.padded_bytes = padding_function(window, x), padded_bytes(window, x)
+        windows, spatial = window_view(window, self.pad(x), self.sizes), out.ndim - 2
         order = by_stride(windows.strides)
         positions = tuple([axis for axis in order if axis == 0 or 2 <= axis < 2 + spatial])
         terms = tuple([axis for axis in order if axis not in positions])
         kernel_axes = tuple([axis if axis == 1 else axis - spatial for axis in terms])
         groups = AxisGroups(((), ()), positions, (0,), (terms, kernel_axes))
-        target = out.transpose(*positions, 1)
+        self.perm = (*positions, 1)
+        target = out.transpose(self.perm)
         is_column_major = by_stride(target.strides)[-1] < target.ndim - 1
-        multiply = Product(groups, windows, w, resources, is_column_major, BLOCK_BYTES)
-        y = multiply(windows, w, target if target.flags.c_contiguous else None)
-        if not target.flags.c_contiguous:
-            target[...] = y.reshape(target.shape)
+        self.product = Product(groups, windows, w, resources, is_column_major, BLOCK_BYTES)
+
+    def write(self, x: Array, w: Array, out: Array) -> None:
+        with scratch(self.resources, (self.padded_bytes,)) as (memory,):
+            windows = window_view(self.window, self.pad(x, memory), self.sizes)
+            target = out.transpose(self.perm)
+            is_contiguous = target.flags.c_contiguous
+            y = self.product(windows, w, target if is_contiguous else None)
+            if not is_contiguous:
+                target[...] = y.reshape(target.shape)
 
 
 def scatter_products(window: Window, x: Array, w: Array, out: Array, resources: Resources) -> None:
