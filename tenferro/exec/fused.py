@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.layout import empty
+from tenferro.exec.layout import in_memory
 from tenferro.exec.planned import Fused
 from tenferro.exec.runtime.resources import Resources
 
@@ -26,6 +26,7 @@ class FusedFunction:
     def __init__(self, op: Fused, body: Callable[..., Any], resources: Resources) -> None:
         self.op, self.body, self.resources = op, body, resources
         self.tiling = op.require_tiling()
+        self._forms = [in_memory(spec, self.tiling.axes(spec.rank)) for spec in op.results]
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
         """Return the results of the group, then its totals.
@@ -46,5 +47,5 @@ class FusedFunction:
 
     def empty_result(self, number: int, memory: Any) -> Any:
         """Return an uninitialised array for the result `number`, in the bytes `memory`, or in new memory if None."""
-        spec = self.op.results[number]
-        return empty(spec.shape, self.tiling.axes(spec.rank), spec.dtype.dtype, memory)
+        shape, dtype, inverse = self._forms[number]
+        return np.ndarray(shape, dtype, memory).transpose(inverse)

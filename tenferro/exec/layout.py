@@ -9,6 +9,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from tenferro.types import TensorSpec
+
 __all__ = [
     "Axes",
     "Layout",
@@ -16,7 +18,7 @@ __all__ = [
     "by_stride",
     "common_axes",
     "dense",
-    "empty",
+    "in_memory",
     "layout_of",
     "row_major",
     "strided",
@@ -145,14 +147,17 @@ def arranged(x: Any, layout: Layout) -> Any:
     return y
 
 
-def empty(shape: tuple[int, ...], axes: Axes, dtype: Any, memory: Any = None) -> Any:
-    """Return an uninitialised contiguous array whose axes have this order in memory.
+def in_memory(spec: TensorSpec, axes: Axes) -> tuple[tuple[int, ...], Any, Axes]:
+    """Return the shape and the dtype of a row-major array, and the permutation of its axes to an array of this type.
 
     Args:
-        memory: the buffer of the array; None for new memory.
+        axes: the order of the array's axes in memory.
+
+    >>> in_memory(TensorSpec.parse("f64[2,3,4]"), (1, 2, 0))
+    ((3, 4, 2), dtype('float64'), (2, 0, 1))
     """
-    inverse = sorted(range(len(shape)), key=axes.__getitem__)
-    return np.ndarray([shape[axis] for axis in axes], dtype, memory).transpose(inverse)
+    inverse = tuple(sorted(range(len(axes)), key=axes.__getitem__))
+    return tuple([spec.shape[axis] for axis in axes]), spec.dtype.dtype, inverse
 
 
 def common_axes(layouts: Iterable[Layout], rank: int) -> Axes:

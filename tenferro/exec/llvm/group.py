@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -13,7 +14,7 @@ import numpy as np
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.fused import FusedFunction
 from tenferro.exec.kernels.copying import Dense
-from tenferro.exec.layout import Layout, arranged, dense, row_major
+from tenferro.exec.layout import Axes, Layout, arranged, by_stride, dense, row_major
 from tenferro.exec.llvm.code import Code, Element, Index, literal
 from tenferro.exec.llvm.control import Emitter
 from tenferro.exec.llvm.folding import BLOCK_TERMS, INTERLEAVE, MIN_INTERLEAVED_TERMS, alloca_scalar
@@ -58,10 +59,13 @@ class CompiledGroup(FusedFunction, LinkedFunction):
         with linker.log.attempt(KIND):
             module, self.scratch_bytes, self.work = _written(step, linker.processor)
         LinkedFunction.__init__(self, KIND, module, linker)
+        types, layouts = self.op.body.input_types, self.tiling.operands
         self._strides = [
             tuple([step * spec.dtype.itemsize for step in layout.strides])
-            for layout, spec in zip(self.tiling.operands, self.op.body.input_types, strict=True)
+            for layout, spec in zip(layouts, types, strict=True)
         ]
+        results = [self.tiling.axes(spec.rank) for spec in self.op.results]
+        self._orders = [*map(contiguous_axes, layouts), *results]
         self._rows = Dense("C", self.resources)
         self.workers = self.resources.workers if self.tiling.is_parallel else SERIAL
 
@@ -82,7 +86,12 @@ class CompiledGroup(FusedFunction, LinkedFunction):
             results.append(in_place[0] if in_place else self.empty_result(number, target))
         count = -(-tiling.rows // tiling.height)
         totals = [np.empty((count, *spec.shape), spec.dtype.dtype) for spec in op.totals]
-        self._compute(function, [x.ctypes.data for x in (*operands, *results)], totals)
+        # A row-major array is passed as it is, because that takes less time than to get its address.
+        pointers = [
+            x.transpose(order) if order is not None and x.flags.aligned else x.ctypes.data
+            for x, order in zip((*operands, *results), self._orders, strict=True)
+        ]
+        self._compute(function, pointers, totals)
         combined = [fold(total) for fold, total in zip(op.folds, totals, strict=True)]
         outputs = [*results, *combined]
         return outputs[0] if len(outputs) == 1 else outputs
@@ -95,19 +104,36 @@ class CompiledGroup(FusedFunction, LinkedFunction):
         return arranged(x, layout)
 
     def _compute(
-        self, function: Callable[..., Any], pointers: Sequence[int], totals: Sequence[Any]
+        self, function: Callable[..., Any], pointers: Sequence[Any], totals: Sequence[Any]
     ) -> None:
-        """Compute the results and the partial totals of all tiles."""
-        scratch, height = self.resources.memory.scratch, self.tiling.height
+        """Compute the results and the partial totals of all tiles.
+
+        Args:
+            pointers: the row-major arrays, or addresses, of operands and results.
+        """
+        height = self.tiling.height
+        scratch = self.resources.memory.scratch if self.scratch_bytes else _no_scratch
 
         def run(start: int, stop: int) -> None:
-            with scratch([max(1, self.scratch_bytes)]) as (piece,):
+            with scratch([self.scratch_bytes]) as (piece,):
                 step = height if totals else stop - start
                 for i in range(start, stop, step):
-                    partials = [total[i // height :].ctypes.data for total in totals]
-                    function(*pointers, *partials, piece.ctypes.data, i, min(i + step, stop))
+                    partials = [total[i // height :] for total in totals]
+                    status = function(*pointers, *partials, piece, i, min(i + step, stop))
+                    assert status is not None
 
         self.workers.parallel_for(run, self.tiling.rows, height)
+
+
+def _no_scratch(_: Sequence[int]) -> AbstractContextManager[Sequence[int]]:
+    """Return a context manager that yields a null pointer."""
+    return nullcontext((0,))
+
+
+def contiguous_axes(layout: Layout) -> Axes | None:
+    """Return the order of the axes of a contiguous array with this layout; None if it is not contiguous."""
+    axes = by_stride(layout.strides)
+    return axes if layout == dense(layout.shape, axes) else None
 
 
 def _written(step: ExecInstruction, processor: Processor) -> tuple[Module, int, int | None]:
