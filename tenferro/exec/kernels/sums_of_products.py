@@ -30,6 +30,11 @@ MIN_PRODUCT_WORK = 1 << 24
 
 A smaller one is computed by BLAS, which copies no windows of 1x1 elements either.
 """
+MAX_STRIDED_WORK = 1 << 24
+"""Maximum number of multiplications of a gradient of kernels that compiled code computes without copying windows.
+
+BLAS may be faster for more, because it packs the windows.
+"""
 OUTPUTS_LAST = 2, 3, 1, 0
 """Permutation of kernels [o, c, k..] that makes the outputs contiguous for vector instructions."""
 MIN_PLACES = 128
@@ -89,6 +94,8 @@ def _planned(window: Window, x: Array, w: Array, out: Array) -> _ImagePlan | Non
         return None
     # A convolution that computes the gradient of kernels has windows with more elements than the result has positions.
     has_few_places = prod(out.shape[2:]) < prod(w.shape[2:])
+    if has_few_places and out.size * w[0].size <= MAX_STRIDED_WORK:
+        return _ImagePlan(window, x, w, out, is_copied=False)
     is_contiguous = x.strides[1] == x.itemsize if x.shape[1] > 1 else not has_few_places
     plan = _ImagePlan(window, x, w, out, is_copied=False) if is_contiguous else None
     if plan is not None and (x.shape[1] == 1 or plan.channel_stride == 1):
@@ -121,9 +128,9 @@ class _ImagePlan:
         self.scratch_sizes = padded_bytes(window, x), 0 if self.is_direct else w.nbytes
         strides = [stride // size for stride in windows.strides]
         self.channel_stride = strides[1]
-        inner = ((width * channels, 1, outputs),)
-        if strides[5] != channels:
-            inner = ((width, strides[5], channels * outputs), (channels, 1, outputs))
+        inner = ((width * channels, strides[1], outputs),)
+        if strides[5] != channels * strides[1]:
+            inner = ((width, strides[5], channels * outputs), (channels, strides[1], outputs))
         self.sums = SumOfProducts(
             DType.of(w.dtype),
             (strides[slow], y_strides[slow]),
