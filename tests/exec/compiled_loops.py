@@ -46,7 +46,7 @@ def run_as_written_and_optimised(
     NaN may have other bits. The results of the optimised code are returned.
     """
 
-    def parsed(module: Any, context: Any, _: bool) -> Any:
+    def parsed(module: Any, context: Any, _: Any) -> Any:
         return context.parsed(module.plain)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -56,6 +56,7 @@ def run_as_written_and_optimised(
         patch.setattr(link, "_after_passes", parsed)
         executor.cache_clear()
         result = executor.run(program, *arrays)
+    assert not executor.compile_stats().failures
     executor.cache_clear()
     for y, z in zip(tnf.tree.leaves(result), tnf.tree.leaves(optimised), strict=True):
         require_same_bits(np.asarray(y), np.asarray(z))

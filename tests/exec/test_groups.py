@@ -300,6 +300,17 @@ def test_which_reductions_go_by_themselves() -> None:
 
 
 @needs_llvmlite
+def test_rounding_errors_of_long_totals() -> None:
+    """A total is a sum of block sums; the error of one sequence of additions would be five times as large."""
+    x = np.full(1 << 20, 0.1, np.float32)
+    exact = x.size * float(x[0] * x[0])
+    executor = tnf.GraphExecutor(threads=1, compiled=True)
+    total = executor.run(tnf.compile(lambda x: tnf.sum(x * x), x), x)
+    assert executor.compile_stats().compiled
+    assert abs(float(total) / exact - 1) < 3e-5
+
+
+@needs_llvmlite
 @pytest.mark.parametrize(
     "dtype", ["float32", "float64", "complex64", "complex128", "int32", "uint8"]
 )
