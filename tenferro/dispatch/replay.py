@@ -1,4 +1,4 @@
-"""`applied`: apply instructions to tensors or arrays in order, without a schedule."""
+"""Replay of instructions on tensors or arrays, in order and without a schedule."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Iterable, Iterator, MutableMapping
 from typing import Any, NamedTuple
 
 from tenferro.dispatch.application import apply
-from tenferro.errors import TenferroError
+from tenferro.dispatch.operands import as_constant_of, as_operand, is_traced, spec_of
+from tenferro.errors import ArityError, DTypeError, TenferroError
 from tenferro.graph import Instruction
+from tenferro.program import GraphProgram, as_extents
+from tenferro.types import agree, difference, flatten
 
-__all__ = ["Application", "applied"]
+__all__ = ["Application", "applied", "replay"]
 
 
 class Application(NamedTuple):
@@ -42,3 +45,38 @@ def applied(
             raise
         values.update(zip(outputs, results, strict=True))
         yield Application(instruction, operands, results)
+
+
+def replay(program: GraphProgram, arguments: tuple[Any, ...]) -> Any:
+    """Apply a program's instructions to tensors of a trace, and return the tree of results.
+
+    Symbols of the program are bound to extents of the arguments, which may be symbols of the trace.
+
+    Raises:
+        ArityError, ShapeError, DTypeError, GuardError: the arguments do not match the program's inputs.
+    """
+    leaves, tree = flatten(arguments)
+    if not agree(tree, program.in_tree):
+        parting = difference(program.in_tree, tree, ("expected", "got"))
+        raise ArityError(f"the arguments have another structure: {parting}")
+    pairs = zip(leaves, program.input_specs, program.input_names, strict=True)
+    operands = [as_operand(as_extents(leaf, spec, name)) for leaf, spec, name in pairs]
+    tensor: Any = next(x for x in operands if is_traced(x))
+    operands = [as_constant_of(tensor, x) for x in operands]
+    specs = [spec_of(operand) for operand in operands]
+    for name, wanted, actual in zip(program.input_names, program.input_specs, specs, strict=True):
+        if actual.dtype is not wanted.dtype:
+            raise DTypeError(f"{name}: expected {wanted}, got {actual}")
+    bound = program.specialize(program.bind([spec.shape for spec in specs], tensor.guards))
+    if not program.trusted:
+        tensor.__tenferro_distrust__()
+    marked = bound.marked
+    if marked is not None and any([getattr(x, "is_tracked", False) for x in operands]):
+        return program.pack(tensor.runtime.noted(marked, operands))
+    is_eager = hasattr(tensor, "runtime")
+    code = bound if marked is None or is_eager else marked
+    values = dict(zip(code.input_slots, operands, strict=True))
+    # By `like`, ops without operands are added to the tensor's trace, so broadcasts of their results stay broadcasts.
+    for _ in applied(code.instructions, values, like=tensor):
+        pass
+    return program.pack([values[slot] for slot in code.output_slots])

@@ -16,6 +16,7 @@ from tenferro.compile_cache import CompileCacheStats, cache_in
 from tenferro.costs import MIN_BLOCK_GAIN, MIN_JIT_BLOCK_GAIN
 from tenferro.dims import GuardLog
 from tenferro.dispatch import is_traced
+from tenferro.dispatch.replay import replay
 from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
 from tenferro.exec.attempts import CompileLog, CompileStats
 from tenferro.exec.backend import NUMPY, Backend
@@ -32,7 +33,6 @@ from tenferro.exec.plan import Binder, Pass, planning
 from tenferro.exec.plan.finish import finish
 from tenferro.exec.plan.verify import verified
 from tenferro.exec.printer import Runner, source_of
-from tenferro.exec.replay import replay
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.numpy_state import call_in_numpy_state
 from tenferro.exec.runtime.resources import Resources

@@ -8,10 +8,10 @@ import pytest
 
 from tenferro.exec.kernels import copying
 from tenferro.exec.kernels.copying import MIN_TILED_BYTES, Copy, Dense, fastest_axis
+from tenferro.exec.kernels.transposition import Transposition, transposition_of
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
-from tenferro.exec.runtime.transposition import Transposition, transposition_of
 
 SHAPES = [
     (2,) * 12,

@@ -12,10 +12,10 @@ import pytest
 import tenferro as tnf
 from tenferro.exec.kernels import copying
 from tenferro.exec.kernels.copying import Copy, Dense
+from tenferro.exec.kernels.transposition import Transposition, transposition_of
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
-from tenferro.exec.runtime.transposition import Transposition, transposition_of
 
 pytest.importorskip("llvmlite.binding")
 from tenferro.exec.llvm.link import Linker, Processor

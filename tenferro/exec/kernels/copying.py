@@ -12,10 +12,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from tenferro import costs
+from tenferro.exec.kernels.transposition import LINE, transposition_of
 from tenferro.exec.layout import by_stride, row_major
 from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.exec.runtime.threads import SERIAL
-from tenferro.exec.runtime.transposition import LINE, transposition_of
 from tenferro.program import BoundedCache
 
 __all__ = ["Copy", "Dense", "fastest_axis", "is_transposing"]

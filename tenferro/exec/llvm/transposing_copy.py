@@ -14,11 +14,11 @@ from math import prod
 from typing import Any
 
 from tenferro.exec.attempts import NotCompiledError
+from tenferro.exec.kernels.transposition import LINE, Transposition
 from tenferro.exec.llvm.code import Code, Index
 from tenferro.exec.llvm.ir import Instruction, Module, Value, VectorType
 from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.python_calls import define_function
-from tenferro.exec.runtime.transposition import LINE, Transposition
 from tenferro.program import BoundedCache
 
 __all__ = ["TransposingCopies", "module_of"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -12,9 +12,14 @@ from tenferro.exec.attempts import CompileLog
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.sum_of_products import SumCompiler
 from tenferro.exec.runtime.threads import SERIAL, Workers
-from tenferro.exec.runtime.transposition import Transposer
 
-__all__ = ["SERIAL_RESOURCES", "Resources"]
+__all__ = ["SERIAL_RESOURCES", "Resources", "Transposer"]
+
+Transposer: TypeAlias = Callable[[Any], tuple[Callable[..., Any], int] | None]
+"""Compiler of a `kernels.transposition.Transposition`: it returns a function and its number of tasks.
+
+The function takes pointers to x and y, and a range of tasks. The compiler returns None if it does not compile the copy.
+"""
 
 
 @dataclass(frozen=True)

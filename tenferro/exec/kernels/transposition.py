@@ -5,13 +5,13 @@ The result is written in whole cache lines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from tenferro import costs
 
-__all__ = ["LINE", "Transposer", "Transposition", "transposition_of"]
+__all__ = ["LINE", "Transposition", "transposition_of"]
 
 LINE = costs.CACHE_LINE
 """Size of a cache line, in bytes."""
@@ -42,13 +42,6 @@ class Transposition:
     rows: tuple[tuple[int, int], ...]
     columns: tuple[tuple[int, int], ...]
     is_streamed: bool
-
-
-Transposer: TypeAlias = Callable[[Transposition], tuple[Callable[..., Any], int] | None]
-"""Compiler of a transposition: it returns a function and its number of tasks; None if it is not compiled.
-
-The function takes pointers to x and y, and a range of tasks.
-"""
 
 
 def transposition_of(target: Any, source: Any, is_streamed: bool = True) -> Transposition | None:
