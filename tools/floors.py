@@ -56,7 +56,7 @@ def floors() -> list[list[Room]]:
     above = [
         name for name in layers["xla_peer above lowering above tenferro"] if name != "tenferro"
     ]
-    names = [*above, *layers["The floors of tenferro"]]
+    names = [*above, *layers["The layers of tenferro"]]
     rows = [[each.strip(" ()") for each in floor.split("|")] for floor in names]
     rows = [[each for each in row if (ROOT / each.replace(".", "/")).is_dir()] for row in rows]
     return [[room(each) for each in row] for row in [*rows, ["tenferro.errors"]] if row]
