@@ -158,3 +158,18 @@ def test_memory_that_values_read() -> None:
     assert (
         body.materialised(elementwise_tensor(row.spec, lambda index: "0.0", [row])).memory is None
     )
+
+
+def test_a_concatenation_is_written_to_the_carry() -> None:
+    """Nothing reads the previous carry, so the next one needs no scratch memory."""
+    x, y = np.ones(40), np.ones(60)
+    program = tnf.compile(
+        lambda x, y: tnf.fori_loop(0, 50, lambda i, z: tnf.concatenate([x * i, y]), tnf.zeros(100)),
+        x,
+        y,
+    )
+    executor = tnf.GraphExecutor(compiled=True)
+    text = executor.source(program, "llvm")
+    assert "call i64 @loop(" in text
+    assert "%at" not in text
+    np.testing.assert_array_equal(executor.run(program, x, y), [49.0] * 40 + [1.0] * 60)

@@ -95,6 +95,15 @@ def test_inputs_are_read_only(path: Any, order: str) -> None:
     np.testing.assert_array_equal(x, X)
 
 
+def test_other_errors_of_runtimes_get_no_advice() -> None:
+    def fails(x: Any) -> Any:
+        raise ValueError("worn out")
+
+    tnf.default_executor().register_runtime(Calling(fails), replace=True)
+    with pytest.raises(errors.BackendFailureError, match="ValueError: worn out$"):
+        apply(Owned(), X)
+
+
 def test_inputs_are_read_only_at_once() -> None:
     def destroys(x: Any) -> Any:
         np.negative(x, out=x)

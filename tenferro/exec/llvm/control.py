@@ -73,7 +73,10 @@ class Emitter:
             NotCompiledError: an op is not compiled; the error contains the user's line.
             UnsupportedError: an extension has no runtime.
         """
-        values: dict[int, Tensor] = dict(zip(program.input_slots, inputs, strict=True))
+        # An input that nothing reads does not keep its memory from being overwritten.
+        read = {slot for step in program.instructions for slot in step.inputs}
+        pairs = zip(program.input_slots, inputs, strict=True)
+        values = {slot: x for slot, x in pairs if slot in read or slot in program.output_slots}
         chains: dict[int, int] = {}
         materialised = _materialised_slots(program)
         targets = dict(
