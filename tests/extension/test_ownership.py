@@ -100,7 +100,7 @@ def test_other_errors_of_runtimes_get_no_advice() -> None:
         raise ValueError("worn out")
 
     tnf.default_executor().register_runtime(Calling(fails), replace=True)
-    with pytest.raises(errors.BackendFailureError, match="ValueError: worn out$"):
+    with pytest.raises(errors.BackendFailureError, match=r"ValueError: worn out$"):
         apply(Owned(), X)
 
 
