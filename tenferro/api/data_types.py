@@ -51,8 +51,9 @@ class IInfo:
 
 def _dtype_of(source: Any) -> DType:
     """Return a dtype, or the dtype of an array or tensor."""
-    has_elements = hasattr(source, "shape") and hasattr(source, "dtype")
-    return spec_of(as_operand(source)).dtype if has_elements else DType.of(source)
+    # NumPy's scalar types, such as np.float32, have the attributes of arrays, too.
+    is_array = not isinstance(source, type) and hasattr(source, "shape") and hasattr(source, "dtype")  # fmt: skip
+    return spec_of(as_operand(source)).dtype if is_array else DType.of(source)
 
 
 def finfo(type: DTypeLike | Tensor, /) -> FInfo:  # because `type` is the standard's name

@@ -346,8 +346,9 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> An
     >>> setdiff1d([3, 1, 2], [2])
     array([1, 3])
     """
+    dtype = spec_of(as_operand(ar1)).dtype
     x1, x2 = _as_sets("setdiff1d", ar1, ar2)
-    x1 = x1 if assume_unique else unique(x1)
+    x1 = convert(x1 if assume_unique else unique(x1), dtype)
     kept = np.flatnonzero(~np.isin(np.asarray(x1), np.asarray(x2)))
     return take(x1, kept, axis=0)
 

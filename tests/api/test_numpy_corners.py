@@ -159,12 +159,31 @@ def test_bad_input_is_named(call: Any, error: type[Exception], message: str) -> 
 
 @pytest.mark.parametrize("name", ["gcd", "lcm"])
 def test_common_divisors(name: str) -> None:
-    for x, y in ((K, K[0]), (K.astype("i1"), np.int8(6)), (np.abs(K).astype("u2"), np.array(12, "u2")), (K[:0], K[0])):  # fmt: skip
+    lowest = np.array([-128, -5, 127, 0], "i1")
+    for x, y in ((K, K[0]), (lowest, lowest[::-1]), (lowest[:1], np.int8(-5)), (K.astype("i1"), np.int8(6)), (np.abs(K).astype("u2"), np.array(12, "u2")), (K[:0], K[0])):  # fmt: skip
         f = getattr(tnf, name)
         for result in (f(x, y), tnf.compile(f, x, y).run(x, y)):
             wanted = getattr(np, name)(x, y)
             assert result.dtype == wanted.dtype
             np.testing.assert_array_equal(result, wanted)
+
+
+def test_numpys_scalar_types_are_dtypes() -> None:
+    assert tnf.iinfo(np.int8).max == 127
+    assert tnf.finfo(np.float32).eps == np.finfo(np.float32).eps
+    assert tnf.can_cast(np.int8, np.int16)
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_traced_bins_may_descend(right: bool) -> None:
+    x, bins = np.array([-1.0, 0.0, 0.5, 1.0, 4.0]), np.array([3.0, 1.0, 0.0])
+    for edges in (bins, bins[::-1]):
+        program = tnf.compile(lambda x, edges: tnf.digitize(x, edges, right), x, edges)
+        np.testing.assert_array_equal(program.run(x, edges), np.digitize(x, edges, right))
+
+
+def test_differences_of_sets_have_the_dtype_of_the_first() -> None:
+    assert tnf.setdiff1d(np.float32([1, 2]), np.array([0.5])).dtype == np.float32
 
 
 def test_abstract_dtypes() -> None:
