@@ -52,8 +52,9 @@ class IInfo:
 def _dtype_of(source: Any) -> DType:
     """Return a dtype, or the dtype of an array or tensor."""
     # NumPy's scalar types, such as np.float32, have the attributes of arrays, too.
-    is_array = not isinstance(source, type) and hasattr(source, "shape") and hasattr(source, "dtype")  # fmt: skip
-    return spec_of(as_operand(source)).dtype if is_array else DType.of(source)
+    if isinstance(source, type) or not (hasattr(source, "shape") and hasattr(source, "dtype")):
+        return DType.of(source)
+    return spec_of(as_operand(source)).dtype
 
 
 def finfo(type: DTypeLike | Tensor, /) -> FInfo:  # because `type` is the standard's name

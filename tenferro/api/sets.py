@@ -374,16 +374,20 @@ def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Any
     return take(both, np.flatnonzero(is_new[1:] & is_new[:-1]), axis=0)
 
 
-def repeat(a: ArrayLike, repeats: Any, axis: int | None = None) -> Any:
+def repeat(
+    a: ArrayLike, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
+) -> Any:
     """Repeat each element of `a` `repeats` times along `axis`; `a` is flattened first if `axis` is None.
 
     Args:
         repeats: one number, or a vector with a number for each index along `axis`.
+        total_repeat_length: JAX's argument: the extent of the axis in the result, so that `repeats` may be traced. Further
+            elements are omitted, or the last element of the axis is repeated.
 
     Raises:
-        InvalidConfigError: a number is negative.
+        InvalidConfigError: a number is negative, without `total_repeat_length`.
         ShapeError: the length of the vector is not the extent of the axis.
-        DataDependentShapeError: the vector is traced.
+        DataDependentShapeError: the vector is traced, without `total_repeat_length`.
 
     >>> repeat(np.array([1, 2, 3]), np.array([2, 0, 1]))
     array([1, 1, 3])
@@ -391,6 +395,11 @@ def repeat(a: ArrayLike, repeats: Any, axis: int | None = None) -> Any:
     x, axis = flattened(a, axis)
     axis = normalize_axis("repeat", axis, len(x.shape))
     extent = x.shape[axis]
+    if total_repeat_length is not None:
+        counts = convert(as_operand(repeats), DType.I64)
+        ends = cumsum(broadcast_to(counts, (extent,)))
+        index = searchsorted(ends, np.arange(total_repeat_length), side="right")
+        return take(x, index, axis=axis, mode="clip")
     if isinstance(repeats, int | DimExpr):
         if isinstance(repeats, int) and repeats < 0:
             raise InvalidConfigError(f"repeat: repeats must be at least 0, got {repeats}")

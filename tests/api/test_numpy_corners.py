@@ -186,6 +186,31 @@ def test_differences_of_sets_have_the_dtype_of_the_first() -> None:
     assert tnf.setdiff1d(np.float32([1, 2]), np.array([0.5])).dtype == np.float32
 
 
+@pytest.mark.parametrize("fill", [None, 2])
+@pytest.mark.parametrize("x", [np.arange(12.0, dtype="f4").reshape(3, 4), K.astype("i2")[:3], K.astype("u1")[:3]], ids=["f4", "i2", "u1"])  # fmt: skip
+def test_indices_out_of_range_are_filled_as_in_jax(x: np.ndarray, fill: int | None) -> None:
+    rows, columns = np.array([[0, 7], [-1, -9]]), np.array([[0, -1, 9, -7]] * len(x))
+    calls = [
+        (lambda m, x, i: m.take(x, i, axis=0, mode="fill", fill_value=fill), rows),
+        (lambda m, x, i: m.take(x, i, axis=1, mode="fill", fill_value=fill), rows[0]),
+        (lambda m, x, i: m.take_along_axis(x, i, 1, "fill", fill), columns),
+        (lambda m, x, i: m.take_along_axis(x, i, 1, "clip"), columns),
+    ]
+    for call, index in calls:
+        wanted = np.asarray(call(jnp, x, index))
+        for result in (call(tnf, x, index), tnf.jit(lambda *xs, f=call: f(tnf, *xs))(x, index)):
+            assert result.dtype == wanted.dtype
+            np.testing.assert_array_equal(result, wanted)
+
+
+@pytest.mark.parametrize("total", [0, 2, 3, 9])
+def test_traced_repeats_have_a_total_length(total: int) -> None:
+    for repeats in (np.array([1, 0, 2]), np.array([0, 0, 0]), np.array([2]), np.array(2)):
+        f = lambda m, x, n: m.repeat(x, n, axis=0, total_repeat_length=total)
+        wanted = f(jnp, K[:3], repeats)
+        np.testing.assert_array_equal(tnf.jit(lambda *xs, f=f: f(tnf, *xs))(K[:3], repeats), wanted)
+
+
 def test_abstract_dtypes() -> None:
     for dtype in ("int8", "uint16", "float32", "complex64", "bool"):
         for kind in (np.integer, np.floating, np.inexact, np.number, np.unsignedinteger, dtype, "int8"):  # fmt: skip
