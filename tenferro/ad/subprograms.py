@@ -15,7 +15,7 @@ from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.linearize import linearize
 from tenferro.ad.transpose import transpose
 from tenferro.facts import Fact, ops_with
-from tenferro.graph import Graph
+from tenferro.graph import Graph, Instruction, Mark, StopGradient
 from tenferro.program import Subprogram, dependents, needed
 from tenferro.types import TensorSpec
 
@@ -27,6 +27,7 @@ __all__ = [
     "cheapest_residuals",
     "linearized",
     "residuals",
+    "stored",
     "transposed",
     "transposed_body",
 ]
@@ -48,6 +49,34 @@ def residuals(
     linear_part = needed(graph.instructions, results, available=rest).values()
     operands = [value for node in linear_part for value in node.inputs]
     return [value for value in dict.fromkeys([*operands, *results]) if value in rest]
+
+
+def stored(graph: Graph, saved: Sequence[int], results: Iterable[int]) -> list[int]:
+    """Return the residuals under the names by which a forward sub-program returns them.
+
+    A residual that only marks read, and that no mark differentiates, is returned through `StopGradient`. An example is
+    a factor of a matrix that the solver of `custom_linear_solve` uses. The second derivative does not follow it, and
+    its op may have no derivative.
+
+    Args:
+        results: the outputs of the linear part, which reads the residuals.
+    """
+    results = list(results)
+    part = needed(graph.instructions, results, available=saved, narrow=_differentiated).values()
+    followed = {*results, *[value for node in part for value in node.inputs]}
+    return [
+        value if value in followed else graph.add(StopGradient((0,)), (value,))[0]
+        for value in saved
+    ]
+
+
+def _differentiated(instruction: Instruction, wanted: object) -> Instruction:
+    """Restrict a mark to the inputs that it differentiates in forward or reverse mode."""
+    op, inputs = instruction.op, instruction.inputs
+    if not isinstance(op, Mark):
+        return instruction
+    positions = {*op.differentiates("forward"), *op.differentiates("reverse")}
+    return instruction._replace(inputs=tuple([inputs[i] for i in sorted(positions)]))
 
 
 REMATERIALIZED_OPS = ops_with(Fact.CHEAP)

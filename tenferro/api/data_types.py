@@ -51,8 +51,10 @@ class IInfo:
 
 def _dtype_of(source: Any) -> DType:
     """Return a dtype, or the dtype of an array or tensor."""
-    has_elements = hasattr(source, "shape") and hasattr(source, "dtype")
-    return spec_of(as_operand(source)).dtype if has_elements else DType.of(source)
+    # NumPy's scalar types, such as np.float32, have the attributes of arrays, too.
+    if isinstance(source, type) or not (hasattr(source, "shape") and hasattr(source, "dtype")):
+        return DType.of(source)
+    return spec_of(as_operand(source)).dtype
 
 
 def finfo(type: DTypeLike | Tensor, /) -> FInfo:  # because `type` is the standard's name

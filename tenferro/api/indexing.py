@@ -20,9 +20,12 @@ from tenferro.api.creation import shape_of
 from tenferro.api.elementwise import (
     add,
     as_int64,
+    greater_equal,
     less,
+    logical_and,
     maximum,
     minimum,
+    negative,
     remainder,
     subtract,
     where,
@@ -430,28 +433,45 @@ def from_start(index: Any, x: Tensor, axis: int) -> Any:
     return where(less(index, 0), add(index, length), index)
 
 
+def default_fill(dtype: DType) -> Any:
+    """Return the default `fill_value` of a dtype, as in `jax.numpy`."""
+    if dtype.is_bool:
+        return True
+    if dtype.is_integer:
+        return np.array(dtype.extremes[dtype.kind == "u"], dtype.dtype)
+    return np.nan
+
+
 def take(
-    a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None, mode: str = "raise"
-) -> Any:
+    a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None, mode: str = "raise",
+    unique_indices: bool = False, indices_are_sorted: bool = False, fill_value: ArrayLike | None = None,
+) -> Any:  # fmt: skip
     """Gather the slices of `a` at `indices` along `axis`; `a` is flattened first if `axis` is None.
 
     Args:
         mode: the treatment of indices out of range. "raise" raises an error for an index in an array, clamps traced
             indices, and counts negative indices from the end. "wrap" reduces indices modulo the extent. "clip" clamps
-            indices, and negative indices to 0.
+            indices, and negative indices to 0. "fill" counts negative indices from the end, and returns `fill_value` for
+            indices out of range.
+        fill_value: for mode "fill"; by default NaN for floats, the smallest signed integer, the largest unsigned
+            integer, or True.
+        unique_indices, indices_are_sorted: JAX's arguments, without effect.
 
     Raises:
         OutOfBoundsError: the mode is "raise", and an index in an array is out of range.
         DTypeError: the indices are not integers.
-        InvalidConfigError: `mode` is unknown.
+        InvalidConfigError: `mode` is unknown, or `fill_value` is passed for another mode than "fill".
 
     >>> take([[1, 2], [3, 4]], [0, -1], 1), take([1, 2], 5, mode="clip")
     (array([[1, 2],
            [3, 4]]), array(2))
     """
     refuse("take", "out", out)
-    if mode not in ("raise", "wrap", "clip"):
-        raise InvalidConfigError(f'take: mode must be "raise", "wrap" or "clip", got {mode!r}')
+    if mode not in ("raise", "wrap", "clip", "fill"):
+        raise InvalidConfigError(
+            f'take: mode must be "raise", "wrap", "clip" or "fill", got {mode!r}'
+        )
+    _require_fill("take", mode, fill_value)
     x, axis = flattened(a, axis)
     axis = normalize_axis("take", axis, len(x.shape))
     index = as_operand(indices)
@@ -464,34 +484,77 @@ def take(
         # The remainder is computed in 64 bits, because a narrow dtype may not be able to represent the extent.
         wide = DType.U64 if spec_of(index).dtype is DType.U64 else DType.I64
         index = remainder(convert(index, wide), convert(extent, wide))
+    elif mode == "fill":
+        index, is_inside = _inside(index, extent)
+        values = getitem(x, (*([slice(None)] * axis), index))
+        places = tuple(range(len(index.shape), len(index.shape) + len(x.shape) - axis - 1))
+        return _filled(values, expand_dims(is_inside, axis=places), fill_value)
     return getitem(x, (*([slice(None)] * axis), index))
 
 
-def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Any:
+def _require_fill(name: str, mode: str | None, fill_value: ArrayLike | None) -> None:
+    if fill_value is not None and mode != "fill":
+        raise InvalidConfigError(f'{name}: fill_value needs mode="fill"')
+
+
+def _inside(index: Tensor, extent: Any) -> tuple[Any, Any]:
+    """Return the indices, or 0 for those out of range, and a mask of the indices in range."""
+    index = as_int64(index)
+    is_inside = logical_and(greater_equal(index, negative(extent)), less(index, extent))
+    return where(is_inside, index, 0), is_inside
+
+
+def _filled(values: Tensor, is_inside: Tensor, fill_value: ArrayLike | None) -> Any:
+    dtype = spec_of(values).dtype
+    fill = default_fill(dtype) if fill_value is None else fill_value
+    return where(is_inside, values, convert(as_operand(fill), dtype))
+
+
+def take_along_axis(
+    arr: ArrayLike, indices: ArrayLike, axis: int | None = -1, mode: str | None = None, fill_value: ArrayLike | None = None
+) -> Any:  # fmt: skip
     """Gather y[.., i, ..] = arr[.., indices[.., i, ..], ..] along `axis`; the other axes broadcast.
 
     If `axis` is None, arr is flattened first.
 
+    Args:
+        mode: the treatment of indices out of range: "clip" clamps them, and "fill" returns `fill_value` for them. By
+            default, an index in an array raises an error, and a traced index is clamped.
+        fill_value: as in `take`.
+
     Raises:
-        DTypeError: the indices are not integers.
+        DTypeError: the indices are not integers. OutOfBoundsError: by default, an index in an array is out of range.
+        InvalidConfigError: `mode` is unknown, or `fill_value` is passed for another mode than "fill".
 
     >>> take_along_axis([[1, 2], [3, 4]], [[1], [0]], 1)
     array([[2],
            [3]])
     """
     x, axis = flattened(arr, axis)
-    indices = as_operand(indices)
-    if not spec_of(indices).dtype.is_integer:
-        raise DTypeError(f"take_along_axis: indices must be integers, got {spec_of(indices)}")
+    places: Any = as_operand(indices)
+    if not spec_of(places).dtype.is_integer:
+        raise DTypeError(f"take_along_axis: indices must be integers, got {spec_of(places)}")
     axis = normalize_axis("take_along_axis", axis, len(x.shape))
+    if mode not in (None, "clip", "fill"):
+        raise InvalidConfigError(
+            f'take_along_axis: mode must be "clip", "fill" or None, got {mode!r}'
+        )
+    _require_fill("take_along_axis", mode, fill_value)
+    if mode is not None:
+        extent: Any = x.shape[axis] if is_static(x.shape[axis]) else shape_of(x, axis)
+        if mode == "clip":
+            within = minimum(maximum(as_int64(places), negative(extent)), subtract(extent, 1))
+            return take_along_axis(x, within, axis)
+        within, is_inside = _inside(places, extent)
+        return _filled(take_along_axis(x, within, axis), is_inside, fill_value)
     rank = len(x.shape)
     shape = list(x.shape)
     for i in range(rank):
         if i != axis and is_static(shape[i]) and shape[i] == 1:
-            shape[i] = indices.shape[i]
+            shape[i] = places.shape[i]
     x = broadcast_to(x, tuple(shape))
-    shape[axis] = indices.shape[axis]
-    index = broadcast_to(from_start(indices, x, axis), tuple(shape))
+    shape[axis] = places.shape[axis]
+    index = broadcast_to(from_start(places, x, axis), tuple(shape))
     batch = tuple(i for i in range(rank) if i != axis)
     return apply_one(
         Gather(

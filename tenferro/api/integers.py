@@ -60,7 +60,8 @@ def gcd(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[Ufu
         is_done = equal(b, 0)
         return where(is_done, a, b), where(is_done, 0, remainder(a, where(is_done, 1, b)))
 
-    return while_loop(lambda state: any_of(not_equal(state[1], 0)), step, pair)[0]
+    # The smallest signed integer is its own magnitude, so the divisor may be negative.
+    return magnitude(while_loop(lambda state: any_of(not_equal(state[1], 0)), step, pair)[0])
 
 
 def lcm(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:

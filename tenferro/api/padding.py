@@ -17,7 +17,7 @@ import numpy as np
 from tenferro.api import reductions
 from tenferro.api.axes import normalize_axis
 from tenferro.api.creation import linspace
-from tenferro.api.elementwise import floor
+from tenferro.api.elementwise import add, floor, multiply, where
 from tenferro.api.elementwise import round as nearest
 from tenferro.api.indexing import take
 from tenferro.api.manipulation import concat, slice_axis
@@ -25,7 +25,7 @@ from tenferro.api.promotion import broadcast_to, convert
 from tenferro.api.statistics import median
 from tenferro.dims import is_static
 from tenferro.dispatch import apply_one, as_operand, spec_of
-from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError, UnsupportedError
+from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError
 from tenferro.ops.structural import Pad
 from tenferro.types import ArrayLike, Tensor, UfuncOptions
 
@@ -52,7 +52,7 @@ def pad(
             pairs.
         mode: the kind of elements that are added. "constant" adds `constant_values`, by default 0. "edge" adds the
             outermost element. "reflect" and "symmetric" add the mirrored elements, without and with the outermost
-            element. "wrap" adds elements from the other end. "linear_ramp" adds a line from the outermost element to
+            element; with `reflect_type` "odd" they are subtracted from twice the outermost element. "wrap" adds elements from the other end. "linear_ramp" adds a line from the outermost element to
             `end_values`, by default 0. "maximum", "mean", "median" and "minimum" add this statistic of the
             `stat_length` outermost elements, by default all. "empty" adds zeros.
         options: the option of the mode; its values for each axis and end have the form of `pad_width`.
@@ -168,10 +168,27 @@ def _by_places(
     mode: str, x: Tensor, axis: int, width: tuple[int, int], setting: tuple[Any, Any]
 ) -> Any:
     """Pad along one axis by a gather; the indices are computed by `numpy.pad` of 0, 1, .. in the same mode."""
-    if setting[0] not in (None, "even"):
-        raise UnsupportedError(f'pad: reflect_type must be "even", got {setting[0]!r}')
-    indices = np.pad(np.arange(_extent(mode, x, axis)), width, mode)  # pyright: ignore[reportCallIssue, reportArgumentType]  # because mode is one of NumPy's
-    return take(x, indices, axis=axis)
+    if setting[0] not in (None, "even", "odd"):
+        raise InvalidConfigError(f'pad: reflect_type must be "even" or "odd", got {setting[0]!r}')
+    extent = _extent(mode, x, axis)
+    indices = np.pad(np.arange(extent), width, mode)  # pyright: ignore[reportCallIssue, reportArgumentType]  # because mode is one of NumPy's
+    mirrored = take(x, indices, axis=axis)
+    if setting[0] != "odd" or extent == 1:
+        return mirrored
+    # An odd reflection at an end maps an element to twice the end minus the element. Two reflections, at both ends, add
+    # twice the difference of the ends to the elements one period further.
+    shape = [1] * len(x.shape)
+    shape[axis] = -1
+    period = 2 * extent - (2 if mode == "reflect" else 0)
+    periods, position = np.divmod(np.arange(-width[0], extent + width[1]).reshape(shape), period)
+    is_reflected = position >= extent
+    dtype = spec_of(x).dtype
+    total = multiply(convert(np.where(is_reflected, -1, 1), dtype), mirrored)
+    for end, factor in ((0, -2 * periods), (extent - 1, 2 * (periods + is_reflected))):
+        # Where the factor is 0, an infinite end has no effect.
+        term = multiply(convert(factor, dtype), slice_axis(x, axis, end, end + 1))
+        total = where(factor == 0, total, add(total, term))
+    return total
 
 
 def _by_constants(

@@ -346,8 +346,9 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> An
     >>> setdiff1d([3, 1, 2], [2])
     array([1, 3])
     """
+    dtype = spec_of(as_operand(ar1)).dtype
     x1, x2 = _as_sets("setdiff1d", ar1, ar2)
-    x1 = x1 if assume_unique else unique(x1)
+    x1 = convert(x1 if assume_unique else unique(x1), dtype)
     kept = np.flatnonzero(~np.isin(np.asarray(x1), np.asarray(x2)))
     return take(x1, kept, axis=0)
 
@@ -373,16 +374,20 @@ def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Any
     return take(both, np.flatnonzero(is_new[1:] & is_new[:-1]), axis=0)
 
 
-def repeat(a: ArrayLike, repeats: Any, axis: int | None = None) -> Any:
+def repeat(
+    a: ArrayLike, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
+) -> Any:
     """Repeat each element of `a` `repeats` times along `axis`; `a` is flattened first if `axis` is None.
 
     Args:
         repeats: one number, or a vector with a number for each index along `axis`.
+        total_repeat_length: JAX's argument: the extent of the axis in the result, so that `repeats` may be traced. Further
+            elements are omitted, or the last element of the axis is repeated.
 
     Raises:
-        InvalidConfigError: a number is negative.
+        InvalidConfigError: a number is negative, without `total_repeat_length`.
         ShapeError: the length of the vector is not the extent of the axis.
-        DataDependentShapeError: the vector is traced.
+        DataDependentShapeError: the vector is traced, without `total_repeat_length`.
 
     >>> repeat(np.array([1, 2, 3]), np.array([2, 0, 1]))
     array([1, 1, 3])
@@ -390,6 +395,11 @@ def repeat(a: ArrayLike, repeats: Any, axis: int | None = None) -> Any:
     x, axis = flattened(a, axis)
     axis = normalize_axis("repeat", axis, len(x.shape))
     extent = x.shape[axis]
+    if total_repeat_length is not None:
+        counts = convert(as_operand(repeats), DType.I64)
+        ends = cumsum(broadcast_to(counts, (extent,)))
+        index = searchsorted(ends, np.arange(total_repeat_length), side="right")
+        return take(x, index, axis=axis, mode="clip")
     if isinstance(repeats, int | DimExpr):
         if isinstance(repeats, int) and repeats < 0:
             raise InvalidConfigError(f"repeat: repeats must be at least 0, got {repeats}")

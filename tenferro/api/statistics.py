@@ -48,6 +48,7 @@ from tenferro.api.manipulation import (
     concat,
     diagonal,
     expand_dims,
+    flip,
     moveaxis,
     reshape,
     squeeze,
@@ -801,8 +802,8 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Any:
     """Return the int64 index i of each element's bin: bins[i - 1] <= x < bins[i].
 
     Args:
-        bins: the bounds of the bins, in ascending order. Arrays may also be descending: the index i of an element is
-            then that with bins[i - 1] > x >= bins[i].
+        bins: the bounds of the bins, in ascending or descending order. If they are descending, the index i of an
+            element is that with bins[i - 1] > x >= bins[i].
         right: whether a bin includes its right bound instead of its left bound.
 
     Raises:
@@ -814,7 +815,11 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Any:
     edges = as_operand(bins)
     side = "left" if right else "right"
     if is_traced(edges):
-        return searchsorted(edges, x, side)
+        forward = searchsorted(edges, x, side)
+        if not edges.shape[0]:
+            return forward
+        backward = subtract(edges.shape[0], searchsorted(flip(edges), x, side))
+        return where(less_equal(edges[0], edges[-1]), forward, backward)
     steps = np.diff(np.asarray(edges))
     if (steps >= 0).all():
         return searchsorted(edges, x, side)

@@ -32,6 +32,7 @@ from tenferro.api.elementwise import (
 )
 from tenferro.api.indexing import (
     axes_of,
+    default_fill,
     expanded,
     from_start,
     getitem,
@@ -244,7 +245,7 @@ def _filled(x: Tensor, index: Index, fill_value: ArrayLike | None) -> Any:
         for i, entry in enumerate(entries)
     ]  # fmt: skip
     dtype = spec_of(x).dtype
-    fill = convert(as_operand(_default_fill(dtype) if fill_value is None else fill_value), dtype)
+    fill = convert(as_operand(default_fill(dtype) if fill_value is None else fill_value), dtype)
     if any(is_static(x.shape[a]) and x.shape[a] == 0 for a in arrays):
         # An indexed axis has no elements, so all indices are out of range. Index fill values of extent 1 instead.
         shape = [1 if a in arrays else extent for a, extent in enumerate(x.shape)]
@@ -264,15 +265,6 @@ def _filled(x: Tensor, index: Index, fill_value: ArrayLike | None) -> Any:
         for i, entry in enumerate(entries)
     ]
     return where(getitem(mask, tuple(at_mask)), values, fill)
-
-
-def _default_fill(dtype: DType) -> Any:
-    """Return the default `fill_value` of a dtype, as in `jax.numpy`."""
-    if dtype.is_bool:
-        return True
-    if dtype.is_integer:
-        return np.array(dtype.extremes[dtype.kind == "u"], dtype.dtype)
-    return np.nan
 
 
 def at(x: ArrayLike, /) -> At:

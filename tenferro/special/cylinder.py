@@ -112,13 +112,15 @@ jv = function(
         "J",
         0.0,
         partial(written, hankel.jv),
+        hankel.by_order(hankel.jv, at_zero=0.0, at_infinity=0.0),
     ),
     """The Bessel function of the first kind J_v(x); NaN for x < 0 unless v is whole.
 
     Derivatives in v and x are supported. For |x|, |v| < 50, the native error of the value and of its first derivative
     in v is at most 64 ulps of the larger of 1 and the value.
     On other peers, for |v| <= 50 and x in (1e-3, 1e3), the error is at most 2e-13 of the value or, where the function
-    oscillates, of its amplitude. Other peers support no derivatives in v, and return NaN for |v| > 2e4.
+    oscillates, of its amplitude. This is also the bound of the first two derivatives in v; further derivatives in v, and
+    values for |v| > 2e4, are NaN.
 
     >>> jv(0.5, [0.0, 1.0])
     array([0.        , 0.67139671])
@@ -134,13 +136,15 @@ yv = function(
         "Y",
         0.0,
         partial(written, hankel.yv),
+        hankel.by_order(hankel.yv, at_zero=math.nan, at_infinity=0.0),
     ),
     """The Bessel function of the second kind Y_v(x); NaN for x < 0.
 
     Derivatives in v and x are supported. For |x|, |v| < 50, the native error of the value and of its first derivative
     in v is at most 256 ulps of the larger of 1 and the value.
     On other peers, for |v| <= 50 and x in (1e-3, 1e3), the error is at most 2e-13 of the value or, where the function
-    oscillates, of its amplitude. Other peers support no derivatives in v, and return NaN for |v| > 2e4.
+    oscillates, of its amplitude. This is also the bound of the first two derivatives in v; further derivatives in v, and
+    values for |v| > 2e4, are NaN.
 
     >>> yv(0.5, 1.0)
     array(-0.43109887)
@@ -156,13 +160,15 @@ iv = function(
         "I",
         0.0,
         partial(written, hankel.iv),
+        hankel.by_order(hankel.iv, at_zero=0.0, at_infinity=math.nan),
     ),
     """The modified Bessel function of the first kind I_v(x); NaN for x < 0 unless v is whole.
 
     Derivatives in v and x are supported. For |v| < 50, the native error of the value and of its first derivative in v
     is at most 256 ulps.
-    On other peers, for |v| <= 50 and x in (1e-3, 1e3), the error is at most 2e-13 of the value. Other peers support no
-    derivatives in v, and return NaN for |v| > 2e4.
+    On other peers, for |v| <= 50 and x in (1e-3, 1e3), the error is at most 2e-13 of the value, and that of the first
+    two derivatives in v at most 2e-13 of the larger of value and derivative. Further derivatives in v, and values for
+    |v| > 2e4, are NaN.
 
     >>> iv(0.5, [0.0, 1.0])
     array([0.        , 0.93767489])
@@ -178,6 +184,7 @@ ive = function(
         "I",
         -1.0,
         partial(written, hankel.ive),
+        hankel.by_order(hankel.ive, at_zero=0.0, at_infinity=0.0),
     ),
     """e^-|x| I_v(x), which does not overflow; see `iv`.
 

@@ -7,7 +7,7 @@ With u = v - floor(v), Hankel's function is computed as
 by the trapezoidal rule, along the path of steepest descent; gd is Gudermann's function. Upward recurrence in the order
 computes Y, and J for x > v. For small arguments the power series are used. Between, J and I follow from the Wronskians
 and from the continued fraction of f_(v+1) / f_v, whose terms all have one sign. For large arguments I is computed by
-the asymptotic series.
+the asymptotic series. The first two derivatives in the order are the derivatives of these formulas.
 
 Source: NIST's DLMF, 10.9.10 for the integral, 10.5.2 and 10.28.2 for the Wronskians, 10.10.1 and 10.33.1 for the
 continued fractions, 10.2.2 and 10.25.2 for the power series, 10.40.1 for the asymptotic series.
@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from tenferro.api.autodiff import jvp
 from tenferro.api.control import while_loop
 from tenferro.api.creation import ones_like, zeros_like
 from tenferro.api.elementwise import (
@@ -65,10 +67,11 @@ from tenferro.api.quadrature import along_nodes
 from tenferro.api.reductions import max as max_over
 from tenferro.api.reductions import sum as sum_over
 from tenferro.dispatch import spec_of, stop_gradient
+from tenferro.special.functions import partial_of, written
 from tenferro.special.macdonald import TINY, kv_of_tiny, kve
 from tenferro.types import Tensor
 
-__all__ = ["iv", "ive", "jv", "yv"]
+__all__ = ["by_order", "iv", "ive", "jv", "yv"]
 
 LARGEST_ORDER = 2.0e4
 """Maximum order, which bounds the number of recurrence steps; functions of larger orders are NaN."""
@@ -181,14 +184,16 @@ def _sin_and_cos_pi(v: Tensor) -> tuple[Any, Any]:
     one = np.asarray(1, spec_of(v).dtype.dtype)
     flip = where(equal(remainder(whole, 2.0), 0.0), one, -one)
     rest = subtract(v, whole)
-    cosine = where(equal(abs(rest), 0.5), 0.0, cos(multiply(math.pi, rest)))
+    cosine = cos(multiply(math.pi, rest))
+    # At half-integers the rounding error is subtracted: the derivative of the cosine is not 0 there.
+    cosine = subtract(cosine, where(equal(abs(rest), 0.5), stop_gradient(cosine), 0.0))
     return multiply(flip, sin(multiply(math.pi, rest))), multiply(flip, cosine)
 
 
 def _product(sine: Tensor, y: Tensor) -> Any:
     """Return sine y, which is 0 if the sine is 0, even for infinite y."""
-    is_zero = equal(sine, 0.0)
-    return where(is_zero, 0.0, multiply(sine, where(is_zero, 1.0, y)))
+    is_out = logical_and(equal(sine, 0.0), equal(abs(y), math.inf))
+    return where(is_out, 0.0, multiply(sine, where(is_out, 1.0, y)))
 
 
 def _first_and_second(v: Tensor, x: Tensor) -> tuple[Any, Any]:
@@ -229,7 +234,9 @@ def _inside(v: Tensor, x: Tensor) -> tuple[Any, Any, Any]:
     is_inside = logical_and(
         less(abs(v), LARGEST_ORDER), logical_and(greater(size, 0.0), less(size, math.inf))
     )
-    return is_inside, where(is_inside, abs(v), 0.5), where(is_inside, size, 1.0)
+    # The derivative of |v| in v is 1 at v = 0.
+    order = where(less(v, 0.0), negative(v), v)
+    return is_inside, where(is_inside, order, 0.5), where(is_inside, size, 1.0)
 
 
 def _with_ends(values: Any, is_inside: Any, v: Tensor, x: Tensor, at_infinity: float) -> Any:
@@ -303,3 +310,27 @@ def _scaled(v: Tensor, x: Tensor, at_infinity: float) -> Any:
         half = exp(multiply(0.5, at))
         values = multiply(multiply(values, half), half)
     return _with_ends(values, is_inside, v, x, at_infinity)
+
+
+def by_order(value: Callable[[Tensor, Tensor], Any], at_zero: float, at_infinity: float) -> Any:
+    """Return the expansion of the n-th derivative in v of `jv`, `yv`, `iv` or `ive`; NaN unless n is 1 or 2.
+
+    Args:
+        value: one of these functions.
+        at_zero: the limit for x to 0 if v > 0, and NaN if there is no limit.
+        at_infinity: the limit for large x.
+    """
+    slope = partial_of(value, 0)
+
+    def derivative(n: Tensor, v: Tensor, x: Tensor) -> Any:
+        first, second = jvp(lambda order: slope(order, x), (v,), (ones_like(v),))
+        is_first, is_second = equal(n, 1.0), equal(n, 2.0)
+        result = where(is_first, first, where(is_second, second, math.nan))
+        # (x / 2)^v has the derivatives log(x / 2) and log(x / 2)^2 at v = 0.
+        pole = where(is_first, at_zero - math.inf, math.inf + at_zero)
+        zero = where(greater(v, 0.0), at_zero, where(equal(v, 0.0), pole, math.nan))
+        result = where(equal(x, 0.0), zero, where(equal(x, math.inf), at_infinity, result))
+        is_real = logical_and(greater_equal(x, 0.0), less(abs(v), LARGEST_ORDER))
+        return where(logical_and(is_real, logical_or(is_first, is_second)), result, math.nan)
+
+    return partial(written, derivative)

@@ -288,10 +288,11 @@ def _finite_product(first: Series, second: Series) -> Series:
     return result
 
 
-def _at_zero(name: str, v: np.ndarray) -> np.ndarray:
-    """Return the limits of the derivatives in the order at x = 0."""
+def _at_zero(name: str, n: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Return the limits of the n-th derivatives in the order at x = 0; at v = 0 it is that of log(x / 2)^n."""
     if name in "JI":
-        return np.where(v > 0, 0.0, np.where(v == 0, -math.inf, math.nan))
+        pole = np.where(n % 2 == 1, -math.inf, math.inf)
+        return np.where(v > 0, 0.0, np.where(v == 0, pole, math.nan))
     return np.full_like(v, math.nan)
 
 
@@ -304,7 +305,7 @@ def kernel_of(name: str, scale: float = 0.0) -> Callable[[Any], Callable[..., An
         is_order = (n >= 0) & (n == np.floor(n)) & (n < 64) & (np.abs(v) < LARGEST_ORDER)
         is_far = x > 1e7
         is_far &= v * v > 4 * x if name == "I" else False
-        result = np.where(is_order & (x == 0), _at_zero(name, v), math.nan)
+        result = np.where(is_order & (x == 0), _at_zero(name, n, v), math.nan)
         if name != "I" or scale < 0:
             result[is_order & (x == math.inf)] = 0.0
         inside = np.flatnonzero(is_order & (x > 0) & (x < math.inf) & ~is_far)

@@ -15,6 +15,7 @@ from tenferro.api.elementwise import (
     log,
     multiply,
     not_equal,
+    real,
     sign,
     subtract,
 )
@@ -23,7 +24,6 @@ from tenferro.api.manipulation import squeeze
 from tenferro.api.promotion import as_inexact, promote
 from tenferro.api.reductions import sum
 from tenferro.dispatch import spec_of, stop_gradient
-from tenferro.errors import DTypeError
 from tenferro.types import ArrayLike, Axis, Tensor
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
@@ -64,24 +64,22 @@ def logsumexp(
             if the sum is negative.
         where: a mask; elements for which it is False are excluded from the sum.
 
-    Raises:
-        DTypeError: a is complex.
+    The logarithm of a complex sum has an imaginary part within +-pi. Its sign is the sum divided by its magnitude.
 
     >>> import numpy as np
     >>> logsumexp(np.array([1000.0, 1000.0]), b=np.array([2.0, 1.0]))
     array(1001.09861229)
     """
     x = as_inexact(a)
-    if spec_of(x).dtype.is_complex:
-        raise DTypeError(f"nn.logsumexp: takes real numbers, got {spec_of(x)}")
     if where is not None:
         x = or_absent(x, where)
-    if b is None:
+    is_complex = spec_of(x).dtype.is_complex
+    if b is None and not is_complex:
         total = logarithms.logsumexp(x, axis=axis, keepdims=keepdims)
         return (total, sign(ones_like(total))) if return_sign else total
-    x, factors = promote(x, b)
+    x, factors = promote(x, 1.0 if b is None else b)
     x = where_(not_equal(factors, 0), x, -math.inf)
-    top = stop_gradient(logarithms.largest("nn.logsumexp", x, axis))
+    top = stop_gradient(logarithms.largest("nn.logsumexp", real(x), axis))
     shift = where_(isfinite(top), top, 0.0)
     total = sum(multiply(factors, exp(subtract(x, shift))), axis=axis, keepdims=keepdims)
     if not keepdims:

@@ -159,12 +159,56 @@ def test_bad_input_is_named(call: Any, error: type[Exception], message: str) -> 
 
 @pytest.mark.parametrize("name", ["gcd", "lcm"])
 def test_common_divisors(name: str) -> None:
-    for x, y in ((K, K[0]), (K.astype("i1"), np.int8(6)), (np.abs(K).astype("u2"), np.array(12, "u2")), (K[:0], K[0])):  # fmt: skip
+    lowest = np.array([-128, -5, 127, 0], "i1")
+    for x, y in ((K, K[0]), (lowest, lowest[::-1]), (lowest[:1], np.int8(-5)), (K.astype("i1"), np.int8(6)), (np.abs(K).astype("u2"), np.array(12, "u2")), (K[:0], K[0])):  # fmt: skip
         f = getattr(tnf, name)
         for result in (f(x, y), tnf.compile(f, x, y).run(x, y)):
             wanted = getattr(np, name)(x, y)
             assert result.dtype == wanted.dtype
             np.testing.assert_array_equal(result, wanted)
+
+
+def test_numpys_scalar_types_are_dtypes() -> None:
+    assert tnf.iinfo(np.int8).max == 127
+    assert tnf.finfo(np.float32).eps == np.finfo(np.float32).eps
+    assert tnf.can_cast(np.int8, np.int16)
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_traced_bins_may_descend(right: bool) -> None:
+    x, bins = np.array([-1.0, 0.0, 0.5, 1.0, 4.0]), np.array([3.0, 1.0, 0.0])
+    for edges in (bins, bins[::-1]):
+        program = tnf.compile(lambda x, edges: tnf.digitize(x, edges, right), x, edges)
+        np.testing.assert_array_equal(program.run(x, edges), np.digitize(x, edges, right))
+
+
+def test_differences_of_sets_have_the_dtype_of_the_first() -> None:
+    assert tnf.setdiff1d(np.float32([1, 2]), np.array([0.5])).dtype == np.float32
+
+
+@pytest.mark.parametrize("fill", [None, 2])
+@pytest.mark.parametrize("x", [np.arange(12.0, dtype="f4").reshape(3, 4), K.astype("i2")[:3], K.astype("u1")[:3]], ids=["f4", "i2", "u1"])  # fmt: skip
+def test_indices_out_of_range_are_filled_as_in_jax(x: np.ndarray, fill: int | None) -> None:
+    rows, columns = np.array([[0, 7], [-1, -9]]), np.array([[0, -1, 9, -7]] * len(x))
+    calls = [
+        (lambda m, x, i: m.take(x, i, axis=0, mode="fill", fill_value=fill), rows),
+        (lambda m, x, i: m.take(x, i, axis=1, mode="fill", fill_value=fill), rows[0]),
+        (lambda m, x, i: m.take_along_axis(x, i, 1, "fill", fill), columns),
+        (lambda m, x, i: m.take_along_axis(x, i, 1, "clip"), columns),
+    ]
+    for call, index in calls:
+        wanted = np.asarray(call(jnp, x, index))
+        for result in (call(tnf, x, index), tnf.jit(lambda *xs, f=call: f(tnf, *xs))(x, index)):
+            assert result.dtype == wanted.dtype
+            np.testing.assert_array_equal(result, wanted)
+
+
+@pytest.mark.parametrize("total", [0, 2, 3, 9])
+def test_traced_repeats_have_a_total_length(total: int) -> None:
+    for repeats in (np.array([1, 0, 2]), np.array([0, 0, 0]), np.array([2]), np.array(2)):
+        f = lambda m, x, n: m.repeat(x, n, axis=0, total_repeat_length=total)
+        wanted = f(jnp, K[:3], repeats)
+        np.testing.assert_array_equal(tnf.jit(lambda *xs, f=f: f(tnf, *xs))(K[:3], repeats), wanted)
 
 
 def test_abstract_dtypes() -> None:

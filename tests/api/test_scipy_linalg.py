@@ -76,6 +76,69 @@ def test_values_are_scipys(number: int) -> None:
         np.testing.assert_allclose(y, z, rtol=1e-9, atol=1e-11)
 
 
+STACK = R.normal(size=(2, 1, 4, 4))
+SPD = STACK @ STACK.mT + np.eye(4)
+COMPLEX = STACK + 1j * R.normal(size=(3, 4, 4))
+TWO, TALL = R.normal(size=(3, 3, 3)) + 4 * np.eye(3), R.normal(size=(3, 4, 2))
+ROWS, SHORT = R.normal(size=(3, 4)) + 6 * np.eye(4)[0], R.normal(size=(2, 1, 3))
+DIAGONALS = R.normal(size=(3, 4, 5)) + np.array([[0], [0], [6], [0]])
+POSITIVE = abs(R.normal(size=(3, 2, 5))) + np.array([[0], [5]])
+
+STACKS: list[tuple[Any, tuple[tuple[np.ndarray, int], ...]]] = [
+    (lambda m, x, y: m.block_diag(x, y), ((STACK, 2), (TWO, 2))), (lambda m, x, y: m.block_diag(x, y, 2.0), ((ROWS[0], 1), (TWO, 2))),
+    (lambda m, c: m.toeplitz(c), ((COMPLEX[0], 1),)), (lambda m, c, r: m.toeplitz(c, r), ((ROWS, 1), (SHORT, 1))), (lambda m, c: m.circulant(c), ((ROWS, 1),)),
+    (lambda m, c: m.companion(c), ((ROWS, 1),)), (lambda m, c: m.fiedler(c), ((ROWS, 1),)), (lambda m, f, s: m.leslie(f, s), ((ROWS, 1), (SHORT, 1))),
+    *[(lambda m, c, mode=mode: m.convolution_matrix(c, 3, mode), ((ROWS, 1),)) for mode in ("full", "same", "valid")],
+    (lambda m, s: m.diagsvd(s, 4, 6), ((ROWS, 1),)), (lambda m, s: m.diagsvd(s, 5, 4), ((ROWS, 1),)), (lambda m, x, y: m.khatri_rao(x, y), ((STACK, 2), (TALL @ TALL.mT, 2))),
+    (lambda m, ab, b: m.solve_banded((1, 1), ab[1:] if ab.ndim == 2 else ab[:, 1:], b), ((DIAGONALS, 2), (DIAGONALS[0, 0], 1))),
+    (lambda m, ab, b: m.solve_banded((1, 2), ab, b), ((DIAGONALS, 2), (TWO[:, :1].repeat(5, 1), 2))),
+    (lambda m, d, e: m.eigh_tridiagonal(d, e, True), ((ROWS, 1), (SHORT, 1))),
+    (lambda m, a, b, q: m.solve_sylvester(a, b, q), ((SPD, 2), (TWO, 2), (TALL[0] @ TWO[0, :2], 2))), (lambda m, a: m.sqrtm(a), ((COMPLEX, 2),)),
+    (lambda m, a: m.logm(a), ((COMPLEX * np.array([1, 1e-3, 1e3])[:, None, None], 2),)), (lambda m, a: m.signm(a), ((STACK, 2),)),
+    (lambda m, a: m.fractional_matrix_power(a, 0.3), ((COMPLEX, 2),)), (lambda m, a: m.funm(a, np.exp), ((COMPLEX, 2),)),
+    (lambda m, a, e: m.expm_frechet(a, e, compute_expm=False), ((STACK, 2), (STACK[:, 0], 2))), (lambda m, a, q: m.solve_continuous_lyapunov(a, q), ((STACK, 2), (SPD[0], 2))),
+    *[(lambda m, a, q, method=method: m.solve_discrete_lyapunov(a / 5, q, method), ((COMPLEX, 2), (SPD, 2))) for method in ("direct", "bilinear")],
+    (lambda m, c, r, b: m.solve_toeplitz((c, r), b), ((ROWS, 1), (ROWS + 1, 1), (ROWS[0], 1))), (lambda m, c, x: m.matmul_toeplitz(c, x), ((ROWS, 1), (TALL[0], 2))),
+    (lambda m, ab, b: m.solveh_banded(ab, b), ((POSITIVE, 2), (POSITIVE[0, 0], 1))), (lambda m, cb, b: m.cho_solve_banded((cb, False), b), ((POSITIVE, 2), (POSITIVE[0].T, 2))),
+    (lambda m, ab: m.cholesky_banded(ab[..., ::-1, :], lower=True)[..., 0, :], ((POSITIVE, 2),)), (lambda m, ab: m.eigvals_banded(ab), ((POSITIVE, 2),)),
+    (lambda m, a: m.pinvh(a), ((SPD - 2 * np.eye(4), 2),)), (lambda m, x, y: m.subspace_angles(x, y), ((STACK[..., :1], 2), (TALL, 2))),
+    (lambda m, x, y: m.orthogonal_procrustes(x, y)[0], ((STACK, 2), (COMPLEX, 2))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(STACKS)))
+def test_stacks_have_the_results_of_their_slices(number: int) -> None:
+    f, operands = STACKS[number]
+    arrays = [x for x, _ in operands]
+    shape = np.broadcast_shapes(*[x.shape[: x.ndim - rank] for x, rank in operands])
+    whole = [np.broadcast_to(x, (*shape, *x.shape[x.ndim - rank :])) for x, rank in operands]
+    slices = [np.asarray(f(scipy.linalg, *[x[i] for x in whole])) for i in np.ndindex(*shape)]
+    wanted = np.reshape(slices, (*shape, *slices[0].shape))
+    for result in (f(tnf.linalg, *arrays), tnf.jit(lambda *xs: f(tnf.linalg, *xs))(*arrays)):
+        np.testing.assert_allclose(result, wanted, rtol=1e-8, atol=1e-9)
+
+
+def test_unused_elements_of_diagonals_are_not_read() -> None:
+    bands = DIAGONALS[0].copy()
+    wanted = scipy.linalg.solve_banded((1, 2), bands, bands[2])
+    bands[0, :2] = bands[1, 0] = bands[3, -1] = np.nan
+    np.testing.assert_allclose(tnf.linalg.solve_banded((1, 2), bands, DIAGONALS[0, 2]), wanted)
+
+
+def test_raw_factors_are_numpys() -> None:
+    for x in (STACK[..., :3], COMPLEX[..., :2, :]):
+        for y, z in zip(tnf.linalg.qr(x, "raw"), np.linalg.qr(x, "raw"), strict=True):
+            np.testing.assert_allclose(y, z, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("b", [None, S[None]])
+def test_homogeneous_eigenvalues(b: np.ndarray | None) -> None:
+    (numerators, denominators), vectors = tnf.linalg.eig(A, None if b is None else b[0], homogeneous_eigvals=True)  # fmt: skip
+    right = vectors if b is None else b[0] @ vectors
+    np.testing.assert_allclose(denominators * (A @ vectors), numerators * right, atol=1e-10)
+    assert tnf.linalg.eigvals(STACK, b, homogeneous_eigvals=True).shape == (2, 1, 2, 4)
+
+
 @pytest.mark.parametrize("mode", ["full", "economic"])
 @pytest.mark.parametrize("x", [A[:2], A[:, :2], C], ids=["wide", "tall", "complex"])
 def test_rq_is_triangular_times_unitary(x: np.ndarray, mode: str) -> None:
@@ -231,8 +294,10 @@ def test_functions_of_matrices() -> None:
         lambda x: tnf.linalg.cho_solve(tnf.linalg.cho_factor(x @ x.T + np.eye(4)), x),
         lambda x: tnf.linalg.solve_banded((1, 1), x[:3] + 4 * np.eye(3, 4, 1)[[1, 0, 2]], V),
         lambda x: tnf.linalg.toeplitz(x[0], x[1]) @ tnf.linalg.circulant(x[2]),
+        lambda x: tnf.linalg.funm(x, tnf.sin),
+        lambda x: tnf.linalg.funm(tnf.stack([x @ x.T, x.T @ x + S]), tnf.sqrt),
     ],
-    ids=["sqrtm", "solve_sylvester", "expm_frechet", "polar", "logm", "signm", "discrete", "lyapunov", "two systems", "banded", "tanm", "cho_solve", "solve_banded", "toeplitz"],
+    ids=["sqrtm", "solve_sylvester", "expm_frechet", "polar", "logm", "signm", "discrete", "lyapunov", "two systems", "banded", "tanm", "cho_solve", "solve_banded", "toeplitz", "funm", "stacked funm"],
 )  # fmt: skip
 def test_derivatives(f: Any) -> None:
     direction = R.normal(size=(4, 4))
@@ -243,6 +308,21 @@ def test_derivatives(f: Any) -> None:
     y_bar = R.normal(size=slope.shape)
     pulled = tnf.grad(lambda x: tnf.sum(f(x) * y_bar))(A)
     np.testing.assert_allclose(np.sum(pulled * direction), np.sum(slope * y_bar), rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: tnf.linalg.logm(x),
+        lambda x: tnf.linalg.funm(x, tnf.exp),
+        lambda x: tnf.cond(x[0, 0] > 0, tnf.linalg.sqrtm, lambda x: x + 0j, x),
+        lambda x: tnf.fori_loop(0, 2, lambda _, x: tnf.linalg.solve_sylvester(x, S, x), x),
+    ],
+    ids=["logm", "funm", "in a branch", "in a loop"],
+)
+def test_second_derivatives(f: Any) -> None:
+    weights = R.normal(size=(4, 4))
+    tnf.check_grads(lambda x: tnf.sum(tnf.real(f(x)) * weights), (S / 4,), order=2)
 
 
 def test_roots() -> None:
@@ -260,7 +340,8 @@ def test_roots() -> None:
 @pytest.mark.parametrize(
     ("call", "error"),
     [
-        (lambda: tnf.linalg.toeplitz(A), errors.ShapeError),
+        (lambda: tnf.linalg.toeplitz(3.0), errors.ShapeError),
+        (lambda: tnf.linalg.hankel(A), errors.ShapeError),
         (lambda: tnf.linalg.leslie(V, V), errors.ShapeError),
         (lambda: tnf.linalg.invhilbert(15, exact=True), errors.InvalidConfigError),
         (lambda: tnf.linalg.rq(A, mode="half"), errors.InvalidConfigError),
@@ -268,7 +349,9 @@ def test_roots() -> None:
         (lambda: tnf.linalg.eigh(A, "L", lower=True), errors.InvalidConfigError),
         (lambda: tnf.linalg.eigh(A, subset_by_index=(1, 4)), errors.InvalidConfigError),
         (lambda: tnf.linalg.cholesky(S, upper=True, lower=True), errors.InvalidConfigError),
-        (lambda: tnf.linalg.eigvals(A, homogeneous_eigvals=True), errors.UnsupportedError),
+        (lambda: tnf.linalg.qr(A, "raw", pivoting=True), errors.InvalidConfigError),
+        *[(lambda f=f: f(A, disp=False), errors.UnsupportedError) for f in (tnf.linalg.sqrtm, tnf.linalg.logm, tnf.linalg.signm)],
+        (lambda: tnf.linalg.funm(A, np.exp, disp=False), errors.UnsupportedError),
         (lambda: tnf.linalg.schur(A, sort="lhp"), errors.UnsupportedError),
         (lambda: tnf.linalg.eigh(A, b=S, type=4), errors.InvalidConfigError),
         (lambda: tnf.linalg.eigh(A, subset_by_value=(2, 1)), errors.InvalidConfigError),
@@ -287,7 +370,7 @@ def test_roots() -> None:
         (lambda: tnf.linalg.eigh_tridiagonal(V, V), errors.ShapeError),
         (lambda: tnf.linalg.polar(A, "up"), errors.InvalidConfigError),
         (lambda: tnf.linalg.schur(A, "quaternion"), errors.InvalidConfigError),
-        (lambda: tnf.linalg.sqrtm(np.stack([A, A])), errors.ShapeError),
+        (lambda: tnf.linalg.sqrtm(A[:2]), errors.ShapeError),
         (lambda: tnf.linalg.expm_frechet(A, A[:2, :2]), errors.ShapeError),
     ],
 )  # fmt: skip

@@ -269,6 +269,22 @@ def test_complex_exponents_are_refused_by_name(name: str) -> None:
         getattr(tnf, name)(*operands)
 
 
+@pytest.mark.parametrize("axis", [None, 1])
+def test_sums_of_complex_exponentials(axis: int | None) -> None:
+    """The result is that of the definition for small numbers, moved by the real number that is added to them."""
+    rng = np.random.default_rng(3)
+    x, b = rng.standard_normal((2, 3, 4)) + 1j * rng.standard_normal((2, 3, 4))
+    for function in (nn.logsumexp, tnf.special.logsumexp):
+        for factors in (None, b, b.real):
+            total = np.sum((1 if factors is None else factors) * np.exp(x), axis=axis)
+            result = function(x + 800, axis, factors)
+            np.testing.assert_allclose(result, np.log(total) + 800, rtol=1e-12)
+            magnitude, sign = function(x - 800, axis, factors, return_sign=True)
+            np.testing.assert_allclose(magnitude, np.log(abs(total)) - 800, rtol=1e-12)
+            np.testing.assert_allclose(sign, total / abs(total), rtol=1e-10)
+    tnf.check_grads(lambda x: nn.logsumexp(x, axis), (x,), order=2)
+
+
 def test_vmap() -> None:
     x = np.linspace(-3, 3, 12).reshape(3, 4)
     for name in [*AT_ZERO, "softmax", "standardize", "glu"]:

@@ -23,6 +23,7 @@ from tenferro.ad.subprograms import (
     cheapest_residuals,
     linearized,
     residuals,
+    stored,
     transposed,
     transposed_body,
 )
@@ -98,7 +99,7 @@ def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> T
     slices = [v for v in saved if v in both.inputs[first:]]
     stacked_already = [v for v in saved if v in both.outputs[m:] and v not in slices]
     extra = [v for v in saved if v not in slices and v not in stacked_already]
-    whole = Subprogram.of(graph, both.inputs, [*both.outputs, *extra])
+    whole = Subprogram.of(graph, both.inputs, [*both.outputs, *stored(graph, extra, results)])
     primals = emitter.values(emitter.extend(op.with_parts(whole)))
     dots = both.dots
     linear = Subprogram.of(
@@ -272,8 +273,11 @@ def cond_jvp(op: Cond, inputs: Values, outputs: Values, tangents: Tangents) -> T
     for both, ys, mine, values in zip(branches, results, places, saved, strict=True):
         at = dict(zip(mine, values, strict=True))
         graph = both.graph
-        stored = [at[i] if i in at else both.emitter.zeros(spec) for i, spec in enumerate(types)]
-        whole.append(Subprogram.of(graph, both.inputs, [*both.outputs, *stored]))
+        named = dict(zip(mine, stored(graph, values, ys), strict=True))
+        filled = [
+            named[i] if i in named else both.emitter.zeros(spec) for i, spec in enumerate(types)
+        ]
+        whole.append(Subprogram.of(graph, both.inputs, [*both.outputs, *filled]))
         read = [at[i] if i in at else graph.add_input(spec) for i, spec in enumerate(types)]
         arguments = [*both.inputs, *read, *_present(both.dots)]
         linear.append(Subprogram.of(graph, arguments, ys))

@@ -13,13 +13,16 @@ import numpy as np
 from tenferro.api.determinant import adjoint
 from tenferro.api.elementwise import abs, conj, divide, less_equal, multiply, real, subtract, where
 from tenferro.api.fft import fft, ifft
-from tenferro.api.indexing import take
-from tenferro.api.linalg.functions import eigh_tridiagonal, one_matrix, selection, solve_sylvester
+from tenferro.api.linalg.functions import (
+    eigh_tridiagonal,
+    of_static_order,
+    selection,
+    solve_sylvester,
+)
 from tenferro.api.linalg.matrices import by_triangle, cholesky, eigh, hermitian_of, inv, solve
-from tenferro.api.linalg.structured import toeplitz
+from tenferro.api.linalg.structured import elements_at, from_bands, toeplitz, with_equal_batch
 from tenferro.api.linear import matmul
-from tenferro.api.manipulation import concat, moveaxis, reshape
-from tenferro.api.products import kron
+from tenferro.api.manipulation import expand_dims, moveaxis, reshape
 from tenferro.api.promotion import as_inexact
 from tenferro.api.reductions import max
 from tenferro.dispatch import as_operand, spec_of
@@ -36,7 +39,7 @@ LARGEST_KRONECKER = 9
 
 
 def solve_continuous_lyapunov(a: ArrayLike, q: ArrayLike) -> Any:
-    """Solve a x + x a^H = q for x.
+    """Solve a x + x a^H = q for x; leading axes broadcast.
 
     Raises:
         ShapeError: the shapes do not match.
@@ -46,7 +49,7 @@ def solve_continuous_lyapunov(a: ArrayLike, q: ArrayLike) -> Any:
 
     Source: scipy.linalg.solve_continuous_lyapunov.
     """
-    x = one_matrix("solve_continuous_lyapunov", a)
+    x = of_static_order("solve_continuous_lyapunov", a)
     return solve_sylvester(x, adjoint(x), q)
 
 
@@ -60,7 +63,7 @@ def solve_lyapunov(a: ArrayLike, q: ArrayLike) -> Any:
 
 
 def solve_discrete_lyapunov(a: ArrayLike, q: ArrayLike, method: str | None = None) -> Any:
-    """Solve a x a^H - x + q = 0 for x.
+    """Solve a x a^H - x + q = 0 for x; leading axes broadcast.
 
     Args:
         method: "direct" solves one linear system for all elements of x, "bilinear" transforms the equation to a
@@ -74,10 +77,11 @@ def solve_discrete_lyapunov(a: ArrayLike, q: ArrayLike, method: str | None = Non
 
     Source: scipy.linalg.solve_discrete_lyapunov.
     """
-    x, right = one_matrix("solve_discrete_lyapunov", a), as_inexact(as_operand(q))
-    if tuple(x.shape) != tuple(right.shape):
+    x, right = of_static_order("solve_discrete_lyapunov", a), as_inexact(as_operand(q))
+    if tuple(x.shape[-2:]) != tuple(right.shape[-2:]):
         raise ShapeError(f"solve_discrete_lyapunov: {spec_of(right)} does not fit {spec_of(x)}")
-    n = x.shape[0]
+    x, right = with_equal_batch(2, x, right)
+    batch, n = x.shape[:-2], x.shape[-1]
     if method is None:
         method = "direct" if n <= LARGEST_KRONECKER else "bilinear"
     if method not in ("direct", "bilinear"):
@@ -85,8 +89,9 @@ def solve_discrete_lyapunov(a: ArrayLike, q: ArrayLike, method: str | None = Non
             f'solve_discrete_lyapunov: method must be "direct", "bilinear" or None, got {method!r}'
         )
     if method == "direct":
-        system = subtract(np.eye(n * n), kron(x, conj(x)))
-        return reshape(solve(system, reshape(right, (n * n,))), (n, n))
+        products = multiply(expand_dims(x, axis=(-3, -1)), expand_dims(conj(x), axis=(-4, -2)))
+        system = subtract(np.eye(n * n), reshape(products, (*batch, n * n, n * n)))
+        return reshape(solve(system, reshape(right, (*batch, n * n, 1))), right.shape)
     one = np.eye(n)
     x_adjoint = adjoint(x)
     inverse = inv(x_adjoint + one)
@@ -185,7 +190,7 @@ def _from_bands(name: str, ab: ArrayLike, lower: bool) -> Any:
         ShapeError: ab is not a matrix.
     """
     bands = as_inexact(as_operand(ab))
-    if len(bands.shape) != 2:
+    if len(bands.shape) < 2:
         raise ShapeError(f"{name}: takes diagonals as rows of a matrix, got {spec_of(bands)}")
     return hermitian_of(_triangle(bands, lower), "L" if lower else "U")
 
@@ -195,28 +200,16 @@ def _triangle(bands: Any, lower: bool) -> Any:
 
     bands[i - j, j] = a[i, j] if `lower`, otherwise bands[u + i - j, j] = a[i, j].
     """
-    count, n = bands.shape
-    i, j = np.arange(n)[:, None], np.arange(n)
-    place = i - j if lower else count - 1 + i - j
-    is_inside = (place >= 0) & (place < count)
-    full = take(reshape(bands, (-1,)), np.where(is_inside, place * n + j, 0), axis=0)
-    return full * is_inside.astype(spec_of(bands).dtype.real.dtype)
+    return from_bands(bands, 0 if lower else bands.shape[-2] - 1)
 
 
 def _to_bands(x: Any, count: int, lower: bool) -> Any:
     """Return `count` diagonals of a triangular matrix as rows, the inverse of `_triangle`."""
     n = x.shape[-1]
-    rows = []
-    for k in range(count):
-        offset = -k if lower else count - 1 - k
-        line = take(
-            reshape(x, (-1,)),
-            np.array([j * n + j - offset * n for j in range(n) if 0 <= j - offset < n], np.int64),
-            axis=0,
-        )
-        filler = np.zeros(n - line.shape[0], spec_of(x).dtype.dtype)
-        rows.append(concat([line, filler] if lower else [filler, line]))
-    return concat([reshape(row, (1, n)) for row in rows], axis=0)
+    k, j = np.arange(count)[:, None], np.arange(n)
+    i = j + k if lower else j - (count - 1 - k)
+    index = np.where((i >= 0) & (i < n), i * n + j, -1)
+    return elements_at(reshape(x, (*x.shape[:-2], n * n)), index)
 
 
 def cholesky_banded(
@@ -239,7 +232,7 @@ def cholesky_banded(
            [2., 2.]])
     """
     matrix = _from_bands("cholesky_banded", ab, lower)
-    return _to_bands(cholesky(matrix, upper=not lower), as_operand(ab).shape[0], lower)
+    return _to_bands(cholesky(matrix, upper=not lower), as_operand(ab).shape[-2], lower)
 
 
 def cho_solve_banded(

@@ -27,7 +27,7 @@ from tenferro.api.elementwise import (
     where,
 )
 from tenferro.api.linalg import matrices
-from tenferro.api.linalg.functions import one_matrix, schur
+from tenferro.api.linalg.functions import of_static_order, schur
 from tenferro.api.linear import matmul
 from tenferro.api.manipulation import expand_dims, flip, matrix_transpose
 from tenferro.api.padding import pad
@@ -148,8 +148,8 @@ def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Any,
     >>> np.sort(np.diag(form).imag).round(12)
     array([-1.,  1.])
     """
-    form, vectors = one_matrix("rsf2csf", T), one_matrix("rsf2csf", Z)
-    if tuple(form.shape) != tuple(vectors.shape):
+    form, vectors = matrices.square("rsf2csf", T), matrices.square("rsf2csf", Z)
+    if form.shape[-1] != vectors.shape[-1]:
         raise ShapeError(f"rsf2csf: {spec_of(vectors)} does not fit {spec_of(form)}")
     triangular, inner = schur(form, "complex")
     return triangular, matmul(convert(vectors, spec_of(inner).dtype), inner)
@@ -159,6 +159,8 @@ def orthogonal_procrustes(
     A: ArrayLike, B: ArrayLike, check_finite: bool = True  # noqa: N803  # because SciPy calls them so
 ) -> tuple[Any, Any]:  # fmt: skip
     """Return the unitary R that minimises |A R - B|, and the sum of the singular values of A^H B.
+
+    Leading axes broadcast.
 
     Args:
         check_finite: no effect.
@@ -173,12 +175,12 @@ def orthogonal_procrustes(
     Source: Schoenemann, Psychometrika 31 (1966).
     """
     x, y = matrices.matrix("orthogonal_procrustes", A), matrices.matrix("orthogonal_procrustes", B)
-    if len(x.shape) != 2 or tuple(x.shape) != tuple(y.shape):
+    if tuple(x.shape[-2:]) != tuple(y.shape[-2:]):
         raise ShapeError(
             f"orthogonal_procrustes: takes two matrices of one shape, got {spec_of(x)} and {spec_of(y)}"
         )
     u, s, vh = matrices.svd(matmul(adjoint(x), y))
-    return matmul(u, vh), sum_(s)
+    return matmul(u, vh), sum_(s, axis=-1)
 
 
 def pinvh(
@@ -201,22 +203,24 @@ def pinvh(
     array([[0.5, 0. ],
            [0. , 0. ]])
     """
-    x = one_matrix("pinvh", a)
-    values, vectors = matrices.eigh(x, "L" if lower else "U")
-    n, dtype = x.shape[0], spec_of(x).dtype.real.dtype
+    x = of_static_order("pinvh", a)
+    n, dtype = x.shape[-1], spec_of(x).dtype.real.dtype
     if not n:
-        return (x, 0) if return_rank else x
+        return (x, np.zeros(x.shape[:-2], np.int64)) if return_rank else x
+    values, vectors = matrices.eigh(x, "L" if lower else "U")
     relative = (n * np.finfo(dtype).eps if atol is None else 0.0) if rtol is None else rtol
-    cutoff = (0.0 if atol is None else atol) + relative * max_(abs(values))
+    cutoff = (0.0 if atol is None else atol) + relative * max_(abs(values), axis=-1, keepdims=True)
     is_large = greater(abs(values), cutoff)
     inverse = where(is_large, divide(1.0, where(is_large, values, 1.0)), 0.0)
-    scaled = vectors * convert(expand_dims(inverse, axis=0), spec_of(vectors).dtype)
+    scaled = vectors * convert(expand_dims(inverse, axis=-2), spec_of(vectors).dtype)
     result = matmul(scaled, adjoint(vectors))
-    return (result, sum_(convert(is_large, DType.I64))) if return_rank else result
+    return (result, sum_(convert(is_large, DType.I64), axis=-1)) if return_rank else result
 
 
 def subspace_angles(A: ArrayLike, B: ArrayLike) -> Any:  # noqa: N803  # because SciPy calls them so
     """Return the angles between the column spaces of two matrices of full rank, in radians, descending.
+
+    Leading axes broadcast.
 
     Raises:
         ShapeError: the matrices differ in their number of rows.
@@ -227,15 +231,15 @@ def subspace_angles(A: ArrayLike, B: ArrayLike) -> Any:  # noqa: N803  # because
     Source: Knyazev and Argentati, SIAM Journal on Scientific Computing 23 (2002).
     """
     x, y = matrices.matrix("subspace_angles", A), matrices.matrix("subspace_angles", B)
-    if len(x.shape) != 2 or len(y.shape) != 2 or x.shape[0] != y.shape[0]:
+    if x.shape[-2] != y.shape[-2]:
         raise ShapeError(
             f"subspace_angles: takes matrices of as many rows, got {spec_of(x)} and {spec_of(y)}"
         )
     q, p = matrices.qr(x)[0], matrices.qr(y)[0]
-    if q.shape[1] < p.shape[1]:
+    if q.shape[-1] < p.shape[-1]:
         q, p = p, q
     products = matmul(adjoint(q), p)
-    cosines = flip(matrices.svdvals(products))
+    cosines = flip(matrices.svdvals(products), axis=-1)
     sines = matrices.svdvals(subtract(p, matmul(q, products)))
     is_small = greater_equal(square(cosines), 0.5)
     small = asin(clip(where(is_small, sines, 0.0), -1.0, 1.0))

@@ -8,11 +8,13 @@ Source: SciPy 1.16, reference, scipy.linalg; Higham, "Functions of Matrices", 20
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from tenferro.api.autodiff import jvp
 from tenferro.api.control import fori_loop
 from tenferro.api.custom import custom_jvp
 from tenferro.api.determinant import adjoint
@@ -37,23 +39,20 @@ from tenferro.api.indexing import take
 from tenferro.api.linalg.matrices import (
     by_triangle,
     cholesky,
+    eig,
     eigh,
     expm,
     hermitian_of,
+    solve,
     solve_triangular,
     square,
     svd,
 )
+from tenferro.api.linalg.structured import diagonal_matrix, with_equal_batch
 from tenferro.api.linear import matmul
-from tenferro.api.manipulation import (
-    concat,
-    diagonal,
-    embed_diag,
-    expand_dims,
-    matrix_transpose,
-    stack,
-)
-from tenferro.api.promotion import convert, result_type
+from tenferro.api.manipulation import concat, diagonal, expand_dims, matrix_transpose, squeeze
+from tenferro.api.padding import pad
+from tenferro.api.promotion import as_inexact, convert
 from tenferro.api.reductions import max as max_
 from tenferro.dims import is_static
 from tenferro.dispatch import as_operand, spec_of
@@ -67,13 +66,28 @@ __all__ = [
 ]  # fmt: skip
 
 
-def one_matrix(name: str, a: ArrayLike) -> Any:
+def of_static_order(name: str, a: ArrayLike) -> Any:
+    """Return square matrices as a tensor of an inexact dtype.
+
+    Raises:
+        ShapeError: the matrices are not square. NonStaticShapeError: their order is symbolic.
+    """
     x = square(name, a)
-    if len(x.shape) != 2:
-        raise ShapeError(f"{name}: takes one matrix, got {spec_of(x)}; tnf.vmap maps it over more")
-    if not is_static(x.shape[0]):
+    if not is_static(x.shape[-1]):
         raise NonStaticShapeError(f"{name}: needs a known order, got {spec_of(x)}")
     return x
+
+
+def refuse_estimate(name: str, disp: bool) -> None:
+    """Raise an error if SciPy's argument `disp` is False, which asks for an estimate of the error, too.
+
+    Raises:
+        UnsupportedError: `disp` is False.
+    """
+    if not disp:
+        raise UnsupportedError(
+            f"{name}: disp=False is not supported, because the estimate of the error is not computed; leave it out"
+        )
 
 
 def cho_factor(
@@ -136,7 +150,7 @@ def eigh_tridiagonal(
     """Return the eigenvalues in ascending order, and the eigenvectors, of a symmetric tridiagonal matrix.
 
     Args:
-        d, e: the main diagonal, and the diagonal above it.
+        d, e: the main diagonal, and the diagonal above it, in the last axis; leading axes broadcast.
         select: the eigenvalues to return: "a" all, "i" from the first to the last index in select_range, "v" those in
             the interval (low, high] in select_range.
         check_finite, tol, lapack_driver: no effect.
@@ -149,15 +163,15 @@ def eigh_tridiagonal(
     array([1., 3.])
     """
     diagonal_, off_diagonal = as_operand(d), as_operand(e)
-    if len(diagonal_.shape) != 1 or tuple(off_diagonal.shape) != (diagonal_.shape[0] - 1,):
+    if not (diagonal_.shape and off_diagonal.shape) or off_diagonal.shape[-1] != diagonal_.shape[-1] - 1:  # fmt: skip
         raise ShapeError(
             f"eigh_tridiagonal: {spec_of(off_diagonal)} is not beside {spec_of(diagonal_)}"
         )
     chosen = selection("eigh_tridiagonal", select, select_range)
-    n = diagonal_.shape[0]
-    dtype = result_type(diagonal_, off_diagonal)
-    above = concat([concat([np.zeros((n - 1, 1)), embed_diag(convert(off_diagonal, dtype))], axis=1), np.zeros((1, n))])  # fmt: skip
-    matrix = add(embed_diag(convert(diagonal_, dtype)), add(above, adjoint(above)))
+    diagonal_, off_diagonal = with_equal_batch(1, diagonal_, off_diagonal)
+    batch = [(0, 0)] * (len(diagonal_.shape) - 1)
+    above = pad(diagonal_matrix(off_diagonal), [*batch, (0, 1), (1, 0)])
+    matrix = add(diagonal_matrix(diagonal_), add(above, adjoint(above)))
     result = eigh(matrix, eigvals_only=eigvals_only, **chosen)
     return result if eigvals_only else tuple(result)
 
@@ -228,7 +242,7 @@ def as_in(x: Tensor, like: Tensor) -> Any:
 
 
 def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> Any:
-    """Solve a x + x b = q for x, for matrices a (m, m), b (n, n) and q (m, n).
+    """Solve a x + x b = q for x, for matrices a (.., m, m), b (.., n, n) and q (.., m, n); leading axes broadcast.
 
     The solution is unique if no eigenvalue of a is the negative of an eigenvalue of b.
 
@@ -240,15 +254,13 @@ def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> Any:
 
     Source: Bartels and Stewart, Communications of the ACM 15 (1972).
     """
-    lhs, rhs = one_matrix("solve_sylvester", a), one_matrix("solve_sylvester", b)
-    right = as_operand(q)
-    if tuple(right.shape) != (lhs.shape[0], rhs.shape[0]):
+    lhs, rhs = of_static_order("solve_sylvester", a), of_static_order("solve_sylvester", b)
+    right = as_inexact(as_operand(q))
+    if tuple(right.shape[-2:]) != (lhs.shape[-1], rhs.shape[-1]):
         raise ShapeError(
             f"solve_sylvester: {spec_of(right)} does not fit {spec_of(lhs)} and {spec_of(rhs)}"
         )
-    dtype = result_type(lhs, rhs, right)
-    dtype = dtype if dtype.is_inexact else DType.F64
-    return _sylvester(convert(lhs, dtype), convert(rhs, dtype), convert(right, dtype))
+    return _sylvester(*with_equal_batch(2, lhs, rhs, right))
 
 
 def _sylvester(a: Tensor, b: Tensor, q: Tensor) -> Any:
@@ -266,22 +278,28 @@ def _by_schur_forms(a: Tensor, b: Tensor, q: Tensor) -> Any:
     s, v = schur(b, "complex")
     f = matmul(matmul(adjoint(u), in_complex(q)), v)
     # Column j of y solves (r + s_jj I) y_j = f_j - sum_{k<j} y_k s_kj.
-    eye = np.eye(a.shape[0], dtype=spec_of(r).dtype.dtype)
+    eye = np.eye(a.shape[-1], dtype=spec_of(r).dtype.dtype)
     columns: list[Any] = []
-    for j in range(b.shape[0]):
-        rest = f[:, j]
+    for j in range(b.shape[-1]):
+        rest = f[..., j : j + 1]
         if columns:
-            rest = subtract(rest, matmul(stack(columns, axis=1), s[:j, j]))
-        columns.append(solve_triangular(add(r, multiply(s[j, j], eye)), rest))
-    y = stack(columns, axis=1) if columns else f
+            rest = subtract(rest, matmul(concat(columns, axis=-1), s[..., :j, j : j + 1]))
+        columns.append(solve_triangular(add(r, multiply(s[..., j : j + 1, j : j + 1], eye)), rest))
+    y = concat(columns, axis=-1) if columns else f
     return as_in(matmul(matmul(u, y), adjoint(v)), q)
 
 
-def sqrtm(a: ArrayLike) -> Any:
-    """Return the principal square root of a, as a complex matrix x: x x = a, and its eigenvalues have real parts >= 0.
+def sqrtm(A: ArrayLike, disp: bool = True, blocksize: int | None = None) -> Any:  # noqa: N803  # because SciPy calls it so
+    """Return the principal square root x of A: x x = A, and the eigenvalues of x have real parts >= 0.
+
+    The result is complex; leading axes are batch axes.
+
+    Args:
+        disp: must be True.
+        blocksize: no effect.
 
     Raises:
-        ShapeError: a is not a square matrix.
+        ShapeError: A is not square. UnsupportedError: `disp` is False.
 
     >>> sqrtm(np.array([[4.0, 0.0], [0.0, 9.0]])).real
     array([[2., 0.],
@@ -289,26 +307,28 @@ def sqrtm(a: ArrayLike) -> Any:
 
     Source: Bjoerck and Hammarling, Linear Algebra and its Applications 52 (1983).
     """
-    return _sqrtm(in_complex(one_matrix("sqrtm", a)))
+    refuse_estimate("sqrtm", disp)
+    return _sqrtm(in_complex(of_static_order("sqrtm", A)))
 
 
 @custom_jvp
 def _sqrtm(a: Tensor) -> Any:
     t, z = schur(a, "complex")
-    n = a.shape[0]
-    roots = sqrt(_above_cut(diagonal(t)))
+    n = a.shape[-1]
+    roots = sqrt(_above_cut(diagonal(t, 0, -2, -1)))
     rows = np.arange(n)
     eye = convert(np.eye(n), spec_of(t).dtype)
 
     def column(j: Any, u: Any) -> Any:
         # Column j of the root u solves (u + u_jj I) u_j = t_j above the diagonal.
-        root = take(roots, j, axis=0)
-        above = less(rows, j)
-        rest = solve_triangular(add(u, multiply(root, eye)), where(above, take(t, j, axis=1), 0))
-        own = where(above, rest, where(equal(rows, j), root, 0))
-        return where(equal(rows, j), expand_dims(own, axis=1), u)
+        root = expand_dims(take(roots, j, axis=-1), axis=-1)
+        right = where(less(rows, j), take(t, j, axis=-1), 0)
+        system = add(u, multiply(expand_dims(root, axis=-1), eye))
+        above = squeeze(solve_triangular(system, expand_dims(right, axis=-1)), axis=-1)
+        own = where(less(rows, j), above, where(equal(rows, j), root, 0))
+        return where(equal(rows, j), expand_dims(own, axis=-1), u)
 
-    u = fori_loop(0, n, column, embed_diag(roots)) if n else t
+    u = fori_loop(0, n, column, diagonal_matrix(roots)) if n else t
     return matmul(matmul(z, u), adjoint(z))
 
 
@@ -318,11 +338,11 @@ def _above_cut(values: Any) -> Any:
     In a Schur form, negative eigenvalues of a real matrix may have small imaginary parts of either sign, and their
     roots would have either sign, too.
     """
-    if not values.shape[0]:
+    if not values.shape[-1]:
         return values
     rounding = 64 * float(np.finfo(spec_of(values).dtype.real.dtype).eps)
     height = imag(values)
-    bound = multiply(max_(abs_(values), axis=0), rounding)
+    bound = multiply(max_(abs_(values), axis=-1, keepdims=True), rounding)
     is_on_axis = logical_and(less(real(values), 0.0), less_equal(abs_(height), bound))
     return where(is_on_axis, convert(real(values), spec_of(values).dtype), values)
 
@@ -336,7 +356,7 @@ def _sqrtm_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 def expm_frechet(
     A: ArrayLike, E: ArrayLike, method: str | None = None, compute_expm: bool = True, check_finite: bool = True  # noqa: N803  # because SciPy calls them so
 ) -> Any:  # fmt: skip
-    """Return expm(A) and its derivative in the direction E.
+    """Return expm(A) and its derivative in the direction E; leading axes broadcast.
 
     Both are blocks of expm([[A, E], [0, A]]): the upper left block is expm(A), the upper right block its derivative.
 
@@ -345,7 +365,7 @@ def expm_frechet(
         compute_expm: whether to return both; if False, only the derivative is returned.
 
     Raises:
-        ShapeError: A is not square, or E has a different shape.
+        ShapeError: A is not square, E has a different order, or leading axes do not broadcast.
 
     >>> expm_frechet(np.zeros((1, 1)), np.array([[3.0]]))
     (array([[1.]]), array([[3.]]))
@@ -353,11 +373,10 @@ def expm_frechet(
     Source: Mathias, SIAM Journal on Matrix Analysis and Applications 17 (1996).
     """
     x, direction = square("expm_frechet", A), square("expm_frechet", E)
-    if tuple(x.shape) != tuple(direction.shape):
-        raise ShapeError(f"expm_frechet: {spec_of(direction)} is not a direction of {spec_of(x)}")
     n = x.shape[-1]
-    dtype = result_type(x, direction)
-    x, direction = convert(x, dtype), convert(direction, dtype)
+    if direction.shape[-1] != n:
+        raise ShapeError(f"expm_frechet: {spec_of(direction)} is not a direction of {spec_of(x)}")
+    x, direction = with_equal_batch(2, x, direction)
     top = concat([x, direction], axis=-1)
     both = expm(concat([top, concat([multiply(x, 0), x], axis=-1)], axis=-2))
     slope = both[..., :n, n:]
@@ -367,14 +386,17 @@ def expm_frechet(
 def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:  # noqa: N803  # because SciPy calls it so
     """Return the function `func` of a matrix A, by Parlett's recurrence on the Schur form of A.
 
-    The result loses digits if eigenvalues are close to each other, and is NaN if eigenvalues are equal.
+    The result loses digits if eigenvalues are close to each other, and is NaN if eigenvalues are equal. The derivative is
+    that of v func(w) v^-1, with the eigenvalues w and the eigenvectors v of A. The real part of the result is returned
+    if A is real. Leading axes are batch axes.
 
     Args:
-        func: a scalar function, which is called on the vector of eigenvalues and acts elementwise.
+        func: a scalar function, which is called on the array of eigenvalues and acts elementwise. A derivative needs a
+            function that can be traced.
         disp: must be True.
 
     Raises:
-        ShapeError: A is not a square matrix.
+        ShapeError: A is not square. UnsupportedError: `disp` is False.
 
     >>> np.round(funm(np.array([[1.0, 1.0], [0.0, 2.0]]), np.square).real, 12)
     array([[1., 3.],
@@ -382,12 +404,17 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:  #
 
     Source: Golub and Van Loan, "Matrix Computations", algorithm 9.1.1.
     """
-    x = one_matrix("funm", A)
+    refuse_estimate("funm", disp)
+    return _funm(of_static_order("funm", A), func)
+
+
+@functools.partial(custom_jvp, nondiff_argnums=(1,))
+def _funm(x: Tensor, func: Callable[[Any], Any]) -> Any:
     t, z = schur(x, "complex")
-    values = diagonal(t)
-    f = embed_diag(convert(func(values), spec_of(t).dtype))
-    n = x.shape[0]
-    gaps = subtract(expand_dims(values, axis=0), expand_dims(values, axis=1))
+    values = diagonal(t, 0, -2, -1)
+    f = diagonal_matrix(convert(func(values), spec_of(t).dtype))
+    n = x.shape[-1]
+    gaps = subtract(expand_dims(values, axis=-2), expand_dims(values, axis=-1))
     for p in range(1, n):
         # f commutes with t. For i, j on diagonal p, f_ij (t_jj - t_ii) therefore equals -(f t - t f)_ij, where f has
         # only its diagonals 0 to p - 1, which are computed already.
@@ -395,3 +422,15 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:  #
         is_here = np.eye(n, k=p, dtype=bool)
         f = where(is_here, divide(negative(commutator), where(is_here, gaps, 1)), f)
     return as_in(matmul(matmul(z, f), adjoint(z)), x)
+
+
+@_funm.defjvp
+def _funm_jvp(func: Callable[[Any], Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    def by_eigenvectors(x: Tensor) -> Any:
+        values, vectors = eig(x)
+        scaled = multiply(vectors, expand_dims(func(values), axis=-2))
+        # y v = v f(w), transposed.
+        y = matrix_transpose(solve(matrix_transpose(vectors), matrix_transpose(scaled)))
+        return as_in(y, x)
+
+    return _funm(primals[0], func), jvp(by_eigenvectors, tuple(primals), tuple(tangents))[1]

@@ -52,6 +52,7 @@ from tenferro.api.manipulation import (
     moveaxis,
     reshape,
     squeeze,
+    stack,
 )
 from tenferro.api.promotion import as_inexact, broadcast_shapes, broadcast_to, convert, result_type
 from tenferro.api.qr_append import with_columns, with_rows
@@ -61,8 +62,8 @@ from tenferro.api.tensor import TracedTensor
 from tenferro.api.truncation import dynamic_truncate
 from tenferro.dims import dim_max, dim_min, is_exact, is_static, product
 from tenferro.dispatch import apply_one, as_operand, elements, is_traced, spec_of, stop_gradient
-from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError, UnsupportedError
-from tenferro.ext.lapack.families import Geqp3, PivotsToPermutation
+from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError
+from tenferro.ext.lapack.families import Geqp3, Geqrf, PivotsToPermutation
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import ExtensionOp, apply
 from tenferro.ops.source import Iota
@@ -271,22 +272,30 @@ def qr(
 
     Args:
         mode: "reduced" or "economic" for min(m, n) columns of Q, "complete" or "full" for a square Q, "r" to return
-            only R.
+            only R. "raw" returns NumPy's pair h and tau: the transpose of the array in which LAPACK's geqrf returns R
+            and the Householder vectors, and the factors of these vectors.
         pivoting: whether to return p, too, with a[:, p] = Q R and descending magnitudes on the diagonal of R. Through
             XLA, pivoting is supported only on the CPU.
         overwrite_a, lwork, check_finite: no effect.
 
     Raises:
-        InvalidConfigError: `mode` is unknown.
+        InvalidConfigError: `mode` is unknown, or is "raw" with `pivoting`.
 
     >>> qr(np.array([[1.0, 0.0], [0.0, 2.0]]), "r", pivoting=True)[1]
     array([1, 0], dtype=int32)
     """
-    if mode not in QR_MODES:
+    if mode not in (*QR_MODES, "raw"):
         raise InvalidConfigError(
-            f'qr: mode must be "reduced" ("economic"), "complete" ("full") or "r", got {mode!r}'
+            f'qr: mode must be "reduced" ("economic"), "complete" ("full"), "r" or "raw", got {mode!r}'
         )
     x = matrix("qr", a)
+    if mode == "raw":
+        if pivoting:
+            raise InvalidConfigError(
+                'qr: mode="raw" is without pivoting, as in NumPy; use another mode, or pivoting=False'
+            )
+        packed, factors = apply(Geqrf(), x)
+        return matrix_transpose(packed), factors
     pivots: tuple[Any, ...] = ()
     if pivoting:
         order = apply(Geqp3(), stop_gradient(x))[1]
@@ -552,18 +561,19 @@ def eig(
             linearly independent eigenvectors.
         right: whether to return v. Without any vectors the result is the array of eigenvalues, not a tuple.
         overwrite_a, overwrite_b, check_finite: no effect.
-        homogeneous_eigvals: must be False.
+        homogeneous_eigvals: whether to return each eigenvalue as a fraction: numerators in row 0 of w, and denominators
+            in row 1. All denominators are 1, because b is invertible.
 
     Raises:
-        ShapeError: a is not square. UnsupportedError: `homogeneous_eigvals` is set.
+        ShapeError: a is not square.
 
     >>> eig(np.array([[2.0, 1.0], [0.0, 1.0]]), right=False)
     array([2.+0.j, 1.+0.j])
     """
     if not (left or right):
         return eigvals(a, b, homogeneous_eigvals=homogeneous_eigvals)
-    x = _quotient("eig", a, b, homogeneous_eigvals)
-    values, vectors = apply(fam.Eig(), x)
+    values, vectors = apply(fam.Eig(), _quotient("eig", a, b))
+    values = _fractions(values) if homogeneous_eigvals else values
     if not left:
         return EigResult(values, vectors)
     others = adjoint(_by_factors(vectors, _identity(vectors)))
@@ -573,10 +583,13 @@ def eig(
     return (values, others, vectors) if right else (values, others)
 
 
-def _quotient(name: str, a: ArrayLike, b: ArrayLike | None, homogeneous_eigvals: bool) -> Any:
+def _fractions(values: Any) -> Any:
+    """Return eigenvalues as fractions, with the numerators in row 0 and denominators of 1 in row 1."""
+    return stack([values, ones(values.shape, spec_of(values).dtype)], axis=-2)
+
+
+def _quotient(name: str, a: ArrayLike, b: ArrayLike | None) -> Any:
     """Return b^-1 a, or a if b is None."""
-    if homogeneous_eigvals:
-        raise UnsupportedError(f"{name}: homogeneous_eigvals is not supported; leave it out")
     x = square(name, a)
     return x if b is None else solve(square(name, b), x)
 
@@ -586,7 +599,8 @@ def eigvals(
     homogeneous_eigvals: bool = False,
 ) -> Any:  # fmt: skip
     """Compute the eigenvalues of a general matrix, as complex numbers; see `eig` for the arguments."""
-    return _output(fam.Eig(), 0, _quotient("eigvals", a, b, homogeneous_eigvals))
+    values = _output(fam.Eig(), 0, _quotient("eigvals", a, b))
+    return _fractions(values) if homogeneous_eigvals else values
 
 
 def permuted_factors(name: str, x: ArrayLike) -> tuple[Any, Any]:
@@ -1476,19 +1490,23 @@ PADE = (64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796
 SQUARINGS = 24
 
 
-def expm(x: ArrayLike, /) -> Any:
+def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = SQUARINGS) -> Any:  # noqa: N803  # because SciPy calls it so
     """Compute the matrix exponential, by scaling and squaring with the Pade approximant of degree 13.
 
-    The number of squarings depends on the data, and is at most 24. The program always computes 24 squarings, and
-    selects the result.
+    The number of squarings that a matrix needs depends on the data. The program always computes `max_squarings`
+    squarings, and selects the result.
+
+    Args:
+        max_squarings: the number n of squarings, for 1-norms up to 5.37 2^n; results for larger norms are inaccurate.
+        upper_triangular: JAX's argument, without effect.
 
     Source: Higham, "The scaling and squaring method for the matrix exponential revisited", 2005.
     """
-    x = square("expm", x)
+    x = square("expm", A)
     dtype = spec_of(x).dtype
     bound = _largest(sum(abs(x), axis=-2, keepdims=True), axis=-1, keepdims=True)
     scale = ones(bound.shape, dtype.real)
-    for _ in range(SQUARINGS):
+    for _ in range(max_squarings):
         scale = where(greater(multiply(bound, scale), 5.37), multiply(scale, 0.5), scale)
     scale = stop_gradient(scale)
     a = multiply(x, convert(scale, dtype))
@@ -1510,7 +1528,7 @@ def expm(x: ArrayLike, /) -> Any:
     even = matmul(a6, polynomial((b[12], a6), (b[10], a4), (b[8], a2)))
     even = add(even, polynomial((b[6], a6), (b[4], a4), (b[2], a2), (b[0], eye)))
     result = _by_factors(subtract(even, odd), add(even, odd))
-    for _ in range(SQUARINGS):
+    for _ in range(max_squarings):
         pending = greater(1.0, scale)
         result = where(pending, matmul(result, result), result)
         scale = where(pending, multiply(scale, 2.0), scale)

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from tenferro.api.control import while_loop
-from tenferro.api.elementwise import abs, add, greater, imag, multiply, real, subtract
-from tenferro.api.linalg.functions import as_in, in_complex, one_matrix, sqrtm
+from tenferro.api.elementwise import abs, add, greater, imag, multiply, real, subtract, where
+from tenferro.api.linalg.functions import as_in, in_complex, of_static_order, refuse_estimate, sqrtm
 from tenferro.api.linalg.matrices import expm, matrix_power, solve, square
 from tenferro.api.linear import matmul
-from tenferro.api.promotion import convert
+from tenferro.api.promotion import broadcast_to, convert
+from tenferro.api.reductions import any as any_
 from tenferro.api.reductions import max as max_
 from tenferro.api.reductions import sum as sum_
 from tenferro.dispatch import spec_of, stop_gradient
@@ -33,14 +34,17 @@ def _eye(like: Any) -> Any:
     return np.eye(like.shape[-1], dtype=spec_of(like).dtype.dtype)
 
 
-def logm(A: ArrayLike) -> Any:  # noqa: N803  # because SciPy calls it so
+def logm(A: ArrayLike, disp: bool = True) -> Any:  # noqa: N803  # because SciPy calls it so
     """Return the principal logarithm x of A: expm(x) = A, and the eigenvalues of x have imaginary parts within +-pi.
 
     Square roots are taken until the matrix B is near 1. Then Gauss-Legendre quadrature with 8 nodes integrates
-    (B - 1) (1 + t (B - 1))^-1 over t from 0 to 1. The result is complex.
+    (B - 1) (1 + t (B - 1))^-1 over t from 0 to 1. The result is complex. Leading axes are batch axes.
+
+    Args:
+        disp: must be True.
 
     Raises:
-        ShapeError: A is not a square matrix.
+        ShapeError: A is not square. UnsupportedError: `disp` is False.
 
     >>> logm(np.array([[1.0, 1.0], [0.0, 1.0]])).real.round(12) + 0.0
     array([[0., 1.],
@@ -48,20 +52,26 @@ def logm(A: ArrayLike) -> Any:  # noqa: N803  # because SciPy calls it so
 
     Source: Higham, "Functions of Matrices", algorithm 11.10.
     """
-    x = in_complex(one_matrix("logm", A))
+    refuse_estimate("logm", disp)
+    x = in_complex(of_static_order("logm", A))
     eye = _eye(x)
 
-    def is_far(state: Any) -> Any:
-        sums = sum_(abs(subtract(stop_gradient(state[0]), eye)), axis=0)
-        return greater(max_(sums, axis=0), NEAR)
+    def are_far(root: Any) -> Any:
+        sums = sum_(abs(subtract(stop_gradient(root), eye)), axis=-2, keepdims=True)
+        return greater(max_(sums, axis=-1, keepdims=True), NEAR)
 
     def halve(state: Any) -> Any:
-        return sqrtm(state[0]), multiply(state[1], 2.0)
+        root, scale = state
+        is_far = are_far(root)
+        return where(is_far, sqrtm(root), root), where(is_far, multiply(scale, 2.0), scale)
 
-    if not x.shape[0]:
+    if not x.shape[-1]:
         return x
     scale: Any = np.ones((), spec_of(x).dtype.real.dtype)
-    root, scale = while_loop(is_far, halve, (x, scale), max_steps=MAX_ROOTS)
+    scale = broadcast_to(scale, (*x.shape[:-2], 1, 1))
+    root, scale = while_loop(
+        lambda state: any_(are_far(state[0])), halve, (x, scale), max_steps=MAX_ROOTS
+    )
     near = subtract(root, eye)
     nodes, weights = np.polynomial.legendre.leggauss(8)
     total: Any = 0.0
@@ -74,22 +84,25 @@ def fractional_matrix_power(A: ArrayLike, t: float) -> Any:  # noqa: N803  # bec
     """Return A^t = expm(t logm(A)), which is complex; for an integer t, return the power in A's dtype.
 
     Raises:
-        ShapeError: A is not a square matrix.
+        ShapeError: A is not square.
 
     >>> fractional_matrix_power(np.array([[4.0, 0.0], [0.0, 9.0]]), 0.5).real.round(12)
     array([[2., 0.],
            [0., 3.]])
     """
     if float(t).is_integer():
-        return matrix_power(one_matrix("fractional_matrix_power", A), int(t))
+        return matrix_power(of_static_order("fractional_matrix_power", A), int(t))
     return expm(multiply(logm(A), t))
 
 
-def signm(A: ArrayLike) -> Any:  # noqa: N803  # because SciPy calls it so
+def signm(A: ArrayLike, disp: bool = True) -> Any:  # noqa: N803  # because SciPy calls it so
     """Return the sign of a matrix, A (A^2)^(-1/2), which replaces each eigenvalue by the sign of its real part.
 
+    Args:
+        disp: must be True.
+
     Raises:
-        ShapeError: A is not a square matrix.
+        ShapeError: A is not square. UnsupportedError: `disp` is False.
 
     >>> signm(np.array([[2.0, 0.0], [0.0, -3.0]]))
     array([[ 1.,  0.],
@@ -97,7 +110,8 @@ def signm(A: ArrayLike) -> Any:  # noqa: N803  # because SciPy calls it so
 
     Source: Higham, "Functions of Matrices", section 5.1.
     """
-    x = one_matrix("signm", A)
+    refuse_estimate("signm", disp)
+    x = of_static_order("signm", A)
     wide = in_complex(x)
     return as_in(solve(sqrtm(matmul(wide, wide)), wide), x)
 

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from tenferro.api.elementwise import abs as abs_
-from tenferro.api.elementwise import conj
+from tenferro.api.elementwise import conj, where
 from tenferro.api.indexing import take
 from tenferro.api.linalg.matrices import solve
 from tenferro.api.manipulation import concat, embed_diag, expand_dims, flip, reshape, squeeze
-from tenferro.api.promotion import as_inexact, convert, result_type
+from tenferro.api.padding import pad
+from tenferro.api.promotion import as_inexact, broadcast_shapes, broadcast_to, convert, result_type
 from tenferro.dims import is_static
 from tenferro.dispatch import as_operand, spec_of
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError
@@ -29,61 +30,90 @@ __all__ = [
 ]  # fmt: skip
 
 
+def _vectors(name: str, x: ArrayLike) -> Any:
+    """Return x as a tensor of vectors in its last axis, of static extent.
+
+    Raises:
+        ShapeError: x is a number. NonStaticShapeError: the extent of the last axis is symbolic.
+    """
+    vectors = as_operand(x)
+    if not vectors.shape:
+        raise ShapeError(f"{name}: takes a vector, got {spec_of(vectors)}")
+    if not is_static(vectors.shape[-1]):
+        raise NonStaticShapeError(f"{name}: needs a known extent, got {spec_of(vectors)}")
+    return vectors
+
+
 def _vector(name: str, x: ArrayLike) -> Any:
-    vector = as_operand(x)
+    vector = _vectors(name, x)
     if len(vector.shape) != 1:
         raise ShapeError(f"{name}: takes a vector, got {spec_of(vector)}")
-    if not is_static(vector.shape[0]):
-        raise NonStaticShapeError(f"{name}: needs a known extent, got {spec_of(vector)}")
     return vector
+
+
+def with_equal_batch(core_rank: int, *xs: Any) -> list[Any]:
+    """Broadcast the axes of tensors except their last `core_rank`, and convert the tensors to one dtype."""
+    dtype = result_type(*xs)
+    shapes = [(x.shape[: len(x.shape) - core_rank], x.shape[len(x.shape) - core_rank :]) for x in xs]  # fmt: skip
+    batch = broadcast_shapes(*[axes for axes, _ in shapes])
+    return [
+        broadcast_to(convert(x, dtype), (*batch, *core))
+        for x, (_, core) in zip(xs, shapes, strict=True)
+    ]
+
+
+def diagonal_matrix(x: Any) -> Any:
+    """Return the diagonal matrices with the vectors of the last axis of x on their diagonals."""
+    return embed_diag(x, -2, -1)
+
+
+def _padded(x: Any, rows: tuple[int, int], columns: tuple[int, int]) -> Any:
+    """Add zeros before and after the rows and the columns of matrices."""
+    return pad(x, [(0, 0)] * (len(x.shape) - 2) + [rows, columns])
 
 
 def block_diag(*arrs: ArrayLike) -> Any:
     """Return the matrix with the given matrices along its diagonal, and zeros elsewhere.
 
-    A vector is a row, and a number a matrix of one element.
+    A vector is a row, and a number a matrix of one element. Leading axes are batch axes, and broadcast.
 
     Raises:
-        ShapeError: an array has more than two axes.
+        ShapeError: batch axes do not broadcast.
 
     >>> block_diag([[1.0, 2.0]], [[3.0]])
     array([[1., 2., 0.],
            [0., 0., 3.]])
     """
     blocks = [as_operand(x) for x in arrs] or [np.zeros((1, 0))]
-    for x in blocks:
-        if len(x.shape) > 2:
-            raise ShapeError(f"block_diag: takes matrices, got {spec_of(x)}")
     blocks = [reshape(x, (*[1] * (2 - len(x.shape)), *x.shape)) for x in blocks]
-    dtype = result_type(*blocks)
-    columns = [x.shape[1] for x in blocks]
-    rows = []
-    for i, x in enumerate(blocks):
-        before, after = sum(columns[:i]), sum(columns[i + 1 :])
-        sides = [np.zeros((x.shape[0], count), dtype.dtype) for count in (before, after)]
-        rows.append(concat([sides[0], convert(x, dtype), sides[1]], axis=1))
-    return concat(rows, axis=0)
+    blocks = with_equal_batch(2, *blocks)
+    columns = [x.shape[-1] for x in blocks]
+    rows = [
+        _padded(x, (0, 0), (sum(columns[:i]), sum(columns[i + 1 :]))) for i, x in enumerate(blocks)
+    ]
+    return concat(rows, axis=-2)
 
 
 def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Any:
     """Return the matrix with constant diagonals, first column c and first row r, by default conj(c).
 
-    The first element of the matrix is that of c; the first element of r is not read.
+    The first element of the matrix is that of c; the first element of r is not read. Vectors are in the last axis, and
+    leading axes broadcast.
 
     Raises:
-        ShapeError: c or r is not a vector.
+        ShapeError: c or r is a number, or leading axes do not broadcast.
 
     >>> toeplitz([1, 2, 3], [1, 4, 5])
     array([[1, 4, 5],
            [2, 1, 4],
            [3, 2, 1]])
     """
-    column = _vector("toeplitz", c)
-    row = _vector("toeplitz", conj(column) if r is None else r)
-    dtype = result_type(column, row)
-    values = concat([flip(convert(row, dtype)[1:]), convert(column, dtype)])
-    m, n = column.shape[0], row.shape[0]
-    return take(values, n - 1 + np.arange(m)[:, None] - np.arange(n), axis=0)
+    column = _vectors("toeplitz", c)
+    row = _vectors("toeplitz", conj(column) if r is None else r)
+    m, n = column.shape[-1], row.shape[-1]
+    column, row = with_equal_batch(1, column, row)
+    values = concat([flip(row[..., 1:], axis=-1), column], axis=-1)
+    return take(values, n - 1 + np.arange(m)[:, None] - np.arange(n), axis=-1)
 
 
 def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Any:
@@ -113,24 +143,26 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Any:
 def circulant(c: ArrayLike) -> Any:
     """Return the matrix whose column j is c, rotated downwards by j elements.
 
+    Vectors are in the last axis; leading axes are batch axes.
+
     Raises:
-        ShapeError: c is not a vector.
+        ShapeError: c is a number.
 
     >>> circulant([1, 2, 3])
     array([[1, 3, 2],
            [2, 1, 3],
            [3, 2, 1]])
     """
-    column = _vector("circulant", c)
-    n = column.shape[0]
-    return take(column, (np.arange(n)[:, None] - np.arange(n)) % max(n, 1), axis=0)
+    column = _vectors("circulant", c)
+    n = column.shape[-1]
+    return take(column, (np.arange(n)[:, None] - np.arange(n)) % max(n, 1), axis=-1)
 
 
 def companion(a: ArrayLike) -> Any:
     """Return the companion matrix of a polynomial, whose eigenvalues are the polynomial's roots.
 
     Args:
-        a: the coefficients, for the highest power first.
+        a: the coefficients in the last axis, for the highest power first; leading axes are batch axes.
 
     Raises:
         ShapeError: there are fewer than two coefficients.
@@ -139,31 +171,34 @@ def companion(a: ArrayLike) -> Any:
     array([[ 3., -2.],
            [ 1.,  0.]])
     """
-    coefficients = as_inexact(_vector("companion", a))
-    n = coefficients.shape[0] - 1
+    coefficients = as_inexact(_vectors("companion", a))
+    n = coefficients.shape[-1] - 1
     if n < 1:
         raise ShapeError(f"companion: takes two coefficients or more, got {spec_of(coefficients)}")
-    first = expand_dims(-coefficients[1:] / coefficients[0], axis=0)
-    return concat([first, np.eye(n - 1, n, dtype=spec_of(first).dtype.dtype)], axis=0)
+    first = expand_dims(-coefficients[..., 1:] / coefficients[..., :1], axis=-2)
+    below = np.eye(n - 1, n, dtype=spec_of(first).dtype.dtype)
+    return concat([first, broadcast_to(below, (*first.shape[:-2], n - 1, n))], axis=-2)
 
 
 def fiedler(a: ArrayLike) -> Any:
-    """Return the symmetric matrix |a_i - a_j|.
+    """Return the symmetric matrix |a_i - a_j|; vectors are in the last axis, and leading axes are batch axes.
 
     Raises:
-        ShapeError: a is not a vector.
+        ShapeError: a is a number.
 
     >>> fiedler([1, 4, 9])
     array([[0, 3, 8],
            [3, 0, 5],
            [8, 5, 0]])
     """
-    x = _vector("fiedler", a)
-    return abs_(expand_dims(x, axis=1) - expand_dims(x, axis=0))
+    x = _vectors("fiedler", a)
+    return abs_(expand_dims(x, axis=-1) - expand_dims(x, axis=-2))
 
 
 def leslie(f: ArrayLike, s: ArrayLike) -> Any:
     """Return the matrix with first row f, s on the diagonal below the main one, and zeros elsewhere.
+
+    Vectors are in the last axis; leading axes broadcast.
 
     Raises:
         ShapeError: the length of s is not one less than that of f.
@@ -172,46 +207,54 @@ def leslie(f: ArrayLike, s: ArrayLike) -> Any:
     array([[0.1, 2. ],
            [0.5, 0. ]])
     """
-    first, below = _vector("leslie", f), _vector("leslie", s)
-    if below.shape[0] != first.shape[0] - 1:
+    first, below = _vectors("leslie", f), _vectors("leslie", s)
+    if below.shape[-1] != first.shape[-1] - 1:
         raise ShapeError(f"leslie: {spec_of(below)} has not one element less than {spec_of(first)}")
-    dtype = result_type(first, below)
-    rows = embed_diag(convert(below, dtype))
-    column = np.zeros((below.shape[0], 1), dtype.dtype)
-    return concat([reshape(convert(first, dtype), (1, -1)), concat([rows, column], axis=1)], axis=0)
+    first, below = with_equal_batch(1, first, below)
+    rest = _padded(diagonal_matrix(below), (0, 0), (0, 1))
+    return concat([expand_dims(first, axis=-2), rest], axis=-2)
 
 
 def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Any:
     """Return the matrix m with m v = convolve(a, v, mode) for vectors v of n elements.
 
+    Vectors a are in the last axis; leading axes are batch axes.
+
     Raises:
-        ShapeError: a is not a vector, or is empty. InvalidConfigError: n is below 1, or `mode` is unknown.
+        ShapeError: a is a number, or has no elements. InvalidConfigError: n is below 1, or `mode` is unknown.
 
     >>> convolution_matrix([1, 2], 2)
     array([[1, 0],
            [2, 1],
            [0, 2]])
     """
-    x, order = _vector("convolution_matrix", a), _order("convolution_matrix", n, 1)
-    m = x.shape[0]
+    x, order = _vectors("convolution_matrix", a), _order("convolution_matrix", n, 1)
+    m = x.shape[-1]
     if not m:
         raise ShapeError(f"convolution_matrix: needs an element, got {spec_of(x)}")
     if mode not in ("full", "same", "valid"):
         raise InvalidConfigError(
             f'convolution_matrix: mode must be "full", "same" or "valid", got {mode!r}'
         )
-    place = np.arange(m + order - 1)[:, None] - np.arange(order)
-    is_inside = (place >= 0) & (place < m)
-    full = take(x, np.where(is_inside, place, 0), axis=0) * is_inside.astype(np.int8)
+    full = elements_at(x, np.arange(m + order - 1)[:, None] - np.arange(order))
     longer, shorter = max(m, order), min(m, order)
     if mode == "valid":
-        return full[shorter - 1 : longer]
+        return full[..., shorter - 1 : longer, :]
     start = (shorter - 1) // 2
-    return full[start : start + longer] if mode == "same" else full
+    return full[..., start : start + longer, :] if mode == "same" else full
+
+
+def elements_at(x: Any, index: Any) -> Any:
+    """Return the elements of the last axis of x at an array of indices; 0 where an index is outside the axis."""
+    is_inside = (index >= 0) & (index < x.shape[-1])
+    zero = np.zeros((), spec_of(x).dtype.dtype)
+    return where(is_inside, take(x, np.where(is_inside, index, 0), axis=-1), zero)
 
 
 def diagsvd(s: ArrayLike, M: int, N: int) -> Any:  # noqa: N803  # because SciPy calls them so
     """Return the M x N matrix with singular values s on its diagonal.
+
+    Vectors s are in the last axis; leading axes are batch axes.
 
     Raises:
         ShapeError: the length of s is not min(M, N).
@@ -219,17 +262,15 @@ def diagsvd(s: ArrayLike, M: int, N: int) -> Any:  # noqa: N803  # because SciPy
     >>> diagsvd([2.0], 1, 2)
     array([[2., 0.]])
     """
-    values = _vector("diagsvd", s)
-    count = values.shape[0]
+    values = _vectors("diagsvd", s)
+    count = values.shape[-1]
     if count not in (M, N) or count > min(M, N):
         raise ShapeError(f"diagsvd: {spec_of(values)} has not min({M}, {N}) elements")
-    dtype = spec_of(values).dtype.dtype
-    wide = concat([embed_diag(values), np.zeros((count, N - count), dtype)], axis=1)
-    return concat([wide, np.zeros((M - count, N), dtype)], axis=0)
+    return _padded(diagonal_matrix(values), (0, M - count), (0, N - count))
 
 
 def khatri_rao(a: ArrayLike, b: ArrayLike) -> Any:
-    """Return the matrix whose columns are Kronecker products of the columns of a and b.
+    """Return the matrix whose columns are Kronecker products of the columns of a and b; leading axes broadcast.
 
     Raises:
         ShapeError: the matrices differ in their number of columns.
@@ -239,12 +280,12 @@ def khatri_rao(a: ArrayLike, b: ArrayLike) -> Any:
            [ 3, 40]])
     """
     x, y = as_operand(a), as_operand(b)
-    if len(x.shape) != 2 or len(y.shape) != 2 or x.shape[1] != y.shape[1]:
+    if len(x.shape) < 2 or len(y.shape) < 2 or x.shape[-1] != y.shape[-1]:
         raise ShapeError(
             f"khatri_rao: takes matrices of as many columns, got {spec_of(x)} and {spec_of(y)}"
         )
-    products = expand_dims(x, axis=1) * expand_dims(y, axis=0)
-    return reshape(products, (x.shape[0] * y.shape[0], x.shape[1]))
+    products = expand_dims(x, axis=-2) * expand_dims(y, axis=-3)
+    return reshape(products, (*products.shape[:-3], x.shape[-2] * y.shape[-2], x.shape[-1]))
 
 
 def invhilbert(n: int, exact: bool = False) -> Any:
@@ -428,7 +469,7 @@ def solve_banded(
     Args:
         l_and_u: the pair of l and u.
         ab: the diagonals of a as rows, the highest first: ab[u + i - j, j] = a[i, j].
-        b: a vector, or a matrix of right-hand sides.
+        b: a vector, or, if it has more than one axis, matrices of right-hand sides. Leading axes of ab and b broadcast.
         overwrite_ab, overwrite_b, check_finite: no effect.
 
     Raises:
@@ -445,24 +486,28 @@ def solve_banded(
         raise InvalidConfigError(
             f"solve_banded: l and u must be at least 0, got {below} and {above}"
         )
-    if len(bands.shape) != 2 or bands.shape[0] != below + above + 1 or len(rhs.shape) not in (1, 2):
+    if len(bands.shape) < 2 or bands.shape[-2] != below + above + 1 or not rhs.shape:
         raise ShapeError(
             f"solve_banded: {below} and {above} diagonals beside the main one do not fit "
             f"{spec_of(bands)} and {spec_of(rhs)}"
         )
-    if rhs.shape[0] != bands.shape[1]:
+    n, is_vector = bands.shape[-1], len(rhs.shape) == 1
+    if rhs.shape[-1 if is_vector else -2] != n:
         raise ShapeError(f"solve_banded: {spec_of(rhs)} has other rows than {spec_of(bands)}")
-    dtype = result_type(bands, rhs)
-    bands, rhs = convert(bands, dtype), convert(rhs, dtype)
-    n = bands.shape[1]
     if below == above == 1 and n > 1:
-        zero = np.zeros(1, dtype.dtype)
-        lower, upper = concat([zero, bands[2, :-1]]), concat([bands[0, 1:], zero])
-        columns = rhs if len(rhs.shape) == 2 else rhs[:, None]
-        x = apply(Gtsv(), lower, bands[1], upper, columns)[0]
-        return x if len(rhs.shape) == 2 else squeeze(x, axis=1)
+        bands, columns = with_equal_batch(2, bands, expand_dims(rhs, axis=-1) if is_vector else rhs)
+        zero = np.zeros((*bands.shape[:-2], 1), spec_of(bands).dtype.dtype)
+        lower = concat([zero, bands[..., 2, :-1]], axis=-1)
+        upper = concat([bands[..., 0, 1:], zero], axis=-1)
+        x = apply(Gtsv(), lower, bands[..., 1, :], upper, columns)[0]
+        return squeeze(x, axis=-1) if is_vector else x
+    return solve(from_bands(bands, above), rhs)
+
+
+def from_bands(bands: Any, above: int) -> Any:
+    """Return the square matrices whose diagonals are the rows of `bands`: bands[above + i - j, j] = a[i, j]."""
+    count, n = bands.shape[-2:]
     i, j = np.arange(n)[:, None], np.arange(n)
-    place = above + i - j
-    is_inside = (place >= 0) & (place <= below + above)
-    full = take(reshape(bands, (-1,)), np.where(is_inside, place * n + j, 0), axis=0)
-    return solve(full * is_inside.astype(dtype.real.dtype), rhs)
+    row = above + i - j
+    index = np.where((row >= 0) & (row < count), row * n + j, -1)
+    return elements_at(reshape(bands, (*bands.shape[:-2], count * n)), index)

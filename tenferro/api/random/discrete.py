@@ -13,6 +13,7 @@ import numpy as np
 from tenferro.api.axes import normalize_axis
 from tenferro.api.control import scan, while_loop
 from tenferro.api.creation import full, zeros_like
+from tenferro.api.data_types import finfo
 from tenferro.api.elementwise import (
     abs,
     add,
@@ -42,7 +43,7 @@ from tenferro.api.elementwise import (
     where,
 )  # fmt: skip
 from tenferro.api.indexing import getitem, take
-from tenferro.api.manipulation import flip, moveaxis, reshape
+from tenferro.api.manipulation import flip, moveaxis, reshape, unstack
 from tenferro.api.promotion import (
     as_inexact,
     broadcast_to,
@@ -59,6 +60,7 @@ from tenferro.api.random.generator import (
     gumbel,
     keys,
     require_fits,
+    require_mode,
     shape_of_samples,
     split,
     uniform,
@@ -154,31 +156,46 @@ def _end(
     return convert(minimum(maximum(x, least), most), dtype), greater(x, most)
 
 
-def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) -> Any:
+def bernoulli(
+    key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None, mode: str = "low"
+) -> Any:
     """Draw bools that are True with probability p.
 
     Args:
         p: a number or a tensor, whose shape is the default shape of the samples.
+        mode: "high" draws twice as many bits, so that a small p is not rounded to a multiple of eps.
+
+    Raises:
+        InvalidConfigError: `mode` is unknown.
     """
+    require_mode("bernoulli", mode)
     probability = as_operand(p)
     if not spec_of(probability).dtype.is_float:
         probability = convert(probability, DType.F64)
     extents = tuple(probability.shape) if shape is None else shape_of_samples("bernoulli", shape)
     require_fits("bernoulli", probability.shape, extents)
-    return less(uniform(key, extents, spec_of(probability).dtype), probability)
+    kind = spec_of(probability).dtype
+    if mode == "high":
+        upper, lower = unstack(uniform(key, (2, *extents), kind))
+        return less(multiply(lower, finfo(kind).eps), subtract(probability, upper))
+    return less(uniform(key, extents, kind), probability)
 
 
 def categorical(
-    key: ArrayLike, logits: ArrayLike, axis: int = -1, shape: Shape | None = None
-) -> Any:
+    key: ArrayLike, logits: ArrayLike, axis: int = -1, shape: Shape | None = None, replace: bool = True, mode: str | None = None
+) -> Any:  # fmt: skip
     """Draw indices along `axis` with probabilities softmax(logits), as argmax(logits + g) of Gumbel numbers g.
 
     Args:
         shape: the shape of the result. It must end with the shape of logits without `axis`, which is the default.
+        replace: whether the draws along the leading axes of `shape` may repeat an index. If not, they are the indices of
+            the largest numbers logits + g.
+        mode: as in `gumbel`.
 
     Raises:
         DTypeError: the logits are not floats, or the key is invalid.
         ShapeError: `shape` does not end with this shape.
+        InvalidConfigError: there are fewer indices than draws without replacement.
     """
     x = as_operand(logits)
     kind = float_dtype("categorical", spec_of(x).dtype)
@@ -190,7 +207,13 @@ def categorical(
         raise ShapeError(
             f"categorical: shape {extents} does not end in {batch}, that of the logits"
         )
-    noise = gumbel(key, (*lead, *x.shape), kind)
+    if not replace:
+        draws, count = product(lead), x.shape[axis]
+        if draws > count:
+            raise InvalidConfigError(f"categorical: {draws} draws from {count} without replacement")
+        noisy = moveaxis(add(gumbel(key, x.shape, kind, mode), x), axis, -1)
+        return reshape(moveaxis(top_k(noisy, int(draws))[1], -1, 0), extents)
+    noise = gumbel(key, (*lead, *x.shape), kind, mode)
     return argmax(add(noise, x), axis=axis + len(lead))
 
 
@@ -235,12 +258,14 @@ def choice(
     replace: Any = True,
     p: ArrayLike | None = None,
     axis: int = 0,
+    mode: str | None = None,
 ) -> Any:
     """Draw slices of `a` along `axis`, or, if `a` is an integer, integers from 0 to a - 1, with probabilities p.
 
     Args:
         replace: whether a slice may be drawn more than once.
         p: a vector of probabilities; by default all are equal.
+        mode: as in `gumbel`; it matters only for draws with `p` and without replacement.
 
     Raises:
         InvalidConfigError: there are no slices, or fewer slices than draws without replacement.
@@ -264,7 +289,7 @@ def choice(
     elif p is None:
         places = reshape(getitem(permutation(key, count), slice(draws)), extents)
     else:
-        places = _weighted(key, p, count, extents, replace)
+        places = _weighted(key, p, count, extents, replace, mode)
     if array is None:
         return places
     if 0 in array.shape and not draws:
@@ -275,8 +300,8 @@ def choice(
 
 
 def _weighted(
-    key: ArrayLike, p: ArrayLike, count: Any, shape: tuple[Any, ...], replace: bool
-) -> Any:
+    key: ArrayLike, p: ArrayLike, count: Any, shape: tuple[Any, ...], replace: bool, mode: str | None
+) -> Any:  # fmt: skip
     weights = as_operand(p)
     kind = spec_of(weights).dtype
     if not kind.is_float:
@@ -289,7 +314,7 @@ def _weighted(
         total = cumulative_sum(weights, axis=0)
         level = multiply(subtract(1.0, uniform(key, shape, kind)), getitem(total, -1))
         return searchsorted(total, level)
-    noise = add(gumbel(key, (count,), kind), log(weights))
+    noise = add(gumbel(key, (count,), kind, mode), log(weights))
     return reshape(top_k(noise, int(product(shape)))[1], shape)
 
 

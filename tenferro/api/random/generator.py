@@ -20,6 +20,7 @@ from tenferro.api.elementwise import (
     bitwise_xor,
     erfinv,
     fmod,
+    greater_equal,
     log,
     log1p,
     maximum,
@@ -27,6 +28,7 @@ from tenferro.api.elementwise import (
     multiply,
     negative,
     subtract,
+    where,
 )
 from tenferro.api.manipulation import reshape, stack, unstack
 from tenferro.api.promotion import broadcast_shapes, broadcast_to, convert
@@ -275,11 +277,38 @@ def exponential(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "fl
     return negative(log1p(negative(uniform(key, shape, kind))))
 
 
-def gumbel(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64") -> Any:
-    """Draw numbers from the Gumbel distribution: -log(-log(u)), with u uniform in (0, 1)."""
+def gumbel(
+    key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64", mode: str | None = None
+) -> Any:
+    """Draw numbers from the Gumbel distribution: -log(-log(u)), with u uniform in (0, 1).
+
+    Args:
+        mode: "high" draws small u with twice as many bits, so that large negative numbers are not cut off; the default
+            is "low".
+
+    Raises:
+        InvalidConfigError: `mode` is unknown. JAX's mode "highest" is not supported.
+    """
     kind = float_dtype("gumbel", dtype)
-    tiny = finfo(kind).smallest_normal
+    require_mode("gumbel", "low" if mode is None else mode)
+    limits = finfo(kind)
+    tiny = limits.smallest_normal
+    if mode == "high":
+        upper, lower = unstack(uniform(key, (2, *shape_of_samples("gumbel", shape)), kind))
+        small = add(add(upper, multiply(lower, limits.eps)), tiny)
+        u = where(greater_equal(upper, 0.5), upper, small)
+        return negative(log(negative(log1p(negative(u)))))
     return negative(log(negative(log(uniform(key, shape, kind, tiny, 1.0)))))
+
+
+def require_mode(name: str, mode: str) -> None:
+    """Raise an error if `mode` is not a number of random bits that JAX names.
+
+    Raises:
+        InvalidConfigError: `mode` is neither "low" nor "high".
+    """
+    if mode not in ("low", "high"):
+        raise InvalidConfigError(f'{name}: mode must be "low" or "high", got {mode!r}')
 
 
 def keys(key: ArrayLike, count: int) -> tuple[Any, ...]:
