@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ class _Compiled:
         return [*rest, last + self.is_faulty]
 
 
-def test_the_compiler_is_blamed_at_the_operation() -> None:
+def test_the_compiler_is_blamed_at_the_operation(tmp_path: Path) -> None:
     report = check_parity(import_stablehlo(TEXT), X, executor=Faulty("stablehlo.tanh"))
     assert report.outputs[0].ok
     assert report.outputs[1].verdict == "wrong: cpu", str(report)
@@ -59,6 +60,9 @@ def test_the_compiler_is_blamed_at_the_operation() -> None:
     assert first is not None
     assert (first.op.split()[:3], first.line) == (["%2", "=", "stablehlo.tanh"], "<stablehlo>:4")
     assert "broadcast" not in first.text
+    saved = report.save(tmp_path)
+    assert saved is not None
+    assert (saved / "module.mlir").read_text() == first.text
     assert "the reference interpreter agrees with native" in str(report)
 
 
@@ -87,3 +91,33 @@ def test_a_text_is_cut_after_an_operation(number: int) -> None:
     e = np.exp(X)
     values = [e, -e, np.tanh(-e), np.broadcast_to(np.tanh(-e), (2, 3))]
     np.testing.assert_allclose(import_stablehlo(text).run(X), values[number], rtol=1e-14)
+
+
+class EndsOnce(Faulty):
+    """Peer whose process ends once, on the first lowered program or on the first text that contains `word`."""
+
+    is_over = False
+
+    def run(self, program: Any, *arrays: Any) -> Any:
+        if self.word == "lowered":
+            self._end_once()
+        return super().run(program, *arrays)
+
+    def compile_module(self, module: Any) -> Any:
+        if self.word in module.text:
+            self._end_once()
+        return super().compile_module(module)
+
+    def _end_once(self) -> None:
+        if not self.is_over:
+            self.is_over = True
+            raise PeerEndedError("SIGKILL", "running", "", TEXT)
+
+
+@pytest.mark.parametrize("word", ["lowered", "stablehlo.tanh"])
+def test_an_ending_that_does_not_recur_is_said_to_come_from_outside(word: str) -> None:
+    report = check_parity(import_stablehlo(TEXT), X, executor=EndsOnce(word))
+    assert report.ended is not None
+    assert (report.ended.how, report.ended.recurs, report.ended.op) == ("SIGKILL", False, "")
+    assert "it did not end again on the same program" in str(report)
+    assert "to do: check again" in str(report)

@@ -129,13 +129,14 @@ def first_ending_of_text(whole: Ending, peer: Any) -> Ending:
     except TenferroError:
         return whole
     if first is None:
-        return whole
+        return replace(whole, recurs=False)
     number, (part, earlier) = first
     return replace(
         ending_of_text(part, leaves, earlier, whole.platform),
         op=_shown(cuts.operations[number]),
         line=_line(cuts.operations[number]),
         module=str(part.origin),
+        recurs=True,
     )
 
 
