@@ -301,6 +301,32 @@ def refined(text: str, types: Sequence[str]) -> str:
     return _rewritten(text, pipeline)
 
 
+def until(text: str, number: int) -> str:
+    """Cut a module's `main` after one of its operations, and return the results of this operation from it.
+
+    Args:
+        number: the number of the operation, counted from 0 among the operations of `main` that have results.
+    """
+    ir, _, _, _, func, _, _ = jaxlib_modules()
+    module = parsed(text)
+    with context(), ir.Location.unknown():
+        (main,) = [op for op in module.body.operations if _is_main(ir, op)]
+        (block,) = main.regions[0].blocks
+        operations = list(block.operations)
+        last = [op for op in operations if len(op.results)][number]
+        for op in reversed(operations[operations.index(last) + 1 :]):
+            op.operation.erase()
+        results = list(last.results)
+        with ir.InsertionPoint(block):
+            func.ReturnOp(results)
+        inputs = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).inputs
+        signature = ir.FunctionType.get(inputs, [y.type for y in results])
+        main.attributes["function_type"] = ir.TypeAttr.get(signature)
+        if "res_attrs" in main.attributes:
+            del main.attributes["res_attrs"]
+        return str(module)
+
+
 def string_attribute(text: str | bytes, name: str) -> str | None:
     """Return the string attribute `name` of a module; None if the module has no attribute of this name."""
     ir = jaxlib_modules()[0]
@@ -332,16 +358,17 @@ def _dense(ir: Any, x: Any) -> Any:
     return ir.DenseElementsAttr.get(x, type=ir.RankedTensorType.get(list(x.shape), element))
 
 
+def _is_main(ir: Any, op: Any) -> bool:
+    return "sym_name" in op.attributes and ir.StringAttr(op.attributes["sym_name"]).value == "main"
+
+
 def main_type(text: str | bytes) -> str:
     """Return the type of the function `main` as MLIR prints it; "" if the module has no such function."""
     ir = jaxlib_modules()[0]
     module = parsed(text)
     with context():
         for op in module.body.operations:
-            if (
-                "sym_name" in op.attributes
-                and ir.StringAttr(op.attributes["sym_name"]).value == "main"
-            ):
+            if _is_main(ir, op):
                 return str(ir.TypeAttr(op.attributes["function_type"]).value)
     return ""
 

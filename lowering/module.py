@@ -84,6 +84,17 @@ class StableHloModule:
             guards=(),
         )
 
+    def until(self, number: int) -> str:
+        """Return the text of a module whose `main` ends with an operation, and returns its results.
+
+        Args:
+            number: the number of the operation, counted from 0 among the operations of `main` that have results.
+
+        Raises:
+            MlirDiagnosticError: the text is malformed.
+        """
+        return self._perform("until", number, text=self.plain_text)
+
     def signature(self) -> str:
         """Return the type of `main`, as MLIR writes it."""
         inputs, outputs = (

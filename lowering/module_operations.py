@@ -51,6 +51,7 @@ OPERATIONS: Mapping[str, ModuleOperation] = {
     "text": ModuleOperation(mlir_bindings.text_of, False, str.encode, bytes.decode),
     "tree": _on_text(module_tree, encoded_tree, decoded_tree),
     "canonical": _on_text(mlir_bindings.canonical),
+    "until": _on_text(mlir_bindings.until),
     "refined": _on_text(mlir_bindings.refined),
     "bytecode": _on_text(mlir_bindings.bytecode, bytes, bytes),
     "portable artifact": _on_text(mlir_bindings.portable_artifact, bytes, bytes),

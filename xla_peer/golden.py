@@ -27,7 +27,7 @@ from xla_peer.parity.divergence import prefix
 from xla_peer.parity.iterations import native_outputs
 from xla_peer.parity.paths import limits
 from xla_peer.parity.precision import LowerPrecision, required_precision
-from xla_peer.storage import archived, restored, stored
+from xla_peer.storage import Arrays, archived, restored, stored
 
 __all__ = ["GoldenComparison", "compare_golden", "golden"]
 
@@ -335,7 +335,7 @@ def compare_golden(
         inside: also compare the values inside of loops, branches and called functions; see `golden`.
 
     Raises:
-        InvalidConfigError: no name in the dump is a value of the module.
+        InvalidConfigError: no name in the dump is a value of the module, or the file is not an archive.
         DTypeError, ShapeError: a value's type differs from the module's.
         Exception: see the errors of `golden`.
 
@@ -415,7 +415,7 @@ def _compared_inside(
         if isinstance(dump, Mapping):
             names, read = frozenset(dump), dump.__getitem__
         else:
-            arrays = stack.enter_context(archived(dump, LARGEST_DUMP, "a dump"))
+            arrays = stack.enter_context(_archived(dump))
             names, read = frozenset(arrays.names), arrays.__getitem__
 
         def value_of(name: str, like: Any) -> Any:
@@ -477,12 +477,28 @@ def _read(
     if isinstance(dump, Mapping):
         values = {name: np.asarray(value) for name, value in dump.items() if name in specs}
     else:
-        with archived(dump, LARGEST_DUMP, "a dump") as arrays:
+        with _archived(dump) as arrays:
             names = [name for name in arrays.names if name in specs]
             values = {name: restored(arrays[name], specs[name].dtype) for name in names}
     for name, y in values.items():
         _require_type(name, y, specs[name].dtype, tuple(specs[name].shape))
     return values
+
+
+@contextlib.contextmanager
+def _archived(path: str | os.PathLike[str]) -> Generator[Arrays]:
+    """Open the arrays of a dump.
+
+    Raises:
+        InvalidConfigError: the file is not an archive of arrays, or would unpack to more than `LARGEST_DUMP`.
+    """
+    try:
+        with archived(path, LARGEST_DUMP, "a dump") as arrays:
+            yield arrays
+    except zipfile.BadZipFile as error:
+        raise InvalidConfigError(
+            f"compare_golden: {os.fspath(path)} is not an .npz file of a dump: {error}"
+        ) from error
 
 
 def _require_type(name: str, y: Any, dtype: DType, shape: tuple[Any, ...]) -> None:

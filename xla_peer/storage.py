@@ -64,7 +64,9 @@ def stored(array: Any) -> Any:
 
 def restored(array: Any, dtype: DType) -> Any:
     """Restore an array that `stored` converted: integers that contain the bits of `dtype` become `dtype` again."""
-    return array.view(dtype.dtype) if array.dtype == dtype.stored else array
+    # NumPy takes None for float64, so a dtype that files support is not compared.
+    is_stored = dtype.stored is not None and array.dtype == dtype.stored
+    return array.view(dtype.dtype) if is_stored else array
 
 
 @contextmanager

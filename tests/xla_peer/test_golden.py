@@ -283,3 +283,26 @@ def test_the_first_value_inside_that_is_wrong_is_named(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, [*command, "--diff", str(tmp_path / "theirs.npz")])
     assert done.exit_code == 1
     assert json.loads(done.output)["first"] == {"name": "%4/1/%w", "line": 26}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int32", "float16"])
+def test_a_dump_of_another_dtype_is_refused_by_its_dtype(dtype: str, tmp_path: Path) -> None:
+    text = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = stablehlo.negate %x : tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }"""
+    x = np.ones(4, np.float32)
+    path = tmp_path / "dump.npz"
+    dump: dict[str, Any] = {"%0": np.ones(4, dtype)}
+    np.savez(path, **dump)
+    with pytest.raises(errors.DTypeError, match=rf"%0 is f32\[4\], got {dtype} in the dump"):
+        xla_peer.compare_golden(text, [x], path)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_file_that_is_no_archive_is_refused_by_its_name(inside: bool, tmp_path: Path) -> None:
+    path = tmp_path / "dump.npz"
+    path.write_text("no archive")
+    text = "func.func @main(%x: tensor<f32>) -> tensor<f32> { %0 = stablehlo.negate %x : tensor<f32> return %0 : tensor<f32> }"
+    with pytest.raises(errors.InvalidConfigError, match=r"dump\.npz is not an \.npz file"):
+        xla_peer.compare_golden(text, [np.float32(1)], path, inside=inside)

@@ -81,6 +81,30 @@ def reordered(x: Any, fault: bool) -> Any:
     return tnf.cbrt(tnf.abs(y)) if fault else tnf.sqrt(tnf.abs(y))
 
 
+def replaced(x: Any, fault: bool) -> Any:
+    """The faulty program computes a cosine in place of a sine; both programs have this cosine elsewhere, too."""
+    y = tnf.cos(x) if fault else tnf.sin(x)
+    return tnf.exp(y * tnf.cos(x))
+
+
+def moved(x: Any, fault: bool) -> Any:
+    """The faulty program slices the wrong column, which both programs read elsewhere, too."""
+    y = x[:, 1:2] if fault else x[:, 0:1]
+    return tnf.exp(tnf.tanh(y) + tnf.tanh(x[:, 1:2]))
+
+
+def shared(x: Any, fault: bool) -> Any:
+    """The faulty program changes one of two equal comparisons."""
+    here, there = x > 0.5, (x <= 0.5 if fault else x > 0.5)
+    return tnf.where(there, tnf.sin(x), tnf.where(here, tnf.cos(x), 2.0))
+
+
+def slight(x: Any, fault: bool) -> Any:
+    """The faulty program uses a factor that differs in its last digits."""
+    y = tnf.sin(x) * (0.75 + 1e-13 if fault else 0.75)
+    return tnf.sqrt(y + 1.0)
+
+
 FAULTS: dict[Callable[..., Any], str] = {
     chosen: "Select",
     counted: "Arg",
@@ -92,6 +116,10 @@ FAULTS: dict[Callable[..., Any], str] = {
     compared: "Compare",
     constant: "Constant",
     reordered: "Sqrt",
+    replaced: "Sin",
+    moved: "Slice",
+    shared: "Compare",
+    slight: "Constant",
 }
 
 

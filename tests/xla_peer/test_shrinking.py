@@ -37,6 +37,7 @@ def test_a_report_is_saved_shrunk(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     folder = report.save(tmp_path / "case")
     assert folder is not None
     module = (folder / "module.mlir").read_text().strip().splitlines()
+    assert not any("loc(" in line for line in module)
     assert len(module) <= 10
     assert "cosine" in "\n".join(module)
     (x,) = np.load(folder / "inputs.npz").values()
@@ -114,6 +115,28 @@ def test_a_twin_has_the_same_structure_whatever_its_values_are() -> None:
     assert [twin.name for twin in twins(near, REPORTS)] == ["a/b 1"]
     assert twins(near, REPORTS)[0].share < 1
     assert twins(tnf.compile(lambda x: tnf.cos(x), X), REPORTS) == ()
+
+
+def shifted(x: Any) -> Any:
+    rows = tnf.tanh(tnf.sin(x)) * 2.0 + 1.0
+    return tnf.at(rows)[1:].set(tnf.sqrt(rows[:-1]) / tnf.exp(rows[1:])) - 1.0
+
+
+@pytest.mark.parametrize(
+    ("fn", "is_part"),
+    [
+        (lambda x: tnf.sqrt(x[:-1]) / tnf.exp(x[1:]), True),
+        (lambda x: tnf.exp(x[:-1]) / tnf.sqrt(x[1:]), False),
+        (lambda x: 3.0 + tnf.tanh(x) * 5.0, True),
+        (lambda x: tnf.tanh(x) * x + 3.0, False),
+        (lambda x: tnf.exp(x), False),
+    ],
+)
+def test_a_shrunk_case_is_a_part_of_a_report(fn: Any, is_part: bool) -> None:
+    report = Report("a/b 4", "rows are shifted", shifted, (np.ones(5),))
+    named = twins(tnf.compile(fn, np.ones(5)), [report])
+    assert [twin.has_part for twin in named] == [True] * is_part
+    assert all("a part of the module in a/b 4" in str(twin) for twin in named)
 
 
 def test_the_form_sees_operands_and_bodies() -> None:

@@ -67,6 +67,32 @@ BIT_OR_BIT = main(
 )
 
 
+LESS_ONE = main(
+    "%x: tensor<8xui8>",
+    "tensor<ui16>",
+    """
+  %one = stablehlo.constant dense<1> : tensor<8xui8>
+  %zero = stablehlo.constant dense<0> : tensor<ui16>
+  %0 = stablehlo.subtract %x, %one : tensor<8xui8>
+  %1 = stablehlo.convert %0 : (tensor<8xui8>) -> tensor<8xui16>
+  %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.or across dimensions = [0] : (tensor<8xui16>, tensor<ui16>) -> tensor<ui16>
+  return %2 : tensor<ui16>
+""",
+)
+
+
+def one_difference_three_products(x: Any) -> Any:
+    """Return x0 - 0, 5 x1, 2 x2 and 3 x3."""
+    return tnf.stack(
+        [x[0] - np.int16(0), x[1] * np.int16(5), x[2] * np.int16(2), x[3] * np.int16(3)]
+    )
+
+
+def product_and_shift(x: Any) -> Any:
+    """Return 3 x0, and x1 shifted by 7 bits."""
+    return tnf.stack([x[0] * np.int8(3), tnf.left_shift(x[1], np.int8(7))])
+
+
 def distance(x: Any, y: Any) -> Any:
     """Return -(x - y) if x > -1, and -(y - x) otherwise."""
     return -tnf.where(x > -1, x - y, y - x)
@@ -92,5 +118,11 @@ LLVM = tuple(report._replace(compiler="LLVM") for report in (
     Report("llvm/llvm-project 136650", "two comparisons of copysign(x, y) are merged into a wrong one",
            is_positive_infinity, (f32(np.nan, np.inf, np.inf, 1), f32(1, 1, -1, 1)),
            np.array([False, True, False, False])),
+    Report("llvm/llvm-project 75995", "uint8 differences do not wrap around before they are widened",
+           LESS_ONE, (np.arange(0, 256, 32, dtype=np.uint8),), np.uint16(255)),
+    Report("llvm/llvm-project 180456", "a difference among products is a product with 0",
+           one_difference_three_products, (np.array([7, 1, 2, 3], np.int16),), np.array([7, 5, 4, 9], np.int16)),
+    Report("llvm/llvm-project 210093", "a shift becomes a product with a negative number",
+           product_and_shift, (i8(5, 1),), i8(15, -128)),
 ))  # fmt: skip
 """Reports on LLVM."""

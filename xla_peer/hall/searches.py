@@ -31,6 +31,12 @@ SEARCHES = (
     "TVM inconsistent results between TVM and onnxruntime wrong output operator",
     "TVM relax FoldConstant LegalizeOps wrong result int division floor mod cast negative incorrect",
     "llvm miscompile InstCombine fptosi select wrong result poison integer shift",
+    "jax.jit CPU wrong result dynamic_update_slice scatter gather incorrect output miscompile",
+    "openxla xla CPU bug wrong results reduce-window pad reverse concatenate slice folding",
+    "XLA:CPU YNNPACK wrong result convolution dot reduce large input reproducer jax 2026",
+    "XLA simplifier pass miscompiles while loop gather scatter dot batch dimension incorrect values CPU",
+    "jax CPU backend index_update cumsum sort argsort wrong answer under jit XLA:CPU bug",
+    "LLVM InstCombine SLP vectorizer miscompile wrong result integer min max abs umul overflow fold",
 )
 """Search terms that were used to find public reports."""
 ELSEWHERE = (
@@ -38,10 +44,9 @@ ELSEWHERE = (
     ("openxla/xla 13054", "a fault of the oneDNN library in builds of 2024, on a million rows"),
     ("openxla/xla 5544", "only on NVIDIA's GPUs"),
     ("openxla/xla 19716", "only the part of its text about GPU code was available"),
-    (
-        "openxla/xla 49176",
-        "its text was not available; the cases on exp, log and sqrt show similar rewrites",
-    ),
+    ("openxla/xla 8471", "a constant of complex numbers whose text was cut"),
+    ("openxla/xla 41605", "only on NVIDIA's GPUs"),
+    ("openxla/xla 49119 and 49143", "only on GPUs and TPUs"),
     ("jax-ml/jax 939", "the fast-math mode of 2019, which has been disabled since"),
     ("jax-ml/jax 3602", "a sampler whose results differ on some computers only"),
     ("jax-ml/jax 23590", "a benchmark of several files"),

@@ -73,7 +73,128 @@ FOLDED = main(
   return %3 : tensor<3xf32>
 """,
 )
+SHIFTED_ROWS = main(
+    "%x: tensor<4x1x1xi32>",
+    "tensor<1x4x1xi32>",
+    """
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %ones = stablehlo.constant dense<1> : tensor<4x1x1xi32>
+  %0 = stablehlo.add %x, %ones : tensor<4x1x1xi32>
+  %1 = stablehlo.slice %0 [0:3, 0:1, 0:1] : (tensor<4x1x1xi32>) -> tensor<3x1x1xi32>
+  %2 = stablehlo.dynamic_update_slice %0, %1, %one, %zero, %zero : (tensor<4x1x1xi32>, tensor<3x1x1xi32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<4x1x1xi32>
+  %3 = stablehlo.reshape %2 : (tensor<4x1x1xi32>) -> tensor<1x4x1xi32>
+  return %3 : tensor<1x4x1xi32>
+""",
+)
+CROPPED_WINDOW = main(
+    "%x: tensor<1x2xi32>",
+    "tensor<1x1xi32>",
+    """
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %0 = stablehlo.pad %x, %zero, low = [0, -1], high = [0, 0], interior = [1, 0] : (tensor<1x2xi32>, tensor<i32>) -> tensor<1x1xi32>
+  %1 = "stablehlo.reduce_window"(%0, %zero) <{window_dimensions = array<i64: 1, 2>, padding = dense<[[0, 0], [1, 0]]> : tensor<2x2xi64>}> ({
+  ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+    %2 = stablehlo.add %a, %b : tensor<i32>
+    stablehlo.return %2 : tensor<i32>
+  }) : (tensor<1x1xi32>, tensor<i32>) -> tensor<1x1xi32>
+  return %1 : tensor<1x1xi32>
+""",
+)
+CROPPING_WINDOW = main(
+    "%x: tensor<8x4xf32>",
+    "tensor<7x4xf32>",
+    """
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = "stablehlo.reduce_window"(%x, %zero) <{window_dimensions = array<i64: 1, 1>, padding = dense<[[-1, 0], [0, 0]]> : tensor<2x2xi64>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %1 = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<8x4xf32>, tensor<f32>) -> tensor<7x4xf32>
+  return %0 : tensor<7x4xf32>
+""",
+)
+DILATED_WINDOW = main(
+    "%x: tensor<64x128xf32>",
+    "tensor<32x255xf32>",
+    """
+  %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %0 = "stablehlo.reduce_window"(%x, %low) <{window_dimensions = array<i64: 2, 1>, window_strides = array<i64: 2, 1>, base_dilations = array<i64: 1, 2>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %1 = stablehlo.maximum %a, %b : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<64x128xf32>, tensor<f32>) -> tensor<32x255xf32>
+  return %0 : tensor<32x255xf32>
+""",
+)
+WITHOUT_INDICES = main(
+    "%x: tensor<1xi32>, %at: tensor<3x0xi32>, %y: tensor<3x1xi32>",
+    "tensor<1xi32>",
+    """
+  %0 = "stablehlo.scatter"(%x, %at, %y) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+    %1 = stablehlo.add %a, %b : tensor<i32>
+    stablehlo.return %1 : tensor<i32>
+  }) : (tensor<1xi32>, tensor<3x0xi32>, tensor<3x1xi32>) -> tensor<1xi32>
+  return %0 : tensor<1xi32>
+""",
+)
+TWO_SCATTERED = main(
+    "%x: tensor<2xf32>, %y: tensor<2xf32>",
+    "tensor<3xf32>",
+    """
+  %zero = stablehlo.constant dense<0.0> : tensor<3xf32>
+  %at = stablehlo.constant dense<[[0], [1]]> : tensor<2x1xi32>
+  %0:2 = "stablehlo.scatter"(%zero, %zero, %at, %x, %y) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = true}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<f32>, %d: tensor<f32>):
+    stablehlo.return %c, %d : tensor<f32>, tensor<f32>
+  }) : (tensor<3xf32>, tensor<3xf32>, tensor<2x1xi32>, tensor<2xf32>, tensor<2xf32>) -> (tensor<3xf32>, tensor<3xf32>)
+  return %0#1 : tensor<3xf32>
+""",
+)
+STEP_OF_TWO = main(
+    "%x: tensor<i32>",
+    "tensor<i32>",
+    """
+  %start = stablehlo.constant dense<0> : tensor<i32>
+  %0 = stablehlo.while(%i = %start) : tensor<i32>
+    cond {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %1 = stablehlo.compare LT, %i, %one, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %1 : tensor<i1>
+    } do {
+      %two = stablehlo.constant dense<2> : tensor<i32>
+      %1 = stablehlo.add %i, %two : tensor<i32>
+      stablehlo.return %1 : tensor<i32>
+    }
+  %2 = stablehlo.add %0, %x : tensor<i32>
+  return %2 : tensor<i32>
+""",
+)
+ANGLE_OF_FALSE = main(
+    "%x: tensor<5xi32>",
+    "tensor<5xf32>",
+    """
+  %zero = stablehlo.constant dense<0> : tensor<5xi32>
+  %0 = stablehlo.compare NE, %x, %zero, SIGNED : (tensor<5xi32>, tensor<5xi32>) -> tensor<5xi1>
+  %1 = stablehlo.compare NE, %x, %zero, SIGNED : (tensor<5xi32>, tensor<5xi32>) -> tensor<5xi1>
+  %2 = stablehlo.xor %0, %1 : tensor<5xi1>
+  %3 = stablehlo.convert %2 : (tensor<5xi1>) -> tensor<5xf32>
+  %4 = stablehlo.atan2 %3, %3 : tensor<5xf32>
+  return %4 : tensor<5xf32>
+""",
+)
+GRID = np.arange(8192, dtype=np.float32).reshape(64, 128)
+DIGITS = np.array([3, 1, 2, 0, 5, 4, 9, 8, 7, 6])
 LARGEST = float(np.finfo(np.float32).max)
+
+
+def dilated_maxima(x: Any) -> Any:
+    """Return the maxima of pairs of rows, with a column of minus infinity between two columns."""
+    maxima = np.maximum(x[::2], x[1::2])
+    wide = np.full((maxima.shape[0], 2 * maxima.shape[1] - 1), -np.inf, x.dtype)
+    wide[:, ::2] = maxima
+    return wide
 
 
 def sum_of_products(*shape: int) -> str:
@@ -164,6 +285,31 @@ XLA = (
            2 * (ROWS[:, 5:10] @ ROWS[:, :5].T + f32(100, 200))),
     Report("jax-ml/jax 13271", "an array of 2^n elements is rolled in the wrong direction",
            lambda x: tnf.roll(x, -1), (np.arange(8),), np.roll(np.arange(8), -1)),
+    Report("openxla/xla 49176", "an update that is a slice of its operand is read after it was overwritten",
+           SHIFTED_ROWS, (np.arange(4, dtype=np.int32).reshape(4, 1, 1),),
+           np.array([[[1], [1], [2], [3]]], np.int32)),
+    Report("jax-ml/jax 7461", "an update of all rows but the first is read after it was overwritten",
+           lambda x: tnf.at(x)[1:].set(1 + x[:-1]), (np.zeros(8, np.float32),), f32(0, 1, 1, 1, 1, 1, 1, 1)),
+    Report("openxla/xla 48715", "a window sum with padding contains a cropped element",
+           CROPPED_WINDOW, (np.array([[669, -763]], np.int32),), np.array([[-763]], np.int32)),
+    Report("openxla/xla 48719", "windows of one element with negative padding end the compiler",
+           CROPPING_WINDOW, (GRID[:8, :4],), GRID[1:8, :4]),
+    Report("openxla/xla 48714", "the dilation of the operand is dropped in a large window maximum",
+           DILATED_WINDOW, (GRID,), dilated_maxima(GRID)),
+    Report("openxla/xla 48716", "a scatter without indices adds only the last update",
+           WITHOUT_INDICES, (np.array([10], np.int32), np.zeros((3, 0), np.int32),
+                             np.array([[1], [2], [4]], np.int32)), np.array([17], np.int32)),
+    Report("openxla/xla 29362", "the second result of a scatter is that of the first",
+           TWO_SCATTERED, (f32(1, 2), f32(3, 4)), f32(3, 4, 0)),
+    Report("openxla/xla 44705", "the angle of false xor false is NaN",
+           ANGLE_OF_FALSE, (np.arange(5, dtype=np.int32),), f32(0, 0, 0, 0, 0)),
+    Report("tensorflow/tensorflow 123067", "a loop that steps beyond its bound is removed",
+           STEP_OF_TWO, (np.int32(0),), np.int32(2)),
+    Report("jax-ml/jax 34096", "the inverse of a permutation ends the compiler",
+           lambda x: x[tnf.argsort(x)][tnf.argsort(tnf.argsort(x))], (DIGITS,), DIGITS),
+    Report("jax-ml/jax 40412", "sums along the fourth of seven axes end the process",
+           lambda x, y: tnf.sum(x * y, axis=3), (ones(3, 1, 2, 2, 8, 8, 8), ones(3, 1, 2, 2, 8, 8, 8)),
+           2 * ones(3, 1, 2, 8, 8, 8)),
     Report("openxla/stablehlo 2887", "the minimum of constants is folded to the maximum",
            FOLDED, (f32(0, 0, 0),), f32(1, -3, np.nan), compiler="StableHLO's passes"),
 )  # fmt: skip

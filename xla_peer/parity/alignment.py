@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from tenferro.facts import Fact, ops_with
@@ -34,8 +35,9 @@ class Alignment(NamedTuple):
     """Slots at which the parallel walk through two programs ends.
 
     Attributes:
-        places: pairs of a slot of each program, whose instructions differ although their operands agree; the second
-            slot is None if the other program omits the op.
+        places: pairs of a slot of each program. Their instructions differ although their operands agree, or the other
+            program reads the second slot in place of the first. The second slot is None if the other program omits
+            the op.
         open: differing slots whose instructions cannot be compared operand by operand.
     """
 
@@ -44,13 +46,18 @@ class Alignment(NamedTuple):
 
 
 def aligned(
-    side: Side, other: Side, pairs: Sequence[Pair], are_close: Callable[[int, int], bool]
+    side: Side,
+    other: Side,
+    pairs: Sequence[Pair],
+    are_equal: Callable[[int, int], bool],
+    are_close: Callable[[int, int], bool],
 ) -> Alignment:
     """Walk backward from differing slots to differing operands, as long as both programs apply the same op.
 
     Args:
         side, other: the two programs.
         pairs: pairs of differing slots, of the first and of the other program.
+        are_equal: whether two slots, one of each program, have the same bits.
         are_close: whether two slots, one of each program, have equal values up to rounding.
     """
     maker_of, other_maker_of = makers(side.program.instructions), makers(other.program.instructions)
@@ -58,12 +65,19 @@ def aligned(
     waiting = list(dict.fromkeys(pairs))
     seen = set(waiting)
 
-    def is_same(x: int, y: int) -> bool:
-        return side.class_of[x] == other.class_of[y] or are_close(x, y)
-
     def is_behind(x: int, y: int) -> bool:
         there = other_maker_of.get(y)
         return x in maker_of and there is not None and _reads(other, there, side.class_of[x])
+
+    def is_altered(x: int, y: int) -> bool:
+        """Return whether `y` is an altered copy of `x`: the same class of op computes both, and only `x` is common."""
+        step, there = maker_of.get(x), other_maker_of.get(y)
+        return (
+            y not in other.common
+            and step is not None
+            and there is not None
+            and _are_alike(step, there, x, y)
+        )
 
     while waiting:
         slot, other_slot = waiting.pop()
@@ -74,17 +88,22 @@ def aligned(
         if is_behind(slot, other_slot):
             alignment.places.append((slot, other_slot))  # the other program inserts an op
             continue
-        if (
-            step is None
-            or there is None
-            or other_slot in other.common
-            or not _are_alike(step, there, slot, other_slot)
-        ):
-            alignment.open.append((slot, other_slot))
+        if step is None or there is None or not _are_alike(step, there, slot, other_slot):
+            # If the other program has no such value, and reads another value of the first program in its place, the
+            # instruction of the missing value is named.
+            is_replaced = (
+                step is not None and slot not in side.common and other_slot in other.common
+            )
+            (alignment.places if is_replaced else alignment.open).append((slot, other_slot))
             continue
+        # If the difference is so small that the values are close, only equal bits show which operands agree.
+        agrees = are_equal if are_close(slot, other_slot) else are_close
+        is_same = partial(_is_same, side, other, agrees)
         parted = _differing(step, there, is_same)
         crosses = any(is_same(x, y) for x, _ in parted for _, y in parted)
-        is_reader = any(x in side.common and not is_behind(x, y) for x, y in parted)
+        is_reader = any(
+            x in side.common and not is_behind(x, y) and not is_altered(x, y) for x, y in parted
+        )
         if not parted or crosses or is_reader:
             alignment.places.append((slot, other_slot))
             continue
@@ -92,6 +111,10 @@ def aligned(
         seen.update(fresh)
         waiting += fresh
     return alignment
+
+
+def _is_same(side: Side, other: Side, agrees: Callable[[int, int], bool], x: int, y: int) -> bool:
+    return side.class_of[x] == other.class_of[y] or agrees(x, y)
 
 
 def _reads(side: Side, step: Instruction, number: int) -> bool:

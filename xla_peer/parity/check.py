@@ -28,6 +28,7 @@ from xla_peer.parity.interpreter import interpreted
 from xla_peer.parity.iterations import native_outputs
 from xla_peer.parity.matching import first_difference
 from xla_peer.parity.opinion import NATIVE, PEER, Opinion, opinion
+from xla_peer.parity.original import OriginalWitness, divergence_of_text, first_ending_of_text
 from xla_peer.parity.paths import NativeAndPeer, compared
 from xla_peer.parity.precision import LowerPrecision, granted_precision, required_precision
 from xla_peer.parity.proven import lost_bounds
@@ -215,7 +216,9 @@ class Check:
         if parted is not None:
             outputs, reason = departing(outputs, parted)
             notes = (*notes, *reason)
-        outputs, words, ending = self._with_original(outputs, native, peer, allowed)
+        outputs, words, ending = self._with_original(outputs, native, peer, allowed, locate)
+        if parted is None and locate and ending is None and any(o.outside for o in outputs):
+            parted = divergence_of_text(program, leaves, outputs, self.paths)
         return ParityReport(
             program=program.name,
             platform=self.platform,
@@ -288,6 +291,7 @@ class Check:
         native: Sequence[Any],
         peer: Sequence[Any],
         allowed: Sequence[Allowance],
+        locate: bool,
     ) -> tuple[tuple[OutputParity, ...], tuple[str, ...], Ending | None]:
         """Compare the outputs with those of the original text, which runs through PJRT, and correct the verdicts.
 
@@ -298,6 +302,7 @@ class Check:
             results = original_outputs(program, self.leaves, self.paths.peer)
         except PeerEndedError as error:
             ending = ending_of_text(program, self.leaves, error, self.platform)
+            ending = first_ending_of_text(ending, self.paths.peer) if locate else ending
             ended = [replace(output, ended=ending.how) for output in outputs]
             return tuple(ended), ("the original text ends the peer, its import does not",), ending
         except TenferroError as error:
@@ -307,9 +312,12 @@ class Check:
             return outputs, (), None
         originals = compared(program, native, results, allowed)
         peers = compared(program, peer, results, allowed)
+        witness = OriginalWitness(program, self.leaves, self.interpreter is not False)
         words: list[str] = []
         joined: list[OutputParity] = []
-        for output, original, of_peer in zip(outputs, originals, peers, strict=True):
+        for number, (output, original, of_peer) in enumerate(
+            zip(outputs, originals, peers, strict=True)
+        ):
             if not original.outside and output.outside:
                 output = blamed(output, output.alone or self.platform)
                 words.append(f"{output.name}: the original text through PJRT agrees with native")
@@ -318,9 +326,11 @@ class Check:
                     f"{output.name}: the original text through PJRT agrees with the lowered one"
                 )
             elif original.outside:
-                output = blamed(original, "import")
+                values = native[number], results[number], allowed[number]
+                side, reason = witness.opinion(number, *values, self.platform)
+                output = blamed(original, side)
                 words.append(
-                    f"{output.name}: the original text gives something else than its import"
+                    f"{output.name}: through PJRT, the original text has another result than its import; {reason}"
                 )
             joined.append(output)
         return tuple(joined), tuple(words), None

@@ -53,6 +53,7 @@ class Divergence:
         leaves: the arguments of `program`.
         platform: platform of the peer.
         isolated: whether the peer runs in a separate process.
+        text: the StableHLO text that diverges, if the lowered program does not; otherwise empty.
     """
 
     op: str
@@ -66,6 +67,7 @@ class Divergence:
     sides: tuple[str, str] = ("native", "PJRT")
     platform: str = "cpu"
     isolated: bool = False
+    text: str = field(default="", repr=False)
 
     def executor(self, options: Mapping[str, bool | int | str] | None = None) -> Any:
         """Create an executor for the peer's platform, with these debug options of XLA."""
@@ -95,7 +97,8 @@ class Divergence:
             OSError: the folder cannot be created or written.
         """
         platform = self.platform if self.platform in PLATFORMS else "cpu"
-        text = lower_to_stablehlo(self.program, platform).text
+        # Without locations, which are lines of the user's files: they are noise in an issue, and may be private.
+        text = self.text or lower_to_stablehlo(self.program, platform).plain_text
         worst, output = list(self.output.worst or ()), self.output
         said = f"{output.name}{worst}: {output.xla!s}, expected {output.native!s}, {output.ulps:.3g} ulps apart"
         return save_reproduction(folder, self.program, self.leaves, text, self.platform, said)

@@ -14,8 +14,9 @@ from tenferro.types import unflatten
 from xla_peer.parity.divergence import alone, first_failing, maker_numbers, prefix, shown
 from xla_peer.parity.reproduction import save_reproduction
 
-__all__ = ["Ending", "ending_of_text", "first_ending", "text_of"]
+__all__ = ["OUTSIDE", "Ending", "ending_of_text", "first_ending", "text_of"]
 
+OUTSIDE = "another process or the operating system, for lack of memory, may have ended it"
 SHOWN_LINES = 12
 """Maximum number of lines of a module that a report shows."""
 
@@ -35,6 +36,7 @@ class Ending:
             the whole program.
         program: the module as a program; `leaves` are its arguments.
         platform: platform of the peer.
+        recurs: whether the process ends again on the same program; None if this was not tried.
     """
 
     how: str
@@ -46,6 +48,7 @@ class Ending:
     program: GraphProgram = field(repr=False)
     leaves: tuple[Any, ...] = field(repr=False)
     platform: str = "cpu"
+    recurs: bool | None = None
 
     @property
     def error(self) -> PeerEndedError:
@@ -61,6 +64,7 @@ class Ending:
             "op": self.op,
             "line": self.line,
             "module": self.module,
+            "recurs": self.recurs,
         }
 
     def save(self, folder: Any) -> Path:
@@ -77,6 +81,8 @@ class Ending:
     def __str__(self) -> str:
         said = f": {self.said}" if self.said else ""
         lines = [f"peer ended: {self.how} while {self.stage}{said}"]
+        if self.recurs is False:
+            lines.append(f"it did not end again on the same program: {OUTSIDE}")
         if self.op:
             lines.append(f"the first op with which it ends is {self.op}")
         if self.line:
@@ -100,6 +106,7 @@ def first_ending(
     Timeouts are not bisected, because each attempt would take as long.
     """
     part, arguments, earliest, op, line = program, tuple(leaves), error, "", ""
+    recurs = None
     if locate and error.ending != "timeout":
         numbers = maker_numbers(program)
         wrong = [numbers[slot] for slot in program.output_slots if slot in numbers]
@@ -109,6 +116,7 @@ def first_ending(
             return _ended(cone, leaves, peer) is None
 
         index = first_failing(program, wrong, succeeds)
+        recurs = index is not None if wrong else None
         if index is not None:
             instruction = program.instructions[index]
             op, line = shown(program, instruction), str(instruction.source or "")
@@ -128,6 +136,7 @@ def first_ending(
         program=part,
         leaves=arguments,
         platform=platform,
+        recurs=recurs,
     )
 
 

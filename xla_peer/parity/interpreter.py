@@ -26,7 +26,7 @@ from tenferro.ops.elementwise import Complex
 from tenferro.program import GraphProgram
 from tenferro.types import DType, flatten, unflatten
 
-__all__ = ["LARGEST", "interpreted"]
+__all__ = ["LARGEST", "interpreted", "interpreted_text"]
 
 LARGEST = 100_000
 """Maximum number of elements of all values of a program together; the interpreter is too slow for larger ones."""
@@ -36,9 +36,8 @@ SECONDS = 60
 def interpreted(program: GraphProgram, leaves: Sequence[Any]) -> list[Any] | str:
     """Compute the outputs of a program by the reference interpreter, or return the reason why it cannot."""
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
-    size = sum(int(np.prod(spec.shape)) for spec in static.types)
-    if size > LARGEST:
-        return f"{size} elements in all, and it is asked for at most {LARGEST}"
+    if refusal := _refusal(static):
+        return refusal
     plain = [part for leaf in leaves for part in _plain(leaf)]
     try:
         program = tnf.compile(lambda *xs: _outputs(static, leaves, xs), *plain)
@@ -52,6 +51,37 @@ def interpreted(program: GraphProgram, leaves: Sequence[Any]) -> list[Any] | str
     return [_as(spec.dtype, rest) for spec in static.output_specs]
 
 
+def interpreted_text(program: GraphProgram, leaves: Sequence[Any]) -> list[Any] | str:
+    """Compute the outputs of an imported program by the reference interpreter, from the original text of its module.
+
+    Return the reason if it cannot. Arguments and outputs must have dtypes that the interpreter accepts.
+    """
+    static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
+    if refusal := _refusal(static):
+        return refusal
+    dtypes = [spec.dtype for spec in (*static.input_specs, *static.output_specs)]
+    odd = [dtype for dtype in dtypes if dtype.is_complex or dtype.is_bool or not _is_plain(dtype)]
+    if odd or program.origin is None:
+        return f"it does not read {odd[0]}" if odd else "there is no original text"
+    try:
+        module = program.origin.refined([leaf.shape for leaf in leaves])
+    except TenferroError as error:
+        return str(error).splitlines()[0]
+    return _asked(module.plain_text, leaves)
+
+
+def _refusal(program: GraphProgram) -> str:
+    """Return why the interpreter does not run a program: it has too many elements; empty if it runs."""
+    size = sum(int(np.prod(spec.shape)) for spec in program.types)
+    if size <= LARGEST:
+        return ""
+    return f"{size} elements in all, and it is asked for at most {LARGEST}"
+
+
+def _is_plain(dtype: DType) -> bool:
+    return not dtype.is_narrow and dtype not in (DType.F16, DType.BF16)
+
+
 def _plain(x: Any) -> list[Any]:
     """Convert x to dtypes that the interpreter accepts: complex numbers to parts, narrow numbers to wider ones."""
     dtype = DType.of(x.dtype)
@@ -59,8 +89,7 @@ def _plain(x: Any) -> list[Any]:
         return [tnf.real(x), tnf.imag(x)]
     if dtype.is_bool:
         return [tnf.astype(x, np.uint8)]
-    is_plain = not dtype.is_narrow and dtype not in (DType.F16, DType.BF16)
-    return [x if is_plain else tnf.astype(x, np.float32 if dtype.is_inexact else np.int32)]
+    return [x if _is_plain(dtype) else tnf.astype(x, np.float32 if dtype.is_inexact else np.int32)]
 
 
 def _outputs(program: GraphProgram, leaves: Sequence[Any], plain: Sequence[Any]) -> list[Any]:

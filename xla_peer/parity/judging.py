@@ -15,7 +15,7 @@ from xla_peer.parity.contenders import checked_outputs, original_outputs, progra
 from xla_peer.parity.decisions import decisions
 from xla_peer.parity.definitions import by_definition
 from xla_peer.parity.divergence import Divergence, first_divergence
-from xla_peer.parity.interpreter import interpreted
+from xla_peer.parity.interpreter import interpreted, interpreted_text
 from xla_peer.parity.iterations import native_outputs
 from xla_peer.parity.opinion import PEER
 from xla_peer.parity.paths import NativeAndPeer
@@ -212,12 +212,13 @@ class Witnesses:
     def third(self) -> list[Any] | str:
         """The reference interpreter's outputs, or the reason why there are none."""
         if self._third is None:
-            self._third = (
-                "it was not asked"
-                if self.interpreter is False
-                else interpreted(self.program, self.leaves)
-            )
+            self._third = "it was not asked" if self.interpreter is False else self._interpreted()
         return self._third
+
+    def _interpreted(self) -> list[Any] | str:
+        """Return the interpreter's outputs for the original text or, if it does not read the text, for the import."""
+        results = interpreted_text(self.program, self.leaves)
+        return interpreted(self.program, self.leaves) if isinstance(results, str) else results
 
 
 def _judged(

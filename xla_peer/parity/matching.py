@@ -133,6 +133,7 @@ def _difference(
         Side(program, classes[0], same),
         Side(other, classes[1], other_same),
         list(zip(slots, other_slots, strict=False)),
+        lambda x, y: _key(values.by_slot[x]) == _key(other_values.by_slot[y]),
         lambda x, y: _are_close(values.by_slot[x], other_values.by_slot[y]),
     )
     if walk.places:

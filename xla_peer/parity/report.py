@@ -15,7 +15,7 @@ from xla_peer.json_values import json_value
 from xla_peer.parity.comparison import OutputParity
 from xla_peer.parity.decisions import Decision
 from xla_peer.parity.divergence import Divergence
-from xla_peer.parity.endings import Ending
+from xla_peer.parity.endings import OUTSIDE, Ending
 from xla_peer.parity.shrinking import shrunk_divergence, shrunk_ending
 from xla_peer.parity.untouched import Untouched
 
@@ -189,6 +189,8 @@ class ParityReport:
 
     def _advice(self, bad: list[OutputParity]) -> str:
         """Return a sentence about what the user should do next."""
+        if self.ended is not None and self.ended.recurs is False:
+            return f"check again; it did not end again on the same program, so {OUTSIDE}"
         if self.ended is not None:
             return "report.save(folder) writes a small module that ends it; `tenferro triage folder` makes an issue of it"
         sides = {output.alone for output in bad if output.alone}

@@ -75,9 +75,9 @@ def shrunk(case: Case, parts: Callable[[Case], bool], seconds: float | None = No
 def shrunk_divergence(divergence: Divergence, seconds: float) -> Divergence:
     """Shrink a divergence to a smaller program and simpler arrays.
 
-    A divergence of two different programs is returned unchanged.
+    A divergence of two different programs, or of an original text alone, is returned unchanged.
     """
-    if divergence.other:
+    if divergence.other or divergence.text:
         return divergence
     try:
         paths = NativeAndPeer(divergence.executor())
