@@ -169,19 +169,24 @@ def import_stablehlo(
     largest = MOST_OPS if trusted else _largest(tree)
     among = None if devices is None else Devices.of(devices, tree.attributes)
 
-    def read(inputs: Sequence[TensorSpec | ExtentArgument]) -> Reading:
-        reader = Reader(tree, READERS, note_extents, largest, trusted, rules, callbacks)
-        if among is not None:
-            return Reading.on_devices(reader, entry, inputs, among)
-        return Reading.of_block(reader, entry.body, inputs)
+    def attempt(truncates: bool) -> Reading:
+        def read(inputs: Sequence[TensorSpec | ExtentArgument]) -> Reading:
+            reader = Reader(tree, READERS, note_extents, largest, trusted, rules, callbacks)
+            reader.truncates = truncates
+            if among is not None:
+                return Reading.on_devices(reader, entry, inputs, among)
+            return Reading.of_block(reader, entry.body, inputs)
+
+        return _with_extents(read, inputs, entry)
 
     try:
-        reading = _with_extents(read, inputs, entry)
-    except TenferroError:
-        if not is_refined:
+        reading = attempt(False)
+    except TenferroError as error:
+        if is_refined:
+            refine()
+        elif not isinstance(error, UndecidedExtentError):
             raise
-        refine()
-        reading = read(inputs)
+        reading = attempt(True)
     reader, outputs = reading.reader, reading.outputs
     name = tree.name if function == "main" and tree.name else entry.name
     options: dict[str, Any] = {"name": name, "inputs": reading.arguments}

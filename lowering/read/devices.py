@@ -105,12 +105,15 @@ def on_devices(
     r.device, r.devices = (lambda: number), devices
     extents, r.extents = r.extents, {}
     claims, r.claims = r.claims, {}
+    ranges, r.ranges = r.ranges, {}
+    pieces, r.pieces = r.pieces, {}
     try:
         outputs = write(arguments)
         program = r.builder.finish(outputs, inputs=[number, *arguments])
     finally:
         r.builder, r.device, r.devices = outside, device, among
         r.extents, r.claims = extents, claims
+        r.ranges, r.pieces = ranges, pieces
     together = on_all_devices(program, devices.total)
     numbers = r.constant(np.arange(devices.total, dtype=np.int64))
     places = dict(zip(together.input_slots, [numbers, *values], strict=True))

@@ -68,6 +68,9 @@ class Reader:
         lowest: lower bounds of symbols, from assertions of the module.
         quotients: for each extent that is a quotient rounded towards zero, its dividend and divisor.
         needed: the symbols that occur in shape operands.
+        ranges: lower and upper bounds of integers that depend on data, see `lowering.read.ranges`.
+        pieces: the operands of each vector of integers that is a concatenation.
+        truncates: whether sizes that depend on data truncate results at run time; otherwise they raise errors.
         devices: the devices, if the program computes the results of several devices; else None.
         device: returns the number of the current device, an int64 scalar.
         sent: the values that were sent and not yet received, and the pairs of devices, by builder and channel.
@@ -104,6 +107,9 @@ class Reader:
         self.lowest: dict[Any, int] = {}
         self.quotients: dict[Any, tuple[Any, Any]] = {}
         self.needed: set[Any] = set()
+        self.ranges: dict[int, Any] = {}
+        self.pieces: dict[int, tuple[int, ...]] = {}
+        self.truncates = False
         self.devices: Any = None
         self.sent: dict[tuple[int, int], list[tuple[Any, Any]]] = {}
         self.feeds: list[str] | None = None
@@ -262,11 +268,12 @@ class Reader:
         """
         outside, outer, source, device = self.builder, self._values, self._source, self.device
         extents, claims = self.extents, self.claims
+        ranges, pieces = self.ranges, self.pieces
         inner: list[tuple[Captures, list[int], list[int]]] = []
         for block, specs in regions:
             self.builder = ProgramBuilder(trusted=self.trusted)
             arguments = [self.builder.input(spec) for spec in specs]
-            self.extents, self.claims = {}, {}
+            self.extents, self.claims, self.ranges, self.pieces = {}, {}, {}, {}
             captures = Captures(outside, self.builder, outer, extents, self.extents)
             self._values = captures
             self.device = partial(_captured, captures, device)
@@ -281,6 +288,7 @@ class Reader:
                 self.builder, self._values, self._source = outside, outer, source
                 self.device = device
                 self.extents, self.claims = extents, claims
+                self.ranges, self.pieces = ranges, pieces
         captured = list(
             dict.fromkeys(value for captures, _, _ in inner for value in captures.inputs)
         )
