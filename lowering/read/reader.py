@@ -70,6 +70,7 @@ class Reader:
         needed: the symbols that occur in shape operands.
         ranges: lower and upper bounds of integers that depend on data, see `lowering.read.ranges`.
         pieces: the operands of each vector of integers that is a concatenation.
+        drops_windows: whether a scatter ignores windows that are partly out of bounds, as XLA does.
         truncates: whether sizes that depend on data truncate results at run time; otherwise they raise errors.
         devices: the devices, if the program computes the results of several devices; else None.
         device: returns the number of the current device, an int64 scalar.
@@ -109,6 +110,7 @@ class Reader:
         self.needed: set[Any] = set()
         self.ranges: dict[int, Any] = {}
         self.pieces: dict[int, tuple[int, ...]] = {}
+        self.drops_windows = False
         self.truncates = False
         self.devices: Any = None
         self.sent: dict[tuple[int, int], list[tuple[Any, Any]]] = {}
@@ -301,6 +303,7 @@ class Reader:
     def scratch(self) -> Reader:
         """Return a new reader for regions in isolation, which may use only constants of the enclosing blocks."""
         reader = Reader(self.tree, self.readers, self.note, self.largest)
+        reader.drops_windows = self.drops_windows
         reader._values = Constants(self, reader, self._values)
         return reader
 
