@@ -82,7 +82,7 @@ def set_dimension_size(r: Reader, operation: Operation, operands: Sequence[int])
     if extents is None:
         return r.apply_one(DynamicTruncate(axis), x, size)
     _note_need(r, extents)
-    return r.slice(x, axis, 0, extents.item())
+    return r.slice(r.at_bound(x, axis), axis, 0, extents.item())
 
 
 def broadcast_in_dim(r: Reader, operation: Operation, operands: Sequence[int]) -> int:

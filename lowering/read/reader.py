@@ -14,6 +14,7 @@ from lowering.read.expansions import expanded_op
 from tenferro.dims import UpperBound, is_exact
 from tenferro.errors import InvalidConfigError, ShapeError, TenferroError, UnsupportedError
 from tenferro.ops import StdTensorOp
+from tenferro.ops.dynamic import PadToMatch
 from tenferro.ops.elementwise import Convert
 from tenferro.ops.structural import BroadcastInDim, Reshape, Slice, Transpose
 from tenferro.program import ProgramBuilder, SourceLine, Subprogram
@@ -395,6 +396,15 @@ class Reader:
         limits = [limit if i == axis else extent for i, extent in enumerate(shape)]
         strides = [stride if i == axis else 1 for i in range(len(shape))]
         return self.apply_one(Slice(tuple(starts), tuple(limits), tuple(strides)), value)
+
+    def at_bound(self, value: int, axis: int) -> int:
+        """Pad an axis whose extent depends on data with zeros, up to its bound; return any other value unchanged."""
+        spec = self.spec(value)
+        extent = spec.shape[axis]
+        if not isinstance(extent, UpperBound):
+            return value
+        shape: list[Any] = [extent.dim if i == axis else 1 for i in range(spec.rank)]
+        return self.apply_one(PadToMatch(axis), value, self.spread(self.constant(False), shape))
 
     # ---- regions on whole tensors ----------------------------------------------------------------
 

@@ -448,7 +448,14 @@ NORMALIZED = (
     '%y = "stablehlo.batch_norm_inference"(%x, %x, %x, %x, %x) <{epsilon = 0.5 : f32, feature_index = 0 : i64}> '
     ": (!T, !T, !T, !T, !T) -> !T return %y : !T }"
 )
+WINDOWED = (
+    "!W = tensor<2x1x1xf32>\nfunc.func @main(%x: tensor<1x4x1xf32>, %w: !W) -> tensor<1x?x1xf32> { "
+    "%y = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {} "
+    "{batch_group_count = 1 : i64, feature_group_count = 1 : i64} "
+    ": (tensor<1x4x1xf32>, !W) -> tensor<1x?x1xf32> return %y : tensor<1x?x1xf32> }"
+)
 MODULES = {
+    "windows of a convolution without elements": (WINDOWED, "tensor<2x", "tensor<0x"),
     "a normalisation of complex numbers": (NORMALIZED, "tensor<1xf32>", "tensor<1xcomplex<f32>>"),
     "a tuple's element": (TUPLE, "%t[0]", "%t[2]"),
     "a tuple's element below 0": (TUPLE, "%t[0]", "%t[-1]"),

@@ -569,6 +569,44 @@ def test_edges_that_data_decide(read: Any, result: str) -> None:
     np.testing.assert_array_equal(program.run(edges, x), x[2:11, 1:20:3])
 
 
+BT = "tensor<?x3xf32, #stablehlo.bounds<4, ?>>"
+ON_BOUNDS = {
+    "broadcast_in_dim": (
+        f"stablehlo.broadcast_in_dim %b, dims = [0, 1] : ({BT}) -> tensor<?x3x2xf32, #stablehlo.bounds<4, ?, ?>>",
+        lambda b: np.repeat(b[:, :, None], 2, 2),
+    ),
+    "broadcasts of a scalar": (
+        f"chlo.broadcast_subtract %c, %b : (tensor<f32>, {BT}) -> {BT}",
+        lambda b: 5 - b,
+    ),
+    "broadcasts of a row": (
+        f"chlo.broadcast_subtract %b, %r : ({BT}, tensor<1x3xf32>) -> {BT}",
+        lambda b: b - [1, 2, 3],
+    ),
+    "slice": (
+        f"stablehlo.slice %b [1:2, 0:3:2] : ({BT}) -> tensor<1x2xf32>",
+        lambda b: b[1:2, ::2],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ON_BOUNDS)
+def test_operations_on_an_axis_that_data_set(read: Any, name: str) -> None:
+    operation, define = ON_BOUNDS[name]
+    declared = operation.rsplit("-> ", 1)[1]
+    result = declared.partition(",")[0].removesuffix(">") + ">"
+    body = (
+        f"%b = stablehlo.set_dimension_size %x, %k, dim = 0 : (tensor<4x3xf32>, tensor<i32>) -> {BT} "
+        f"%z = {operation} %y = stablehlo.convert %z : ({declared}) -> {result}"
+    )
+    arguments = "%x: tensor<4x3xf32>, %k: tensor<i32>, %c: tensor<f32>, %r: tensor<1x3xf32>"
+    program = read(function(arguments, result, body))
+    x, row = np.arange(12, dtype="f4").reshape(4, 3), np.array([[1, 2, 3]], "f4")
+    for k in (2, 4):
+        y = program.run(x, np.int32(k), np.float32(5), row)
+        np.testing.assert_array_equal(y, define(x[:k]))
+
+
 def test_numbers_for_open_extents_beside_an_integer_that_is_data(read: Any) -> None:
     """An integer argument that is data, not an extent, needs no entry in `specs`; calls with concrete shapes work."""
     body = (
