@@ -55,6 +55,7 @@ __all__ = [
     "dynamic_top_k",
     "extents_of",
     "extents_value",
+    "gathered_pad",
     "note_extents",
 ]
 
@@ -307,7 +308,7 @@ def _spaced(r: Reader, x: int, axis: int, between: Any, filler: int) -> int:
 def dynamic_pad(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     """Read a padding whose amounts are operands; if any depends on data, the elements are gathered."""
     if r.truncates and any([extents_of(r, value) is None for value in operands[2:]]):
-        return _gathered_pad(r, operation, operands)
+        return gathered_pad(r, operation, operands)
     low, high, interior = [_shape(r, operation, value) for value in operands[2:]]
     x, filler = operands[:2]
     for axis, between in enumerate(interior):
@@ -316,21 +317,22 @@ def dynamic_pad(r: Reader, operation: Operation, operands: Sequence[int]) -> int
     return r.apply_one(st.Pad(low, high, numbers), x, filler)
 
 
-def _gathered_pad(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Pad by amounts that depend on data.
+def gathered_pad(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """Pad by amounts, or along axes, that depend on data.
 
     Element k of an axis is x[(k - low) / (interior + 1)], if the quotient is an index of x, and else the filler.
     """
     x, filler, *amounts = operands
-    if not r.spec(x).is_exact:
-        raise undecided(operation)
+    lengths = [r.apply_one(ShapeOf(axis), x) for axis in range(len(r.spec(x).shape))]
+    for axis in range(len(lengths)):
+        x = r.at_bound(x, axis)
     cuts: dict[int, int] = {}
     for axis, declared in enumerate(operation.spec.shape):
         low, high, interior = [_element(r, value, axis) for value in amounts]
         one = r.constant(1, DType.I64)
         zero = r.constant(0, DType.I64)
         step = r.apply_one(el.Add(), interior, one)
-        extent = r.apply_one(ShapeOf(axis), x)
+        extent = lengths[axis]
         inner = r.apply_one(el.Multiply(), r.apply_one(el.Subtract(), extent, one), step)
         inner = r.apply_one(el.Maximum(), r.apply_one(el.Add(), inner, one), zero)
         size = r.apply_one(el.Add(), r.apply_one(el.Add(), low, high), inner)

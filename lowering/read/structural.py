@@ -10,6 +10,7 @@ import numpy as np
 
 from lowering.module_tree import Operation
 from lowering.read import total_order
+from lowering.read.dynamic import gathered_pad
 from lowering.read.reader import Reader, ReadRows
 from tenferro.dims import DimExpr, is_exact, is_static, product
 from tenferro.errors import InvalidConfigError, UnsupportedError
@@ -116,6 +117,9 @@ def _first_of_top(r: Reader, op: st.Slice, x: int, top: TopK, inputs: Sequence[i
 def pad(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     a = operation.attributes
     sides = (a["edge_padding_low"], a["edge_padding_high"], a["interior_padding"])
+    if not r.spec(operands[0]).is_exact:
+        amounts = [r.constant(np.array(side, np.int64)) for side in sides]
+        return gathered_pad(r, operation, [*operands, *amounts])
     return r.apply_one(st.Pad(*map(tuple, sides)), *operands)
 
 

@@ -583,6 +583,10 @@ ON_BOUNDS = {
         f"chlo.broadcast_subtract %b, %r : ({BT}, tensor<1x3xf32>) -> {BT}",
         lambda b: b - [1, 2, 3],
     ),
+    "pad": (
+        f"stablehlo.pad %b, %c, low = [1, 0], high = [2, -1], interior = [1, 0] : ({BT}, tensor<f32>) -> tensor<?x2xf32, #stablehlo.bounds<10, ?>>",
+        lambda b: np.pad(np.insert(b[:, :2], range(1, len(b)), 5, 0), ((1, 2), (0, 0)), constant_values=5),
+    ),
     "slice": (
         f"stablehlo.slice %b [1:2, 0:3:2] : ({BT}) -> tensor<1x2xf32>",
         lambda b: b[1:2, ::2],
