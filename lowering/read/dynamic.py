@@ -120,13 +120,13 @@ def _repeated_to(r: Reader, x: int, axis: int, size: Any) -> int:
 def _elements_at(r: Reader, x: int, axis: int, indices: int) -> int:
     """Return the slices of x at a vector of indices along an axis; indices outside the axis are clamped.
 
-    An axis without elements is padded to one zero, which the caller masks or truncates.
+    An axis that may have no elements is padded with a zero at its end, which the caller masks or truncates.
     """
     shape = r.spec(x).shape
-    if shape[axis] == 0:
+    if at_least(shape[axis], 1) is not True:
         none = (0,) * len(shape)
         edge = tuple([int(i == axis) for i in range(len(shape))])
-        x = r.apply_one(st.Pad(edge, none, none), x, r.constant(0, r.spec(x).dtype))
+        x = r.apply_one(st.Pad(none, edge, none), x, r.constant(0, r.spec(x).dtype))
         shape = r.spec(x).shape
     op = Gather(
         offset_dims=tuple([i for i in range(len(shape)) if i != axis]),

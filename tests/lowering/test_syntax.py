@@ -171,6 +171,15 @@ def test_locations_that_are_attributes(place: str) -> None:
         assert read_module(form).attributes["a.b"] == (f"loc({place})",)
 
 
+@pytest.mark.parametrize(
+    "end",
+    ['"stablehlo.case"(%x) ({ ^bb0(', "stablehlo.while(", "stablehlo.reduce(%x init: %x) across dimensions = [] : (tensor<f32>, tensor<f32>) -> tensor<f32> reducer("],
+)  # fmt: skip
+def test_texts_that_end_before_a_name(end: str) -> None:
+    with pytest.raises(MlirDiagnosticError, match="the end of the text"):
+        read_module(f"func.func @main(%x: tensor<f32>) -> tensor<f32> {{ %y = {end}")
+
+
 def test_every_operation_in_bytecode_and_artifacts() -> None:
     artifacts = 0
     for text in OPERATIONS:
