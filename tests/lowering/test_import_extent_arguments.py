@@ -451,6 +451,17 @@ def test_a_slice_whose_bounds_data_decide(read: Any, stride: int) -> None:
         np.testing.assert_array_equal(program.run(bounds, x), x[start:limit:stride])
 
 
+def test_a_slice_of_data_of_an_axis_that_may_be_empty(read: Any) -> None:
+    body = (
+        "%i = stablehlo.convert %f : (tensor<1xf32>) -> tensor<1xi32> %o = stablehlo.constant dense<1> : tensor<1xi32> "
+        "%y = stablehlo.real_dynamic_slice %x, %i, %i, %o : "
+        "(tensor<?xf32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<?xf32>"
+    )
+    program = read(function("%f: tensor<1xf32>, %x: tensor<?xf32>", "tensor<?xf32>", body))
+    for n in (0, 3):
+        assert program.run(np.zeros(1, "f4"), np.ones(n, "f4")).shape == (0,)
+
+
 COUNT = (
     "%none = stablehlo.constant dense<0> : tensor<i32> %two = stablehlo.constant dense<2.0> : tensor<6xf32> "
     "%t = stablehlo.compare GT, %x, %two : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xi1> "
