@@ -72,6 +72,7 @@ def import_stablehlo(
     rules: Mapping[str, Any] | None = None,
     callbacks: Sequence[Callable[..., Any]] = (),
     devices: int | Mapping[str, int] | None = None,
+    drops_windows: bool = False,
 ) -> GraphProgram:
     """Import a StableHLO module as a program, which can be run, differentiated, compared and lowered.
 
@@ -93,6 +94,8 @@ def import_stablehlo(
             `{"replicas": r, "partitions": p}`, or the sizes of a mesh's axes by name. Every argument and result of the
             program then has a leading axis, with an element per device. The index of a device is
             replica * p + partition. The body of an `sdy.manual_computation` always runs on the devices of its mesh.
+        drops_windows: whether a scatter ignores each window that is partly out of bounds, as XLA and JAX do. By the
+            specification, it ignores only the elements out of bounds.
 
     Without jaxlib the parsers of `lowering.syntax` replace MLIR's parser. They are pure Python, and need no separate
     process. Operations whose shape operands only MLIR's passes can evaluate raise errors then. These parsers also read
@@ -169,19 +172,25 @@ def import_stablehlo(
     largest = MOST_OPS if trusted else _largest(tree)
     among = None if devices is None else Devices.of(devices, tree.attributes)
 
-    def read(inputs: Sequence[TensorSpec | ExtentArgument]) -> Reading:
-        reader = Reader(tree, READERS, note_extents, largest, trusted, rules, callbacks)
-        if among is not None:
-            return Reading.on_devices(reader, entry, inputs, among)
-        return Reading.of_block(reader, entry.body, inputs)
+    def attempt(truncates: bool) -> Reading:
+        def read(inputs: Sequence[TensorSpec | ExtentArgument]) -> Reading:
+            reader = Reader(tree, READERS, note_extents, largest, trusted, rules, callbacks)
+            reader.drops_windows = drops_windows
+            reader.truncates = truncates
+            if among is not None:
+                return Reading.on_devices(reader, entry, inputs, among)
+            return Reading.of_block(reader, entry.body, inputs)
+
+        return _with_extents(read, inputs, entry)
 
     try:
-        reading = _with_extents(read, inputs, entry)
-    except TenferroError:
-        if not is_refined:
+        reading = attempt(False)
+    except TenferroError as error:
+        if is_refined:
+            refine()
+        elif not isinstance(error, UndecidedExtentError):
             raise
-        refine()
-        reading = read(inputs)
+        reading = attempt(True)
     reader, outputs = reading.reader, reading.outputs
     name = tree.name if function == "main" and tree.name else entry.name
     options: dict[str, Any] = {"name": name, "inputs": reading.arguments}

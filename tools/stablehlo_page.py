@@ -81,6 +81,9 @@ def page() -> str:
         "",
         "These hold other operations, or are replaced before anything is read:",
         "", "| operations | |", "| --- | --- |", *rows(status, "read"), "",
+        "XLA differs from the specification in `stablehlo.scatter`: it ignores a whole window if any of its elements is "
+        "out of bounds. `import_stablehlo(.., drops_windows=True)` "
+        "gives programs that do the same.", "",
         "These are refused, each by a named error:",
         "", "| operations | why, or what instead |", "| --- | --- |", *rows(status, "refused"), "",
         "## Types",

@@ -169,7 +169,7 @@ class Artifact:
         specs = [spec for _, spec in manifest.inputs]
         types = [*specs, *(constant.spec for constant in manifest.constants)]
         is_static = all(spec.is_static for spec in specs)
-        program = import_stablehlo(self.module, None if is_static else types)
+        program = import_stablehlo(self.module, None if is_static else types, drops_windows=True)
         if manifest.constants:
             opened, constants = program, tuple(self.constants.values())
             program = tenferro.compile(lambda *leaves: opened.run(*leaves, *constants), *specs)

@@ -75,7 +75,9 @@ def from_jitted(jitted: Any, *specs: Any, names: tuple[str, ...] | None = None) 
     with in_dtypes_of(types):
         arguments = unflatten(in_tree, _shapes(types, leaves))
         out_tree, text, rules, callbacks = _lowered(jitted, arguments)
-    program = import_stablehlo(text, types, trusted=True, rules=rules, callbacks=callbacks)
+    program = import_stablehlo(
+        text, types, trusted=True, rules=rules, callbacks=callbacks, drops_windows=True
+    )
     return replace(
         program,
         name=getattr(jitted, "__name__", "main"),

@@ -14,8 +14,10 @@ from typing import Any
 from lowering.module_tree import Operation
 from lowering.read.reader import Read, Reader, ReadRows
 from lowering.syntax.definitions import DEFINITIONS
-from tenferro.dims import dim_max, dim_min, is_exact
+from tenferro.dims import DimExpr, UpperBound, dim_max, dim_min, is_exact
 from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.ops.dynamic import DynamicTruncate
+from tenferro.ops.source import ShapeOf
 from tenferro.ops.structural import BroadcastInDim
 from tenferro.types import TensorSpec
 
@@ -59,7 +61,7 @@ def broadcasting(read: Read) -> Read:
             placed.append(dims)
         shape = _common_shape(operation, shapes, placed)
         spread = [
-            value if own == shape else r.apply_one(BroadcastInDim(shape, dims), value)
+            value if own == shape else _spread(r, value, dims, shape, operands, placed)
             for value, own, dims in zip(operands, shapes, placed, strict=True)
         ]
         types = (TensorSpec.of(shape, operation.spec.dtype),)
@@ -68,22 +70,59 @@ def broadcasting(read: Read) -> Read:
     return read_broadcast
 
 
+def _spread(
+    r: Reader,
+    value: int,
+    dims: Sequence[int],
+    shape: Sequence[Any],
+    operands: Sequence[int],
+    placed: Sequence[Sequence[int]],
+) -> int:
+    """Broadcast an operand to the common shape.
+
+    Along an axis whose extent depends on data, it is broadcast to the bound, and truncated to the extent of the operand
+    that has this axis.
+    """
+    own = dict(zip(dims, r.spec(value).shape, strict=True))
+    bounds = list(shape)
+    cuts: list[tuple[int, int]] = []
+    for axis, extent in enumerate(shape):
+        if is_exact(extent):
+            continue
+        if own.get(axis) == extent:
+            bounds[axis] = DimExpr.input_axis(0, tuple(dims).index(axis))
+            continue
+        bounds[axis] = extent.dim
+        for operand, places in zip(operands, placed, strict=True):
+            if axis in places and r.spec(operand).shape[tuple(places).index(axis)] == extent:
+                size = r.apply_one(ShapeOf(tuple(places).index(axis)), operand)
+                cuts.append((axis, size))
+                break
+    y = r.apply_one(BroadcastInDim(tuple(bounds), tuple(dims)), value)
+    for axis, size in cuts:
+        y = r.apply_one(DynamicTruncate(axis), y, size)
+    return y
+
+
 def _common_shape(
     operation: Operation, shapes: Sequence[Sequence[Any]], placed: Sequence[Sequence[int]]
 ) -> tuple[Any, ...]:
     """Return the shape to which operands are broadcast; symbolic extents are computed when the program runs.
 
     Raises:
-        UnsupportedError: an extent depends on the data.
+        UnsupportedError: an extent depends on data, and another operand has another extent.
     """
     common: list[Any] = [
         extent if isinstance(extent, int) else 1 for extent in operation.spec.shape
     ]
     for shape, dims in zip(shapes, placed, strict=True):
         for extent, axis in zip(shape, dims, strict=True):
-            if not is_exact(extent):
+            if is_exact(extent) and is_exact(common[axis]):
+                common[axis] = _common_extent(common[axis], extent)
+            elif common[axis] == 1 and isinstance(extent, UpperBound):
+                common[axis] = extent
+            elif extent not in (1, common[axis]):
                 raise UnsupportedError(f"{operation.name}: the data decide an extent of {shape}")
-            common[axis] = _common_extent(common[axis], extent)
     return tuple(common)
 
 

@@ -94,6 +94,9 @@ CUSTOM_CALLS: ReadRows = {
     **SPARSE,
     **TPU,
     "ApproxTopK": approx_top_k,
+    "LayoutConstraint": same,
+    "MoveToDevice": same,
+    "MoveToHost": same,
     "Sharding": same,
     "SPMDFullToShardShape": same,
     "SPMDShardToFullShape": same,
@@ -107,6 +110,7 @@ CUSTOM_CALLS: ReadRows = {
     "stablehlo.dynamic_top_k": dynamic_top_k,
     "shape_assertion": shape_assertion,
     "annotate_device_placement": same,
+    "xla.sdy.FuncResultSharding": same,
 }
 
 

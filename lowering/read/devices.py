@@ -105,12 +105,15 @@ def on_devices(
     r.device, r.devices = (lambda: number), devices
     extents, r.extents = r.extents, {}
     claims, r.claims = r.claims, {}
+    ranges, r.ranges = r.ranges, {}
+    pieces, r.pieces = r.pieces, {}
     try:
         outputs = write(arguments)
         program = r.builder.finish(outputs, inputs=[number, *arguments])
     finally:
         r.builder, r.device, r.devices = outside, device, among
         r.extents, r.claims = extents, claims
+        r.ranges, r.pieces = ranges, pieces
     together = on_all_devices(program, devices.total)
     numbers = r.constant(np.arange(devices.total, dtype=np.int64))
     places = dict(zip(together.input_slots, [numbers, *values], strict=True))
@@ -377,16 +380,18 @@ def _sources(r: Reader, operation: Operation, pairs: Any) -> list[int]:
     """Return the device from which each device receives; -1 if there is none."""
     replicas, partitions = _among(r)
     sources = [-1] * (replicas * partitions)
+    is_among_partitions = channel_of(operation) > 0
+    count, kind = (partitions, "partitions") if is_among_partitions else (replicas, "replicas")
     for source, target in np.asarray(pairs, np.int64).reshape(-1, 2).tolist():
-        if channel_of(operation) > 0:
+        if not 0 <= min(source, target) <= max(source, target) < count:
+            raise InvalidConfigError(
+                f"{operation.name}: a pair sends from {source} to {target}, but the number of {kind} is {count}"
+            )
+        if is_among_partitions:
             moves = [(n * partitions + source, n * partitions + target) for n in range(replicas)]
         else:
             moves = [(source * partitions + p, target * partitions + p) for p in range(partitions)]
         for sender, receiver in moves:
-            if not 0 <= min(sender, receiver) <= max(sender, receiver) < len(sources):
-                raise InvalidConfigError(
-                    f"{operation.name}: a pair sends from {source} to {target}, but there are {len(sources)} devices"
-                )
             sources[receiver] = sender
     return sources
 

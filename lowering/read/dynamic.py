@@ -3,8 +3,9 @@
 An integer that the module computes from the extents of its arguments is recorded symbolically, as a number or a
 `SymDim`. A bool that the module computes from extents is recorded as True, False, or a `SymDim` that is 0 or 1. All
 elements of a shape operand must have been recorded in this way. If they depend on an integer argument, this argument
-becomes an extent of the program. If a size depends on other data, but has a bound, the program truncates the tensor
-when it runs. Without a bound, reading raises an error.
+becomes an extent of the program. If a size depends on other data, the declared type of the result may say it. If that
+declares a bound, or `lowering.read.ranges` computes one, the program computes the result up to the bound, and truncates
+it when it runs. Without a bound, reading raises an error.
 
 Source: StableHLO spec #dynamic_broadcast_in_dim, #dynamic_conv, #dynamic_gather, #dynamic_iota, #dynamic_pad,
 #dynamic_reshape, #get_dimension_size, #real_dynamic_slice; StableHLO's document on dynamism, for
@@ -25,15 +26,25 @@ from lowering.module_tree import Operation
 from lowering.read import total_order
 from lowering.read.contraction import convolution
 from lowering.read.indexing import gather
+from lowering.read.ranges import note_range, piece_of, range_of
 from lowering.read.reader import Reader, ReadRows
 from lowering.read.reduction import reduce_window
 from lowering.read.regions import combiner_operation
-from tenferro.dims import SymDim, at_least, dim_max, dim_min, is_exact, is_static
+from tenferro.dims import (
+    SymDim,
+    UpperBound,
+    at_least,
+    dim_max,
+    dim_min,
+    is_exact,
+    is_static,
+    product,
+)
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.ops import elementwise as el
 from tenferro.ops import structural as st
-from tenferro.ops.dynamic import DynamicTruncate
-from tenferro.ops.indexing import DynamicSlice
+from tenferro.ops.dynamic import DynamicTruncate, PadToMatch
+from tenferro.ops.indexing import Gather
 from tenferro.ops.source import Iota, ShapeOf
 from tenferro.types import DType, TensorSpec
 
@@ -44,6 +55,7 @@ __all__ = [
     "dynamic_top_k",
     "extents_of",
     "extents_value",
+    "gathered_pad",
     "note_extents",
 ]
 
@@ -71,29 +83,160 @@ def set_dimension_size(r: Reader, operation: Operation, operands: Sequence[int])
     if extents is None:
         return r.apply_one(DynamicTruncate(axis), x, size)
     _note_need(r, extents)
-    return r.slice(x, axis, 0, extents.item())
+    return r.slice(r.at_bound(x, axis), axis, 0, extents.item())
 
 
 def broadcast_in_dim(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    shape = _shape(r, operation, operands[1])
+    """Read a broadcast to sizes that are an operand.
+
+    An axis of the operand whose extent is a number other than 1 has the size of the result's axis.
+    """
+    x, sizes = operands
     dims = tuple(operation.attributes["broadcast_dimensions"])
-    return r.apply_one(st.BroadcastInDim(shape, dims), operands[0])
+    own = dict(zip(dims, r.spec(x).shape, strict=True))
+    sized = {
+        axis: extent for axis, extent in own.items() if isinstance(extent, int) and extent != 1
+    }
+    shape, cuts = _result_shape(r, operation, sizes, sized)
+    for axis, dim in enumerate(dims):
+        if own[dim] != 1 and (dim in cuts or not is_exact(own[dim])):
+            x = _repeated_to(r, x, axis, shape[dim])
+    return _truncated(r, r.apply_one(st.BroadcastInDim(shape, dims), x), cuts)
+
+
+def _repeated_to(r: Reader, x: int, axis: int, size: Any) -> int:
+    """Repeat the last element along an axis up to `size`, so that an axis whose extent is 1 at run time is broadcast."""
+    extent = r.spec(x).shape[axis]
+    last = r.apply_one(el.Subtract(), r.apply_one(ShapeOf(axis), x), r.constant(1, DType.I64))
+    bound = dim_max(extent if is_exact(extent) else extent.dim, size)
+    reference = [bound if i == axis else 1 for i in range(len(r.spec(x).shape))]
+    line = r.apply_one(Iota(tuple(reference), axis, DType.I64))
+    if r.spec(x).shape[axis] != bound:
+        x = r.apply_one(PadToMatch(axis), x, line)
+    indices = r.apply_one(Iota((size,), 0, DType.I64))
+    return _elements_at(r, x, axis, r.apply_one(el.Minimum(), indices, r.spread(last, (size,))))
+
+
+def _elements_at(r: Reader, x: int, axis: int, indices: int) -> int:
+    """Return the slices of x at a vector of indices along an axis; indices outside the axis are clamped.
+
+    An axis that may have no elements is padded with a zero at its end, which the caller masks or truncates.
+    """
+    shape = r.spec(x).shape
+    if at_least(shape[axis], 1) is not True:
+        none = (0,) * len(shape)
+        edge = tuple([int(i == axis) for i in range(len(shape))])
+        x = r.apply_one(st.Pad(none, edge, none), x, r.constant(0, r.spec(x).dtype))
+        shape = r.spec(x).shape
+    op = Gather(
+        offset_dims=tuple([i for i in range(len(shape)) if i != axis]),
+        collapsed_slice_dims=(axis,),
+        operand_batching_dims=(),
+        start_indices_batching_dims=(),
+        start_index_map=(axis,),
+        index_vector_dim=1,
+        slice_sizes=tuple([1 if i == axis else extent for i, extent in enumerate(shape)]),
+    )
+    return r.apply_one(op, x, indices)
+
+
+def _truncated(r: Reader, x: int, cuts: Mapping[int, int]) -> int:
+    """Truncate axes to sizes that depend on data; `cuts` contains the scalar size of each such axis."""
+    for axis, size in cuts.items():
+        x = r.apply_one(DynamicTruncate(axis), x, size)
+    return x
+
+
+def _element(r: Reader, vector: int, index: int) -> int:
+    return r.convert(r.reshape(r.slice(vector, 0, index, index + 1), ()), DType.I64)
 
 
 def dynamic_reshape(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    return r.reshape(operands[0], _shape(r, operation, operands[1]))
+    """Read a reshape to sizes that are an operand; the number of elements decides one size that depends on data."""
+    x, sizes = operands
+    extents = _declared_extents(r, operation, sizes)
+    unknown = [axis for axis, extent in enumerate(extents) if extent is None]
+    if len(unknown) > 1 or (unknown and not r.spec(x).is_exact):
+        raise undecided(operation)
+    if unknown:
+        rest = product([extent for extent in extents if extent is not None])
+        extents[unknown[0]] = product(r.spec(x).shape) // rest if rest else 0
+    return r.reshape(x, tuple(extents))
 
 
 def dynamic_iota(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    shape = _shape(r, operation, operands[0])
-    return r.apply_one(Iota(shape, operation.attributes["iota_dimension"], operation.spec.dtype))
+    shape, cuts = _result_shape(r, operation, operands[0])
+    line = Iota(shape, operation.attributes["iota_dimension"], operation.spec.dtype)
+    return _truncated(r, r.apply_one(line), cuts)
+
+
+def _declared_extents(
+    r: Reader, operation: Operation, sizes: int, extents: Mapping[int, Any] | None = None
+) -> list[Any]:
+    """Return the extents of a result with the shape operand `sizes`; None for extents that depend on data.
+
+    Args:
+        extents: extents that are known without the operand, by axis.
+
+    Raises:
+        UndecidedExtentError: sizes depend on data, and are not to be read from the declared type.
+    """
+    recorded = extents_of(r, sizes)
+    if recorded is not None:
+        _note_need(r, recorded)
+        return recorded.ravel().tolist()
+    if not r.truncates:
+        raise undecided(operation)
+    known = dict(extents or {})
+    shape: list[Any] = []
+    for axis, declared in enumerate(operation.spec.shape):
+        if is_static(declared):
+            shape.append(declared)
+        elif axis in known:
+            shape.append(known[axis])
+        else:
+            piece, index = piece_of(r, sizes, axis)
+            element = extents_of(r, piece)
+            shape.append(None if element is None else element[index])
+    return shape
+
+
+def _result_shape(
+    r: Reader, operation: Operation, sizes: int, extents: Mapping[int, Any] | None = None
+) -> tuple[tuple[Any, ...], dict[int, int]]:
+    """Return the shape of a result, with bounds of sizes that depend on data, and the scalar sizes of these axes.
+
+    Raises:
+        UndecidedExtentError: a size depends on data and has no bound.
+    """
+    shape = _declared_extents(r, operation, sizes, extents)
+    cuts: dict[int, int] = {}
+    for axis, extent in enumerate(shape):
+        if extent is None:
+            cuts[axis] = _element(r, sizes, axis)
+            shape[axis] = _bound(r, operation, axis, sizes)
+    return tuple(shape), cuts
+
+
+def _bound(r: Reader, operation: Operation, axis: int, sizes: int) -> Any:
+    declared = operation.spec.shape[axis]
+    if isinstance(declared, UpperBound):
+        return declared.dim
+    bound = range_of(r, piece_of(r, sizes, axis)[0]).high
+    if bound is None or (isinstance(bound, int) and bound > LARGEST_BOUND):
+        raise undecided(operation)
+    return bound
+
+
+LARGEST_BOUND = 1 << 24
+"""Largest bound of a size that the module does not declare; larger bounds are those of dtypes, not of sizes."""
 
 
 def dynamic_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     """Read a slice whose starts, limits and strides are operands.
 
-    If starts or limits depend on the data, each axis is shifted by its start, and truncated when the program runs to
-    ceil((limit - start) / stride) elements.
+    If they depend on the data, the elements of each axis at start + i * stride are gathered, and truncated when the
+    program runs to ceil((limit - start) / stride) elements.
     """
     x, *edges = operands
     bounds = [extents_of(r, value) for value in edges]
@@ -105,22 +248,29 @@ def dynamic_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> i
         for axis, stride in enumerate(strides):
             x = x if is_static(stride) else _strided(r, x, axis, stride)
         return x
-    if bounds[2] is None or not r.spec(x).is_exact:
+    if not r.spec(x).is_exact or not (r.truncates or bounds[2] is not None):
         raise undecided(operation)
-    for axis, stride in enumerate(bounds[2].tolist()):
-        start, limit = [
-            r.convert(r.reshape(r.slice(value, 0, axis, axis + 1), ()), DType.I64)
-            for value in edges[:2]
-        ]
-        extent = r.spec(x).shape[axis]
-        count = r.apply_one(el.Subtract(), limit, start)
-        if stride != 1:
-            rounded = r.apply_one(el.Add(), count, r.constant(stride - 1, DType.I64))
-            count = r.apply_one(el.Divide(), rounded, r.constant(stride, DType.I64))
-        x = _moved(r, x, axis, start)
-        x = r.slice(x, axis, 0, extent, stride)
-        x = r.apply_one(DynamicTruncate(axis), x, count)
-    return x
+    cuts: dict[int, int] = {}
+    for axis, declared in enumerate(operation.spec.shape):
+        start, limit, stride = [_element(r, value, axis) for value in edges]
+        extent: Any = r.spec(x).shape[axis]
+        one = r.constant(1, DType.I64)
+        stride = r.apply_one(el.Maximum(), stride, one)
+        length = r.apply_one(el.Add(), r.apply_one(el.Subtract(), limit, start), stride)
+        count = r.apply_one(el.Divide(), r.apply_one(el.Subtract(), length, one), stride)
+        if is_static(declared):
+            extent = declared
+        else:
+            cuts[axis] = count
+        x = _elements_at(r, x, axis, _steps(r, start, stride, extent))
+    return _truncated(r, x, cuts)
+
+
+def _steps(r: Reader, start: int, stride: int, count: Any) -> int:
+    """Return the indices start + i * stride for i < count."""
+    line = r.apply_one(Iota((count,), 0, DType.I64))
+    line = r.apply_one(el.Multiply(), line, r.spread(stride, (count,)))
+    return r.apply_one(el.Add(), line, r.spread(start, (count,)))
 
 
 def _strided(r: Reader, x: int, axis: int, stride: Any) -> int:
@@ -155,18 +305,10 @@ def _spaced(r: Reader, x: int, axis: int, between: Any, filler: int) -> int:
     return r.slice(x, axis, 0, dim_max(extent * (between + 1) - between, 0))
 
 
-def _moved(r: Reader, x: int, axis: int, start: int) -> int:
-    """Shift x along an axis so that it begins with element `start`, with zeros at its end; the shape is unchanged."""
-    shape = r.spec(x).shape
-    high = tuple([extent if i == axis else 0 for i, extent in enumerate(shape)])
-    none = (0,) * len(shape)
-    zero = r.constant(0, r.spec(x).dtype)
-    padded = r.apply_one(st.Pad(none, high, none), x, zero)
-    starts = [start if i == axis else r.constant(0, DType.I64) for i in range(len(shape))]
-    return r.apply_one(DynamicSlice(shape), padded, *starts)
-
-
 def dynamic_pad(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """Read a padding whose amounts are operands; if any depends on data, the elements are gathered."""
+    if r.truncates and any([extents_of(r, value) is None for value in operands[2:]]):
+        return gathered_pad(r, operation, operands)
     low, high, interior = [_shape(r, operation, value) for value in operands[2:]]
     x, filler = operands[:2]
     for axis, between in enumerate(interior):
@@ -175,17 +317,74 @@ def dynamic_pad(r: Reader, operation: Operation, operands: Sequence[int]) -> int
     return r.apply_one(st.Pad(low, high, numbers), x, filler)
 
 
+def gathered_pad(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """Pad by amounts, or along axes, that depend on data.
+
+    Element k of an axis is x[(k - low) / (interior + 1)], if the quotient is an index of x, and else the filler.
+    """
+    x, filler, *amounts = operands
+    lengths = [r.apply_one(ShapeOf(axis), x) for axis in range(len(r.spec(x).shape))]
+    for axis in range(len(lengths)):
+        x = r.at_bound(x, axis)
+    cuts: dict[int, int] = {}
+    for axis, declared in enumerate(operation.spec.shape):
+        low, high, interior = [_element(r, value, axis) for value in amounts]
+        one = r.constant(1, DType.I64)
+        zero = r.constant(0, DType.I64)
+        step = r.apply_one(el.Add(), interior, one)
+        extent = lengths[axis]
+        inner = r.apply_one(el.Multiply(), r.apply_one(el.Subtract(), extent, one), step)
+        inner = r.apply_one(el.Maximum(), r.apply_one(el.Add(), inner, one), zero)
+        size = r.apply_one(el.Add(), r.apply_one(el.Add(), low, high), inner)
+        count: Any = declared
+        if not is_static(declared):
+            cuts[axis] = size
+            count = _padded_bound(r, operation, x, axis, amounts)
+        first = _steps(r, r.apply_one(el.Negate(), low), one, count)
+        steps = r.spread(step, (count,))
+        quotient = r.apply_one(el.Divide(), first, steps)
+        whole = r.apply_one(el.Compare("EQ"), r.apply_one(el.Multiply(), quotient, steps), first)
+        extents = r.spread(extent, (count,))
+        inside = r.apply_one(el.Compare("LT"), quotient, extents)
+        started = r.apply_one(el.Compare("GE"), first, r.spread(zero, (count,)))
+        inside = r.apply_one(el.And(), r.apply_one(el.And(), inside, started), whole)
+        x = _elements_at(r, x, axis, quotient)
+        shape = r.spec(x).shape
+        mask = r.apply_one(st.BroadcastInDim(shape, (axis,)), inside)
+        x = r.apply_one(el.Select(), mask, x, r.spread(filler, shape))
+    return _truncated(r, x, cuts)
+
+
+def _padded_bound(
+    r: Reader, operation: Operation, x: int, axis: int, amounts: Sequence[int]
+) -> Any:
+    """Return the bound of a padded axis: that of its declared type, or computed from bounds of the amounts."""
+    declared = operation.spec.shape[axis]
+    if isinstance(declared, UpperBound):
+        return declared.dim
+    extent = r.spec(x).shape[axis]
+    low, high, interior = [range_of(r, piece_of(r, value, axis)[0]).high for value in amounts]
+    bound = low + high + extent + dim_max(extent - 1, 0) * interior
+    if isinstance(bound, int) and bound > LARGEST_BOUND:
+        raise undecided(operation)
+    return bound
+
+
 def dynamic_gather(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     """Read a gather whose slice sizes are an operand.
 
     If a size is symbolic, but the result's declared type determines it, the number replaces it and a guard checks it.
     """
     numbers, shape = operation.attributes["dimension_numbers"], operation.spec.shape
-    sizes = list(_shape(r, operation, operands[2]))
+    rank = len(r.spec(operands[0]).shape)
     dropped = {*numbers["collapsed_slice_dims"], *numbers["operand_batching_dims"]}
-    window_axes = [axis for axis in range(len(sizes)) if axis not in dropped]
+    window_axes = [axis for axis in range(rank) if axis not in dropped]
     declared: dict[int, Any] = dict.fromkeys(dropped, 1)
     declared |= {a: shape[n] for a, n in zip(window_axes, numbers["offset_dims"], strict=False)}
+    if r.truncates and all(map(is_static, declared.values())):
+        sizes = [declared[axis] for axis in range(rank)]
+    else:
+        sizes = list(_shape(r, operation, operands[2]))
     for axis, extent in declared.items():
         if isinstance(extent, int) and not is_static(sizes[axis]):
             reason = f"dynamic_gather: the slice's size of axis {axis}"
@@ -280,7 +479,8 @@ def undecided(operation: Operation) -> UndecidedExtentError:
     """Return the error for an operation with a shape operand that depends on the data."""
     return UndecidedExtentError(
         f"{operation.name}: its shapes and bounds must be constants or made of the arguments' extents, or of "
-        "integer arguments, by arithmetic, and other elements, or another operation, decide one of them"
+        "integer arguments, by arithmetic; other elements, or another operation, decide one of them, and it has no "
+        "bound: declare one as #stablehlo.bounds, or take the minimum of the size and a constant"
     )
 
 
@@ -306,7 +506,8 @@ def extents_of(r: Reader, value: int) -> Any:
 def note_extents(
     r: Reader, operation: Operation, operands: Sequence[int], results: Sequence[int]
 ) -> None:
-    """Record the result of an operation as extents, if at least one operand is recorded and a rule supports it."""
+    """Record the range of an operation's result, and the result as extents if an operand and a rule are recorded."""
+    note_range(r, operation, operands, results)
     rule = RULES.get(operation.name)
     if rule is None or len(results) != 1 or r.extents.keys().isdisjoint(operands):
         return

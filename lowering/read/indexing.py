@@ -8,7 +8,7 @@ from lowering.module_tree import Operation
 from lowering.read.promotion import promoted
 from lowering.read.reader import Reader, ReadRows
 from lowering.read.regions import combiner_operation, scatter_combiner
-from lowering.read.scatters import Numbers, scattered
+from lowering.read.scatters import Margins, Numbers, scattered
 from tenferro.errors import InvalidConfigError
 from tenferro.ops import indexing as ix
 
@@ -64,6 +64,26 @@ def scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
     numbers = Numbers(**a["scatter_dimension_numbers"])
     count = len(operands) // 2
     inputs, indices, updates = operands[:count], operands[count], operands[count + 1 :]
+    margins = None
+    if not r.drops_windows:
+        margins = Margins.of(r, numbers, inputs[0], indices, updates[0])
+    if margins is None:
+        return _scattered(r, operation, numbers, inputs, indices, updates)
+    inputs = [margins.around(r, x) for x in inputs]
+    indices = margins.moved(r, numbers, indices)
+    outputs = _scattered(r, operation, numbers, inputs, indices, updates)
+    return [margins.inside(r, y) for y in outputs]
+
+
+def _scattered(
+    r: Reader,
+    operation: Operation,
+    numbers: Numbers,
+    inputs: Sequence[int],
+    indices: int,
+    updates: Sequence[int],
+) -> Sequence[int]:
+    a = operation.attributes
     combiners = _combiners(r, operation, inputs)
     unique = bool(a.get("unique_indices", False))
     if combiners is None:

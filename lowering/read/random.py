@@ -27,6 +27,8 @@ HALF = 32
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10
+UNSIGNED = {2: DType.U2, 4: DType.U4, 8: DType.U8, 16: DType.U16, 32: DType.U32, 64: DType.U64}
+"""Unsigned integers by number of bits; narrow ones are the lowest bits of the generator's words, as in XLA."""
 
 
 def rng_bit_generator(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
@@ -38,6 +40,11 @@ def rng_bit_generator(r: Reader, operation: Operation, operands: Sequence[int]) 
             f"rng_bit_generator: a state of {spec}; ui64[2] and ui64[3] are known"
         )
     assert isinstance(wanted, TensorSpec)
+    unsigned = UNSIGNED.get(wanted.dtype.bits)
+    if unsigned is None:
+        raise UnsupportedError(
+            f"rng_bit_generator: elements of {wanted.dtype.bits} bits; generate ui8 and convert"
+        )
     words = [_word(r, state, i) for i in range(spec.shape[0])]
     make = _threefry if operation.attributes["rng_algorithm"] == "THREE_FRY" else _philox
     is_wide = wanted.dtype.itemsize == 8
@@ -48,7 +55,6 @@ def rng_bit_generator(r: Reader, operation: Operation, operands: Sequence[int]) 
         carried = r.apply_one(el.Compare("LT"), words[1], counter)
         words[2] = r.apply_one(el.Add(), words[2], r.convert(carried, DType.U64))
     lined = [r.reshape(word, (1,)) for word in words]
-    unsigned = DType.of(f"uint{8 * wanted.dtype.itemsize}")
     bits_wanted = r.convert(bits, unsigned)
     if wanted.dtype is not unsigned:
         bits_wanted = r.apply_one(el.BitcastConvert(wanted.dtype), bits_wanted)

@@ -14,6 +14,7 @@ from lowering.read.expansions import expanded_op
 from tenferro.dims import UpperBound, is_exact
 from tenferro.errors import InvalidConfigError, ShapeError, TenferroError, UnsupportedError
 from tenferro.ops import StdTensorOp
+from tenferro.ops.dynamic import PadToMatch
 from tenferro.ops.elementwise import Convert
 from tenferro.ops.structural import BroadcastInDim, Reshape, Slice, Transpose
 from tenferro.program import ProgramBuilder, SourceLine, Subprogram
@@ -68,6 +69,10 @@ class Reader:
         lowest: lower bounds of symbols, from assertions of the module.
         quotients: for each extent that is a quotient rounded towards zero, its dividend and divisor.
         needed: the symbols that occur in shape operands.
+        ranges: lower and upper bounds of integers that depend on data, see `lowering.read.ranges`.
+        pieces: the operands of each vector of integers that is a concatenation.
+        drops_windows: whether a scatter ignores windows that are partly out of bounds, as XLA does.
+        truncates: whether sizes that depend on data truncate results at run time; otherwise they raise errors.
         devices: the devices, if the program computes the results of several devices; else None.
         device: returns the number of the current device, an int64 scalar.
         sent: the values that were sent and not yet received, and the pairs of devices, by builder and channel.
@@ -104,6 +109,10 @@ class Reader:
         self.lowest: dict[Any, int] = {}
         self.quotients: dict[Any, tuple[Any, Any]] = {}
         self.needed: set[Any] = set()
+        self.ranges: dict[int, Any] = {}
+        self.pieces: dict[int, tuple[int, ...]] = {}
+        self.drops_windows = False
+        self.truncates = False
         self.devices: Any = None
         self.sent: dict[tuple[int, int], list[tuple[Any, Any]]] = {}
         self.feeds: list[str] | None = None
@@ -262,11 +271,12 @@ class Reader:
         """
         outside, outer, source, device = self.builder, self._values, self._source, self.device
         extents, claims = self.extents, self.claims
+        ranges, pieces = self.ranges, self.pieces
         inner: list[tuple[Captures, list[int], list[int]]] = []
         for block, specs in regions:
             self.builder = ProgramBuilder(trusted=self.trusted)
             arguments = [self.builder.input(spec) for spec in specs]
-            self.extents, self.claims = {}, {}
+            self.extents, self.claims, self.ranges, self.pieces = {}, {}, {}, {}
             captures = Captures(outside, self.builder, outer, extents, self.extents)
             self._values = captures
             self.device = partial(_captured, captures, device)
@@ -281,6 +291,7 @@ class Reader:
                 self.builder, self._values, self._source = outside, outer, source
                 self.device = device
                 self.extents, self.claims = extents, claims
+                self.ranges, self.pieces = ranges, pieces
         captured = list(
             dict.fromkeys(value for captures, _, _ in inner for value in captures.inputs)
         )
@@ -293,6 +304,7 @@ class Reader:
     def scratch(self) -> Reader:
         """Return a new reader for regions in isolation, which may use only constants of the enclosing blocks."""
         reader = Reader(self.tree, self.readers, self.note, self.largest)
+        reader.drops_windows = self.drops_windows
         reader._values = Constants(self, reader, self._values)
         return reader
 
@@ -384,6 +396,15 @@ class Reader:
         limits = [limit if i == axis else extent for i, extent in enumerate(shape)]
         strides = [stride if i == axis else 1 for i in range(len(shape))]
         return self.apply_one(Slice(tuple(starts), tuple(limits), tuple(strides)), value)
+
+    def at_bound(self, value: int, axis: int) -> int:
+        """Pad an axis whose extent depends on data with zeros, up to its bound; return any other value unchanged."""
+        spec = self.spec(value)
+        extent = spec.shape[axis]
+        if not isinstance(extent, UpperBound):
+            return value
+        shape: list[Any] = [extent.dim if i == axis else 1 for i in range(spec.rank)]
+        return self.apply_one(PadToMatch(axis), value, self.spread(self.constant(False), shape))
 
     # ---- regions on whole tensors ----------------------------------------------------------------
 

@@ -5,6 +5,10 @@ one after the other, in the order of their indices, as in XLA on CPUs and the re
 declares that indices are unique, or if they are constants that differ, all windows are combined at once. A window that
 is out of bounds is gathered at clipped indices, and its result is not written back.
 
+The op `Scatter` and XLA ignore a window that is partly out of bounds; by the specification, only its elements out of
+bounds are ignored. Inputs therefore get margins, into which every such window fits, unless the range of the indices
+shows that windows are within bounds.
+
 Source: StableHLO spec #scatter.
 """
 
@@ -17,12 +21,17 @@ from typing import Any
 import numpy as np
 
 from lowering.module_tree import Block
+from lowering.read.ranges import range_of
 from lowering.read.reader import Reader
+from tenferro.dims import at_least, is_exact, is_static
+from tenferro.errors import UnsupportedError
+from tenferro.ops import elementwise as el
 from tenferro.ops import indexing as ix
+from tenferro.ops import structural as st
 from tenferro.ops.control import Scan
-from tenferro.types import TensorSpec
+from tenferro.types import DType, TensorSpec
 
-__all__ = ["Numbers", "scattered"]
+__all__ = ["Margins", "Numbers", "scattered"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +77,74 @@ class Numbers:
                 [1 if axis in single else next(windows) for axis in range(len(operand))]
             ),
         )
+
+
+@dataclass(frozen=True)
+class Margins:
+    """Margins of a scatter's inputs.
+
+    Attributes:
+        widths: the number of elements before the first and after the last element of each axis.
+        starts: the width along the axis of each number of an index vector.
+    """
+
+    widths: tuple[int, ...]
+    starts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, r: Reader, numbers: Numbers, x: int, indices: int, update: int) -> Margins | None:
+        """Return the margins into which all windows fit that are partly within bounds; None if there are none.
+
+        Raises:
+            UnsupportedError: the extents of windows, or of the inputs, are not known.
+        """
+        shape, windows = r.spec(x).shape, r.spec(update).shape
+        single = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
+        axes = [axis for axis in range(len(shape)) if axis not in single]
+        sizes = dict(zip(axes, [windows[i] for i in numbers.update_window_dims], strict=True))
+        widths = [0] * len(shape)
+        low, high = range_of(r, indices)
+        for axis in numbers.scattered_dims_to_operand_dims:
+            size = sizes.get(axis, 1)
+            if is_exact(size) and at_least(1, size) is True:
+                continue
+            if not is_static(size) or not is_exact(shape[axis]):
+                raise UnsupportedError(
+                    f"scatter: windows of extent {size} along axis {axis} of {r.spec(x)}, whose bounds are not known"
+                )
+            is_within = low is not None and high is not None and at_least(low, 0) is True
+            if not is_within or at_least(shape[axis] - size, high) is not True:
+                widths[axis] = size - 1
+        starts = tuple([widths[axis] for axis in numbers.scattered_dims_to_operand_dims])
+        return cls(tuple(widths), starts) if any(widths) else None
+
+    def around(self, r: Reader, x: int) -> int:
+        """Add the margins to an input."""
+        none = (0,) * len(self.widths)
+        return r.apply_one(
+            st.Pad(self.widths, self.widths, none), x, r.constant(0, r.spec(x).dtype)
+        )
+
+    def moved(self, r: Reader, numbers: Numbers, indices: int) -> int:
+        """Add the widths to the index vectors, in int64; indices above half of its range are far out of bounds."""
+        spec = r.spec(indices)
+        if spec.dtype is DType.U64:
+            indices = r.apply_one(el.Minimum(), indices, r.full(1 << 62, spec))
+        indices = r.convert(indices, DType.I64)
+        vector = r.constant(np.array(self.starts, np.int64))
+        is_scalar = numbers.index_vector_dim == spec.rank
+        dims = () if is_scalar else (numbers.index_vector_dim,)
+        widths = r.apply_one(
+            st.BroadcastInDim(spec.shape, dims),
+            r.reshape(vector, () if is_scalar else (len(self.starts),)),
+        )
+        return r.apply_one(el.Add(), indices, widths)
+
+    def inside(self, r: Reader, y: int) -> int:
+        """Remove the margins from a result."""
+        for axis, width in enumerate(self.widths):
+            y = r.slice(y, axis, width, r.spec(y).shape[axis] - width)
+        return y
 
 
 def scattered(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from lowering.module_tree import Operation
 from lowering.read import total_order
+from lowering.read.dynamic import gathered_pad
 from lowering.read.reader import Reader, ReadRows
-from tenferro.dims import is_static, product
+from tenferro.dims import DimExpr, is_exact, is_static, product
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.ops import structural as st
 from tenferro.ops.elementwise import Convert
@@ -56,10 +58,11 @@ def reshape(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 def broadcast_in_dim(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     """Read a broadcast; if an extent of the result is not a number, it is the extent of the operand's axis."""
-    shape, dims = list(operation.spec.shape), tuple(operation.attributes["broadcast_dimensions"])
-    for axis, extent in zip(dims, r.spec(operands[0]).shape, strict=True):
+    shape: list[Any] = list(operation.spec.shape)
+    dims = tuple(operation.attributes["broadcast_dimensions"])
+    for number, (axis, extent) in enumerate(zip(dims, r.spec(operands[0]).shape, strict=True)):
         if not is_static(shape[axis]):
-            shape[axis] = extent
+            shape[axis] = extent if is_exact(extent) else DimExpr.input_axis(0, number)
     return r.apply_one(st.BroadcastInDim(tuple(shape), dims), operands[0])
 
 
@@ -76,7 +79,12 @@ def slice_(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     first = (
         _first_of_sorted(r, op, operands[0]) if op.starts else None
     )  # a tensor of rank 0 cannot be sorted
-    return r.apply_one(op, operands[0]) if first is None else first
+    if first is not None:
+        return first
+    x = operands[0]
+    for axis in range(len(op.starts)):
+        x = r.at_bound(x, axis)
+    return r.apply_one(op, x)
 
 
 def _first_of_sorted(r: Reader, op: st.Slice, x: int) -> int | None:
@@ -109,6 +117,9 @@ def _first_of_top(r: Reader, op: st.Slice, x: int, top: TopK, inputs: Sequence[i
 def pad(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     a = operation.attributes
     sides = (a["edge_padding_low"], a["edge_padding_high"], a["interior_padding"])
+    if not r.spec(operands[0]).is_exact:
+        amounts = [r.constant(np.array(side, np.int64)) for side in sides]
+        return gathered_pad(r, operation, [*operands, *amounts])
     return r.apply_one(st.Pad(*map(tuple, sides)), *operands)
 
 

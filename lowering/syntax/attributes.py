@@ -43,6 +43,8 @@ LONGEST_LOCATION = 1 << 16
 the size of the module.
 """
 _SIMPLE_SIGNS = re.compile(r"\s+")
+_STRINGS_AND_ALIASES = re.compile(r'"(?:[^"\\]|\\.)*"|#[\w$.-]+')
+"""Pattern of strings and aliases in metadata of locations; strings match, so that aliases inside them do not."""
 LARGEST_EXTENT = (1 << 63) - 1
 LARGEST_WIDTH = 1 << 24
 SMALL_LITERAL = 64
@@ -882,6 +884,9 @@ class AttributeParser:
             metadata = ""
             if self.words[self.at] == "<":
                 metadata = _SIMPLE_SIGNS.sub(" ", self.bracketed_text())
+                metadata = self._without_aliases(metadata)
+                if metadata == "<>":
+                    raise self.error("expected attribute value", at)
             self.expect("[")
             parts: list[str] = []
             while not self.accept("]"):
@@ -894,12 +899,22 @@ class AttributeParser:
         self.at = at
         name = f'"{escaped(self.string())}"'
         if self.accept(":"):
-            return name + self._line_range()
+            return (name if name != '""' else '"-"') + self._line_range()
         if self.accept("("):
             child = self._location()
             self.expect(")")
             return name if child == "unknown" else self._short(f"{name}({child})")
         return name
+
+    def _without_aliases(self, metadata: str) -> str:
+        """Replace the aliases in metadata by the locations that they name."""
+        text, end = "", 0
+        for match in _STRINGS_AND_ALIASES.finditer(metadata):
+            place = self.location_aliases.get(match[0])
+            if place is not None:
+                text = self._short(f"{text}{metadata[end : match.start()]}loc({place})")
+                end = match.end()
+        return text + metadata[end:]
 
     def aliased_location(self, name: str, at: int) -> str:
         """Return the text of the location that an alias names."""
@@ -928,8 +943,10 @@ class AttributeParser:
         return text
 
     def _line_range(self) -> str:
-        """Read `:8:4`, `:8:4 to :9` or `:8:4 to 9:2`, after its first colon."""
+        """Read `:8`, `:8:4`, `:8:4 to :9` or `:8:4 to 9:2`, after its first colon."""
         line = self._place_number()
+        if self.words[self.at] == ")":
+            return f":{line}:0"
         self.expect(":")
         column = self._place_number()
         start = f":{line}:{column}"

@@ -16,7 +16,7 @@ from lowering.module_tree import Block, ModuleTree, Operation
 from lowering.syntax.attributes import AttributeParser, FunctionType
 from lowering.syntax.cursor import Cursor
 from lowering.syntax.definitions import DEFINITIONS, Definition
-from lowering.syntax.encodings import ATTRIBUTES, TYPES
+from lowering.syntax.encodings import ATTRIBUTES, LONGEST_TEXT, TYPES, Printed, place_of
 from lowering.syntax.function import function_of
 from lowering.syntax.tokens import Tokens
 from lowering.syntax.versioned import unversioned_operation, versioned_attributes
@@ -358,6 +358,25 @@ class _BytecodeReader:
         """Read the number of an attribute whose value is needed to decode the current entry, and return the value."""
         return self.entries.needed(self.attribute_index(cursor.number()))
 
+    def needed_text(self, cursor: Cursor) -> str:
+        """Read the number of an attribute as `needed` does, and return MLIR's text of the attribute."""
+        printed = Printed(self.attribute_index(cursor.number()))
+        length = 0
+        while printed.pending and length <= LONGEST_TEXT:
+            item = printed.pending.pop()
+            if not isinstance(item, str):
+                index, is_inner = item
+                value = self.entries.needed(self.attribute_index(index))
+                dialect, is_custom, start, end = self.entries.places[index]
+                inside = Cursor(self.data, start, end)
+                code = (dialect, inside.number()) if is_custom else None
+                if printed.contents(code, value, inside, self):
+                    continue
+                item = printed.scalar(code, value, inside, self, is_inner)
+            printed.texts.append(item)
+            length += len(item)
+        return "".join(printed.texts)
+
     def optional(self, cursor: Cursor) -> Any:
         """Read the number of an attribute as `needed` does; return None if the attribute is absent."""
         index, is_present = cursor.flagged()
@@ -460,7 +479,7 @@ class _BytecodeReader:
             raise cursor.error(f"invalid operation name index: {index}")
         name, is_registered = self.names[index]
         mask = cursor.byte()
-        location = self.attribute(cursor)
+        location = place_of(self.attribute(cursor))
         attributes: dict[str, Any] = {}
         if mask & HAS_ATTRIBUTES:
             dictionary = self.attribute(cursor)
@@ -484,7 +503,7 @@ class _BytecodeReader:
         if mask & HAS_USE_LISTS and self.version >= 3:
             self._skip_use_lists(cursor, len(types))
         numbers = tuple([self._define(frame.scope, kind) for kind in types])
-        operation = Operation(name, operands, numbers, types, dict(attributes), (), str(location))
+        operation = Operation(name, operands, numbers, types, dict(attributes), (), location)
         assert frame.block is not None
         frame.block.operations.append(operation)
         if not mask & HAS_REGIONS:

@@ -415,10 +415,19 @@ def normalization(operation: Operation, operands: Sequence[Type], types: Types) 
 
 
 def convolution(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #convolution (C27), #dynamic_conv (C27): both operands have the same element type."""
+    """Check #convolution (C27), #dynamic_conv (C27): both operands have the same element type.
+
+    MLIR's verifier also requires windows with elements.
+    """
     elements = {_element(kind) for kind in operands[:2]} - {None}
     if len(elements) > 1:
         yield f"takes {operands[0]} and {operands[1]}, which differ in element type"
+    kernel = operands[1]
+    numbers = operation.attributes.get("dimension_numbers")
+    if isinstance(kernel, TensorSpec) and isinstance(numbers, Mapping):
+        axes = numbers["kernel_spatial_dimensions"]
+        if any([axis < kernel.rank and kernel.shape[axis] == 0 for axis in axes]):
+            yield f"takes windows without elements: {kernel}"
 
 
 _MULTIPLIED = frozenset(

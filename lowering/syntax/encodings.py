@@ -21,7 +21,7 @@ from tenferro.dims import UNKNOWN
 from tenferro.errors import UnsupportedError
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["ATTRIBUTES", "TYPES", "References"]
+__all__ = ["ATTRIBUTES", "LONGEST_TEXT", "TYPES", "Printed", "References", "place_of"]
 
 LONGEST_TEXT = 1 << 16
 """Maximum number of characters of a type or location.
@@ -52,6 +52,10 @@ class References(Protocol):
 
     def needed_type(self, cursor: Cursor) -> Any:
         """Read a type whose value is needed to decode the current attribute or type."""
+        ...
+
+    def needed_text(self, cursor: Cursor) -> str:
+        """Read an attribute as `needed` does, and return MLIR's text of it."""
         ...
 
     def optional(self, cursor: Cursor) -> Any:
@@ -152,12 +156,35 @@ def _float(r: References, c: Cursor) -> Any:
     return float(np.array(bits, f"u{dtype.itemsize}").view(dtype.dtype)[()])
 
 
+def _place(r: References, c: Cursor) -> str:
+    """Read a location that the current location contains, and return its text without `loc(..)`."""
+    return place_of(r.needed(c))
+
+
+def place_of(location: Any) -> str:
+    """Return the text of a location attribute without `loc(..)`.
+
+    Raises:
+        ValueError: the attribute is no location.
+
+    >>> place_of('loc("model.py":1:2)')
+    '"model.py":1:2'
+    """
+    if not isinstance(location, str) or not location.startswith("loc("):
+        raise ValueError(f"expected a location, got {location!r:.40}")
+    return location[4:-1]
+
+
+def _located(place: str) -> str:
+    return f"loc({_short(place)})"
+
+
 def _call_site(r: References, c: Cursor) -> Any:
-    return _short(f"callsite({r.needed(c)} at {r.needed(c)})")
+    return _located(f"callsite({_place(r, c)} at {_place(r, c)})")
 
 
 def _file_line(r: References, c: Cursor) -> Any:
-    return f'"{escaped(r.needed(c))}":{c.number()}:{c.number()}'
+    return _located(f'"{escaped(r.needed(c))}":{c.number()}:{c.number()}')
 
 
 def _file_range(r: References, c: Cursor) -> Any:
@@ -166,26 +193,81 @@ def _file_range(r: References, c: Cursor) -> Any:
     line, column, *end = [*numbers, 0, 0][: max(2, len(numbers))]
     text = f'"{name}":{line}:{column}'
     if len(end) == 1:
-        return f"{text} to :{end[0]}"
-    return f"{text} to {end[0]}:{end[1]}" if end else text
+        return _located(f"{text} to :{end[0]}")
+    return _located(f"{text} to {end[0]}:{end[1]}" if end else text)
 
 
 def _fused(r: References, c: Cursor) -> Any:
-    return _short(f"fused[{', '.join([str(r.needed(c)) for _ in range(c.count())])}]")
+    return _located(f"fused[{', '.join([_place(r, c) for _ in range(c.count())])}]")
 
 
 def _fused_with_metadata(r: References, c: Cursor) -> Any:
-    parts = [str(r.needed(c)) for _ in range(c.count())]
-    return _short(f"fused<{r.needed(c)}>[{', '.join(parts)}]")
+    parts = [_place(r, c) for _ in range(c.count())]
+    return _located(f"fused<{r.needed_text(c)}>[{', '.join(parts)}]")
 
 
 def _name_location(r: References, c: Cursor) -> Any:
-    name, child = escaped(r.needed(c)), r.needed(c)
-    return f'"{name}"' if child == "unknown" else _short(f'"{name}"({child})')
+    name, child = escaped(r.needed(c)), _place(r, c)
+    return _located(f'"{name}"' if child == "unknown" else f'"{name}"({child})')
 
 
 def _unknown_location(r: References, c: Cursor) -> Any:
-    return "unknown"
+    return "loc(unknown)"
+
+
+class Printed:
+    """Printer of attributes as MLIR's text, from their decoded values.
+
+    Attributes:
+        pending: texts, and numbers of attributes that are to be printed, in reverse order; true if in an array.
+        texts: the texts that have been printed.
+    """
+
+    def __init__(self, index: int) -> None:
+        self.pending: list[str | tuple[int, bool]] = [(index, False)]
+        self.texts: list[str] = []
+
+    def contents(self, code: tuple[str, int] | None, value: Any, c: Cursor, r: References) -> bool:
+        """Add the contents of an array or a dictionary to the pending texts; return whether the attribute is one."""
+        decode = None if code is None else ATTRIBUTES.get(code)
+        parts: list[str | tuple[int, bool]] = []
+        if decode is _array:
+            for number in range(c.count()):
+                parts += [", "] * (number > 0) + [(c.number(), True)]
+            self.pending += ["]", *reversed(parts), "["]
+        elif decode is _dictionary:
+            for number in range(c.count()):
+                parts += [", "] * (number > 0) + [f"{r.needed(c)} = ", (c.number(), False)]
+            self.pending += ["}", *reversed(parts), "{"]
+        return decode is _array or decode is _dictionary
+
+    def scalar(
+        self, code: tuple[str, int] | None, value: Any, c: Cursor, r: References, is_inner: bool
+    ) -> str:
+        """Return the text of any other attribute."""
+        decode = None if code is None else ATTRIBUTES.get(code)
+        if decode is _string or decode is _typed_string:
+            return f'"{escaped(value)}"'
+        if decode is _symbol:
+            return f"@{value}"
+        if decode is _unit:
+            return "unit"
+        if isinstance(value, bool):
+            return str(value).lower()
+        if decode is _integer or decode is _float:
+            kind = getattr(r.needed_type(c), "text", "")
+            text = str(value) if decode is _integer else _float_text(value)
+            return text if is_inner and kind in ("i64", "f64") else f"{text} : {kind}"
+        if decode is _dense_array:
+            numbers = ", ".join([str(item).lower() for item in value])
+            kind = getattr(r.needed_type(c), "text", "")
+            return f"array<{kind}: {numbers}>" if value else f"array<{kind}>"
+        return str(value)
+
+
+def _float_text(value: Any) -> str:
+    short = f"{value:.6e}" if isinstance(value, float) else str(value)
+    return short if not isinstance(value, float) or float(short) == value else repr(value)
 
 
 def _dense_array(r: References, c: Cursor) -> Any:

@@ -383,6 +383,14 @@ class _TextParser(FormParser):
             attributes.append(self.dictionary() if self.words[self.at] == "{" else {})
         return tuple(types), attributes
 
+    def _name(self) -> str:
+        """Read the name of a value."""
+        name = self.words[self.at]
+        if not name.startswith("%"):
+            raise self.error(f"expected SSA operand, got {self.shown()}")
+        self.at += 1
+        return name
+
     def _typed_names(self) -> tuple[list[str], list[Any]]:
         """Read the names and types of arguments up to a closing parenthesis, and skip their locations."""
         names: list[str] = []
@@ -390,8 +398,7 @@ class _TextParser(FormParser):
         while not self.accept(")"):
             if names:
                 self.expect(",")
-            names.append(self.words[self.at])
-            self.at += 1
+            names.append(self._name())
             self.expect(":")
             types.append(self.type())
             self._skip_location()
@@ -769,8 +776,7 @@ class _TextParser(FormParser):
         while not self.accept(")"):
             if names:
                 self.expect(",")
-            names.append(self.words[self.at])
-            self.at += 1
+            names.append(self._name())
             self.expect("=")
             operands.append(self.operand())
         types: tuple[Any, ...] = ()
@@ -858,8 +864,7 @@ class _TextParser(FormParser):
             for side in (left, right):
                 if side is right:
                     self.expect(",")
-                name = self.words[self.at]
-                self.at += 1
+                name = self._name()
                 self.expect(":")
                 side.append((name, self.type()))
                 self._skip_location()

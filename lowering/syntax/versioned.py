@@ -86,6 +86,7 @@ _OFTEN_ABSENT: dict[str, tuple[Any, ...]] = {
     "sym_visibility": ("",),
     "unique_indices": (False,),
     "use_global_device_ids": (False,),
+    "version": (0,),
 }
 """Values of VHLO's attributes that mean that StableHLO's attribute is absent, by name."""
 

@@ -514,7 +514,8 @@ func.func @main(%x0: tensor<?xf32>, %x1: tensor<1xi64>, %x2: tensor<1xi64>, %x3:
 // -----
 func.func @main(%x0: tensor<4x4xf32>) -> (tensor<4x4xf32>) {
   %r = "stablehlo.composite"(%x0) <{composite_attributes = {x = 1 : i32}, decomposition = @f, name = "foo.bar", version = 1 : i32}> : (tensor<4x4xf32>) -> tensor<4x4xf32>
-  return %r : tensor<4x4xf32>
+  %s = "stablehlo.composite"(%r) <{decomposition = @f, name = "foo.baz"}> : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %s : tensor<4x4xf32>
 }
 func.func private @f(%a: tensor<4x4xf32>) -> tensor<4x4xf32> {
   return %a : tensor<4x4xf32>

@@ -47,7 +47,7 @@ COMPOUND = {
 def test_what_we_write_comes_back(sample: OpSample) -> None:
     program = program_of([sample], constants=False)
     module = lower_to_stablehlo(program)
-    again = import_stablehlo(module)
+    again = import_stablehlo(module, drops_windows=True)
     assert again.input_specs == program.input_specs
     assert again.output_specs == program.output_specs
     wanted, found = flat(program.run(*sample.inputs)), flat(again.run(*sample.inputs))

@@ -140,7 +140,7 @@ def test_guards_say_what_a_message_begins_with(message: str, shown: str) -> None
 
 
 @pytest.mark.parametrize(
-    "target", ["Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"]
+    "target", ["LayoutConstraint", "MoveToHost", "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement", "xla.sdy.FuncResultSharding"]
 )  # fmt: skip
 def test_annotations_are_what_they_annotate(target: str) -> None:
     text = f"""func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {{

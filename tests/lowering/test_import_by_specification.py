@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -214,6 +216,72 @@ def test_scatters_out_of_bounds_and_their_adjoint() -> None:
     np.testing.assert_array_equal(slope, [0, 2, 0])
 
 
+WINDOWS_OF_A_SCATTER = """func.func @main(%x: tensor<4x5x2xf32>, %i: tensor<3x2xKIND>, %u: tensor<3x2x3xf32>)
+  -> tensor<4x5x2xf32> {
+  %y = "stablehlo.scatter"(%x, %i, %u) ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      BODY
+      stablehlo.return %r : tensor<f32>
+  }) {scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1, 2], inserted_window_dims = [2],
+    scatter_dims_to_operand_dims = [1, 0], index_vector_dim = 1>}
+    : (tensor<4x5x2xf32>, tensor<3x2xKIND>, tensor<3x2x3xf32>) -> tensor<4x5x2xf32>
+  return %y : tensor<4x5x2xf32>
+}"""
+
+
+@pytest.mark.parametrize("kind", ["i8", "i32", "ui8", "ui64"])
+@pytest.mark.parametrize(
+    ("body", "combine"),
+    [
+        ("%r = stablehlo.add %a, %b : tensor<f32>", lambda a, b: a + b),
+        (
+            "%s = stablehlo.multiply %a, %a : tensor<f32> %r = stablehlo.subtract %s, %b : tensor<f32>",
+            lambda a, b: a * a - b,
+        ),
+    ],
+    ids=["sum", "other region"],
+)
+def test_windows_of_scatters_partly_out_of_bounds(body: str, combine: Any, kind: str) -> None:
+    """#scatter: for each element of the updates, "if result_index is in bounds", so a window can be used partly.
+
+    XLA ignores such a window as a whole; so does the program with `drops_windows`.
+    """
+    text = WINDOWS_OF_A_SCATTER.replace("BODY", body).replace("KIND", kind)
+    program = lowering.import_stablehlo(text)
+    dropping = lowering.import_stablehlo(text, drops_windows=True)
+    rng = np.random.default_rng(1)
+    x, updates = rng.integers(-4, 5, (4, 5, 2)), rng.integers(-4, 5, (3, 2, 3))
+    dtype = program.input_specs[1].dtype.dtype
+    corners = [[3, 3], [-1, 1], [4, -2], [127, 127], [0, 0], [-3, 2]]
+    for starts in (corners[:3], corners[3:], corners[1:4]):
+        indices = np.array(starts).astype(dtype)
+        wanted, whole = x.copy(), x.copy()
+        for k, (column, row) in enumerate(indices.tolist()):
+            is_whole = 0 <= row <= 4 - 2 and 0 <= column <= 5 - 3
+            for i in range(2):
+                for j in range(3):
+                    at = row + i, column + j, 0
+                    if 0 <= at[0] < 4 and 0 <= at[1] < 5:
+                        wanted[at] = combine(wanted[at], updates[k, i, j])
+                        whole[at] = combine(whole[at], updates[k, i, j]) if is_whole else whole[at]
+        arguments = x.astype("f4"), indices, updates.astype("f4")
+        np.testing.assert_array_equal(program.run(*arguments), wanted)
+        np.testing.assert_array_equal(dropping.run(*arguments), whole)
+
+
+def test_scatters_within_bounds_have_no_margins() -> None:
+    """JAX clips the indices of `vmap(dynamic_update_slice)`, so that each window is within bounds."""
+    clipped = """%l = stablehlo.constant dense<0> : tensor<3x2xi32> %h = stablehlo.constant dense<2> : tensor<3x2xi32>
+      %c = stablehlo.clamp %l, %i, %h : tensor<3x2xi32> %y ="""
+    text = WINDOWS_OF_A_SCATTER.replace("BODY", "%r = stablehlo.add %a, %b : tensor<f32>")
+    text = (
+        text.replace("KIND", "i32")
+        .replace("%y =", clipped, 1)
+        .replace("(%x, %i, %u) (", "(%x, %c, %u) (")
+    )
+    assert "Pad" not in str(lowering.import_stablehlo(text))
+
+
 @pytest.mark.parametrize("kind", ["i4", "i8", "i16", "i32", "i64", "ui4", "ui8", "ui32", "ui64"])
 def test_integers_divided_by_zero(kind: str) -> None:
     """#divide, #remainder: x / 0 and min / -1 are implementation-defined; the results are those of XLA."""
@@ -380,7 +448,14 @@ NORMALIZED = (
     '%y = "stablehlo.batch_norm_inference"(%x, %x, %x, %x, %x) <{epsilon = 0.5 : f32, feature_index = 0 : i64}> '
     ": (!T, !T, !T, !T, !T) -> !T return %y : !T }"
 )
+WINDOWED = (
+    "!W = tensor<2x1x1xf32>\nfunc.func @main(%x: tensor<1x4x1xf32>, %w: !W) -> tensor<1x?x1xf32> { "
+    "%y = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {} "
+    "{batch_group_count = 1 : i64, feature_group_count = 1 : i64} "
+    ": (tensor<1x4x1xf32>, !W) -> tensor<1x?x1xf32> return %y : tensor<1x?x1xf32> }"
+)
 MODULES = {
+    "windows of a convolution without elements": (WINDOWED, "tensor<2x", "tensor<0x"),
     "a normalisation of complex numbers": (NORMALIZED, "tensor<1xf32>", "tensor<1xcomplex<f32>>"),
     "a tuple's element": (TUPLE, "%t[0]", "%t[2]"),
     "a tuple's element below 0": (TUPLE, "%t[0]", "%t[-1]"),

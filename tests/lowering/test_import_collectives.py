@@ -311,6 +311,18 @@ def test_what_is_refused(groups: str, devices: Any, error: Any, words: str) -> N
         program_of(lowering.import_stablehlo, operation, devices=devices)
 
 
+@pytest.mark.parametrize(("channel", "kind"), [(0, "replicas"), (1, "partitions")])
+def test_pairs_of_devices_that_do_not_exist(channel: int, kind: str) -> None:
+    """#collective_permute (C4): each number is below the number of replicas, or of partitions if there is a channel."""
+    operation = (
+        '%y = "stablehlo.collective_permute"(%x) <{source_target_pairs = dense<[[0, 2]]> : tensor<1x2xi64>, '
+        f"channel_handle = #stablehlo.channel_handle<handle = {channel}, type = 0>}}> : (tensor<4x3xf32>) -> tensor<4x3xf32>"
+    )
+    for devices in ({"replicas": 2, "partitions": 2}, {"replicas": 2, "partitions": 1}):
+        with pytest.raises(errors.InvalidConfigError, match=f"the number of {kind} is"):
+            program_of(lowering.import_stablehlo, operation, devices=devices)
+
+
 def test_devices_that_the_module_does_not_have() -> None:
     text = """module attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 2 : i32} {
       func.func @main(%x: tensor<f32>) -> tensor<ui32> { %y = stablehlo.partition_id : tensor<ui32>

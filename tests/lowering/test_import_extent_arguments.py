@@ -451,6 +451,177 @@ def test_a_slice_whose_bounds_data_decide(read: Any, stride: int) -> None:
         np.testing.assert_array_equal(program.run(bounds, x), x[start:limit:stride])
 
 
+def test_a_slice_of_data_of_an_axis_that_may_be_empty(read: Any) -> None:
+    body = (
+        "%i = stablehlo.convert %f : (tensor<1xf32>) -> tensor<1xi32> %o = stablehlo.constant dense<1> : tensor<1xi32> "
+        "%y = stablehlo.real_dynamic_slice %x, %i, %i, %o : "
+        "(tensor<?xf32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<?xf32>"
+    )
+    program = read(function("%f: tensor<1xf32>, %x: tensor<?xf32>", "tensor<?xf32>", body))
+    for n in (0, 3):
+        assert program.run(np.zeros(1, "f4"), np.ones(n, "f4")).shape == (0,)
+
+
+COUNT = (
+    "%none = stablehlo.constant dense<0> : tensor<i32> %two = stablehlo.constant dense<2.0> : tensor<6xf32> "
+    "%t = stablehlo.compare GT, %x, %two : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xi1> "
+    "%o = stablehlo.convert %t : (tensor<6xi1>) -> tensor<6xi32> "
+    "%s = stablehlo.reduce(%o init: %none) applies stablehlo.add across dimensions = [0] "
+    ": (tensor<6xi32>, tensor<i32>) -> tensor<i32> %n = stablehlo.reshape %s : (tensor<i32>) -> tensor<1xi32> "
+)
+"""Text that defines %n as the number of elements of %x above 2; it is at most the number of elements."""
+X6 = np.array([5, 1, 3, 2, 9, 0], "f4")
+
+
+def test_iota_whose_size_data_decide(read: Any) -> None:
+    """#dynamic_iota: element i along the axis is i."""
+    body = COUNT + "%y = stablehlo.dynamic_iota %n, dim = 0 : (tensor<1xi32>) -> tensor<?xf32>"
+    program = read(function("%x: tensor<6xf32>", "tensor<?xf32>", body))
+    for x in (X6, X6 - 9, X6 + 9):
+        np.testing.assert_array_equal(program.run(x), np.arange((x > 2).sum()))
+    with pytest.raises(errors.NonStaticShapeError, match="run it natively"):
+        lowering.lower_to_stablehlo(program)
+    body = (
+        "%i = stablehlo.convert %f : (tensor<f32>) -> tensor<i32> "
+        "%n = stablehlo.reshape %i : (tensor<i32>) -> tensor<1xi32> "
+        "%y = stablehlo.dynamic_iota %n, dim = 0 : (tensor<1xi32>) -> tensor<?xf32>"
+    )
+    text = function("%f: tensor<f32>", "tensor<?xf32>", body)
+    with pytest.raises(errors.UnsupportedError, match=r"declare one as #stablehlo\.bounds"):
+        read(text)
+    program = read(text.replace("tensor<?xf32>", "tensor<?xf32, #stablehlo.bounds<5>>"))
+    np.testing.assert_array_equal(program.run(np.float32(4)), [0, 1, 2, 3])
+
+
+def test_a_broadcast_whose_size_data_decide(read: Any) -> None:
+    """#dynamic_broadcast_in_dim: an axis of the operand has the result's extent or is repeated; sum(c^2) has slope 2nc."""
+    body = (
+        COUNT
+        + "%b = stablehlo.dynamic_broadcast_in_dim %c, %n, dims = [] : (tensor<f32>, tensor<1xi32>) -> tensor<?xf32> "
+        "%q = stablehlo.multiply %b, %b : tensor<?xf32> %z = stablehlo.constant dense<0.0> : tensor<f32> "
+        "%y = stablehlo.reduce(%q init: %z) applies stablehlo.add across dimensions = [0] "
+        ": (tensor<?xf32>, tensor<f32>) -> tensor<f32>"
+    )
+    program = read(function("%x: tensor<6xf32>, %c: tensor<f32>", "tensor<f32>", body))
+    assert program.run(X6, np.float32(7)) == 3 * 49
+    assert tnf.grad(lambda c: program.run(X6, c))(np.float32(7)) == 2 * 3 * 7
+    body = (
+        COUNT
+        + "%four = stablehlo.constant dense<4> : tensor<1xi32> %m = stablehlo.concatenate %n, %four, dim = 0 "
+        ": (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32> "
+        "%y = stablehlo.dynamic_broadcast_in_dim %w, %m, dims = [0, 1] : (tensor<?x1xf32>, tensor<2xi32>) "
+        "-> tensor<?x?xf32>"
+    )
+    program = read(function("%x: tensor<6xf32>, %w: tensor<?x1xf32>", "tensor<?x?xf32>", body))
+    for w in (X6[:3, None], X6[4:5, None]):  # the extent that depends on %x, or 1
+        np.testing.assert_array_equal(program.run(X6, w), np.broadcast_to(w, (3, 4)))
+        np.testing.assert_array_equal(
+            tnf.grad(lambda w: tnf.sum(program.run(X6, w)))(w), np.full(w.shape, 12 / len(w))
+        )
+
+
+def test_sizes_of_data_that_the_declared_type_decides(read: Any) -> None:
+    """Each constraint on the shape of the result, such as #dynamic_reshape (C2), makes a declared shape the size."""
+    x = np.arange(6, dtype="f4")
+    head = "%i = stablehlo.convert %f : (tensor<2xf32>) -> tensor<2xi32> "
+    shape = "(tensor<{}xf32>, tensor<2xi32>) -> tensor<{}xf32>"
+    for body, wanted, size in (
+        ("dynamic_broadcast_in_dim %x, %i, dims = [1] : " + shape.format(6, "2x6"), np.broadcast_to(x, (2, 6)), "2x6"),
+        ("dynamic_reshape %x, %i : " + shape.format(6, "2x3"), x.reshape(2, 3), "2x3"),
+        ("dynamic_reshape %x, %i : " + shape.format(6, "?x2"), x.reshape(3, 2), "?x2"),
+        ("dynamic_iota %i, dim = 1 : (tensor<2xi32>) -> tensor<2x3xf32>", np.arange(6).reshape(2, 3) % 3, "2x3"),
+    ):  # fmt: skip
+        text = function(
+            "%f: tensor<2xf32>, %x: tensor<6xf32>",
+            f"tensor<{size}xf32>",
+            f"{head}%y = stablehlo.{body}",
+        )
+        y = read(text).run(np.array(wanted.shape, "f4"), x)
+        np.testing.assert_array_equal(y, wanted)
+    numbers = (
+        "offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1"
+    )
+    body = (
+        head + "%p = stablehlo.constant dense<[[0], [3]]> : tensor<2x1xi32> "
+        f'%y = "stablehlo.dynamic_gather"(%x, %p, %i) {{dimension_numbers = #stablehlo.gather<{numbers}>}} '
+        ": (tensor<4x5xf32>, tensor<2x1xi32>, tensor<2xi32>) -> tensor<2x2xf32>"
+    )
+    table = np.arange(20, dtype="f4").reshape(4, 5)
+    text = function("%f: tensor<2xf32>, %x: tensor<4x5xf32>", "tensor<2x2xf32>", body)
+    np.testing.assert_array_equal(read(text).run(np.array([1, 2], "f4"), table), table[[0, 3], :2])
+
+
+@pytest.mark.parametrize("result", ["?x?", "9x7"])
+def test_edges_that_data_decide(read: Any, result: str) -> None:
+    """#dynamic_pad (C4), and #real_dynamic_slice along two axes, whose amounts are data, with and without a shape."""
+    body = (
+        "%a = stablehlo.convert %f : (tensor<3x2xf32>) -> tensor<3x2xi8> "
+        + "".join([
+            f"%b{k} = stablehlo.slice %a [{k}:{k + 1}, 0:2] : (tensor<3x2xi8>) -> tensor<1x2xi8> "
+            f"%v{k} = stablehlo.reshape %b{k} : (tensor<1x2xi8>) -> tensor<2xi8> "
+            for k in range(3)
+        ])
+        + "%y = stablehlo.{} : ({}, tensor<2xi8>, tensor<2xi8>, tensor<2xi8>) -> tensor<{}xf32>"
+    )  # fmt: skip
+    kind = f"tensor<{result}xf32>"
+    pad = body.format("dynamic_pad %x, %c, %v0, %v1, %v2", "tensor<3x4xf32>, tensor<f32>", result)
+    program = read(function("%f: tensor<3x2xf32>, %x: tensor<3x4xf32>, %c: tensor<f32>", kind, pad))
+    x = np.arange(1.0, 13, dtype="f4").reshape(3, 4)
+    amounts = np.array([[1, -1], [3, 1], [1, 1]], "f4")
+    wanted = np.full((9, 7), 8.0, "f4")
+    wanted[1:6:2, 1:6:2] = x[:, 1:]
+    np.testing.assert_array_equal(program.run(amounts, x, np.float32(8)), wanted)
+    slope = tnf.grad(lambda x: tnf.sum(program.run(amounts, x, np.float32(8)) ** 2))(x)
+    np.testing.assert_array_equal(slope, 2 * x * [0, 1, 1, 1])
+    cut = body.format("real_dynamic_slice %x, %v0, %v1, %v2", "tensor<12x20xf32>", result)
+    program = read(function("%f: tensor<3x2xf32>, %x: tensor<12x20xf32>", kind, cut))
+    x = np.arange(240, dtype="f4").reshape(12, 20)
+    edges = np.array([[2, 1], [11, 20], [1, 3]], "f4")
+    np.testing.assert_array_equal(program.run(edges, x), x[2:11, 1:20:3])
+
+
+BT = "tensor<?x3xf32, #stablehlo.bounds<4, ?>>"
+ON_BOUNDS = {
+    "broadcast_in_dim": (
+        f"stablehlo.broadcast_in_dim %b, dims = [0, 1] : ({BT}) -> tensor<?x3x2xf32, #stablehlo.bounds<4, ?, ?>>",
+        lambda b: np.repeat(b[:, :, None], 2, 2),
+    ),
+    "broadcasts of a scalar": (
+        f"chlo.broadcast_subtract %c, %b : (tensor<f32>, {BT}) -> {BT}",
+        lambda b: 5 - b,
+    ),
+    "broadcasts of a row": (
+        f"chlo.broadcast_subtract %b, %r : ({BT}, tensor<1x3xf32>) -> {BT}",
+        lambda b: b - [1, 2, 3],
+    ),
+    "pad": (
+        f"stablehlo.pad %b, %c, low = [1, 0], high = [2, -1], interior = [1, 0] : ({BT}, tensor<f32>) -> tensor<?x2xf32, #stablehlo.bounds<10, ?>>",
+        lambda b: np.pad(np.insert(b[:, :2], range(1, len(b)), 5, 0), ((1, 2), (0, 0)), constant_values=5),
+    ),
+    "slice": (
+        f"stablehlo.slice %b [1:2, 0:3:2] : ({BT}) -> tensor<1x2xf32>",
+        lambda b: b[1:2, ::2],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ON_BOUNDS)
+def test_operations_on_an_axis_that_data_set(read: Any, name: str) -> None:
+    operation, define = ON_BOUNDS[name]
+    declared = operation.rsplit("-> ", 1)[1]
+    result = declared.partition(",")[0].removesuffix(">") + ">"
+    body = (
+        f"%b = stablehlo.set_dimension_size %x, %k, dim = 0 : (tensor<4x3xf32>, tensor<i32>) -> {BT} "
+        f"%z = {operation} %y = stablehlo.convert %z : ({declared}) -> {result}"
+    )
+    arguments = "%x: tensor<4x3xf32>, %k: tensor<i32>, %c: tensor<f32>, %r: tensor<1x3xf32>"
+    program = read(function(arguments, result, body))
+    x, row = np.arange(12, dtype="f4").reshape(4, 3), np.array([[1, 2, 3]], "f4")
+    for k in (2, 4):
+        y = program.run(x, np.int32(k), np.float32(5), row)
+        np.testing.assert_array_equal(y, define(x[:k]))
+
+
 def test_numbers_for_open_extents_beside_an_integer_that_is_data(read: Any) -> None:
     """An integer argument that is data, not an extent, needs no entry in `specs`; calls with concrete shapes work."""
     body = (

@@ -282,7 +282,10 @@ REFUSED: dict[str, tuple[str, str]] = {
         "%s = stablehlo.slice %l [0:1] : (tensor<6xi64>) -> tensor<1xi64> "
         "%z = stablehlo.constant dense<0.0> : tensor<f32> %e = stablehlo.negate %s : tensor<1xi64> "
         "%n = stablehlo.constant dense<0> : tensor<1xi64> "
-        "%0 = stablehlo.dynamic_pad %a, %z, %s, %e, %n : (tensor<6xf32>, tensor<f32>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<6xf32>",
+        "%p = stablehlo.dynamic_pad %a, %z, %s, %e, %n : (tensor<6xf32>, tensor<f32>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<?xf32> "
+        "%k = stablehlo.get_dimension_size %p, dim = 0 : (tensor<?xf32>) -> tensor<i32> "
+        "%f = stablehlo.convert %k : (tensor<i32>) -> tensor<f32> "
+        "%0 = stablehlo.broadcast_in_dim %f, dims = [] : (tensor<f32>) -> tensor<6xf32>",
         "dynamic_pad: its shapes and bounds must be constants",
     ),
 }  # fmt: skip

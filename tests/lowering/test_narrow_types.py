@@ -236,3 +236,19 @@ def test_narrow_matrices_are_factorised_in_float32(name: str) -> None:
     )
     factor = np.linalg.cholesky(x.astype("f8")).astype(dtype.dtype)
     np.testing.assert_array_equal(program.run(x).astype("f8"), factor.astype("f8"))
+
+
+def test_random_bits_of_narrow_types() -> None:
+    """A narrow element is the lowest bits of a word, as an element of eight bits is; no integer has six bits."""
+    text = """func.func @main(%s: tensor<2xui64>) -> tensor<2x3xKIND> {
+      %t, %y = stablehlo.rng_bit_generator %s, algorithm = THREE_FRY : (tensor<2xui64>) -> (tensor<2xui64>, tensor<2x3xKIND>)
+      return %y : tensor<2x3xKIND>
+    }"""
+    state = np.array([1, 2], "u8")
+    octets = lowering.import_stablehlo(text.replace("KIND", "ui8")).run(state)
+    for kind, bits in (("i2", 2), ("ui4", 4), ("f4E2M1FN", 4), ("f8E5M2", 8)):
+        y = lowering.import_stablehlo(text.replace("KIND", kind)).run(state)
+        mask = (1 << bits) - 1
+        np.testing.assert_array_equal(y.view("u1") & mask, octets & mask)
+    with pytest.raises(UnsupportedError, match="elements of 6 bits"):
+        lowering.import_stablehlo(text.replace("KIND", "f6E2M3FN"))

@@ -112,6 +112,10 @@ FOREIGN = {
     "return %y : tensor<f32> }",
     "fused locations": "func.func @main(%x: tensor<f32>) -> tensor<f32> { %y = stablehlo.abs %x : tensor<f32> "
     'loc(fused["a", unknown, callsite("b" at fused["c"]), "a"]) return %y : tensor<f32> loc(fused[]) }',
+    "metadata of locations": "func.func @main(%x: tensor<f32>) -> tensor<f32> { %y = stablehlo.abs %x : tensor<f32> "
+    'loc(fused<{a = 1 : i32, b = [2, true, "s", 2.500000e+00], c = @f, d = -7 : i64, e, f = array<i8: 1, 2>, '
+    'g = loc(fused<"m\\22">["k":1:2, "l"]), h = tensor<2xf32>, i = []}>["x.py":1:2]) '
+    'return %y : tensor<f32> loc("":3:4) }',
 }
 """Modules with attributes and syntax of other tools; MAIN stands for a function."""
 
@@ -155,6 +159,25 @@ def test_functions_of_modules_inside_are_verified_in_bytecode() -> None:
     assert len(bytecode_tree(data).nested) == 2
     assert shape_of(read_module(data), False) == shape_of(module_tree(text), False)
     assert read_outcome(data.replace(b"mai2", b"main")) == "refused"
+
+
+@pytest.mark.parametrize(
+    "place", ['"a.py":3:4', "unknown", 'callsite("a" at "b":1:2 to :4)', 'fused<"m">["a", "b"]']
+)
+def test_locations_that_are_attributes(place: str) -> None:
+    """The text of such an attribute is `loc(..)`, in bytecode as in text."""
+    text = f"module attributes {{a.b = [loc({place})]}} {{ func.func @main(%x: tensor<f32>) -> tensor<f32> {{ return %x : tensor<f32> }} }}"
+    for form in (text, bytecode(text)):
+        assert read_module(form).attributes["a.b"] == (f"loc({place})",)
+
+
+@pytest.mark.parametrize(
+    "end",
+    ['"stablehlo.case"(%x) ({ ^bb0(', "stablehlo.while(", "stablehlo.reduce(%x init: %x) across dimensions = [] : (tensor<f32>, tensor<f32>) -> tensor<f32> reducer("],
+)  # fmt: skip
+def test_texts_that_end_before_a_name(end: str) -> None:
+    with pytest.raises(MlirDiagnosticError, match="the end of the text"):
+        read_module(f"func.func @main(%x: tensor<f32>) -> tensor<f32> {{ %y = {end}")
 
 
 def test_every_operation_in_bytecode_and_artifacts() -> None:

@@ -63,7 +63,10 @@ def symbolic(case: Case) -> Case:
 
 def imported(case: Case) -> Case:
     """Return a case with the program that importing the program's StableHLO text gives."""
-    return Case(import_stablehlo(lower_to_stablehlo(case.program).plain_text), case.leaves)
+    return Case(
+        import_stablehlo(lower_to_stablehlo(case.program).plain_text, drops_windows=True),
+        case.leaves,
+    )
 
 
 FORMS: Mapping[str, Callable[[Case], Case]] = {

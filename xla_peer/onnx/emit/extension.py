@@ -109,7 +109,7 @@ INLINED = ("tenferro.eigh.v1", "tenferro.svd.v1")
 def _inlined(op: Extension, w: Writer, *xs: Value) -> list[Value]:
     program = tnf.compile(lambda *ys: apply(op.op, *ys), *[x.spec for x in xs])
     module = lower_to_stablehlo(program, linalg="inline")
-    return w.program(expand_extensions(import_stablehlo(module)), xs)
+    return w.program(expand_extensions(import_stablehlo(module, drops_windows=True)), xs)
 
 
 def extension(op: Extension, w: Writer, *xs: Value) -> list[Value]:
