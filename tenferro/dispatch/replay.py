@@ -1,4 +1,4 @@
-"""`applied`: apply instructions to tensors or arrays in order, without a schedule."""
+"""`applied`: applies the instructions of a program one by one to tensors or arrays, without a schedule."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Application", "applied"]
 
 
 class Application(NamedTuple):
-    """An applied instruction, with its operands and results."""
+    """Instruction that was applied, with its operands and results."""
 
     instruction: Instruction
     operands: list[Any]
@@ -23,14 +23,14 @@ class Application(NamedTuple):
 def applied(
     instructions: Iterable[Instruction], values: MutableMapping[int, Any], like: Any = None
 ) -> Iterator[Application]:
-    """Apply each instruction, and yield it with its operands and results before the next instruction is applied.
+    """Apply the instructions in order. Yield each with its operands and results before the next one is applied.
 
     Args:
-        values: maps the number of each slot to its value; results are added to the map.
+        values: a map from slots to their values. The results are added to the map.
         like: for instructions without operands, a tensor of the trace or runtime, as in `apply`.
 
     Raises:
-        TenferroError: the errors of `apply`, with the instruction's source line.
+        TenferroError: as for `apply`; the message also names the source line of the instruction.
     """
     for instruction in instructions:
         op, inputs, outputs, _, source = instruction
