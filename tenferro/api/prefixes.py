@@ -1,7 +1,8 @@
-"""Prefixes of associative operations, and linear recurrences computed as such prefixes.
+"""Prefixes of associative operations, and linear recurrences that are computed as prefixes.
 
-A prefix combines all elements up to a position. Steps `x[k+1] = a[k] x[k] + b[k]` of a linear recurrence can be
-combined: the step `(a, b)` followed by `(c, d)` is the step `(c a, c b + d)`. This operation is associative.
+A prefix combines all elements up to a position. A linear recurrence consists of steps `x[k+1] = a[k] x[k] + b[k]`, and
+two steps can be combined: the step `(a, b)` followed by `(c, d)` is the step `(c a, c b + d)`. This operation is
+associative.
 
 Source: Blelloch, "Prefix sums and their applications", 1990, section 1.4.
 """
@@ -29,7 +30,7 @@ __all__ = ["parallel_scan", "prefixes"]
 
 
 def parallel_scan(op: Scan, operands: Sequence[Any], paths: Sequence[str]) -> list[Any]:
-    """Compute the outputs of a scan whose carry consists of linear recurrences, all iterations at once.
+    """Compute the outputs of a scan for all iterations at once. Its carry must consist of linear recurrences.
 
     Args:
         paths: the paths of the tensors of the carry, for error messages.
@@ -68,7 +69,7 @@ def parallel_scan(op: Scan, operands: Sequence[Any], paths: Sequence[str]) -> li
 
 
 def _order(op: Scan, paths: Sequence[str]) -> list[int]:
-    """Return the numbers of the tensors of the carry, in an order in which each is after its dependencies.
+    """Return the numbers of the tensors of the carry, in an order in which each follows those on which it depends.
 
     Raises:
         UnsupportedError: tensors depend on each other.
@@ -91,7 +92,7 @@ def _order(op: Scan, paths: Sequence[str]) -> list[int]:
 
 
 class _Iterations:
-    """Operands of all iterations, as far as they are computed already, in the order of the iterations.
+    """Operands that have been computed for all iterations, in the order of the iterations.
 
     Attributes:
         start, last: the carry before the first iteration and after the last iteration.

@@ -23,10 +23,10 @@ from tenferro.types import ArrayLike
 __all__ = ["coshm", "cosm", "fractional_matrix_power", "logm", "signm", "sinhm", "sinm", "tanhm", "tanm"]  # fmt: skip
 
 MAX_ROOTS = 48
-"""Maximum number of square roots in `logm`; in float64, 12 suffice if the eigenvectors are well-conditioned."""
+"""Maximum number of square roots in `logm`. In float64, 12 suffice if the eigenvectors are well-conditioned."""
 
 NEAR = 0.3
-"""Bound on the 1-norm of x - 1 below which the quadrature of `logm` has no error above rounding."""
+"""Bound on the 1-norm of x - 1 below which the quadrature of `logm` has no error beyond rounding."""
 
 
 def _eye(like: Any) -> Any:
@@ -37,7 +37,7 @@ def logm(A: ArrayLike) -> Any:  # noqa: N803  # because SciPy calls it so
     """Return the principal logarithm x of A: expm(x) = A, and the eigenvalues of x have imaginary parts within +-pi.
 
     Square roots are taken until the matrix B is near 1. Then Gauss-Legendre quadrature with 8 nodes integrates
-    (B - 1) (1 + t (B - 1))^-1 over t from 0 to 1. The result is complex.
+        (B - 1) (1 + t (B - 1))^-1 over t from 0 to 1. The result is complex.
 
     Raises:
         ShapeError: A is not a square matrix.
@@ -71,7 +71,7 @@ def logm(A: ArrayLike) -> Any:  # noqa: N803  # because SciPy calls it so
 
 
 def fractional_matrix_power(A: ArrayLike, t: float) -> Any:  # noqa: N803  # because SciPy calls it so
-    """Return A^t = expm(t logm(A)), which is complex; for an integer t, return the power in A's dtype.
+    """Return A^t = expm(t logm(A)), which is complex. If t is an integer, return the power in the dtype of A.
 
     Raises:
         ShapeError: A is not a square matrix.
