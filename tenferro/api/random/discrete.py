@@ -84,13 +84,13 @@ def randint(
     maxval: ArrayLike,
     dtype: DTypeLike | None = "int64",
 ) -> Any:
-    """Draw uniform integers in [minval, maxval); minval for an empty range.
+    """Draw uniform integers in [minval, maxval). If the range is empty, the result is minval.
 
-    A number is minval + (2^n high + low) mod span, where high and low are random words of n bits and span is
+    A number is minval + (2^n high + low) mod span, where high and low are random words of n bits, and span is
     maxval - minval. The bias is below span / 2^(2 n).
 
     Args:
-        minval, maxval: integers or integer tensors; a bound outside the dtype's range is clamped.
+        minval, maxval: integers or integer tensors. A bound outside the dtype's range is clamped.
 
     Raises:
         DTypeError: the dtype or a bound is not an integer, or the key is invalid.
@@ -103,7 +103,7 @@ def randint(
     limits = np.iinfo(kind.dtype)
     bounds = (int(limits.min), int(limits.max))
     if kind.bits < 32:
-        # Numbers of narrow dtypes are drawn from words of 32 bits: with fewer bits, some would be more likely.
+        # Numbers of narrow dtypes are drawn from words of 32 bits. With fewer bits, some numbers would be more likely.
         low, _ = _end(minval, DType.I32, bounds, extents)
         high, _ = _end(maxval, DType.I32, (bounds[0], bounds[1] + 1), extents)
         return convert(_between(key, extents, DType.I32, low, high, np.array(False)), kind)
@@ -120,7 +120,7 @@ def _between(
     high: Tensor,
     is_beyond: np.ndarray[Any, Any],
 ) -> Any:
-    """Draw integers in [low, high), or in [low, high] where `is_beyond`: the bound was above the dtype's range."""
+    """Draw integers in [low, high). Where `is_beyond` (the bound was above the dtype's range), high is included."""
     word = UNSIGNED[kind.bits]
     is_empty = less_equal(high, low)
     span = convert(subtract(high, low), word)
@@ -128,7 +128,7 @@ def _between(
     beyond = logical_and(is_beyond, greater(high, low))
     span = where(beyond, add(span, np.ones((), word.dtype)), span)
     first, second = (bits(k, shape, word) for k in keys(key, 2))
-    # A span of 2^n, for words of n bits, wraps around to 0. Every word is then a valid offset.
+    # For words of n bits, a span of 2^n wraps around to 0. Every word is then a valid offset.
     is_all = equal(span, np.zeros((), word.dtype))
     divisor = where(is_all, np.ones((), word.dtype), span)
     half = fmod(np.array(2 ** (kind.bits // 2), word.dtype), divisor)
@@ -140,7 +140,10 @@ def _between(
 def _end(
     value: ArrayLike, dtype: DType, limits: tuple[int, int], shape: tuple[Any, ...]
 ) -> tuple[Any, Any]:
-    """Clamp a bound to the range `limits` and convert it to `dtype`; return it, and whether it was above the range."""
+    """Clamp a bound to the range `limits` and convert it to `dtype`.
+
+    Return the bound, and whether it was above the range.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         moved = min(max(value, limits[0]), limits[1])
         return np.array(moved, dtype.dtype), np.array(value > limits[1])
@@ -158,7 +161,7 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) ->
     """Draw bools that are True with probability p.
 
     Args:
-        p: a number or a tensor, whose shape is the default shape of the samples.
+        p: a number or a tensor. The default shape of the samples is the shape of p.
     """
     probability = as_operand(p)
     if not spec_of(probability).dtype.is_float:
@@ -171,14 +174,16 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) ->
 def categorical(
     key: ArrayLike, logits: ArrayLike, axis: int = -1, shape: Shape | None = None
 ) -> Any:
-    """Draw indices along `axis` with probabilities softmax(logits), as argmax(logits + g) of Gumbel numbers g.
+    """Draw indices along `axis` with probabilities softmax(logits).
+
+    An index is argmax(logits + g), with Gumbel numbers g.
 
     Args:
-        shape: the shape of the result. It must end with the shape of logits without `axis`, which is the default.
+        shape: the shape of the result. It must end with the shape of logits without `axis`, which is also the default.
 
     Raises:
         DTypeError: the logits are not floats, or the key is invalid.
-        ShapeError: `shape` does not end with this shape.
+        ShapeError: `shape` does not end with the shape of logits without `axis`.
     """
     x = as_operand(logits)
     kind = float_dtype("categorical", spec_of(x).dtype)
@@ -195,9 +200,9 @@ def categorical(
 
 
 def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool = False) -> Any:
-    """Shuffle the slices of x along `axis`, or, if x is an integer, the integers from 0 to x - 1.
+    """Shuffle the slices of x along `axis`. If x is an integer, shuffle the integers from 0 to x - 1.
 
-    The slices are sorted by random words. For large x, where two words may be equal, this is repeated.
+    The slices are sorted by random words. For large x, two words may be equal, so the slices are sorted repeatedly.
 
     Args:
         independent: whether each vector along `axis` is shuffled separately.
@@ -236,11 +241,11 @@ def choice(
     p: ArrayLike | None = None,
     axis: int = 0,
 ) -> Any:
-    """Draw slices of `a` along `axis`, or, if `a` is an integer, integers from 0 to a - 1, with probabilities p.
+    """Draw slices of `a` along `axis` with probabilities p. If `a` is an integer, draw integers from 0 to a - 1.
 
     Args:
         replace: whether a slice may be drawn more than once.
-        p: a vector of probabilities; by default all are equal.
+        p: a vector of probabilities. By default all are equal.
 
     Raises:
         InvalidConfigError: there are no slices, or fewer slices than draws without replacement.
@@ -312,9 +317,9 @@ def rademacher(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "int
 def geometric(
     key: ArrayLike, p: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "int64"
 ) -> Any:
-    """Draw from the geometric distribution: the number of trials until the first success, of probability p.
+    """Draw from the geometric distribution: the number of trials until the first success, which has probability p.
 
-    A sample is 1 + floor(log u / log(1 - p)), with u uniform.
+    A sample is 1 + floor(log u / log(1 - p)), where u is uniform.
 
     Raises:
         DTypeError: the dtype is not an integer, or the key is invalid. ShapeError: as for `uniform`.
@@ -337,7 +342,7 @@ def poisson(
 ) -> Any:
     """Draw from the Poisson distribution of rate lam.
 
-    Rates below 10 use products of uniform numbers, larger rates rejection. Rates are rounded to float32, as in
+    Rates below 10 use products of uniform numbers, and larger rates use rejection. Rates are rounded to float32, as in
     `jax.random`.
 
     Raises:
@@ -361,7 +366,7 @@ def poisson(
 
 
 def _poisson_by_products(key: Tensor, rate: Tensor, shape: tuple[Any, ...]) -> Any:
-    """Count how many uniform numbers can be multiplied before their product is at most exp(-rate)."""
+    """Count the uniform numbers that can be multiplied before their product is at most exp(-rate)."""
 
     def step(state: Any) -> Any:
         count, key, total = state
@@ -406,13 +411,13 @@ def binomial(
     shape: Shape | None = None,
     dtype: DTypeLike | None = "float64",
 ) -> Any:
-    """Draw from the binomial distribution: the number of successes in n trials of probability p, as floats.
+    """Draw from the binomial distribution: the number of successes in n trials with probability p, as floats.
 
-    Where n min(p, 1-p) <= 10, geometric numbers are added until their sum is above n; elsewhere transformed rejection
+    Where n min(p, 1-p) <= 10, geometric numbers are added until their sum is above n. Elsewhere transformed rejection
     is used. n is rounded down. The result is inf for n = inf, and NaN for NaN or n < 0.
 
     Args:
-        n, p: numbers or tensors, whose common shape is the default shape of the samples.
+        n, p: numbers or tensors. The default shape of the samples is the shape to which n and p broadcast.
 
     Raises:
         DTypeError: the dtype is not a float, or the key is invalid. ShapeError: as for `uniform`.
@@ -449,7 +454,7 @@ def _binomial(key: Tensor, n: Tensor, p: Tensor, shape: tuple[Any, ...]) -> Any:
 
 
 def _binomial_by_sums(key: Tensor, n: Tensor, p: Tensor) -> Any:
-    """Count how many geometric numbers can be added before their sum is above n."""
+    """Count the geometric numbers that can be added before their sum is above n."""
     kind, shape, log_failure = spec_of(p).dtype, tuple(p.shape), log1p(negative(p))
 
     def step(state: Any) -> Any:
@@ -473,7 +478,10 @@ STIRLING_TAILS = tuple(
 
 
 def _stirling_tail(k: Tensor) -> Any:
-    """Return the difference of log k! and Stirling's formula, from `STIRLING_TAILS` or, for k >= 10, by a series."""
+    """Return the difference of log k! and Stirling's formula.
+
+    It is read from `STIRLING_TAILS`, or for k >= 10 from a series.
+    """
     is_small = less_equal(k, 9.0)
     small, large = where(is_small, k, 0.0), where(is_small, 9.0, k)
     known = np.array(STIRLING_TAILS, spec_of(k).dtype.dtype)
@@ -535,13 +543,13 @@ def multinomial(
 ) -> Any:
     """Draw from the multinomial distribution: how often each outcome occurs in n trials, as floats.
 
-    Outcome by outcome, the count is a binomial sample of the remaining trials.
+    The counts are drawn one outcome after another. Each is a binomial sample of the trials that remain.
 
     Args:
         p: the probabilities of the outcomes, along the last axis.
         n: the numbers of trials, which broadcast to the other axes of p.
-        shape: the shape of the result, including the axis of outcomes; by default that of p.
-        unroll: no effect; in JAX, the unroll factor of the loop.
+        shape: the shape of the result, including the axis of outcomes. The default is that of p.
+        unroll: has no effect. In JAX it is the unroll factor of the loop.
 
     Raises:
         DTypeError: the dtype is not a float, or the key is invalid.
