@@ -1,4 +1,4 @@
-"""Functions that are called in forked child processes, for example to replace locks that threads of the parent held.
+"""Functions to call in forked child processes, for example to replace locks that threads of the parent held.
 
 >>> class Counter:
 ...     def __init__(self):
@@ -44,7 +44,7 @@ def _call_functions() -> None:
 
 
 def _renew_locks_of_properties() -> None:
-    """Give each `cached_property` a new lock; in Python 3.11 it has one lock for all instances of the class."""
+    """Give each `cached_property` a new lock. In Python 3.11, all instances of the class share the lock."""
     for cached in _cached_properties():
         cached.lock = threading.RLock()
 

@@ -408,7 +408,7 @@ def _variance(
     lost: Any = convert(correction, spec_of(total).dtype)
     if is_traced(count) or is_traced(lost):
         freedom = maximum(subtract(count, lost), 0.0)
-    else:  # # by NumPy, because an op on arrays would load the native executor
+    else:  # by NumPy, because an op on arrays would load the native executor
         freedom = np.maximum(np.subtract(count, lost), 0.0)
     return divide(total, freedom), dtype.real
 

@@ -357,7 +357,7 @@ class _Flat:
             from tenferro.api.manipulation import (
                 concat,
                 reshape,
-            )  # # because few programs need the functions
+            )  # because few programs need the functions
 
             parts: list[Any] = []
             for seeds, along, sizes in (

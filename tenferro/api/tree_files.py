@@ -197,7 +197,7 @@ def _opened(path: str | os.PathLike[str]) -> Generator[tuple[BinaryIO, dict[str,
     library = _library()
     with reading(path) as file:
         try:
-            library.safe_open(os.fsdecode(path), framework="np")  # # reads only the header
+            library.safe_open(os.fsdecode(path), framework="np")  # reads only the header
             header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
         except (library.SafetensorError, ValueError) as error:
             raise InvalidConfigError(
