@@ -26,13 +26,14 @@ __all__ = ["NUMPYS", "SCIPYS", "BlasThreads", "extension_spec", "one_blas_thread
 
 _IS_LEFT_ALONE = os.environ.get("TENFERRO_BLAS_THREADS") == "leave"
 PTHREADS = 1
-"""Value that `openblas_get_parallel` returns for pthreads: all threads of the process share one number of BLAS threads.
-"""
+"""Value of `openblas_get_parallel` for pthreads. All threads of the process then share one number of BLAS threads."""
 
 
 class BlasThreads:
-    """A context in which one BLAS library, that of `module`, has one thread; its number of threads is restored
-    afterwards. Inside `several` the library has more threads, unless a thread is inside the plain context meanwhile.
+    """A context in which the BLAS library of `module` has one thread.
+
+    Afterwards, the number of threads of the library is restored. Inside `several`, the library has more threads, unless
+    another thread is inside the plain context meanwhile.
 
     Both contexts are reentrant, from any number of threads. The setting belongs to the process, so other callers of the
     library get the same number of threads meanwhile. If the environment contains `TENFERRO_BLAS_THREADS=leave`, the

@@ -70,8 +70,10 @@ FRESH = 1 << 17
 """Size in bytes of an allocation from which malloc maps new pages: M_MMAP_THRESHOLD in `man mallopt`."""
 
 SERIAL_BLAS = 1 << 18, 9216
-"""Number of multiplications up to which OpenBLAS wakes no thread, according to its sources: for a product of two
-matrices, and for a product of a matrix and a vector."""
+"""Number of multiplications up to which OpenBLAS wakes no thread, according to its source code.
+
+The first number is for a product of two matrices, and the second is for a product of a matrix and a vector.
+"""
 
 # ---- assumptions ----------------------------------------------------------------------------------
 
@@ -94,7 +96,9 @@ MIN_COMPILED_COST = GROUP_COMPILATION / (RUNS * (1 - COMPILED))
 MIN_COMPILED_LOOP_COST = LOOP_COMPILATION / RUNS
 """Minimum time of a loop to be compiled, in calls. The time of the compiled iterations is neglected."""
 MIN_BLOCK_GAIN, MIN_JIT_BLOCK_GAIN = BLOCK_COMPILATION / RUNS, BLOCK_COMPILATION / JIT_RUNS
-"""Minimum time that a compiled block must save in each run, in calls: of an ordinary program, and of a jitted function.
+"""Minimum time that a compiled block must save in each run, in calls.
+
+The first number is for an ordinary program, and the second is for a jitted function.
 """
 SMALL = CACHE // 8
 """Number of float64 elements that fit into the second-level cache. A value with at most this number is small."""

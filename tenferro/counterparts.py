@@ -298,8 +298,10 @@ def open_namespace(
     shown: str,
     load: Callable[[str], Any] | None = None,
 ) -> None:
-    """Make a module a public namespace: its functions are `public`, `dir` shows only `names`,
-    and the error for a missing name tells its counterpart.
+    """Make a module a public namespace.
+
+    The functions of the module are wrapped in `public`, `dir` shows only `names`, and the error for a missing name
+    contains the counterpart of the name.
 
     Args:
         namespace: the module's `globals()`.
@@ -353,8 +355,9 @@ def missing_name(shown: str, name: str) -> str:
 
 
 class MissingMember:
-    """A placeholder in a class for a member that its objects lack: `hasattr` is False, and the error names the
-    counterpart here.
+    """Placeholder in a class for a member that its objects lack.
+
+    `hasattr` returns False for the member, and the error names the counterpart in tenferro.
 
     A `__getattr__` would have the same effect, but would slow down every attribute of every tensor.
     """

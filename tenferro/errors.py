@@ -60,8 +60,9 @@ class TenferroError(Exception):
     source: str | None = None
 
     def at(self, source: object) -> TenferroError:
-        """Attach a line of the user's code. A line that is already attached stays, because it is nearer to the
-        fault.
+        """Attach a line of the user's code, unless one is attached already.
+
+        The first line that is attached is nearest to the fault.
         """
         if self.source is None and source:
             self.source = str(source)

@@ -158,8 +158,9 @@ def unfinished_files(folder: Path, name: str | None = None) -> list[Path]:
 
 
 def _stem(name: str) -> str:
-    """Return the first characters of a target's name, so that the longer name of the unfinished file is not too
-    long.
+    """Return the first characters of a target's name.
+
+    The name of the unfinished file is longer than the stem, and must not be too long.
     """
     return name[:40]
 

@@ -28,8 +28,9 @@ _methods: set[weakref.WeakMethod[Callable[[], Any]]] = set()
 
 
 def call_in_child(function: Callable[[], Any]) -> None:
-    """Register a function to call in each forked child process; a bound method is called only while its object
-    exists.
+    """Register a function to call in each forked child process.
+
+    A bound method is called only while its object exists.
     """
     if isinstance(function, MethodType):
         _methods.add(weakref.WeakMethod(function, _methods.discard))

@@ -143,8 +143,9 @@ def _name_the_called(error: AxisError, called: str) -> None:
 
 
 def line_number(traceback: TracebackType) -> int:
-    """Return the line of a traceback entry; the function's first line if a signal handler raised as the function
-    began.
+    """Return the line of a traceback entry.
+
+    If a signal handler raised the exception when the function began, return the first line of the function.
     """
     number: Any = traceback.tb_lineno
     return traceback.tb_frame.f_code.co_firstlineno if number is None else number
@@ -210,8 +211,9 @@ def public(function: Function, name: str = "") -> Function:
 
 
 def _public_operator(function: Function) -> Function:
-    """Wrap a method with one argument like `public`; the wrapper takes half the time, because operators are called
-    often.
+    """Wrap a method with one argument, as `public` does.
+
+    The wrapper takes half the time of that of `public`, because operators are called often.
     """
     end = end_at_the_caller
 
