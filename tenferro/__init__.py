@@ -117,9 +117,7 @@ def _native_refusal(op: type[StdTensorOp] | str, dtype: DType, platform: str) ->
 
 
 def _numpy_functions() -> Any:
-    from tenferro.api import (
-        numpy_functions,
-    )  # because few programs call NumPy's functions on tensors
+    from tenferro.api import numpy_functions  # because few programs need the module
 
     return numpy_functions
 

@@ -92,9 +92,7 @@ def _sweep(
     Both maps contain only values on which `outputs` depend.
     """
     graph = emitter.graph
-    batched: dict[int, int] = dict(
-        inputs
-    )  # maps each value to its batched form, with the leading axis
+    batched: dict[int, int] = dict(inputs)  # maps each value to its batched form
     again: dict[
         int, int
     ] = {}  # maps values that no batched input reaches, except through a barrier, to their copies

@@ -1,8 +1,8 @@
 """Linearise: compute the tangents of a graph's values in one forward sweep.
 
 Law: each tangent is the directional derivative of its value. A tangent is a linear function of the tangents that the
-    caller passes, and is computed by ops that have a transpose. Values that depend on no active input, or that no
-    output needs, have no tangent.
+caller passes, and is computed by ops that have a transpose. Values that depend on no active input, or that no
+output needs, have no tangent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Transpose: compute the cotangents of linear inputs from the cotangents of linear outputs, in one backward sweep.
 
 Law: <y_bar, A x_dot> = <A^H y_bar, x_dot> for a linear map A, with <a, b> = Re(conj(a) b). Instructions follow the
-    instructions that compute their inputs, so a loop from last to first visits each value after all of its uses.
+instructions that compute their inputs, so a loop from last to first visits each value after all of its uses.
 """
 
 from __future__ import annotations

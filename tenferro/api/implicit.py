@@ -122,7 +122,6 @@ def _own_effects(graph: Graph) -> Generator[None]:
 
     Otherwise every program of the graph would run these effects. But instructions of the block may depend on
     placeholders, and a program may not need the derivative to which they belong.
-    program may not need the derivative to which they belong.
     """
     effects, graph.effects = graph.effects, []
     try:

@@ -98,9 +98,8 @@ def reshape(a: ArrayLike, /, shape: Shape, order: str = "C", *, copy: bool | Non
         return x
     if order == "F" or _without_ones(wanted) == _without_ones(x.shape):
         return apply_one(ops.Reshape(wanted), x)
-    ops.Reshape(wanted).infer(
-        spec_of(x)
-    )  # because an error of the op below would show reversed shapes
+    # The type is checked here, because an error of the op below would show reversed shapes.
+    ops.Reshape(wanted).infer(spec_of(x))
     return _reverse_axes(apply_one(ops.Reshape(wanted[::-1]), _reverse_axes(x)))
 
 

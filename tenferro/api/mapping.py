@@ -132,8 +132,8 @@ def piecewise(
 ) -> Any:
     """Compute each element by the function of the last condition that is true for the element; 0 if none is true.
 
-    condlist: one condition, or a list of conditions, each of the shape of x.
-        condlist: one condition, or a list of conditions, of the shape of x.
+    Args:
+        condlist: one condition, or a list of conditions, each of the shape of x.
         funclist: for each condition, a function of x or a number. An additional entry is used where no condition is
             true.
 

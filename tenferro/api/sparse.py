@@ -354,10 +354,8 @@ class _Flat:
         reverse = _seeds(cover.rows, cover.reverse, self.results)
 
         def products(leaves: Sequence[Any]) -> Any:
-            from tenferro.api.manipulation import (
-                concat,
-                reshape,
-            )  # because few programs need the functions
+            # The functions are imported here, because few programs need them.
+            from tenferro.api.manipulation import concat, reshape
 
             parts: list[Any] = []
             for seeds, along, sizes in (

@@ -17,8 +17,9 @@ Cell = TypeVar("Cell")
 class Column(Mapping[type[StdTensorOp], Cell], Generic[Cell]):
     """Table of one layer, such as kernels: a mapping from every op class (card) to the entry (cell) for the op.
 
-    name: the name of the column in error messages.
-    path: the folder with the files of the column, one per family of ops; or the only file of the column.
+    Args:
+        name: the name of the column in error messages.
+        path: the folder with the files of the column, one per family of ops, or the only file of the column.
 
     Attributes:
         cells: a view of the dict, which can be looked up faster than the mapping.

@@ -129,7 +129,7 @@ class Divide(SameType):
     """Quotient: y = x0 / x1.
 
     Integer quotients are truncated towards zero. For integers, x / 0 is -1, whose bits are all set, and the least
-        integer divided by -1 is itself.
+    integer divided by -1 is itself.
 
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every integer, float and complex dtype
@@ -146,7 +146,7 @@ class Remainder(SameType):
     """Remainder of truncating division: y = x0 - x1 trunc(x0 / x1), which has the sign of x0.
 
     For integers, the remainder of x by 0 is x, and the remainder of the least integer by -1 is 0. For floats, y is the
-        result of C's fmod.
+    result of C's fmod.
 
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every integer and float dtype

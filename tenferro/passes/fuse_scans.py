@@ -1,7 +1,7 @@
 """Fuse scans: merge two scans with the same iterations into one, so that the second need not read stacks of the first.
 
 Law: the bits of results do not change. The tangent of a scan is a second scan, which reads the residuals that the
-    first scan stacks. Both scans iterate in the same order. One loop can use each residual as soon as it is computed.
+first scan stacks. Both scans iterate in the same order. One loop can use each residual as soon as it is computed.
 """
 
 from __future__ import annotations

@@ -585,9 +585,7 @@ class _Body:
         self.registers: list[int] = []  # values of the body, one for each carry
         self.final: dict[int, int] = {}
         self.stacks: list[list[int]] = []
-        self._index: dict[
-            int, int
-        ] = {}  # maps values of the body to the positions of their carries
+        self._index: dict[int, int] = {}  # maps values of the body to their carries
         self._inside: dict[tuple[int, ...], int] = {}
         self._carried: dict[tuple[Any, ...], list[int]] = {}
 

@@ -1,8 +1,8 @@
 """Stop bounded loops early: rewrite a scan whose carry does not change after some iteration as a while loop.
 
 Law: the bits of results do not change. The pass applies to a scan without input slices (xs) whose carry does not change
-    if a predicate is false. Once the predicate is false, it stays false, because every later iteration has the same
-    carry. Therefore all later rows of the stacked outputs are equal.
+if a predicate is false. Once the predicate is false, it stays false, because every later iteration has the same
+carry. Therefore all later rows of the stacked outputs are equal.
 """
 
 from __future__ import annotations

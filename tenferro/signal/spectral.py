@@ -299,7 +299,7 @@ def istft(
     array([0., 1., 2., 3., 4., 5., 6., 7.])
 
     Source: scipy.signal.istft; Griffin and Lim, IEEE Transactions on Acoustics, Speech, and Signal Processing 32
-        (1984).
+    (1984).
     """
     values = as_operand(Zxx)
     if len(values.shape) < 2:

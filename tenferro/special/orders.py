@@ -1,7 +1,7 @@
 """Derivatives of Bessel functions in their order, as kernels in float64.
 
 A function is represented by the array c_0, .. c_n of coefficients of its truncated power series in the order, so that
-    n! c_n is the n-th derivative. With u = v - floor(v), H_u and K_u are computed as
+n! c_n is the n-th derivative. With u = v - floor(v), H_u and K_u are computed as
 
     H_u(x) = 2 / (pi i) e^(-i pi u / 2) e^(i x)  int e^(-x sinh s tanh s) cosh(u t) dt/ds ds,   t = s + i gd(s),   s > 0
     K_u(x) = e^-x  int e^(-2 x sinh(s/2)^2) cosh(u s) ds,   s > 0

@@ -1,8 +1,8 @@
 """Derivatives of the control-flow ops: loops, conditionals and alternatives.
 
 Differentiation replaces a loop or conditional by two ops. The first op is the loop or conditional itself, extended so
-    that it also returns the residuals, which are the values that the tangent needs (`GraphEmitter.extend`). The second
-    op is linear in the tangents and reads the residuals. The transpose of a linear scan runs in the opposite direction.
+that it also returns the residuals, which are the values that the tangent needs (`GraphEmitter.extend`). The second
+op is linear in the tangents and reads the residuals. The transpose of a linear scan runs in the opposite direction.
 
 Source: Radul, Paszke, Frostig, Johnson and Maclaurin, "You only linearize once", 2023.
 """

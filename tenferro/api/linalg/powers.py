@@ -37,7 +37,7 @@ def logm(A: ArrayLike) -> Any:  # noqa: N803  # because SciPy calls it so
     """Return the principal logarithm x of A: expm(x) = A, and the eigenvalues of x have imaginary parts within +-pi.
 
     Square roots are taken until the matrix B is near 1. Then Gauss-Legendre quadrature with 8 nodes integrates
-        (B - 1) (1 + t (B - 1))^-1 over t from 0 to 1. The result is complex.
+    (B - 1) (1 + t (B - 1))^-1 over t from 0 to 1. The result is complex.
 
     Raises:
         ShapeError: A is not a square matrix.

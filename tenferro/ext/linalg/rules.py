@@ -356,7 +356,7 @@ class LuRule(MatrixRule):
     """Derivative of LU. With G = L^-1 A_dot[perm] U^-1: L_dot = L tril(G, -1), U_dot = triu(G) U.
 
     For a rectangular matrix, the leading square block determines its part of L_dot and U_dot. The other rows or columns
-        follow linearly.
+    follow linearly.
     """
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
