@@ -1,7 +1,7 @@
 """Batch a function along a leading axis.
 
 Law: slice i of each result is the function applied to slice i of the inputs. For example, a pushforward that is
-batched over all unit tensors returns the Jacobian matrix; so does a batched pullback.
+batched over all unit tensors returns the Jacobian matrix. A batched pullback also returns it.
 """
 
 from __future__ import annotations

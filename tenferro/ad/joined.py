@@ -1,7 +1,7 @@
 """Merge the pads and sums that transposing slices has produced, so that cotangents need fewer copies.
 
 The transpose rules act on one op at a time. Therefore the gradient of a stencil is a sum of padded tensors, one for
-each neighbour. The passes of native programs would merge these pads, too, but XLA would not.
+each neighbour. The passes of native programs would also merge these pads, but XLA would not.
 """
 
 from __future__ import annotations

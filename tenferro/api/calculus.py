@@ -163,7 +163,7 @@ def unwrap(
     Args:
         discont: the smallest difference of neighbours that is corrected. None, and all smaller values, stand for half a
             period.
-        period: the period. If p and the period are integers, the result is, too.
+        period: the period. If p and the period are integers, the result is also an integer.
 
     >>> unwrap([0, 3, 1], period=4)
     array([ 0, -1, -3])

@@ -92,7 +92,7 @@ def einsum_path(
 ) -> tuple[list[Any], Any]:
     """Plan the contraction of `einsum` for these arguments; return its path and a description of its cost.
 
-    The path is a list that begins with NumPy's marker "einsum_path"; it can be passed to `einsum` as `optimize`.
+    The path is a list that begins with NumPy's marker "einsum_path". It can be passed to `einsum` as `optimize`.
     The description is opt_einsum's `PathInfo`. When printed, it shows the scaling, the number of operations, the
     largest intermediate and each step.
 

@@ -708,7 +708,7 @@ def _bounded(op: While, steps: int) -> Scan:
 
 
 def _or_nan(x: Tensor, ended: Tensor) -> Any:
-    """Return x if the loop has ended. Otherwise return NaN of x's shape, whose derivatives are NaN, too.
+    """Return x if the loop has ended. Otherwise return NaN of x's shape, whose derivatives are also NaN.
 
     Integers and bools cannot be NaN, and are returned unchanged.
     """

@@ -526,9 +526,9 @@ def custom_linear_solve(
     transposed system. Both derivatives can be differentiated again, to any order.
 
     Args:
-        matvec: a linear map of trees like b. Tensors that it captures have derivatives, too.
+        matvec: a linear map of trees like b. Tensors that it captures also have derivatives.
         b: a tree of float or complex tensors.
-        solve: `solve(matvec, b)` returns x, a tree like b; it may be a `while_loop`.
+        solve: `solve(matvec, b)` returns x, a tree like b. It may be a `while_loop`.
         transpose_solve: `transpose_solve(vecmat, b)` solves vecmat(x) = b, where vecmat is the transpose of matvec.
             Reverse mode requires it.
         symmetric: whether matvec equals its transpose (without conjugation); `transpose_solve` is then `solve` by
@@ -671,7 +671,7 @@ def custom_root(
     Args:
         f: a function from a tree like initial_guess to a tree like initial_guess.
         initial_guess: a tree of float or complex tensors.
-        solve: `solve(f, initial_guess)` returns x; it may be a `while_loop`.
+        solve: `solve(f, initial_guess)` returns x. It may be a `while_loop`.
         tangent_solve: `tangent_solve(g, y)` returns v with g(v) = y for the linear g = f'(x):
             `lambda g, y: y / g(1.0)` for a number, `lambda g, y: solve(jacfwd(g)(y), y)` for a vector. It is
             differentiated for higher derivatives, so an iterative solver in it needs `custom_linear_solve`.

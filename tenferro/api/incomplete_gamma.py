@@ -160,7 +160,7 @@ def incomplete_gamma(a: Tensor, x: Tensor, is_upper: bool) -> Any:
 
 
 def undefined(is_valid: Any, *operands: Tensor) -> Any:
-    """Return NaN where `is_valid` is false. There, derivatives of every order in `operands` are NaN, too."""
+    """Return NaN where `is_valid` is false. There, derivatives of every order in `operands` are also NaN."""
     total: Any = 0.0
     for x in operands:
         total = add(total, where(is_valid, 0.0, x))
@@ -184,7 +184,7 @@ def gamma_density(a: Tensor, x: Tensor) -> Any:
 def defined(values: Any, is_inside: Any) -> Any:
     """Return `values` where `is_inside` is true, and NaN elsewhere.
 
-    The values are multiplied by NaN so that derivatives are NaN, too. Derivatives of a `where` would be zero.
+    The values are multiplied by NaN so that derivatives are also NaN. Derivatives of a `where` would be zero.
     """
     one = np.asarray(1, spec_of(values).dtype.dtype)
     return multiply(values, where(is_inside, one, math.nan))

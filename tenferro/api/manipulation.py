@@ -64,7 +64,7 @@ __all__ = [
 def astype(
     x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = True, device: str | None = None
 ) -> Any:
-    """Convert x to another dtype. Floats become integers by truncation; they saturate, and NaN becomes 0."""
+    """Convert x to another dtype. Floats become integers by truncation. They saturate, and NaN becomes 0."""
     check_device("astype", device)
     x = as_operand(x)
     result = convert(strong(x), DType.of(dtype))

@@ -566,7 +566,7 @@ def odeint(
         differentiable.
 
     A state is NaN if its time is not reached: after mxstep steps, if no step is small enough, or after traced times
-    that do not increase. If the event does not happen, its time and state are NaN, too.
+    that do not increase. If the event does not happen, its time and state are also NaN.
 
     Raises:
         DTypeError: y0 or t has integers, t is complex, or the slope of a real state is complex.

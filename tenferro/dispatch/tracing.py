@@ -33,7 +33,7 @@ _DEPTH: ContextVar[int] = ContextVar("tenferro_depth", default=0)
 
 @contextmanager
 def nested_call() -> Generator[None]:
-    """Return a context in which a nested user function is called; it counts the depth of such calls.
+    """Return a context in which a nested user function is called. It counts the depth of such calls.
 
     Raises:
         UnsupportedError: traces are nested too deeply.

@@ -1,4 +1,4 @@
-"""Interface for operations from other packages. tenferro's own extension families use it, too.
+"""Interface for operations from other packages. tenferro's own extension families also use it.
 
 An `ExtensionOp` declares an op, and `apply` adds the op to a program. The op's `Family` has a runtime for native
 execution, an `ExtensionAdRule` for derivatives, and a lowering for other peers. An op may define

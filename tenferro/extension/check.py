@@ -571,7 +571,7 @@ class _Bench:
 
         Args:
             places: the positions of the inputs that have a direction.
-            second: whether to differentiate the results once more, which checks that their derivatives have rules, too.
+            second: whether to differentiate the results once more, which checks that their derivatives also have rules.
         """
         context = self.context()
         graph = Graph()

@@ -60,7 +60,10 @@ class Emitter(Protocol):
         ...
 
     def witness(self, value: Any) -> Any:
-        """Return a handle whose value has the same shape, and has elements at run time; a tangent may have none."""
+        """Return a handle whose value has the same shape and has elements at run time.
+
+        A tangent may have no elements.
+        """
         ...
 
 

@@ -282,7 +282,7 @@ def schur(
     """Return an upper triangular T and a unitary Z with x = Z T Z^H.
 
     Args:
-        x: square matrices. If x is real, T is real, too, with a 2 x 2 block on its diagonal for each conjugate pair.
+        x: square matrices. If x is real, T is also real, with a 2 x 2 block on its diagonal for each conjugate pair.
         compute_schur_vectors: whether to return Z. Otherwise the result is a tuple that contains only T.
         sort_eig_vals, select_callable: must be False and None.
 

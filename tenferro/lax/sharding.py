@@ -19,7 +19,7 @@ __all__ = ["with_sharding_constraint"]
 def with_sharding_constraint(x: PyTree, shardings: Any) -> Any:
     """Return x with a constraint on its sharding over the mesh of a partitioned program.
 
-    The elements do not change. If `xla_peer.partition` gives the program a mesh, the lowered module contains the
+    The elements do not change. If `xla_peer.partition` sets a mesh for the program, the lowered module contains the
     constraint for XLA's partitioner. A program without a mesh ignores it. Cotangents of x get the same sharding. The
     axis that `vmap` adds is unconstrained.
 

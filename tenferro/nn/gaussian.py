@@ -108,7 +108,7 @@ def _power(x: Tensor) -> tuple[Any, Any, Any, Any]:
     """Return whether x < 0, |x|, and two numbers `root` and `rest` with root^2 rest = e^-|u|, for u = x (a + b x^2).
 
     |x| = s + r and a + b x^2 = w + d are split such that s and w have few digits, so that the product s w is exact. The
-    constant b is split, too, which makes d small and accurate: s^2 times the first part of b is exact, and so is its
+    constant b is also split, which makes d small and accurate: s^2 times the first part of b is exact, and so is its
     difference from w.
     """
     step, part, digits = (6, 7, 9) if largest(x) < 1e300 else (10, 24, 9)

@@ -99,7 +99,7 @@ def uniform(scale: float = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
 
 
 def normal(stddev: float = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
-    """Return an initializer that draws normal numbers of mean 0 and standard deviation `stddev`; they may be complex.
+    """Return an initializer that draws normal numbers of mean 0 and standard deviation `stddev`. They may be complex.
 
     >>> normal(1.0)(random.key(0), (2,)).shape
     (2,)

@@ -353,7 +353,7 @@ class Sort(StdTensorOp):
 
     @property
     def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """The number of outputs, which is `count`, too."""
+        """The number of outputs, which is also `count`."""
         return self.count
 
     def output_types(

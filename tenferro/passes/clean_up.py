@@ -8,7 +8,7 @@ similar operations are not removed. The sum x + 0.0 changes -0.0 to 0.0, and the
 changes infinities.
 
 Ops on small constants of integers or bools, such as indices of a window, are folded. Arithmetic and comparisons of
-splats, which are constants whose elements are all equal, are folded, too. A select with a constant predicate is
+splats, which are constants whose elements are all equal, are also folded. A select with a constant predicate is
 replaced by the selected operand; for example, the derivative of x^2.5 compares 2.5 to zero. Redundant comparisons are
 removed, for example `x != y` if `x < y` is also required. Annotations for other peers are removed.
 """

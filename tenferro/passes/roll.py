@@ -287,7 +287,7 @@ def _bounded(
 
     Args:
         operands: a pair of steps for each step from `start` on. A stretch that contains the step must begin after the
-            first of the pair. If it also contains the step one period earlier, it must begin after the second, too.
+            first of the pair. If it also contains the step one period earlier, it must also begin after the second.
         carried: the number of steps of the second iteration that may read values of the first iteration.
     """
     for _ in range(MAX_BOUNDS):

@@ -47,7 +47,7 @@ def _sunk(
 def _with_scalars(part: Subprogram, scalars: Mapping[int, Constant]) -> Subprogram:
     """Return a condition or body in which constants replace the inputs at the positions in `scalars`.
 
-    Inner loops get copies of the constants, too.
+    Inner loops also get copies of the constants.
     """
     if scalars:
         graph = Graph(part.trusted)

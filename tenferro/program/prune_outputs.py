@@ -27,7 +27,7 @@ __all__ = ["prune_outputs"]
 def prune_outputs(program: GraphProgram) -> GraphProgram:
     """Return the program with `op.prune_outputs(used)` in place of each extension op that has unused outputs.
 
-    Ops inside loops and branches are replaced, too.
+    Ops inside loops and branches are also replaced.
 
     Raises:
         InvalidConfigError: a replacement belongs to another family, has other inputs, or does not return exactly the

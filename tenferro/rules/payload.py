@@ -225,7 +225,7 @@ def written_form(value: Any) -> str:
 
 
 def _is_record(value: Any) -> bool:
-    """Return whether a value is a dataclass that is compared by its fields. Ops are compared in this way, too."""
+    """Return whether a value is a dataclass that is compared by its fields. Ops are also compared in this way."""
     cls = type(value)
     parameters = getattr(cls, "__dataclass_params__", None)
     is_compared = parameters is not None and (parameters.eq or hasattr(cls, "payload_of"))

@@ -200,7 +200,7 @@ def colors_of_columns(pattern: Pattern, shapes: Sequence[tuple[int, ...]]) -> Ar
     """Find colours for the columns such that columns of one colour have no nonzero in a common row.
 
     Linear functions of the indices of a grid, modulo the number of colours, are tried as colourings. A greedy colouring
-    is tried, too, unless the linear colouring has the minimum number of colours, the number of nonzeros in the longest
+    is also tried, unless the linear colouring has the minimum number of colours, the number of nonzeros in the longest
     row.
     """
     columns = pattern.shape[1]

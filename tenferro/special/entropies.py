@@ -130,7 +130,7 @@ def _xlog1py_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def entr(x: ArrayLike) -> Any:
-    """Compute the entropy -x log(x), within 2 ulps; it is 0 at 0, and -inf for negative x.
+    """Compute the entropy -x log(x), within 2 ulps. It is 0 at 0, and -inf for negative x.
 
     Raises:
         DTypeError: x is complex.

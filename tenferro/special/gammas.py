@@ -442,7 +442,7 @@ def _beta_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def factorial(n: ArrayLike, exact: bool = False) -> Any:
-    """Compute the factorial n! as Gamma(n + 1), within 8 ulps, and exact up to 18; it is 0 for negative n.
+    """Compute the factorial n! as Gamma(n + 1), within 8 ulps, and exact up to 18. It is 0 for negative n.
 
     Raises:
         UnsupportedError: `exact` is True, which has no meaning for floats.

@@ -1,7 +1,7 @@
 """Pytrees: nested tuples, lists, dicts, named tuples, dataclasses and registered classes. optree flattens them.
 
 A dataclass is a tree of its fields without registration, unless it is an array or a type of arrays: it has `shape` and
-`dtype`, or converts to an array. Classes that are registered as trees with JAX are trees here, too. JAX is used only if
+`dtype`, or converts to an array. Classes that are registered as trees with JAX are also trees here. JAX is used only if
 the program has imported it.
 
 optree is imported when the first tree is flattened, because the import takes a fifth of tenferro's import time.
@@ -47,7 +47,7 @@ __all__ = [
 
 TreeDef: TypeAlias = "optree.PyTreeSpec"
 NAMESPACE = "tenferro"
-"""Namespace in optree for classes that tenferro registers. Classes in optree's global namespace are trees, too."""
+"""Namespace in optree for classes that tenferro registers. Classes in optree's global namespace are also trees."""
 
 
 # ---- paths -----------------------------------------------------------------------------------

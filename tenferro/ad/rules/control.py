@@ -70,7 +70,7 @@ def _active_carry(
 ) -> tuple[list[bool], Linearized]:
     """Find the inputs that have a tangent in some iteration. Return a mask of these inputs, and the linearised body.
 
-    The mask is a fixed point: whenever the body computes a tangent for a carry, that carry's input is active, too.
+    The mask is a fixed point: whenever the body computes a tangent for a carry, that carry's input is also active.
     """
     active = list(active)
     while True:
@@ -378,7 +378,7 @@ def _of_chosen_branches(op: Cond, inputs: Values, mask: Mask, chosen: Values) ->
 class Chosen(Mark):
     """Mark of a batched conditional.
 
-    Its inputs are the operands and the results of the conditional; it returns the results.
+    Its inputs are the operands and the results of the conditional. It returns the results.
 
     The derivative of the mark is that of a conditional. If all branches were differentiated op by op, a slice would
     have zero cotangents in branches that it does not take. Zero times an infinite slope would then be NaN.

@@ -136,7 +136,7 @@ class EagerRuntime:
     lift = constant
 
     def adopt(self, array: Any) -> EagerTensor:
-        """Wrap an array as a constant without a copy. If the array is changed later, the constant changes, too."""
+        """Wrap an array as a constant without a copy. If the array is changed later, the constant also changes."""
         return EagerTensor(self, array)
 
     @cached_property

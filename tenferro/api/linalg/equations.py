@@ -51,7 +51,7 @@ def solve_continuous_lyapunov(a: ArrayLike, q: ArrayLike) -> Any:
 
 
 def solve_lyapunov(a: ArrayLike, q: ArrayLike) -> Any:
-    """Solve a x + x a^H = q for x; this is SciPy's older name of `solve_continuous_lyapunov`.
+    """Solve a x + x a^H = q for x. This is SciPy's older name of `solve_continuous_lyapunov`.
 
     >>> solve_lyapunov(np.array([[2.0]]), np.array([[8.0]]))
     array([[2.]])

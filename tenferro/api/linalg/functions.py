@@ -316,7 +316,7 @@ def _above_cut(values: Any) -> Any:
     """Replace eigenvalues that are negative except for rounding by negative numbers.
 
     In the Schur form of a real matrix, negative eigenvalues may have small imaginary parts of either sign. Their square
-    roots would then have either sign, too.
+    roots would then also have either sign.
     """
     if not values.shape[0]:
         return values

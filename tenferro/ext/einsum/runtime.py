@@ -42,5 +42,5 @@ class EinsumRuntime(ExtensionRuntime):
         return self._expansion.execute(replace(op, optimize=path), inputs, caches)
 
     def compiles_expansion(self, op: Any) -> bool:
-        """Return True, because `execute` runs the expansion, too, so the results are bitwise equal."""
+        """Return True, because `execute` also runs the expansion, so the results are bitwise equal."""
         return True
