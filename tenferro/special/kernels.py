@@ -237,7 +237,10 @@ def yv(special: Any) -> Any:
 
 
 def of_order(kernel: Any, order: float, name: str) -> Any:
-    """Return the kernel of a function of fixed order: SciPy's function `name`, but `kernel` where x is small or large."""
+    """Return the kernel of a function of fixed order.
+
+    It is SciPy's function `name`, but `kernel` where x is small or large.
+    """
 
     def create(special: Any) -> Any:
         general, own = kernel(special), getattr(special, name)
