@@ -1,7 +1,7 @@
 """tenferro: a compiler for tensor graphs with automatic differentiation.
 
-Write a function, trace it into a graph of ops, and compile it to a program. The same program runs natively
-on NumPy, or is lowered to StableHLO and runs through PJRT.
+Write a function, trace it into a graph of ops, and compile the graph to a program. The same program runs natively on
+NumPy, or is lowered to StableHLO and runs through PJRT.
 """
 
 import importlib
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from tenferro.extension.saving import load, save
     from tenferro.special import i0
 
-# Modules that take long to import are imported on first use.
+# Modules that take long to import are imported when they are first used.
 _LATER = {
     "EagerRuntime": ("tenferro.api.eager", "EagerRuntime"),
     "EagerTensor": ("tenferro.api.eager", "EagerTensor"),
@@ -92,7 +92,7 @@ _LATER = {
 
 
 def _load(name: str) -> Any:
-    """Load a name of `_LATER`; raise KeyError for any other name."""
+    """Load a name of `_LATER`. Raise KeyError for any other name."""
     path, attribute = _LATER[name]
     module = importlib.import_module(path)
     return module if attribute is None else getattr(module, attribute)
@@ -107,7 +107,7 @@ def _families() -> list[extension.Family]:
 
 
 def _new_executor(compiled: Any) -> "GraphExecutor":
-    from tenferro.exec import GraphExecutor  # because tracing needs none
+    from tenferro.exec import GraphExecutor  # because tracing does not need it
 
     return GraphExecutor("K", compiled=compiled)
 
@@ -117,7 +117,7 @@ def _native_refusal(op: type[StdTensorOp] | str, dtype: DType, platform: str) ->
 
 
 def _numpy_functions() -> Any:
-    from tenferro.api import numpy_functions  # because few programs call NumPy's on tensors
+    from tenferro.api import numpy_functions  # because few programs need the module
 
     return numpy_functions
 

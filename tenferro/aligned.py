@@ -1,4 +1,4 @@
-"""Memory aligned to cache lines, which XLA uses without a copy."""
+"""Memory aligned to cache lines, which XLA uses without copying it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 __all__ = ["ALIGNMENT", "aligned_bytes", "rounded"]
 
 ALIGNMENT = 64
-"""Alignment of arrays in bytes: the size of a cache line."""
+"""Alignment of arrays in bytes, which is the size of a cache line."""
 
 
 def rounded(size: int) -> int:

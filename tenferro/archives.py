@@ -1,4 +1,4 @@
-"""Arrays in zip archives of unknown origin: sizes are checked before unpacking, and nothing is ever unpickled."""
+"""Arrays in zip archives of unknown origin. Sizes are checked before unpacking, and nothing is ever unpickled."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tenferro.errors import InvalidConfigError
 __all__ = ["DATE", "SMALL", "Archive", "array_in", "opened_archive", "write_array"]
 
 RATIO = 32
-"""Default limit of a file's unpacked size, relative to its own size."""
+"""Default limit of a file's unpacked size, relative to the file's own size."""
 SMALL = 64 << 20
-"""Unpacked size in bytes that is permitted for every file, however small."""
+"""Unpacked size in bytes that is permitted for every file, even a small one."""
 SMALL_DOCUMENT = 4 << 20
-"""Maximum unpacked size of a text member in bytes: parsed text takes far more memory."""
+"""Maximum unpacked size of a text member in bytes. Parsed text takes much more memory than the text."""
 LOCAL_HEADER = 30
 """Bytes before the file name in a zip member's local header."""
 PADDING = 0xD935
-"""Id of the extra field in a member's header that pads it; Android's zipalign uses the same id."""
+"""Id of the extra field that pads a member's header. Android's zipalign uses the same id."""
 PIECE = 1 << 20
-"""Number of bytes that are read at once."""
+"""Number of bytes to read at once."""
 MOST_MEMBERS = 1_000_000
 MOST_AXES = 64
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -37,7 +37,7 @@ _NO_HEADER = (ValueError, KeyError, TypeError, SyntaxError, MemoryError, Recursi
               OverflowError, tokenize.TokenError)  # fmt: skip
 """Exceptions that NumPy raises for a malformed header."""
 DATE = (1980, 1, 1, 0, 0, 0)
-"""Date of every member, constant so that equal contents give equal files."""
+"""Date of every member. It is constant, so that equal contents result in equal files."""
 
 
 class Header(NamedTuple):
@@ -49,12 +49,12 @@ class Header(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements."""
+        """Number of bytes of the elements."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
 class Archive:
-    """The members of a zip file, of which the unpacked size was checked.
+    """The members of a zip file whose unpacked size was checked.
 
     Attributes:
         names: the names of the members.
@@ -70,9 +70,9 @@ class Archive:
         """Read the bytes of a text member.
 
         Raises:
-            InvalidConfigError: the member unpacks to more than the archive's `limit` or, without a limit, to more than
-                `RATIO` times its size.
-            KeyError: no such member.
+            InvalidConfigError: the member unpacks to more than the archive's `limit`. Without a limit, it unpacks to
+                more than `RATIO` times its size.
+            KeyError: there is no such member.
         """
         member = self._archive.getinfo(name)
         default = max(SMALL_DOCUMENT, RATIO * member.compress_size)
@@ -82,10 +82,10 @@ class Archive:
     def mapped_array(self, name: str) -> np.ndarray[Any, Any] | None:
         """Map the array of a member `<name>.npy` from the file, read-only.
 
-        Returns None if the member is compressed, misaligned or column-major.
+        The result is None if the member is compressed, misaligned or column-major.
 
         Raises:
-            InvalidConfigError, KeyError: the errors of `array`.
+            InvalidConfigError, KeyError: as for `array`.
         """
         member = self._archive.getinfo(f"{name}.npy")
         if member.compress_type != zipfile.ZIP_STORED:
@@ -125,7 +125,7 @@ def opened_archive(file: BinaryIO, what: str, limit: int | None = None) -> Gener
 
     Args:
         what: the kind of file, for messages.
-        limit: maximum unpacked size in bytes; by default `RATIO` times the file's size, and at least `SMALL`.
+        limit: the maximum unpacked size in bytes. The default is `RATIO` times the file's size, and at least `SMALL`.
 
     Raises:
         InvalidConfigError: the members unpack to more than `limit`, overlap, are encrypted, or use a compression that
@@ -165,7 +165,7 @@ def array_in(file: Any, size: int, what: str) -> np.ndarray[Any, Any]:
 
 
 def write_array(archive: zipfile.ZipFile, name: str, array: np.ndarray[Any, Any]) -> None:
-    """Add a member `<name>.npy` to an archive, uncompressed, so that reading is only copying.
+    """Add a member `<name>.npy` to an archive. It is not compressed, so reading it only copies bytes.
 
     The array is written in pieces. Its elements are aligned in the file, so that they can be mapped into memory.
     """
@@ -217,7 +217,7 @@ def _elements(file: Any, header: Header, what: str) -> np.ndarray[Any, Any]:
 
 
 def _require_end(file: Any, what: str, is_whole: bool) -> None:
-    """Require that a member ends here; reading at its end makes zipfile check its checksum."""
+    """Require that a member ends here. Reading at its end makes zipfile check its checksum."""
     if not is_whole or file.read(1):
         raise InvalidConfigError(f"{what} has another length than it says")
 

@@ -1,8 +1,8 @@
-"""Number of BLAS threads: one where more threads slow programs down, several for large matrices in loops.
+"""Number of BLAS threads: one where more threads slow programs down, and several for large matrices in loops.
 
 NumPy and SciPy each include a separate OpenBLAS, with threads that spin until the next call. For matrices of a few
-hundred rows threads cost more time than they save. While the threads of one library spin, the other library and the
-executor lack these cores.
+hundred rows, threads cost more time than they save. While the threads of one library spin, the other library and the
+executor cannot use the cores of these threads.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ __all__ = ["NUMPYS", "SCIPYS", "BlasThreads", "extension_spec", "one_blas_thread
 
 _IS_LEFT_ALONE = os.environ.get("TENFERRO_BLAS_THREADS") == "leave"
 PTHREADS = 1
-"""Value that `openblas_get_parallel` returns for pthreads: all threads of the process share one number of BLAS threads.
-"""
+"""Value of `openblas_get_parallel` for pthreads. All threads of the process then share one number of BLAS threads."""
 
 
 class BlasThreads:
-    """A context in which one BLAS library, that of `module`, has one thread; its number of threads is restored
-    afterwards. Inside `several` the library has more threads, unless a thread is inside the plain context meanwhile.
+    """A context in which the BLAS library of `module` has one thread.
 
-    Both contexts are reentrant, from any number of threads. The setting belongs to the process: other callers of the
-    library get the same number of threads meanwhile. With `TENFERRO_BLAS_THREADS=leave` in the environment, contexts do
-    nothing.
+    Afterwards, the number of threads of the library is restored. Inside `several`, the library has more threads, unless
+    another thread is inside the plain context meanwhile.
+
+    Both contexts are reentrant, from any number of threads. The setting belongs to the process, so other callers of the
+    library get the same number of threads meanwhile. If the environment contains `TENFERRO_BLAS_THREADS=leave`, the
+    contexts do nothing.
     """
 
     def __init__(self, module: str) -> None:
@@ -82,22 +83,25 @@ class BlasThreads:
             self._settle()
 
     def _settle(self) -> None:
-        """Set the smallest number of threads that an active context requests, or the previous number."""
+        """Set the smallest number of threads that an active context requests.
+
+        Without one, restore the previous number.
+        """
         wanted = min(self._inside, default=self._before)
         if self._threads() != wanted:
             self._set_threads(wanted)
 
     def _find(self) -> None:
-        """Look up OpenBLAS's functions that set its threads; other libraries keep their threads."""
+        """Look up the functions that set the threads of OpenBLAS. Other libraries keep their threads."""
         from threadpoolctl import OpenBLASController  # because many programs have no large products
 
-        # Look up symbols through the module that is linked with OpenBLAS: scanning all loaded
-        # libraries takes a tenth of a second if other frameworks are loaded.
+        # Look up symbols through the module that is linked with OpenBLAS. Scanning all loaded libraries takes a tenth
+        # of a second if other frameworks are loaded.
         spec = extension_spec(self.module)
         symbols = ctypes.CDLL(spec.origin if spec else import_module(self.module).__file__)
         for name in OpenBLASController.check_symbols:
-            # Call OpenBLAS's functions directly: those of threadpoolctl take five times as long, and work from one
-            # thread only.
+            # Call OpenBLAS's functions directly. Those of threadpoolctl take five times as long, and work from only one
+            # thread.
             if (
                 hasattr(symbols, name)
                 and symbols[name.replace("num_threads", "parallel")]() == PTHREADS
@@ -108,7 +112,7 @@ class BlasThreads:
 
 
 def extension_spec(module: str) -> ModuleSpec | None:
-    """Return the spec of an extension module without importing its parent packages, or None.
+    """Return the spec of an extension module, or None. The parent packages of the module are not imported.
 
     >>> extension_spec("scipy.linalg.no_such_module")
     """
@@ -120,7 +124,7 @@ def extension_spec(module: str) -> ModuleSpec | None:
 
 
 def _none(*_: int) -> int:
-    """Return 1, the number of threads that is assumed for a library other than OpenBLAS."""
+    """Return 1, the number of threads to assume for a library other than OpenBLAS."""
     return 1
 
 
@@ -132,8 +136,8 @@ SCIPYS = BlasThreads("scipy.linalg._fblas")
 def one_blas_thread() -> Generator[None]:
     """Return a context in which the BLAS of NumPy, and of SciPy if it is imported, has one thread.
 
-    Runtimes of extensions use it around calls that are too small to be shared. It affects only OpenBLAS without
-    OpenMP, as in the wheels of NumPy and SciPy.
+    Runtimes of extensions use the context around calls that are too small to be shared. It affects only OpenBLAS
+    without OpenMP, as in the wheels of NumPy and SciPy.
 
     >>> import numpy as np
     >>> with one_blas_thread():

@@ -1,8 +1,8 @@
-"""Running compilations, for which forks and the exit of the process wait.
+"""Compilations that are running. Forks and the exit of the process wait for them.
 
 A child process that is forked during an import or a compilation inherits a partial module, or a lock that is never
 released. Up to Python 3.13, a daemon thread that requests the interpreter's lock after the main thread ended is unwound
-immediately. If the thread is in C++ code, such as LLVM or optree, this aborts the process (SIGABRT).
+immediately. If the thread is in C++ code, such as LLVM or optree, the unwinding aborts the process (SIGABRT).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Any
 __all__ = ["hold_over_forks", "stop_at_exit", "until_compiled", "watch_exit"]
 
 MAX_WAIT_SECONDS = 10.0
-"""Maximum wait of a fork or of the exit of the process, in seconds."""
+"""Maximum time in seconds that a fork or the exit of the process waits."""
 CALL_SECONDS = 0.02
-"""Time in seconds in which threads may finish a running C++ call, or enter a compilation, before the exit waits."""
+"""Time in seconds in which threads may finish a running C++ call, or enter a compilation. The exit waits afterwards."""
 
 
 class _Threads(threading.local):
-    """The number of nested compilations in this thread."""
+    """The number of nested compilations in the current thread."""
 
     depth = 0
 
@@ -40,7 +40,7 @@ _is_exiting = False
 
 @contextmanager
 def until_compiled() -> Generator[None]:
-    """Return a context for a compilation: forks and the exit of the process wait until it ends.
+    """Return a context for a compilation. Forks and the exit of the process wait until it ends.
 
     A daemon thread that enters the context after the exit began is blocked.
     """
@@ -72,16 +72,16 @@ def _wait_for_others() -> None:
 
 @cache
 def watch_exit() -> None:
-    """Let the exit of the process wait for daemon threads that compile.
+    """Make the exit of the process wait for daemon threads that compile.
 
-    Exit functions run in reverse order. Import optree before this call: its exit function clears its registry, and
-    must run last.
+    Exit functions run in reverse order. Import optree before this call: the exit function of optree clears its
+    registry, and must run last.
     """
     atexit.register(_wait_at_exit)
 
 
 def stop_at_exit() -> None:
-    """Block this thread for ever if it is a daemon, the process exits, and the thread is not compiling."""
+    """Block this thread for ever if it is a daemon, the process is exiting, and the thread is not compiling."""
     if _is_exiting and _threads.depth == 0 and threading.current_thread().daemon:
         threading.Event().wait()
 
@@ -98,7 +98,7 @@ def _wait_at_exit() -> None:
 
 
 def hold_over_forks(lock: Any) -> None:
-    """Let each fork acquire `lock` after compilations have ended, and release it in parent and child."""
+    """Make each fork acquire `lock` after compilations have ended, and release it in parent and child."""
     _locks.append(lock)
 
 

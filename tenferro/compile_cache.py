@@ -1,8 +1,8 @@
-"""A cache of executables on disk, so that a second process need not compile again.
+"""Cache of executables on disk, so that a second process need not compile them again.
 
-An entry is native code. Therefore only the user owns the folder and its files, and no file is read that another user
-could have written. Entries are written atomically. An entry that is truncated, foreign, renamed or outdated is
-compiled again. Failures to read, write or remove are counted, and are never errors.
+An entry is native code. For this reason, only the user owns the folder and its files, and a file that another user
+could have written is not read. Entries are written atomically. An entry that is truncated, foreign, renamed or outdated
+is compiled again. Failures to read, write or remove an entry are counted, and are never errors.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tenferro.process_warnings import warn_once
 __all__ = ["CACHE_VARIABLE", "CompileCache", "CompileCacheStats", "cache_in"]
 
 CACHE_VARIABLE = "TENFERRO_CACHE_DIR"
-"""The environment variable with the default folder."""
+"""Environment variable that contains the default folder."""
 MAGIC = b"tenferro-executable-2\n"
 SUFFIX = ".xla"
 
@@ -49,11 +49,11 @@ class CompileCacheStats:
 
 
 class CompileCache:
-    """A folder of executables, bounded in bytes; the least recently used is evicted first.
+    """A folder of executables, bounded in bytes. The least recently used entry is evicted first.
 
     Raises:
-        InvalidConfigError: the folder cannot be made or read, is a link, or another user owns it or can write to or
-            replace it; or the bound is below 1.
+        InvalidConfigError: the folder cannot be created or read, or is a link; another user owns it, or can write to it
+            or replace it; or the bound is below 1.
     """
 
     def __init__(self, folder: str | os.PathLike[str], max_bytes: int = 1 << 30) -> None:
@@ -74,12 +74,15 @@ class CompileCache:
 
     @cached_property
     def problem(self) -> str:
-        """The reason why the folder cannot be used, or ""."""
+        """The reason why the folder cannot be used, or "" if it can be used."""
         return ""
 
     @staticmethod
     def key(parts: Sequence[bytes]) -> str:
-        """Return the name of an entry: the digest of `parts`, everything that the executable depends on."""
+        """Return the name of an entry.
+
+        It is the digest of `parts`, which is everything that the executable depends on.
+        """
         digest = hashlib.sha256()
         for part in parts:
             digest.update(len(part).to_bytes(8, "little"))
@@ -87,7 +90,10 @@ class CompileCache:
         return digest.hexdigest()
 
     def load(self, key: str) -> bytes | None:
-        """Return the executable stored under `key`; None if its file is missing, damaged, or owned by another user."""
+        """Return the executable stored under `key`.
+
+        It is None if its file is missing, damaged, or owned by another user.
+        """
         head = len(MAGIC) + 32
         try:
             content = read_private_file(self.folder, f"{key}{SUFFIX}", self.max_bytes + head)
@@ -110,7 +116,7 @@ class CompileCache:
         self._remove(self._path(key))
 
     def store(self, key: str, executable: bytes) -> None:
-        """Store an executable under `key`; a failure is only counted."""
+        """Store an executable under `key`. A failure is only counted."""
         try:
             with replacing(self._path(key), mode=0o600) as file:
                 file.write(MAGIC + _digest(key, executable) + executable)
@@ -132,7 +138,7 @@ class CompileCache:
             self._remove(path)
 
     def stats(self) -> CompileCacheStats:
-        """Return hits, misses, rejected entries, failed writes and evictions."""
+        """Return the numbers of hits, misses, rejected entries, failed writes and failed removals."""
         with self._lock:
             return CompileCacheStats(**self._counts)
 
@@ -147,7 +153,7 @@ class CompileCache:
             self._counts[name] += 1
 
     def _remove(self, path: Path) -> bool:
-        """Remove an entry and return True; count a failure and return False."""
+        """Remove an entry and return True. If this fails, count the failure and return False."""
         try:
             path.unlink(missing_ok=True)
         except OSError:
@@ -156,7 +162,7 @@ class CompileCache:
         return True
 
     def _entries(self) -> list[tuple[Path, float, int]]:
-        """Return path, time of last use and size of each entry, the least recently used first."""
+        """Return the path, time of last use and size of each entry. The least recently used entry is first."""
         entries: list[tuple[Path, float, int]] = []
         with suppress(OSError):  # because the folder may have vanished
             for path in self.folder.iterdir():
@@ -182,15 +188,15 @@ class CompileCache:
 def cache_in(
     cache_dir: str | os.PathLike[str] | None, max_bytes: int = 1 << 30
 ) -> CompileCache | None:
-    """Return the cache for an executor's argument `cache_dir`; None if `cache_dir` is "".
+    """Return the cache for an executor's argument `cache_dir`. If `cache_dir` is "", return None.
 
     Args:
         cache_dir: a folder, which is checked now. If None, the environment variable TENFERRO_CACHE_DIR names the
-            folder, which is checked at its first use: if it cannot be used, the process warns once, and nothing is
-            cached.
+            folder, which is checked at its first use. If that folder cannot be used, the process warns once, and
+            nothing is cached.
 
     Raises:
-        InvalidConfigError, UnsupportedError: the errors of `CompileCache`, if `cache_dir` names a folder.
+        InvalidConfigError, UnsupportedError: as for `CompileCache`, if `cache_dir` names a folder.
 
     >>> cache_in("") is None
     True
@@ -202,7 +208,7 @@ def cache_in(
 
 
 class _CacheOfEnvironment(CompileCache):
-    """The cache in the folder that TENFERRO_CACHE_DIR names; the folder is checked at its first use."""
+    """The cache in the folder that TENFERRO_CACHE_DIR names. The folder is checked at its first use."""
 
     def load(self, key: str) -> bytes | None:
         if self._is_usable():
@@ -240,5 +246,5 @@ class _CacheOfEnvironment(CompileCache):
 
 
 def _digest(key: str, body: bytes) -> bytes:
-    """Return the digest of an entry's key and executable; with the key in it, a renamed file is rejected."""
+    """Return the digest of an entry's key and executable. It includes the key, so that a renamed file is rejected."""
     return hashlib.sha256(key.encode() + b"\n" + body).digest()

@@ -1,11 +1,11 @@
 """Estimated costs of native execution, which planning and passes compare.
 
-The unit is a call: the time of a step that calls `np.add` on small arrays, 0.17 to 0.4 microseconds depending on the
-processor. The docstring of a measured constant ends with the command that measures it; thresholds are computed from
-these constants. `python benchmarks/costs.py` prints all constants beside measured values.
+The unit is a call: the time of a step that calls `np.add` on small arrays. It is 0.17 to 0.4 microseconds, depending on
+the processor. The docstring of a measured constant ends with the command that measures the constant. Thresholds are
+computed from the constants. `python benchmarks/costs.py` prints all constants beside measured values.
 
-The last bits of results may depend on what is fused or compiled. Therefore no constant is measured at run time: the
-same program must give the same bits in each run.
+The last bits of results may depend on what is fused or compiled. The same program must return the same bits in each
+run, so no constant is measured at run time.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ Types: TypeAlias = Sequence[TensorSpec]
 # ---- rates: work that takes as long as one call --------------------------------------------------------
 
 ELEMENTS = 1000.0
-"""Elements that NumPy adds in the time of a call, if the arrays exceed the second-level cache.
+"""Number of elements that NumPy adds in the time of a call, if the arrays exceed the second-level cache.
 `python benchmarks/costs.py ELEMENTS`."""
 FUNCTION_ELEMENTS = 60.0
-"""Elements of an analytic function that NumPy computes in the time of a call, the geometric mean over all functions.
+"""Number of elements that NumPy computes in the time of a call, as the geometric mean over all analytic functions.
 `python benchmarks/costs.py FUNCTION_ELEMENTS`."""
 MULTIPLICATIONS = 3000.0
-"""Multiplications that a matrix product does in the time of a call, on one thread.
+"""Number of multiplications of a matrix product in the time of a call, on one thread.
 `python benchmarks/costs.py MULTIPLICATIONS`."""
 
 # ---- times in calls -------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ MULTIPLICATIONS = 3000.0
 WAKE = 120.0
 """Time to wake a thread and to wait for its result. `python benchmarks/costs.py WAKE`."""
 BLOCK_CALL, BLOCK_RESULT = 4.0, 1.0
-"""Time of a call of a compiled block without results, and time for each result.
+"""Time to call a compiled block without results, and time for each result.
 `python benchmarks/costs.py BLOCK_CALL BLOCK_RESULT`."""
 LOOP_COMPILATION = 40_000.0
 """Time to compile a small loop, without waiting for LLVM's passes. `python benchmarks/costs.py LOOP_COMPILATION`."""
@@ -63,49 +63,56 @@ COMPILED = 0.25
 # ---- memory ---------------------------------------------------------------------------------------
 
 CACHE_LINE = 64
-"""Bytes of a cache line. `getconf LEVEL1_DCACHE_LINESIZE`."""
+"""Size of a cache line in bytes. `getconf LEVEL1_DCACHE_LINESIZE`."""
 CACHE = 1 << 19
-"""Bytes of the smallest usual second-level cache. `getconf LEVEL2_CACHE_SIZE` prints this machine's."""
+"""Size in bytes of the smallest usual second-level cache. `getconf LEVEL2_CACHE_SIZE` prints that of this machine."""
 FRESH = 1 << 17
-"""Size in bytes of an allocation from which malloc maps new pages, M_MMAP_THRESHOLD of `man mallopt`."""
+"""Size in bytes of an allocation from which malloc maps new pages: M_MMAP_THRESHOLD in `man mallopt`."""
 
 SERIAL_BLAS = 1 << 18, 9216
-"""Number of multiplications up to which OpenBLAS wakes no thread, according to its sources: for a product of two
-matrices, and for a product of a matrix and a vector."""
+"""Number of multiplications up to which OpenBLAS wakes no thread, according to its source code.
+
+The first number is for a product of two matrices, and the second is for a product of a matrix and a vector.
+"""
 
 # ---- assumptions ----------------------------------------------------------------------------------
 
 RUNS = 300
-"""Number of runs after which a compilation must have paid off."""
+"""Number of runs after which a compilation must have saved the time that it took."""
 JIT_RUNS = 4000
-"""Number of runs that pay for compiling a block of a jitted function, whose caller asked for compiled code."""
+"""Number of runs that pay for compiling a block of a jitted function. The caller of `jit` asked for compiled code."""
 WHILE_ITERATIONS = 16
 """Number of iterations of a loop whose trip count is unknown."""
 
 # ---- thresholds -----------------------------------------------------------------------------------
 
 MIN_PARALLEL_COST = 4 * WAKE
-"""Minimum serial time that threads share, in calls: two threads save half of it, twice the time to wake one."""
+"""Minimum serial time that threads share, in calls.
+
+Two threads save half of it, which is twice the time to wake one.
+"""
 MIN_COMPILED_COST = GROUP_COMPILATION / (RUNS * (1 - COMPILED))
-"""Minimum time of a fused group that is compiled, in calls."""
+"""Minimum time of a fused group to be compiled, in calls."""
 MIN_COMPILED_LOOP_COST = LOOP_COMPILATION / RUNS
-"""Minimum time of a loop that is compiled, in calls; the time of the compiled iterations is neglected."""
+"""Minimum time of a loop to be compiled, in calls. The time of the compiled iterations is neglected."""
 MIN_BLOCK_GAIN, MIN_JIT_BLOCK_GAIN = BLOCK_COMPILATION / RUNS, BLOCK_COMPILATION / JIT_RUNS
-"""Minimum time that a compiled block must save in each run, in calls: of an ordinary program, and of a jitted function.
+"""Minimum time that a compiled block must save in each run, in calls.
+
+The first number is for an ordinary program, and the second is for a jitted function.
 """
 SMALL = CACHE // 8
-"""Number of float64 elements that fit into the second-level cache; a value with at most this number is small."""
+"""Number of float64 elements that fit into the second-level cache. A value with at most this number is small."""
 
 
 class Cost(NamedTuple):
     """Time of an op that the interpreter runs step by step.
 
     Attributes:
-        calls: fixed time, in calls; for a loop per iteration, for an extension per matrix.
-        elements: number of elements that the op processes in the time of a call.
-        tiled: size from which a single reduction is faster in tiles on threads than in NumPy, in units of
+        calls: the fixed time, in calls. For a loop it is per iteration, and for an extension per matrix.
+        elements: the number of elements that the op processes in the time of a call.
+        tiled: the size from which a single reduction is faster in tiles on threads than in NumPy, in units of
             `plan.group.MIN_REDUCED_BYTES`.
-        multiplications: function of the op and the types of its operands and results; it returns the number of
+        multiplications: a function of the op and the types of its operands and results. It returns the number of
             multiplications.
     """
 
@@ -128,7 +135,7 @@ def _of_windows(op: Any, operands: Types, results: Types) -> int:
 
 
 STEP, VIEW = Cost(), Cost(0.5, inf)
-"""Cost of an elementwise op, and of a view."""
+"""Costs of an elementwise op and of a view."""
 
 COSTS: Column[Cost] = Column(
     "cost",
@@ -174,7 +181,7 @@ COSTS: Column[Cost] = Column(
 def estimated_cost(op: Any, operands: Types, results: Types) -> float:
     """Return the estimated time of an op in the interpreter on one thread, in calls.
 
-    The number of elements is that of the largest operand or result. The time of a loop is that of all its iterations.
+    The number of elements is that of the largest operand or result. The time of a loop includes all iterations.
     """
     cost = 0.0
     for each, times, types in _steps(op, operands, results):
@@ -185,14 +192,20 @@ def estimated_cost(op: Any, operands: Types, results: Types) -> float:
 
 
 def estimated_calls(op: Any, operands: Types, results: Types) -> float:
-    """Return the part of `estimated_cost` that does not depend on the number of elements: a compiled block saves it."""
+    """Return the part of `estimated_cost` that does not depend on the number of elements.
+
+    A compiled block saves this part.
+    """
     return sum(
         [times * COSTS.cell(each, STEP).calls for each, times, _ in _steps(op, operands, results)]
     )
 
 
 def multiplications(op: Any, operands: Types, results: Types) -> int:
-    """Return the estimated number of multiplications of a product, convolution or factorisation; 0 for other ops."""
+    """Return the estimated number of multiplications of a product, convolution or factorisation.
+
+    It is 0 for other ops.
+    """
     cell = COSTS.cell(op, STEP)
     return 0 if cell.multiplications is None else cell.multiplications(op, operands, results)
 
@@ -202,7 +215,7 @@ def _steps(
 ) -> Iterator[tuple[Any, float, Sequence[TensorSpec]]]:
     """Yield an op and the ops in its bodies, each with its number of runs and the types of its operands and results.
 
-    The runs of a conditional are divided equally among its branches. Of several alternatives the first runs.
+    The runs of a conditional are divided equally among its branches. Of several alternatives, the first runs.
     """
     left: list[tuple[Any, Sequence[TensorSpec], Sequence[TensorSpec], float]]
     left = [(op, operands, results, 1.0)]

@@ -1,6 +1,6 @@
 """Names of NumPy, JAX, PyTorch and TensorFlow with their counterparts in tenferro, for errors about missing names.
 
-A counterpart is an expression, or advice. Each name in it that begins with `tnf.`, `lowering.` or `xla_peer.` exists.
+A counterpart is an expression or advice. Each name in it that begins with `tnf.`, `lowering.` or `xla_peer.` exists.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ COUNTERPARTS: dict[str, dict[str, str]] = {
         "zero_grad": "x.clear_grad() of eager variables",
     },
 }  # fmt: skip
-"""Counterparts in tenferro, by namespace and by the missing name; `x` is the namespace of a tensor's methods."""
+"""Counterparts in tenferro, by namespace and missing name. `x` is the namespace of a tensor's methods."""
 
 _REASONS: dict[str, dict[str, str]] = {
     "tnf": {
@@ -275,14 +275,14 @@ ABSENT: dict[str, dict[str, str]] = {
     }
     for shown, reasons in _REASONS.items()
 }
-"""Names of NumPy, SciPy and JAX that have no meaning for tensors, with the reason, by the namespace that lacks them.
+"""Names of NumPy, SciPy and JAX that have no meaning for tensors, and the reasons, by the namespace without them.
 
-A name that begins with `*` stands for all names with that ending.
+A name that begins with `*` stands for all names with this ending.
 """
 
 
 def reason_of_absence(shown: str, name: str) -> str | None:
-    """Return why a namespace lacks a name, or None if the table does not list it.
+    """Return the reason why a namespace lacks a name. Return None if the table does not list the name.
 
     >>> reason_of_absence("tnf.lax", "add_p")[:10]
     'primitives'
@@ -298,13 +298,15 @@ def open_namespace(
     shown: str,
     load: Callable[[str], Any] | None = None,
 ) -> None:
-    """Make a module a public namespace: its functions are `public`, `dir` shows only `names`,
-    and the error for a missing name tells its counterpart.
+    """Make a module a public namespace.
+
+    The functions of the module are wrapped in `public`, `dir` shows only `names`, and the error for a missing name
+    contains the counterpart of the name.
 
     Args:
         namespace: the module's `globals()`.
-        shown: the module's name in messages.
-        load: returns the object of a name that is loaded on first use, or raises KeyError.
+        shown: the name of the module in messages.
+        load: a function that returns the object of a name that is loaded on first use, or raises KeyError.
     """
     names = tuple(names)
     publish(namespace, names)
@@ -328,7 +330,7 @@ def open_namespace(
 
 
 def missing_name(shown: str, name: str) -> str:
-    """Return the hint for a missing `name` in the namespace `shown`, or "".
+    """Return the hint for a missing `name` in the namespace `shown`, or "" if there is none.
 
     >>> missing_name("tnf", "sigmoid"), missing_name("tnf", "cholesky")
     ('it is tnf.nn.sigmoid here', 'it is tnf.linalg.cholesky here')
@@ -346,17 +348,18 @@ def missing_name(shown: str, name: str) -> str:
     reason = reason_of_absence(shown, name)
     if reason is not None:
         return reason
-    import difflib  # because few names are missing
+    import difflib  # because names are rarely missing
 
     close = difflib.get_close_matches(name, _namespaces().get(shown, ()), cutoff=0.75)
     return f"did you mean {' or '.join(f'{shown}.{match}' for match in close)}?" if close else ""
 
 
 class MissingMember:
-    """A placeholder in a class for a member that its objects lack: `hasattr` is False, and the error names the
-    counterpart here.
+    """Placeholder in a class for a member that its objects lack.
 
-    A `__getattr__` would do the same, and slow down every attribute of every tensor.
+    `hasattr` returns False for the member, and the error names the counterpart in tenferro.
+
+    A `__getattr__` would have the same effect, but would slow down every attribute of every tensor.
     """
 
     __slots__ = ("name", "reason")
@@ -376,7 +379,7 @@ class MissingMember:
 
 
 def is_missing(cls: type, name: str) -> bool:
-    """Return whether `name` is no real member of the class, but a `MissingMember`, which raises when it is read."""
+    """Return whether the class has only a `MissingMember` for `name`, which raises an error when it is read."""
     return isinstance(inspect.getattr_static(cls, name, None), MissingMember)
 
 
@@ -407,12 +410,15 @@ def _said(counterpart: str) -> str:
 
 
 def _package() -> Any:
-    """Return the package `tenferro`; it imports this module, so it is imported only at the first lookup."""
+    """Return the package `tenferro`. It imports this module, so it is imported here only at the first look-up."""
     return importlib.import_module("tenferro")
 
 
 def _namespaces() -> dict[str, list[str]]:
-    """Return the names in each public namespace, `tnf` first; `lowering` and `xla_peer` only if they are imported."""
+    """Return the names in each public namespace, `tnf` first.
+
+    `lowering` and `xla_peer` are included only if imported.
+    """
     package = _package()
     members = {name: getattr(package, name) for name in package.__all__}
     modules = {name: value for name, value in members.items() if isinstance(value, ModuleType)}

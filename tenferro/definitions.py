@@ -1,6 +1,6 @@
 """Definitions of elementary and special functions in mpmath, which computes them to any number of digits.
 
-Tests, accuracy tables and the parity check take expected values from this table.
+Tests, accuracy tables and the parity check take expected values from `DEFINITIONS`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tenferro.ops.column import Column
 __all__ = ["DEFINITIONS", "Definition", "definition_of"]
 
 Definition = Callable[..., Any]
-"""Function of the module `mpmath`, the op, and the operands as mpmath numbers; it returns the exact result."""
+"""Function of the module `mpmath`, the op, and the operands as mpmath numbers. It returns the exact result."""
 
 
 def _named(name: str) -> Definition:
@@ -60,8 +60,8 @@ DEFINITIONS: Column[Definition] = Column(
         el.Power: _named("power"),
     },
 )
-"""Definition of each op at finite operands inside its domain. At a pole a definition raises, or returns infinity,
-like mpmath's functions."""
+"""Definition of each op at finite operands inside the op's domain. At a pole, a definition raises an error or returns
+infinity, like the functions of mpmath."""
 
 
 def definition_of(op: StdTensorOp) -> Callable[..., Any]:

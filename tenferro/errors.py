@@ -1,4 +1,4 @@
-"""Every error that tenferro raises, in one class hierarchy; each error is also a builtin error that fits.
+"""Every error that tenferro raises, in one class hierarchy. Each error is also a builtin error that fits.
 
     >>> issubclass(ShapeError, ValueError) and issubclass(ShapeError, TenferroError)
     True
@@ -49,7 +49,7 @@ __all__ = [
 
 
 class TenferroError(Exception):
-    """Base class of all errors. `source` is the line of the user's code, if the error concerns an op of a graph.
+    """Base class of all errors. If the error concerns an op of a graph, `source` is the line of the user's code.
 
     >>> error = ShapeError("Add: x0 and x1 must have the same type")
     >>> print(error.at("model.py:12 in loss"))
@@ -60,8 +60,9 @@ class TenferroError(Exception):
     source: str | None = None
 
     def at(self, source: object) -> TenferroError:
-        """Attach a line of the user's code. A line that is already attached stays, because it is nearer to the
-        fault.
+        """Attach a line of the user's code, unless one is attached already.
+
+        The first line that is attached is nearest to the fault.
         """
         if self.source is None and source:
             self.source = str(source)
@@ -117,7 +118,7 @@ class ArityError(InvalidConfigError, TypeError):
 
 
 class UnsupportedError(TenferroError, NotImplementedError):
-    """A valid request that tenferro does not support; the message names an alternative."""
+    """The request is valid, but tenferro does not support it. The message names an alternative."""
 
 
 class DataDependentShapeError(UnsupportedError, ConcretizationError):
@@ -129,7 +130,7 @@ class ADRuleUnsupportedError(UnsupportedError):
 
 
 class GradientMismatchError(TenferroError, AssertionError):
-    """A derivative differs from the same derivative computed in another way; the message is the report."""
+    """A derivative differs from the same derivative computed in another way. The message is the report."""
 
 
 class BackendFailureError(TenferroError, RuntimeError):
@@ -142,8 +143,8 @@ class PeerEndedError(BackendFailureError):
     Attributes:
         ending: how the process ended: `SIGSEGV` or another signal, `exit status 7`, `timeout` or `out of memory`.
         stage: what the process was doing: `starting`, `compiling` or `running`.
-        said: the last line that the process wrote to its error stream; it may be empty.
-        module: the StableHLO text of the module at that time; it may be empty.
+        said: the last line that the process wrote to its error stream. It may be empty.
+        module: the StableHLO text of the module that the process was compiling or running. It may be empty.
         peer: the name of the compiler.
 
     >>> print(PeerEndedError("SIGSEGV", "running"))
@@ -164,7 +165,7 @@ class DegenerateSpectrumError(BackendFailureError, ArithmeticError):
 
 
 class CompileWarning(RuntimeWarning):
-    """A part of a program could not be compiled; it is interpreted, which is slower."""
+    """A part of a program could not be compiled. It is interpreted, which is slower."""
 
 
 class NonFiniteError(BackendFailureError, ArithmeticError):
@@ -176,11 +177,11 @@ class CheckFailedError(TenferroError, ValueError):
 
 
 class PlatformUnavailableError(TenferroError, RuntimeError):
-    """The requested platform is not available on this machine; the message names the available ones."""
+    """The requested platform is not available on this machine. The message names the available platforms."""
 
 
 class ExtensionLoweringError(TenferroError, RuntimeError):
-    """An extension's expansion is malformed or disagrees with its declared metadata."""
+    """The expansion of an extension is malformed, or disagrees with the metadata that the extension declares."""
 
 
 class RegistrationError(TenferroError, ValueError):
@@ -196,11 +197,11 @@ class MalformedFamilyIdError(RegistrationError):
 
 
 class DisagreementWarning(RuntimeWarning):
-    """Two paths gave results for the same arguments that rounding does not explain."""
+    """Two paths returned different results for the same arguments, and rounding does not explain the difference."""
 
 
 class LostDerivativeWarning(RuntimeWarning):
-    """A derivative is taken as zero because its rule is unavailable, as for a module read from a file."""
+    """A derivative is treated as zero because its rule is unavailable, as for a module read from a file."""
 
 
 class UnusableCacheWarning(RuntimeWarning):
@@ -208,7 +209,7 @@ class UnusableCacheWarning(RuntimeWarning):
 
 
 class MissingCellError(TenferroError, ImportError):
-    """A table of implementations lacks an op, or has an op twice; raised while importing."""
+    """A table of implementations lacks an op, or has an op twice. The error is raised during import."""
 
 
 class MissingNameError(TenferroError, AttributeError):
@@ -217,7 +218,7 @@ class MissingNameError(TenferroError, AttributeError):
     Args:
         owner: the namespace or the class that lacks the name.
         name: the missing name.
-        hint: function of `owner` and `name` that returns the hint. It is called when the message is read, because
+        hint: a function of `owner` and `name` that returns the hint. It is called when the message is read, because
             most look-ups of a missing name only ask whether the name exists.
 
     >>> print(MissingNameError("tnf", "sigmoid", lambda owner, name: "it is tnf.logistic here"))
@@ -229,14 +230,14 @@ class MissingNameError(TenferroError, AttributeError):
         self.name = name
 
     def text(self) -> str:
-        """Return the message, with the hint, without the source line."""
+        """Return the message with the hint, but without the source line."""
         owner, name, hint = self.args
         advice = hint(owner, name)
         return f"{owner} has no {name!r}" + (f"; {advice}" if advice else "")
 
 
 class _Tracebacks:
-    """The setting whether tracebacks contain the frames of tenferro."""
+    """The setting that determines whether tracebacks contain the frames of tenferro."""
 
     are_full: bool = os.environ.get("TENFERRO_TRACEBACK") == "full"
 
@@ -244,9 +245,9 @@ class _Tracebacks:
 def show_internal_frames(show: bool = True) -> None:
     """Keep the frames of tenferro in tracebacks, or drop them, which is the default.
 
-    By default a traceback ends at the line of your code: frames of tenferro are dropped when an exception leaves
-        tenferro,
-    and frames of your functions remain. With the environment variable `TENFERRO_TRACEBACK=full`, all frames are kept.
+    By default, a traceback ends at the line of your code. When an exception leaves tenferro, frames of tenferro are
+    dropped, and frames of your functions remain. With the environment variable `TENFERRO_TRACEBACK=full`, all frames
+    are kept.
 
     >>> show_internal_frames()
     >>> shows_internal_frames()

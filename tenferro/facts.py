@@ -1,6 +1,6 @@
-"""Facts of ops: properties of ops that hold for every executor, in a table with one entry per op.
+"""Facts of ops: properties that hold for every executor, in a table with one entry per op.
 
-Passes, derivatives, gradient checks and the parity check look properties up here, and contain no lists of ops.
+Passes, derivatives, gradient checks and the parity check look up facts in the table, and contain no lists of ops.
 """
 
 from __future__ import annotations
@@ -26,22 +26,23 @@ class Fact(Flag):
     """Facts of an op, combined by `|`.
 
     Attributes:
-        MOVES: each element of the result is an element of the only operand; parameters of the op decide which.
+        MOVES: each element of the result is an element of the only operand. The parameters of the op determine which
+            element.
         CARRIES: as MOVES, and every element of the operand is in the result.
-        COPIES: each element of the result is a copy of an element of an operand, or zero; the kernel computes nothing.
-        CHOOSES: each element of the result is the element of some operand at the same position.
+        COPIES: each element of the result is a copy of an element of an operand, or zero. The kernel computes nothing.
+        CHOOSES: each element of the result is the element of one of the operands at the same position.
         KEEPS_SIGN: if no operand has negative elements, no finite element of the result is negative. If no operand has
             positive elements, no finite element of the result is positive.
         KEEPS_NONNEGATIVE: if no operand has negative elements, no finite element of the result is negative.
         NONNEGATIVE: no finite element of the result is negative.
         COMMUTES: the two operands may be exchanged.
-        WHOLE: the result consists of integers, so a small rounding error of a real operand does not reach the result.
-        JUMPS: a small change of an operand may change the result by a jump.
-        HIDES_JUMPS: the result may jump, too, but only at a branch cut, between bit patterns, or in a body.
+        WHOLE: the result consists of integers, so a small rounding error of a real operand does not affect the result.
+        JUMPS: after a small change of an operand, the result may jump.
+        HIDES_JUMPS: the result may also jump, but only at a branch cut, between bit patterns, or in a body.
         DISTINGUISHES_ZEROS: for operands 0 and -0, the results may differ by more than the sign of a zero.
-        EITHER_ZERO: the sign of a zero in the result may differ between implementations, as by the order of terms.
+        EITHER_ZERO: implementations may differ in the sign of a zero in the result, for example by the order of terms.
         HOLOMORPHIC: the result is a holomorphic function of complex operands.
-        REDUCES: the result combines all elements along the axes of the op, and lacks these axes.
+        REDUCES: the result combines all elements along the axes of the op, and does not have these axes.
         ITERATES: the bodies of the op run any number of times.
         EXTERNAL: an extension's runtime computes the result. It may keep references to its operands, and call tenferro.
         CHEAP: computing the result takes no longer than writing and reading it, so the op may be computed twice.
@@ -194,12 +195,12 @@ FACTS: Column[Fact] = Column(
 
 
 def facts_of(op: StdTensorOp) -> Fact:
-    """Return the facts of an op; none for an op that planning introduced."""
+    """Return the facts of an op. An op that planning introduced has no facts."""
     return FACTS.cells.get(type(op), NONE)
 
 
 def ops_with(facts: Fact) -> frozenset[type[StdTensorOp]]:
-    """Return the ops that have at least one of these facts.
+    """Return the ops that have at least one of the given facts.
 
     >>> sorted(op.__name__ for op in ops_with(Fact.CHOOSES))
     ['Clamp', 'Maximum', 'Minimum', 'Select']

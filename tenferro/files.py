@@ -1,4 +1,4 @@
-"""Reading and writing of files: only regular files are read and replaced, and writing is atomic."""
+"""Reading and writing of files. Only regular files are read and replaced, and writing is atomic."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STALE_SECONDS = 3600
 
 @contextmanager
 def reading(path: Any) -> Generator[BinaryIO]:
-    """Open a regular file for reading. A pipe or a device, which might never end, is an error at once.
+    """Open a regular file for reading. A pipe or a device is an error at once, because reading it might never end.
 
     Raises:
         InvalidConfigError: `path` does not name a file; or it is a folder, a pipe, a device or a socket; or its name is
@@ -35,13 +35,13 @@ def reading(path: Any) -> Generator[BinaryIO]:
     3
     """
     try:
-        # Without O_NONBLOCK, opening a pipe waits for a writer.
+        # Without O_NONBLOCK, opening a pipe would wait for a writer.
         handle = os.open(
             path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         )
     except (FileNotFoundError, PermissionError):
         raise
-    except (TypeError, ValueError) as error:  # `path` is no name, or contains a zero byte
+    except (TypeError, ValueError) as error:  # `path` is not a name, or contains a zero byte
         raise InvalidConfigError(f"{path!r:.80} is not read: {error}") from None
     except OSError as error:
         raise InvalidConfigError(f"{path} is not read: {error.strerror}") from None
@@ -58,14 +58,16 @@ def content_of(path: Any) -> bytes:
     """Return the whole content of a regular file.
 
     Raises:
-        InvalidConfigError, OSError: the errors of `reading`.
+        InvalidConfigError, OSError: as for `reading`.
     """
     with reading(path) as file:
         return file.read()
 
 
 def target_of(path: Any) -> Path:
-    """Return the file that writing to `path` replaces or creates: the target of a symbolic link, else `path` itself.
+    """Return the file that writing to `path` replaces or creates.
+
+    It is the target of a symbolic link, or else `path` itself.
 
     Raises:
         InvalidConfigError: `path` does not name a file; or it is a folder, a pipe, a device or a socket; or its name is
@@ -82,7 +84,7 @@ def target_of(path: Any) -> Path:
     if not name:
         raise InvalidConfigError("'' is not written: it names no file")
     try:
-        # os.stat follows links. The link itself is not resolved first: a link in /proc to a pipe has no path.
+        # os.stat follows links. The link is not resolved before, because a link in /proc to a pipe has no path.
         _require_regular(name, os.stat(name).st_mode)
     except FileNotFoundError:
         pass  # a new file, or a link to a new file
@@ -97,15 +99,15 @@ def target_of(path: Any) -> Path:
 
 @contextmanager
 def replacing(path: Any, mode: int = 0o666) -> Generator[BinaryIO]:
-    """Open a file for writing. It replaces `path` when the block ends, and is removed if the block fails.
+    """Open a file for writing. When the block ends, the file replaces `path`. If the block fails, the file is removed.
 
-    A new file has the mode `mode` without the umask's bits; a file that replaces another file has the mode of that
-    file. A symbolic link stays, and the file that it names is replaced. Where the system supports files without a name,
-    a process that is killed leaves no file. Elsewhere it leaves a file with the suffix .part; writing the same target
-    an hour later removes this file.
+    A new file has the mode `mode` without the umask's bits. A file that replaces another file has the mode of the
+    replaced file. A symbolic link stays, and its target is replaced. Where the system supports files without a name, a
+    process that is killed leaves no file. Elsewhere it leaves a file with the suffix .part, which is removed when the
+    same target is written at least an hour later.
 
     Raises:
-        InvalidConfigError: the errors of `target_of`.
+        InvalidConfigError: as for `target_of`.
         OSError: the folder does not exist, the disk is full, or there is no permission to write.
 
     >>> import tempfile
@@ -127,12 +129,12 @@ def replacing(path: Any, mode: int = 0o666) -> Generator[BinaryIO]:
 
 
 def unfinished_files(folder: Path, name: str | None = None) -> list[Path]:
-    """Return unfinished files of this user in a folder that are more than an hour old.
+    """Return the unfinished files of this user in a folder that are more than an hour old.
 
-    Processes that ended before they had written a file leave such files.
+    A process that ends before it has written a file leaves an unfinished file.
 
     Args:
-        name: the name of the target that the files should have replaced; None for all targets.
+        name: the name of the target that the files should have replaced. None means all targets.
 
     >>> unfinished_files(Path(), "notes")
     []
@@ -156,20 +158,24 @@ def unfinished_files(folder: Path, name: str | None = None) -> list[Path]:
 
 
 def _stem(name: str) -> str:
-    """Return the first characters of a target's name, so that the longer name of the unfinished file is not too
-    long.
+    """Return the first characters of a target's name.
+
+    The name of the unfinished file is longer than the stem, and must not be too long.
     """
     return name[:40]
 
 
 def _temporary_path(target: Path) -> Path:
-    """Return the path of an unfinished file in the target's folder, with a random part that no other process uses."""
+    """Return the path of an unfinished file in the target's folder.
+
+    It contains a random part that no other process uses.
+    """
     return target.with_name(f"{_stem(target.name)}.{secrets.token_hex(8)}.part")
 
 
 @contextmanager
 def _named(target: Path, mode: int) -> Generator[BinaryIO]:
-    """Open an unfinished file beside the target; it replaces the target when the block ends."""
+    """Open an unfinished file beside the target. When the block ends, it replaces the target."""
     temporary = _temporary_path(target)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     handle = os.open(temporary, flags, mode)
@@ -185,18 +191,18 @@ def _named(target: Path, mode: int) -> Generator[BinaryIO]:
 
 
 def _unnamed_file(folder: Path, mode: int) -> int | None:
-    """Open a file without a name; None if the system or the folder's file system does not support it."""
+    """Open a file without a name. Return None if the system or the folder's file system does not support such files."""
     if not hasattr(os, "O_TMPFILE") or os.link not in os.supports_dir_fd:
         return None
     try:
         return os.open(folder, os.O_RDWR | os.O_TMPFILE, mode)
-    except OSError:  # Old kernels and some file systems lack O_TMPFILE; other errors occur again for a named file.
+    except OSError:  # Old kernels and some file systems lack O_TMPFILE. Other errors occur again for a named file.
         return None
 
 
 @contextmanager
 def _unnamed(handle: int, target: Path, mode: int) -> Generator[BinaryIO]:
-    """Open the unnamed file `handle` for writing; it gets the target's name when the block ends."""
+    """Open the unnamed file `handle` for writing. When the block ends, the file gets the target's name."""
     try:
         with os.fdopen(os.dup(handle), "wb") as file:
             with suppress(FileNotFoundError):
@@ -217,7 +223,7 @@ def _unnamed(handle: int, target: Path, mode: int) -> Generator[BinaryIO]:
 def _name(handle: int, target: Path) -> None:
     """Give an unnamed file the name of the target.
 
-    A link cannot replace an existing target. Then the file is linked under another name, and renamed.
+    A link cannot replace an existing target. If the target exists, the file is linked under another name, and renamed.
     """
     try:
         _link(handle, target)
@@ -232,7 +238,8 @@ def _name(handle: int, target: Path) -> None:
 
 
 def _link(handle: int, path: Path) -> None:
-    # os.link follows the symbolic link in /proc only if src_dir_fd is passed; the absolute path ignores its value.
+    # os.link follows the symbolic link in /proc only if src_dir_fd is passed. For an absolute path, its value has no
+    # effect.
     os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle, follow_symlinks=True)
 
 

@@ -1,4 +1,4 @@
-"""Functions that are called in forked child processes, for example to replace locks that threads of the parent held.
+"""Functions to call in forked child processes, for example to replace locks that threads of the parent held.
 
 >>> class Counter:
 ...     def __init__(self):
@@ -28,8 +28,9 @@ _methods: set[weakref.WeakMethod[Callable[[], Any]]] = set()
 
 
 def call_in_child(function: Callable[[], Any]) -> None:
-    """Register a function to call in each forked child process; a bound method is called only while its object
-    exists.
+    """Register a function to call in each forked child process.
+
+    A bound method is called only while its object exists.
     """
     if isinstance(function, MethodType):
         _methods.add(weakref.WeakMethod(function, _methods.discard))
@@ -44,7 +45,7 @@ def _call_functions() -> None:
 
 
 def _renew_locks_of_properties() -> None:
-    """Give each `cached_property` a new lock; in Python 3.11 it has one lock for all instances of the class."""
+    """Give each `cached_property` a new lock. In Python 3.11, all instances of the class share the lock."""
     for cached in _cached_properties():
         cached.lock = threading.RLock()
 

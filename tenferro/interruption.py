@@ -1,7 +1,7 @@
-"""Exceptions raised by signal handlers; they concern the caller, and are no failure of a kernel.
+"""Exceptions raised by signal handlers. They concern the caller, and are not failures of a kernel.
 
-Python runs signal handlers between two bytecodes of the main thread. The exception of a handler (a time limit, a
-request to stop) can therefore be raised out of any computation that is running.
+Python runs signal handlers between two bytecodes of the main thread. An exception from a handler (a time limit, a
+request to stop) can therefore be raised in any computation that is running.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ __all__ = ["is_interruption"]
 def is_interruption(error: BaseException) -> bool:
     """Return whether a signal handler raised the exception, which then passed through the interrupted code.
 
-    A frame of the traceback counts as a handler's in two cases: an argument of its function is the frame that called
-    it, which Python passes to handlers; or its function is a handler that is installed now.
+    A frame of the traceback counts as the frame of a handler in two cases. In the first case, an argument of its
+    function is the frame that called it, which Python passes to handlers. In the second case, its function is a handler
+    that is installed now.
 
     >>> is_interruption(ValueError("of a kernel"))
     False
@@ -51,7 +52,7 @@ def _receives_caller_frame(frame: FrameType) -> bool:
 
 
 def _code_of(handler: Any) -> CodeType | None:
-    """Return the code object of a signal handler; None if it is not written in Python."""
+    """Return the code object of a signal handler. Return None if the handler is not written in Python."""
     while isinstance(handler, functools.partial):
         handler = handler.func
     handler = getattr(handler, "__func__", handler)

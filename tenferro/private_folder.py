@@ -1,4 +1,4 @@
-"""Folders and files that only this user, or root, could have written."""
+"""Folders and files that only the current user or root could have written."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["make_private_folder", "read_private_file"]
 
 
 def make_private_folder(path: str | os.PathLike[str]) -> Path:
-    """Create a folder unless it exists; return its path, in which links among the parent folders are resolved.
+    """Create a folder unless it exists. Return its path, in which links among the parent folders are resolved.
 
-    A parent folder may be writable by a group, so another user could replace the folder. The replacement has another
+    If a parent folder is writable by a group, another user could replace the folder. The replacement would have another
     owner, and the owner is checked whenever a file is read.
 
     Raises:
-        InvalidConfigError: the folder cannot be created, is a link or is no folder; or another user owns the folder or
+        InvalidConfigError: the folder cannot be created, is a link or is not a folder; another user owns the folder or
             a parent folder; or other users can write to the folder, or to a parent folder without the sticky bit.
         UnsupportedError: the system has no owners of files.
     """
@@ -73,14 +73,14 @@ def read_private_file(folder: Path, name: str, largest: int) -> bytes:
 
     Raises:
         FileNotFoundError: the file or the folder does not exist.
-        InvalidConfigError: the folder or the file belongs to another user or is writable by others; or the file is not
-            regular, or is larger than `largest` bytes.
+        InvalidConfigError: the folder or the file belongs to another user, or other users can write to it; or the file
+            is not regular, or is larger than `largest` bytes.
         OSError: the file cannot be read.
     """
     directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         _require_private(folder, os.fstat(directory))
-        # O_NONBLOCK: without it, opening a named pipe would wait for a writer.
+        # Without O_NONBLOCK, opening a named pipe would wait for a writer.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         handle = os.open(name, flags, dir_fd=directory)
     finally:

@@ -10,7 +10,7 @@ _warned: set[type[Warning]] = set()
 
 
 def warn_once(message: str, category: type[Warning]) -> None:
-    """Warn, unless the process has already shown a warning of this category by this function."""
+    """Warn, unless the process has already shown a warning of this category through this function."""
     if category not in _warned:
         _warned.add(category)
         warnings.warn(message, category, stacklevel=2)

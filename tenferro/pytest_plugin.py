@@ -8,8 +8,8 @@
         assert_extension(Entropy(), [p], rules=rules, runtime=runtime)
 
 `--tenferro-platform cuda` runs the same tests on another platform. A summary line shows the number of checks and the
-largest difference relative to its bound. `--tenferro-cache FOLDER` omits checks that agreed before and did not
-change. `--tenferro-watch` writes a table of tests by verdict and version of jaxlib.
+largest difference relative to its bound. `--tenferro-cache FOLDER` omits checks that agreed before and have not
+changed. `--tenferro-watch` writes a table of tests by verdict and version of jaxlib.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Tally:
 
     Attributes:
         platform: the platform of parity checks.
-        parity, grads, extensions: numbers of checks of each kind.
-        worst: the largest difference, relative to its bound, and its location.
-        cached: number of checks that were omitted, because they agreed before and did not change.
+        parity, grads, extensions: the number of checks of each kind.
+        worst: the largest difference, relative to its bound, and where it occurred.
+        cached: the number of checks that were omitted because they agreed before and have not changed.
     """
 
     platform: str
@@ -47,7 +47,7 @@ class Tally:
     cached: int = 0
 
     def line(self) -> str:
-        """Return the summary line; "" if nothing was checked."""
+        """Return the summary line, or "" if nothing was checked."""
         counts = {"parity": self.parity, "gradient": self.grads, "extension": self.extensions}
         said = ", ".join(
             f"{count} {what} check{'s' if count > 1 else ''}"
@@ -67,7 +67,7 @@ class Tally:
 TALLY = pytest.StashKey[Tally]()
 CACHE = pytest.StashKey[Any]()
 PROPERTY = "tenferro verdicts"
-"""Name of the test property that holds a test's verdicts; pytest-xdist passes it to the controlling process."""
+"""Name of the test property that contains the verdicts of a test. pytest-xdist passes it to the controlling process."""
 WATCH_FILE = "tenferro-watch.md"
 NEEDS_JAXLIB = "parity needs jaxlib: pip install '.[xla]' in tenferro's checkout"
 
@@ -105,7 +105,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print the summary line, if the fixtures were used, and the table of `--tenferro-watch`."""
+    """Print the summary line if the fixtures were used, and write the table of `--tenferro-watch`."""
     watch = config.getoption("--tenferro-watch")
     if watch is not None:
         verdicts = _verdicts(terminalreporter.stats)
@@ -118,16 +118,19 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.fixture(scope="session")
 def tenferro_executor(pytestconfig: pytest.Config) -> Any:
-    """Return the `XlaExecutor` of `--tenferro-platform`; tests that use it are skipped if jaxlib is missing."""
+    """Return the `XlaExecutor` of `--tenferro-platform`.
+
+    If jaxlib is missing, tests that use the fixture are skipped.
+    """
     pytest.importorskip("jaxlib", reason=NEEDS_JAXLIB)
-    # Imported by name, because `xla_peer` is optional, and a layer above this package.
+    # The module is imported by name, because `xla_peer` is optional and is a layer above this package.
     peer = importlib.import_module("xla_peer")
     return peer.XlaExecutor(pytestconfig.stash[TALLY].platform, notices=False)
 
 
 @pytest.fixture(scope="session")
 def tenferro_peer(request: pytest.FixtureRequest) -> Any:
-    """Return the executor of `assert_parity`, which runs in a separate process unless TENFERRO_ISOLATED is `off`."""
+    """Return the executor of `assert_parity`. It runs in a separate process unless TENFERRO_ISOLATED is `off`."""
     pytest.importorskip("jaxlib", reason=NEEDS_JAXLIB)
     isolated = importlib.import_module("xla_peer.isolated")
     if not isolated.isolated_by_default():
@@ -141,7 +144,7 @@ def assert_parity(request: pytest.FixtureRequest, tenferro_peer: Any) -> Callabl
 
     Its parameters are those of `xla_peer.check_parity`. On failure, a shrunk reproduction and the whole report are
     written to `tmp_path`. Functions of JAX are imported. XLA runs in a separate process, so that a crash fails only
-    this test; `isolated=False` runs XLA in this process. With `--tenferro-cache`, a check that agreed before is omitted
+    this test. `isolated=False` runs XLA in this process. With `--tenferro-cache`, a check that agreed before is omitted
     if the program's text, the arguments, the options and the versions of all packages are unchanged.
     """
     peer, tally = importlib.import_module("xla_peer"), request.config.stash[TALLY]
@@ -202,10 +205,10 @@ def _verdicts(stats: dict[str, list[Any]]) -> dict[str, str]:
 
 
 def write_watch(path: Path, verdicts: dict[str, str]) -> None:
-    """Write the table of tests by version of jaxlib to a file, keeping its columns for other versions.
+    """Write the table of tests by version of jaxlib to a file. Its columns for other versions are kept.
 
     Args:
-        path: path of the Markdown page. A JSON file beside it has the same content, and is read by the next call.
+        path: the path of the Markdown page. A JSON file beside it has the same content, which the next call reads.
         verdicts: the verdicts of this run, by the name of the test.
     """
     from tenferro.files import replacing  # because few runs need the module
@@ -240,7 +243,7 @@ def write_watch(path: Path, verdicts: dict[str, str]) -> None:
 
 @pytest.fixture
 def check_grads(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Return a function that fails unless derivatives are right; its parameters are those of `tenferro.check_grads`.
+    """Return a function that fails unless derivatives are right. Its parameters are those of `tenferro.check_grads`.
 
     If `--tenferro-platform` is not cpu, the derivatives are also computed on that platform.
     """

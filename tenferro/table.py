@@ -8,10 +8,10 @@ __all__ = ["aligned", "first_of", "wrapped"]
 
 
 def aligned(rows: Sequence[Sequence[str]], right: int = 0) -> list[str]:
-    """Return one line per row, in which columns are aligned; each column is as wide as its widest cell.
+    """Return one line per row. The columns are aligned, and each column is as wide as its widest cell.
 
     Args:
-        right: the number of leading columns that are aligned to the right.
+        right: the number of leading columns to align to the right.
 
     >>> aligned([("op", "ops"), ("multiply", "2")])
     ['op        ops', 'multiply  2']
@@ -39,7 +39,9 @@ def first_of(items: Sequence[object], most: int = 4) -> str:
 
 
 def wrapped(items: Sequence[str], first: str, last: str, width: int = 96) -> list[str]:
-    """Return a list between two texts as lines: one line if it fits into `width`, else as few lines as possible.
+    """Return a list between two texts as lines.
+
+    It is one line if it fits into `width`, or else as few lines as possible.
 
     >>> wrapped(["x: f64", "y: f64"], "f(", ")")
     ['f(x: f64, y: f64)']

@@ -1,4 +1,4 @@
-"""Tracebacks that end at the user's line: frames of tenferro are removed when an exception leaves tenferro.
+"""Tracebacks that end at the user's line. When an exception leaves tenferro, frames of tenferro are removed.
 
 `public` decorates the functions that users call. A traceback contains the frames of the user's functions, but no
 frames of tenferro and its libraries. `errors.show_internal_frames` and `TENFERRO_TRACEBACK=full` keep all frames.
@@ -55,7 +55,10 @@ _LIBRARIES = (
         for name in ("numpy", "scipy", "optree", "opt_einsum", "ml_dtypes", "jax", "jaxlib")
     ],
 )
-"""Files of libraries. Their frames are internal if tenferro called them, and belong to the user if the user did."""
+"""Files of libraries.
+
+Their frames are internal if tenferro called the library. If the user did, they are the user's.
+"""
 
 _HIDDEN = "raised inside tenferro; TENFERRO_TRACEBACK=full shows where"
 
@@ -65,9 +68,10 @@ def end_at_the_caller(error: BaseException, called: str = "") -> None:
 
     Args:
         error: the exception.
-        called: the function that the user called, which begins messages about axes; if empty, messages do not change.
+        called: the function that the user called, which begins messages about axes. If it is empty, messages do not
+            change.
 
-    If an exception that is no `TenferroError` was raised inside tenferro, a note is added that tells how to show all
+    If an exception that is not a `TenferroError` was raised inside tenferro, a note is added that says how to show all
     frames.
     """
     _advise(error)
@@ -89,7 +93,7 @@ def end_at_the_caller(error: BaseException, called: str = "") -> None:
 
 
 def _advise(error: BaseException) -> None:
-    """Add a note to the AttributeError for `.at` on a NumPy array: it names `tenferro.at`."""
+    """Add a note that names `tenferro.at` to the AttributeError for `.at` on a NumPy array."""
     if (
         isinstance(error, AttributeError)
         and error.name == "at"
@@ -108,7 +112,7 @@ _OF_JAX = (
 
 
 def is_refusal_of_jax(error: BaseException) -> bool:
-    """Return whether the error is JAX's, because a function of JAX was called on tensors of a trace.
+    """Return whether the error is from JAX, because a function of JAX was called on tensors of a trace.
 
     >>> is_refusal_of_jax(TypeError("unsupported operand"))
     False
@@ -130,8 +134,8 @@ def is_refusal_of_jax(error: BaseException) -> bool:
 def _name_the_called(error: AxisError, called: str) -> None:
     """Begin the message of an AxisError with the function that the user called, not with an inner function.
 
-    The message does not change if a function of the user, such as a traced function, called the inner function itself.
-    Nor does it change if it begins with the name of an op, because users see ops in the graph.
+    The message does not change if a function of the user, such as a traced function, called the inner function. It also
+    does not change if it begins with the name of an op, because users see ops in the graph.
     """
     function, colon, fault = str(error.args[0]).partition(": ")
     if colon and function.islower() and _user_frames(error.__traceback__) is None:
@@ -139,8 +143,9 @@ def _name_the_called(error: AxisError, called: str) -> None:
 
 
 def line_number(traceback: TracebackType) -> int:
-    """Return the line of a traceback entry; the function's first line if a signal handler raised as the function
-    began.
+    """Return the line of a traceback entry.
+
+    If a signal handler raised the exception when the function began, return the first line of the function.
     """
     number: Any = traceback.tb_lineno
     return traceback.tb_frame.f_code.co_firstlineno if number is None else number
@@ -171,7 +176,7 @@ def _user_frames(traceback: TracebackType | None) -> TracebackType | None:
 def _ends_inside(traceback: TracebackType | None) -> bool:
     """Return whether the traceback ends in a function of tenferro.
 
-    If arguments do not fit a function, the traceback ends in the wrapper of `public`: this is an error of the caller.
+    If arguments do not fit a function, the traceback ends in the wrapper of `public`. This is an error of the caller.
     """
     is_internal = is_boundary = False
     while traceback is not None:
@@ -185,7 +190,7 @@ def public(function: Function, name: str = "") -> Function:
     """Wrap `function` so that tracebacks of exceptions end at the line of the call.
 
     Args:
-        name: the public name of the function in messages about axes; if empty, messages do not change.
+        name: the public name of the function in messages about axes. If it is empty, messages do not change.
 
     >>> @public
     ... def halve(x):
@@ -206,8 +211,9 @@ def public(function: Function, name: str = "") -> Function:
 
 
 def _public_operator(function: Function) -> Function:
-    """Wrap a method with one argument like `public`; the wrapper takes half the time, because operators are called
-    often.
+    """Wrap a method with one argument, as `public` does.
+
+    The wrapper takes half the time of that of `public`, because operators are called often.
     """
     end = end_at_the_caller
 
@@ -229,7 +235,7 @@ def _in_place_of(function: Function, call: FunctionType) -> Function:
 
 
 def _nothing(*_: Any) -> None:
-    """Do nothing; the function is wrapped only to obtain the code objects of the wrappers."""
+    """Do nothing. The function is wrapped only to obtain the code objects of the wrappers."""
 
 
 _BOUNDARIES = tuple(
@@ -238,10 +244,10 @@ _BOUNDARIES = tuple(
 
 
 def public_methods(cls: Class) -> Class:
-    """Wrap the methods of a class that users call, including operators, in `public`; used as a class decorator.
+    """Wrap the methods of a class that users call, including operators, in `public`. Can be used as a class decorator.
 
-    Names with a leading underscore or `__tenferro_`, the constructor, and often called hooks of Python's object
-    protocol are not wrapped.
+    Not wrapped are names with a leading underscore or `__tenferro_`, the constructor, and hooks of Python's object
+    protocol that are called often.
     """
     for name, member in list(vars(cls).items()):
         if isinstance(member, FunctionType) and not _is_hook(name):
@@ -264,7 +270,7 @@ _HOOKS = frozenset(
 
 
 _NAMED_WITH_MODULE = ("lax", "nn")
-"""Modules of which some names have another meaning in `tenferro` itself, such as `lax.sort` and `nn.logsumexp`."""
+"""Modules in which some names have a different meaning than in `tenferro`, such as `lax.sort` and `nn.logsumexp`."""
 
 
 def publish(namespace: dict[str, Any], names: Iterable[str]) -> None:

@@ -1,6 +1,6 @@
-"""Functions that derivative rules apply to a `Value`, in addition to its operators.
+"""Functions that derivative rules apply to a `Value`, in addition to the operators of `Value`.
 
-Operands are not broadcast or promoted. Only a Python number takes the shape and dtype of the other operand.
+The operands must have equal shapes and dtypes: only a Python number takes the shape and dtype of the other operand.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def zeros(like: Value, dtype: DType | None = None) -> Value:
 
 
 def iota(like: Value, axis: int, dtype: DType = DType.I64) -> Value:
-    """Return each element's index along `axis`, as a tensor of the shape of `like`."""
+    """Return a tensor of the shape of `like` in which each element is its own index along `axis`."""
     if all(map(is_exact, like.shape)):
         return iota_along(like, like.shape, axis, dtype)
     index = iota_along(like, (bound_of(like.shape[axis]),), 0, dtype)
@@ -91,7 +91,7 @@ def iota(like: Value, axis: int, dtype: DType = DType.I64) -> Value:
 
 
 def iota_along(like: Value, shape: Sequence[Any], axis: int, dtype: DType = DType.I64) -> Value:
-    """Return a tensor of `shape` in which each element is its index along `axis`."""
+    """Return a tensor of `shape` in which each element is its own index along `axis`."""
     return apply_one(Iota(tuple(shape), axis, dtype), like=like)
 
 
@@ -104,7 +104,7 @@ def lead(x: Value, size: Any) -> Value:
 
 
 def lead_all(inputs: Sequence[Value], batched: Sequence[bool]) -> list[Value]:
-    """Return the inputs; inputs that `batched` does not flag are broadcast along a new leading axis."""
+    """Add a leading axis of the batch's size, by broadcasting, to each input that `batched` does not flag."""
     size = inputs[batched.index(True)].shape[0]
     return [x if has else lead(x, size) for x, has in zip(inputs, batched, strict=True)]
 
@@ -140,7 +140,7 @@ def slice_along(x: Value, axis: int, start: Any, limit: Any, stride: int = 1) ->
 
 
 def ceil_log2(count: int) -> int:
-    """Return the number of doublings from 1 to at least `count`."""
+    """Return ceil(log2(count)): how often 1 must be doubled to reach at least `count`."""
     return max(count - 1, 0).bit_length()
 
 
@@ -160,7 +160,7 @@ def is_zero(x: Value) -> Value:
 
 
 def select(pred: Value, on_true: Any, on_false: Any) -> Value:
-    """Return `on_true` where pred, else `on_false`; `on_true` or `on_false` may be a Python number."""
+    """Return, elementwise, `on_true` where `pred` is true, else `on_false`. Either choice may be a Python number."""
     like = on_true if isinstance(on_true, Value) else on_false
     return apply_one(
         el.Select(), pred, broadcast_like(on_true, like), broadcast_like(on_false, like)
@@ -208,7 +208,7 @@ def maximum(x: Value, y: Value) -> Value:
 
 
 def clamp(x: Value, lower: float, upper: float) -> Value:
-    """min(max(x, lower), upper); its derivative is 0 at a bound and beyond."""
+    """min(max(x, lower), upper). Its derivative with respect to x is 0 at `lower` and `upper`, and outside them."""
     return apply_one(el.Clamp(), x, full(x, lower), full(x, upper))
 
 

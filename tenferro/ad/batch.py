@@ -1,7 +1,7 @@
 """Batch a function along a leading axis.
 
-Law: slice i of each result is the function applied to slice i of the inputs. A pushforward or pullback that is batched
-and applied to all unit tensors returns the Jacobian matrix.
+Law: slice i of each result is the function applied to slice i of the inputs. For example, a pushforward that is
+batched over all unit tensors returns the Jacobian matrix. A batched pullback also returns it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ __all__ = ["batch", "batch_all", "batch_program", "batch_some", "marked"]
 def batch(
     emitter: GraphEmitter, start: int, inputs: Mapping[int, int], outputs: Sequence[int | None]
 ) -> list[int | None]:
-    """Return `outputs` with a leading axis, for the values with a leading axis that replace batched inputs.
+    """Return the batched form of each value in `outputs`: the same value with a leading axis.
 
-    The result is None for an output that is None, or that depends on no batched input.
+    The result is None for an output that is None, or that does not depend on a batched input.
 
     Args:
-        start: the number of nodes when the inputs were created.
-        inputs: the value with a leading axis, for each batched value.
+        start: the number of instructions in the graph when the inputs were created.
+        inputs: a map from each batched input to its batched form, a value with a leading axis.
 
     Raises:
         ADRuleUnsupportedError: an op has no batch rule.
@@ -52,7 +52,7 @@ def batch_all(
     outputs: Sequence[int],
     size: object,
 ) -> list[int]:
-    """Batch as `batch` does; an output that depends on no batched input is repeated `size` times."""
+    """Batch as `batch` does, but repeat an output `size` times if it does not depend on a batched input."""
     many, one = _sweep(emitter, start, inputs, outputs)
     return [
         many[value] if value in many else lead(Value(emitter, one.get(value, value)), size).handle
@@ -68,9 +68,9 @@ def batch_some(
     size: object,
     wanted: Sequence[bool],
 ) -> tuple[list[int], list[bool]]:
-    """Batch as `batch_all` does, but repeat an unbatched output only if it is `wanted`.
+    """Batch as `batch_all` does, but repeat an output that depends on no batched input only if `wanted` flags it.
 
-    Also return, for each output, whether it has the leading axis.
+    Also return a mask of the outputs that have the leading axis.
     """
     many, one = _sweep(emitter, start, inputs, outputs)
     results: list[int] = []
@@ -87,12 +87,12 @@ def batch_some(
 def _sweep(
     emitter: GraphEmitter, start: int, inputs: Mapping[int, int], outputs: Sequence[int]
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """Return two maps: from values to batched values, and from values to copies without a leading axis.
+    """Return two maps: from values to their batched forms, and from values to copies without a leading axis.
 
-    Both maps contain only values that `outputs` need.
+    Both maps contain only values on which `outputs` depend.
     """
     graph = emitter.graph
-    batched: dict[int, int] = dict(inputs)  # maps values to values with the leading axis
+    batched: dict[int, int] = dict(inputs)  # maps each value to its batched form
     again: dict[
         int, int
     ] = {}  # maps values that no batched input reaches, except through a barrier, to their copies
@@ -129,7 +129,7 @@ def _sweep(
 def _batch_of(
     emitter: GraphEmitter, op: StdTensorOp, handles: Sequence[int], mask: tuple[bool, ...]
 ) -> tuple[Value, ...]:
-    """Apply the op's batch rule; errors name the line of the instruction that is batched."""
+    """Apply the batch rule of `op`. An error of the rule names the user's line that created the batched instruction."""
     source, rule = emitter.source, emitter.rules[type(op)]
     try:
         if rule.batch is None:
@@ -146,7 +146,10 @@ def _batch_of(
 def marked(
     emitter: GraphEmitter, op: Mark | Opaque, handles: Sequence[int], mask: Sequence[bool]
 ) -> tuple[int, ...]:
-    """Batch a mark: apply its rule to every slice. All outputs get the leading axis."""
+    """Add the batched form of a mark or opaque map: its rules are those of `op`, applied to each slice.
+
+    All outputs get the leading axis.
+    """
     graph, operands, has = emitter.graph, list(handles), list(mask)
     size = graph.types[operands[has.index(True)]].shape[0]
     if isinstance(op, Opaque):
@@ -159,9 +162,10 @@ def marked(
 
 
 class _Slices:
-    """Adapter of a rule for a single slice to batched values.
+    """Adapter that applies a rule for a single slice to batched values.
 
-    The rule acts on placeholders for one slice, which `of` returns. `together` batches the rule's results.
+    The rule acts on placeholders for one slice, which the method `of` returns. The method `together` then batches the
+    results of the rule.
     """
 
     def __init__(self, emitter: GraphEmitter) -> None:
@@ -173,7 +177,7 @@ class _Slices:
     def of(
         self, values: Sequence[Value | None], mask: Sequence[bool], primals: Sequence[Any] = ()
     ) -> list[Any]:
-        """Return placeholders for the slices of batched values; `primals` are the primals of tangents."""
+        """Return one placeholder per value, which stands for a slice of it; `primals` are the primals of tangents."""
         emitter = self._emitter
         slices: list[Value | None] = []
         for x, has in zip(values, mask, strict=True):
@@ -189,7 +193,7 @@ class _Slices:
         return slices
 
     def together(self, values: Sequence[Value | None], size: object) -> list[Value | None]:
-        """Batch values that a rule computed from placeholders: return them with the leading axis."""
+        """Batch the values that a rule computed from placeholders, and return their forms with the leading axis."""
         emitter = self._emitter
         outputs = [x.handle for x in values if x is not None]
         stacked = iter(batch_all(emitter, self._start, self._given, outputs, size))
@@ -198,7 +202,7 @@ class _Slices:
 
 
 class _BatchedMark(Mark):
-    """Mark of a batch: the rule of the original mark computes the tangents of one slice, and is then batched."""
+    """Mark of a batch: it applies the rule of the original mark to one slice, and batches the result."""
 
     __slots__ = ("mark", "mask")
 
@@ -214,17 +218,17 @@ class _BatchedMark(Mark):
 
     @property
     def is_kept(self) -> bool:
-        """Whether programs keep the mark."""
+        """Whether the original mark is kept in programs."""
         return self.mark.is_kept
 
     def kept_part(self, graph: Any, inputs: Sequence[int], outputs: Sequence[int]) -> Any:
-        """Return the part of the mark that programs keep."""
+        """Return the form of the original mark that programs contain."""
         mark: Any = self.mark
         return mark.kept_part(graph, inputs, outputs)
 
     @property
     def key(self) -> Any:
-        """The key of the original mark, with the mask of operands that have the leading axis; None without a key."""
+        """The key of the original mark, and the mask of batched operands; None if the original mark has no key."""
         key = self.mark.key
         return None if key is None else (_BatchedMark, key, self.mask)
 
@@ -233,7 +237,7 @@ class _BatchedMark(Mark):
         return self.mark.differentiates(mode)
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Return the tangents of a batch, from the mark's rule for one slice."""
+        """Return batched tangents, which are computed by the original mark's rule for one slice."""
         slices = _Slices(emitter)
         xs = slices.of(inputs, self.mask)
         ys = slices.of(outputs, [True] * len(outputs))
@@ -241,12 +245,12 @@ class _BatchedMark(Mark):
         return slices.together(y_dots, outputs[0].shape[0])
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
-        """Return the cotangents of a batch, from the mark's rule for one slice."""
+        """Return batched cotangents, which are computed by the original mark's rule for one slice."""
         return _transposed_slices(emitter, self.mark, self.mask, inputs, linear, y_bars)
 
 
 class _BatchedOpaque(Opaque):
-    """Linear map of a batch. The original map defines only its transpose, for one slice."""
+    """Batched form of an opaque linear map. The original map defines only its transpose, for one slice."""
 
     __slots__ = ("map", "mask")
 
@@ -257,7 +261,7 @@ class _BatchedOpaque(Opaque):
         self.mask = mask
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
-        """Return the transpose for a batch, from the transpose for one slice."""
+        """Return batched cotangents, which are computed by the original map's transpose for one slice."""
         return _transposed_slices(emitter, self.map, self.mask, inputs, linear, y_bars)
 
 
@@ -269,9 +273,9 @@ def _transposed_slices(
     linear: Sequence[bool],
     y_bars: Sequence[Value | None],
 ) -> Any:
-    """Return the cotangents of a batch, from the transpose for one slice.
+    """Return batched cotangents of the operands, by batching the transpose that `of_one` defines for one slice.
 
-    If an operand has no batch axis, its cotangent is summed over the slices.
+    The cotangent of an operand without a batch axis is the sum of its cotangents for the slices.
     """
     slices = _Slices(emitter)
     xs = slices.of(inputs, mask)

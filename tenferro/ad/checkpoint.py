@@ -1,9 +1,10 @@
 """Checkpoints: regions whose values the backward pass recomputes.
 
-A policy selects ops whose results are saved nevertheless; the recomputation reads these saved results.
+A policy selects ops whose results are saved. The recomputation reads these saved results instead of computing them.
 
-A checkpoint has no effect in forward mode. In reverse mode its tangent is a linear map that saves only the region's
-inputs. Its transpose emits the region a second time, after an optimization barrier, and differentiates that copy.
+A checkpoint has no effect in forward mode. In reverse mode, the tangent of the region is a linear map, which saves
+only the inputs of the region. The transpose of this map emits the region a second time, after an optimization
+barrier, and differentiates that copy.
 
 Source: Griewank and Walther, "Evaluating Derivatives", 2008, chapter 12.
 """
@@ -34,14 +35,15 @@ POLICIES: Mapping[str, Callable[[Any], bool]] = {
         isinstance(op, contraction.DotGeneral) and not op.lhs_batch
     ),
 }
-"""Policies, named as in `jax.checkpoint_policies`: functions that return whether the results of an op are saved.
+"""Policies, named as in `jax.checkpoint_policies`: functions of an op that return whether its results are saved.
 """
 
 
 class Checkpoint(Mark):
     """Mark of a checkpointed region.
 
-    The operands of the mark are the region's inputs, its outputs, and the saved values. The mark returns the outputs.
+    The operands of the mark are the inputs of the region, its outputs, and the saved values. The mark returns the
+    outputs.
 
     Args:
         saved: the positions of instructions of the region whose results are saved.
@@ -61,11 +63,15 @@ class Checkpoint(Mark):
         return (Checkpoint, self.takes, self.saved)
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return the region's inputs in reverse mode, and its outputs in forward mode."""
+        """Return the positions of the region's inputs in reverse mode, and of its outputs in forward mode."""
         return tuple(range(len(self.region.input_slots))) if mode == "reverse" else self.takes
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Return the tangents: in forward mode through the region's ops, in reverse mode by one linear map."""
+        """Return the tangents of the outputs.
+
+        In forward mode the tangents follow from the ops of the region. In reverse mode one `Recomputed` returns all of
+        them.
+        """
         if mode != "reverse":
             return super().linearize(emitter, inputs, outputs, tangents, mode)
         count = len(self.region.input_slots)
@@ -83,9 +89,9 @@ class Checkpoint(Mark):
 
 
 class Recomputed(Opaque):
-    """Linear map from tangents of a region's inputs to tangents of its outputs; its transpose recomputes the region.
+    """Linear map from tangents of a region's inputs to tangents of its outputs. Its transpose recomputes the region.
 
-    Its operands are the region's inputs, the saved values, and the tangents of active inputs.
+    The operands of the map are the inputs of the region, the saved values, and the tangents of active inputs.
     """
 
     __slots__ = ("active", "region", "saved")
@@ -146,9 +152,9 @@ class Recomputed(Opaque):
 
 
 class Saved(Mark):
-    """Mark of results of an op that a checkpoint saves.
+    """Mark of the results of one op, which a checkpoint saves.
 
-    Its operands are the op's inputs, then the op's results. It returns the results.
+    The operands of the mark are the op's inputs, then the op's results. The mark returns the results.
     """
 
     __slots__ = ("count", "op")
@@ -160,7 +166,7 @@ class Saved(Mark):
 
     @property
     def key(self) -> Any:
-        """The op."""
+        """Key of the mark: the op whose results are saved."""
         return (Saved, self.op)
 
     def differentiates(self, mode: str) -> tuple[int, ...]:

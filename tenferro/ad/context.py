@@ -1,4 +1,4 @@
-"""`AdContext`: the rules and the program cache of a family of transforms."""
+"""`AdContext`: derivative rules of extensions, and a cache of derivative programs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ INSTRUCTION_BYTES = 400
 
 
 class AdContext:
-    """Derivative rules, and a bounded cache of the programs that transforms create.
+    """Derivative rules of extensions, and a bounded cache of derivative programs.
 
-    A transform that is called on arrays traces its function each time, and looks the derivative program up by the
-    structure of the trace. The program takes the arrays as arguments, so that the cache retains no array.
+    `tenferro.grad` and similar transforms trace a function each time that they are called on arrays. The structure of
+    the trace is the key under which the derivative program is cached. The arrays are arguments of the program, so the
+    cache does not keep them alive.
 
     Args:
-        rule_sets: derivative rules of extension families, which replace the families' own.
+        rule_sets: derivative rules by extension family. A rule replaces the rule that the family itself defines.
         cache_size: the maximum number of cached derivative programs; the least recently used is dropped first.
         cache_bytes: the maximum total size of cached programs, estimated from constants and instructions. The
             latest program is always cached, however large it is.
@@ -35,7 +36,7 @@ class AdContext:
 
     Attributes:
         extension_rules: the rules of `rule_sets`, by family.
-        extension_caches: the plans that extensions create while a function is traced for a transform.
+        extension_caches: caches for the plans that extensions create while a transform traces a function.
 
     >>> import numpy as np, tenferro as tnf
     >>> context = AdContext()
@@ -63,22 +64,22 @@ class AdContext:
 
     @property
     def rules(self) -> Mapping[Any, AdRule]:
-        """The derivative rules of ops."""
+        """The derivative rules of the standard ops, by op class."""
         return AD_RULES.cells
 
     def program(self, key: Any, make: Any) -> Any:
-        """Return the cached program for `key`, or create and cache it with `make`.
+        """Return the cached program for `key`. If there is none, call `make`, and cache the program that it returns.
 
         If `key` is None, the program is created and not cached.
         """
         return make() if key is None else self._programs.get(key, make)
 
     def cache_stats(self) -> CacheStats:
-        """Return hits, misses, evictions and bytes of the cache of derivative programs."""
+        """Return the hits, misses, evictions and total bytes of the cache of derivative programs."""
         return self._programs.stats()
 
     def cache_clear(self) -> None:
-        """Drop every derivative program, and every plan of extensions."""
+        """Remove all derivative programs from the cache, and all plans of extensions."""
         self._programs.clear()
         self.extension_caches.clear()
 

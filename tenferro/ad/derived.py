@@ -1,7 +1,7 @@
 """Derivatives and batches of an extension op that follow from its expansion into standard ops.
 
-The derivatives are those of the expansion, so they satisfy the laws of `linearize`, `transpose` and `batch`. Only
-standard ops are emitted.
+The derivatives are computed from the ops of the expansion. Therefore they satisfy the laws of `linearize`,
+`transpose` and `batch`, and only standard ops are emitted.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Tangents = Sequence[Value | None]
 
 
 def expansion(op: Extension, inputs: Values, batched: Sequence[bool] | None = None) -> Subprogram:
-    """Return the op's expansion into standard ops, for inputs of these types.
+    """Return the expansion of `op` into standard ops, for inputs of the types of `inputs`.
 
-    If `batched` flags inputs with a leading axis, the expansion is for one slice of them.
+    If `batched` flags inputs that have a leading batch axis, the expansion is for one slice of these inputs.
 
     Raises:
-        UnsupportedError, ExtensionLoweringError: the errors of `expand_extensions`.
+        UnsupportedError, ExtensionLoweringError: `expand_extensions` raised this error.
     """
     specs = [x.type for x in inputs]
     if batched is not None:
@@ -44,7 +44,7 @@ def written(part: Subprogram, like: Value, operands: Values) -> list[Value]:
 
 
 def tangents(op: Extension, inputs: Values, x_dots: Tangents) -> Tangents:
-    """Return the tangents of the outputs; None for an output that depends on no active input."""
+    """Return the tangents of the outputs of `op`; None for an output that depends on no active input."""
     active = [x_dot is not None for x_dot in x_dots]
     inner = linearized(expansion(op, inputs), active, inputs[0].emitter)
     dots = [dot for dot in inner.dots if dot is not None]
@@ -56,7 +56,7 @@ def tangents(op: Extension, inputs: Values, x_dots: Tangents) -> Tangents:
 
 
 def cotangents(op: Extension, inputs: Values, linear: Sequence[bool], y_bars: Tangents) -> Tangents:
-    """Return the cotangents of the linear inputs; None for other inputs."""
+    """Return the cotangents of the inputs that `linear` flags; None for other inputs."""
     asked = [y_bar is not None for y_bar in y_bars]
     inner, nonlinear, bars, pulled = transposed(
         expansion(op, inputs), linear, asked, inputs[0].emitter
@@ -70,7 +70,7 @@ def cotangents(op: Extension, inputs: Values, linear: Sequence[bool], y_bars: Ta
 
 
 def batches(op: Extension, inputs: Values, mask: Sequence[bool]) -> tuple[Value, ...]:
-    """Batch the op: return its outputs with a leading axis, for inputs that have one where `mask` is true."""
+    """Return the outputs of the batched op, with a leading axis; `mask` flags the inputs that have a leading axis."""
     size = inputs[mask.index(True)].shape[0]
     part = expansion(op, inputs, mask)
     whole = batched(part, mask, size, [True] * op.output_count, inputs[0].emitter)

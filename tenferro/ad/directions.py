@@ -9,15 +9,15 @@ import numpy as np
 __all__ = ["direction_generator", "inner_product", "random_direction"]
 
 STREAM = 0x64697265
-"""Second seed of random directions, so that they differ from tensors drawn by `np.random.default_rng(seed)`.
+"""Second seed of random directions, which makes them differ from tensors drawn by `np.random.default_rng(seed)`.
 
-If a direction were the tensor itself, the derivative of a scale-invariant function would be zero, and a check
-could not find an error.
+If a direction equalled the tensor itself, the directional derivative of a scale-invariant function would be zero, and
+the check could not find an error.
 """
 
 
 def direction_generator(seed: int) -> np.random.Generator:
-    """Return the generator of random directions."""
+    """Return the random generator that draws the directions for a check with the seed `seed`."""
     return np.random.default_rng((seed, STREAM))
 
 

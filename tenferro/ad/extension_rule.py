@@ -21,7 +21,7 @@ Tangents = Sequence[Value | None]
 
 
 class RuleBuilder:
-    """Interface by which a rule applies ops."""
+    """Interface through which an extension's derivative rule emits ops."""
 
     __slots__ = ("emitter",)
 
@@ -29,7 +29,7 @@ class RuleBuilder:
         self.emitter = emitter
 
     def apply(self, op: Any, *inputs: Value) -> Any:
-        """Apply a standard or extension op, and return its output, or a tuple if it has several outputs."""
+        """Apply a standard or extension op. Return its output, or a tuple if the op has several outputs."""
         outputs = apply(op if isinstance(op, StdTensorOp) else Extension(op), *inputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
@@ -37,12 +37,12 @@ class RuleBuilder:
 class ExtensionAdRule:
     """Derivative rules of one family. Subclasses override the methods that they support.
 
-    Arguments and results are tensors of the graph, which have operators. None is the zero tangent of an
-    inactive value. A rule emits standard ops, and ops of families that have rules. Tangents and cotangents must
-    have the shape and dtype of the primal value.
+    The arguments and results of the methods are tensors of the graph, which have operators. None stands for the zero
+    tangent of an inactive value. A rule may emit standard ops, and ops of other families that have rules. Tangents and
+    cotangents must have the shape and dtype of the primal value.
 
     Attributes:
-        family_id: the id of the family; required in an `ExtensionRuleSet`, not for the rule of a `Family`.
+        family_id: the id of the family. A rule in an `ExtensionRuleSet` needs it; the rule of a `Family` does not.
     """
 
     family_id: str
@@ -55,7 +55,10 @@ class ExtensionAdRule:
         outputs: tuple[Value, ...],
         tangents: Tangents,
     ) -> Any:
-        """Return the tangents of the outputs, linear in `tangents`: one value, or a tuple with one value per output."""
+        """Return the tangents of the outputs, as linear functions of `tangents`.
+
+        The result is one value, or a tuple with one value per output.
+        """
         raise ADRuleUnsupportedError(f"extension: {op.family_id}: no linearize rule")
 
     def transpose_rule(
@@ -68,7 +71,7 @@ class ExtensionAdRule:
     ) -> Any:
         """Return the cotangents of the inputs; None for inputs that are not linear.
 
-        Only the shape and dtype of a linear input may be used.
+        Only the shape and dtype of a linear input may be used, because the input has no elements.
         """
         raise ADRuleUnsupportedError(f"extension: {op.family_id}: no transpose_rule")
 

@@ -1,4 +1,4 @@
-"""`GraphEmitter`: appends the ops of derivative rules to the differentiated graph."""
+"""`GraphEmitter`: appends the ops of derivative rules to the graph that is differentiated."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class GraphEmitter(GraphBuilder):
     Attributes:
         rules: the derivative rules of ops.
         extension_rules: the context's rules of extension families.
-        primal_of: the primal value of each tangent; it has the tangent's shape.
-        first: the number of instructions when the latest linearisation began.
+        primal_of: a map from each tangent to its primal value, which has the same shape.
+        first: the number of instructions in the graph when the latest linearisation began.
         mode: mode of the current sweep: "forward", or "reverse" if the result will be transposed.
-        index: the instruction whose derivative is being written.
+        index: the position of the instruction whose derivative is being emitted.
     """
 
     __slots__ = (
@@ -63,7 +63,7 @@ class GraphEmitter(GraphBuilder):
         self._ones: set[int] = set()
 
     def derive(self, index: int) -> None:
-        """Attribute the ops that are emitted next to the derivative of an instruction, and to its source line."""
+        """Record instruction `index`, and its source line, as the origin of the ops that are emitted next."""
         self.index = index
         instruction = self.graph.instructions[index]
         source = instruction.source
@@ -79,11 +79,14 @@ class GraphEmitter(GraphBuilder):
         return emitter
 
     def extend(self, op: StdTensorOp) -> tuple[int, ...]:
-        """Replace the differentiated instruction by `op`, which returns further outputs; return all outputs of `op`."""
+        """Replace the instruction that is differentiated by `op`, which has additional outputs.
+
+        Return all outputs of `op`.
+        """
         return self.graph.extend(self.index, op)
 
     def apply(self, op: StdTensorOp, *inputs: int) -> tuple[int, ...]:
-        """Apply `op` and return its outputs; the real product of x and one is x, without a multiplication.
+        """Apply `op` and return its outputs, but return x itself for the real product of x and a constant one.
 
         Products with one are frequent, because the initial cotangent of a result is one.
         """
@@ -114,12 +117,12 @@ class GraphEmitter(GraphBuilder):
         return value
 
     def zeros(self, spec: TensorSpec) -> int:
-        """Return zeros of the shape and dtype of `spec`."""
+        """Return a tensor of zeros with the shape and dtype of `spec`."""
         zero = self.scalar(0, spec.dtype)
         return self.apply(BroadcastInDim(spec.shape, ()), zero)[0] if spec.rank else zero
 
     def witness(self, value: int) -> int:
-        """Return the primal value of a tangent, or `value` itself if it is no tangent."""
+        """Return the primal value of the tangent `value`. Return `value` itself if it is not a tangent."""
         instructions = self.graph.instructions
         for index in range(max(self.first, self._indexed), len(instructions)):
             self._makers.update(dict.fromkeys(instructions[index].outputs, index))

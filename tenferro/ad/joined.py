@@ -1,7 +1,7 @@
 """Merge the pads and sums that transposing slices has produced, so that cotangents need fewer copies.
 
-The transpose rules handle one op at a time, so the gradient of a stencil is a sum of pads, one per neighbour. The
-passes of native programs would merge these pads, too, but XLA would not.
+The transpose rules act on one op at a time. Therefore the gradient of a stencil is a sum of padded tensors, one for
+each neighbour. The passes of native programs would also merge these pads, but XLA would not.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tenferro.program import Subprogram, needed
 __all__ = ["joined"]
 
 PIECES = (Pad, DynamicUpdateSlice, Scatter)
-"""Ops that are merged: transposes of slices, windows and gathered rows."""
+"""Ops that are merged. They are the transposes of slices, of window reads, and of gathers of rows."""
 
 
 def joined(graph: Graph, start: int, cotangents: Sequence[int | None]) -> list[int | None]:
     """Merge the pads that compute the cotangents, and return the new cotangents.
 
-    The merge does not change the bits of a result.
+    The merged form computes every result to the same bits.
 
     Args:
-        start: the number of nodes before the first of the cotangents.
+        start: the number of instructions in the graph before the first cotangent was created.
     """
     if not any([isinstance(node.op, PIECES) for node in islice(graph.instructions, start, None)]):
         return list(cotangents)
@@ -53,7 +53,7 @@ def joined(graph: Graph, start: int, cotangents: Sequence[int | None]) -> list[i
 
 
 def _has_rules_of_its_own(op: Any) -> bool:
-    """Return whether an op, or an op in its bodies, is a mark of a custom derivative, which a rewrite would drop."""
+    """Return whether an op, or an op in its bodies, is a mark of a custom derivative. A merge would lose the mark."""
     if isinstance(op, ControlOp):
         return any([_has_rules_of_its_own(i.op) for part in op.parts for i in part.instructions])
     return isinstance(op, Mark | Opaque)

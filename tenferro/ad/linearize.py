@@ -1,8 +1,8 @@
 """Linearise: compute the tangents of a graph's values in one forward sweep.
 
-Law: each tangent is the directional derivative of its value. It is a linear function of the given tangents, and
-    consists of ops that have a transpose. Values that depend on no active input, or that no output needs, have
-    no tangent.
+Law: each tangent is the directional derivative of its value. A tangent is a linear function of the tangents that the
+caller passes, and is computed by ops that have a transpose. Values that depend on no active input, or that no
+output needs, have no tangent.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def linearize(
     tangents: Mapping[int, int],
     mode: Literal["forward", "reverse"] = "forward",
 ) -> list[int | None]:
-    """Return the tangents of `outputs` from the tangents of some values; None for inactive outputs.
+    """Return the tangents of `outputs`, given the tangents of other values. A result is None if its output is inactive.
 
     Args:
-        start: the number of nodes when the first value in `tangents` was created; no earlier node depends on
-            these values.
-        tangents: the given tangents, by value; a given tangent replaces the one that the rule would compute.
+        start: the number of instructions in the graph when the first value in `tangents` was created. No earlier
+            instruction depends on the values in `tangents`.
+        tangents: a map from values to their tangents. Such a tangent replaces the one that the op's rule would compute.
         mode: "reverse" if the result will be transposed, otherwise "forward".
 
     Raises:
@@ -91,5 +91,5 @@ def _tangents(emitter: GraphEmitter, node: Instruction, active: list[int | None]
 
 
 def missing_rule(op: StdTensorOp, kind: str) -> ADRuleUnsupportedError:
-    """Return the error for an op without a rule of this kind."""
+    """Return an error that says that `op` has no rule of the kind `kind`."""
     return ADRuleUnsupportedError(f"{op.name}: has no {kind} rule")

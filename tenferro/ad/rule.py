@@ -1,11 +1,11 @@
 """Derivative rules of an op: tangent, transpose and batch.
 
-    jvp(op, inputs, outputs, tangents) -> tangents      None is a zero tangent, in and out
-    transpose(op, inputs, linear, y_bars) -> x_bars     in a linear region; only nonlinear operands have values
-    batch(op, inputs, batched) -> outputs               in a linear region, with a leading axis
+    jvp(op, inputs, outputs, tangents) -> tangents      None stands for a zero tangent, in arguments and results
+    transpose(op, inputs, linear, y_bars) -> x_bars     `linear` flags linear operands; only the others have elements
+    batch(op, inputs, batched) -> outputs               `batched` flags operands with a leading axis; outputs have one
 
-The jvp and transpose rules determine every derivative, forward and reverse, of every order. The batch rule computes
-the matrix of a linear function. An op that never occurs in a linear region has no transpose.
+All derivatives, forward and reverse and of every order, follow from the jvp and transpose rules. The batch rule is
+needed to compute the matrix of a linear function. An op that never computes a tangent needs no transpose rule.
 
 Complex convention: the inner product is <a, b> = Re(conj(a) b). A JVP rule never conjugates; transposing
 multiplication by c multiplies by conj(c).
@@ -48,8 +48,8 @@ BatchRule = Callable[[Any, Values, tuple[bool, ...]], Values]
 class AdRule:
     """Derivative and batch rules of an op.
 
-    `reason` says why a derivative does not exist. `is_linear` returns whether the op is jointly linear in those
-    operands that a mask flags; it is None if `transpose` accepts any mask.
+    `reason` says why a derivative does not exist. `is_linear` receives a mask of operands, and returns whether the op
+    is jointly linear in these operands. `is_linear` is None if `transpose` accepts any mask.
     """
 
     jvp: Jvp | None
@@ -64,12 +64,12 @@ AdRows = Mapping[type[StdTensorOp], AdRule]
 
 
 def inactive(reason: str) -> AdRule:
-    """Declare that no output depends on an input in a differentiable way."""
+    """Return the rule of an op without derivatives: its outputs do not depend differentiably on an input."""
     return AdRule(None, reason=reason)
 
 
 def refused(reason: str) -> AdRule:
-    """Declare that an op depends on its inputs but has no derivative rule: an active input raises an error."""
+    """Return the rule of an op that has derivatives but no rule for them: an active input raises an error."""
 
     def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
         raise ADRuleUnsupportedError(f"{op.name}: has no linearize rule, because {reason}")
@@ -78,15 +78,15 @@ def refused(reason: str) -> AdRule:
 
 
 def jvp_only(jvp: Jvp) -> AdRule:
-    """Declare a tangent rule for an op that never occurs in a linear region."""
+    """Return the rule of an op that never computes a tangent, and therefore needs only a tangent rule."""
     return AdRule(jvp)
 
 
 def partials(*derivatives: Callable[..., Value] | None) -> AdRule:
-    """Declare an elementwise op: the tangent is the sum of partial derivatives times tangents.
+    """Return the rule of an elementwise op whose tangent is the sum of partial derivatives times tangents.
 
-    Each partial derivative is a function of the inputs and the output, `lambda x, y: ...`; None if the output
-    does not depend on that input.
+    Each partial derivative is a function of the inputs and the output, such as `lambda x, y: ...`. It is None for an
+    input on which the output does not depend.
     """
 
     def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
@@ -100,7 +100,7 @@ def partials(*derivatives: Callable[..., Value] | None) -> AdRule:
 
 
 def elementwise_batch(op: StdTensorOp, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Apply an elementwise op to operands with the leading axis, broadcasting those without it."""
+    """Apply an elementwise op to batched operands; operands without the leading axis are broadcast along it."""
     example = inputs[batched.index(True)]
     dims = range(1, example.rank)
     return apply(
@@ -113,7 +113,7 @@ def elementwise_batch(op: StdTensorOp, inputs: Values, batched: tuple[bool, ...]
 
 
 def batched_by(batch: BatchRule, rows: AdRows) -> dict[type[StdTensorOp], AdRule]:
-    """Return the rules, with `batch` as the batch rule where a rule has none."""
+    """Return a copy of `rows` in which rules without a batch rule get the batch rule `batch`."""
     return {
         card: rule if rule.batch is not None else replace(rule, batch=batch)
         for card, rule in rows.items()
@@ -121,9 +121,9 @@ def batched_by(batch: BatchRule, rows: AdRows) -> dict[type[StdTensorOp], AdRule
 
 
 def linear(transpose: Callable[..., Value | None], batch: BatchRule = elementwise_batch) -> AdRule:
-    """Declare that an op is linear in its first operand: y_dot = op(x_dot, *others).
+    """Return the rule of an op that is linear in its first operand: y_dot = op(x_dot, *others).
 
-    `transpose(op, x, *others, y_bar)` returns x_bar; it may use only the type of x.
+    `transpose(op, x, *others, y_bar)` returns x_bar. It may use only the shape and dtype of x, not its elements.
     """
 
     def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
@@ -140,7 +140,7 @@ def linear(transpose: Callable[..., Value | None], batch: BatchRule = elementwis
 
 
 def jointly_linear(transpose: TransposeRule, batch: BatchRule, count: int | None = None) -> AdRule:
-    """Declare that an op is jointly linear in its first `count` operands, by default in all."""
+    """Return the rule of an op that is jointly linear in its first `count` operands, by default in all operands."""
 
     def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
         n = len(inputs) if count is None else count
@@ -159,10 +159,10 @@ def jointly_linear(transpose: TransposeRule, batch: BatchRule, count: int | None
 def bilinear(
     lhs_transpose: Callable[..., Value], rhs_transpose: Callable[..., Value], batch: BatchRule
 ) -> AdRule:
-    """Declare that an op is linear in each of two operands: y_dot = op(lhs_dot, rhs) + op(lhs, rhs_dot).
+    """Return the rule of an op that is linear in each of two operands: y_dot = op(lhs_dot, rhs) + op(lhs, rhs_dot).
 
-    `lhs_transpose(op, lhs, rhs, y_bar)` returns lhs_bar; it may use only the type of lhs. `rhs_transpose` is
-    analogous.
+    `lhs_transpose(op, lhs, rhs, y_bar)` returns lhs_bar. It may use only the shape and dtype of `lhs`. `rhs_transpose`
+    is the analogous function for `rhs`.
     """
 
     def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:

@@ -1,7 +1,7 @@
 """Linearize, transpose and batch sub-programs, for the rules of control flow.
 
-A linearized sub-program is split in two. The first computes the outputs and the residuals; the second is linear and
-reads the residuals.
+A linearized sub-program is split into two programs. The first computes the outputs and the residuals. The second is
+linear in the tangents and reads the residuals.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ __all__ = [
 def residuals(
     graph: Graph, computed: Iterable[int], linear: Iterable[int], results: Iterable[int]
 ) -> list[int]:
-    """Return the residuals: the values outside a linear part that it reads, in order of their first use.
+    """Return the residuals: the values outside the linear part that the linear part reads, in order of their first use.
 
     Args:
-        computed: the values that vary between iterations. Residuals that depend on none of them, such as constants,
-            are recomputed instead of saved.
+        computed: the values that vary between iterations. Residuals that depend on none of these values, such as
+            constants, are recomputed instead of saved.
         linear: the inputs of the linear part.
         results: the outputs of the linear part.
     """
@@ -85,14 +85,14 @@ REMATERIALIZED_OPS = ops_with(Fact.CHEAP)
 def cheapest_residuals(
     graph: Graph, saved: Sequence[int], varying: Iterable[int], free: Iterable[int]
 ) -> list[int]:
-    """Return values from which the residuals can be recomputed, and which take fewer bytes in total.
+    """Return values that take fewer bytes in total than the residuals `saved`, and from which they can be recomputed.
 
-    From the last instruction to the first, a residual is replaced by the operands of its op, if the op is one of
-    `REMATERIALIZED_OPS` and the operands take fewer bytes. For example, a mask computed from a counter is not saved.
+    The instructions are visited from last to first. A residual is replaced by the operands of its op if the op is one
+    of `REMATERIALIZED_OPS` and the operands take fewer bytes. For example, a mask is recomputed from a counter.
 
     Args:
         varying: the values that vary between iterations, like `computed` of `residuals`.
-        free: values that are stored for another purpose, and cost nothing.
+        free: values that are stored anyway, so that saving them costs nothing.
     """
     varies = dependents(graph.instructions, varying)
     at_hand = set(free)
@@ -121,8 +121,8 @@ class Linearized:
 
     Attributes:
         inputs, outputs: the values of the sub-program.
-        dots: tangents of inputs; None for inactive inputs.
-        y_dots: tangents of outputs; None if zero.
+        dots: the tangents of the inputs; None for an inactive input.
+        y_dots: the tangents of the outputs; None for a zero tangent.
     """
 
     emitter: GraphEmitter
@@ -137,13 +137,13 @@ class Linearized:
         return self.emitter.graph
 
     def filled(self, index: int) -> int:
-        """Return the tangent of the output at `index`, as zeros if it is None."""
+        """Return the tangent of the output at position `index`; zeros if the tangent is None."""
         y_dot = self.y_dots[index]
         return zeros(Value(self.emitter, self.outputs[index])).handle if y_dot is None else y_dot
 
 
 def linearized(part: Subprogram, active: Sequence[bool], surroundings: GraphEmitter) -> Linearized:
-    """Emit the sub-program, and the tangents of its outputs for tangents of the active inputs.
+    """Emit a sub-program, with tangents for the inputs that `active` flags, and the tangents of its outputs.
 
     Raises:
         ADRuleUnsupportedError: an active op has no rule.
@@ -166,7 +166,7 @@ def transposed(
 ) -> tuple[GraphEmitter, list[int], list[int], list[int | None]]:
     """Transpose a linear sub-program.
 
-    Returns the emitter, the nonlinear inputs, the given cotangents, and the cotangents of the linear inputs.
+    Return the emitter, the nonlinear inputs, the inputs for cotangents of outputs, and the cotangents of linear inputs.
 
     Args:
         linear: mask of the inputs in which the sub-program is linear.
@@ -195,17 +195,18 @@ def transposed(
 
 @dataclass(frozen=True)
 class TransposedBody:
-    """The transposed body of a linear loop.
+    """Result of transposing the body of a linear loop.
 
     Attributes:
-        moving: the positions of carries with a cotangent in some iteration: the carries in `asked`, and carries that
-            they depend on. Other carries have no cotangents at all: zeros times an infinite slope would be NaN.
+        moving: the positions of the carries that have a cotangent in some iteration. These are the carries in `asked`,
+            and carries on which they depend. The other carries get no cotangents, instead of zeros: zero times an
+            infinite slope would be NaN.
         summed: the positions of the constants with a cotangent.
         nonlinear: the nonlinear inputs.
-        bars: the cotangents of the moving carries, and of other outputs in `asked`.
-        sums: the sums of the constants' cotangents before the iteration.
-        carry: the cotangents of the moving carries that the body returns.
-        totals: the sums of the constants' cotangents that the body returns.
+        bars: the inputs for the cotangents of the moving carries, and of the other outputs in `asked`.
+        sums: the inputs for the sums of the constants' cotangents over the iterations processed before.
+        carry: the outputs of the transposed body: the cotangents of the moving carries.
+        totals: the outputs of the transposed body: `sums` plus the cotangents of this iteration.
         x_bars: the cotangents of inputs, by position.
     """
 
@@ -228,7 +229,7 @@ def transposed_body(
     asked: Sequence[bool],
     surroundings: GraphEmitter,
 ) -> TransposedBody:
-    """Transpose the body for the outputs in `asked`; find the carries with cotangents by iterating to a fixed point.
+    """Transpose the body, for cotangents of the outputs in `asked`. Find the carries with cotangents as a fixed point.
 
     Raises:
         ADRuleUnsupportedError: an op of the body has no transpose.

@@ -1,7 +1,7 @@
 """Transpose: compute the cotangents of linear inputs from the cotangents of linear outputs, in one backward sweep.
 
-Law: <y_bar, A x_dot> = <A^H y_bar, x_dot> for a linear map A, with <a, b> = Re(conj(a) b). Nodes have larger numbers
-    than their inputs, so a loop in descending order visits each value after all of its uses.
+Law: <y_bar, A x_dot> = <A^H y_bar, x_dot> for a linear map A, with <a, b> = Re(conj(a) b). Instructions follow the
+instructions that compute their inputs, so a loop from last to first visits each value after all of its uses.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ def transpose(
     """Return the cotangent of each linear input in `inputs`; None if it is zero.
 
     Args:
-        start: the number of nodes when the linear inputs were created.
+        start: the number of instructions in the graph when the linear inputs were created.
 
     Raises:
-        ADRuleUnsupportedError: an op in the region has no transpose, or is not linear in its operands.
+        ADRuleUnsupportedError: an op that depends on the linear inputs has no transpose, or is not linear in its
+            operands.
     """
     graph, rules = emitter.graph, emitter.rules
     linear = [False] * len(graph.types)
@@ -81,7 +82,7 @@ def transpose(
 def require_linear(
     emitter: GraphEmitter, start: int, inputs: Iterable[int], outputs: Iterable[int]
 ) -> None:
-    """Check that every op between `inputs` and `outputs` is linear; the graph does not change.
+    """Check that every op on a path from `inputs` to `outputs` is linear. The graph does not change.
 
     Raises:
         ADRuleUnsupportedError: an op is not linear in its operands, or has no transpose.
@@ -108,7 +109,7 @@ def require_linear(
 
 
 def _transpose_of(op: StdTensorOp, rule: AdRule, mask: tuple[bool, ...]) -> TransposeRule:
-    """Return the transpose rule of an op, after checking that it is linear in the operands in `mask`."""
+    """Return the transpose rule of an op, after checking that the op is linear in the operands that `mask` flags."""
     if rule.transpose is None:
         raise missing_rule(op, "transpose")
     if rule.is_linear is not None and not rule.is_linear(mask):

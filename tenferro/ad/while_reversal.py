@@ -1,10 +1,10 @@
-"""Reverse mode of loops with a dynamic trip count: states are recomputed from a bounded number of checkpoints.
+"""Reverse mode of loops with a dynamic trip count. States are recomputed from a bounded number of checkpoints.
 
-A first loop counts the iterations. A second loop stores `rows` states at a constant stride in a buffer of fixed
-extent. The backward pass recomputes the states of each segment between two stored states into a second buffer. If the
-segment has more than `rows` states, these are stored at a stride, too. For up to rows^2 iterations, the body runs three
-times per iteration, and its transpose once. For k rows^2 iterations the body runs about k / 2 more times. Memory does
-not grow with the trip count.
+A first loop counts the iterations. A second loop stores every n-th state in a buffer of `rows` states, where the stride
+n is constant. The backward pass recomputes the states between two stored states, called a segment, into a second
+buffer. If a segment has more than `rows` states, only every m-th of its states is stored. For up to rows^2 iterations,
+the body runs three times per iteration, and its transpose once. For k rows^2 iterations, the body runs about k / 2 more
+times per iteration. The memory does not grow with the trip count.
 
 Source: Griewank and Walther, "Evaluating Derivatives", 2008, section 12.2 (multilevel checkpointing).
 """
@@ -39,7 +39,7 @@ BUFFER_BYTES = 1 << 25
 def transposed_while(
     op: While, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Transpose a while loop: carry the carry's cotangents backward, and sum the constants' cotangents.
+    """Emit the cotangents of a while loop: those of the initial carry, and the sums of the constants' cotangents.
 
     Raises:
         ADRuleUnsupportedError: the condition depends on linear operands.
@@ -67,7 +67,7 @@ def transposed_while(
 
 
 def _linear_inputs(op: While, linear: Sequence[bool]) -> list[bool]:
-    """Return the mask of the body's linear inputs; the carry's part is found by iterating to a fixed point."""
+    """Return a mask of the body's linear inputs. The linear carries are found by iterating to a fixed point."""
     mask, n = list(linear), op.num_consts
     while True:
         depends = dependents(op.body.instructions, compress(op.body.input_slots, mask))
@@ -84,10 +84,11 @@ class _Loop:
     """A loop split into a nonlinear and a linear part.
 
     Attributes:
-        condition: the loop's condition; its inputs are the nonlinear constants and state.
-        body: the program of the next state; its inputs are the nonlinear constants and state.
-        pull: the transposed body. Its inputs are constants, state, cotangents of the moving carries, and sums of
-            constants' cotangents. It returns the carries' cotangents before the iteration, and the sums after it.
+        condition: the program of the loop's condition. Its inputs are the nonlinear constants and the nonlinear state.
+        body: the program that computes the next nonlinear state. Its inputs are those of `condition`.
+        pull: the transposed body. Its inputs are the nonlinear constants and state, the cotangents of the moving
+            carries, and the sums of the constants' cotangents. It returns the cotangents before the iteration, and the
+            new sums.
         moving: the positions of linear carries that have a cotangent in some iteration.
         summed: the positions of linear constants that have a cotangent.
         rows: the number of states in a buffer.
@@ -104,7 +105,10 @@ class _Loop:
     def of(
         cls, op: While, mask: Sequence[bool], asked: Sequence[bool], surroundings: GraphEmitter
     ) -> _Loop:
-        """Split a loop that is linear in the inputs `mask`, for cotangents of the outputs `asked`; both are masks."""
+        """Split a loop into its parts.
+
+        The masks `mask` and `asked` flag linear inputs, and outputs that have cotangents.
+        """
         n, m = op.num_consts, len(asked)
         back = transposed_body(op.body, n, m, mask, asked, surroundings)
         pull = Subprogram.of(
@@ -165,7 +169,7 @@ class _Loop:
         length: Value,
         cotangents: Sequence[Value],
     ) -> list[Value]:
-        """Emit the transpose of a segment; the last result is the index of the iteration before the segment."""
+        """Emit the transposes of the iterations of one segment. The last result is the iteration before the segment."""
         n = len(consts)
 
         def body(fixed: Values, carry: Values) -> list[Value]:
@@ -226,7 +230,7 @@ class _Loop:
 
 
 def _nonlinear_part(part: Subprogram, mask: Sequence[bool], outputs: Sequence[int]) -> Subprogram:
-    """Return a program of the nonlinear inputs for `outputs`, which depend on no linear input."""
+    """Return the sub-program that computes `outputs` from the nonlinear inputs; `outputs` depend on no linear input."""
     graph = Graph()
     inputs = [
         graph.add_stand_in(spec) if is_linear else graph.add_input(spec)
@@ -238,7 +242,7 @@ def _nonlinear_part(part: Subprogram, mask: Sequence[bool], outputs: Sequence[in
 
 
 def _buffer_rows(specs: Sequence[TensorSpec]) -> int:
-    """Return the number of states that a buffer may hold, from the size of a state."""
+    """Return the number of states for which a buffer has space, from the bytes of one state."""
     if not all([spec.is_static for spec in specs]):
         return MIN_ROWS
     size = max(sum([spec.nbytes for spec in specs]), 1)
@@ -246,7 +250,10 @@ def _buffer_rows(specs: Sequence[TensorSpec]) -> int:
 
 
 Write = Callable[[Values, Values], Sequence[Value]]
-"""Function that emits the condition or the body of a loop, given its constants and carry."""
+"""Function that emits the condition or the body of a loop.
+
+Its arguments are the constants and the carry of the loop.
+"""
 
 
 def _while(
@@ -277,19 +284,19 @@ def _minimum(x: Value, y: Value) -> Value:
 
 
 def _ceil_divide(x: Value, y: Any) -> Value:
-    """Emit x / y, rounded up."""
+    """Emit x / y rounded up to an integer."""
     y = scalar(x, y) if isinstance(y, int) else y
     return apply_one(Divide(), x + (y - 1), y)
 
 
 def _stride(trip_count: Value, rows: int) -> Value:
-    """Emit the smallest stride, at least 1, with which the states of `trip_count` iterations fit into `rows`."""
+    """Emit the smallest stride, at least 1, with which at most `rows` of the `trip_count` states are stored."""
     stride = _ceil_divide(trip_count, rows)
     return select(compare(stride, "LT", 1), full(stride, 1), stride)
 
 
 def _set_row(buffer: Value, x: Value, row: Value) -> Value:
-    """Emit the buffer after x was written to the row with number `row`."""
+    """Emit a copy of the buffer in which x replaces the row with number `row`."""
     op = Scatter(tuple(range(x.rank)), (0,), (), (), (0,), 0, "set", unique_indices=True)
     return apply_one(op, buffer, row, x)
 

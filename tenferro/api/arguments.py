@@ -33,14 +33,14 @@ _DEFAULTS: Mapping[str, tuple[Any, ...]] = {
     "where": (True,), "casting": ("same_kind",), "order": ("K", "C", None), "subok": (True, False),
     "initial": (None,), "keepdims": (False,),
 }  # fmt: skip
-"""Values of each argument that are accepted because they have no effect.
+"""Values of each argument that are accepted, because they are NumPy's defaults and have no effect.
 
 For an argument that is not listed, only None is accepted.
 """
 
 
 def refuse(name: str, argument: str, value: Any) -> None:
-    """Raise an error if `value` is not a default of the argument, and so would have an effect.
+    """Raise an error if `value` is not a default of the argument `argument`, and so would have an effect.
 
     >>> refuse("sum", "out", None)
 

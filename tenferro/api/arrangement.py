@@ -44,7 +44,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
     """Rotate m by 90 degrees, k times, in the plane of two axes.
 
     Args:
-        axes: the two axes; the rotation is from the first towards the second.
+        axes: the two axes of the plane. The rotation is from the first axis towards the second.
 
     Raises:
         AxisError: the two axes are equal.

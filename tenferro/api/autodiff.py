@@ -3,9 +3,9 @@
 Complex convention: the inner product is <a, b> = Re(conj(a) b), so that the gradient of a real loss
 points uphill: grad(sum |z|^2) = 2z. This gradient equals PyTorch's, and is the conjugate of JAX's.
 
-Called on tensors of a trace, a transform such as `grad(fn)` adds the derivative to their graph. Called on arrays, it
-traces a derivative program, runs it natively, and caches it. The cache belongs to the transform (`cache_stats`,
-`cache_clear`), or to the `context` that was passed.
+If a transform such as `grad(fn)` is called on tensors of a trace, it adds the derivative to their graph. If it is
+called on arrays, it traces a derivative program, runs it natively, and caches it. The cache belongs to the transform
+(`cache_stats`, `cache_clear`), or to the `context` that was passed.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ R = TypeVar("R")
 
 @public_methods
 class Transform:
-    """A function's derivative as a callable, such as `grad(loss)`, with the context that caches its programs.
+    """Derivative of a function as a callable, such as `grad(loss)`. Its context caches the derivative programs.
 
     Attributes:
-        rebuild: returns a new transform with a separate context.
+        rebuild: a function that returns the same transform with a separate context.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Transform:
         self.context = AdContext() if context is None else context
 
     def __reduce__(self) -> Any:
-        """Pickle the global name of the transform, or else its function and options.
+        """Pickle the transform as its global name or, if it has none, as its function and options.
 
         Programs are not pickled: they are traced again after loading.
 
@@ -111,7 +111,7 @@ class Transform:
         return f"<{self.shown}>"
 
     def cache_stats(self) -> CacheStats:
-        """Count hits, misses and entries of the cache of derivative programs."""
+        """Return the hits, misses and entries of the cache of derivative programs."""
         return self.context.cache_stats()
 
     def cache_clear(self) -> None:
@@ -137,8 +137,8 @@ def grad(
     """Return a function that computes the gradient x_bar of `fn`, whose result y is a scalar: dy = Re(conj(x_bar) dx).
 
     Args:
-        argnums: the position of the argument to differentiate with respect to, or a tuple of positions. For one
-            position the gradient is a tree like this argument; for a tuple it is a tuple of such trees.
+        argnums: the position of the argument with respect to which to differentiate, or a tuple of positions. For one
+            position, the gradient is a tree like that argument. For a tuple, it is a tuple of such trees.
         has_aux: whether `fn` returns (result, aux); the gradient function then returns (gradient, aux).
         holomorphic: whether `fn` is a holomorphic function of complex arguments. The gradient is then conj(f'(z)),
             whereas `jacfwd` and `jacrev` return f'(z).
@@ -180,7 +180,7 @@ def value_and_grad(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Callable[P, tuple[R, Any]]:
-    """Return a function that computes the value and the gradient of `fn`; see `grad` for the arguments.
+    """Return a function that computes the value and the gradient of `fn`; `grad` describes the arguments.
 
     The function returns (value, gradient), or ((value, aux), gradient) if `has_aux`.
 
@@ -240,7 +240,10 @@ def _value_and_grad(
 
 
 def _pulled(stage: Stage, cotangents: Sequence[tuple[int, int]]) -> list[int]:
-    """Compute the cotangents of the primals from pairs of an output and its cotangent, all as graph values."""
+    """Compute the cotangents of the primals.
+
+    `cotangents` contains pairs of an output and its cotangent, as graph values.
+    """
     emitter, graph = stage.emitter, stage.graph
     dots = {value: graph.add_stand_in(stage.type_of(value)) for value in stage.primals}
     first = len(graph)
@@ -313,7 +316,7 @@ def jvp(
 
 
 def _fresh(stage: Stage, values: Sequence[int]) -> list[int]:
-    """Return a new graph value for each value, because one value may be passed as the tangent of several inputs."""
+    """Return a copy of each value as a new graph value, because one value may be the tangent of several inputs."""
     if not values:
         return []
     return list(stage.graph.add(Alias(tuple(range(len(values)))), tuple(values)))
@@ -390,13 +393,14 @@ def jet(
 def _derivatives_along(stage: Stage, terms: Sequence[Sequence[int]]) -> list[int]:
     """Compute the derivatives of the outputs along a curve x(t), order by order.
 
-    Each order is the tangent of the previous order. In it, the tangent of d^k x / dt^k is d^(k+1) x / dt^(k+1).
+    Each derivative is the tangent of the derivative of the previous order, where d^(k+1) x / dt^(k+1) is the tangent of
+    d^k x / dt^k.
 
-    The graph contains the instructions of lower orders once, and higher orders reuse them. Order k
-    needs O(k^2) instructions per instruction of the function.
+    The graph contains the instructions of lower orders once, and higher orders reuse them. Order k needs O(k^2)
+    instructions per instruction of the function.
 
     Args:
-        terms: for each order from 1, the derivatives of the primals.
+        terms: for each order k = 1, 2, .., the derivatives d^k x / dt^k of the primals.
     """
     derivatives: list[int] = []
     current: list[int | None] = list(stage.outputs)
@@ -504,14 +508,14 @@ def vjp(
 def _linear_part(
     stage: Stage, like: Sequence[int], linear: Callable[[Sequence[int]], list[int]]
 ) -> tuple[tuple[Any, ...], Callable[[Sequence[Any]], list[Any]]]:
-    """Return the value of the function at the primals, and a function that evaluates `linear` at the same primals.
+    """Return the value of the function at the primals, and a function that computes `linear` at the same primals.
 
     Args:
-        like: the graph values whose types the operands of `linear` have.
-        linear: emits the tangents or cotangents that result from its operands.
+        like: graph values that have the types of the operands of `linear`.
+        linear: a function that emits tangents or cotangents that are linear in its operands.
 
     Returns:
-        (y,) or (y, aux), and the function from operands, as arrays or tensors, to results.
+        A tuple (y,) or (y, aux), and a function from operands to results, which are arrays or tensors.
     """
     n = len(stage.outputs)
     aux = stage.aux_values()
@@ -651,7 +655,7 @@ def _jacobian(stage: Stage, has_aux: bool, blocks: Callable[[], list[int]]) -> A
     """Return the Jacobian as a tree like the result, in which each leaf is a tree like the differentiated arguments.
 
     Args:
-        blocks: emits the block of each pair of an output and a primal, output by output.
+        blocks: a function that emits the block for each pair of an output and a primal, output by output.
     """
     aux = stage.aux_values()
     if stage.concrete:
@@ -719,7 +723,10 @@ def _zeros(like: Value, shape: Sequence[Any]) -> Value:
 
 
 def _basis(x: Value) -> Value:
-    """Stack the tensors of x's type with one element 1 and zeros elsewhere, in column-major order of this element."""
+    """Stack all tensors of x's type with one element 1 and zeros elsewhere.
+
+    The position of the 1 is in column-major order.
+    """
     size = x.type.size
     shape = (size, *x.shape)
     positions = reshape(iota_along(x, (size,), 0), x.shape)
@@ -773,7 +780,7 @@ def _stage_of_all(
     context: AdContext | None,
     executor: Executor | None,
 ) -> Stage:
-    """Trace `fn` for differentiation with respect to every argument."""
+    """Trace `fn`, to be differentiated with respect to every argument."""
     if not primals:
         raise ArityError(f"{name}: needs at least one argument to differentiate with respect to")
     context = AdContext() if context is None else context

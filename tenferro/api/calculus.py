@@ -62,9 +62,9 @@ def _in_inexact(x: ArrayLike) -> Any:
 
 
 def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axis = None, edge_order: int = 1) -> Any:
-    """Estimate the derivatives of samples f along each axis by central differences, one-sided at the ends.
+    """Estimate the derivatives of samples f along each axis by central differences. At the ends, they are one-sided.
 
-    The result is one array for one axis, and a tuple of arrays for several axes.
+    For one axis the result is an array, and for several axes a tuple of arrays.
 
     Args:
         varargs: the spacing of the samples: one distance for all axes, or for each axis a distance or a vector of
@@ -106,7 +106,7 @@ def _along(x: Tensor, axis: int, spacing: ArrayLike, edge_order: int) -> Any:
             f"gradient: edge_order {edge_order} needs {edge_order + 1} samples, got axis {axis} of {spec_of(x)}"
         )
     number = isinstance(spacing, int | float)
-    # A Python number is converted to the dtype of the samples, as in NumPy, and does not widen it.
+    # A Python number is converted to the dtype of the samples, as in NumPy: it does not widen their dtype.
     h: Any = convert(float(spacing), spec_of(x).dtype.real) if number else _in_inexact(spacing)
     if h.shape:
         if len(h.shape) != 1 or h.shape[0] != extent:
@@ -127,7 +127,7 @@ def _on_axis(vector: Tensor, axis: int, rank: int) -> Any:
 
 
 def _differences(x: Tensor, steps: Tensor, axis: int, extent: int, edge_order: int) -> Any:
-    """Differentiate at each sample the parabola through it and its two neighbours.
+    """Differentiate, at each sample, the parabola through the sample and its two neighbours.
 
     At the ends, differentiate the line through the last two samples, or, if `edge_order` is 2, the parabola through the
     last three.
@@ -158,12 +158,12 @@ def _differences(x: Tensor, steps: Tensor, axis: int, extent: int, edge_order: i
 def unwrap(
     p: ArrayLike, discont: float | None = None, axis: int = -1, *, period: float = 2 * math.pi
 ) -> Any:
-    """Add whole periods to p, so that neighbours along `axis` differ by half a period at most.
+    """Add multiples of the period to p, so that neighbours along `axis` differ by at most half a period.
 
     Args:
-        discont: the smallest difference of neighbours that is corrected. None means half a period; smaller values
-            have the same effect as half a period.
-        period: the period. If p and the period are integers, the result is, too.
+        discont: the smallest difference of neighbours that is corrected. None, and all smaller values, stand for half a
+            period.
+        period: the period. If p and the period are integers, the result is also an integer.
 
     >>> unwrap([0, 3, 1], period=4)
     array([ 0, -1, -3])
@@ -275,13 +275,13 @@ def interp(
 
 
 def _on_segment(x: Tensor, low: tuple[Any, Any], high: tuple[Any, Any]) -> Any:
-    """Evaluate at x the line through two points (coordinate, value).
+    """Evaluate at x the line through two points, each given as (coordinate, value).
 
-    If x equals the coordinate of a point, the result is exactly the value of this point.
+    If x equals the coordinate of a point, the result is exactly the value of that point.
     """
     (x0, y0), (x1, y1) = low, high
-    # The line starts at the point whose coordinate is x, or else at the finite point, because an
-    # infinite coordinate minus itself is NaN.
+    # Start the line at the point whose coordinate equals x, or else at the finite point: an infinite coordinate minus
+    # itself would be NaN.
     is_infinite = logical_or(isinf(x0), isinf(y0))
     from_high = logical_or(equal(x, x1), logical_and(is_infinite, not_equal(x, x0)))
     x_near, y_near = where(from_high, x1, x0), where(from_high, y1, y0)
@@ -296,7 +296,7 @@ def _on_segment(x: Tensor, low: tuple[Any, Any], high: tuple[Any, Any]) -> Any:
 def _extended_period(
     x: Tensor, places: Tensor, values: Tensor, period: ArrayLike
 ) -> tuple[Any, Any, Any]:
-    """Move all points into one period and sort them, then add at each end the nearest point of the adjacent period."""
+    """Move all points into one period, sort them, and add at each end the nearest point of the adjacent period."""
     if isinstance(period, int | float) and period == 0:
         raise InvalidConfigError("interp: a period must not be zero")
     size = abs(period)
@@ -358,7 +358,7 @@ def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Any:
 
 
 def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Any:
-    """Correlate two vectors: y[k] = sum over i of a[i + k] conj(v[i]); see `convolve` for modes and errors.
+    """Correlate two vectors: y[k] = sum over i of a[i + k] conj(v[i]); `convolve` describes modes and errors.
 
     >>> correlate([1, 2, 3], [0, 1], "full")
     array([1, 2, 3, 0])
@@ -383,7 +383,7 @@ def _vectors(name: str, a: ArrayLike, v: ArrayLike, mode: str) -> tuple[Any, Any
 
 
 def _edge_padding(name: str, mode: str, length: int) -> tuple[int, int]:
-    """Return how many zeros to add before and after the longer operand of a convolution."""
+    """Return the numbers of zeros to add before and after the longer operand of a convolution."""
     if mode == "full":
         return length - 1, length - 1
     if mode == "valid":
@@ -394,7 +394,7 @@ def _edge_padding(name: str, mode: str, length: int) -> tuple[int, int]:
 
 def _sliding_products(lhs: Tensor, rhs: Tensor, padding: tuple[int, int]) -> Any:
     if spec_of(lhs).dtype.is_bool:
-        # Count the true products as 64-bit integers: a narrow count could overflow to 0, which means false.
+        # Count the true products in 64 bits. In a narrow dtype, a count could overflow to 0, which means false.
         counts = _sliding_products(convert(lhs, DType.I64), convert(rhs, DType.I64), padding)
         return convert(counts, DType.Bool)
     op = Convolution(
@@ -413,7 +413,7 @@ def logspace(
     start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, base: ArrayLike = 10.0, dtype: DTypeLike | None = None, axis: int = 0,
     *, like: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """Return `num` numbers from base^start to base^stop with a constant ratio; see `linspace` for the arguments.
+    """Return `num` numbers from base^start to base^stop with a constant ratio; `linspace` describes the arguments.
 
     >>> logspace(0, 2, 3)
     array([  1.,  10., 100.])
@@ -427,7 +427,7 @@ def logspace(
 def geomspace(
     start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: DTypeLike | None = None, axis: int = 0, *, like: Tensor | None = None
 ) -> Any:  # fmt: skip
-    """Return `num` numbers from `start` to `stop` with a constant ratio; see `linspace` for the arguments.
+    """Return `num` numbers from `start` to `stop` with a constant ratio; `linspace` describes the arguments.
 
     If the bounds have different signs, the numbers are NaN, because no real ratio connects them.
 
@@ -456,7 +456,7 @@ def geomspace(
 
 
 def _with_ends(points: Tensor, low: Tensor, high: Tensor, num: int, endpoint: bool) -> Any:
-    """Replace the first point by `low`, and, if `endpoint`, the last by `high`, to remove their rounding errors."""
+    """Replace the first point by `low` and, if `endpoint`, the last by `high`, because they have rounding errors."""
     if num < 1:
         return points
     shape = (1, *points.shape[1:])

@@ -1,13 +1,13 @@
 """`check_grads`: derivatives compared with complex steps, finite differences and the adjoint identity.
 
-Each check uses one random direction v, so that it needs a fixed number of evaluations for tensors of any size:
+Each check uses one random direction v, so it needs a fixed number of evaluations for tensors of any size:
 
-- forward mode: if the program is analytic, J v is compared with the complex step Im f(x + i h v) / h, which has no
-  cancellation; otherwise with a central difference of fourth order;
-- reverse mode: the adjoint identity <w, J v> = <J^H w, v> is checked for a random cotangent w;
-- a second executor, if one is passed, must compute equal derivatives.
+- Forward mode: if the program is analytic, J v is compared with the complex step Im f(x + i h v) / h, in which no
+  digits cancel. Otherwise J v is compared with a central difference of fourth order.
+- Reverse mode: the adjoint identity <w, J v> = <J^H w, v> is checked for a random cotangent w.
+- A second executor, if one is passed, must compute equal derivatives.
 
-For higher orders, the derivatives are checked as functions in the same way.
+For higher orders, the derivatives of f are themselves checked as functions in the same way.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ class GradientCheck:
 
 @dataclass(frozen=True)
 class GradientReport:
-    """All comparisons of one call of `check_grads`; `print(report)` shows them as a table.
+    """Results of all comparisons in one call of `check_grads`; `print(report)` shows them as a table.
 
     Attributes:
-        culprit: a description of the first op whose derivative rule is wrong, or an empty string.
-        undefined: why the derivative does not exist, or an empty string.
+        culprit: a description of the first op whose derivative rule is wrong; empty if there is none.
+        undefined: the reason why the derivative does not exist; empty if it exists.
     """
 
     function: str
@@ -188,7 +188,7 @@ def check_grads(
 
 
 class _Peers(NamedTuple):
-    """The context of derivative rules, and an optional second executor."""
+    """Context with the derivative rules, and a second executor or None."""
 
     context: AdContext
     executor: Any = None
@@ -197,11 +197,11 @@ class _Peers(NamedTuple):
 def _of_active_leaves(
     fn: Callable[..., Any], args: tuple[Any, ...]
 ) -> tuple[Callable[..., Any], tuple[Any, ...], list[str]]:
-    """Restrict `fn` to its float and complex leaves; all other leaves keep their values from `args`.
+    """Restrict `fn` to its float and complex arguments. All other arguments keep their values from `args`.
 
     Returns:
-        A function from the float and complex leaves to a tuple of the float and complex leaves of the result; the
-        values of the former; and their names.
+        A function from the float and complex leaves of the arguments to a tuple of the float and complex leaves of the
+        result; the values of these arguments; and their names.
     """
     leaves, tree = flatten(args)
     arrays = [np.asarray(leaf) for leaf in leaves]
@@ -241,7 +241,7 @@ def _check_one(
         prefix: the label of f if f is itself a derivative, such as "J v", otherwise an empty string.
 
     Returns:
-        The checks; and pairs of a label and a derivative of f, to be checked as functions at the next order.
+        The checks, and pairs of a label and a derivative of f. At the next order, these derivatives are checked.
     """
     context = peers.context
     v = tuple(random_direction(generator, x) for x in primals)
@@ -313,16 +313,16 @@ def _on_peer(
 
 
 Estimate = tuple[str, list[Any], float]
-"""Name of a numerical method, the derivative that it estimates, and the relative accuracy of the estimate."""
+"""Name of a numerical method, the estimated derivative, and the relative accuracy of the estimate."""
 
 
 def _estimates(
     f: Callable[..., Any], primals: tuple[Any, ...], v: tuple[Any, ...]
 ) -> Iterator[Estimate]:
-    """Estimate the derivative along v by independent methods, the most accurate first.
+    """Estimate the derivative along v by several independent methods. The most accurate estimate comes first.
 
-    The program is evaluated in double precision, also if its dtypes are narrower. Successive central differences have
-    smaller steps, because a smaller step is less likely to cross a kink of the function.
+    The program is evaluated in double precision, even if its dtypes are narrower. Each further central difference uses
+    a smaller step, which is less likely to cross a kink of the function.
     """
     program = compile(f, *primals)
     narrow = max(_epsilon(x) for x in (*primals, *program.run(*primals)))
@@ -347,7 +347,7 @@ def _estimates(
 def _oracle(
     f: Callable[..., Any], primals: tuple[Any, ...], v: tuple[Any, ...], actual: Any
 ) -> tuple[str, float, float]:
-    """Compare the derivative `actual` with one estimate after the other, until it agrees with one.
+    """Compare the derivative `actual` with one estimate after another, until it agrees with an estimate.
 
     Returns:
         The method of the last estimate, the error of `actual`, and the accuracy of the method.
@@ -377,7 +377,7 @@ def _has_analytic_ops(program: GraphProgram) -> bool:
 
 
 def _is_function_of_z(op: StdTensorOp) -> bool:
-    """Return whether an op is a holomorphic function of complex operands; for a control op, whether its bodies are."""
+    """Return whether an op is a holomorphic function of complex operands. A control op is, if its bodies are."""
     if isinstance(op, ControlOp):
         return DType.C64 in op.accepts and all(_has_analytic_ops(part.program) for part in op.parts)
     compares = isinstance(op, Scatter) and op.combiner in ("min", "max")
@@ -424,7 +424,10 @@ def _first_wrong_op(
     context: AdContext,
     generator: np.random.Generator,
 ) -> str:
-    """Check the derivative rule of each instruction at its operands in this run, and describe the first wrong rule."""
+    """Check the derivative rule of each instruction at its operands in this run.
+
+    Describe the first rule that is wrong.
+    """
     values: dict[int, Any] = dict(zip(program.input_slots, primals, strict=True))
     for instruction, inputs, _ in applied(program.instructions, values):
         if reason := _wrong(instruction.op, inputs, context, generator):
@@ -484,9 +487,9 @@ def _worst_input(
 
 
 def _nan_note(f: Callable[..., Any], primals: tuple[Any, ...], derivative: Any) -> str:
-    """Return a note if the derivative is not finite, otherwise an empty string.
+    """Return a note if the derivative is not finite, and an empty string otherwise.
 
-    The usual cause is `where`: an infinite derivative in the branch that was not selected is multiplied by zero.
+    The usual cause is `where`: in the branch that is not selected, an infinite derivative is multiplied by zero.
     """
     if all(np.isfinite(_wide(d)).all() for d in derivative):
         return ""
@@ -519,7 +522,7 @@ def _epsilon(x: Tensor) -> float:
 
 
 def _relative(actual: Any, expected: Any) -> float:
-    """Compute the largest difference of two lists of arrays, relative to 1 + max |expected|.
+    """Return the largest difference between two lists of arrays, relative to 1 + max |expected|.
 
     The result is NaN if `actual` has a NaN.
     """

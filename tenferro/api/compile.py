@@ -67,7 +67,7 @@ class GraphCompiler:
         name: str | None = None,
         input_names: Sequence[str] | None = None,
     ) -> GraphProgram:
-        """Trace `fn` on tensors of the types `specs`; see `tenferro.compile`.
+        """Trace `fn` on tensors of the types `specs`; `tenferro.compile` describes the arguments.
 
         Args:
             input_names: the names of the input leaves; by default they are derived from the function's parameters.
@@ -84,7 +84,8 @@ def _traced(
     name: str | None,
     input_names: Sequence[str] | None = None,
 ) -> GraphProgram:
-    # `until_compiled` is not a decorator, because a decorator's frames in a traceback would look like the user's code.
+    # `until_compiled` is not used as a decorator: in a traceback, frames of a decorator would look like the user's
+    # code.
     with until_compiled():
         return _traced_program(builder, fn, specs, name, input_names)
 
@@ -108,8 +109,8 @@ def _traced_program(
         with tracing(builder):
             result = traceable(fn)(*in_tree.unflatten(tensors))
     except TenferroError as error:
-        # An API function may raise before it adds an instruction, which would record the user's line. The line is
-        # therefore read from the traceback.
+        # An API function may raise an error before it adds the instruction that would record the user's line. In that
+        # case the line is read from the traceback.
         error.at(line_of(error.__traceback__))
         raise
     results, out_tree = flatten(result)
@@ -139,8 +140,8 @@ def compile(
         specs: one pytree of `TensorSpec`s per argument. Instead of a spec, a leaf may be an array or another object
             with `shape` and `dtype`, or a Python number, which means a rank-0 tensor.
         name: the name of the program in printed output; by default the name of `fn`.
-        roll: convert repeated sequences of ops, such as unrolled Python loops, to scans. Results are bitwise equal,
-            and XLA compiles a long loop as fast as one iteration.
+        roll: whether to convert repeated sequences of ops, such as unrolled Python loops, to scans. Results are bitwise
+            equal, and XLA compiles a long loop as fast as one iteration.
 
     Raises:
         DTypeError: a leaf of `specs` is neither a spec nor an array, or a result is not a tensor.
@@ -184,7 +185,7 @@ def as_array(leaf: PyTree, path: str) -> Any:
     """Convert a leaf to an array of a dtype that tenferro supports.
 
     Args:
-        path: the name of the leaf in error messages.
+        path: the name of the leaf for error messages.
 
     Raises:
         DTypeError: the leaf is not an array or a number, or its dtype is not supported.
@@ -217,7 +218,7 @@ def eval_shape(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def output_value(builder: GraphBuilder, leaf: Any, path: str) -> int:
-    """Return the graph value of a leaf of a traced function's result; an array becomes a constant.
+    """Return the graph value of a leaf of a traced function's result. An array becomes a constant.
 
     Raises:
         InvalidConfigError, DTypeError: the leaf belongs to another trace, or is neither a tensor nor an array.
@@ -234,7 +235,7 @@ def output_value(builder: GraphBuilder, leaf: Any, path: str) -> int:
 
 
 def name_of(fn: Callable[..., Any]) -> str:
-    """Return the name of a function for messages, such as `loss` or `grad of loss`."""
+    """Return the name of a function for error messages, such as `loss` or `grad of loss`."""
     if hasattr(type(fn), "shown"):
         return fn.shown  # pyright: ignore[reportFunctionMemberAccess]  # because it is a transform
     return getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None) or type(fn).__name__
@@ -254,7 +255,7 @@ def parameter_names(fn: Callable[..., Any]) -> list[str]:
 
 
 def _argument_names(fn: Callable[..., Any], in_tree: TreeDef) -> list[str]:
-    """Name each leaf after its parameter and its path in the argument, such as `x` or `params['w']`."""
+    """Return a name for each leaf: its parameter and its path in the argument, such as `x` or `params['w']`."""
     parameters = parameter_names(fn)
     names: list[str] = []
     for index, tree in enumerate(in_tree.children()):

@@ -1,8 +1,8 @@
 """`einsum`: sums of products over labelled axes.
 
-In a trace, `einsum` is expanded at once into standard ops, along a contraction path planned by opt_einsum. If the path
-depends on symbolic extents, the trace instead contains an extension op of `tenferro.ext.einsum`, which is expanded once
-the extents have values.
+In a trace, `einsum` is expanded at once into standard ops, along a contraction path that opt_einsum plans. If the path
+depends on symbolic extents, the trace instead contains an extension op of `tenferro.ext.einsum`. That op is expanded
+once the extents have values.
 
 Source: NumPy's einsum; opt_einsum (Smith and Gray, 2018, doi:10.21105/joss.00753).
 """
@@ -29,7 +29,7 @@ def einsum(
     *arguments: ArrayLike | str, out: None = None, dtype: DTypeLike | None = None, order: str = "K", casting: str = "safe",
     optimize: bool | str | Sequence[Any] = "auto",
 ) -> Any:  # fmt: skip
-    """Multiply the operands elementwise along equal labels, and sum over every label that the output does not have.
+    """Multiply the operands elementwise along equal labels, and sum over every label that is not in the output.
 
     Args:
         arguments: subscripts and operands, in NumPy's notation, as `einsum("ij,jk->ik", x, y)`; or
@@ -92,7 +92,7 @@ def einsum_path(
 ) -> tuple[list[Any], Any]:
     """Plan the contraction of `einsum` for these arguments; return its path and a description of its cost.
 
-    The path is a list that begins with NumPy's marker "einsum_path"; it can be passed to `einsum` as `optimize`.
+    The path is a list that begins with NumPy's marker "einsum_path". It can be passed to `einsum` as `optimize`.
     The description is opt_einsum's `PathInfo`. When printed, it shows the scaling, the number of operations, the
     largest intermediate and each step.
 
@@ -113,7 +113,7 @@ def einsum_path(
 
 
 def _without_ones(notation: Any, tensors: list[Any]) -> tuple[tuple[str, ...], str, list[Any]]:
-    """Remove each axis of extent 1, with its label, that broadcasts: its label has a different extent elsewhere."""
+    """Remove axes of extent 1 that broadcast, with their labels. Their labels have a different extent elsewhere."""
     positions = positions_of_ones(notation.inputs, [spec_of(tensor).shape for tensor in tensors])
     parts, squeezed = [], []
     for part, ones, tensor in zip(notation.inputs, positions, tensors, strict=True):
@@ -125,7 +125,7 @@ def _without_ones(notation: Any, tensors: list[Any]) -> tuple[tuple[str, ...], s
 def positions_of_ones(
     inputs: Sequence[str], shapes: Sequence[Sequence[Any]]
 ) -> list[tuple[int, ...]]:
-    """Return for each operand the axes of extent 1 that broadcast: their label has a different extent elsewhere."""
+    """Return, for each operand, its axes of extent 1 that broadcast: their labels have a different extent elsewhere."""
     labelled = [
         (label, extent)
         for part, shape in zip(inputs, shapes, strict=True)
@@ -136,7 +136,8 @@ def positions_of_ones(
         return [()] * len(inputs)
     positions: list[tuple[int, ...]] = []
     for part, shape in zip(inputs, shapes, strict=True):
-        # As in NumPy, a label that this operand also has with another extent does not broadcast: it is a diagonal.
+        # As in NumPy, a label does not broadcast if the same operand also has it with another extent: that is a
+        # diagonal.
         here = {label for label, extent in zip(part, shape, strict=True) if extent != 1}
         positions.append(tuple([i for i, x in enumerate(part) if x in longer and x not in here]))
     return positions
@@ -185,7 +186,7 @@ def _cached(
 
 
 def _broadcast_dots(notation: Any, tensors: list[Any]) -> list[Any]:
-    """Broadcast the axes that the ellipsis `...` stands for to one shape in all operands."""
+    """Broadcast the axes for which the ellipsis `...` stands to one shape in all operands."""
     slots, widest = notation.slots, len(notation.dots)
     if not widest:
         return tensors

@@ -1,9 +1,9 @@
 """Control flow: conditionals and loops as ops over sub-programs, with JAX's names and signatures.
 
-Tracing decides a Python `if` and unrolls a Python `for`. The functions of this module branch and iterate when the
-program runs, so that the size of the program does not depend on the number of iterations.
+When a function is traced, a Python `if` is decided and a Python `for` is unrolled. The functions of this module instead
+branch and iterate when the program runs, so the size of the program does not depend on the number of iterations.
 
-The functions passed to them may close over tensors and arrays, which become operands of the op.
+The functions passed to them may use tensors and arrays from outside, which become operands of the op.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ BOOL = TensorSpec.of((), DType.Bool)
 
 
 class _Body:
-    """A function that was traced on new inputs, to become a sub-program of a control op.
+    """Function that was traced on new inputs, and becomes a sub-program of a control op.
 
     Args:
         specs, tree: the types of the inputs, and the structure of the function's arguments.
-        weak: the inputs that stand for Python numbers, by position, each with the `WeakUse` records of the enclosing
-            bodies.
+        weak: the inputs that stand for Python numbers: a map from their positions to the `WeakUse` records of the
+            enclosing bodies.
 
     Attributes:
         result: the tree of tensors and numbers that the function returned.
-        use: the record of how this body used the inputs that stand for Python numbers.
+        use: a record of how this body used the inputs that stand for Python numbers.
     """
 
     def __init__(
@@ -103,9 +103,9 @@ class _Body:
             raise
 
     def outputs(self, tree: PyTree, dtypes: Sequence[DType]) -> list[int]:
-        """Return the graph values of a tree's leaves.
+        """Return the graph values of the leaves of `tree`.
 
-        A Python number is converted to its dtype in `dtypes` if this dtype can hold the kind of number.
+        A Python number is converted to its dtype in `dtypes`, if the dtype can represent this kind of number.
         """
         values: list[int] = []
         with tracing(self.builder):
@@ -123,9 +123,9 @@ class _Body:
 def _closed(
     bodies: Sequence[_Body], outputs: Sequence[Sequence[int]]
 ) -> tuple[list[Subprogram], list[Any]]:
-    """Convert the bodies to sub-programs, and return them with the operands that they capture.
+    """Convert the bodies to sub-programs. Return the sub-programs, and the operands that the bodies capture.
 
-    Each sub-program has the captured operands of all bodies as its first inputs.
+    The first inputs of each sub-program are the captured operands of all bodies.
     """
     captured: dict[Any, Any] = {}
     for body in bodies:
@@ -142,7 +142,7 @@ def _closed(
 
 
 def _trace_of(op: ControlOp) -> TracedTensor | None:
-    """Return a tensor of the current trace if the op uses symbolic extents of the trace, otherwise None.
+    """Return a tensor of the current trace if the op uses symbolic extents of that trace, otherwise None.
 
     Without symbolic extents, the op can run on arrays at once.
     """
@@ -187,7 +187,7 @@ def cond(
     operand: ArrayLike = _NONE,
     executor: Executor | None = None,
 ) -> Any:
-    """Return true_fun(*operands) if pred else false_fun(*operands); only one of them runs.
+    """Return true_fun(*operands) if pred else false_fun(*operands). Only one of the two functions runs.
 
     Args:
         pred: a bool or real scalar; a real number is true unless it is zero.
@@ -224,7 +224,7 @@ def switch(
     operand: ArrayLike = _NONE,
     executor: Executor | None = None,
 ) -> Any:
-    """Return branches[index](*operands); only this branch runs. An index out of range is clamped.
+    """Return branches[index](*operands). Only the selected branch runs. An index out of range is clamped.
 
     Args:
         index: an integer scalar.
@@ -304,9 +304,9 @@ def _chosen(
 
 
 def _common(dtypes: Sequence[DType], leaves: Sequence[Any]) -> DType:
-    """Return the common dtype of one result, from its dtype and value in each branch.
+    """Return the dtype of one result that all branches have in common, from its dtype and value in each branch.
 
-    Python numbers are weakly typed.
+    Python numbers are weakly typed: they take the dtype of tensors.
     """
     strong = [dtype for dtype, leaf in zip(dtypes, leaves, strict=True) if not is_weak(leaf)]
     weak = [leaf for leaf in leaves if is_weak(leaf)]
@@ -314,7 +314,7 @@ def _common(dtypes: Sequence[DType], leaves: Sequence[Any]) -> DType:
 
 
 def _predicate(name: str, pred: ArrayLike) -> Any:
-    """Convert a predicate to a bool of rank 0; a real number is true unless it is zero."""
+    """Convert a predicate to a bool of rank 0. A real number counts as true unless it is zero."""
     pred = as_operand(pred)
     spec = spec_of(pred)
     if spec.rank:
@@ -328,7 +328,7 @@ def _predicate(name: str, pred: ArrayLike) -> Any:
 
 
 class _Carry:
-    """The carry of a loop: a tree whose leaves, arrays or tensors, keep their types in every iteration.
+    """State that a loop carries: a tree of arrays or tensors, whose types are the same in every iteration.
 
     A Python number in the initial carry is converted to the dtype that the body returns for this leaf.
     """
@@ -369,7 +369,8 @@ class _Carry:
         rest = [spec_of(x) for x in flatten(others)[0]]
         tried: list[Any] = []
         body = _Body(self.name, fn, [*self.specs, *rest], tree, self.weak)
-        # Types that recur would be tried forever, so stop there; `outputs` then reports that the body changes a type.
+        # Stop if the types recur, because the iteration would go on forever; `outputs` then reports that the body
+        # changes a type.
         while (types := (self.specs, self.weak)) not in tried:
             tried.append(types)
             self._take_types(body, part(body.result))
@@ -381,7 +382,7 @@ class _Carry:
     def _take_types(self, body: _Body, result: PyTree) -> None:
         """Convert Python numbers in the carry to the dtypes that the body returns for them.
 
-        A number is converted to a tensor if the body returns a tensor or a different dtype for it.
+        A number becomes a tensor if the body returns a tensor, or a number of another dtype, in its place.
         """
         leaves, tree = flatten(result)
         if not agree(tree, self.tree):
@@ -400,10 +401,11 @@ class _Carry:
                 self.weak = {j: uses for j, uses in self.weak.items() if j != i}
 
     def outputs(self, body: _Body, result: ArrayLike) -> list[int]:
-        """Return the graph values of the carry that the body returns.
+        """Return the graph values of the carry that the body returns, after checking their structure and types.
 
         Raises:
-            ArityError, ShapeError, DTypeError: the structure or a type differs from that of the carry it receives.
+            ArityError, ShapeError, DTypeError: the structure or a type differs from that of the carry that the body
+                receives.
         """
         tree = flatten(result)[1]
         if not agree(tree, self.tree):
@@ -423,11 +425,11 @@ def _require_same(
     expected_types: Sequence[TensorSpec],
     whom: str,
 ) -> None:
-    """Raise an error if two types differ, unless they may be equal once their symbolic extents have values.
+    """Raise an error if corresponding types differ, unless symbolic extents may make them equal at run time.
 
     Args:
         what: the beginning of the message, with a placeholder for the path of the leaf.
-        whom: the words between the actual and the expected type.
+        whom: the words in the message between the actual and the expected type.
     """
     for path, actual, expected in zip(paths, actual_types, expected_types, strict=True):
         extents = zip(actual.shape, expected.shape, strict=False)
@@ -456,7 +458,7 @@ def scan(
         xs: a tree of tensors with equal leading extents n, or None. Iteration t passes slice t of each tensor to f.
         length: the number n of iterations; required if xs has no leaves.
         reverse: whether to iterate from t = n - 1 down to 0.
-        unroll: ignored; accepted because JAX has this argument, which does not change results.
+        unroll: no effect. JAX has this argument, which does not change results.
         parallel: replace the n iterations by 2 log2(n) steps, each over many iterations at once. This applies through
             XLA, and natively if the loop is not compiled. Each tensor of the carry must be a linear recurrence,
             `a * carry + b` element by element. Here a and b may depend on x, on values that f closes over, and on other
@@ -514,10 +516,10 @@ def scan(
 def _in_levels(
     op: Scan, operands: Sequence[Any], levels: int, executor: Executor | None
 ) -> Sequence[Any]:
-    """Return the outputs of a scan, with its iterations divided into groups that are checkpoints for reverse mode.
+    """Return the outputs of a scan whose iterations are divided into groups, which are checkpoints for reverse mode.
 
     Args:
-        levels: the depth to which groups are divided into groups; with 0 the scan is not divided.
+        levels: the depth to which groups are divided into smaller groups. With 0, the scan is not divided.
 
     Raises:
         NonStaticShapeError: `levels` is positive, and the number of iterations is symbolic.
@@ -542,7 +544,7 @@ def _in_levels(
 
         return checkpoint(iterations)
 
-    # If the groups do not divide the iterations evenly, the remaining iterations run last, in a smaller group.
+    # If the iterations cannot be divided evenly, the remaining iterations run last, in a smaller group.
     split = op.length - rest
     whole, left = (
         (slice(rest, None), slice(rest)) if op.reverse else (slice(split), slice(split, None))
@@ -558,14 +560,14 @@ def _in_levels(
 
 
 def _groups(length: int, levels: int) -> int:
-    """Choose the number of groups near length^(1 / (levels + 1)) that leaves the smallest remainder of iterations."""
+    """Return the number of groups near length^(1 / (levels + 1)) that leaves the fewest remaining iterations."""
     root = max(round(length ** (1 / (levels + 1))), 1)
     near = range(max(3 * root // 4, 1), 4 * root // 3 + 1)
     return min(near, key=lambda count: (length % count, abs(count - root)))
 
 
 def _parallel(op: Scan, carry: _Carry, operands: Sequence[Any]) -> tuple[Alternatives, list[Any]]:
-    """Return an op that is either a scan of linear recurrences or its parallel form, and the operands of the op."""
+    """Return an op that runs either a scan of linear recurrences or its parallel form, and the operands of the op."""
 
     def sequential(*operands: Any) -> Any:
         return list(apply(op, *operands, like=operands[0]))
@@ -693,7 +695,7 @@ def _require_room_for_nan(carry: Sequence[TensorSpec]) -> None:
 
 
 def _bounded(op: While, steps: int) -> Scan:
-    """Return a scan of `steps` iterations; iterations after the end of the loop return the carry unchanged."""
+    """Return a scan of `steps` iterations that, after the end of the loop `op`, return the carry unchanged."""
     n, specs = op.num_consts, op.body.input_specs
     idle = Graph()
     passed = [idle.add_input(spec) for spec in specs]
@@ -706,9 +708,9 @@ def _bounded(op: While, steps: int) -> Scan:
 
 
 def _or_nan(x: Tensor, ended: Tensor) -> Any:
-    """Return x if the loop has ended, otherwise NaN of x's shape; the derivatives are NaN, too.
+    """Return x if the loop has ended. Otherwise return NaN of x's shape, whose derivatives are also NaN.
 
-    Integers and bools, which have no NaN, are returned unchanged.
+    Integers and bools cannot be NaN, and are returned unchanged.
     """
     dtype = spec_of(x).dtype
     if not dtype.is_inexact:
@@ -751,7 +753,7 @@ def fori_loop(
     `while_loop`.
 
     Args:
-        unroll: ignored; accepted because JAX has this argument, which does not change results.
+        unroll: no effect. JAX has this argument, which does not change results.
         max_steps: as for `while_loop`; only for bounds that are tensors.
         executor: as for `cond`.
 
@@ -858,7 +860,7 @@ def map(
         executor: as for `cond`.
 
     Raises:
-        as `scan`; InvalidConfigError: `batch_size` is below 1.
+        ArityError, ShapeError, DTypeError: as for `scan`. InvalidConfigError: `batch_size` is below 1.
 
     >>> map(lambda x: x @ x, np.arange(6.0).reshape(3, 2))
     array([ 1., 13., 41.])
@@ -898,9 +900,9 @@ def associative_scan(
 ) -> Any:
     """Combine all elements up to each position: ys[t] = fn(.. fn(fn(xs[0], xs[1]), xs[2]) .., xs[t]).
 
-    fn must be associative. If the loop is compiled to machine code natively, it is one sequential pass with n - 1
-    combinations. Otherwise, and through XLA, it has 2 log2(n) steps with about 2 n combinations, of which a step
-    computes at most n / 2 at once.
+    fn must be associative. In native execution, if the loop is compiled to machine code, it is one sequential pass with
+    n - 1 combinations. Otherwise, and through XLA, there are 2 log2(n) steps with about 2 n combinations in total. A
+    step computes at most n / 2 combinations at once.
 
     Args:
         fn: combines two trees like `elems`, of equal extents, element by element along the axis. It is

@@ -1,9 +1,9 @@
 """Creation functions of the Array API.
 
-Creation functions have no operand that belongs to a trace or a runtime. Without `like` they therefore run at once and
-return NumPy arrays, which become constants in a trace that uses them. With `like` they return a tensor of the trace or
-the `EagerRuntime` of `like`. With a symbolic extent they return a tensor of the current trace. The only device is
-"cpu", because executors choose where programs run.
+Creation functions have no operand that belongs to a trace or a runtime. Without `like`, they therefore run at once and
+return NumPy arrays, which become constants in a trace that uses them. With `like`, they return a tensor of the same
+trace or `EagerRuntime` as `like`. If an extent is symbolic, they return a tensor of the current trace. The only device
+is "cpu", because executors choose where programs run.
 
 Source: Array API standard 2024.12, section "Creation functions".
 """
@@ -69,11 +69,11 @@ __all__ = [
 def asarray(
     a: ArrayLike, dtype: DTypeLike | None = None, order: str | None = None, *, device: str | None = None, copy: bool | None = None, like: Any = None
 ) -> Any:  # fmt: skip
-    """Convert `a` to an array of dtype `dtype`; a tensor stays a tensor.
+    """Convert `a` to an array of dtype `dtype`; a tensor remains a tensor.
 
     Args:
         a: an array, a tensor, a number, or nested sequences of numbers, some of which may be tensors.
-        copy: True copies the elements, False raises an error if a copy is needed, None copies only if it is needed.
+        copy: True copies the elements. False raises an error if a copy is needed. None copies only if a copy is needed.
 
     Raises:
         InvalidConfigError: `copy` is False, and a conversion of the dtype or of a sequence needs a copy.
@@ -103,10 +103,10 @@ def array(
     object: ArrayLike, dtype: DTypeLike | None = None, *, copy: bool | None = True, order: str | None = "K", subok: bool = False,
     ndmin: int = 0, like: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """Create a new array or tensor from object; see `asarray`.
+    """Create a new array or tensor from `object`, as `asarray` does.
 
     Args:
-        copy: True copies the elements, None copies only if a copy is needed, False raises an error in that case.
+        copy: True copies the elements. None copies only if a copy is needed. False raises an error if a copy is needed.
         ndmin: the least number of axes of the result; missing axes are inserted at the front, with extent 1.
 
     Raises:
@@ -183,7 +183,7 @@ def full(
     """Create a tensor of `shape` with every element equal to `fill_value`.
 
     Args:
-        like: a tensor whose trace or runtime the result belongs to, instead of the current trace.
+        like: a tensor. The result belongs to the trace or runtime of this tensor, instead of to the current trace.
 
     Raises:
         ShapeError: an extent is negative or not an integer.
@@ -210,7 +210,7 @@ def full(
 
 @contextmanager
 def _allocating(name: str, what: TensorSpec | str) -> Generator[None]:
-    """Raise `BackendFailureError` if NumPy cannot allocate an array, for lack of memory or because of too many axes."""
+    """Raise `BackendFailureError` if NumPy cannot allocate an array, which is too large or has too many axes."""
     try:
         yield
     except (MemoryError, ValueError, OverflowError) as error:
@@ -358,13 +358,13 @@ def linspace(
     start: Any, stop: Any, num: Any = 50, endpoint: Any = True, retstep: bool = False, dtype: DTypeLike | None = None,
     axis: int = 0, *, device: str | None = None, like: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """Return `num` evenly spaced numbers from `start` to `stop`, along a new axis if these are arrays.
+    """Return `num` evenly spaced numbers from `start` to `stop`. If these are arrays, the numbers are along a new axis.
 
     The result is differentiable with respect to `start` and `stop`.
 
     Args:
-        dtype: the dtype of the result; for an integer dtype, the numbers are rounded down.
-        endpoint: whether `stop` is the last number; otherwise `stop` is one step beyond the last number.
+        dtype: the dtype of the result. For an integer dtype, the numbers are rounded down.
+        endpoint: whether `stop` is the last number. Otherwise the last number is one step before `stop`.
         retstep: whether to return (numbers, step) instead of the numbers alone.
         axis: the position of the new axis in the result.
 
@@ -397,7 +397,7 @@ def linspace(
 
 
 def _step(start: ArrayLike, stop: ArrayLike, intervals: int) -> Any:
-    """Compute the distance between neighbouring numbers of `linspace`; NaN if there is no interval, as in NumPy."""
+    """Return the distance between neighbouring numbers of `linspace`; NaN if there is only one number, as in NumPy."""
     low, high = promote(start, stop, dtype=result_type(start, stop, 1.0))
     return divide(subtract(high, low), float(intervals)) if intervals > 0 else full((), math.nan)
 
@@ -472,11 +472,11 @@ def tri(
 def meshgrid(
     *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
 ) -> list[Any]:
-    """Build one grid per coordinate vector; each grid repeats its vector along the axes of the other vectors.
+    """Return one grid for each coordinate vector. A grid repeats its vector along the axes of the other vectors.
 
     Args:
         copy: no effect.
-        sparse: whether the grids have extent 1 along the axes of the other vectors, instead of repetitions.
+        sparse: whether a grid has extent 1 along the axes of the other vectors, instead of repetitions.
         indexing: "ij" to place vector i along axis i, or "xy" to swap the first two axes.
 
     Raises:

@@ -1,7 +1,7 @@
 """User-defined derivatives: `custom_jvp`, `custom_vjp`, `stop_gradient`, `checkpoint`.
 
-In a trace, each of these transforms adds a mark to the results of the function. Differentiation reads the mark, and
-programs do not contain it. On arrays, the function is called unchanged.
+In a trace, each of these transforms adds a mark to the results of the function. Differentiation obeys the mark, and
+programs do not contain it. If all arguments are arrays, the function is called unchanged.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["checkpoint", "custom_jvp", "custom_vjp", "stop_gradient"]
 
 
 def stop_gradient(x: ArrayLike) -> Any:
-    """Return x unchanged, but as a constant in derivatives: its tangent is zero.
+    """Return x unchanged, but as a constant for derivatives: its tangent is zero.
 
     Args:
         x: a tree of tensors; arrays are returned unchanged.
@@ -64,7 +64,8 @@ def checkpoint(
     values of about 2 sqrt(n) layers instead of n, and evaluates each layer once more.
 
     Args:
-        policy: the values that are stored nevertheless, by the names of `jax.checkpoint_policies`. "dots_saveable"
+        policy: the name, as in `jax.checkpoint_policies`, of a rule that selects values to store nevertheless.
+            "dots_saveable"
             stores results of matrix products and convolutions, "dots_with_no_batch_dims_saveable" results of products
             without batch axes, "everything_saveable" all values, as without a checkpoint. "nothing_saveable" and None
             store no values.

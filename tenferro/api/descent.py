@@ -42,8 +42,8 @@ class Minimum(NamedTuple):
         fun: the value of the function at x, or, for least squares, the residuals at x.
         jac: the gradient at x, as a tree like x.
         nit: the number of steps.
-        status: a number for the reason why the iteration ended, as the minimiser documents it.
-        success: whether x is a minimum.
+        status: a number for the reason why the iteration ended; the docstring of the minimiser lists the numbers.
+        success: whether the iteration found a minimum.
     """
 
     x: Any
@@ -56,13 +56,13 @@ class Minimum(NamedTuple):
 
 @custom_jvp
 def _if_converged(x: Tensor, success: Tensor) -> Any:
-    """Return x; its derivatives are NaN unless `success` is true."""
+    """Return x. Where `success` is false, its derivatives are NaN."""
     return x
 
 
 def _nan_unless(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     x, success = primals
-    # Multiply by NaN instead of selecting it, because the transpose of a select would give zero.
+    # Multiply by NaN instead of selecting it, because the transpose of a select would be zero.
     factor = where(success, np.asarray(1, spec_of(x).dtype.dtype), np.nan)
     return x, tangents[0] * factor
 
@@ -87,9 +87,10 @@ def _tolerance(name: str, given: float | None, vector: RealVector) -> float:
 
 
 ARMIJO, SHALLOW, CURVATURE, TRIALS = 1e-4, 0.1, 0.9, 40
-"""Constants of the line search: factors of three conditions on the step size, and the maximum number of sizes tried.
+"""Constants of the line search: ARMIJO, SHALLOW and CURVATURE are factors in three conditions on the step size.
 
-ARMIJO limits the decrease of the value, CURVATURE the slope, and SHALLOW the slope near a minimum.
+ARMIJO is for the decrease of the value, CURVATURE for the slope, and SHALLOW for the slope near a minimum. TRIALS is
+the maximum number of step sizes that are tried.
 
 Source: Nocedal and Wright, section 3.1.
 """
@@ -220,8 +221,8 @@ def _two_loops(slope: Tensor, pairs: Sequence[Any], count: Tensor) -> Any:
     """Return the product of the estimated inverse Hessian and the gradient `slope`.
 
     Args:
-        pairs: for each of the latest steps the change of x, the change of the gradient, and the inverse of the dot
-            product of both, stacked.
+        pairs: for each of the latest steps the change of x, the change of the gradient, and 1 divided by the dot
+            product of these two; stacked along the first axis.
         count: the number of steps so far.
 
     Source: Nocedal and Wright, algorithm 7.4.
@@ -239,7 +240,8 @@ def _two_loops(slope: Tensor, pairs: Sequence[Any], count: Tensor) -> Any:
     q, parts = scan(back, slope, pairs, reverse=True)
     _, change, weight = [x[-1] for x in pairs]
     square = sum_over(change * change)
-    # The first direction is scaled to at most unit length, later directions by the curvature of the last step.
+    # The first direction is scaled to at most unit length. Later directions are scaled by the curvature of the last
+    # step.
     first = minimum(1.0, 1 / sqrt(sum_over(slope * slope)))
     scale = where(
         weight > 0, 1 / where(weight > 0, weight * square, 1), where(count > 0, 1.0, first)
@@ -256,7 +258,7 @@ def _line_search(
 ) -> Any:
     """Search along `direction`; return the step size, the new point, and the value and gradient at the new point.
 
-    The size satisfies the weak Wolfe conditions, or, near a minimum, the approximate Wolfe conditions. It is 0 if
+    The size satisfies the weak Wolfe conditions or, near a minimum, the approximate Wolfe conditions. The size is 0 if
     the search finds no such step.
 
     Source: Hager and Zhang, SIAM Journal on Optimization 16 (2005), 170-192, for the approximate conditions.
@@ -269,7 +271,7 @@ def _line_search(
         return point, *value_and_slope(point)
 
     def is_low(size: Tensor, value: Tensor, new_slope: Tensor) -> Any:
-        # Near a minimum the values differ only by rounding errors, so the slope along the direction is compared.
+        # Near a minimum the values differ only by rounding errors, so the slopes along the direction are compared.
         is_shallow = sum_over(new_slope * direction) <= (2 * SHALLOW - 1) * descent
         return (value <= height + ARMIJO * size * descent) | (
             (value <= height + noise) & is_shallow
@@ -303,7 +305,7 @@ def _conjugate_gradients(product: Callable[[Any], Any], b: Tensor) -> Any:
     """Solve a positive definite system with right-hand side b; the solution is NaN if the iteration does not converge.
 
     Args:
-        product: multiplies a vector by the matrix of the system.
+        product: a function that multiplies a vector by the matrix of the system.
 
     Source: Nocedal and Wright, algorithm 5.2.
     """

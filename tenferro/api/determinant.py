@@ -1,8 +1,8 @@
-"""Determinants, with derivatives also at singular matrices.
+"""Determinants whose derivatives are also right at singular matrices.
 
 The usual formula for the gradient, det(A) A^-T, fails at singular matrices, although the determinant is a polynomial.
-The gradient is therefore computed as the transpose of the adjugate. First and second derivatives need no division:
-they are computed from products of all singular values except one or two.
+Therefore the gradient is computed as the transpose of the adjugate. First and second derivatives need no division: they
+are computed from products of all singular values except one or two.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def determinant(x: ArrayLike) -> Any:
 
 @determinant.defjvp
 def _determinant_jvp(primals: Any, tangents: Any) -> Any:
-    """Differentiate by Jacobi's formula: tr(adj(A) A_dot)."""
+    """Return the determinant and its tangent by Jacobi's formula, tr(adj(A) A_dot)."""
     (x,), (x_dot,) = primals, tangents
     products = multiply(matrix_transpose(adjugate(x)), x_dot)
     return determinant(x), sum(products, axis=(-2, -1))
@@ -54,10 +54,10 @@ def sign_of_pivots(perm: Tensor, like: Tensor | None) -> Any:
 
 @custom_jvp
 def adjugate(x: ArrayLike) -> Any:
-    """Compute the adjugate of A, the transpose of its cofactor matrix, as det(U V^H) V adj(S) U^H.
+    """Compute the adjugate of A, which is the transpose of the matrix of cofactors, as det(U V^H) V adj(S) U^H.
 
-    Here A = U S V^H is the singular value decomposition. adj(S) is diagonal: its i-th element is the product of all
-    singular values except the i-th.
+    A = U S V^H is the singular value decomposition. adj(S) is diagonal: its i-th element is the product of all singular
+    values except the i-th.
     """
     phase, u, s, vh = _factors(x)
     left, right = _products_before(s), _products_after(s)
@@ -68,7 +68,7 @@ def adjugate(x: ArrayLike) -> Any:
 
 @adjugate.defjvp
 def _adjugate_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """Compute the tangent of the adjugate: det(U V^H) V (diag(E diag(B)) - E o B) U^H.
+    """Return the adjugate and its tangent: det(U V^H) V (diag(E diag(B)) - E o B) U^H.
 
     Here B = U^H A_dot V, and o is the elementwise product. E[i, j] is the product of all singular values except the
     i-th and the j-th; E[i, i] is 0. The expression in parentheses is the part of adj(S + B) that is linear in B.
@@ -94,7 +94,7 @@ def _factors(x: ArrayLike) -> tuple[Any, Any, Any, Any]:
 
 
 def _products_before(s: Tensor) -> Any:
-    """Return for each element the product of all elements before it along the last axis."""
+    """Return, for each element, the product of all elements before it along the last axis."""
     return cumulative_prod(s, axis=-1, include_initial=True)[..., :-1]
 
 
@@ -105,7 +105,8 @@ def _products_after(s: Tensor) -> Any:
 def _products_without_two(s: Tensor) -> Any:
     """Return a symmetric matrix whose element (i, j) is the product of all elements of s except s[i] and s[j].
 
-    For i < j, multiply the products of the elements before i, between i and j, and after j. The diagonal is zero.
+    For i < j, three products are multiplied: of the elements before i, between i and j, and after j. The diagonal is
+    zero.
     """
     wide = broadcast_to(expand_dims(s, axis=-2), (*s.shape, s.shape[-1]))
     between = _products_before(add(triu(wide, k=1), tril(ones_like(wide))))

@@ -1,4 +1,4 @@
-"""`einsum_plan`: a contraction that is parsed and planned once, and then called with tensors any number of times.
+"""`einsum_plan`: parses and plans a contraction once. The plan can be called on tensors any number of times.
 
 Source: opt_einsum's `contract_expression`.
 """
@@ -26,14 +26,15 @@ Shape = tuple[Any, ...]
 
 
 class EinsumStep(NamedTuple):
-    """One step of a contraction.
+    """Step of a contraction.
 
-    The operands are in a list. A step removes the operands at `positions`, contracts them, and appends its result.
+    The operands form a list. A step removes the operands at `positions` from the list, contracts them, and appends the
+    result to the list.
 
     Attributes:
         positions: the positions of the operands in the list.
         equation: the labels of the operands and of the result.
-        multiplications: the number of multiplications, one for each term of the sums.
+        multiplications: the number of multiplications: one for each term of each sum.
         elements: the number of elements of the result.
     """
 
@@ -47,13 +48,13 @@ class EinsumStep(NamedTuple):
 class EinsumPlan:
     """A contraction with a fixed path, to be called with operands of the planned shapes.
 
-    The operands are arrays or traced tensors. Printed, the plan shows its steps and their costs.
+    The operands are arrays or traced tensors. Printing the plan shows its steps and their costs.
 
     Attributes:
         subscripts: the contraction in NumPy's notation.
-        shapes: the shapes of the operands. A named extent accepts any number.
-        path: for each step the positions of the operands in the list; see `EinsumStep`.
-        steps: the steps with their estimated costs, for which a named extent counts as 32.
+        shapes: the shapes of the operands. An extent that is a name accepts any number.
+        path: for each step, the positions of the operands in the list; see `EinsumStep`.
+        steps: the steps with their estimated costs. In the estimates, an extent that is a name counts as 32.
     """
 
     subscripts: str
@@ -116,8 +117,8 @@ def einsum_plan(
     """Parse a contraction and plan it for operands of given shapes; the plan can be called any number of times.
 
     Args:
-        arguments: the arguments of `einsum`, in either of its forms, where each operand is a shape, a `TensorSpec` or
-            a tensor. Labels may be integers: `einsum_plan((2, 9), [0, 1], (9, 3), [1, 2], [0, 2])`.
+        arguments: the arguments of `einsum`, in either of its two forms. Instead of an operand, pass a shape, a
+            `TensorSpec` or a tensor. Labels may be integers: `einsum_plan((2, 9), [0, 1], (9, 3), [1, 2], [0, 2])`.
         optimize: as in `einsum`.
 
     Raises:
@@ -151,7 +152,7 @@ def einsum_plan(
 
 
 def _shape(operand: ArrayLike | TensorSpec) -> Shape:
-    """Return the shape of an operand; the operand may also be the shape itself, as a tuple."""
+    """Return the shape of an operand. A tuple is the shape itself."""
     if isinstance(operand, tuple):
         return TensorSpec(operand, "float64").shape
     shape = getattr(operand, "shape", None)
@@ -163,7 +164,7 @@ def _shape(operand: ArrayLike | TensorSpec) -> Shape:
 
 
 def _with_dots(notation: Notation, shapes: Sequence[Shape]) -> list[Shape]:
-    """Insert axes of extent 1 into the shapes, so that the ellipsis `...` has as many axes in each operand."""
+    """Insert axes of extent 1 into the shapes, so that the ellipsis `...` stands for equally many axes in each."""
     widest = len(notation.dots)
     result: list[Shape] = []
     for part, shape, slot in zip(notation.inputs, shapes, notation.slots, strict=True):
@@ -186,7 +187,7 @@ def _without(entries: Sequence[Any], positions: Sequence[int]) -> list[Any]:
 def _steps(
     inputs: Sequence[str], output: str, path: Sequence[tuple[int, ...]], sizes: dict[str, int]
 ) -> tuple[EinsumStep, ...]:
-    """Build the steps of a path; the result of a step keeps the labels that the output or a remaining operand has."""
+    """Return the steps of a path. The result of a step has the labels that the output or a remaining operand needs."""
     parts, steps = list(inputs), list[EinsumStep]()
     for number, positions in enumerate(path):
         operands = [parts[i] for i in positions]

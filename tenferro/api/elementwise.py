@@ -156,12 +156,13 @@ def _documented(name: str, formula: str, dtypes: str) -> Callable[[Any], Any]:
 
 
 def _of_two(function: Function, *, is_inexact: bool) -> Function:
-    """Wrap a function of two operands, so that a Python number is converted to the dtype of the other operand.
+    """Wrap a function of two operands so that a Python number takes the dtype of the other operand.
 
     Eager tensors run the function as one operation, by a cached plan.
 
     Args:
-        is_inexact: whether the function converts integers to floats; a number beside an integer is then not converted.
+        is_inexact: whether the function converts integers to floats. If so, a number beside an integer tensor is not
+            converted.
     """
 
     @functools.wraps(function)
@@ -213,8 +214,8 @@ def _comparison(name: str, direction: str, formula: str) -> Any:
 
     def of_two(x1: Any, x2: Any, /) -> Any:
         lhs, rhs = promote(x1, x2)
-        # The common dtype of uint64 and signed integers is float64, which rounds large integers. Both operands are then
-        # converted, which is tested first because it is cheap.
+        # The common dtype of uint64 and signed integers is float64, which rounds large integers. In this case `promote`
+        # converts both operands, which is cheap to test, so it is tested first.
         if lhs is not x1 and rhs is not x2 and of_both_signs(x1, x2):
             return _compared_by_bits(op, x1, x2)
         return apply_one(op, lhs, rhs)
@@ -229,7 +230,8 @@ def _comparison(name: str, direction: str, formula: str) -> Any:
     )
     @functools.wraps(compared)
     def function(x1: Any, x2: Any, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-        # A Python int outside the range of the dtype is above or below every element: the result is the same for all.
+        # A Python int outside the range of the dtype is above, or below, all elements, so all elements of the result
+        # are equal.
         if type(x2) is int and _is_outside(x2, x1):
             return (equal if of_numbers(0, x2) else not_equal)(x1, x1, out, **options)
         if type(x1) is int and _is_outside(x1, x2):
@@ -272,9 +274,9 @@ def as_int64(x: Tensor) -> Any:
 
 
 def _compared_by_bits(op: ops.Compare, x1: ArrayLike, x2: ArrayLike) -> Any:
-    """Compare uint64 with signed integers exactly, by a comparison of their bits as unsigned integers.
+    """Compare uint64 with signed integers exactly, by comparing their bits as unsigned integers.
 
-    Where the signed operand is negative, the result is that of comparing -1 with 0.
+    Where the signed operand is negative, it is smaller: the result there is that of comparing -1 with 0.
     """
     bits = broadcast_arrays(bits64(x1), bits64(x2))
     unsigned = apply_one(op, *[apply_one(ops.BitcastConvert(DType.U64), x) for x in bits])
@@ -317,7 +319,7 @@ minimum = _arithmetic(
 
 @elementwise
 def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """Compute the remainder of x1 / x2, with the sign of x1; for integers it is 0 where x2 is 0.
+    """Compute the remainder of x1 / x2 with the sign of x1. For integers, it is 0 where x2 is 0.
 
     >>> fmod([-7, 7], [3, 0])
     array([-1,  0])
@@ -345,7 +347,7 @@ def subtract(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 @_in_inexact_dtype
 def divide(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """x1 / x2; integers and bools are divided in float64, as in NumPy."""
+    """x1 / x2. Integers and bools are divided in float64, as in NumPy."""
     common = result_type(x1, x2)
     dtype = common if common.is_inexact else DType.F64
     return apply_one(ops.Divide(), *promote(x1, x2, dtype=dtype))
@@ -353,7 +355,7 @@ def divide(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 @_in_common_dtype
 def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """floor(x1 / x2), the largest integer not above the quotient; for integers it is 0 where x2 is 0.
+    """floor(x1 / x2), the largest integer not above the quotient. For integers, it is 0 where x2 is 0.
 
     For floats the quotient is consistent with `remainder`: x1 = x2 floor_divide(x1, x2) + remainder(x1, x2).
     """
@@ -371,7 +373,7 @@ def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Any:
             quotient = subtract(quotient, convert(lower, dtype))
         return where(equal(rhs, 0), 0, quotient)
     lhs, rhs = convert(lhs, dtype.accumulator), convert(rhs, dtype.accumulator)
-    # Subtract the remainder with the sign of x1, because x1 minus the remainder with the sign of x2 may overflow.
+    # Subtract the remainder that has the sign of x1. If x1 minus the other remainder were computed, it might overflow.
     left_over = apply_one(ops.Remainder(), lhs, rhs)
     ratio = divide(lhs, rhs)
     truncated = divide(subtract(lhs, left_over), rhs)
@@ -400,14 +402,14 @@ def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     adjusted = where(logical_and(not_equal(left_over, 0), opposite), add(left_over, rhs), left_over)
     if dtype.is_integer:
         return where(equal(rhs, 0), 0, adjusted)
-    # A zero remainder gets the sign of x2. 0 - x is 0.0 for zeros of both signs, and, unlike |x|, differentiable there.
+    # A zero remainder gets the sign of x2. 0 - x is 0.0 for both zeros x and, in contrast to |x|, differentiable there.
     negated = apply_one(ops.Subtract(), *promote(0, left_over, dtype=dtype))
     signed = where(signbit(rhs), negative(negated), subtract(0, negated))
     return where(equal(left_over, 0), signed, adjusted)
 
 
 def pow(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """Return x1^x2; a Python exponent of 1, 2 or 3 is expanded into products.
+    """Return x1^x2. If x2 is the Python number 1, 2 or 3, it is computed by products.
 
     An integer to a negative integer power is 1 / x1^|x2| if this is an integer, otherwise 0.
     """
@@ -467,7 +469,7 @@ def abs(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> A
 
 @elementwise
 def sign(x: ArrayLike, /) -> Any:
-    """Return the sign of x: -1, 0 or 1; for complex x, x / |x|, or 0 where x is 0.
+    """Return the sign of x: -1, 0 or 1. For complex x it is x / |x|, and 0 where x is 0.
 
     The sign of -0.0 is 0.0, as in NumPy.
     """
@@ -482,8 +484,8 @@ def clip(
 ) -> Any:  # fmt: skip
     """min(max(a, `min`), `max`) in the common dtype; None means no bound. NaN if `a` or a bound is NaN.
 
-    The derivative is 1 strictly between the bounds, and 0 at a bound and beyond it. The derivative
-    with respect to a bound is 1 where `a` is strictly beyond it.
+    The derivative with respect to `a` is 1 strictly between the bounds, and 0 at a bound and beyond it. The derivative
+    with respect to a bound is 1 where `a` is strictly beyond that bound.
 
     Args:
         a_min, a_max: NumPy's names for `min` and `max`.
@@ -501,7 +503,8 @@ def clip(
     if (a_min is not None and min is not None) or (a_max is not None and max is not None):
         raise InvalidConfigError("clip: a_min and min name one bound, and so do a_max and max")
     x, min, max = a, a_min if min is None else min, a_max if max is None else max
-    # A bound that is beyond every number of an integer dtype has no effect, and the dtype cannot represent it.
+    # A bound beyond all numbers of an integer dtype has no effect. It is removed, because the dtype cannot represent
+    # it.
     if type(min) is int and min < 0 and _is_outside(min, x):
         min = None
     if type(max) is int and max > 0 and _is_outside(max, x):
@@ -510,7 +513,7 @@ def clip(
 
 
 def clamp_min(x: ArrayLike, bound: ArrayLike, /) -> Any:
-    """max(x, bound) as in `clip`, with derivative 0 where x is at the bound.
+    """max(x, bound) as in `clip`. The derivative is 0 where x equals the bound.
 
     >>> clamp_min([-1.0, 0.5], 0.0)
     array([0. , 0.5])
@@ -519,7 +522,7 @@ def clamp_min(x: ArrayLike, bound: ArrayLike, /) -> Any:
 
 
 def clamp_max(x: ArrayLike, bound: ArrayLike, /) -> Any:
-    """min(x, bound) as in `clip`, with derivative 0 where x is at the bound.
+    """min(x, bound) as in `clip`. The derivative is 0 where x equals the bound.
 
     >>> clamp_max([-1.0, 0.5], 0.0)
     array([-1.,  0.])
@@ -535,8 +538,8 @@ def _clipped(x: Any, min: ArrayLike | None, max: ArrayLike | None) -> Any:
     dtype = result_type(*[operand for operand in (x, min, max) if operand is not None])
     if dtype.is_complex:
         raise DTypeError(f"clip: complex numbers have no order: the operands are {dtype}")
-    # If there is only one bound, Clamp raises or lowers the bound to x, not x to the bound. Otherwise an infinite x
-    # would be at the extreme of the dtype, and its derivative would be 0.
+    # For a single bound, x is passed as a bound of Clamp, and the bound as its operand. If the missing bound were the
+    # extreme of the dtype, an infinite x would be at that bound, and its derivative would be 0.
     least, most = dtype.extremes
     operands: tuple[Any, ...]
     if max is None:
@@ -562,11 +565,11 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     if dtype.is_complex:
         raise DTypeError(f"hypot: takes real numbers, got {dtype}")
     lhs, rhs = [convert(x, dtype.accumulator) for x in promote(x1, x2, dtype=dtype)]
-    # The larger magnitude is selected by `where`, because `maximum` has a different derivative at ties.
+    # Select the larger magnitude by `where`, because at ties `maximum` has another derivative.
     rhs_is_large = logical_or(less(abs(lhs), abs(rhs)), isinf(rhs))
     large, small = where(rhs_is_large, rhs, lhs), where(rhs_is_large, lhs, rhs)
-    # Where an operand is infinite, the result is its magnitude and not the product below: a derivative of the product
-    # would be infinity times 0, which is NaN.
+    # Where an operand is infinite, the result is its magnitude. A derivative of the product below would be infinity
+    # times 0, which is NaN.
     is_infinite = isinf(large)
     finite = where(is_infinite, 1, large)
     ratio = where(is_infinite, 0, divide(small, where(equal(finite, 0), 1, finite)))
@@ -619,14 +622,14 @@ def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Any:
         raise DTypeError(f"nextafter: complex numbers have no order, got {dtype}")
     lhs, rhs = promote(x1, x2, dtype=dtype)
     start, end = _bits(lhs), _bits(rhs)
-    # Map the bits to integers that are ordered like the floats: those of negative floats count downwards from zero.
+    # Map the bits to integers that are ordered like the floats: negative floats count downwards from zero.
     lowest = np.iinfo(spec_of(start).dtype.dtype).min
     here = where(less(start, 0), subtract(lowest, start), start)
     there = where(less(end, 0), subtract(lowest, end), end)
     step = where(less(here, there), *np.array([1, -1], spec_of(here).dtype.dtype))
     successor = add(here, step)
     is_negative = logical_or(less(successor, 0), logical_and(equal(successor, 0), less(start, 0)))
-    # Select between bits instead of floats, because a compiler may flush subnormal floats to zero.
+    # Select bits, not floats, because a compiler may flush subnormal floats to zero.
     bits = where(is_negative, subtract(lowest, successor), successor)
     bits = where(equal(here, there), end, bits)
     bits = where(logical_or(isnan(lhs), isnan(rhs)), _bits(add(lhs, rhs)), bits)
@@ -689,7 +692,7 @@ def _scaled_logarithm(x: ArrayLike, factor: float) -> Any:
 def _scaled(x: Tensor, factor: float) -> Any:
     """Multiply x by a real factor.
 
-    For complex x the parts are multiplied separately, so that an infinite part does not make the other part NaN.
+    For complex x, each part is multiplied separately, so that an infinite part does not make the other part NaN.
     """
     if not spec_of(x).dtype.is_complex:
         return multiply(x, factor)
@@ -756,7 +759,10 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Any:
 
 
 def _round_integers(x: Tensor, digits: int) -> Any:
-    """Round integers to a multiple of 10^digits, halves to even; results out of the dtype's range wrap, as in NumPy."""
+    """Round integers to a multiple of 10^digits, halves to even.
+
+    Results that do not fit the dtype wrap, as in NumPy.
+    """
     if digits > 18:
         raise UnsupportedError(
             f"round: decimals={-digits} of {spec_of(x)}; convert it to a float dtype first"
@@ -907,7 +913,7 @@ def isinf(x: ArrayLike, /) -> Any:
 
 
 def where(condition: ArrayLike, x: Any = None, y: Any = None, /) -> Any:
-    """Select the elements of x where `condition` is true or nonzero, and those of y elsewhere; all three broadcast.
+    """Select elements of x where `condition` is true or nonzero, and elements of y elsewhere. All three broadcast.
 
     With only a condition, return the indices of its nonzero elements, like `nonzero`.
 
@@ -941,7 +947,7 @@ def polygamma(n: int, x: ArrayLike, /) -> Any:
 
 
 def angle(z: Any, deg: bool = False) -> Any:
-    """Compute the phase of z in radians from -pi to pi, or in degrees if `deg`.
+    """Compute the phase of z, in radians from -pi to pi, or in degrees if `deg` is true.
 
     For a real dtype, the phase of a negative number is pi, and its derivative is 0.
 

@@ -1,8 +1,8 @@
 """`tenferro.fft`: discrete Fourier transforms.
 
-The lengths `n` and `s` are those of the transform: the operand is truncated, or padded with zeros, at the end. `norm`
-selects the scaling: "backward" or None divides the inverse transform by n, "forward" divides the forward transform by
-n, and "ortho" divides both by sqrt(n).
+`n` and `s` are the lengths of a transform: the operand is truncated, or padded with zeros, at its end. `norm` selects
+the scaling. "backward" and None divide the inverse transform by n, "forward" divides the forward transform by n, and
+"ortho" divides both by sqrt(n).
 
 Source: Array API standard 2024.12, extension "fft"; `numpy.fft`.
 """
@@ -125,7 +125,7 @@ def _transform(
 
 
 def _scaled(x: Any, norm: str, inverse: bool, places: Sequence[int]) -> Any:
-    """Scale a transform of symbolic lengths according to `norm`; the program computes the lengths."""
+    """Scale a transform of symbolic lengths as `norm` requires. The program computes the lengths when it runs."""
     dtype = spec_of(x).dtype.real
     for axis in places if norm != "backward" else ():
         count = convert(shape_of(x, axis), dtype)
@@ -135,14 +135,15 @@ def _scaled(x: Any, norm: str, inverse: bool, places: Sequence[int]) -> Any:
 
 
 def _mirrored(x: Any, places: Sequence[int]) -> Any:
-    """Complete a Hermitian spectrum along the last of the transformed axes, from m elements to 2 (m - 1) elements.
+    """Complete a half spectrum along the last transformed axis, from m to 2 (m - 1) elements.
 
-    The missing elements are the conjugates of the elements at the negative frequencies.
+    The spectrum is Hermitian: the missing elements are the conjugates of the elements at the negative frequencies.
     """
     last = places[-1]
     others = conj(flip(slice_axis(x, last, 1, x.shape[last] - 1), axis=last))
     for axis in places[:-1]:
-        # Negate the frequencies k of this axis: index -k modulo n keeps the first element and reverses the others.
+        # Negate the frequencies of this axis: index k becomes -k modulo n, so the first element stays and the others
+        # reverse.
         first, rest = (slice_axis(others, axis, *ends) for ends in ((0, 1), (1, x.shape[axis])))
         others = concat([first, flip(rest, axis=axis)], axis=axis)
     return concat([x, others], axis=last)
@@ -215,14 +216,17 @@ def ifft(
 def rfft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
 ) -> Any:
-    """Compute the first n // 2 + 1 elements of the `fft` of a real signal; the other elements are their conjugates."""
+    """Compute the first n // 2 + 1 elements of the `fft` of a real signal.
+
+    The others are conjugates of these elements.
+    """
     return _transform("rfft", "rfft", a, None if n is None else (n,), (axis,), norm, out)
 
 
 def irfft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
 ) -> Any:
-    """Invert `rfft`: the result is real and has length n, by default 2 (m - 1) for an operand of length m."""
+    """Invert `rfft`. The result is real and has length n, by default 2 (m - 1) for an operand of length m."""
     return _transform("irfft", "irfft", a, None if n is None else (n,), (axis,), norm, out)
 
 
@@ -315,7 +319,7 @@ def irfft2(
 
 
 def _opposite(norm: str | None) -> Any:
-    """Return the `norm` that scales a transform as its inverse, because `hfft` is computed by an inverse transform."""
+    """Return the `norm` for an inverse transform that replaces a forward transform: `hfft` is computed by `irfft`."""
     norms = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
     return norms.get(norm, norm)
 
@@ -323,7 +327,7 @@ def _opposite(norm: str | None) -> Any:
 def hfft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
 ) -> Any:
-    """Apply `fft` to a Hermitian signal, of which `a` is the first half; the result is real."""
+    """Apply `fft` to a Hermitian signal, whose first half is `a`. The result is real."""
     return irfft(conj(as_operand(a)), n, axis, _opposite(norm), out)
 
 

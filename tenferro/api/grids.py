@@ -1,6 +1,7 @@
 """Arrays of indices, and conversions between indices and positions in row-major order.
 
-The indices of a shape are known when a program is traced. They are therefore NumPy arrays, and constants of the trace.
+The indices of a shape are already known when a program is traced. They are therefore NumPy arrays, which become
+constants of the trace.
 
 Source: NumPy 2.4, reference, sections "Indexing routines" and "Array creation routines".
 """
@@ -50,7 +51,7 @@ def _static_shape(name: str, x: ArrayLike) -> tuple[int, ...]:
 
 
 def indices(dimensions: Sequence[int], dtype: DTypeLike = int, sparse: bool = False) -> Any:
-    """Return the index of each element along each axis, stacked along a new first axis.
+    """Return the index of each element along each axis. The arrays are stacked along a new first axis.
 
     If `sparse`, return a tuple of arrays that broadcast to the shape instead.
 
@@ -188,7 +189,7 @@ def _integers(name: str, values: ArrayLike) -> Any:
 
 
 def within(name: str, index: Any, extent: int, mode: str) -> Any:
-    """Map indices into the range from 0 to extent - 1, or check them, according to NumPy's `mode`.
+    """Map indices into the range from 0 to `extent` - 1, or check that they are in the range, as `mode` requires.
 
     Raises:
         OutOfBoundsError: the mode is "raise", and an index is out of range.
@@ -218,9 +219,9 @@ def ravel_multi_index(
 
     Args:
         multi_index: for each axis, an array of the elements' indices along the axis.
-        mode: the treatment of an index out of range, for all axes or for each: "raise" an error, "wrap" it modulo the
-            extent, or "clip" it to the nearest valid index. "raise" does not accept traced indices.
-        order: "C" to count the positions in row-major order, "F" in column-major order.
+        mode: how to treat an index out of range, for all axes or for each axis: "raise" an error, reduce it modulo the
+            extent ("wrap"), or use the nearest valid index ("clip"). "raise" does not accept traced indices.
+        order: "C" if positions count in row-major order, or "F" for column-major order.
 
     Raises:
         DTypeError: the indices are not integers. OutOfBoundsError: an index is out of range, for mode "raise".

@@ -25,7 +25,7 @@ METHODS = ("sequential", "expand_dims", "broadcast_all")
 
 
 def check(condition: ArrayLike, message: str, *args: Any, **kwargs: Any) -> None:
-    """Raise an error with message.format(*args, **kwargs), unless all elements of the condition are true.
+    """Raise an error with the text message.format(*args, **kwargs), unless all elements of the condition are true.
 
     In a jitted function or a program, including its loops and branches, the check runs with the program. Outside of
     traces it runs at once. Under `vmap`, the message shows the first slice that fails. A derivative also runs the
@@ -80,7 +80,7 @@ def check(condition: ArrayLike, message: str, *args: Any, **kwargs: Any) -> None
 
 @dataclass(frozen=True)
 class _FlatFunction:
-    """A function of trees as a function from arrays to a list of arrays, with declared result types."""
+    """Function from arrays to a list of arrays that calls a function of trees, whose result types are declared."""
 
     function: Callable[..., Any]
     tree: TreeDef

@@ -2,8 +2,8 @@
 
 A solver, such as Newton's method or conjugate gradients in a `while_loop`, is run and never differentiated: the
 equation defines the derivative of its solution. Each function of this module adds a mark to the solution.
-Differentiation reads the mark, and programs do not contain it. The equation and the solvers that the derivative needs
-are traced together with the mark, on placeholder inputs; values that they capture become operands of the mark.
+Differentiation obeys the mark, and programs do not contain it. The equation, and the solvers that the derivative needs,
+are traced together with the mark, on placeholder inputs. Values that they capture become operands of the mark.
 
 Source: Krantz and Parks, "The Implicit Function Theorem", 2002; `jax.lax.custom_root`, `jax.lax.custom_linear_solve`.
 """
@@ -61,11 +61,11 @@ __all__ = ["custom_linear_solve", "custom_root", "fixed_point"]
 
 @dataclass(frozen=True)
 class _Space:
-    """The vector space of an equation's unknown: a tree structure, and the types of its leaves.
+    """Vector space of the unknown of an equation: a tree structure, and the types of the leaves.
 
     Attributes:
         name: name of the solving function.
-        label: the name, in error messages, of the tree that the other trees must match.
+        label: the name, in error messages, of the tree with which other trees are compared.
     """
 
     name: str
@@ -90,7 +90,7 @@ class _Space:
         return cls(name, label, tree, specs)
 
     def leaves(self, what: str, vector: PyTree) -> list[Any]:
-        """Return the leaves of a tree, after a check that the tree is in this space.
+        """Return the leaves of `vector`, after checking that the tree is in this space.
 
         Python numbers are converted to the dtypes of the space.
 
@@ -118,10 +118,10 @@ class _Space:
 
 @contextmanager
 def _own_effects(graph: Graph) -> Generator[None]:
-    """Remove the effects, such as checks, that the `with` block adds to the graph.
+    """Remove from the graph the effects, such as checks, that the `with` block adds.
 
-    Otherwise programs of the graph would run these effects. Instructions of the block may depend on placeholders, and a
-    program may not need the derivative to which they belong.
+    Otherwise every program of the graph would run these effects. But instructions of the block may depend on
+    placeholders, and a program may not need the derivative to which they belong.
     """
     effects, graph.effects = graph.effects, []
     try:
@@ -136,7 +136,7 @@ class _Traced:
     Attributes:
         inputs: the graph values of the placeholders.
         outputs: the graph values of the function's results.
-        frontier: the earlier values of the graph that the function uses.
+        frontier: the values of the graph, computed earlier, that the function uses.
     """
 
     def __init__(
@@ -157,10 +157,11 @@ class _Traced:
         self.frontier = set(frontier).difference(self.inputs)
 
     def frontier_beyond(self, captured: set[int]) -> set[int]:
-        """Return the earlier values of the graph that the function uses and that do not depend on `captured`.
+        """Return the values that the function uses, were computed before it, and do not depend on `captured`.
 
-        Values that depend on `captured` are computed again inside the function. The graph merges equal operations: a
-        solver would otherwise use a factorisation outside the function, whose derivative would then be needed.
+        Values that depend on `captured` are computed again inside the function. Because the graph merges equal
+        operations, a solver would otherwise use a factorisation outside the function, whose derivative would then be
+        needed.
         """
         rest = self.frontier - captured
         part = needed(self.builder.graph.instructions, rest, available=captured) if rest else {}
@@ -172,12 +173,12 @@ class _Traced:
         return (frontier | rest) - follows
 
     def part(self, consts: Sequence[int]) -> Subprogram:
-        """Return the function as a sub-program whose inputs are the values `consts` and its arguments."""
+        """Return the function as a sub-program. Its inputs are the values `consts`, then its arguments."""
         return Subprogram.of(self.builder.graph, [*consts, *self.inputs], self.outputs)
 
 
 class _LinearMap:
-    """A linear map from a space into itself, which is traced once; each call copies its instructions to the trace."""
+    """Linear map from a space into itself. It is traced once, and each call copies its instructions to the trace."""
 
     def __init__(
         self, builder: GraphBuilder, space: _Space, fn: Callable[[PyTree], PyTree]
@@ -200,7 +201,7 @@ class _LinearMap:
 def _leaves_of(
     builder: GraphBuilder, space: _Space, what: str, fn: Callable[..., PyTree]
 ) -> Callable[..., list[int]]:
-    """Wrap `fn` so that it returns graph values; its result must be in the space."""
+    """Return a function that calls `fn`, checks that the result is in the space, and returns its graph values."""
 
     def values(*arguments: PyTree) -> list[int]:
         return [value_in(builder, leaf) for leaf in space.leaves(what, fn(*arguments))]
@@ -209,10 +210,10 @@ def _leaves_of(
 
 
 class _Solver:
-    """The user's solver, which returns a solution x in the space, or (x, aux) if `has_aux`.
+    """Solver that the user passed. It returns a solution x in the space, or (x, aux) if `has_aux`.
 
     Attributes:
-        aux_tree: the structure of the aux that the last call returned.
+        aux_tree: the structure of the auxiliary result that the last call returned.
     """
 
     def __init__(self, space: _Space, what: str, fn: Callable[..., Any], has_aux: bool) -> None:
@@ -223,7 +224,7 @@ class _Solver:
         self.aux_tree: TreeDef = flatten(())[1]
 
     def split(self, *arguments: Any) -> tuple[list[Any], PyTree]:
-        """Call the solver, and return the leaves of the solution, and aux.
+        """Call the solver. Return the leaves of the solution, and aux.
 
         Raises:
             ArityError, ShapeError, DTypeError: the solution is not in the space, or the result is not a pair although
@@ -253,7 +254,7 @@ class _Solver:
         ]
 
     def packed(self, values: Sequence[Any], aux: PyTree) -> Any:
-        """Return the solution as a tree, or, if `has_aux`, the pair of this tree and aux."""
+        """Return the solution as a tree. If `has_aux`, return the pair of this tree and aux."""
         solution = unflatten(self.space.tree, values)
         return (solution, aux) if self._has_aux else solution
 
@@ -264,8 +265,8 @@ class _Solver:
 class _Solution(Mark):
     """Mark on the solution of an equation.
 
-    Its operands are the values that the equation captures, the right-hand sides, the solution and aux, in this order.
-    Its outputs are aliases of the solution and aux.
+    The operands of the mark are the values that the equation captures, the right-hand sides, the solution and aux, in
+    this order. The outputs are aliases of the solution and aux.
     """
 
     __slots__ = ("operand_count",)
@@ -275,7 +276,10 @@ class _Solution(Mark):
         self.operand_count = operand_count
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return the positions of the equation's operands: the derivative does not depend on the solver's steps."""
+        """Return the positions of the operands of the equation.
+
+        The derivative does not depend on steps of the solver.
+        """
         return tuple(range(self.operand_count))
 
 
@@ -287,7 +291,7 @@ def _pushed(
     vector: Sequence[Value],
     mode: Any,
 ) -> list[Value | None]:
-    """Compute the tangents of a function of constants and a vector for given tangents of the constants.
+    """Compute the tangents of a function of constants and a vector, for given tangents of the constants.
 
     The vector has no tangent.
     """
@@ -295,7 +299,7 @@ def _pushed(
         return [None] * len(part.output_slots)
     graph, source = emitter.graph, emitter.source
     start = len(graph)
-    # The constants are differentiated as aliases, because the vector may depend on the same values.
+    # Differentiate with respect to aliases of the constants, because the vector may depend on the constants themselves.
     fresh = graph.add(Alias(tuple(range(len(consts)))), tuple([x.handle for x in consts]), source)
     dots = {x: dot.handle for x, dot in zip(fresh, tangents, strict=True) if dot is not None}
     with _own_effects(graph):
@@ -307,13 +311,13 @@ def _pushed(
 
 @dataclass(frozen=True)
 class _LinearSystem:
-    """A linear system A x = b and its transposed system, as sub-programs of constants and a vector.
+    """Linear system A x = b and its transposed system, as sub-programs of constants and a vector.
 
     Attributes:
         num_consts: the number of constants, which are the first inputs of each sub-program.
         size: the number of leaves of a vector.
-        matvec, solve: the product A x, and the solution x for a right-hand side b.
-        vecmat, transpose_solve: the same for the transpose of A; None if the user defined no solver for it.
+        matvec, solve: the sub-programs of the product A x, and of the solution x for a right-hand side b.
+        vecmat, transpose_solve: the same sub-programs for the transpose of A; None if the user passed no solver for it.
         shown: the name of the user's map.
     """
 
@@ -326,7 +330,10 @@ class _LinearSystem:
     shown: str
 
     def solved(self, emitter: Any, consts: Sequence[int], rhs: Sequence[int]) -> tuple[int, ...]:
-        """Solve the system for a right-hand side, and return the graph values of the marked solution and aux."""
+        """Solve the system for a right-hand side.
+
+        Return the graph values of the solution, which is marked, and of aux.
+        """
         solution = self.solve.emit(emitter.graph, [*consts, *rhs], emitter.source)
         return emitter.graph.add(_LinearSolution(self), (*consts, *rhs, *solution), emitter.source)
 
@@ -352,7 +359,7 @@ class _LinearSystem:
 
 
 class _LinearSolution(_Solution):
-    """Mark on the solution x of A x = b, whose tangent x_dot solves A x_dot = b_dot - A_dot x."""
+    """Mark on the solution x of A x = b. Its tangent x_dot solves A x_dot = b_dot - A_dot x."""
 
     __slots__ = ("system",)
 
@@ -371,7 +378,7 @@ class _LinearSolution(_Solution):
         return (type(self), self.takes, self.system)
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Solve the same system for the tangent of the solution; aux has no tangent."""
+        """Solve the same system for the tangent of the solution. The auxiliary result has no tangent."""
         system = self.system
         n, end = system.num_consts, self.operand_count
         consts, b, x = inputs[:n], inputs[n:end], outputs[: system.size]
@@ -389,7 +396,7 @@ class _LinearSolution(_Solution):
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
         """Compute the cotangent of b, which solves the adjoint system.
 
-        The adjoint system is solved as the transposed system with conjugated right-hand side and solution.
+        The transposed system is solved instead, with the conjugate of the right-hand side and of the solution.
         """
         system = self.system
         n, end = system.num_consts, self.operand_count
@@ -415,12 +422,12 @@ def _difference(lhs: Value | None, rhs: Value | None) -> Value | None:
 
 
 def _zeros_of(emitter: Any, x: Value) -> Value:
-    """Return zeros of the type of x, for a missing cotangent."""
+    """Return zeros of the type of x, in place of a cotangent that is None."""
     return Value(emitter, emitter.zeros(x.type)) if x.type.is_exact else zeros(x)
 
 
 class _Root(_Solution):
-    """Mark on the solution x of f(x) = 0, whose tangent x_dot solves f'(x) x_dot = -f_dot(x).
+    """Mark on the solution x of f(x) = 0. Its tangent x_dot solves f'(x) x_dot = -f_dot(x).
 
     Attributes:
         equation: f as a sub-program of constants and x.
@@ -443,11 +450,11 @@ class _Root(_Solution):
 
     @property
     def key(self) -> Any:
-        """Key of the equation and its tangent solver, which close over no values: equal equations have equal keys."""
+        """Key of the equation and its tangent solver. They close over no values, so equal equations have equal keys."""
         return (type(self), self.takes, self.equation, self.tangent_solve)
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Solve the tangent equation at the solution; aux has no tangent."""
+        """Solve the tangent equation at the solution. The auxiliary result has no tangent."""
         n, size = self.operand_count, len(self.equation.output_slots)
         consts, x = inputs[:n], outputs[:size]
         y_dots = _pushed(emitter, self.equation, consts, tangents[:n], x, mode)
@@ -476,9 +483,9 @@ def _solved(
     arguments: tuple[Callable[..., Any], PyTree],
     write: Callable[[GraphBuilder], tuple[int, ...]],
 ) -> Any:
-    """Solve an equation: on arrays by a call of the solver, in a trace by `write`, which adds the solver and a mark.
+    """Solve an equation. On arrays, call the solver. In a trace, call `write`, which adds the solver and a mark.
 
-    For tracked eager tensors, `write` adds to a separate graph, which is recorded as one operation.
+    If the functions use tracked eager tensors, `write` adds to a separate graph, which is recorded as one operation.
     """
     leaves = flatten(arguments[1])[0]
     builder = _builder_of(leaves)
@@ -519,9 +526,9 @@ def custom_linear_solve(
     transposed system. Both derivatives can be differentiated again, to any order.
 
     Args:
-        matvec: a linear map of trees like b. Tensors that it captures have derivatives, too.
+        matvec: a linear map of trees like b. Tensors that it captures also have derivatives.
         b: a tree of float or complex tensors.
-        solve: `solve(matvec, b)` returns x, a tree like b; it may be a `while_loop`.
+        solve: `solve(matvec, b)` returns x, a tree like b. It may be a `while_loop`.
         transpose_solve: `transpose_solve(vecmat, b)` solves vecmat(x) = b, where vecmat is the transpose of matvec.
             Reverse mode requires it.
         symmetric: whether matvec equals its transpose (without conjugation); `transpose_solve` is then `solve` by
@@ -642,7 +649,7 @@ def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any
 
 
 def _narrowed(instruction: Instruction, wanted: Collection[int]) -> Instruction:
-    """Remove unused outputs of a loop or conditional, unless its body has marks, which removal would lose."""
+    """Remove unused outputs of a loop or conditional. If its body has marks, keep them, because they would be lost."""
     op = instruction.op
     return (
         instruction if isinstance(op, ControlOp) and op.is_marked else pruned(instruction, wanted)
@@ -664,7 +671,7 @@ def custom_root(
     Args:
         f: a function from a tree like initial_guess to a tree like initial_guess.
         initial_guess: a tree of float or complex tensors.
-        solve: `solve(f, initial_guess)` returns x; it may be a `while_loop`.
+        solve: `solve(f, initial_guess)` returns x. It may be a `while_loop`.
         tangent_solve: `tangent_solve(g, y)` returns v with g(v) = y for the linear g = f'(x):
             `lambda g, y: y / g(1.0)` for a number, `lambda g, y: solve(jacfwd(g)(y), y)` for a vector. It is
             differentiated for higher derivatives, so an iterative solver in it needs `custom_linear_solve`.
@@ -773,7 +780,7 @@ def fixed_point(
         return _settled(space, f, x, rtol, atol, max_steps)
 
     def linear(g: Callable[[Any], Any], y: PyTree) -> Any:
-        # With g = f' - 1, g(v) = y is the fixed-point equation v = v + g(v) - y.
+        # The operand g is f' - 1, so g(v) = y is the fixed-point equation v = v + g(v) - y.
         def step(v: PyTree) -> Any:
             sums = [a + b for a, b in zip(flatten(v)[0], flatten(g(v))[0], strict=True)]
             return minus(unflatten(tree, sums), y)
@@ -798,7 +805,7 @@ def _settled(
     """Repeat x <- f(x) until all leaves have converged; leaves that have not converged after `max_steps` are NaN."""
 
     def moves(x: Any, y: Any) -> Any:
-        # Comparisons with NaN are false, so a NaN has not converged.
+        # Comparisons with NaN are false, so a leaf with a NaN counts as not converged.
         dtype = spec_of(x).dtype
         bound = (32 * finfo(dtype).eps if rtol is None else rtol) * _norm(y) + atol
         return numbers.logical_not(_norm(y - x) <= bound)

@@ -1,7 +1,7 @@
 """The incomplete gamma functions in standard ops, with derivatives with respect to both arguments.
 
-P is the lower and Q = 1 - P the upper regularised function. Depending on x, P or Q is computed, as a prefactor times an
-integral of a positive function over w from 0 to infinity, and the other one as the difference from 1:
+P is the lower and Q = 1 - P the upper regularised function. Depending on a and x, either P or Q is computed as a
+prefactor times an integral of a positive function over w from 0 to infinity. The other is 1 minus the result:
 
     P(a, x) = x^a e^-x / Gamma(a + 1)  int e^-w e^(x (1 - e^(-w/a))) dw      for x < max(a, 1)
     Q(a, x) = x^(a-1) e^-x / Gamma(a)  int e^-w (1 + w/x)^(a-1) dw           otherwise
@@ -62,10 +62,10 @@ __all__ = [
 ]
 
 BINET = (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
-"""Coefficients of x times log Gamma(x) without its leading terms, in powers of 1 / x^2, highest first (DLMF 5.11.1)."""
+"""Coefficients, highest power first, of x (log Gamma(x) - leading terms) in powers of 1 / x^2 (DLMF 5.11.1)."""
 
 DIRECT = 1e-15
-"""Largest |x| for which densities are computed as a constant times a power of x; there e^-x rounds to 1."""
+"""Largest |x| for which densities are computed as a constant times a power of x. For such x, e^-x rounds to 1."""
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
@@ -81,7 +81,7 @@ def stirling_rest(a: Tensor) -> Any:
 
 
 def log_ratio(x: Tensor, centre: Tensor) -> Any:
-    """log(x / centre), accurate also where x is close to `centre`."""
+    """log(x / centre), which is also accurate where x is close to `centre`."""
     is_far = less(x, multiply(centre, 0.5))
     far, base = where(is_far, x, 1.0), where(is_far, centre, 1.0)
     relative = divide(subtract(where(is_far, centre, x), centre), centre)
@@ -95,16 +95,16 @@ def gamma_power(a: Tensor, x: Tensor) -> Any:
 
 
 def falling_rate(falling: Any, bending: Any) -> Any:
-    """Estimate the rate at which an integrand decays with w, to scale the quadrature.
+    """Estimate the rate at which an integrand decays with w. The quadrature scales its step by the rate.
 
     Args:
-        falling, bending: the negated first and second derivative of the integrand's logarithm at w = 0.
+        falling, bending: the first and the second derivative of the integrand's logarithm at w = 0, multiplied by -1.
     """
     return add(maximum(falling, 0.0), sqrt(maximum(minimum(bending, 1.0), 1e-8)))
 
 
 def _gamma_tail(a: Tensor, x: Tensor) -> tuple[Any, Any]:
-    """Return the mask x < max(a, 1), and P(a, x) where the mask is true, Q(a, x) where it is false; for positive a, x.
+    """Return the mask x < max(a, 1) for positive a and x, and P(a, x) where it is true, Q(a, x) where it is false.
 
     For a < 1 the integrand of P(a, x) has a step near w = a, so P(a, x) is computed as
     x^a e^-x / Gamma(a + 1) + P(a + 1, x).
@@ -134,7 +134,7 @@ def _gamma_tail(a: Tensor, x: Tensor) -> tuple[Any, Any]:
 def incomplete_gamma(a: Tensor, x: Tensor, is_upper: bool) -> Any:
     """Return Q(a, x) if `is_upper`, otherwise P(a, x).
 
-    At the boundary of the domain (a or x zero or infinite) the result is the limit; outside the domain it is NaN.
+    Where a or x is zero or infinite the result is the limit; outside the domain it is NaN.
     """
     is_inside = logical_and(greater(a, 0.0), logical_and(greater(x, 0.0), less(x, math.inf)))
     is_inside = logical_and(is_inside, less(a, math.inf))
@@ -160,7 +160,7 @@ def incomplete_gamma(a: Tensor, x: Tensor, is_upper: bool) -> Any:
 
 
 def undefined(is_valid: Any, *operands: Tensor) -> Any:
-    """Return NaN where `is_valid` is false; its derivatives of every order with respect to `operands` are NaN, too."""
+    """Return NaN where `is_valid` is false. There, derivatives of every order in `operands` are also NaN."""
     total: Any = 0.0
     for x in operands:
         total = add(total, where(is_valid, 0.0, x))
@@ -168,8 +168,8 @@ def undefined(is_valid: Any, *operands: Tensor) -> Any:
 
 
 def gamma_density(a: Tensor, x: Tensor) -> Any:
-    """x^(a-1) e^-x / Gamma(a), and the limits for x = 0 and infinity; NaN for negative x and for a <= 0."""
-    # Near 0 the density is computed as a power of x: its derivatives are those of the limit, and x^a would underflow.
+    """x^(a-1) e^-x / Gamma(a), with limits at x = 0 and infinity; NaN for negative x and for a <= 0."""
+    # Near 0 the density is computed as a power of x, which has the derivatives of the limit. x^a would underflow.
     is_small, is_end = less_equal(abs(x), DIRECT), equal(x, math.inf)
     inside = where(logical_or(is_small, is_end), 1.0, x)
     shape = where(is_small, a, 1.0)
@@ -184,7 +184,7 @@ def gamma_density(a: Tensor, x: Tensor) -> Any:
 def defined(values: Any, is_inside: Any) -> Any:
     """Return `values` where `is_inside` is true, and NaN elsewhere.
 
-    The values are multiplied by NaN, so that derivatives are NaN, too; derivatives of `where` would be zero.
+    The values are multiplied by NaN so that derivatives are also NaN. Derivatives of a `where` would be zero.
     """
     one = np.asarray(1, spec_of(values).dtype.dtype)
     return multiply(values, where(is_inside, one, math.nan))

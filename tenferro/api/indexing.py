@@ -1,8 +1,8 @@
 """Indexing: x[...] with integers, slices, None, Ellipsis and integer arrays; `take`.
 
-Integers and slices are converted to the ops `Slice`, `Reverse` and `Reshape`; integer arrays and masks to one `Gather`.
-Static indices are checked against static extents. Negative indices in arrays count from the end. Traced indices that
-are out of range are clamped, as in StableHLO.
+Integers and slices are converted to the ops `Slice`, `Reverse` and `Reshape`. Integer arrays and masks are converted to
+one `Gather`. Static indices are checked against static extents. Negative indices in arrays count from the end. Traced
+indices that are out of range are clamped, as in StableHLO.
 
 Source: Array API standard 2024.12, sections "Indexing" and "Indexing functions"; NumPy's indexing.
 """
@@ -65,7 +65,7 @@ __all__ = [
 def getitem(x: Any, index: Index) -> Any:
     """Return x[index], by NumPy's rules.
 
-    A mask stands for the indices of its true elements, one vector for each axis of the mask.
+    A mask stands for the indices of its true elements: one vector of indices for each axis of the mask.
 
     Raises:
         OutOfBoundsError: a static integer is outside its axis, there are more indices than axes, or the shape of a mask
@@ -79,7 +79,7 @@ def getitem(x: Any, index: Index) -> Any:
     if arrays:
         return _advanced(x, entries, arrays, array_axes)
     if len(kept_axes) == len(x.shape) and not all(map(is_exact, x.shape)):
-        # A reshape needs a target shape, which is unknown if an extent depends on the data.
+        # A reshape needs a target shape, and cannot be used if an extent depends on the data.
         return expand_dims(x, tuple(new_axes))
     shape = tuple(extent for axis, extent in enumerate(x.shape) if axis in kept_axes)
     for axis in new_axes:
@@ -104,7 +104,7 @@ def _is_mask(entry: Any) -> bool:
 
 
 def _with_axes_for_masks(x: ArrayLike, index: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    """Replace each mask of rank 0 by an index array on a new axis of x, of extent 1 for True and 0 for False."""
+    """Replace each mask of rank 0 by an index array along a new axis of x: of extent 1 for True, and 0 for False."""
     for mask_position, entry in enumerate(index):
         if _is_rank_0_mask(entry):
             before, after = index[:mask_position], index[mask_position + 1 :]
@@ -117,7 +117,7 @@ def _with_axes_for_masks(x: ArrayLike, index: tuple[Any, ...]) -> tuple[Any, tup
 
 
 def _axes_of(entry: Any) -> int:
-    """Count the axes of x that an entry indexes."""
+    """Return the number of axes of x that an entry indexes."""
     if entry is None or entry is Ellipsis or _is_rank_0_mask(entry):
         return 0
     return (
@@ -132,10 +132,10 @@ def _has_mask(entry: Index) -> bool:
 
 
 def expanded(x: Any, index: Index) -> tuple[Any, list[Any]]:
-    """Expand an index to entries that index one axis each, besides entries of None.
+    """Expand an index to entries that index one axis each, and entries of None, which index no axis.
 
-    Masks are replaced by vectors of indices, and `...` by slices. A `...` that stands for no axis is kept, because it
-    separates the arrays before and after it.
+    Masks are replaced by vectors of indices, and `...` by slices. If `...` stands for no axis, it is kept, because it
+    separates the arrays before it from the arrays after it.
 
     Returns:
         x, with a new axis for each mask of rank 0; and the entries.
@@ -170,17 +170,17 @@ MASK = (
     "indexing with a boolean mask",
     "the number of selected elements depends on the data; use where(mask, x, other), or multiply by the mask",
 )
-"""Name of the operation that needs the elements of a mask, and advice, for the error if the mask is traced."""
+"""Name of the operation that needs the elements of a mask, and an advice: texts for the error for traced masks."""
 
 
 def _where_true(mask: Tensor) -> list[Any]:
-    """Return the indices of a mask's true elements, one vector for each axis of the mask."""
+    """Return the indices of a mask's true elements: one vector of indices for each axis of the mask."""
     true_indices = np.nonzero(elements(mask, *MASK))
     return [indices.astype(np.int64, copy=False) for indices in true_indices]
 
 
 def _require_mask_fits(x: Any, entries: list[Any], mask_position: int, mask: Tensor) -> None:
-    """Raise an error if a nonempty axis of a mask differs in extent from the axis of x that it indexes."""
+    """Raise an error if a nonempty axis of a mask has another extent than the axis of x that it indexes."""
     before, after = entries[:mask_position], entries[mask_position:]
     is_late = any(entry is Ellipsis for entry in before)
     axis = len(x.shape) - _axis_count(after) if is_late else _axis_count(before)
@@ -202,7 +202,7 @@ def indexes_axis(entry: Index) -> bool:
 
 
 def _written_out(x: Tensor, entries: list[Any]) -> list[Any]:
-    """Replace the Ellipsis by slices, one per axis that no entry indexes; keep it if there is no such axis."""
+    """Replace the Ellipsis by slices, one for each axis that no entry indexes. Keep it if there is no such axis."""
     dots = sum(entry is Ellipsis for entry in entries)
     if dots > 1:
         raise InvalidConfigError("indexing: an index must have at most one Ellipsis")
@@ -221,8 +221,8 @@ def _basic(x: Tensor, entries: list[Any]) -> tuple[Any, set[int], list[int], lis
     """Apply the integers and slices of an index.
 
     Returns:
-        The sliced tensor, with axes of extent 1 for integers; its axes that remain in the result; the positions of new
-        axes, for entries of None, in the result; and the axes that arrays index.
+        The sliced tensor, in which integers leave axes of extent 1; the axes of it that remain in the result; the
+            positions in the result of new axes, for entries of None; and the axes that arrays index.
     """
     starts: list[int] = []
     limits: list[Any] = []
@@ -265,7 +265,10 @@ def _basic(x: Tensor, entries: list[Any]) -> tuple[Any, set[int], list[int], lis
 
 
 def position(index: int, extent: Any, axis: int) -> int:
-    """Convert an integer index, which may be negative, to a position from 0; check it if the extent is a number."""
+    """Convert an integer index, which may be negative, to a position from 0.
+
+    Check the range if the extent is a number.
+    """
     if is_static(extent):
         if not -extent <= index < extent:
             raise OutOfBoundsError(
@@ -309,9 +312,9 @@ def slice_bounds(entry: slice, extent: Any, axis: int) -> tuple[Any, Any, int]:
 
 
 def _backwards(start: Tensor, limit: Tensor, stride: int) -> tuple[Any, Any, int]:
-    """Return start, limit and stride of the forward slice with the elements of a backward slice.
+    """Return start, limit and stride of the forward slice that has the elements of a backward slice.
 
-    The backward slice runs from `start` down to `limit`, exclusive, in steps of -stride.
+    The backward slice runs from `start` down to, but not including, `limit` in steps of -stride.
     """
     if is_static(start) and is_static(limit) and limit >= start:
         return 0, 0, 1
@@ -321,14 +324,14 @@ def _backwards(start: Tensor, limit: Tensor, stride: int) -> tuple[Any, Any, int
 
 
 def _advanced(x: Any, entries: list[Any], arrays: list[Any], array_axes: list[int]) -> Any:
-    """Index x by integer arrays, which broadcast together, by one `Gather`; the axes are ordered as in NumPy."""
+    """Index x by integer arrays, which broadcast together, with one `Gather`. The axes are ordered as in NumPy."""
     rank = len(x.shape)
     indices = [from_start(array, x, axis) for array, axis in zip(arrays, array_axes, strict=True)]
     indices = broadcast_arrays(*indices)
     shape = tuple(indices[0].shape)
     window = [axis for axis in range(rank) if axis not in array_axes]
     if 0 in shape and any(x.shape[axis] == 0 for axis in array_axes):
-        # `Gather` needs a window that fits the indexed axis, which has no elements; the result is empty, too.
+        # A window of `Gather` does not fit into an axis without elements, so the empty result is created by a reshape.
         empty = reshape(x, (*shape, *[x.shape[axis] for axis in window]))
         return _placed(empty, entries, window, len(shape))
     stacked = concat([expand_dims(index, axis=len(shape)) for index in indices], axis=-1)
@@ -350,7 +353,7 @@ def _advanced(x: Any, entries: list[Any], arrays: list[Any], array_axes: list[in
 
 
 def _placed(gathered: Tensor, entries: list[Any], window: list[int], count: int) -> Any:
-    """Move the axes of index arrays to their positions in NumPy, remove axes of integers, and add axes for None.
+    """Move the axes of index arrays to their positions in NumPy, remove the axes of integers, and add axes for None.
 
     Args:
         gathered: the result of `Gather`, with the axes of the broadcast arrays first.
@@ -375,7 +378,7 @@ def _placed(gathered: Tensor, entries: list[Any], window: list[int], count: int)
 
 
 def axes_of(entries: list[Any]) -> list[int]:
-    """Return for each entry the axis of x that it indexes; for None and `...`, the axis of the next entry."""
+    """Return, for each entry, the axis of x that it indexes. For None and `...` it is the axis of the next entry."""
     axes: list[int] = []
     axis = 0
     for entry in entries:
@@ -412,7 +415,7 @@ def _kind(entry: Index) -> str:
 
 
 def from_start(index: Any, x: Tensor, axis: int) -> Any:
-    """Convert indices along `axis` to int64 positions from 0, where negative indices count from the end.
+    """Convert indices along `axis`, of which negative ones count from the end, to int64 positions from 0.
 
     Raises:
         OutOfBoundsError: an index in an array (not a traced tensor) is out of range.
@@ -481,7 +484,7 @@ def take(
     if mode == "clip":
         index = minimum(maximum(as_int64(index), 0), subtract(extent, 1))
     elif mode == "wrap":
-        # The remainder is computed in 64 bits, because a narrow dtype may not be able to represent the extent.
+        # Compute the remainder in 64 bits, because a narrow dtype may not be able to represent the extent.
         wide = DType.U64 if spec_of(index).dtype is DType.U64 else DType.I64
         index = remainder(convert(index, wide), convert(extent, wide))
     elif mode == "fill":

@@ -1,7 +1,7 @@
 """Functions that insert and remove elements, select elements by masks, and replace elements at indices.
 
-All functions return new tensors. For functions that write into their argument in NumPy, the caller must pass
-`inplace=False`, as in `jax.numpy`.
+All functions return new tensors. NumPy has functions that write into their argument. For these functions, the caller
+must pass `inplace=False`, as in `jax.numpy`.
 
 Source: NumPy 2.4, reference, sections "Array manipulation routines" and "Indexing routines"; `jax.numpy`.
 """
@@ -43,7 +43,7 @@ __all__ = [
 
 
 def block(arrays: Any) -> Any:
-    """Concatenate nested lists of blocks: the innermost lists along the last axis, their lists along the axis before.
+    """Concatenate nested lists of blocks: innermost lists along the last axis, lists of them along the axis before.
 
     Raises:
         ShapeError: a list is empty, or the lists have different depths.
@@ -58,7 +58,7 @@ def block(arrays: Any) -> Any:
         if not level:
             raise ShapeError("block: an empty list has no blocks")
         depth, level = depth + 1, level[0]
-    # levels[i] has all lists at depth i, from left to right; the last level has the blocks.
+    # `levels[i]` contains all lists at depth i, from left to right. The last level contains the blocks.
     levels: list[list[Any]] = [[arrays]]
     for _ in range(depth):
         if not all(isinstance(part, list) and part for part in levels[-1]):
@@ -76,7 +76,7 @@ def block(arrays: Any) -> Any:
 
 
 def _positions(name: str, obj: Any, extent: int) -> Any:
-    """Convert a slice, a mask, an integer or a vector of integers to integer indices of an axis with extent `extent`.
+    """Convert a slice, a mask, an integer or a vector of integers to integer indices along an axis of extent `extent`.
 
     Raises:
         DTypeError: `obj` is none of these. DataDependentShapeError: `obj` is a traced tensor.
@@ -153,7 +153,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     new = convert(as_operand(values), spec_of(x).dtype)
     rank = len(x.shape)
     if index.ndim == 0:
-        # As in NumPy, the values for a scalar index are slices along their first axis, which is moved to `axis`.
+        # As in NumPy, for a scalar index the values are slices along their first axis, which is moved to `axis`.
         new = reshape(new, (*[1] * (rank - len(new.shape)), *new.shape))
         if len(as_operand(values).shape):
             new = moveaxis(new, 0, axis)
@@ -251,8 +251,8 @@ def compress(
     """Return the slices of `a` along `axis` for which `condition` is true; `a` is flattened first if `axis` is None.
 
     Args:
-        size: the number of slices to return: further slices are dropped, and missing slices are filled with
-            fill_value. It is required if `condition` is a traced tensor.
+        size: the number of slices in the result. Additional slices are dropped, and missing slices are filled with
+            `fill_value`. `size` is required if `condition` is a traced tensor.
 
     Raises:
         ShapeError: `condition` is not a vector, or is longer than the axis.
@@ -303,8 +303,8 @@ def put(
     """Return `a` with its flattened elements at the indices `ind` replaced by v, which repeats as often as needed.
 
     Args:
-        mode: the treatment of indices out of range: "clip" clamps them, "wrap" reduces them modulo the number of
-            elements. With None, an index in an array raises an error, and traced indices are ignored.
+        mode: how to treat indices out of range: "clip" clamps them, and "wrap" reduces them modulo the number of
+            elements. With None, an index in an array raises an error, and a traced index is ignored.
         inplace: must be False.
 
     Raises:
@@ -362,7 +362,7 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: 
     """Return `a` with its main diagonal replaced by val, whose elements repeat as often as needed.
 
     Args:
-        wrap: whether the diagonal of a tall matrix starts again below its end, after one row that it skips.
+        wrap: whether the diagonal of a tall matrix starts again below its end, after skipping one row.
         inplace: must be False.
 
     Raises:

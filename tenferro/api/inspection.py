@@ -45,8 +45,8 @@ class ArrayNamespaceInfo:
     def capabilities(self) -> dict[str, Any]:
         """Return the capabilities by name.
 
-        Masks and data-dependent shapes need the elements of arrays, so they do not work in traces. The maximum of 64
-        axes is that of NumPy.
+        Masks and data-dependent shapes need the elements of arrays, so they are not supported in traces. The maximum
+        number of axes, 64, is that of NumPy.
         """
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
@@ -71,9 +71,9 @@ class ArrayNamespaceInfo:
     def dtypes(
         self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, DType]:
-        """Return the dtypes of the standard by name, all or those of `kind`, as `isdtype` defines kinds.
+        """Return dtypes of the standard by name: all of them, or those of `kind`, which `isdtype` explains.
 
-        Narrow dtypes, float16 and bfloat16 are not among them: they are additions of tenferro.
+        Narrow dtypes, float16 and bfloat16 are missing, because they are additions of tenferro to the standard.
         """
         check_device("dtypes", device)
         common = [dtype for dtype in DType if not dtype.is_narrow]

@@ -87,9 +87,9 @@ def _weights(name: str, bitorder: str) -> Any:
 
 
 def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Any:
-    """Pack each eight elements along `axis` into the bits of a uint8; the bit of a nonzero element is 1.
+    """Pack groups of eight elements along `axis` into the bits of a uint8. A nonzero element becomes the bit 1.
 
-    If the extent is not a multiple of 8, zeros fill the last byte.
+    If the extent is not a multiple of 8, the last byte is filled with zero bits.
 
     Args:
         axis: the axis; if it is None, `a` is flattened first.
@@ -126,7 +126,7 @@ def unpackbits(
 
     Args:
         axis: the axis; if it is None, `a` is flattened first.
-        count: the number of bits in the result, which is truncated or padded with zeros; -n removes the last n bits.
+        count: the number of bits in the result, which is truncated or padded with zeros. -n removes the last n bits.
         bitorder: the order of the bits in a byte, as in `packbits`.
 
     Raises:

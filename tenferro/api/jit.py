@@ -64,9 +64,9 @@ def jit(
         executor: the executor of the programs: an object with `.run(program, *arrays)`, such as an `XlaExecutor`.
             The default is native.
         static_argnums, static_argnames: the positions and names of arguments that are not tensors, such as flags,
-            names, functions and sizes. Their values must be hashable, and each value has a separate program. A
-            parameter that is listed by name is also static if it is passed by position, and vice versa.
-        cache_size: the maximum number of cached programs; the least recently used program is dropped first.
+            names, functions and sizes. Their values must be hashable, and a separate program is traced for each value.
+            A parameter that is listed by name is also static if it is passed by position, and vice versa.
+        cache_size: the maximum number of cached programs. The least recently used program is dropped first.
 
     The jitted function has the methods `.cache_stats()`, `.cache_clear()` and `.lower(*args, **kwargs)`, which returns
     the program. The arguments of the program are the non-static arguments, followed by the dict of keyword arguments.
@@ -136,7 +136,7 @@ class StaticParameters(NamedTuple):
     def of(
         cls, fn: Callable[..., Any], argnums: Any, argnames: Any, kind: str = "jit"
     ) -> StaticParameters:
-        """Complete the positions and names of static parameters by the function's signature.
+        """Complete the positions and names of static parameters from the signature of the function.
 
         A parameter that is listed by position also gets its name, and vice versa.
 
@@ -191,7 +191,7 @@ def _further_parameters(fn: Callable[..., Any]) -> tuple[set[str], bool, bool]:
 
 
 def _types_of(leaves: Sequence[Any]) -> list[tuple[Any, Any] | None]:
-    """Return for each leaf its shape and dtype if it is an array or a NumPy scalar, otherwise None."""
+    """Return, for each leaf, its shape and dtype if it is an array or a NumPy scalar, otherwise None."""
     return [
         (x.shape, x.dtype) if type(x) is np.ndarray or isinstance(x, np.generic) else None
         for x in leaves
@@ -203,7 +203,7 @@ def _name_of(fn: Callable[..., Any]) -> str:
 
 
 class Call(NamedTuple):
-    """Arguments of one call, split into dynamic arguments, which are traced, and static arguments.
+    """Arguments of one call, split into dynamic arguments, which are traced, and static arguments, which are not.
 
     Attributes:
         dynamic: the dynamic arguments: first the positional arguments, then, if `has_kwargs`, a dict of the keyword
@@ -220,13 +220,13 @@ class Call(NamedTuple):
     static_kwargs: Mapping[str, Any]
 
     def apply(self, fn: Callable[..., Any], dynamic: Sequence[Any]) -> Any:
-        """Call `fn` with this call's static arguments and the given dynamic arguments."""
+        """Call `fn` with the static arguments of this call and the dynamic arguments `dynamic`."""
         *by_position, kwargs = dynamic if self.has_kwargs else (*dynamic, {})
         args = dict(zip(self.positions, by_position, strict=True)) | dict(self.static_args)
         return fn(*[args[i] for i in range(len(args))], **kwargs, **self.static_kwargs)
 
     def names(self, parameters: Sequence[str]) -> list[str]:
-        """Name each leaf of the dynamic arguments after its parameter and its path in the argument."""
+        """Return a name for each leaf of the dynamic arguments: its parameter and its path in the argument."""
         names: list[str] = []
         for position, tree in zip(self.positions, self.dynamic, strict=False):
             base = parameters[position] if position < len(parameters) else f"x{position}"
@@ -238,7 +238,7 @@ class Call(NamedTuple):
 
 
 class Jitted(Generic[P, R]):
-    """A jitted function, with the cache of its programs; see `jit`.
+    """Function that `jit` returns. It has a cache of its programs.
 
     Attributes:
         kind: the name of the decorator in error messages.
@@ -253,7 +253,7 @@ class Jitted(Generic[P, R]):
         static: StaticParameters,
         cache_size: int,
     ) -> None:
-        # Only a plain function's attributes are copied: those of another callable could replace attributes of this
+        # Copy only the attributes of a plain function. Those of another callable could replace attributes of this
         # object, such as `_fn`.
         updated = functools.WRAPPER_UPDATES if isinstance(fn, FunctionType) else ()
         functools.update_wrapper(self, cast("Any", fn), updated=updated)
@@ -271,11 +271,11 @@ class Jitted(Generic[P, R]):
 
     @functools.cached_property
     def _executor(self) -> Executor:
-        """The executor of the programs: by default a native one, which the first run creates."""
+        """The executor of the programs. The first run creates it if the user passed none."""
         return new_native_executor("jit")
 
     def __reduce__(self) -> Any:
-        """Pickle the global name, or else the function and its options; programs are traced again after loading."""
+        """Pickle the global name, or else the function and its options. Programs are traced again after loading."""
         return reduced(
             self,
             jit,
@@ -293,8 +293,8 @@ class Jitted(Generic[P, R]):
                     return self._fn(*args, **kwargs)
             if kwargs or self._has_static:
                 return self._general(args, kwargs)
-            # The fast path is a call with the types of the last call: its program runs without a look-up in the cache.
-            # If all arguments are arrays, their types are compared without flattening.
+            # Fast path: if the types are those of the last call, its program runs without a look-up in the cache. If
+            # all arguments are arrays, their types are compared without flattening.
             types = _types_of(args)
             if None not in types:
                 if types == self._latest[0]:
@@ -344,7 +344,7 @@ class Jitted(Generic[P, R]):
         )
 
     def _on_eager(self, call: Call, leaves: list[Any], tree: TreeDef) -> Any:
-        """Run the program on the arrays of eager tensors, by the executor that the user passed.
+        """Run the program on the arrays of eager tensors, with the executor that the user passed.
 
         Raises:
             UnsupportedError: an eager tensor is tracked, and its derivative would be lost.
@@ -361,7 +361,10 @@ class Jitted(Generic[P, R]):
         return unflatten(out_tree, [adopt(np.asarray(y)) for y in results])
 
     def _run(self, program: GraphProgram, leaves: Sequence[Any]) -> Any:
-        """Run a program on the leaves of its arguments, or, if the executor has no `run_leaves`, on the arguments."""
+        """Run a program on the leaves of its arguments.
+
+        If the executor has no method `run_leaves`, pass the whole arguments.
+        """
         run_leaves = getattr(self._executor, "run_leaves", None)
         if run_leaves is not None:
             return run_leaves(program, leaves)
@@ -369,7 +372,7 @@ class Jitted(Generic[P, R]):
 
     @public
     def lower(self, *args: Any, **kwargs: Any) -> GraphProgram:
-        """Return the program for arguments of these types; the arguments are arrays or specs."""
+        """Return the program for arguments of the types of `args` and `kwargs`, which are arrays or specs."""
         call = self._call(args, kwargs)
         leaves, tree = flatten(call.dynamic)
         return self._program(call, leaves, tree)
@@ -409,7 +412,7 @@ class Jitted(Generic[P, R]):
         return [*call.static_args.items(), *sorted(call.static_kwargs.items())]
 
     def _static_key(self, static: tuple[Any, Any]) -> Any:
-        """Return a pair of the position or name of a static argument, and a key that is equal for equal values."""
+        """Return the position or name of a static argument, and a key that is equal for equal values of it."""
         where, value = static
         name = where if isinstance(where, str) else self._parameter(where)
         if is_traced(value) or isinstance(value, np.ndarray):
@@ -429,7 +432,7 @@ class Jitted(Generic[P, R]):
         return self._parameters[position] if position < len(self._parameters) else str(position)
 
     def cache_stats(self) -> CacheStats:
-        """Count hits, misses and entries of the cache of programs."""
+        """Return the hits, misses and entries of the cache of programs."""
         return self._programs.stats()
 
     def cache_clear(self) -> None:
@@ -452,7 +455,7 @@ class Jitted(Generic[P, R]):
 
 @public_methods
 class BoundJitted:
-    """A jitted function bound to an object, as its method."""
+    """Jitted function that is bound to an object, as a method of the object."""
 
     def __init__(self, function: Jitted[..., Any], instance: Any) -> None:
         functools.update_wrapper(self, function, updated=())
@@ -467,15 +470,15 @@ class BoundJitted:
         return self._function(self._instance, *args, **kwargs)
 
     def lower(self, *args: Any, **kwargs: Any) -> GraphProgram:
-        """Return the program for the object and arguments of these types; the arguments are arrays or specs."""
+        """Return the program for the object and for arguments of the types of `args` and `kwargs`: arrays or specs."""
         return self._function.lower(self._instance, *args, **kwargs)
 
     def cache_stats(self) -> CacheStats:
-        """Count hits, misses and entries of the cache of programs, for all objects."""
+        """Return the hits, misses and entries of the cache of programs, which all objects share."""
         return self._function.cache_stats()
 
     def cache_clear(self) -> None:
-        """Empty the cache of programs, for all objects."""
+        """Empty the cache of programs, which all objects share."""
         self._function.cache_clear()
 
     def __repr__(self) -> str:

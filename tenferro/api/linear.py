@@ -34,12 +34,12 @@ def dot_general(
 ) -> Any:
     """Multiply two tensors, and sum over pairs of contracting axes.
 
-    The axes of the result are the batch axes, the remaining axes of lhs, and the remaining axes of rhs, in this order.
+    The axes of the result are the batch axes, then the remaining axes of lhs, then the remaining axes of rhs.
 
     Args:
-        contracting: the axes of lhs and of rhs that are summed over, in pairs.
-        batch: the axes of lhs and of rhs that occur once in the result, in pairs.
-        precision: "highest", "high" or "default" for products through XLA; with None, the lowering chooses.
+        contracting: the axes of lhs, and the axes of rhs, that are summed over in pairs.
+        batch: the axes of lhs, and the axes of rhs, that form pairs which occur once in the result.
+        precision: "highest", "high" or "default" for products through XLA. None leaves the choice to the lowering.
         accumulate_dtype: the dtype of the sums and of the result; None for the dtype of the operands.
     """
     dtype = result_type(lhs, rhs)
@@ -60,7 +60,7 @@ def _contract(
     contracting: tuple[Sequence[int], Sequence[int]],
     batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
 ) -> Any:
-    """Apply `dot_general`; for bools, return whether any product is true."""
+    """Apply `dot_general`. For bools, return whether any product is true."""
     if result_type(lhs, rhs).is_bool:
         counts = dot_general(convert(lhs, DType.I32), convert(rhs, DType.I32), contracting, batch)
         return not_equal(counts, 0)
@@ -69,9 +69,10 @@ def _contract(
 
 @elementwise
 def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """Multiply the matrices in the last two axes; leading axes broadcast.
+    """Multiply the matrices in the last two axes. Leading axes broadcast.
 
-    A vector as x1 is a row, a vector as x2 a column, and the result lacks this axis, as in NumPy.
+    If x1 is a vector it counts as a row, and if x2 is a vector it counts as a column. The result does not have this
+    axis, as in NumPy.
 
     Raises:
         ShapeError: an operand is a scalar, or the inner extents differ.
@@ -84,7 +85,7 @@ def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     left, right = len(lhs.shape), len(rhs.shape)
     if left <= 2 or right <= 2:
         product = _contract(lhs, rhs, ((left - 1,), (max(right - 2, 0),)))
-        # The contraction puts the row axis of the single matrix first; move it behind the batch axes of x2.
+        # The contraction puts the row axis of the single matrix first. Move it behind the batch axes of x2.
         return moveaxis(product, 0, right - 2) if left == 2 and right > 2 else product
     batch = broadcast_shapes(lhs.shape[:-2], rhs.shape[:-2])
     count = len(batch)
@@ -98,8 +99,8 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[int | Sequence[in
     """Multiply two tensors, and sum over `axes`.
 
     Args:
-        axes: a number n, to sum over the last n axes of `a` and the first n axes of `b`; or a pair of lists with
-            the axes of `a` and of `b`.
+        axes: a number n, to sum over the last n axes of `a` and the first n axes of `b`; or a pair of lists: axes of
+            `a` and axes of `b`.
 
     Raises:
         ShapeError: the extents of a pair of axes differ.
@@ -127,7 +128,7 @@ def _listed(axes: Any) -> Sequence[int]:
 
 
 def vecdot(x1: ArrayLike, x2: ArrayLike, /, axis: int = -1, **options: Any) -> Any:
-    """Sum conj(x1) x2 along `axis`; the other axes broadcast.
+    """Sum conj(x1) x2 along `axis`. The other axes broadcast.
 
     Raises:
         ShapeError: the extents along `axis` differ.
@@ -170,9 +171,10 @@ def trace(
     dtype: DTypeLike | None = None,
     out: None = None,
 ) -> Any:
-    """Sum over the diagonal `offset` of two axes, by default the first two, as in NumPy.
+    """Sum the elements of a diagonal of two axes, by default the first two, as in NumPy.
 
-    Narrow integers are summed in 64 bits. `linalg.trace` uses the last two axes, as in the Array API standard.
+    `offset` selects the diagonal. Narrow integers are summed in 64 bits. `linalg.trace` uses the last two axes, as in
+    the Array API standard.
 
     Raises:
         AxisError: the two axes are equal, or `a` has fewer than two axes.

@@ -1,7 +1,7 @@
-"""Logarithms of sums of exponentials, with correct values and derivatives also for infinite elements.
+"""Logarithms of sums of exponentials, whose values and derivatives are also correct for infinite elements.
 
 If several elements equal an infinite maximum, they share the derivative equally, so that the derivatives sum to 1. The
-usual formulas would compute inf - inf.
+usual formulas would compute inf - inf, which is NaN.
 """
 
 from __future__ import annotations
@@ -81,7 +81,11 @@ def _logaddexp(lhs: Tensor, rhs: Tensor) -> Any:
 
 @_logaddexp.defjvp
 def _logaddexp_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """Multiply the tangents by logistic functions of the difference; at equal infinities, by one half each."""
+    """Return the value and its tangent.
+
+    The tangents of the operands are weighted by logistic functions of their difference; at equal infinities, by 1/2
+    each.
+    """
     (lhs, rhs), (lhs_dot, rhs_dot) = primals, tangents
     tie = logical_and(equal(lhs, rhs), isinf(lhs))
     difference = subtract(where(tie, 0.0, lhs), where(tie, 0.0, rhs))
@@ -90,7 +94,7 @@ def _logaddexp_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def largest(name: str, x: Tensor, axis: Axis) -> Any:
-    """Return the maximum over `axis`, which keeps extent 1; -inf if there are no elements.
+    """Return the maximum over `axis`, which is kept with extent 1. If there are no elements, it is -inf.
 
     Raises:
         DTypeError: x is complex. AxisError: an axis is outside the rank.
@@ -103,7 +107,7 @@ def largest(name: str, x: Tensor, axis: Axis) -> Any:
 
 
 def logsumexp(x: ArrayLike, /, axis: Axis = None, keepdims: bool = False) -> Any:
-    """Return log(sum of e^x) over `axis` without overflow; -inf if all elements are -inf, or there are no elements.
+    """Return log(sum of e^x) over `axis` without overflow. It is -inf if all elements are -inf or there are none.
 
     Raises:
         DTypeError: x is complex. AxisError: an axis is outside the rank.
@@ -136,7 +140,11 @@ def _kept_logsumexp(x: Tensor, axes: tuple[int, ...]) -> Any:
 def _kept_logsumexp_jvp(
     axes: tuple[int, ...], primals: Sequence[Any], tangents: Sequence[Any]
 ) -> Any:
-    """Divide the sum of x_dot e^x by the sum of e^x; at an infinite maximum, average x_dot over the tied elements."""
+    """Return the logarithm and its tangent.
+
+    The tangent is the sum of x_dot e^x divided by the sum of e^x. At an infinite maximum, it is the mean of x_dot over
+    the elements that equal the maximum.
+    """
     (x,), (x_dot,) = primals, tangents
     top, _, powers = _shifted_powers(x, axes)
     shares = where(isinf(top), convert(equal(x, top), spec_of(x).dtype), powers)
@@ -178,7 +186,7 @@ def softmax(x: Any, /, axis: Axis = -1) -> Any:
 
 
 def log_softmax(x: ArrayLike, /, axis: Axis = -1) -> Any:
-    """log(softmax(x)), accurate also where softmax(x) is small.
+    """log(softmax(x)), which is also accurate where softmax(x) is small.
 
     Raises:
         DTypeError: x is complex. AxisError: an axis is outside the rank.

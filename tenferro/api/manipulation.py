@@ -64,7 +64,7 @@ __all__ = [
 def astype(
     x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = True, device: str | None = None
 ) -> Any:
-    """Convert x to another dtype. From float to integer, numbers are truncated and saturate, and NaN becomes 0."""
+    """Convert x to another dtype. Floats become integers by truncation. They saturate, and NaN becomes 0."""
     check_device("astype", device)
     x = as_operand(x)
     result = convert(strong(x), DType.of(dtype))
@@ -73,12 +73,14 @@ def astype(
 
 @planned
 def reshape(a: ArrayLike, /, shape: Shape, order: str = "C", *, copy: bool | None = None) -> Any:
-    """Return `a`'s elements with a new shape; one extent may be -1, and is then computed from the others.
+    """Return the elements of `a` with a new shape.
+
+    One extent may be -1, which stands for the extent that makes sizes equal.
 
     Args:
-        order: the order in which elements are read and placed: "C" varies the last axis fastest, as NumPy does by
-            default, "F" the first axis, which is the order of the op `Reshape`. Elements that are stored in this order
-            are not moved.
+        order: the order in which elements are read and placed. "C" varies the last axis fastest, which is NumPy's
+            default. "F" varies the first axis fastest, which is the order of the op `Reshape`. Elements that are stored
+            in the order `order` are not moved.
 
     Raises:
         ShapeError: the new shape has a different number of elements.
@@ -96,12 +98,13 @@ def reshape(a: ArrayLike, /, shape: Shape, order: str = "C", *, copy: bool | Non
         return x
     if order == "F" or _without_ones(wanted) == _without_ones(x.shape):
         return apply_one(ops.Reshape(wanted), x)
-    ops.Reshape(wanted).infer(spec_of(x))  # because an error below would name the reversed shapes
+    # The type is checked here, because an error of the op below would show reversed shapes.
+    ops.Reshape(wanted).infer(spec_of(x))
     return _reverse_axes(apply_one(ops.Reshape(wanted[::-1]), _reverse_axes(x)))
 
 
 def _without_ones(shape: Sequence[Any]) -> list[Any]:
-    """Return the extents other than 1: if they are equal for two shapes, a reshape is the same in both orders."""
+    """Return the extents other than 1. If two shapes have the same, a reshape is the same in both orders."""
     return [extent for extent in shape if not is_static(extent) or extent != 1]
 
 
@@ -111,7 +114,7 @@ def _reverse_axes(x: Tensor) -> Any:
 
 
 def _complete_shape(shape: tuple[Any, ...], x: Tensor) -> tuple[Any, ...]:
-    """Replace -1 in the shape by the extent that the number of elements requires."""
+    """Replace -1 in the shape by the extent for which the number of elements is that of x."""
     open_axes = [axis for axis, extent in enumerate(shape) if is_static(extent) and extent == -1]
     if not open_axes:
         return shape
@@ -146,7 +149,7 @@ def flattened(a: ArrayLike, axis: Axis) -> tuple[Any, Any]:
 
 @planned
 def permute_dims(a: ArrayLike, axes: Sequence[int] | None = None) -> Any:
-    """Permute the axes: axis i of the result is axis axes[i] of `a`; None reverses them.
+    """Permute the axes: axis i of the result is axis axes[i] of `a`. If `axes` is None, their order is reversed.
 
     Raises:
         AxisError, ShapeError: `axes` does not name each axis once.
@@ -221,7 +224,7 @@ def moveaxis(a: ArrayLike, source: Axis, destination: Axis) -> Any:
 
 
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Any:
-    """Move `axis` of `a` to the position before the axis `start`; both are numbers of axes of `a`.
+    """Move `axis` of `a` to the position before the axis `start`. Both are numbers of axes of `a`.
 
     Raises:
         AxisError: an axis is outside the rank.
@@ -237,7 +240,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Any:
 
 @planned
 def expand_dims(a: ArrayLike, axis: Axis = 0) -> Any:
-    """Insert new axes of extent 1; `axis` has their positions in the result.
+    """Insert new axes of extent 1. `axis` contains their positions in the result.
 
     >>> expand_dims([1, 2], (0, -1)).shape
     (1, 2, 1)
@@ -260,7 +263,7 @@ def expand_dims(a: ArrayLike, axis: Axis = 0) -> Any:
 
 @planned
 def squeeze(a: ArrayLike, axis: Axis = None) -> Any:
-    """Remove the axes `axis`, which must have extent 1; if `axis` is None, remove all axes of extent 1.
+    """Remove the axes in `axis`, which must have extent 1. If `axis` is None, remove all axes of extent 1.
 
     Raises:
         ShapeError: the extent of an axis in `axis` is not 1.
@@ -283,7 +286,7 @@ def concat(
     arrays: Sequence[Any], /, axis: int | None = 0, out: None = None, *, dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> Any:  # fmt: skip
-    """Join the arrays along `axis`; they are flattened first if `axis` is None.
+    """Join the arrays along `axis`. If `axis` is None, flatten them first.
 
     Args:
         dtype: the dtype of the result; by default the promoted dtype of the arrays.
@@ -316,7 +319,7 @@ concatenate = concat
 
 
 def cast_dtype(name: str, operands: Sequence[Any], dtype: DTypeLike | None, casting: str) -> DType:
-    """Return `dtype` as a `DType`, after a check that NumPy's rule `casting` allows to convert the operands to it.
+    """Return `dtype` as a `DType`, after checking that NumPy's rule `casting` allows converting the operands to it.
 
     Raises:
         DTypeError: the rule forbids the conversion.
@@ -344,7 +347,7 @@ def stack(
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> Any:
-    """Stack the arrays along a new axis; arguments and errors are those of `concat`.
+    """Stack the arrays along a new axis; `concat` describes arguments and errors.
 
     >>> stack(([1, 2], [3, 4]), 1)
     array([[1, 3],
@@ -361,9 +364,9 @@ def stack(
 
 
 def bits_as(x: Tensor, dtype: DType) -> Any:
-    """Reinterpret the bits of x's elements as another dtype, as in `ndarray.view`.
+    """Reinterpret the bits of the elements of x as another dtype, as `ndarray.view` does.
 
-    If the widths of the dtypes differ, the extent of the last axis changes.
+    If the dtypes have different widths, the extent of the last axis changes.
 
     Raises:
         ShapeError: x has no axes, or the new width does not divide the number of bytes along the last axis.
@@ -387,7 +390,7 @@ def bits_as(x: Tensor, dtype: DType) -> Any:
 
 
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Any, ...]:
-    """Split x into its slices along `axis`, whose extent must be a number."""
+    """Return the slices of x along `axis`, whose extent must be a number."""
     x = as_operand(x)
     axis = normalize_axis("unstack", axis, len(x.shape))
     if not is_static(x.shape[axis]):
@@ -401,11 +404,11 @@ def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """Split ary along `axis` into equal sections, or at given indices.
 
     Args:
-        indices_or_sections: the number of sections, or the indices at which sections begin, except the first section.
+        indices_or_sections: the number of sections; or the indices at which sections begin, except the first section.
             Negative indices count from the end.
 
     Raises:
-        ShapeError: the number of sections does not divide the extent; see `array_split`.
+        ShapeError: the number of sections does not divide the extent; `array_split` allows that.
 
     >>> split([1, 2, 3, 4], 2), split([1, 2, 3, 4], [1])
     ([array([1, 2]), array([3, 4])], [array([1]), array([2, 3, 4])])
@@ -419,7 +422,9 @@ def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Any]:
 
 
 def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    """Split ary along `axis` as `split` does, but allow the first sections to be longer by one.
+    """Split ary along `axis` as `split` does.
+
+    If the extent cannot be divided evenly, the first sections are longer by one.
 
     Raises:
         ShapeError: the number of sections is below 1.
@@ -488,8 +493,8 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
     """Shift the elements of `a` cyclically by `shift` positions along `axis`.
 
     Args:
-        shift, axis: one or several shifts and axes, in pairs; shifts along the same axis add up. If `axis` is None, `a`
-            is flattened for the shift.
+        shift, axis: one shift and one axis, or several of each in pairs. Shifts along the same axis add up. If `axis`
+            is None, `a` is flattened before the shift, and reshaped after it.
 
     Raises:
         InvalidConfigError: the numbers of shifts and axes differ, or a shift is not an integer.
@@ -533,7 +538,7 @@ def _shift(value: Any) -> int:
 
 
 def tile(A: ArrayLike, reps: int | Sequence[int]) -> Any:  # noqa: N803  # because NumPy calls it so
-    """Repeat A along its axes; `reps` has the number of repetitions for each axis.
+    """Repeat A along its axes. `reps` contains the number of repetitions for each axis.
 
     >>> tile([1, 2], 2)
     array([1, 2, 1, 2])
@@ -552,7 +557,7 @@ def tile(A: ArrayLike, reps: int | Sequence[int]) -> Any:  # noqa: N803  # becau
 
 
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """Extract the elements a[i, i + offset] of two axes, by default the first two; the diagonal becomes the last axis.
+    """Return the elements a[i, i + offset] of two axes, by default the first two, along the last axis of the result.
 
     `linalg.diagonal` uses the last two axes, as in the Array API standard.
 
@@ -585,7 +590,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
 
 @planned
 def extract_diag(x: ArrayLike, /, axis_a: int = 0, axis_b: int = 1) -> Any:
-    """Extract the elements whose indices along two axes are equal; `axis_b` is removed, and `axis_a` is the diagonal.
+    """Extract the elements whose indices along two axes are equal. `axis_b` is removed; `axis_a` is the diagonal.
 
     In contrast, `diagonal` makes the diagonal the last axis, and accepts an offset and axes of different extents.
 
@@ -602,7 +607,7 @@ def extract_diag(x: ArrayLike, /, axis_a: int = 0, axis_b: int = 1) -> Any:
 
 @planned
 def embed_diag(x: ArrayLike, /, axis_a: int = 0, axis_b: int = 1) -> Any:
-    """Insert a new axis `axis_b`, and place x where the indices along `axis_a` and `axis_b` are equal, zeros elsewhere.
+    """Insert a new axis `axis_b`, place x where the indices along `axis_a` and `axis_b` are equal, and zeros elsewhere.
 
     The function is the adjoint of `extract_diag`.
 

@@ -39,7 +39,7 @@ __all__ = [
 
 
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any) -> Any:  # fmt: skip
-    """Apply func1d to each vector of arr along `axis`; the axes of its results replace `axis`.
+    """Apply func1d to each vector of arr along `axis`. The axes of its results replace `axis`.
 
     Raises:
         AxisError: the axis is outside the rank.
@@ -64,7 +64,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *arg
 
 
 def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: int | Sequence[int]) -> Any:
-    """Apply func(a, axis) for one axis after the other; an axis that func removes is kept with extent 1.
+    """Apply func(a, axis) for one axis after another. If func removes the axis, it is inserted again, with extent 1.
 
     Raises:
         ShapeError: the rank of a result is neither that of `a` nor one less.
@@ -92,8 +92,8 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     """Select each element from one of several arrays: y[i] = choices[a[i]][i], where all arrays broadcast.
 
     Args:
-        mode: the treatment of an index out of range: "raise" an error, "wrap" it modulo the number of choices, or
-            "clip" it to the nearest valid index. "raise" does not accept traced indices.
+        mode: how to treat an index out of range: "raise" an error, reduce it modulo the number of choices ("wrap"), or
+            use the nearest valid index ("clip"). "raise" does not accept traced indices.
 
     Raises:
         DTypeError: the indices are not integers. OutOfBoundsError: an index is out of range, for mode "raise".
@@ -117,7 +117,7 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
 def fromfunction(
     function: Callable[..., Any], shape: Sequence[int], *, dtype: DTypeLike = float, like: Tensor | None = None, **kwargs: Any
 ) -> Any:  # fmt: skip
-    """Call `function` with one array per axis of `shape`, which contains the index of each element along the axis.
+    """Call `function` with one array per axis of `shape`. The array contains the index of each element along the axis.
 
     >>> fromfunction(lambda i, j: i + j, (2, 2), dtype=int)
     array([[0, 1],
@@ -130,11 +130,12 @@ def fromfunction(
 def piecewise(
     x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Compute each element by the function of the last condition that is true for it; 0 if no condition is true.
+    """Compute each element by the function of the last condition that is true for the element; 0 if none is true.
 
     Args:
-        condlist: one condition, or a list of conditions, of the shape of x.
-        funclist: for each condition, a function of x or a number; an additional entry replaces the default 0.
+        condlist: one condition, or a list of conditions, each of the shape of x.
+        funclist: for each condition, a function of x or a number. An additional entry is used where no condition is
+            true.
 
     Raises:
         InvalidConfigError: the number of functions does not match the number of conditions.
@@ -167,7 +168,7 @@ def piecewise(
 def frompyfunc(
     func: Callable[..., Any], nin: int, nout: int, *, identity: float | None = None
 ) -> Any:
-    """Return `vectorize(func)`, with a check that each call has `nin` operands and `nout` results.
+    """Return `vectorize(func)`, which checks in each call that there are `nin` operands and `nout` results.
 
     Raises:
         InvalidConfigError: in a call, the number of operands or results differs.
@@ -215,7 +216,7 @@ def vectorize(
 
     Args:
         excluded: the positions and names of operands that are passed to pyfunc unchanged.
-        signature: the trailing axes of operands and results that pyfunc itself handles, as in "(n),(n)->()"; by
+        signature: the trailing axes of operands and results that pyfunc itself handles, as in "(n),(n)->()". By
             default, pyfunc is a function of scalars.
 
     Raises:
@@ -263,10 +264,10 @@ def vectorize(
 
 
 def _require_extents(core: Sequence[Sequence[str]], operands: Sequence[Any]) -> None:
-    """Raise an error unless each operand has the trailing axes of the signature, with one extent for each name.
+    """Raise an error unless each operand has the trailing axes of the signature, and axes of one name have one extent.
 
     Args:
-        core: for each operand the names of its trailing axes in the signature.
+        core: for each operand, the names of its trailing axes in the signature.
     """
     extents: dict[str, Any] = {}
     for names, x in zip(core, operands, strict=True):
@@ -278,7 +279,7 @@ def _require_extents(core: Sequence[Sequence[str]], operands: Sequence[Any]) -> 
 
 
 def _with_one_axis(x: Any, leading: Sequence[Any], shape: Sequence[Any]) -> Any:
-    """Broadcast the leading axes of x to `shape` and merge them into one axis; if x has none, return x."""
+    """Broadcast the leading axes of x to `shape`, and merge them into one axis. If x has none, return x."""
     if not leading:
         return x
     trailing = x.shape[len(leading) :]

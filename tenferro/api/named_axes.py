@@ -1,8 +1,8 @@
 """Named axes of `vmap`: reductions over all slices of a batch, computed from within one slice.
 
-`vmap` traces its function on one slice, and then batches the trace. A reduction over a named axis cannot wait: it
-batches the part of the trace that computes its operand, and reduces the leading axis. The trace continues with the
-result, which all slices share.
+`vmap` traces its function on one slice, and then batches the trace. A reduction over a named axis needs all slices
+before that. So it batches the part of the trace that computes its operand, and reduces the leading axis. The trace
+continues with the result, which all slices share.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ __all__ = ["NamedAxis", "all_slices", "differentiating", "named_axis", "slice_of
 
 @dataclass(frozen=True, eq=False)
 class NamedAxis:
-    """A `vmap` whose function is being traced on one slice.
+    """Call of `vmap` whose function is being traced on one slice.
 
     Attributes:
         name: the argument `axis_name` of the `vmap`, or None.
         size: the number of slices.
         builder: the builder of the trace.
         start: the number of instructions in the graph before the function was traced.
-        batched: for each graph value that stands for one slice, the value with all slices.
+        batched: a map from each graph value that stands for one slice to the value that contains all slices.
         context: the rules by which the trace is batched.
         is_differentiated: whether a derivative inside of the `vmap` is being traced.
     """
@@ -68,7 +68,7 @@ def under_axis(axis: NamedAxis) -> Generator[None]:
 
 @contextmanager
 def differentiating() -> Generator[None]:
-    """Mark all current `vmap`s as differentiated while the body runs, which traces a function for its derivative."""
+    """Mark all current `vmap`s as differentiated in the `with` block, which traces a function for its derivative."""
     axes = _AXES.get()
     if not axes:
         yield
@@ -81,7 +81,7 @@ def differentiating() -> Generator[None]:
 
 
 def named_axis(name: str, axis_name: Hashable) -> NamedAxis:
-    """Return the innermost current `vmap` with this axis name.
+    """Return the innermost current `vmap` whose axis name is `axis_name`.
 
     Raises:
         InvalidConfigError: no current `vmap` has this axis name.
@@ -115,9 +115,9 @@ def _require_same_trace(name: str, axis: NamedAxis, builder: GraphBuilder | None
 def all_slices(
     name: str, axis: NamedAxis, tensor: Any, builder: GraphBuilder | None
 ) -> TracedTensor:
-    """Batch a tensor that stands for one slice of the axis: return the tensor of all slices, stacked along axis 0.
+    """Return all slices, stacked along axis 0, of a tensor that stands for one slice of `axis`.
 
-    If other `vmap`s are nested inside that of the axis, the result still stands for one slice of these.
+    If other `vmap`s are nested inside the `vmap` of `axis`, the result still stands for one slice of the inner `vmap`s.
 
     Raises:
         UnsupportedError: the call is in a loop, a branch or a derivative inside the `vmap` of the axis.
@@ -133,8 +133,8 @@ def all_slices(
     value = _batched(axis, value)
     if not inner:
         return TracedTensor(axis.builder, value)
-    # The leading axes are now `axis`, which was batched last, and the inner axes, outermost first. Move `axis` behind
-    # the inner axes, and replace each inner axis by a placeholder for one slice.
+    # The leading axes are now `axis`, which was batched last, and then the inner axes, outermost first. Move `axis`
+    # behind the inner axes, and replace each inner axis by a placeholder for one slice.
     from tenferro.api.manipulation import moveaxis
 
     moved: Any = moveaxis(TracedTensor(axis.builder, value), 0, len(inner))

@@ -1,6 +1,7 @@
-"""Access of tensor classes to the module `tenferro` and to the counterparts of NumPy's functions.
+"""Access for tensor classes to the module `tenferro`, and to the counterparts of NumPy's functions.
 
-Tensor classes cannot import these modules, which import tensor classes. The package therefore installs them here.
+Tensor classes cannot import these modules, because these modules import tensor classes. Therefore the package installs
+the modules here.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class NumPyFunctions(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """The module of functions on tensors, and a function that imports the counterparts of NumPy's functions."""
+    """Module of functions on tensors, and a function that imports the counterparts of NumPy's functions."""
 
     module: ModuleType
     numpy_functions: Callable[[], NumPyFunctions]
@@ -47,7 +48,7 @@ _installed: list[Namespace] = []
 
 
 def install_namespace(installed: Namespace) -> None:
-    """Set the namespace of every tensor class."""
+    """Set the namespace that all tensor classes use."""
     _installed[:] = [installed]
 
 

@@ -1,4 +1,4 @@
-"""The normal distribution function of a tensor, computed from the hazard, the quotient of the density and the tail.
+"""The normal distribution function of a tensor. It is computed from the hazard, the density divided by the tail.
 
 The usual formula erfc(-x / sqrt(2)) / 2 has a relative error of about x^2 eps, because x / sqrt(2) is rounded.
 """
@@ -57,7 +57,7 @@ HAZARD_SINGLE = (
 
 @custom_jvp
 def ndtr(x: Tensor) -> Any:
-    """Compute the distribution function of the normal distribution with mean 0 and variance 1."""
+    """Compute the distribution function of the normal distribution of mean 0 and variance 1."""
     is_below, size = side_and_size(x)
     beyond = tail(size)
     return where(is_below, beyond, subtract(1.0, beyond))
@@ -65,7 +65,7 @@ def ndtr(x: Tensor) -> Any:
 
 @ndtr.defjvp
 def _ndtr_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """Multiply the tangent by the derivative of `ndtr`, the normal density."""
+    """Return ndtr(x) and its tangent: x_dot times the normal density."""
     (x,), (x_dot,) = primals, tangents
     return ndtr(x), multiply(x_dot, density(side_and_size(x)[1]))
 
@@ -83,11 +83,11 @@ def density(x: Tensor) -> Any:
 
 
 def _density_factors(x: Tensor) -> tuple[Any, Any]:
-    """Return two factors of the normal density of x >= 0; x above 40 is replaced by 40.
+    """Return two factors of the normal density of x >= 0. Numbers above 40 are replaced by 40.
 
     x is the sum of a short number, whose square is exact, and a rest. The second factor is the exponential for the
-    exact square. The first factor, between 0.3 and 0.4, contains everything else. Without the split, the exponential
-    would multiply the relative error of x^2 / 2 by x^2 / 2.
+    exact square. The first factor, between 0.3 and 0.4, accounts for the rest and the constant. If x were not split,
+    the exponential would multiply the relative error of x^2 / 2 by x^2 / 2.
     """
     x = where(greater(x, 40.0), 40.0, x)
     short = multiply(round(multiply(x, 128.0)), 1 / 128)
@@ -99,7 +99,7 @@ def _density_factors(x: Tensor) -> tuple[Any, Any]:
 def _ratio_to_hazard(x: Tensor) -> tuple[Any, Any]:
     """Return a numerator x + h(0) and a denominator whose quotient is the hazard h(x), for x >= 0.
 
-    x above `FAR` is replaced by 1.
+    Numbers x above `FAR` are replaced by 1.
     """
     x = where(greater(x, FAR), 1.0, x)
     inverse = divide(1.0, add(x, CENTRE))
@@ -124,7 +124,7 @@ def tail(x: Tensor) -> Any:
 
 @custom_jvp
 def times_ndtr(x: Tensor) -> Any:
-    """x ndtr(x) for -40 <= x <= 40, with full precision also where ndtr(x) is subnormal."""
+    """x ndtr(x) for -40 <= x <= 40, with full precision even where ndtr(x) is subnormal."""
     is_below, size = side_and_size(x)
     above, ratio = _ratio_to_hazard(size)
     least, power = _density_factors(size)
@@ -135,7 +135,7 @@ def times_ndtr(x: Tensor) -> Any:
 
 @times_ndtr.defjvp
 def _times_ndtr_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """Multiply the tangent by the derivative, ndtr(x) plus x times the density."""
+    """Return times_ndtr(x) and its tangent. The derivative is ndtr(x) plus x times the density."""
     (x,), (x_dot,) = primals, tangents
     least, power = _density_factors(side_and_size(x)[1])
     slope = add(ndtr(x), multiply(multiply(x, least), power))

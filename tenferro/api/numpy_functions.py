@@ -1,9 +1,9 @@
 """NumPy's functions on tensors: for a tensor x, NumPy's protocols make `np.sum(x, 0)` call `tenferro.sum(x, 0)`.
 
-Most NumPy functions call tenferro's function of the same name, their counterpart, with the same arguments. The tables
+Most NumPy functions call their counterpart, tenferro's function of the same name, with the same arguments. The tables
 in this file list the functions whose meaning differs in NumPy. If there is no counterpart, or an argument has no
-meaning for tensors, NumPy's function runs on the elements of untracked eager tensors and returns NumPy arrays. For
-traced tensors and tracked eager tensors it raises an error.
+meaning for tensors, the elements of untracked eager tensors are passed to NumPy's function, which returns NumPy arrays.
+For traced tensors and tracked eager tensors an error is raised.
 
 Source: NumPy 2.4, reference; NEP 13 and NEP 18, the protocols.
 """
@@ -39,7 +39,7 @@ def _numpy_dtype(operand: Any) -> Any:
 
 
 def _can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
-    """Return NumPy's answer, for the NumPy dtypes of tensors: its casting rules differ from tenferro's promotion."""
+    """Return NumPy's answer for the NumPy dtypes of tensors: its casting rules differ from tenferro's promotion."""
     return np.can_cast(_numpy_dtype(from_), _numpy_dtype(to), casting)
 
 
@@ -49,7 +49,7 @@ def _common_dtype(*arrays_and_dtypes: DTypeLike | ArrayLike) -> Any:
 
 
 def _of_numbers(function: Callable[..., Any]) -> Any:
-    """Wrap a function to convert bools to int8, as NumPy does."""
+    """Wrap a function so that it converts bools to int8, as NumPy does."""
 
     def of_arrays(x1: ArrayLike, /, *x2: ArrayLike, **options: Unpack[UfuncOptions]) -> Any:
         operands = [
@@ -72,13 +72,13 @@ def _reciprocal(x: Tensor, /, **options: Unpack[UfuncOptions]) -> Any:
 
 
 def _cholesky(a: Tensor, /, *, upper: bool = False) -> Any:
-    """Factorise the Hermitian matrix that one triangle of `a` defines, as in NumPy, not the Hermitian part of `a`."""
+    """Factorise the Hermitian matrix that one triangle of `a` defines, as NumPy does, instead of the Hermitian part."""
     triangle = "U" if upper else "L"
     return linalg.cholesky(hermitian_of(as_operand(a), triangle), upper=upper)
 
 
 def _eigh(a: Tensor, UPLO: str = "L") -> Any:  # because `UPLO` is NumPy's name
-    """Compute eigenvalues and eigenvectors of the Hermitian matrix that one triangle of `a` defines, as in NumPy."""
+    """Compute eigenvalues and eigenvectors of the Hermitian matrix that one triangle of `a` defines, as NumPy does."""
     return linalg.eigh(a, UPLO)
 
 
@@ -91,13 +91,13 @@ def _i0(x: Tensor) -> Any:
 
 
 _NOT_GIVEN: Any = getattr(np, "_NoValue", None)
-"""NumPy's sentinel for an omitted argument."""
+"""Value by which NumPy recognises an omitted argument."""
 
 
 def _pinv(
     a: Tensor, rcond: Tensor | None = None, hermitian: bool = False, *, rtol: Tensor = _NOT_GIVEN
 ) -> Any:
-    """Compute the pseudoinverse with NumPy's default cutoff; `rtol=None` selects that of `tenferro.linalg.pinv`."""
+    """Compute the pseudoinverse with NumPy's default cutoff. If `rtol` is None, use that of `tenferro.linalg.pinv`."""
     if rcond is not None and rtol is not _NOT_GIVEN:
         raise InvalidConfigError("np.linalg.pinv: rcond and rtol name one option; give one of them")
     cutoff = (1e-15 if rcond is None else rcond) if rtol is _NOT_GIVEN else rtol
@@ -120,7 +120,7 @@ DIFFERENT: Mapping[Any, Callable[..., Any] | None] = MappingProxyType(
 )  # fmt: skip
 """NumPy functions whose meaning differs from that of tenferro's function of the same name.
 
-Each has its counterpart, or None if it has no counterpart.
+The value is the counterpart, or None if there is no counterpart.
 """
 
 _OF_NO_TENSOR = frozenset({
@@ -132,7 +132,7 @@ _OF_NO_TENSOR = frozenset({
 
 
 def _counterparts(theirs: Any, ours: Any) -> dict[Any, Callable[..., Any]]:
-    """Map the functions of a NumPy module to our counterparts of the same names."""
+    """Map the functions of a NumPy module to the functions of the same names in our module."""
     table: dict[Any, Callable[..., Any]] = {}
     for name in ours.__all__:
         function, own = getattr(theirs, name, None), getattr(ours, name)
@@ -164,7 +164,7 @@ REDUCTIONS: Mapping[np.ufunc, Callable[..., Any]] = MappingProxyType(
         np.minimum: reductions.min, np.logical_and: reductions.all, np.logical_or: reductions.any,
     }
 )  # fmt: skip
-"""Counterpart of `ufunc.reduce` for each ufunc that has one."""
+"""Counterparts of `ufunc.reduce`, by ufunc."""
 
 SCANS: Mapping[np.ufunc, Callable[..., Any]] = MappingProxyType(
     {
@@ -172,7 +172,7 @@ SCANS: Mapping[np.ufunc, Callable[..., Any]] = MappingProxyType(
         np.minimum: reductions.running_min,
     }
 )  # fmt: skip
-"""Counterpart of `ufunc.accumulate` for each ufunc that has one."""
+"""Counterparts of `ufunc.accumulate`, by ufunc."""
 
 
 # ---- the protocols -----------------------------------------------------------------------------------------------
@@ -218,7 +218,8 @@ def call_ufunc(
     if method != "__call__":
         function, name = getattr(ufunc, method), f"{name}.{method}"
     if method == "at" and is_traced(inputs[0]):
-        # This is an error also for eager tensors: NumPy's `at` would write into their arrays, even read-only arrays.
+        # This is also an error for eager tensors, because NumPy's `at` would write into their arrays, even read-only
+        # arrays.
         raise UnsupportedError(
             f"{name} writes into its operand, and {inputs[0].spec} is a value; "
             "x.at[index].add(values) and its like give a new tensor"
@@ -267,13 +268,13 @@ def _understood(
 def _all_pairs(
     function: Callable[..., Any], a: Tensor, b: Tensor, options: Mapping[str, Any]
 ) -> Any:
-    """Apply a function of two operands to all pairs of an element of `a` and an element of `b`, as `ufunc.outer`."""
+    """Apply a function to all pairs of an element of `a` and an element of `b`, as `ufunc.outer` does."""
     a, b = as_operand(a), as_operand(b)
     return function(manipulation.reshape(a, (*a.shape, *[1] * len(b.shape))), b, **options)
 
 
 def _is_foreign(kind: type, protocol: str) -> bool:
-    """Return whether a class of another library implements the protocol; NumPy must then call that library."""
+    """Return whether a class of another library implements the protocol. NumPy must then call that library."""
     if kind is np.ndarray or hasattr(kind, "__tenferro_apply__"):
         return False
     return hasattr(kind, protocol) and not issubclass(kind, np.ndarray | np.generic)

@@ -1,8 +1,8 @@
 """Initial value problems: `odeint`, by adaptive Runge-Kutta and Rosenbrock steps in a loop of the program.
 
-The state is one real vector, the concatenation of its leaves; a complex leaf has its real parts before its imaginary
-parts. A step computes the next state, an estimate of its error, and the interpolant: coefficients of a polynomial for
-states within the step. The controller that chooses the next step size is treated as a constant by differentiation.
+The state is one real vector: the concatenation of its leaves, where the real parts of a complex leaf precede its
+imaginary parts. A step computes the next state, an estimate of its error, and the interpolant, which consists of
+coefficients of a polynomial for states within the step. Differentiation treats the next step size as a constant.
 
 Source: Hairer, Norsett and Wanner, "Solving Ordinary Differential Equations" I and II, 1993 and 1996.
 """
@@ -86,7 +86,7 @@ def _combination(weights: Sequence[float], terms: Sequence[Any]) -> Any:
 
 
 def _dopri5(f: RightHandSide, y: Tensor, slope: Tensor, t: Tensor, h: Tensor) -> tuple[Any, ...]:
-    """Step from y at t by Dormand and Prince's pair of orders 5 and 4, with step size h.
+    """Make a step of size h from y at t by Dormand and Prince's pair of methods of orders 5 and 4.
 
     Returns:
         The next state, its slope, the error and the interpolant.
@@ -139,7 +139,7 @@ SECOND_BETWEEN = (
 
 
 def _rodas4(f: RightHandSide, y: Tensor, slope: Tensor, t: Tensor, h: Tensor) -> tuple[Any, ...]:
-    """Step from y at t by the Rosenbrock pair of orders 4 and 3, with step size h.
+    """Make a step of size h from y at t by a pair of Rosenbrock methods of orders 4 and 3.
 
     Each of the six stages solves one linear system with the matrix I / (gamma h) - f_y.
 
@@ -174,24 +174,24 @@ def _rodas4(f: RightHandSide, y: Tensor, slope: Tensor, t: Tensor, h: Tensor) ->
 
 
 def _between(y: Tensor, interpolant: Tensor, fraction: Tensor) -> Any:
-    """Return the state within a step, at a fraction of the step size after its start y, by the interpolant."""
+    """Return the state at a fraction of a step, by the interpolant; y is the state at the start of the step."""
     x = astype(fraction, spec_of(y).dtype, copy=False)
     change, first, second, third = [interpolant[i] for i in range(4)]
     return y + x * (change + (1 - x) * (first + x * (second + (1 - x) * third)))
 
 
 METHODS = {"dopri5": (_dopri5, 5), "rodas4": (_rodas4, 4)}
-"""Function that computes a step, and the order of its error estimate, by method name."""
+"""Maps the name of a method to the function that computes a step, and the order of its error estimate."""
 
 
 # ---- the state as a vector -----------------------------------------------------------------------
 
 
 class _State(RealVector):
-    """Conversion between the state of an equation, a tree, and a real vector."""
+    """Conversion between the state of an equation, which is a tree, and a real vector."""
 
     def vector(self, slope: PyTree) -> Any:
-        """Return a slope, a tree like the state, as a vector; its leaves are converted to the dtypes of the state.
+        """Return a slope, which is a tree like the state, as a vector. Leaves are converted to the dtypes of the state.
 
         Raises:
             ArityError, ShapeError: the structure or a shape differs from the state.
@@ -216,7 +216,7 @@ class _State(RealVector):
 
 
 class _Closed:
-    """A function of (y, t, *args) that is traced once, with the tensors that it captures as additional operands.
+    """Function of (y, t, *args) that is traced once. Tensors that it captures become additional operands.
 
     Attributes:
         operands: the captured tensors, followed by the leaves of args.
@@ -248,7 +248,7 @@ class _Closed:
         self._is_active = [spec_of(x).dtype.is_inexact for x in self.operands]
 
     def __call__(self, y: Tensor, t: Tensor, operands: Sequence[Any]) -> Any:
-        """Evaluate the function at y and t, with `operands` instead of `self.operands`."""
+        """Evaluate the function at y and t, with `operands` in place of `self.operands`."""
         consts, leaves = operands[: self.count], operands[self.count :]
         builder = current_builder() or next(
             (x.builder for x in (y, t, *operands) if isinstance(x, TracedTensor)), None
@@ -319,7 +319,7 @@ def _first_step(
     """Choose the size of the first step, from y, its slope, and an estimate of the second derivative.
 
     Args:
-        room: the largest step allowed: the time that remains until the final time.
+        room: the largest step that is allowed, which is the time that remains until the final time.
 
     Source: Hairer, Norsett and Wanner I, section II.4.
     """
@@ -338,7 +338,8 @@ def _first_step(
         (0.01 / where(largest <= 1e-15, 1, largest)) ** (1 / order),
     )
     h = minimum(100.0 * h0, astype(h1, spec_of(t).dtype, copy=False))
-    # If a slope is not finite, h is not, either. The first step then detects it: its error is not finite.
+    # If a slope is not finite, h is not finite either. Then h0 is tried, and the first step has an error that is not
+    # finite.
     h = where(isfinite(h), h, h0)
     return stop_gradient(minimum(minimum(h, options.hmax), room))
 
@@ -346,10 +347,10 @@ def _first_step(
 def _start(
     f: RightHandSide, y: Tensor, t: Tensor, end: Tensor, options: _Options
 ) -> tuple[Any, ...]:
-    """Return the loop's state before the first step.
+    """Return the state of the loop before the first step.
 
-    It is a tuple of the state vector, its slope, the time, the next step size, and the error ratio of the last step.
-    These are followed by the start, time, step size and interpolant of the last accepted step.
+    It is a tuple: the state vector, its slope, the time, the next step size, and the error ratio of the last step. Then
+    follow the start, time, step size and interpolant of the last accepted step.
     """
     slope = f(y, t)
     h = _first_step(f, y, slope, t, end - t, options)
@@ -366,7 +367,7 @@ def _continues(state: tuple[Any, ...], count: Tensor, target: Tensor, options: _
 
 
 def _ratio(y: Tensor, after: Tensor, error: Tensor, options: _Options) -> Any:
-    """Return the error of a step relative to the tolerances; a step is accepted if the ratio is at most 1."""
+    """Return the error of a step relative to the tolerances. A step is accepted if the ratio is at most 1."""
     scale = options.atol + options.rtol * maximum(abs(y), abs(after))
     ratio = stop_gradient(_norm(error / scale))
     return where(isfinite(ratio), ratio, math.inf)
@@ -379,10 +380,10 @@ def _plain(f: RightHandSide, options: _Options) -> Step:
 
 
 def _guarded(closed: _Closed, options: _Options) -> Step:
-    """Return a function that computes a step; derivatives of a rejected step are zeros and are not computed.
+    """Return a function that computes a step. Derivatives of a rejected step are zero, and are not computed.
 
-    A rejected step may leave the domain of the right-hand side. Derivatives may be infinite there, and their product
-    with a cotangent of zero would be NaN.
+    A rejected step may leave the domain of the right-hand side, where derivatives may be infinite. Multiplied by a
+    cotangent of zero, they would be NaN.
     """
     active, others = closed.split(closed.operands)
 
@@ -410,7 +411,10 @@ def _guarded(closed: _Closed, options: _Options) -> Step:
 def _advanced(
     step: Step, state: tuple[Any, ...], end: Tensor, options: _Options
 ) -> tuple[Any, ...]:
-    """Return the loop's state after one step, or, if the error is too large, the old state with a smaller step size."""
+    """Return the state of the loop after one step.
+
+    If the error is too large, return the old state with a smaller step size.
+    """
     y, slope, t, h, past, *_ = state
     is_last = t + h >= end
     h = where(is_last, end - t, h)
@@ -439,7 +443,7 @@ def _advanced(
 
 
 def _solution(f: RightHandSide, step: Step, y0: Tensor, ts: Tensor, options: _Options) -> Any:
-    """Return the states at the times `ts` as rows; a row is NaN if the integration did not reach its time."""
+    """Return the states at the times `ts` as rows. A row is NaN if the integration did not reach its time."""
     end = ts[-1]
 
     def until(state: Sequence[Any], target: Tensor) -> Any:
@@ -456,17 +460,19 @@ def _solution(f: RightHandSide, step: Step, y0: Tensor, ts: Tensor, options: _Op
     if ts.shape[0] == 1:
         return first
     _, ys = scan(until, _start(f, y0, ts[0], end, options), ts[1:])
-    # Traced times are not checked before: where they do not increase, the solution is NaN.
+    # Traced times cannot be checked in advance. Where they do not increase, the solution is NaN.
     ys = where(reshape(ts[1:] > ts[:-1], (-1, 1)), ys, math.nan)
     return concat([first, ys])
 
 
 def _adjoint(closed: _Closed, options: _Options) -> Any:
-    """Return the solution as a function of the initial state, the times and the operands, for the continuous adjoint.
+    """Return the solution as a function of the initial state, the times and the operands.
 
-    In reverse mode the state, its cotangent and the cotangents of the operands are integrated backward together. At
-    each time, the state is replaced by the solution. The operands are two lists: operands with derivatives, and
-    operands without.
+    Reverse mode integrates backward.
+
+    This is the continuous adjoint: the state, its cotangent and the cotangents of the operands are integrated backward
+    together. At each time in `ts`, the state is replaced by the solution. The operands are two lists: operands that
+    have derivatives, and operands that have none.
 
     Source: Chen et al., "Neural ordinary differential equations", 2018, appendix C; jax.experimental.ode.
     """
@@ -547,19 +553,20 @@ def odeint(
         rtol, atol: the relative and absolute tolerance, as numbers.
         mxstep: the maximum number of steps from one time to the next, including rejected steps.
         hmax: the maximum size of a step.
-        method: "dopri5", explicit, of order 5; "rodas4", of order 4, for stiff equations, with a dense Jacobian.
-        derivative: "adjoint" integrates the adjoint equation backward and stores no steps; it supports only reverse
-            mode. "discrete" differentiates the accepted steps, in all modes. The default is "adjoint" for dopri5
-            without an event, otherwise "discrete".
-        event: a real function event(y, t, *args). The integration from t[0] to t[1] stops at the first sign change from
-            one step to the next. A zero at t[0] is not an event.
+        method: "dopri5" is explicit, of order 5. "rodas4" is of order 4, for stiff equations, and uses a dense
+            Jacobian.
+        derivative: how to differentiate. "adjoint" integrates the adjoint equation backward and stores no steps; it
+            supports only reverse mode. "discrete" differentiates the accepted steps, in all modes. The default is
+            "adjoint" for "dopri5" without an event, otherwise "discrete".
+        event: a function event(y, t, *args) with a real result. The integration from t[0] to t[1] stops where the
+            result first changes its sign from one step to the next. A zero at t[0] is not an event.
 
     Returns:
-        The states at the times t. With an event, the time of the event and the state at this time, both
+        The states at the times t. With an event: the time of the event, and the state at that time. Both are
         differentiable.
 
     A state is NaN if its time is not reached: after mxstep steps, if no step is small enough, or after traced times
-    that do not increase. If the event does not happen, its time and state are NaN, too.
+    that do not increase. If the event does not happen, its time and state are also NaN.
 
     Raises:
         DTypeError: y0 or t has integers, t is complex, or the slope of a real state is complex.
@@ -603,7 +610,7 @@ def odeint(
 
 
 def _derivative(derivative: str | None, method: str, has_event: bool) -> str:
-    """Return the caller's argument `derivative` after a check, or its default.
+    """Return the caller's argument `derivative` after checking it; if it is None, return the default.
 
     Raises:
         InvalidConfigError: the argument is unknown, or is "adjoint" for an unsuitable method or with an event.
@@ -674,9 +681,9 @@ def _event(
 def _until_event(
     closed: _Closed, event: _Closed, state: _State, times: Tensor, options: _Options
 ) -> tuple[Any, Any]:
-    """Return the time of the event, and the state vector at this time.
+    """Return the time of the event, and the state vector at that time.
 
-    The time is a root of event(y(t), t). Its derivatives follow from the implicit function theorem.
+    The time is a root of event(y(t), t), and its derivatives follow from the implicit function theorem.
     """
     f, g = closed.bound(closed.operands), event.bound(event.operands)
     y0, t0, guarded = state.start, times[0], _guarded(closed, options)
@@ -696,7 +703,10 @@ def _until_event(
 def _first_crossing(
     f: RightHandSide, g: RightHandSide, y0: Tensor, t0: Tensor, end: Tensor, options: _Options
 ) -> Any:
-    """Return the time of the first sign change of g, by bisection within a step; NaN if there is no sign change."""
+    """Return the time of the first sign change of g, found by bisection within a step.
+
+    Without a sign change it is NaN.
+    """
 
     def has_crossed(before: Any, after: Any) -> Any:
         return (sign(before) * sign(after) < 0) | ((after == 0) & (before != 0))

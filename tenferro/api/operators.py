@@ -48,7 +48,7 @@ REFUSED = {
     "compress": "index with the mask, which needs elements",
     "flat": "use ravel()",
 }
-"""Attributes of NumPy's arrays that tensors do not have, each with the reason or an alternative."""
+"""Attributes of NumPy's arrays that tensors do not have. The values are reasons or alternatives, for errors."""
 
 
 @public_methods
@@ -67,7 +67,7 @@ class Operators:
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """The extents: numbers, or, in a trace, also symbolic extents, or bounds of data-dependent extents."""
+        """The extents. They are numbers or, in a trace, also symbolic extents and bounds of data-dependent extents."""
         return self.spec.shape
 
     @property
@@ -76,7 +76,7 @@ class Operators:
         return self.spec.dtype
 
     def __dir__(self) -> list[str]:
-        """List the tensor's attributes, without names that exist only to raise an error with advice."""
+        """List the attributes of the tensor, without names that exist only to raise an error."""
         return [name for name in super().__dir__() if not is_missing(type(self), name)]
 
     # ---- arithmetic --------------------------------------------------------------------------
@@ -392,7 +392,7 @@ class Operators:
 
 
 def _has_elements(rhs: Tensor) -> bool:
-    """Return whether `==` compares the elements of a tensor with `rhs`: a number, a sequence, a tensor or an array."""
+    """Return whether `==` compares elements of a tensor with `rhs`, which is a number, sequence, tensor or array."""
     return isinstance(rhs, bool | int | float | complex | list | tuple) or any(
         hasattr(type(rhs), protocol) for protocol in ("__tenferro_apply__", "__array__")
     )

@@ -1,7 +1,7 @@
-"""`tenferro.optimize`: SciPy's minimisers on trees, with automatic derivatives, and minimisers inside of programs.
+"""`tenferro.optimize`: SciPy's minimisers on trees, with automatic derivatives, and minimisers inside programs.
 
-Parameters are a tree of floating-point or complex arrays, of any shapes and dtypes. SciPy receives them as one float64
-vector, in the order of `tree.ravel`, where the real parts of a complex leaf are before its imaginary parts. The user's
+Parameters are a tree of floating-point or complex arrays, of any shapes and dtypes. SciPy gets them as one float64
+vector, in the order of `tree.ravel`, in which the real parts of a complex leaf precede its imaginary parts. The user's
 functions are traced once, and run with the dtypes of the tree.
 
 Source: scipy.optimize.
@@ -52,24 +52,24 @@ def minimize(
 ) -> Any:
     """Minimise a function of a tree by one of SciPy's methods.
 
-    SciPy's method receives the derivatives that it uses: value and gradient from one program, products with the
-    Hessian for Newton-CG, trust-ncg, trust-krylov and trust-constr, the Hessian for dogleg and trust-exact.
+    SciPy's method gets the derivatives that it uses. One program computes the value and the gradient. Newton-CG,
+    trust-ncg, trust-krylov and trust-constr also get products with the Hessian; dogleg and trust-exact get the Hessian.
 
     Args:
         fun: a function of a tree like x0, and of `args`, whose result is a real scalar.
         x0: the initial parameters.
-        args: further arguments of `fun`: trees of arrays, held constant.
-        method: the name of the method in SciPy; by default BFGS, or, with bounds, L-BFGS-B.
-        bounds: two trees (lower, upper) that are prefixes of the parameters' tree. Each leaf is an array that
-            broadcasts to its parameter, a number, or None for no bound. Complex parameters cannot have bounds.
-        callback: a function that is called with the parameters after each step; or, if its only parameter is called
-            `intermediate_result`, with an intermediate result, as in SciPy.
+        args: further arguments of `fun`, which are trees of arrays and are held constant.
+        method: the name of the method in SciPy. The default is BFGS, and L-BFGS-B if there are bounds.
+        bounds: two trees (lower, upper) that are prefixes of the tree of parameters. A leaf is an array that broadcasts
+            to its parameter, a number, or None for no bound. Complex parameters cannot have bounds.
+        callback: a function that is called with the parameters after each step. If its only parameter is named
+            `intermediate_result`, it is called with an intermediate result, as in SciPy.
         executor: the executor of the programs, such as an `XlaExecutor`; the default is native.
         context: the derivative rules.
 
     Returns:
-        SciPy's `OptimizeResult`, whose field `x` is a tree like x0. Other vectors and matrices (`jac`, `hess_inv`) are
-        in the order of SciPy's vector.
+        SciPy's `OptimizeResult`, whose field `x` is a tree like x0. Other vectors and matrices, such as `jac` and
+            `hess_inv`, are in the order of SciPy's vector.
 
     Raises:
         DTypeError: a parameter is an integer or a boolean.
@@ -105,7 +105,7 @@ def minimize(
     if name not in WITHOUT_DERIVATIVES:
         derivatives["jac"] = True
     if name in BY_PRODUCT:
-        # SciPy calls the product with a vector of int8 to determine its dtype.
+        # SciPy calls the product with a vector of int8 to find out its dtype, so the vector is converted.
         derivatives["hessp"] = lambda x, p, *extra: np.asarray(
             product(x, np.asarray(p, np.float64), *extra)
         )
@@ -148,15 +148,15 @@ def least_squares(
     Args:
         fun: a function of a tree like x0, and of `args`; its result, the residuals, is a tree of real arrays.
         x0: the initial parameters.
-        args: further arguments of `fun`: trees of arrays, held constant.
+        args: further arguments of `fun`, which are trees of arrays and are held constant.
         bounds: as in `minimize`.
         executor: the executor of the programs; the default is native.
         context: the derivative rules.
         options: options of SciPy: `method`, `loss`, `ftol`, `xtol`, `gtol`, `x_scale`, `f_scale`, `max_nfev` ...
 
     Returns:
-        SciPy's `OptimizeResult`, whose field `x` is a tree like x0. `fun` is the vector of residuals, and `jac` their
-        Jacobian, in the order of SciPy's vector.
+        SciPy's `OptimizeResult`, whose field `x` is a tree like x0. The field `fun` is the vector of residuals, and
+            `jac` is their Jacobian, in the order of SciPy's vector.
 
     Raises:
         DTypeError: a parameter is an integer or a boolean, or a residual is complex.
@@ -281,7 +281,10 @@ def _parts(array: Any) -> Any:
 
 
 def _from_parts(part: Tensor, dtype: DType) -> Any:
-    """Return a parameter from its real part, or, if it is complex, from its real and imaginary parts."""
+    """Return a parameter.
+
+    `part` is the parameter itself or, for a complex dtype, the pair of its real and imaginary parts.
+    """
     if not dtype.is_complex:
         return part
     real, imaginary = part
@@ -289,7 +292,7 @@ def _from_parts(part: Tensor, dtype: DType) -> Any:
 
 
 def _method(caller: str, method: Any, bounds: PyTree) -> str:
-    """Return SciPy's method name in lower case.
+    """Return the name of SciPy's method in lower case.
 
     Raises:
         InvalidConfigError: SciPy has no such method.
@@ -305,12 +308,12 @@ def _method(caller: str, method: Any, bounds: PyTree) -> str:
 
 
 def _callback(callback: Callable[..., Any], start: _Parameters) -> Callable[..., Any]:
-    """Wrap the user's callback on trees as a callback on vectors."""
+    """Return a callback on vectors that calls the user's callback on trees."""
     if {*inspect.signature(callback).parameters} == {"intermediate_result"}:
 
         def with_result(*, intermediate_result: Any) -> Any:
             return callback(intermediate_result=start.restored(intermediate_result))
 
-        # SciPy passes an intermediate result only if the parameter has this name and is not keyword-only.
+        # SciPy passes an intermediate result only if the parameter has that name and is not keyword-only.
         return lambda intermediate_result: with_result(intermediate_result=intermediate_result)
     return lambda x, *state: callback(start.tree(np.asarray(x)))

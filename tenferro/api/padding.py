@@ -1,7 +1,7 @@
 """`pad`: a tensor with elements added around it, by NumPy's modes.
 
-Modes that repeat elements gather them by index, axis by axis. The derivative with respect to an element is thus the sum
-over all its copies.
+Modes that repeat elements gather them by index, axis by axis. The derivative with respect to an element is therefore
+the sum over all its copies.
 
 Source: NumPy 2.4, reference, numpy.pad.
 """
@@ -36,7 +36,7 @@ _OPTIONS: Mapping[str, str | None] = {
     "symmetric": "reflect_type", "wrap": None, "linear_ramp": "end_values", "maximum": "stat_length",
     "mean": "stat_length", "median": "stat_length", "minimum": "stat_length",
 }  # fmt: skip
-"""The modes, each with the name of its only option, or None."""
+"""Maps each mode to the name of its only option, or to None."""
 
 
 def pad(
@@ -45,17 +45,17 @@ def pad(
     mode: str = "constant",
     **options: Unpack[UfuncOptions],
 ) -> Any:
-    """Add `pad_width` elements before and after each axis of array, one axis after another.
+    """Add elements before and after each axis of array, one axis after another; `pad_width` has their numbers.
 
     Args:
-        pad_width: one width, a pair of widths before and after, a pair for each axis, or a dict from axes to widths or
+        pad_width: one width, a pair of widths (before, after), a pair for each axis, or a dict from axes to widths or
             pairs.
         mode: the kind of elements that are added. "constant" adds `constant_values`, by default 0. "edge" adds the
             outermost element. "reflect" and "symmetric" add the mirrored elements, without and with the outermost
             element; with `reflect_type` "odd" they are subtracted from twice the outermost element. "wrap" adds elements from the other end. "linear_ramp" adds a line from the outermost element to
             `end_values`, by default 0. "maximum", "mean", "median" and "minimum" add this statistic of the
             `stat_length` outermost elements, by default all. "empty" adds zeros.
-        options: the option of the mode; its values for each axis and end have the form of `pad_width`.
+        options: the option of the mode. Its values for each axis and end are written like `pad_width`.
 
     Raises:
         InvalidConfigError: the mode is unknown, or has no such option.
@@ -94,7 +94,7 @@ def _is_nested(value: ArrayLike) -> bool:
 
 
 def _by_axis(pad_width: ArrayLike | Mapping[int, Any], rank: int) -> Any:
-    """Convert a dict from axes to widths into a list with a pair for every axis; other forms are returned unchanged."""
+    """Convert a dict from axes to widths to a list with a pair for every axis. Other forms are returned unchanged."""
     if not isinstance(pad_width, dict):
         return pad_width
     widths: list[Any] = [(0, 0)] * max(rank, 1)
@@ -106,9 +106,9 @@ def _by_axis(pad_width: ArrayLike | Mapping[int, Any], rank: int) -> Any:
 
 
 def _pairs(name: str, value: Any, x: Tensor) -> list[tuple[Any, Any]]:
-    """Expand a setting to a list with one pair (before, after) for each axis.
+    """Return a setting as a list with one pair (before, after) for each axis.
 
-    `value` is one value or one pair for all axes, or has a value or a pair for each axis.
+    `value` is one value or one pair for all axes, or it contains a value or a pair for each axis.
     """
     rank = max(len(x.shape), 1)
     if not _is_nested(value):

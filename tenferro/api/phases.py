@@ -30,7 +30,7 @@ Rephasing = Callable[[Outputs, np.random.Generator], Outputs]
 def invariants(op: StdTensorOp, outputs: Outputs) -> tuple[Any, ...]:
     """Return what the operands of an op determine uniquely: values, and products of vectors in which phases cancel.
 
-    For any other op, return its outputs.
+    For an op without such vectors, return its outputs.
     """
     kind = type(op.op) if isinstance(op, Extension) and len(outputs) > 1 else None
     if kind in (Eigh, Eig):
@@ -52,7 +52,7 @@ def _outer(x: Tensor, y: Tensor) -> Any:
 def phase_dependence(
     program: GraphProgram, inputs: Sequence[Any], generator: np.random.Generator
 ) -> str:
-    """Describe the first op with vectors whose phases affect the program's outputs; return "" if there is none.
+    """Describe the first op with vectors whose phases affect the outputs of the program; "" if there is none.
 
     The phases of the vectors are changed at random, and the outputs are compared.
     """
@@ -79,7 +79,7 @@ def _words(program: GraphProgram, instruction: Instruction) -> str:
 
 
 def _rephased(op: StdTensorOp, outputs: Outputs, generator: np.random.Generator) -> Outputs | None:
-    """Change the phases of an op's vectors at random; return None for an op without free phases."""
+    """Change the phases of the vectors that an op returns at random. Return None if the op has no free phases."""
     family = type(op.op) if isinstance(op, Extension) and len(outputs) > 1 else None
     rephase = None if family is None else REPHASINGS.get(family)
     is_complex = any([np.iscomplexobj(y) for y in outputs])
@@ -113,7 +113,7 @@ def _phases(count: int, generator: np.random.Generator) -> Any:
 def _outputs(
     program: GraphProgram, instructions: Sequence[Instruction], values: dict[int, Any]
 ) -> list[Any]:
-    """Run the remaining instructions on the values that are computed already, and return the program's outputs."""
+    """Run the remaining instructions on the values that have been computed, and return the outputs of the program."""
     values = dict(values)
     for _ in applied(instructions, values):
         pass
@@ -121,7 +121,7 @@ def _outputs(
 
 
 def _is_close(a: Any, b: Tensor) -> bool:
-    """Return whether two results are equal up to rounding; a dependence on phases changes a result by much more."""
+    """Return whether two results are equal up to rounding. A dependence on phases would change a result much more."""
     if a.dtype.kind not in "fc" or not a.size:
         return True
     finite = np.isfinite(a)

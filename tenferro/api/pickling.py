@@ -11,10 +11,10 @@ __all__ = ["reduced"]
 
 
 def reduced(wrapper: object, make: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Return what the method `__reduce__` of a wrapper must return.
+    """Return the value that the method `__reduce__` of a wrapper must return.
 
-    If the wrapper is a decorated global function, it is pickled by its global name: the function inside it has none.
-    Otherwise, loading calls `make(*args, **options)`. Programs are not pickled; they are traced again after loading.
+    A wrapper that is a decorated global function is pickled by its global name, because the function inside it has
+    none. Otherwise, loading calls `make(*args, **options)`. Programs are not pickled, but traced again after loading.
 
     >>> reduced(lambda: None, int, "12", base=3)[0]()
     5

@@ -1,4 +1,4 @@
-"""API functions whose ops depend only on the types of the operands, so that an eager runtime can cache a plan."""
+"""API functions whose ops depend only on the types of the operands. An eager runtime can cache plans for them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def planned(function: Function) -> Function:
-    """Wrap a function whose result is one tensor, and whose ops do not depend on elements of the operands.
+    """Wrap a function that returns one tensor, and whose ops do not depend on the elements of the operands.
 
     If the class of the first argument has the static method `__tenferro_call__(function, arguments, options)`, a call
-    returns the result of this method, which may run the function by a cached plan.
+    of the wrapper returns what this method returns. The method may run the function by a cached plan.
     """
 
     @functools.wraps(function)
@@ -34,7 +34,7 @@ def planned(function: Function) -> Function:
 
 
 def elementwise(function: Function) -> Function:
-    """Wrap a function of operands only, as `planned` does; options of NumPy's ufuncs raise an error unless default."""
+    """Wrap a function of operands only, as `planned` does. Options of NumPy's ufuncs must have their default values."""
     count = function.__code__.co_argcount
 
     @functools.wraps(function)
@@ -53,11 +53,11 @@ def elementwise(function: Function) -> Function:
 
 
 class NotFixedError(Exception):
-    """An argument that cannot be part of the key of a cached plan."""
+    """Error for an argument that cannot be part of the key of a cached plan."""
 
 
 def fixed(argument: Any) -> Any:
-    """Convert an argument to a part of a cache key; keys are equal only for equal values of one type.
+    """Convert an argument to a part of a cache key. Keys are equal only for equal values of the same type.
 
     For example, the keys of `True` and 1 differ.
 

@@ -153,7 +153,7 @@ def divmod(
 def float_power(
     x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
 ) -> Any:
-    """Return x1^x2, computed in float64, or, for complex operands, in complex128.
+    """Return x1^x2, computed in float64 or, for complex operands, in complex128.
 
     >>> float_power(2, -1)
     array(0.5)
@@ -168,7 +168,7 @@ def ldexp(
 ) -> Any:
     """x1 2^x2 for integers x2, rounded once.
 
-    The result is finite also if 2^x2 overflows but the product does not.
+    The result is also finite if 2^x2 overflows but the product does not.
 
     Raises:
         DTypeError: x1 is complex, or x2 is not an integer.
@@ -186,8 +186,8 @@ def ldexp(
     reach = 3 * most
     x, exponent = convert(x, dtype.accumulator), clip(as_int64(exponent), -reach, reach)
     for _ in range(2):
-        # Scale down by a limited factor per step: a number that loses digits in a step then underflows in the next
-        # step anyway, so that results are rounded only once.
+        # Scale down by a limited factor per step. A number that loses digits in a step underflows in the next step
+        # anyway, so results are rounded only once.
         step = where(less(exponent, least), least + limits.nmant + 1, minimum(exponent, most))
         x, exponent = multiply(x, _power_of_two(step, limits)), subtract(exponent, step)
     return convert(multiply(x, _power_of_two(clip(exponent, least, most), limits)), dtype)
@@ -196,7 +196,7 @@ def ldexp(
 def frexp(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> tuple[Any, Any]:
     """Return m and the int32 exponent e with x = m 2^e and 0.5 <= |m| < 1.
 
-    For zeros, infinities and NaN, m is x and e is 0. The derivative of m is that of x 2^-e for a fixed e.
+    For zeros, infinities and NaN, m is x and e is 0. The derivative of m is that of x 2^-e at constant e.
 
     Raises:
         DTypeError: x is complex.
@@ -211,8 +211,8 @@ def frexp(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) ->
     dtype = spec_of(x).dtype
     limits = ml_dtypes.finfo(dtype.accumulator.dtype)
     bits, digits = (DType.I32 if dtype.accumulator is DType.F32 else DType.I64), int(limits.nmant)
-    # The bits of a subnormal number, read as an integer, are converted to a normal number: arithmetic may flush
-    # subnormal numbers to zero.
+    # Read the bits of a subnormal number as an integer, and convert this integer to a normal number, because arithmetic
+    # may flush subnormal numbers to zero.
     y = convert(stop_gradient(x), dtype.accumulator)
     pattern = apply_one(BitcastConvert(bits), abs(y))
     field = right_shift(pattern, digits)
@@ -304,7 +304,7 @@ def _power_of_two(exponent: Tensor, limits: Any) -> Any:
 
 
 def sinc(x: ArrayLike) -> Any:
-    """sin(pi x) / (pi x), and 1 at 0, where derivatives of every order are correct; integers are converted to float64.
+    """sin(pi x) / (pi x), and 1 at 0. Derivatives of every order are also correct at 0. Integers become float64.
 
     >>> sinc([0.0, 0.5, 1.0])
     array([1.00000000e+00, 6.36619772e-01, 3.89817183e-17])
@@ -315,7 +315,7 @@ def sinc(x: ArrayLike) -> Any:
     is_small = less(abs(y), 0.5)
     square = where(is_small, multiply(y, y), 0.0)
     large = where(is_small, 1.0, y)
-    # For |y| < 0.5, sum the series of (-y^2)^k / (2k + 1)! up to k = 10; further terms are below rounding.
+    # For |y| < 0.5, sum the series of (-y^2)^k / (2k + 1)! up to k = 10. Further terms are below rounding.
     series: Any = 1.0
     for k in range(10, 0, -1):
         series = subtract(1.0, multiply(multiply(square, series), 1 / (2 * k * (2 * k + 1))))
@@ -358,7 +358,8 @@ def real_if_close(a: ArrayLike, tol: float = 100) -> Any:
     """Return the real part of `a` if every imaginary part is near zero, otherwise `a`.
 
     Args:
-        tol: the largest imaginary part: in multiples of eps if `tol` is above 1, otherwise absolute.
+        tol: the largest imaginary part that counts as near zero: in multiples of eps if `tol` is above 1, else
+            absolute.
 
     Raises:
         DataDependentShapeError: `a` is complex and traced, so that the dtype of the result is unknown; use `real`.
@@ -385,7 +386,7 @@ def _extreme(of_two: Callable[..., Any], x1: ArrayLike, x2: ArrayLike) -> Any:
 
 
 def fmax(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """Return the larger of x1 and x2, ignoring a NaN in one of them.
+    """Return the larger of x1 and x2. If one of them is NaN, return the other.
 
     >>> fmax([1.0, np.nan], [2.0, 3.0])
     array([2., 3.])
@@ -395,7 +396,7 @@ def fmax(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[Uf
 
 
 def fmin(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """Return the smaller of x1 and x2, ignoring a NaN in one of them.
+    """Return the smaller of x1 and x2. If one of them is NaN, return the other.
 
     >>> fmin([1.0, np.nan], [2.0, 3.0])
     array([1., 3.])
@@ -407,7 +408,7 @@ def fmin(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[Uf
 def nan_to_num(
     x: ArrayLike, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Any:  # fmt: skip
-    """Replace NaN and infinities in x by numbers; the derivative there is 0.
+    """Replace NaN and infinities in x by numbers. The derivative at replaced elements is 0.
 
     Args:
         copy: no effect.
@@ -434,7 +435,7 @@ def nan_to_num(
 
 
 def isreal(x: ArrayLike) -> Any:
-    """Return for each element of x whether its imaginary part is zero.
+    """Return, for each element of x, whether its imaginary part is zero.
 
     >>> isreal([1 + 0j, 1j])
     array([ True, False])
@@ -443,7 +444,7 @@ def isreal(x: ArrayLike) -> Any:
 
 
 def iscomplex(x: ArrayLike) -> Any:
-    """Return for each element of x whether its imaginary part is not zero.
+    """Return, for each element of x, whether its imaginary part is not zero.
 
     >>> iscomplex([1 + 0j, 1j])
     array([False,  True])
@@ -461,7 +462,7 @@ def isclose(
     atol: ArrayLike = 1e-8,
     equal_nan: bool = False,
 ) -> Any:
-    """Return whether |a - b| <= atol + rtol |b|; equal infinities are close, and, if `equal_nan`, two NaN are close.
+    """Return whether |a - b| <= atol + rtol |b|. Equal infinities are close; if `equal_nan`, NaN and NaN are close.
 
     >>> isclose([1.0, np.inf], [1.0 + 1e-9, np.inf])
     array([ True,  True])
@@ -481,7 +482,7 @@ def allclose(
     atol: ArrayLike = 1e-8,
     equal_nan: bool = False,
 ) -> Any:
-    """Return whether all elements are close, as a bool of rank 0; see `isclose` for the arguments.
+    """Return whether all elements of a and b are close, as a bool of rank 0; `isclose` describes the arguments.
 
     >>> allclose([1.0, 2.0], [1.0, 2.1])
     array(False)

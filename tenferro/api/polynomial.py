@@ -43,7 +43,7 @@ def _coefficients(name: str, a: ArrayLike) -> Any:
 
 
 def _padded(x: Tensor, count: int) -> Any:
-    """Insert zeros before the coefficients x, up to `count` coefficients."""
+    """Insert zeros before the coefficients x, so that there are `count` coefficients."""
     missing = count - x.shape[0]
     return concat([np.zeros(missing, spec_of(x).dtype.dtype), x]) if missing > 0 else x
 
@@ -100,7 +100,7 @@ def polymul(a1: ArrayLike, a2: ArrayLike) -> Any:
 def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[Any, Any]:
     """Return the quotient and the remainder of the polynomials u and v, as float or complex numbers.
 
-    The remainder has one coefficient less than v; leading zeros are not removed, as in `jax.numpy`.
+    The remainder has one coefficient less than v. Leading zeros are not removed, as in `jax.numpy`.
 
     Raises:
         ShapeError: the coefficients are not a vector, or v has no coefficients.
@@ -146,7 +146,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Any:
     """Return the coefficients of the m-th antiderivative of p.
 
     Args:
-        k: the constants of integration, in the order of the integrations; or one number for all, or None for zeros.
+        k: the constants of integration, in the order of the integrations; one number for all; or None for zeros.
 
     Raises:
         InvalidConfigError: m is negative. ShapeError: there are fewer than m constants.
@@ -196,8 +196,8 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Any:
     """Return the roots of the polynomial with coefficients p, as complex numbers: eigenvalues of its companion matrix.
 
     Args:
-        strip_zeros: whether leading and trailing zeros are removed first, as in NumPy. Traced coefficients do not
-            support it.
+        strip_zeros: whether leading and trailing zeros are removed first, as in NumPy. This is not possible for traced
+            coefficients.
 
     Raises:
         ShapeError: the coefficients are not a vector.
@@ -230,7 +230,7 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Any:
 
 
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803  # because NumPy calls it so
-    """Return the Vandermonde matrix of a vector x, whose columns are the powers x^(N-1), .., x, 1.
+    """Return the Vandermonde matrix of a vector x. Its columns are the powers x^(N-1), .., x, 1.
 
     Args:
         N: the number of columns, by default the number of elements of x.
@@ -267,10 +267,10 @@ def polyfit(
     """Return the coefficients of the polynomial of degree `deg` that fits y at x by least squares.
 
     Args:
-        rcond: singular values below rcond times the largest count as 0; the default is len(x) times the dtype's eps.
-        full: whether to return residuals, rank, singular values and rcond, too.
+        rcond: singular values below rcond times the largest count as 0. The default is len(x) times the dtype's eps.
+        full: whether to also return residuals, rank, singular values and rcond.
         w: a weight for each residual.
-        cov: whether to return the covariance matrix of the coefficients, too. It is scaled by the residuals unless
+        cov: whether to also return the covariance matrix of the coefficients. It is scaled by the residuals unless
             `cov` is "unscaled".
 
     Raises:

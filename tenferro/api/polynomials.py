@@ -15,12 +15,12 @@ __all__ = ["chebyshev", "largest", "polynomial"]
 
 
 def largest(x: Tensor) -> float:
-    """Return the largest number of x's dtype."""
+    """Return the largest finite number of x's dtype."""
     return float(ml_dtypes.finfo(spec_of(x).dtype.dtype).max)
 
 
 def polynomial(x: Tensor, coefficients: Sequence[float]) -> Any:
-    """Evaluate a polynomial at x by Horner's rule; the coefficients begin with the highest power."""
+    """Evaluate a polynomial at x by Horner's rule. The coefficients begin with the highest power."""
     y = add(multiply(x, coefficients[0]), coefficients[1])
     for coefficient in coefficients[2:]:
         y = add(multiply(y, x), coefficient)

@@ -1,7 +1,8 @@
-"""Prefixes of associative operations, and linear recurrences computed as such prefixes.
+"""Prefixes of associative operations, and linear recurrences that are computed as prefixes.
 
-A prefix combines all elements up to a position. Steps `x[k+1] = a[k] x[k] + b[k]` of a linear recurrence can be
-combined: the step `(a, b)` followed by `(c, d)` is the step `(c a, c b + d)`. This operation is associative.
+A prefix combines all elements up to a position. A linear recurrence consists of steps `x[k+1] = a[k] x[k] + b[k]`, and
+two steps can be combined: the step `(a, b)` followed by `(c, d)` is the step `(c a, c b + d)`. This operation is
+associative.
 
 Source: Blelloch, "Prefix sums and their applications", 1990, section 1.4.
 """
@@ -29,7 +30,7 @@ __all__ = ["parallel_scan", "prefixes"]
 
 
 def parallel_scan(op: Scan, operands: Sequence[Any], paths: Sequence[str]) -> list[Any]:
-    """Compute the outputs of a scan whose carry consists of linear recurrences, all iterations at once.
+    """Compute the outputs of a scan for all iterations at once. Its carry must consist of linear recurrences.
 
     Args:
         paths: the paths of the tensors of the carry, for error messages.
@@ -68,7 +69,7 @@ def parallel_scan(op: Scan, operands: Sequence[Any], paths: Sequence[str]) -> li
 
 
 def _order(op: Scan, paths: Sequence[str]) -> list[int]:
-    """Return the numbers of the tensors of the carry, in an order in which each is after its dependencies.
+    """Return the numbers of the tensors of the carry, in an order in which each follows those on which it depends.
 
     Raises:
         UnsupportedError: tensors depend on each other.
@@ -91,7 +92,7 @@ def _order(op: Scan, paths: Sequence[str]) -> list[int]:
 
 
 class _Iterations:
-    """Operands of all iterations, as far as they are computed already, in the order of the iterations.
+    """Operands that have been computed for all iterations, in the order of the iterations.
 
     Attributes:
         start, last: the carry before the first iteration and after the last iteration.
@@ -108,9 +109,9 @@ class _Iterations:
         }
 
     def rows(self, of_turn: Callable[[dict[int, Any]], Sequence[Any]]) -> list[Any]:
-        """Call `of_turn` for each iteration, and stack the results.
+        """Call `of_turn` for each iteration, and stack its results.
 
-        The argument of `of_turn` is a dict from operand numbers to the operands of the iteration.
+        `of_turn` is called with a dict from the numbers of the operands to the operands of the iteration.
         """
         numbers, slices = list(self._slices), list(self._slices.values())
 
@@ -120,14 +121,14 @@ class _Iterations:
         return vmap(one)(arange(self.length), *slices)
 
     def solve(self, i: int, states: Any) -> None:
-        """Record the values of tensor i of the carry after each iteration, stacked in `states`."""
+        """Store the values of tensor i of the carry after each iteration, which are stacked in `states`."""
         before = concatenate([self.start[i][None], states[:-1]])
         self._slices[self._num_consts + i] = before
         self.last[i] = states[-1]
 
 
 def _part(op: Scan, outputs: Sequence[int]) -> GraphProgram:
-    """Return the program that computes the given outputs of one iteration, by their numbers."""
+    """Return the program that computes the outputs of one iteration whose numbers are in `outputs`."""
     return op.body.restricted(op.body.input_slots, list(outputs)).program
 
 
@@ -139,7 +140,7 @@ def _run(program: GraphProgram, values: dict[int, Any]) -> list[Any]:
 
 
 class _Line(NamedTuple):
-    """Affine function `a * x + b` of a tensor x of the carry; b is None for zero."""
+    """Affine function `a * x + b` of a tensor x of the carry. If b is None, it is zero."""
 
     a: Any
     b: Any
@@ -154,8 +155,8 @@ def _coefficients(
     """Return the coefficients a and b of the update `a * x + b` of tensor i of the carry in one iteration.
 
     Args:
-        values: the operands that are computed already, by their numbers.
-        one: ones with the type of the tensor.
+        values: the operands that are already known, by number.
+        one: a tensor of ones with the type of the tensor.
         path: the path of the tensor, for error messages.
 
     Raises:
@@ -233,11 +234,11 @@ LINES: dict[type, Callable[..., _Line | None]] = {
     Divide: _quotient,
     Select: _select,
 }
-"""Functions that compute the result of an op for affine operands, or None if the result is not affine."""
+"""Functions that compute the result of an op for affine operands. The result is None if it is not affine."""
 
 
 def _composed(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
-    """Compose two affine functions, the second after the first."""
+    """Compose two affine functions. The second is applied after the first."""
     (a, b), (c, d) = first, second
     return [multiply(c, a), add(multiply(c, b), d)]
 
@@ -247,8 +248,8 @@ def prefixes(
 ) -> list[Any]:
     """Compute all prefixes of xs along `axes` in 2 log2(n) steps.
 
-    Neighbouring elements are combined in pairs. The prefixes of the pairs, computed by the same method, are every
-    second prefix of the elements. Each other prefix is one of these prefixes combined with the next element.
+    Neighbouring elements are combined in pairs. The same method computes the prefixes of the pairs, which are every
+    second prefix of the elements. Each other prefix is a prefix of the pairs combined with the next element.
 
     Source: Blelloch, "Prefix sums and their applications", 1990.
     """
@@ -275,7 +276,10 @@ def prefixes(
 
 
 def _interleaved(even: Tensor, odd: Tensor, axis: int) -> Any:
-    """Interleave the elements of two tensors along `axis`, beginning with `even`, which may have one element more."""
+    """Interleave the elements of two tensors along `axis`.
+
+    The first element is from `even`, which may have one element more.
+    """
     count = odd.shape[axis]
     head = (slice(None),) * axis
     both = stack([even[(*head, slice(0, count))], odd], axis=axis + 1)

@@ -1,4 +1,4 @@
-"""`debug_print`, which prints from running programs, and the format templates for it."""
+"""`debug_print`, which prints while programs run, and the format templates for it."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ __all__ = ["debug_print", "numbered_template"]
 def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
     """Print fmt.format(*args, **kwargs) with the values of tensors, each time the program reaches this line.
 
-    The function works in jitted functions, programs, loops and branches; outside of traces it prints at once. Prints
+    The function works in jitted functions, programs, loops and branches. Outside of traces it prints at once. Prints
     are never optimised away, and lines are printed in the order of the calls.
 
-    A derivative prints the lines of its function once. Recomputation by `checkpoint` does not print again, except in
-    loops. Under `vmap`, one line per slice is printed if a value differs between slices, otherwise one line.
+    A derivative prints the lines of its function once. When `checkpoint` computes values again, it does not print
+    again, except in loops. Under `vmap`, one line per slice is printed if a value differs between slices, otherwise one
+    line.
 
     Only the native executor prints. Lowering raises an error that says how to remove the print.
 
     Args:
-        fmt: a template as for `str.format`; tensors are formatted as NumPy arrays, or, if their rank is 0, as their
-            element.
-        ordered: no effect; lines are always in order.
+        fmt: a template as for `str.format`. Tensors are formatted as NumPy arrays. A tensor of rank 0 is formatted as
+            its element.
+        ordered: has no effect, because lines are always in order.
 
     Raises:
         InvalidConfigError: a field of fmt has no value, or an argument has no field; or the traced function, or a loop
@@ -62,7 +63,7 @@ def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> N
 def numbered_template(
     name: str, fmt: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[str, list[Any]]:
-    """Rewrite a format so that its fields are numbered tensors; other values are formatted at once.
+    """Rewrite a format so that its fields are numbered tensors. Other values are formatted at once.
 
     Returns:
         The new format, and the tensors in the order of their numbers.
@@ -114,7 +115,7 @@ def _parsed(name: str, fmt: str) -> list[tuple[str, str | None, str | None, str 
 
 
 def _first(field: str) -> tuple[str, str]:
-    """Split a field into the argument that it names, and the attributes and indices after it."""
+    """Split a field into the argument that it names, and the attributes and indices that follow."""
     end = min(
         [index for index in (field.find("."), field.find("[")) if index >= 0], default=len(field)
     )

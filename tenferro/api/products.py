@@ -21,7 +21,7 @@ __all__ = ["cross", "dot", "inner", "kron", "matvec", "vdot", "vecmat"]
 def dot(a: ArrayLike, b: ArrayLike, out: None = None) -> Any:
     """Multiply a and b, and sum over the last axis of a and the second to last axis of b.
 
-    If b is a vector, the sum is over its only axis. If an operand has rank 0, there is no sum.
+    If b is a vector, the sum is over the only axis of b. If an operand has rank 0, there is no sum.
 
     Raises:
         ShapeError: the extents of the two axes differ.
@@ -37,7 +37,7 @@ def dot(a: ArrayLike, b: ArrayLike, out: None = None) -> Any:
 
 
 def inner(a: ArrayLike, b: ArrayLike, /) -> Any:
-    """Multiply a and b, and sum over the last axis of both; if an operand has rank 0, there is no sum.
+    """Multiply a and b, and sum over the last axis of both. If an operand has rank 0, there is no sum.
 
     Raises:
         ShapeError: the extents of the last axes differ.
@@ -52,7 +52,7 @@ def inner(a: ArrayLike, b: ArrayLike, /) -> Any:
 
 
 def vdot(a: ArrayLike, b: ArrayLike, /) -> Any:
-    """Sum conj(a) b over all elements, both flattened.
+    """Flatten a and b, and sum conj(a) b over all elements.
 
     Raises:
         ShapeError: the numbers of elements differ.
@@ -66,7 +66,7 @@ def vdot(a: ArrayLike, b: ArrayLike, /) -> Any:
 def matvec(
     x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
 ) -> Any:
-    """Return y[.., i] = sum_j x1[.., i, j] x2[.., j]; leading axes broadcast.
+    """Return y[.., i] = sum_j x1[.., i, j] x2[.., j]. Leading axes broadcast.
 
     Shapes: (.., m, n), (.., n) -> (.., m).
 
@@ -88,7 +88,7 @@ def matvec(
 def vecmat(
     x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
 ) -> Any:
-    """Return y[.., j] = sum_i conj(x1[.., i]) x2[.., i, j]; leading axes broadcast.
+    """Return y[.., j] = sum_i conj(x1[.., i]) x2[.., i, j]. Leading axes broadcast.
 
     Shapes: (.., n), (.., n, m) -> (.., m).
 
@@ -108,7 +108,7 @@ def vecmat(
 
 
 def kron(a: ArrayLike, b: ArrayLike) -> Any:
-    """Compute the Kronecker product: a with every element replaced by its product with b.
+    """Compute the Kronecker product, which replaces every element of a by its product with b.
 
     >>> kron([1, 10], [1, 2])
     array([ 1,  2, 10, 20])
@@ -129,11 +129,12 @@ def cross(
     """Compute the cross product of vectors of three elements.
 
     Args:
-        axisa, axisb, axisc: the axes of `a`, `b` and the result along which the vectors are.
-        axis: the axis of the vectors in `a`, `b` and the result, instead of these three arguments.
+        axisa, axisb, axisc: the axis of `a`, of `b` and of the result along which the vectors are.
+        axis: if passed, the axis of the vectors in `a`, `b` and the result; `axisa`, `axisb` and `axisc` are then
+            ignored.
 
     Raises:
-        ShapeError: the vectors do not have three elements; NumPy since version 2 requires three, too.
+        ShapeError: the vectors do not have three elements. NumPy also requires three since version 2.
 
     >>> cross([1, 0, 0], [0, 1, 0])
     array([0, 0, 1])

@@ -1,8 +1,8 @@
 """Broadcasting and promotion of operands, by the ops `BroadcastInDim` and `Convert`.
 
-Dtypes are promoted as in NumPy 2: two arrays to the smallest dtype that holds both; a Python number changes the dtype
-only if its kind (integer, float or complex) is higher. bfloat16, which NumPy lacks, has the rank of float16. Narrow
-dtypes are promoted only with bool and Python numbers, as in JAX.
+Dtypes are promoted as in NumPy 2. Two arrays are promoted to the smallest dtype that can represent both. A Python
+number changes the dtype only if its kind (integer, float or complex) is higher. NumPy has no bfloat16; here it has the
+rank of float16. Narrow dtypes are promoted only with bool and Python numbers, as in JAX.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 _DEFAULT = {"b": DType.Bool, "i": DType.I64, "f": DType.F64, "c": DType.C64}
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 _WEAK: dict[type, int] = {bool: 0, int: 1, SymDim: 1, float: 2, complex: 3}
-"""Rank of the kind of each type of weak operand, Python numbers and extents, as in `_RANK`."""
+"""Rank of the kind of each type of weak operand, as in `_RANK`. Weak operands are Python numbers and extents."""
 
 
 def promote_dtypes(first: DType, second: DType) -> DType:
@@ -83,7 +83,7 @@ def result_type(*operands: ArrayLike | DTypeLike) -> DType:
 
 
 def common_dtype(*operands: ArrayLike | DTypeLike) -> DType:
-    """Return the common dtype as `result_type` does, except that a string is an error, not the name of a dtype."""
+    """Return the common dtype, as `result_type` does. A string is an error, not the name of a dtype."""
     strong: DType | None = None
     weak = ""
     for operand in operands:
@@ -116,11 +116,11 @@ def _dtype_of(operand: Any) -> DType:
 
 
 def convert(x: ArrayLike, dtype: DType) -> Tensor:
-    """Convert x to `dtype`; `dtype` must be able to represent a Python number.
+    """Convert x to `dtype`. If x is a Python number, `dtype` must be able to represent it.
 
     Raises:
-        DTypeError: `dtype` cannot represent a Python number: an integer out of range, NaN, an infinity, a complex
-            number.
+        DTypeError: `dtype` cannot represent a Python number, such as an integer out of range, NaN, an infinity or a
+            complex number.
     """
     if type(x) in PYTHON_SCALARS:
         try:
@@ -134,7 +134,7 @@ def convert(x: ArrayLike, dtype: DType) -> Tensor:
 
 
 def _holds(dtype: DType, number: Any) -> bool:
-    """Return whether a narrow integer dtype can represent a number; NumPy would wrap it."""
+    """Return whether a narrow integer dtype can represent a number. NumPy would wrap a number out of range."""
     limits = ml_dtypes.iinfo(dtype.dtype)
     return type(number) is not complex and limits.min <= number <= limits.max
 
@@ -161,7 +161,10 @@ def promote(*operands: ArrayLike, dtype: DType | None = None) -> list[Any]:
 
 
 def as_weak(operands: Sequence[Any], converted: list[Any]) -> list[Any]:
-    """Return the converted operands, as weak tensors if all original operands are Python numbers or weak tensors."""
+    """Return the converted operands.
+
+    If all original operands are Python numbers or weak tensors, the results are weak tensors.
+    """
     like: Any = None
     for x in operands:
         if not is_weak(x):
@@ -184,7 +187,8 @@ def promote_number(x1: Any, x2: Any, is_inexact: bool = False) -> tuple[Any, Any
     """Convert a Python number to the type of the other operand, if the other operand's dtype is the common dtype.
 
     Args:
-        is_inexact: whether the caller converts integers to floats. A number beside an integer tensor is then unchanged.
+        is_inexact: whether the caller converts integers to floats. If so, a number beside an integer tensor is
+            unchanged.
     """
     if type(x2) in _WEAK:
         is_of_x1 = _takes_dtype_of(x2, x1, is_inexact)
@@ -215,7 +219,7 @@ def inexact_dtype(dtype: DType) -> DType:
 
 
 def as_inexact(x: ArrayLike) -> Tensor:
-    """Convert an integer or bool tensor to float64; a float or complex tensor is unchanged."""
+    """Convert an integer or bool tensor to float64, and return a float or complex tensor unchanged."""
     x = as_operand(x)
     return x if spec_of(x).dtype.is_inexact else convert(x, DType.F64)
 
@@ -223,14 +227,14 @@ def as_inexact(x: ArrayLike) -> Tensor:
 def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
     """Compute the shape to which all shapes broadcast.
 
-    Two different extents of which one is symbolic are assumed to be equal. The op on such operands records a guard,
-    which is checked when the program runs.
+    If two extents differ and one of them is symbolic, they are assumed to be equal. The op on such operands records a
+    guard, which is checked when the program runs.
 
     >>> broadcast_shapes((2, 1), (3,), ())
     (2, 3)
 
     Raises:
-        ShapeError: extents that differ and are not 1.
+        ShapeError: two extents differ, and neither is 1.
     """
     rank = max(map(len, shapes), default=0)
     result: list[Extent] = []
@@ -256,10 +260,10 @@ def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def broadcast_to(array: ArrayLike, shape: Any, subok: bool = False) -> Tensor:
-    """Broadcast array to `shape`, or to one extent, with trailing axes aligned.
+    """Broadcast array to `shape`, or to one extent. Trailing axes are aligned.
 
     Args:
-        subok: no effect, because tensors have no subclasses.
+        subok: has no effect, because tensors have no subclasses.
 
     Raises:
         ShapeError: the array does not broadcast to `shape`.
@@ -294,7 +298,7 @@ def _with_own_extents(x: Tensor, shape: Sequence[Any]) -> tuple[Any, ...]:
     """Replace data-dependent extents of the shape by the extents of x.
 
     Raises:
-        NonStaticShapeError: x does not have this extent on the axis.
+        NonStaticShapeError: the axis of x does not have the extent.
     """
     added = len(shape) - len(x.shape)
     extents = list(shape)
@@ -311,7 +315,7 @@ def _with_own_extents(x: Tensor, shape: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> list[Any]:
-    """Broadcast the arrays to their common shape; NumPy's argument `subok` has no effect.
+    """Broadcast the arrays to their common shape. NumPy's argument `subok` has no effect.
 
     Raises:
         ShapeError: the shapes do not broadcast.
@@ -337,7 +341,7 @@ def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> list[Any]:
 def broadcast_like(x: Any, like: Any) -> Any:
     """Broadcast x to the shape of `like`.
 
-    Along an axis with a data-dependent extent, x is broadcast to the bound of the extent, and then truncated.
+    Along an axis with a data-dependent extent, x is broadcast to the bound of the extent and then truncated.
 
     Raises:
         ShapeError: x does not broadcast to the shape. NonStaticShapeError: an extent has no bound.
@@ -359,7 +363,7 @@ def broadcast_like(x: Any, like: Any) -> Any:
 def _same_up_to_guards(shape: Sequence[Any], wanted: Sequence[Any]) -> bool:
     """Return whether two shapes are equal, or may be equal once symbolic extents have values.
 
-    The op on both operands records the guard that checks it.
+    The op on both operands records a guard that checks the equality.
     """
     return len(shape) == len(wanted) and all(
         a == b or (a != 1 and not (is_static(a) and is_static(b)))

@@ -1,4 +1,4 @@
-"""QR factorisations of matrices with appended rows or columns, from the factors of the matrices.
+"""QR factorisations of matrices with appended rows or columns, computed from the factors of the matrices.
 
 Source: Barlow and Smoktunowicz, "Reorthogonalized block classical Gram-Schmidt", 2013; Golub and Van Loan, Matrix
 Computations, 4th ed., section 6.5.
@@ -25,14 +25,14 @@ __all__ = ["with_columns", "with_rows"]
 NEARLY_ORTHOGONAL = 0.25
 """Bound on the squared norm of Q^H X, for X with orthonormal columns, below which one projection of X suffices.
 
-The singular values of the projection X - Q Q^H X are then at least sqrt(3/4), so it is orthogonal to Q up to rounding.
+The singular values of X - Q Q^H X are then at least sqrt(3/4), so this projection is orthogonal to Q up to rounding.
 """
 
 
 def with_rows(q: Tensor, r: Tensor, b: Tensor) -> tuple[Any, Any]:
-    """Compute the factors [Q P1; P2] and S of [A; B], where A = Q R, and [R; B] = P S is another QR factorisation.
+    """Return the factors [Q P1; P2] and S of [A; B], where A = Q R, and [R; B] = P S is a second QR factorisation.
 
-    P1 are the first rows of P, as many as R has, and P2 are the other rows.
+    P1 contains as many of the first rows of P as R has rows, and P2 contains the other rows of P.
     """
     k = r.shape[-2]
     turned, r = apply(fam.Qr(), concatenate([r, b], axis=-2))
@@ -40,10 +40,10 @@ def with_rows(q: Tensor, r: Tensor, b: Tensor) -> tuple[Any, Any]:
 
 
 def with_columns(q: Tensor, r: Tensor, b: Tensor) -> tuple[Any, Any]:
-    """Return the factors of [A, B]: Q is extended by a basis of the component of B that is orthogonal to Q.
+    """Return the factors of [A, B]. Q is extended by a basis of the component of B that is orthogonal to Q.
 
-    The component is orthogonalised to Q twice. If B is nearly in the span of Q, the component is mostly rounding error,
-    and Householder reflections of [Q, B] are used instead.
+    The component is orthogonalised to Q twice. If B is almost in the span of Q, the component is mostly rounding error.
+    Householder reflections of [Q, B] are then used instead.
     """
     *batch, m, k = q.shape
     count = min(b.shape[-1], m - k)

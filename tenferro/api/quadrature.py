@@ -1,9 +1,9 @@
 """Integrals of functions with tensor parameters from 0 to infinity, by the double exponential formula.
 
-After the substitution w = c e^(t - e^-t), an integrand that decays like e^-w decays doubly exponentially for t to plus
-and minus infinity. For such integrands the trapezoidal rule converges exponentially. If the integrand does not change
-its sign, no digits are lost. The rule can be differentiated with respect to parameters: its derivative is the rule
-applied to the derivative of the integrand.
+After the substitution w = c e^(t - e^-t), an integrand that decays like e^-w decays doubly exponentially as t goes to
+plus and minus infinity. For such integrands the trapezoidal rule converges exponentially. If the sign of the integrand
+does not change, no digits are lost. The rule can be differentiated with respect to parameters: the derivative of the
+rule is the rule applied to the derivative of the integrand.
 
 Source: Takahasi and Mori, Publications of RIMS 9 (1974), 721-741.
 """
@@ -24,14 +24,14 @@ from tenferro.types import Tensor
 __all__ = ["along_nodes", "integral"]
 
 COUNT = 96
-"""Number of nodes: incomplete gamma functions have a relative error of up to 4e-11 with 64 nodes, 3e-15 with 96."""
+"""Number of nodes. Incomplete gamma functions have a relative error of up to 4e-11 with 64 nodes, and 3e-15 with 96."""
 STEPS = np.linspace(-4.0, 5.0, COUNT)
 NODES = np.exp(STEPS - np.exp(-STEPS))
 WEIGHTS = (STEPS[1] - STEPS[0]) * NODES * (1 + np.exp(-STEPS))
 
 
 def along_nodes(*operands: Tensor) -> list[Any]:
-    """Add a last axis of extent 1 to the operands, which broadcasts with the nodes."""
+    """Add a last axis of extent 1 to the operands, so that they broadcast with the nodes."""
     return [expand_dims(x, axis=-1) for x in operands]
 
 
@@ -39,8 +39,8 @@ def integral(integrand: Callable[..., Any], rate: Tensor, *operands: Tensor) -> 
     """Integrate `integrand(w, *operands)` over w > 0.
 
     Args:
-        rate: the approximate decay rate of the integrand, as in e^(-rate w); positive, and treated as a constant.
-        operands: parameters of the integrand, passed to it with an additional last axis.
+        rate: the approximate decay rate of the integrand, as in e^(-rate w). It is positive, and treated as a constant.
+        operands: parameters of the integrand, which are passed with an additional last axis.
     """
     dtype = spec_of(rate).dtype.dtype
     (scale,) = along_nodes(divide(1.0, stop_gradient(rate)))

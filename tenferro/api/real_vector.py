@@ -26,7 +26,7 @@ class RealVector:
 
     Attributes:
         start: the vector of the tree, in the promoted dtype of its leaves.
-        specs, paths: the types of the leaves, and their paths.
+        specs, paths: the types and the paths of the leaves.
 
     Raises:
         ArityError: the tree has no elements.
@@ -56,14 +56,14 @@ class RealVector:
 
     @staticmethod
     def parts(leaves: Sequence[Any]) -> list[Any]:
-        """Replace each complex leaf by its real and its imaginary part."""
+        """Replace each complex leaf by its real part and its imaginary part."""
         result: list[Any] = []
         for leaf in leaves:
             result += [real(leaf), imag(leaf)] if spec_of(leaf).dtype.is_complex else [leaf]
         return result
 
     def tree_of(self, vector: Any, rows: tuple[int, ...] = ()) -> Any:
-        """Return the tree of a vector; for a matrix of vectors, a tree whose leaves have the leading extents `rows`."""
+        """Return the tree of a vector. For a matrix of vectors, the leaves have the leading extents `rows`."""
         leaves: list[Any] = []
         start = 0
 

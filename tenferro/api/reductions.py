@@ -86,7 +86,7 @@ def _truth(condition: ArrayLike) -> Any:
 
 
 def _sum_dtype(dtype: DType) -> DType:
-    """Return the dtype of a sum: 64 bits for small integers and bools, as in NumPy."""
+    """Return the dtype of a sum. As in NumPy, small integers and bools are summed in 64 bits."""
     if dtype.is_bool or dtype.kind == "i":
         return DType.I64
     return DType.U64 if dtype.kind == "u" else dtype
@@ -97,12 +97,12 @@ def sum(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     initial: ArrayLike | None = None, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
-    """Sum over `axis`; bools and integers narrower than 64 bits are summed in 64 bits.
+    """Sum over `axis`. Bools and integers narrower than 64 bits are summed in 64 bits.
 
     Args:
-        dtype: the dtype to which the elements are converted before the sum. With dtype bool, the sum is `any`.
+        dtype: the dtype to which the elements are converted before the sum. For dtype bool, the sum is `any`.
         initial: a number that is added to the sum.
-        where: a mask of the elements to include, which broadcasts with `a`.
+        where: a mask of the elements to include. It broadcasts with `a`.
 
     Raises:
         AxisError: an axis is outside the rank.
@@ -127,9 +127,9 @@ def prod(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     initial: ArrayLike | None = None, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
-    """Multiply over `axis`; bools and integers narrower than 64 bits are multiplied in 64 bits.
+    """Multiply over `axis`. Bools and integers narrower than 64 bits are multiplied in 64 bits.
 
-    Arguments and errors are those of `sum`. With dtype bool, the product is `all`.
+    Arguments and errors are as for `sum`. For dtype bool, the product is `all`.
 
     >>> prod([[1, 2], [3, 4]], 0)
     array([3, 8])
@@ -170,7 +170,7 @@ def _extreme(
 
     Args:
         op: the reduction.
-        pair: the same extremum of two operands.
+        pair: the function that computes the same extremum of two operands.
     """
     if spec_of(x).dtype.is_complex:
         reduced, pair = (
@@ -195,10 +195,10 @@ def _extreme(
 
 
 def _complex_extreme(op: type[Any], name: str, x: Tensor, axis: Axis, keepdims: bool) -> Any:
-    """Compute the extreme of complex elements in lexicographic order, the real part first, as NumPy does.
+    """Compute the extreme of complex elements in lexicographic order, real parts first, as NumPy does.
 
-    The real and the imaginary part are reduced over the elements that equal the extreme, so that these elements share
-    the derivative equally.
+    The real and the imaginary parts are reduced over the elements that equal the extreme. All of these elements thus
+    get an equal part of the derivative.
     """
     worst = -math.inf if op is ops.ReduceMax else math.inf
     axes = normalize_axes(name, axis, len(x.shape))
@@ -222,14 +222,14 @@ def _complex_pair(op: type[Any], x: Tensor, y: ArrayLike) -> Any:
 def max(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike = True
 ) -> Any:  # fmt: skip
-    """Return the largest element over `axis`; NaN if any element is NaN.
+    """Return the largest element over `axis`. The result is NaN if any element is NaN.
 
     Complex elements are ordered by their real parts, then by their imaginary parts, as in NumPy. If several elements
-    are the largest, they share the derivative equally.
+    are the largest, each gets an equal part of the derivative.
 
     Args:
-        initial: a number that is compared with the elements, too.
-        where: a mask of the elements to include, which requires `initial`.
+        initial: a number that is also compared with the elements.
+        where: a mask of the elements to include. It requires `initial`.
 
     Raises:
         ShapeError: an axis is empty, and `initial` is None. If the extent is symbolic, the program raises a GuardError.
@@ -246,9 +246,9 @@ def max(
 def min(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike = True
 ) -> Any:  # fmt: skip
-    """Return the smallest element over `axis`; NaN if any element is NaN.
+    """Return the smallest element over `axis`. The result is NaN if any element is NaN.
 
-    Arguments and errors are those of `max`.
+    Arguments and errors are as for `max`.
 
     >>> min([[1, 5], [3, 4]], 0)
     array([1, 4])
@@ -315,7 +315,10 @@ def _mean_dtype(dtype: DType) -> DType:
 
 
 def _inexact(name: str, x: Tensor, dtype: DTypeLike | None) -> DType:
-    """Return the dtype of a mean: `dtype`, which must be float or complex, or by default x's dtype or float64."""
+    """Return the dtype of a mean: `dtype`, which must be float or complex.
+
+    The default is x's dtype, or float64 for integers.
+    """
     dtype = _mean_dtype(spec_of(x).dtype) if dtype is None else DType.of(dtype)
     if not dtype.is_inexact:
         raise DTypeError(f"{name}: dtype must be float or complex, got {dtype}")
@@ -327,7 +330,7 @@ def mean(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     *, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
-    """Compute the arithmetic mean over `axis` of the elements that `where` includes; integers are averaged in float64.
+    """Compute the arithmetic mean over `axis` of the elements that `where` includes. Integers are averaged in float64.
 
     Raises:
         DTypeError: `dtype` is neither float nor complex.
@@ -369,9 +372,9 @@ def var(
 
     Args:
         dtype: the dtype of the computation.
-        ddof, correction: NumPy's and the standard's name of the number that is subtracted from N.
+        ddof, correction: the number to subtract from N. NumPy calls it `ddof`, and the standard calls it `correction`.
         where: a mask of the elements to include.
-        mean: the mean, if the caller has computed it, with extents of 1 along `axis`.
+        mean: the mean, if the caller has already computed it, with extent 1 for each axis in `axis`.
 
     Raises:
         InvalidConfigError: both `ddof` and `correction` are passed.
@@ -416,7 +419,7 @@ def std(
 ) -> Any:  # fmt: skip
     """Compute the standard deviation over `axis`, the square root of the variance.
 
-    Where the result is 0, its derivative is 0. Arguments and errors are those of `var`.
+    Where the result is 0, its derivative is 0. Arguments and errors are as for `var`.
 
     >>> std([1.0, 2.0, 3.0], correction=1)
     array(1.)
@@ -426,10 +429,10 @@ def std(
 
 
 def root(total: Tensor) -> Any:
-    """Compute the square root of a sum of squares, with derivative 0 at 0.
+    """Compute the square root of a sum of squares. Its derivative at 0 is 0.
 
-    There 0 is a subgradient of the norm. The derivative of the square root is infinite, and its product with the
-    derivative 0 of the squares would be NaN.
+    At 0, the derivative 0 is a subgradient of the norm. The derivative of the square root is infinite there, and its
+    product with the derivative 0 of the squares would be NaN.
     """
     if not is_traced(total):
         return sqrt(total)
@@ -450,7 +453,7 @@ def _scan(
 
 
 def _only_axis(name: str, x: Tensor, axis: int | None) -> int:
-    """Return `axis`, or, if it is None, the only axis of a vector."""
+    """Return `axis`. If it is None, return the only axis of a vector."""
     if axis is None and len(x.shape) != 1:
         raise ShapeError(f"{name}: give axis= for {spec_of(x)}, whose rank is not 1")
     return 0 if axis is None else axis
@@ -463,8 +466,8 @@ def cumulative_sum(
     """Compute inclusive sums along `axis`.
 
     Args:
-        axis: the axis; it may be omitted for vectors.
-        include_initial: whether the result begins with the empty sum, 0, and has one element more.
+        axis: the axis. It may be omitted for vectors.
+        include_initial: whether the result begins with the empty sum, 0, and thus has one element more.
 
     Raises:
         ShapeError: `axis` is omitted, and x is not a vector.
@@ -482,7 +485,7 @@ def cumulative_sum(
 def cumulative_prod(
     x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None, include_initial: bool = False
 ) -> Any:  # fmt: skip
-    """Compute inclusive products along `axis`; arguments and errors are those of `cumulative_sum`.
+    """Compute inclusive products along `axis`. Arguments and errors are as for `cumulative_sum`.
 
     >>> cumulative_prod([1, 2, 3])
     array([1, 2, 6])
@@ -497,7 +500,7 @@ def cumulative_prod(
 def cumsum(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Any:
-    """Compute inclusive sums along `axis`; `a` is flattened first if `axis` is None, as in NumPy.
+    """Compute inclusive sums along `axis`. If `axis` is None, `a` is flattened first, as in NumPy.
 
     >>> cumsum([[1, 2], [3, 4]]), cumsum([[1, 2], [3, 4]], 0)
     (array([ 1,  3,  6, 10]), array([[1, 2],
@@ -512,7 +515,7 @@ def cumsum(
 def cumprod(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Any:
-    """Compute inclusive products along `axis`; `a` is flattened first if `axis` is None, as in NumPy.
+    """Compute inclusive products along `axis`. If `axis` is None, `a` is flattened first, as in NumPy.
 
     >>> cumprod([[1, 2], [3, 4]])
     array([ 1,  2,  6, 24])
@@ -551,11 +554,13 @@ def diff(
     prepend: ArrayLike | None = None,
     append: ArrayLike | None = None,
 ) -> Any:
-    """Compute differences of neighbours along `axis`, n times in succession; empty if there are too few elements.
+    """Compute differences of neighbours along `axis`, n times in succession.
+
+    With too few elements, the result is empty.
 
     Args:
-        prepend, append: elements to join before and after `a` along `axis`; a scalar is joined as a single element
-            along `axis`. If n is 0, `a` is returned unchanged and both are ignored.
+        prepend, append: elements to join before and after `a` along `axis`. A scalar is joined as one element along
+            `axis`. If n is 0, both are ignored, and `a` is returned unchanged.
 
     Raises:
         InvalidConfigError: n is negative.

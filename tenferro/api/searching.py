@@ -64,9 +64,9 @@ def _arg_reduced(op: type[Any], name: str, x: ArrayLike, axis: int | None, keepd
 def argmax(
     a: ArrayLike, axis: int | None = None, out: None = None, *, keepdims: bool = False
 ) -> Any:
-    """Return the int64 index of the first largest element along `axis`; a NaN counts as largest.
+    """Return the int64 index of the first largest element along `axis`. NaN counts as largest.
 
-    If `axis` is None, the index is that in the flattened `a`.
+    If `axis` is None, the index is a position in the flattened `a`.
 
     Raises:
         AxisError: the axis is outside the rank.
@@ -81,9 +81,9 @@ def argmax(
 def argmin(
     a: ArrayLike, axis: int | None = None, out: None = None, *, keepdims: bool = False
 ) -> Any:
-    """Return the int64 index of the first smallest element along `axis`; a NaN counts as smallest.
+    """Return the int64 index of the first smallest element along `axis`. NaN counts as smallest.
 
-    If `axis` is None, the index is that in the flattened `a`.
+    If `axis` is None, the index is a position in the flattened `a`.
 
     Raises:
         AxisError: the axis is outside the rank.
@@ -99,10 +99,10 @@ def sort(
     a: ArrayLike, axis: int | None = -1, kind: str | None = None, order: None = None, *, stable: bool | None = True,
     descending: bool = False,
 ) -> Any:  # fmt: skip
-    """Sort `a` along `axis`; `a` is flattened first if `axis` is None. NaN are last, or, if `descending`, first.
+    """Sort `a` along `axis`. If `axis` is None, `a` is flattened first. NaN are last, or first if `descending`.
 
     Args:
-        kind: NumPy's name of a sorting method; no effect.
+        kind: NumPy's name of a sorting method. It has no effect.
         stable: whether equal elements keep their order.
 
     Raises:
@@ -131,9 +131,9 @@ def argsort(
     a: ArrayLike, axis: int | None = -1, kind: str | None = None, order: Any = None, *, stable: bool | None = True,
     descending: bool = False,
 ) -> Any:  # fmt: skip
-    """Return the int64 indices that sort `a` along `axis`; equal elements keep their order.
+    """Return the int64 indices that sort `a` along `axis`. Equal elements keep their order.
 
-    Arguments and errors are those of `sort`.
+    Arguments and errors are as for `sort`.
 
     >>> argsort([3, 1, 2])
     array([1, 2, 0])
@@ -143,14 +143,14 @@ def argsort(
     axis = normalize_axis("argsort", axis, len(x.shape))
     indices = _indices_along(x, axis)
     if descending:
-        # The ascending order of the reversed sequence is reversed, so that equal elements keep their order.
+        # Reverse the ascending order of the reversed sequence, so that equal elements keep their order.
         x, indices = flip(x, axis=axis), flip(indices, axis=axis)
     _, order = apply(ops.Sort(axis, stable is not False, 2), x, indices)
     return flip(order, axis=axis) if descending else order
 
 
 def lexsort(keys: Any, axis: int = -1) -> Any:
-    """Return the int64 indices that sort along `axis` by several keys; the last key is the most significant.
+    """Return the int64 indices that sort along `axis` by several keys. The last key is the most significant.
 
     Args:
         keys: arrays of one shape, or one array with the keys along its first axis.
@@ -175,7 +175,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 
 
 def sort_complex(a: ArrayLike) -> Any:
-    """Convert `a` to complex numbers, and sort them along the last axis, by real and then by imaginary parts.
+    """Convert `a` to complex numbers, and sort along the last axis: by real parts, and then by imaginary parts.
 
     >>> sort_complex([3, 1 + 2j, 1 + 1j])
     array([1.+1.j, 1.+2.j, 3.+0.j])
@@ -192,7 +192,7 @@ def partition(
 ) -> Any:  # fmt: skip
     """Sort `a` along `axis`, so that the elements at positions `kth` are those of the sorted array.
 
-    NumPy leaves the order of the other elements open; here all are sorted.
+    NumPy does not specify the order of the other elements. Here, all elements are sorted.
 
     Raises:
         InvalidConfigError: NumPy does not have this `kind`.
@@ -208,9 +208,9 @@ def partition(
 def argpartition(
     a: ArrayLike, kth: int | Sequence[int], axis: int | None = -1, kind: str = "introselect", order: None = None
 ) -> Any:  # fmt: skip
-    """Return int64 indices that partition `a` along `axis`; they sort `a` completely.
+    """Return int64 indices that partition `a` along `axis`. They sort `a` completely.
 
-    Arguments and errors are those of `partition`.
+    Arguments and errors are as for `partition`.
 
     >>> argpartition([3, 1, 2], 1)
     array([1, 2, 0])
@@ -248,10 +248,10 @@ def top_k(x: ArrayLike, k: int, /, axis: int = -1) -> tuple[Any, Any]:
 def searchsorted(
     a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None
 ) -> Any:
-    """Find for each element of v the int64 index at which it can be inserted into the ascending vector `a`.
+    """Return, for each element of v, the int64 index at which it can be inserted into the ascending vector `a`.
 
     Args:
-        side: "left" for the index before elements of `a` that equal it, "right" for the index after them.
+        side: "left" for the index before equal elements of `a`, or "right" for the index after them.
         sorter: the indices that sort `a`, if `a` is not ascending.
 
     Raises:
@@ -280,7 +280,7 @@ def searchsorted(
 
 
 FEW = 32
-"""Maximum length of a vector that is compared with every value; longer vectors are searched by bisection."""
+"""Maximum length of a vector that is compared with every value. Longer vectors are searched by bisection."""
 
 
 def _is_before(element: Tensor, value: Tensor, side: str) -> Any:
@@ -293,7 +293,7 @@ def _is_before(element: Tensor, value: Tensor, side: str) -> Any:
 
 
 def _bisected(vector: Tensor, values: Tensor, side: str) -> Any:
-    """Count the elements of the vector before each value by bisection: the highest bit of the count is found first."""
+    """Count the elements of the vector before each value by bisection, which finds the count's highest bit first."""
     extent = vector.shape[0]
     count = full_like(values, 0, dtype=DType.I64)
     for bit in reversed(range(extent.bit_length())):

@@ -1,4 +1,4 @@
-"""Reductions over groups of rows of a tensor, called segments; each row has the number of its segment.
+"""Reductions over groups of rows of a tensor, called segments. Each row has the number of its segment.
 
 Source: `jax.ops.segment_sum`, `segment_prod`, `segment_max` and `segment_min`.
 """
@@ -47,14 +47,14 @@ def segment_sum(
     data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None, indices_are_sorted: bool = False,
     unique_indices: bool = False, *, mode: str | None = None,
 ) -> Any:  # fmt: skip
-    """Return y[k] = the sum of data[i] over all i with segment_ids[i] = k; 0 for a segment without rows.
+    """Return y[k] = the sum of data[i] over all i with segment_ids[i] = k. A segment without rows has the sum 0.
 
     Args:
-        segment_ids: integers with the shape of data's leading axes. Rows whose ids are negative or too large are
-            dropped.
-        num_segments: the number of segments, by default the largest id plus 1. It is required if the ids are traced.
-        indices_are_sorted, unique_indices: no effect; hints in `jax.ops`.
-        mode: the treatment of ids out of range, as in `x.at[index].add`; by default "drop".
+        segment_ids: integers with the shape of data's leading axes. Rows with negative or too large ids are dropped.
+        num_segments: the number of segments. The default is the largest id plus 1. It is required if the ids are
+            traced.
+        indices_are_sorted, unique_indices: have no effect. They are hints in `jax.ops`.
+        mode: how to treat ids out of range, as in `x.at[index].add`. The default is "drop".
 
     Raises:
         DTypeError: the ids are not integers. ShapeError: the shape of the ids does not match data.
@@ -70,9 +70,9 @@ def segment_prod(
     data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None, indices_are_sorted: bool = False,
     unique_indices: bool = False, *, mode: str | None = None,
 ) -> Any:  # fmt: skip
-    """Return the product of each segment's rows; 1 for a segment without rows.
+    """Return the product of each segment's rows. A segment without rows has the product 1.
 
-    Arguments and errors are those of `segment_sum`.
+    Arguments and errors are as for `segment_sum`.
 
     >>> segment_prod(np.array([3.0, 2.0, 4.0]), np.array([0, 2, 0]))
     array([12.,  1.,  2.])
@@ -84,9 +84,9 @@ def segment_max(
     data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None, indices_are_sorted: bool = False,
     unique_indices: bool = False, *, mode: str | None = None,
 ) -> Any:  # fmt: skip
-    """Return the maximum of each segment's rows; the dtype's least number for a segment without rows.
+    """Return the maximum of each segment's rows. For a segment without rows, it is the dtype's least number.
 
-    Arguments and errors are those of `segment_sum`.
+    Arguments and errors are as for `segment_sum`.
 
     >>> segment_max(np.array([3, 2, 4]), np.array([0, 1, 0]))
     array([4, 2])
@@ -98,9 +98,9 @@ def segment_min(
     data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None, indices_are_sorted: bool = False,
     unique_indices: bool = False, *, mode: str | None = None,
 ) -> Any:  # fmt: skip
-    """Return the minimum of each segment's rows; the dtype's largest number for a segment without rows.
+    """Return the minimum of each segment's rows. For a segment without rows, it is the dtype's largest number.
 
-    Arguments and errors are those of `segment_sum`.
+    Arguments and errors are as for `segment_sum`.
 
     >>> segment_min(np.array([3, 2, 4]), np.array([0, 1, 0]))
     array([3, 2])

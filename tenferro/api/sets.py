@@ -1,7 +1,7 @@
 """Set functions, and other functions whose result shapes depend on the elements.
 
-Traced tensors have no elements and raise errors here, unless the argument `size` fixes the shape. Values are gathered
-by indices, so that eager tensors can be differentiated.
+Traced tensors have no elements, and raise errors here unless the argument `size` determines the shape. Values are
+gathered by indices, so that eager tensors can be differentiated.
 
 Source: Array API standard 2024.12, sections "Set functions" and "Searching functions".
 """
@@ -84,12 +84,12 @@ class UniqueInverseResult(NamedTuple):
 def nonzero(
     a: ArrayLike, *, size: int | None = None, fill_value: int | Sequence[int] | None = None
 ) -> tuple[Any, ...]:
-    """Find the indices of `a`'s nonzero elements, one int64 vector for each axis, in row-major order.
+    """Return the indices of `a`'s nonzero elements in row-major order, as one int64 vector for each axis.
 
     Args:
-        size: the number of indices to return: further indices are dropped, and missing indices are `fill_value`. It is
-            required if `a` is traced.
-        fill_value: a number for all axes, or one for each; None means 0.
+        size: the number of indices to return. Further indices are dropped, and missing indices are `fill_value`. `size`
+            is required if `a` is traced.
+        fill_value: a number for all axes, or a number for each axis. None means 0.
 
     Raises:
         ShapeError: `a` has rank 0.
@@ -122,7 +122,7 @@ def _first_nonzero(x: Tensor, size: int, fill_value: int | Sequence[int] | None)
         raise NonStaticShapeError(
             f"nonzero: size= needs a known number of elements, got {spec_of(x)}"
         )
-    # A stable sort of the negated mask puts the indices of true elements first, in order.
+    # A stable sort of the negated mask moves the indices of true elements to the front and keeps their order.
     order = argsort(logical_not(is_set))[: min(size, extent)]
     order = concat([order, np.zeros(max(size - extent, 0), np.int64)])
     is_found = less(np.arange(size), count_nonzero(is_set))
@@ -134,7 +134,7 @@ def _first_nonzero(x: Tensor, size: int, fill_value: int | Sequence[int] | None)
 
 
 def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: int | None = None) -> Any:
-    """Return the int64 positions of the nonzero elements in the flattened `a`; see `nonzero` for the arguments.
+    """Return the int64 positions of the nonzero elements in the flattened `a`; `nonzero` describes the arguments.
 
     >>> flatnonzero(np.array([[0, 3], [5, 0]]))
     array([1, 2])
@@ -143,7 +143,7 @@ def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: int | None
 
 
 def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: int | None = None) -> Any:
-    """Return the int64 indices of `a`'s nonzero elements, one row per element; see `nonzero` for the arguments.
+    """Return the int64 indices of `a`'s nonzero elements, one row per element; `nonzero` describes the arguments.
 
     >>> argwhere(np.array([[0, 3], [5, 0]]))
     array([[0, 1],
@@ -156,7 +156,7 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: int | None = 
 
 
 def unique_all(x: ArrayLike) -> UniqueAllResult:
-    """Find the distinct elements of x, with indices and counts; every NaN counts as a distinct element.
+    """Return the distinct elements of x, with indices and counts. Every NaN counts as a distinct element.
 
     Raises:
         DataDependentShapeError: x is traced.
@@ -173,7 +173,7 @@ def unique_all(x: ArrayLike) -> UniqueAllResult:
 def _distinct(
     rows: Tensor, axis: int | None, equal_nan: bool, advice: str
 ) -> tuple[Any, Any, Any, Any]:
-    """Find the distinct elements of a vector, or, if `axis` is 0, the distinct rows of an array.
+    """Find the distinct elements of a vector. If `axis` is 0, find the distinct rows of an array.
 
     Returns:
         The distinct values, their first indices, the index of each element's value, and the counts.
@@ -187,19 +187,19 @@ def _distinct(
 
 
 def unique_counts(x: ArrayLike) -> UniqueCountsResult:
-    """Find the distinct elements of x and their counts; see `unique_all`."""
+    """Return the distinct elements of x and their counts, as `unique_all` does."""
     distinct = unique_all(x)
     return UniqueCountsResult(distinct.values, distinct.counts)
 
 
 def unique_inverse(x: ArrayLike) -> UniqueInverseResult:
-    """Find the distinct elements of x, and the index of each element's value among them; see `unique_all`."""
+    """Return the distinct elements of x and the index of each element's value, as `unique_all` does."""
     distinct = unique_all(x)
     return UniqueInverseResult(distinct.values, distinct.inverse_indices)
 
 
 def unique_values(x: ArrayLike) -> Any:
-    """Find the distinct elements of x in ascending order; see `unique_all`."""
+    """Return the distinct elements of x in ascending order, as `unique_all` does."""
     return unique_all(x).values
 
 
@@ -210,13 +210,13 @@ def unique(
     """Return the distinct elements of ar in ascending order, or its distinct slices along `axis`.
 
     Args:
-        return_index, return_inverse, return_counts: whether to return, too, the first index of each value, the index of
-            each element's value, and the number of elements of each value.
+        return_index, return_inverse, return_counts: whether to also return the first index of each value, the index of
+            each element's value, and the number of elements with each value.
         equal_nan: whether all NaN count as one value.
-        sorted: no effect; the result is always in ascending order.
-        size: the number of values to return: further values are dropped, and missing values are `fill_value`. It is
+        sorted: has no effect, because the result is always in ascending order.
+        size: the number of values to return. Further values are dropped, and missing values are `fill_value`. `size` is
             required if `ar` is traced.
-        fill_value: a number; by default the smallest value.
+        fill_value: a number. The default is the smallest value.
 
     Raises:
         DataDependentShapeError: `ar` is traced, and `size` is None.
@@ -247,10 +247,10 @@ def unique(
 def _first_distinct(
     rows: Tensor, size: int, fill_value: Any, equal_nan: bool
 ) -> tuple[Any, Any, Any, Any]:
-    """Find the first `size` distinct rows in ascending order; see `unique` for the arguments.
+    """Find the first `size` distinct rows in ascending order; `unique` describes the arguments.
 
     Returns:
-        The distinct rows, their first indices, for each row the index of its value, and the counts.
+        The distinct rows, their first indices, the index of each row's value, and the counts.
     """
     if size < 0:
         raise InvalidConfigError(f"unique: size must be at least 0, got {size}")
@@ -280,7 +280,7 @@ def _first_distinct(
 
 
 def _as_sets(name: str, ar1: ArrayLike, ar2: ArrayLike) -> tuple[Any, Any]:
-    """Convert both operands to vectors of their common dtype; raise an error if one is traced and has no elements."""
+    """Convert both operands to vectors of their common dtype. Raise an error if one is traced and has no elements."""
     x1, x2 = ravel(ar1), ravel(ar2)
     dtype = result_type(x1, x2)
     x1, x2 = convert(x1, dtype), convert(x2, dtype)
@@ -294,7 +294,7 @@ def _as_sets(name: str, ar1: ArrayLike, ar2: ArrayLike) -> tuple[Any, Any]:
 def union1d(
     ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: Any = None
 ) -> Any:
-    """Return the distinct elements of both arrays in ascending order; see `unique` for `size` and `fill_value`.
+    """Return the distinct elements of both arrays in ascending order; `unique` describes `size` and `fill_value`.
 
     Raises:
         DataDependentShapeError: an operand is traced, and `size` is None.
@@ -315,7 +315,7 @@ def intersect1d(
 
     Args:
         assume_unique: whether the caller knows that neither array repeats an element.
-        return_indices: whether to return, too, the first index of each result in ar1 and in ar2.
+        return_indices: whether to also return the first index of each result in ar1 and in ar2.
 
     Raises:
         DataDependentShapeError: an operand is traced.
@@ -337,8 +337,8 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> An
     """Return the distinct elements of ar1 that are not in ar2, in ascending order.
 
     Args:
-        assume_unique: whether the caller knows that neither array repeats an element. The results are then in the order
-            of ar1.
+        assume_unique: whether the caller knows that neither array repeats an element. If so, the results are in the
+            order of ar1.
 
     Raises:
         DataDependentShapeError: an operand is traced.
@@ -430,10 +430,10 @@ def isin(
     *,
     kind: str | None = None,
 ) -> Any:
-    """Return for each element of `element` whether it equals an element of `test_elements`; NaN equals no element.
+    """Return, for each element of `element`, whether it equals an element of `test_elements`. NaN equals no element.
 
     Args:
-        assume_unique, kind: no effect; hints in NumPy.
+        assume_unique, kind: have no effect. They are hints in NumPy.
         invert: whether to return the negated result.
 
     Raises:
@@ -450,8 +450,8 @@ def isin(
     ]
     dtype = result_type(*sides)
     if dtype is DType.F64 and of_both_signs(*sides):
-        # One operand is uint64 and the other signed: two such integers are equal only if both are
-        # nonnegative and have equal bits. The common dtype, float64, cannot represent all of them.
+        # One operand is uint64, and the other is signed. Two such integers are equal only if both are nonnegative and
+        # have equal bits. The common dtype, float64, cannot represent all of them.
         sides = [bits64(x) for x in sides]
         is_member = logical_and(isin(*sides), greater_equal(sides[0], 0))
         return logical_not(is_member) if invert else is_member

@@ -19,7 +19,7 @@ __all__ = ["iscomplexobj", "isrealobj", "isscalar", "iterable", "ndim", "shape",
 
 
 def shape(a: ArrayLike) -> tuple[Any, ...]:
-    """Return the extents of `a`: numbers, or, in a trace, also symbolic extents.
+    """Return the extents of `a`. They are numbers, and in a trace also symbolic extents.
 
     >>> shape([[1, 2]])
     (1, 2)
@@ -37,7 +37,7 @@ def ndim(a: ArrayLike) -> int:
 
 
 def size(a: ArrayLike, axis: Axis = None) -> Any:
-    """Return the number of elements, or the product of the extents of the axes `axis`.
+    """Return the number of elements, or the product of the extents of the axes in `axis`.
 
     >>> size([[1, 2]]), size([[1, 2]], 0)
     (2, 1)
@@ -67,7 +67,9 @@ def isrealobj(x: ArrayLike) -> bool:
 
 
 def isscalar(element: ArrayLike) -> bool:
-    """Return whether `element` is a number, a string or a NumPy scalar; False for arrays and tensors of any rank.
+    """Return whether `element` is a number, a string or a NumPy scalar.
+
+    The result is False for arrays and tensors of any rank.
 
     >>> isscalar(1.0), isscalar([1.0])
     (True, False)
@@ -76,7 +78,7 @@ def isscalar(element: ArrayLike) -> bool:
 
 
 def iterable(y: Any) -> bool:
-    """Return whether y can be iterated over, such as a sequence, or a tensor of a rank above 0.
+    """Return whether y can be iterated over. Examples are a sequence and a tensor of a rank above 0.
 
     >>> iterable([1]), iterable(np.float64(1.0))
     (True, False)

@@ -1,7 +1,7 @@
 """Sparse Jacobians and Hessians, as SciPy's sparse arrays.
 
-The traced program determines the sparsity pattern, and the pattern determines a colouring of columns or rows: columns
-of one colour have no common nonzero row. The nonzeros are read from one product with the Jacobian per colour. One
+The traced program determines the sparsity pattern, and the pattern determines a colouring of columns or rows. Columns
+of one colour have no common nonzero row. For each colour, the nonzeros are read from one product with the Jacobian. One
 program computes all products.
 """
 
@@ -43,13 +43,13 @@ HESSIAN_MODES = ("auto", "star", "acyclic", "forward")
 class SparseDerivative:
     """Callable that computes a sparse Jacobian or Hessian, for arguments of the shapes of its pattern.
 
-    A call returns a `scipy.sparse.csr_array`. A row of the array is an element of the function's result, a column an
-    element of its arguments. Elements are in row-major order, one leaf after another. Explicit zeros are kept, so that
-    the arrays of all calls have the same indices.
+    A call returns a `scipy.sparse.csr_array`. A row of the array is an element of the function's result, and a column
+    is an element of the function's arguments. Elements are in row-major order, one leaf after another. Explicit zeros
+    are kept, so the arrays of all calls have the same indices.
 
     Attributes:
-        pattern: the pattern, as a boolean `csr_array`: every element outside of it is always zero.
-        mode: "forward", "reverse" or "bidirectional"; for a Hessian "star", "acyclic" or "forward".
+        pattern: the pattern, as a boolean `csr_array`. Every element outside of the pattern is always zero.
+        mode: "forward", "reverse" or "bidirectional". For a Hessian, it is "star", "acyclic" or "forward".
         count: the number of products with the Jacobian or its transpose that a call computes.
     """
 
@@ -88,12 +88,15 @@ class SparseDerivative:
 
     @property
     def column_colors(self) -> np.ndarray[Any, Any] | None:
-        """The number of each column's colour, or -1 if no product needs the column; None without forward products."""
+        """The number of each column's colour, or -1 if no product needs the column.
+
+        It is None without forward products.
+        """
         return self._cover.columns
 
     @property
     def row_colors(self) -> np.ndarray[Any, Any] | None:
-        """The number of each row's colour, or -1 if no product needs the row; None without reverse products."""
+        """The number of each row's colour, or -1 if no product needs the row. It is None without reverse products."""
         return self._cover.rows
 
     def __call__(self, *args: Any) -> Any:
@@ -143,18 +146,18 @@ def sparse_jacobian(
     """Find the sparsity pattern of the Jacobian of `fn`, and return a function that computes the Jacobian.
 
     Element (i, j) of the Jacobian is dy_i / dx_j. The pattern is valid for all values of the arguments. It is exact for
-    ops that move, reduce and multiply elements, also in loops with known counters. If data decide which elements
-    depend on each other, such as an index that is an argument, the pattern is the union of all possibilities.
+    ops that move, reduce and multiply elements, also in loops with known counters. If data determine which elements
+    depend on each other, as when an argument is used as an index, the pattern is the union of all possibilities.
 
     Columns, or rows, without a common nonzero share one product with the Jacobian. One program computes all products.
 
     Args:
-        args: arguments of `fn`, or their `TensorSpec`s; their values do not matter. Arrays that `fn` captures are
-            constants: the pattern is exact for indices in them.
-        argnums: the positions of the arguments to differentiate with respect to; the others are data.
-        mode: "forward" groups columns, "reverse" rows, "bidirectional" both; "auto" chooses the mode with the fewest
-            products.
-        pattern: the pattern, dense or sparse, if the caller knows it; it is not checked.
+        args: arguments of `fn`, or their `TensorSpec`s. Their values have no effect. Arrays that `fn` captures are
+            constants, and the pattern is exact for indices in them.
+        argnums: the positions of the arguments to differentiate with respect to. The other arguments are data.
+        mode: "forward" groups columns, "reverse" groups rows, and "bidirectional" groups both. "auto" selects the mode
+            with the fewest products.
+        pattern: the pattern, dense or sparse, if the caller knows it. It is not checked.
         context, executor: as for `grad`.
 
     Raises:
@@ -200,8 +203,8 @@ def sparse_hessian(
     """Find the sparsity pattern of the Hessian of a scalar `fn`, and return a function that computes the Hessian.
 
     The pattern is that of the Jacobian of the gradient. A second derivative is not in the pattern if `fn` is linear in
-    one of the two elements, or only adds functions of them. Nonzeros are read from Hessian-vector products, in forward
-    mode over reverse mode, which one program computes.
+    one of the two elements, or only adds functions of them. Nonzeros are read from Hessian-vector products. One program
+    computes the products, in forward mode over reverse mode.
 
     Args:
         args, argnums, pattern, context, executor: as for `sparse_jacobian`.
@@ -249,7 +252,7 @@ def _require_option(name: str, mode: str, modes: Sequence[str]) -> None:
 
 
 def _csr(matrix: Any) -> Any:
-    """Convert a matrix to a boolean CSR array in canonical form: without zeros or duplicates, with sorted indices."""
+    """Convert a matrix to a boolean CSR array in canonical form: no zeros or duplicates, and sorted indices."""
     result: Any = scipy_sparse.csr_array(matrix)
     result = result.astype(bool)
     result.eliminate_zeros()
@@ -259,7 +262,7 @@ def _csr(matrix: Any) -> Any:
 
 
 class _Flat:
-    """A function of a flat list of leaves, which is differentiated with respect to the active leaves among them."""
+    """Function of a flat list of leaves. It is differentiated with respect to the active leaves in the list."""
 
     def __init__(
         self,
@@ -301,7 +304,7 @@ class _Flat:
         return flatten(self.fn(*unflatten(self.tree, leaves)))[0]
 
     def _of_active(self, leaves: Sequence[Any]) -> Callable[..., list[Any]]:
-        """Return the function of the active leaves, with the other leaves fixed."""
+        """Return the function of the active leaves alone. The other leaves are fixed."""
 
         def function(*active: Any) -> list[Any]:
             everything = list(leaves)
@@ -351,7 +354,8 @@ class _Flat:
         reverse = _seeds(cover.rows, cover.reverse, self.results)
 
         def products(leaves: Sequence[Any]) -> Any:
-            from tenferro.api.manipulation import concat, reshape  # because few programs need them
+            # The functions are imported here, because few programs need them.
+            from tenferro.api.manipulation import concat, reshape
 
             parts: list[Any] = []
             for seeds, along, sizes in (
@@ -388,7 +392,7 @@ def _require_real(name: str, what: str, spec: TensorSpec) -> None:
 def _pattern_of(program: GraphProgram, data: int, columns: int, rows: int) -> Any:
     """Find the sparsity pattern of a program that is linear in its inputs after the first `data` inputs.
 
-    The rows of the pattern are the elements of the outputs, the columns those of the linear inputs.
+    The rows of the pattern are the elements of the outputs, and the columns are those of the linear inputs.
     """
     specs = program.input_specs[data:]
     starts = np.cumsum([0, *[spec.size for spec in specs]])
@@ -415,7 +419,7 @@ def _pattern_of(program: GraphProgram, data: int, columns: int, rows: int) -> An
 def _seeds(
     colors: np.ndarray[Any, Any] | None, count: int, specs: Sequence[TensorSpec]
 ) -> list[Callable[[], Any]] | None:
-    """Return for each leaf a function that computes the seeds of all colours; None if there are no colours.
+    """Return, for each leaf, a function that computes the seeds of all colours. Return None if there are no colours.
 
     The seed of a colour is 1 at the elements of this colour, and 0 elsewhere.
     """

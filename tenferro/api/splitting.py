@@ -23,7 +23,7 @@ def _with_rank(name: str, ary: ArrayLike, rank: int) -> Any:
 
 
 def hsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Any]:
-    """Split ary along its second axis, or, if it is a vector, along its only axis; see `split`.
+    """Split ary along its second axis, or along its only axis if it is a vector; `split` describes the arguments.
 
     >>> hsplit([1, 2, 3, 4], 2)
     [array([1, 2]), array([3, 4])]
@@ -33,7 +33,7 @@ def hsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Any]:
 
 
 def vsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Any]:
-    """Split ary, which must have at least two axes, along its first axis; see `split`.
+    """Split ary along its first axis; `split` describes the arguments. ary must have at least two axes.
 
     >>> vsplit([[1], [2]], 2)
     [array([[1]]), array([[2]])]
@@ -42,7 +42,7 @@ def vsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Any]:
 
 
 def dsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Any]:
-    """Split ary, which must have at least three axes, along its third axis; see `split`.
+    """Split ary along its third axis; `split` describes the arguments. ary must have at least three axes.
 
     >>> dsplit([[[1, 2]]], [1])
     [array([[[1]]]), array([[[2]]])]

@@ -25,14 +25,14 @@ def _one_or_all(results: list[Any]) -> Any:
 
 
 def _with_axes(x: ArrayLike, rank: int) -> Any:
-    """Insert leading axes of extent 1, so that x has at least rank `rank`."""
+    """Insert leading axes of extent 1 until x has at least rank `rank`."""
     x = as_operand(x)
     missing = rank - len(x.shape)
     return expand_dims(x, tuple(range(missing))) if missing > 0 else x
 
 
 def atleast_1d(*arys: ArrayLike) -> Any:
-    """Expand each array to at least one axis; several arrays are returned as a tuple.
+    """Expand each array to at least one axis. Several arrays are returned as a tuple.
 
     >>> atleast_1d(2), atleast_1d(1, [2, 3])
     (array([2]), (array([1]), array([2, 3])))
@@ -41,7 +41,7 @@ def atleast_1d(*arys: ArrayLike) -> Any:
 
 
 def atleast_2d(*arys: ArrayLike) -> Any:
-    """Expand each array to at least two axes, vectors to rows; several arrays are returned as a tuple.
+    """Expand each array to at least two axes. A vector becomes a row. Several arrays are returned as a tuple.
 
     >>> atleast_2d([1, 2])
     array([[1, 2]])
@@ -50,7 +50,7 @@ def atleast_2d(*arys: ArrayLike) -> Any:
 
 
 def atleast_3d(*arys: ArrayLike) -> Any:
-    """Expand each array to at least three axes: a vector is along the second axis, a matrix along the first two.
+    """Expand each array to at least three axes. A vector is along the second axis, and a matrix is along the first two.
 
     >>> atleast_3d([1, 2]).shape
     (1, 2, 1)
@@ -65,9 +65,9 @@ def atleast_3d(*arys: ArrayLike) -> Any:
 def vstack(
     tup: Sequence[Any], *, dtype: DTypeLike | None = None, casting: str = "same_kind"
 ) -> Any:
-    """Join the arrays along the first axis; vectors are joined as rows of a matrix.
+    """Join the arrays along the first axis. Vectors are joined as rows of a matrix.
 
-    Arguments and errors are those of `concat`.
+    Arguments and errors are as for `concat`.
 
     >>> vstack(([1, 2], [3, 4]))
     array([[1, 2],
@@ -79,9 +79,9 @@ def vstack(
 def hstack(
     tup: Sequence[Any], *, dtype: DTypeLike | None = None, casting: str = "same_kind"
 ) -> Any:
-    """Join the arrays along the second axis, or, if they are vectors, along their only axis.
+    """Join the arrays along the second axis. Vectors are joined along their only axis.
 
-    Arguments and errors are those of `concat`.
+    Arguments and errors are as for `concat`.
 
     >>> hstack(([1, 2], [3])), hstack(([[1], [2]], [[3], [4]]))
     (array([1, 2, 3]), array([[1, 3],
@@ -93,7 +93,7 @@ def hstack(
 
 
 def dstack(tup: Sequence[Any]) -> Any:
-    """Join the arrays along the third axis; vectors and matrices are expanded as by `atleast_3d`.
+    """Join the arrays along the third axis. Vectors and matrices are expanded as by `atleast_3d`.
 
     >>> dstack(([1, 2], [3, 4]))
     array([[[1, 3],
@@ -103,7 +103,7 @@ def dstack(tup: Sequence[Any]) -> Any:
 
 
 def column_stack(tup: Sequence[Any]) -> Any:
-    """Join the arrays along the second axis; vectors are joined as columns of a matrix.
+    """Join the arrays along the second axis. Vectors are joined as columns of a matrix.
 
     >>> column_stack(([1, 2], [3, 4]))
     array([[1, 3],
@@ -115,7 +115,7 @@ def column_stack(tup: Sequence[Any]) -> Any:
 
 
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
-    """Append the values to arr along `axis`; both are flattened first if `axis` is None.
+    """Append the values to arr along `axis`. If `axis` is None, both are flattened first.
 
     >>> append([1, 2], [[3], [4]])
     array([1, 2, 3, 4])
@@ -126,7 +126,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
 
 
 class _Joined:
-    """An object such as `numpy.r_`: indexing it joins the arrays, numbers and slices of the index to one array."""
+    """Object such as `numpy.r_`. Indexing it joins the arrays, numbers and slices of the index to one array."""
 
     def __init__(self, axis: int, rank: int, insertion: int) -> None:
         self._defaults = (axis, rank, insertion)
@@ -160,7 +160,7 @@ class _Joined:
 def _as_part(entry: Any) -> Any:
     """Convert an entry of the index to a tensor or a Python number.
 
-    A slice is converted to `arange`, or, if its step is imaginary, to `linspace`.
+    A slice is converted to `arange`. If its step is imaginary, it is converted to `linspace`.
     """
     if isinstance(entry, slice):
         start, step = entry.start or 0, 1 if entry.step is None else entry.step
@@ -171,7 +171,7 @@ def _as_part(entry: Any) -> Any:
 
 
 def _placed(x: Tensor, rank: int, insertion: int) -> Any:
-    """Expand x to rank `rank` by axes of extent 1, so that its own axes begin at position `insertion`."""
+    """Expand x to rank `rank` by axes of extent 1. The original axes of x begin at position `insertion`."""
     missing = rank - len(x.shape)
     if missing <= 0:
         return x

@@ -1,8 +1,8 @@
-"""A function prepared for differentiation: traced on placeholders for the differentiated leaves.
+"""A function prepared for differentiation. It is traced on placeholders for the differentiated leaves.
 
 Inside a trace, the placeholders are aliases of the caller's tensors in the same graph, and captured tensors are
-constants of the derivative. Outside a trace, the function is traced into a new graph, and the derivative program runs
-at once on the arrays.
+constants of the derivative. Outside of a trace, the function is traced into a new graph, and the derivative program
+runs at once on the arrays.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ __all__ = ["Stage", "checked_leaves", "normalize_argnums", "noted_run", "noting_
 
 
 def normalize_argnums(name: str, argnums: int | Sequence[int], args: Any) -> tuple[int, ...]:
-    """Convert `argnums` to a tuple of positions from 0; negative positions count from the end.
+    """Convert `argnums` to a tuple of nonnegative positions. Negative positions in `argnums` count from the end.
 
     Raises:
-        InvalidConfigError: `argnums` is empty, or a position is not an integer, is named twice, or has no argument.
+        InvalidConfigError: `argnums` is empty, or a position is not an integer, occurs twice, or has no argument.
     """
     positions: list[Any] = [*argnums] if isinstance(argnums, tuple | list) else [argnums]
     if not positions:
@@ -70,7 +70,7 @@ def normalize_argnums(name: str, argnums: int | Sequence[int], args: Any) -> tup
 
 
 def checked_leaves(name: str, tree: PyTree, what: str) -> tuple[list[Any], TreeDef, list[str]]:
-    """Flatten an argument, and check that every leaf can be differentiated with respect to.
+    """Flatten an argument, and check that a function can be differentiated with respect to every leaf.
 
     Args:
         name, what: the names of the transform and of the argument in error messages.
@@ -79,7 +79,7 @@ def checked_leaves(name: str, tree: PyTree, what: str) -> tuple[list[Any], TreeD
         The leaves as operands, their tree structure, and their names.
 
     Raises:
-        DTypeError: a leaf is not a tensor, or is an integer or a bool; the error names it.
+        DTypeError: a leaf is not a tensor, or is an integer or a bool. The error names the leaf.
     """
     leaves, treedef = flatten(tree)
     names = [f"{what}{path}" for path in leaf_paths(tree)]
@@ -113,8 +113,8 @@ class Stage:
         primals: the graph values that stand for the differentiated leaves.
         start: the number of instructions in the graph before `fn` was traced.
         outputs: the graph values of the leaves of the result.
-        concrete: whether the arguments are arrays and the graph is new; otherwise the graph is that of the caller.
-        executor: the executor of programs of the graph; None for the native executor.
+        concrete: whether the arguments are arrays and the graph is new. Otherwise the graph is that of the caller.
+        executor: the executor of programs of the graph. None is the native executor.
     """
 
     def __init__(
@@ -194,11 +194,11 @@ class Stage:
         return self.graph.types[value]
 
     def require_scalar(self, holomorphic: bool) -> None:
-        """Check that the result is one real scalar, or, if `holomorphic`, one complex scalar.
+        """Check that the result is one real scalar. If `holomorphic`, check that it is one complex scalar.
 
         Raises:
             ShapeError: there are several results, or the result is not a scalar.
-            DTypeError: the result is not real, or, if `holomorphic`, the result or an argument is not complex.
+            DTypeError: the result is not real. If `holomorphic`, the result or an argument is not complex.
         """
         shown = ", ".join(str(self.type_of(value)) for value in self.outputs)
         if len(self.outputs) != 1 or self.type_of(self.outputs[0]).rank:
@@ -209,10 +209,10 @@ class Stage:
         self.require_real(holomorphic)
 
     def require_real(self, holomorphic: bool) -> None:
-        """Check that the results are real, or, if `holomorphic`, that arguments and results are complex.
+        """Check that the results are real. If `holomorphic`, check that arguments and results are complex.
 
         Raises:
-            DTypeError: a result or an argument has a different dtype; the error names it.
+            DTypeError: a result or an argument has a different dtype. The error names it.
         """
         for value, name in zip(self.outputs, self.out_names, strict=True):
             spec = self.type_of(value)
@@ -232,7 +232,7 @@ class Stage:
         """Check that all differentiated arguments are complex.
 
         Raises:
-            DTypeError: an argument is real; the error names it.
+            DTypeError: an argument is real. The error names it.
         """
         for value, name in zip(self.primals, self.names, strict=True):
             if not self.type_of(value).dtype.is_complex:
@@ -244,7 +244,7 @@ class Stage:
         """Check that all differentiated arguments are real.
 
         Raises:
-            DTypeError: an argument is complex; the error names it.
+            DTypeError: an argument is complex. The error names it.
         """
         for value, name in zip(self.primals, self.names, strict=True):
             if self.type_of(value).dtype.is_complex:
@@ -260,14 +260,14 @@ class Stage:
         return Value(self.emitter, handle)
 
     def or_zeros(self, values: Sequence[int | None], like: Sequence[int]) -> list[int]:
-        """Replace each None in `values` by zeros, with the shape and dtype of the entry of `like` at its position."""
+        """Replace each None in `values` by zeros with the shape and dtype of the corresponding entry of `like`."""
         return [
             zeros(self.value(model)).handle if value is None else value
             for value, model in zip(values, like, strict=True)
         ]
 
     def tensors(self, values: Sequence[int]) -> list[TracedTensor]:
-        """Wrap values as tensors of the trace."""
+        """Wrap graph values as tensors of the trace."""
         return [TracedTensor(self.builder, value) for value in values]
 
     def leaves_like(
@@ -277,7 +277,8 @@ class Stage:
 
         Args:
             trees: the tangents or cotangents.
-            like, treedef: the graph values whose types the leaves must have, and the structure they must have.
+            like, treedef: the graph values whose types the leaves must have, and the tree structure that the leaves
+                must have.
             what: the name of `trees` in error messages.
 
         Raises:
@@ -305,7 +306,8 @@ class Stage:
     def key(self, *more: Any) -> Any:
         """Return a cache key that is equal for calls with the same derivative program.
 
-        The key contains no arrays. It is None if the program cannot be cached, because a mark in it has no key.
+        The key contains no arrays. If a mark in the program has no key, the program cannot be cached, and the key is
+        None.
         """
         graph = self.graph
         ops: list[Any] = [i.op for i in graph.instructions]
@@ -326,8 +328,8 @@ class Stage:
         """Run a program of this graph on the arguments of the trace, the captured arrays, and the arrays `extra`.
 
         Args:
-            key: the cache key of the program; None if the program is not cached.
-            make: returns the graph values that stand for `extra`, and the outputs of the program.
+            key: the cache key of the program. If it is None, the program is not cached.
+            make: a function that returns the graph values that stand for `extra`, and the outputs of the program.
         """
         captured = self._captured()
         inputs = [*self.primals, *[value for value, _ in captured]]
@@ -358,7 +360,8 @@ class Stage:
     def noted_by(self, extra: Sequence[Any]) -> Any:
         """Return the eager runtime that must record a run of this graph on its operands and `extra`, or None.
 
-        A run is recorded if the graph has marks and an operand is a tracked eager tensor: programs have no marks.
+        Programs have no marks. A run is therefore recorded if the graph has marks and an operand is a tracked eager
+        tensor.
         """
         arrays = [*self.leaves, *[array for _, array in self._captured()], *extra]
         return noting_runtime(self.graph, arrays)
@@ -369,7 +372,7 @@ class Stage:
         return list(builder.arguments.values()) if isinstance(builder, ArgumentBuilder) else []
 
     def filled(self, tree: PyTree, values: Sequence[Any]) -> Any:
-        """Replace the traced tensors in a tree by `values`, in order; other leaves are unchanged."""
+        """Replace the traced tensors in a tree by `values`, in order. Other leaves are unchanged."""
         leaves, treedef = flatten(tree)
         results = iter(values)
         return unflatten(
@@ -384,7 +387,7 @@ class Stage:
     def by_argument(self, values: Sequence[Any]) -> Any:
         """Arrange values as a tuple of one tree per differentiated argument.
 
-        If `argnums` is a number instead of a tuple, return the tree of this argument.
+        If `argnums` is a number instead of a tuple, return only the tree of the argument.
         """
         remaining = iter(values)
         trees = tuple(
@@ -397,7 +400,7 @@ class Stage:
 def noting_runtime(graph: Graph, arrays: Sequence[Any]) -> Any:
     """Return the eager runtime that must record a run of the graph on `arrays`, or None.
 
-    A run is recorded if the graph has marks and an operand is a tracked eager tensor: programs have no marks.
+    Programs have no marks. A run is therefore recorded if the graph has marks and an operand is a tracked eager tensor.
     """
     if not graph.marked:
         return None
@@ -407,14 +410,14 @@ def noting_runtime(graph: Graph, arrays: Sequence[Any]) -> Any:
 def noted_run(
     runtime: Any, graph: Graph, arguments: Mapping[int, Any], outputs: Sequence[int]
 ) -> list[Any]:
-    """Run the graph in the eager runtime, and record it as one operation that keeps the graph's marks."""
+    """Run the graph in the eager runtime, and record the run as one operation that keeps the graph's marks."""
     part, frontier = Subprogram.since(graph, 0, graph.after_effects(outputs))
     operands = [arguments[value] for value in frontier]
     return list(runtime.noted(part, operands))
 
 
 def _fits(spec: TensorSpec, wanted: TensorSpec) -> bool:
-    """Return whether a type equals `wanted`; if an extent of `wanted` depends on data, any extent is accepted."""
+    """Return whether a type equals `wanted`. If an extent of `wanted` depends on data, any extent is accepted."""
     return spec == wanted or (
         spec.dtype is wanted.dtype
         and spec.rank == wanted.rank

@@ -133,12 +133,14 @@ def _mean_of_two(low: Tensor, high: Tensor) -> Any:
 def median(
     a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:  # fmt: skip
-    """Return the median over `axis`: the middle element, or the mean of the middle two; NaN if any element is NaN.
+    """Return the median over `axis`: the middle element, or the mean of the middle two.
 
-    The derivative is that of the middle elements; if several elements are equal, that of the first in `a`.
+    It is NaN if any element is NaN.
+
+    The derivative is that of the middle elements. If several elements are equal, it is that of the first in `a`.
 
     Args:
-        overwrite_input: no effect.
+        overwrite_input: has no effect.
 
     Raises:
         ShapeError: there are no elements. DTypeError: `a` is complex.
@@ -159,7 +161,9 @@ def median(
 def nanmedian(
     a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:  # fmt: skip
-    """Return the median over `axis` of the elements that are not NaN; NaN if all are NaN. See `median`.
+    """Return the median over `axis` of the elements that are not NaN; `median` describes the arguments.
+
+    NaN if all are NaN.
 
     >>> nanmedian([3.0, math.nan, 1.0, 2.0])
     array(2.)
@@ -191,23 +195,26 @@ _PLACES: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType({
     "averaged_inverted_cdf": lambda q, n: _averaged(subtract(multiply(q, n), 1.0)),
     "closest_observation": lambda q, n: _closest(subtract(multiply(q, n), 1.5)),
 })  # fmt: skip
-"""Functions of the discontinuous methods that compute the position, from 0, of quantile q among n sorted elements."""
+"""Functions of the discontinuous methods. They compute the position, from 0, of quantile q among n sorted elements."""
 
 
 def _averaged(position: Tensor) -> Any:
-    """Return the position rounded up, or, if it is an integer, plus one half, which averages two elements."""
+    """Return the position rounded up.
+
+    If it is an integer, return it plus one half, so that two elements are averaged.
+    """
     return where(equal(position, floor(position)), add(position, 0.5), ceil(position))
 
 
 def _closest(position: Tensor) -> Any:
-    """Return the next larger integer, or the position itself if it is an odd integer."""
+    """Return the next larger integer. If the position is an odd integer, return the position itself."""
     below = floor(position)
     is_odd = logical_and(equal(position, below), equal(remainder(below, 2.0), 1.0))
     return where(is_odd, below, add(below, 1.0))
 
 
 def _quantile_position(method: str, q: Tensor, count: Any) -> Any:
-    """Compute the position of the quantile q among `count` sorted elements, a float from 0 to count - 1."""
+    """Compute the position of the quantile q among `count` sorted elements. It is a float from 0 to count - 1."""
     if method in _PLOTTING:
         alpha, beta = _PLOTTING[method]
         position = add(multiply(q, count), add(alpha, multiply(q, 1.0 - alpha - beta)))
@@ -222,18 +229,19 @@ def quantile(
     a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False, *, weights: Any = None,
 ) -> Any:  # fmt: skip
-    """Compute quantiles over `axis` at fractions q, by default interpolated linearly between neighbours.
+    """Compute quantiles over `axis` at fractions q. By default, they are interpolated linearly between neighbours.
 
-    The axes of q come first in the result. The result is NaN if `a` has a NaN. It is differentiable with respect to `a`
-    and q.
+    The axes of q come first in the result. If `a` contains a NaN, the result is NaN. The result is differentiable with
+    respect to `a` and q.
 
     Args:
         q: fractions from 0 to 1.
-        overwrite_input: no effect.
+        overwrite_input: has no effect.
         method: a method of NumPy: "linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf",
             "averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf", "hazen", "weibull",
             "median_unbiased" or "normal_unbiased".
-        weights: the weight of each element, of `a`'s shape, or a vector along one axis; only for "inverted_cdf".
+        weights: the weight of each element. It has the shape of `a`, or is a vector along one axis. Only for
+            "inverted_cdf".
 
     Raises:
         InvalidConfigError: the method is unknown or accepts no weights, or a fraction is outside 0 to 1.
@@ -250,7 +258,7 @@ def percentile(
     a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False, *, weights: Any = None,
 ) -> Any:  # fmt: skip
-    """Compute quantiles over `axis` at q percent; see `quantile` for the other arguments and the errors.
+    """Compute quantiles over `axis` at q percent; `quantile` describes the other arguments and the errors.
 
     >>> percentile([1.0, 2.0, 3.0], 50)
     array(2.)
@@ -263,9 +271,9 @@ def nanquantile(
     a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False, *, weights: None = None,
 ) -> Any:  # fmt: skip
-    """Compute quantiles over `axis` of the elements that are not NaN; NaN if all are NaN.
+    """Compute quantiles over `axis` of the elements that are not NaN. If all are NaN, the result is NaN.
 
-    Arguments and errors are those of `quantile`.
+    Arguments and errors are as for `quantile`.
 
     Args:
         weights: must be None.
@@ -280,7 +288,7 @@ def nanpercentile(
     a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False, *, weights: None = None,
 ) -> Any:  # fmt: skip
-    """Compute quantiles at q percent of the elements that are not NaN; see `nanquantile` for the other arguments.
+    """Compute quantiles at q percent of the elements that are not NaN; `nanquantile` describes the other arguments.
 
     >>> nanpercentile([1.0, math.nan, 3.0], 50)
     array(2.)
@@ -292,7 +300,7 @@ def nanpercentile(
 def _nan_quantile(
     name: str, a: ArrayLike, q: ArrayLike, axis: Axis, out: None, method: str, keepdims: bool, weights: None
 ) -> Any:  # fmt: skip
-    """Compute quantiles of the elements that are not NaN, which are the first elements in ascending order."""
+    """Compute quantiles of the elements that are not NaN. They are the first elements in ascending order."""
     refuse(name, "weights", weights)
     ordered, fractions, keepdims_shape = _quantile_operands(name, a, q, axis, out, method)
     dtype, rest = spec_of(fractions).dtype, ordered.shape[:-1]
@@ -345,7 +353,7 @@ def _quantile(
     below = convert(floor(position), DType.I64)
     above = where(less(below, count - 1), add(below, 1), below)
     share = subtract(position, convert(below, dtype))
-    # The gathered elements have the axes of q last; these axes are moved to the front at the end.
+    # The axes of q are last in the gathered elements, and are moved to the front at the end.
     low, high = (convert(take(ordered, index, axis=-1), dtype) for index in (below, above))
     between = add(low, multiply(subtract(high, low), share))
     last = convert(_element(ordered, count - 1), dtype)
@@ -401,10 +409,10 @@ def average(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """Divide the sum of `a` times its weights over `axis` by the sum of the weights; the mean without weights.
+    """Divide the sum of `a` times its weights over `axis` by the sum of the weights. Without weights, compute the mean.
 
     Args:
-        weights: weights of `a`'s shape, or of the extents of `axis`.
+        weights: weights with the shape of `a`, or with the extents of `axis`.
         returned: whether to return (average, sum of the weights) instead of the average.
 
     Raises:
@@ -453,16 +461,16 @@ def cov(
     The covariance of a single variable is a scalar.
 
     Args:
-        y: more variables.
-        rowvar: whether the rows are the variables; otherwise the columns are.
+        y: further variables.
+        rowvar: whether the rows are the variables. If not, the columns are.
         bias: whether to divide by N instead of N - 1.
-        ddof: the number that is subtracted from N, instead of the one that `bias` selects.
-        fweights, aweights: the number of repetitions of each observation, and the weight of each observation.
+        ddof: the number to subtract from N, instead of the number that `bias` selects.
+        fweights, aweights: the number of repetitions and the weight of each observation.
 
     Raises:
         ShapeError: m or y has more than two axes.
         InvalidConfigError: `ddof` is not an integer.
-        GuardError: when the program runs, a symbolic number of variables is 1, whose covariance is not a matrix.
+        GuardError: when the program runs, a symbolic number of variables is 1. The covariance is then not a matrix.
 
     >>> cov([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])
     array([[ 1., -1.],
@@ -524,7 +532,7 @@ def corrcoef(
 ) -> Any:
     """Compute the correlation coefficients c_ij / sqrt(c_ii c_jj), where c is the covariance matrix.
 
-    Real and imaginary parts are clipped to [-1, 1]. Arguments and errors are those of `cov`.
+    Real and imaginary parts are clipped to [-1, 1]. Arguments and errors are as for `cov`.
 
     >>> corrcoef([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])
     array([[ 1., -1.],
@@ -557,7 +565,7 @@ def nansum(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     initial: ArrayLike | None = None, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
-    """Sum the elements over `axis` that are not NaN; the arguments are those of `sum`.
+    """Sum the elements over `axis` that are not NaN. The arguments are as for `sum`.
 
     >>> nansum([1.0, np.nan])
     array(1.)
@@ -570,7 +578,7 @@ def nanprod(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     initial: ArrayLike | None = None, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
-    """Multiply the elements over `axis` that are not NaN; the arguments are those of `prod`.
+    """Multiply the elements over `axis` that are not NaN. The arguments are as for `prod`.
 
     >>> nanprod([2.0, np.nan])
     array(2.)
@@ -587,9 +595,9 @@ def nanmean(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     *, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
-    """Compute the mean over `axis` of the elements that are not NaN; NaN if there are no such elements.
+    """Compute the mean over `axis` of the elements that are not NaN. Without such elements, it is NaN.
 
-    The arguments are those of `mean`.
+    The arguments are as for `mean`.
 
     >>> nanmean([1.0, np.nan, 3.0])
     array(2.)
@@ -602,9 +610,9 @@ def nanvar(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: ArrayLike = 0, keepdims: bool = False,
     *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float = 0.0,
 ) -> Any:  # fmt: skip
-    """Compute the variance over `axis` of the elements that are not NaN; NaN if too few remain.
+    """Compute the variance over `axis` of the elements that are not NaN. If too few remain, it is NaN.
 
-    The arguments are those of `var`.
+    The arguments are as for `var`.
 
     >>> nanvar([1.0, np.nan, 3.0])
     array(1.)
@@ -623,9 +631,9 @@ def nanstd(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: ArrayLike = 0, keepdims: bool = False,
     *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float = 0.0,
 ) -> Any:  # fmt: skip
-    """Compute the standard deviation over `axis` of the elements that are not NaN; NaN if too few remain.
+    """Compute the standard deviation over `axis` of the elements that are not NaN. If too few remain, it is NaN.
 
-    The arguments are those of `std`.
+    The arguments are as for `std`.
 
     >>> nanstd([1.0, np.nan, 3.0])
     array(1.)
@@ -643,7 +651,10 @@ def nanstd(
 def _of_enough(
     spread: Tensor, x: Tensor, is_included: Tensor, axis: Axis, keepdims: bool, ddof: ArrayLike
 ) -> Any:
-    """Return `spread`, or NaN where at most `ddof` elements are included, as NumPy does for dtypes with NaN."""
+    """Return `spread`.
+
+    For dtypes with NaN, replace it by NaN where at most `ddof` elements are included, as NumPy does.
+    """
     if not spec_of(x).dtype.is_inexact:
         return spread
     count = reductions.count_nonzero(broadcast_to(is_included, x.shape), axis, keepdims=keepdims)
@@ -663,9 +674,9 @@ def _nan_extreme(
 def nanmax(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike = True
 ) -> Any:  # fmt: skip
-    """Compute the largest element over `axis` that is not NaN; NaN if all are NaN.
+    """Compute the largest element over `axis` that is not NaN. If all are NaN, the result is NaN.
 
-    The arguments are those of `max`.
+    The arguments are as for `max`.
 
     >>> nanmax([1.0, np.nan])
     array(1.)
@@ -676,9 +687,9 @@ def nanmax(
 def nanmin(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike = True
 ) -> Any:  # fmt: skip
-    """Compute the smallest element over `axis` that is not NaN; NaN if all are NaN.
+    """Compute the smallest element over `axis` that is not NaN. If all are NaN, the result is NaN.
 
-    The arguments are those of `min`.
+    The arguments are as for `min`.
 
     >>> nanmin([1.0, np.nan])
     array(1.)
@@ -705,7 +716,7 @@ def nanargmax(
 ) -> Any:
     """Return the int64 index of the first largest element that is not NaN.
 
-    If all elements are NaN, the index is -1 for traced tensors, and an error for arrays.
+    If all elements are NaN, the index is -1 for traced tensors, and an error is raised for arrays.
 
     Raises:
         InvalidConfigError: all elements of an array are NaN. AxisError: the axis is outside the rank.
@@ -721,7 +732,7 @@ def nanargmin(
 ) -> Any:
     """Return the int64 index of the first smallest element that is not NaN.
 
-    If all elements are NaN, the index is -1 for traced tensors, and an error for arrays.
+    If all elements are NaN, the index is -1 for traced tensors, and an error is raised for arrays.
 
     Raises:
         InvalidConfigError: all elements of an array are NaN. AxisError: the axis is outside the rank.
@@ -735,7 +746,7 @@ def nanargmin(
 def nancumsum(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Any:
-    """Compute inclusive sums along `axis`, with NaN counted as 0; see `cumsum`.
+    """Compute inclusive sums along `axis`, with NaN counted as 0; `cumsum` describes the arguments.
 
     >>> nancumsum([1.0, math.nan, 3.0])
     array([1., 1., 4.])
@@ -746,7 +757,7 @@ def nancumsum(
 def nancumprod(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Any:
-    """Compute inclusive products along `axis`, with NaN counted as 1; see `cumprod`.
+    """Compute inclusive products along `axis`, with NaN counted as 1; `cumprod` describes the arguments.
 
     >>> nancumprod([2.0, math.nan, 3.0])
     array([2., 2., 6.])
@@ -760,12 +771,13 @@ def nancumprod(
 def bincount(
     x: Any, /, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None
 ) -> Any:
-    """Return y[k] = how often the integer k occurs in x, for k from 0.
+    """Return y, where y[k] is the number of times that the integer k occurs in x, for k from 0.
 
     Args:
-        weights: a weight for each element; y[k] is then the sum of the weights of the elements k, and differentiable.
-        minlength: the least length of the result.
-        length: the exact length of the result; larger elements are not counted. It is required if x is traced.
+        weights: a weight for each element. y[k] is then the sum of the weights of the elements k, and is
+            differentiable.
+        minlength: the minimum length of the result.
+        length: the exact length of the result. Larger elements are not counted. It is required if x is traced.
 
     Raises:
         DTypeError: the elements are not integers.
@@ -799,7 +811,7 @@ def bincount(
 
 
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Any:
-    """Return the int64 index i of each element's bin: bins[i - 1] <= x < bins[i].
+    """Return the int64 index i of each element's bin, where bins[i - 1] <= x < bins[i].
 
     Args:
         bins: the bounds of the bins, in ascending or descending order. If they are descending, the index i of an
@@ -838,12 +850,12 @@ def histogram_bin_edges(
 
     Args:
         bins: the number of bins of equal width, or the edges.
-        range: the first and the last edge; by default the smallest and the largest element.
-        weights: no effect.
+        range: the first and the last edge. By default they are the smallest and the largest element.
+        weights: has no effect.
 
     Raises:
-        InvalidConfigError: the number of bins is below 1, `bins` is the name of a rule, whose number of bins depends on
-            the data, or the range is descending.
+        InvalidConfigError: the number of bins is below 1, the range is descending, or `bins` is the name of a rule. The
+            number of bins of a rule depends on the data.
 
     >>> histogram_bin_edges([0.0, 1.0, 4.0], 2)
     array([0., 2., 4.])
@@ -878,12 +890,12 @@ def histogram(
 ) -> tuple[Any, Any]:  # fmt: skip
     """Return the number of elements of `a` in each bin, and the edges of the bins.
 
-    The last bin includes its end. Other arguments and errors are those of `histogram_bin_edges`.
+    The last bin includes its end. Other arguments and errors are as for `histogram_bin_edges`.
 
     Args:
-        density: whether to return probability densities instead of counts: shares of the total, divided by the widths
-            of the bins.
-        weights: the weight of each element; the counts are then sums of weights, and differentiable.
+        density: whether to return probability densities instead of counts. They are shares of the total, divided by the
+            widths of the bins.
+        weights: the weight of each element. The counts are then sums of weights, and are differentiable.
 
     Raises:
         ShapeError: the weights have a different shape.
@@ -907,7 +919,7 @@ def histogram(
 
 
 def _bins(x: Tensor, edges: Tensor) -> Any:
-    """Return the number of each element's bin, or, for an element outside of all bins, the number of bins.
+    """Return the number of each element's bin. For an element outside of all bins, return the number of bins.
 
     The last bin includes its end.
     """
@@ -924,12 +936,13 @@ def histogramdd(
 
     Args:
         sample: points as rows of a matrix, or a sequence of vectors, one for each coordinate.
-        bins: the number of bins or the edges, for all coordinates or as a sequence with one entry for each.
-        range: for each coordinate a pair of the first and the last edge, or None for the smallest and the largest
-            coordinate of the points.
-        density: whether to return probability densities instead of counts: shares of the total, divided by the volumes
-            of the cells.
-        weights: the weight of each point; the counts are then sums of weights, and differentiable.
+        bins: the number of bins or the edges, either for all coordinates or as a sequence with an entry for each
+            coordinate.
+        range: for each coordinate, a pair of the first and the last edge, or None. None means the smallest and the
+            largest coordinate of the points.
+        density: whether to return probability densities instead of counts. They are shares of the total, divided by the
+            volumes of the cells.
+        weights: the weight of each point. The counts are then sums of weights, and are differentiable.
 
     Raises:
         ShapeError: the points are not a matrix, or the weights have a different shape.
@@ -979,7 +992,7 @@ def histogram2d(
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """Return the number of points (x, y) in each cell of a grid of bins, and the bin edges along x and y.
 
-    Arguments and errors are those of `histogramdd`. A single vector of edges is used for both axes.
+    Arguments and errors are as for `histogramdd`. A single vector of edges is used for both axes.
 
     >>> histogram2d([0.0, 1.0], [0.0, 1.0], 2)[0]
     array([[1., 0.],

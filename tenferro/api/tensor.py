@@ -1,4 +1,4 @@
-"""`TracedTensor`: the argument of a function while it is traced."""
+"""`TracedTensor`: the argument of a function while the function is traced."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ __all__ = ["TracedTensor", "WeakTensor", "WeakUse", "tracing", "value_in"]
 
 @public_methods
 class TracedTensor(Operators):
-    """Value of a graph that is being traced: it has a shape and a dtype, but no elements.
+    """Value of a graph that is being traced. It has a shape and a dtype, but no elements.
 
-    Operators, indexing and NumPy's functions on a traced tensor append ops to the graph instead of computing.
+    Operators, indexing and NumPy's functions on a traced tensor append ops to the graph instead of computing elements.
     """
 
     __slots__ = ("builder", "spec", "value")
@@ -37,7 +37,7 @@ class TracedTensor(Operators):
     builder: GraphBuilder
     value: int
     spec: TensorSpec
-    """The shape and dtype together."""
+    """The shape and the dtype."""
 
     def __init__(self, builder: GraphBuilder, value: int) -> None:
         self.builder = builder
@@ -48,7 +48,7 @@ class TracedTensor(Operators):
     def __tenferro_apply__(
         op: StdTensorOp, operands: tuple[Any, ...], like: TracedTensor
     ) -> tuple[Any, ...]:
-        """Append `op` to the graph of the current trace; arrays become constants."""
+        """Append `op` to the graph of the current trace. Operands that are arrays become constants."""
         builder = (current_builder() or like.builder) if operands else like.builder
         return append(builder, op, operands)
 
@@ -59,7 +59,7 @@ class TracedTensor(Operators):
         return self  # because a graph value never changes
 
     def __tenferro_stop__(self) -> TracedTensor:
-        """Return this tensor with a mark by which differentiation treats it as a constant."""
+        """Return this tensor with a mark. Differentiation treats the marked tensor as a constant."""
         graph = self.builder.graph
         return TracedTensor(self.builder, graph.add(StopGradient((0,)), (self.value,))[0])
 
@@ -74,7 +74,7 @@ class TracedTensor(Operators):
 
     @property
     def caches(self) -> Any:
-        """The caches of plans of extensions: those of the compiler, or, without a compiler, of this trace."""
+        """The caches of plans of extensions. They belong to the compiler, or to this trace if there is no compiler."""
         if self.builder.caches is None:
             self.builder.caches = ExtensionCaches()
         return self.builder.caches
@@ -106,7 +106,7 @@ class TracedTensor(Operators):
         )
 
     def __tenferro_elements__(self, asked: str, hint: str) -> NoReturn:
-        """Raise an error: the shape of a result depends on the elements, which are unknown."""
+        """Raise an error, because the shape of a result depends on elements that are unknown while tracing."""
         raise DataDependentShapeError(
             f"{asked} needs the elements of {self.spec}, which are not known while tracing; {hint}"
         )
@@ -156,18 +156,18 @@ class TracedTensor(Operators):
         return self
 
     def item(self, *index: SupportsIndex) -> NoReturn:
-        """Raise an error: a traced tensor has no elements yet."""
+        """Raise an error, because a traced tensor has no elements yet."""
         self._refuse("item()", "keep it a tensor")
 
     tolist = item
 
 
 class WeakUse:
-    """Record of how a loop's body uses the Python numbers in the loop's carry.
+    """Record of how the body of a loop uses the Python numbers in the loop's carry.
 
     Attributes:
-        took_a_dtype: whether a number was converted to the dtype of a tensor in an operation with it. If the number
-            were an ordinary tensor, the operation would have promoted both dtypes instead.
+        took_a_dtype: whether an operation with a tensor converted a number to the tensor's dtype. If the number were an
+            ordinary tensor, the operation would have promoted both dtypes instead.
     """
 
     __slots__ = ("took_a_dtype",)
@@ -182,13 +182,13 @@ _ELEMENTWISE = frozenset({*elementwise.CARDS, *analytic.CARDS})
 
 
 class WeakTensor(TracedTensor):
-    """Traced tensor for a Python number in a loop's initial carry, or for a result computed from weak tensors only.
+    """Traced tensor for a Python number in a loop's initial carry, or for a result computed only from weak tensors.
 
-    A weak tensor has the default dtype of its kind of number. An operation with an ordinary tensor converts it to the
-    dtype of the ordinary tensor.
+    A weak tensor has the default dtype of its kind of number. An operation with an ordinary tensor converts the weak
+    tensor to the dtype of the ordinary tensor.
 
     Attributes:
-        uses: the records of all loops whose carries this tensor is computed from.
+        uses: the records of all loops whose carries were used to compute this tensor.
 
     Source: JAX's weak types.
     """
@@ -205,7 +205,7 @@ class WeakTensor(TracedTensor):
     def __tenferro_apply__(
         op: StdTensorOp, operands: tuple[Any, ...], like: Any
     ) -> tuple[TracedTensor, ...]:
-        """Append `op` to the graph; the results are weak if `op` is elementwise and all operands are weak."""
+        """Append `op` to the graph. The results are weak if `op` is elementwise and all operands are weak."""
         outputs = TracedTensor.__tenferro_apply__(op, operands, like)
         if type(op) not in _ELEMENTWISE or any([type(x) is not WeakTensor for x in operands]):
             return outputs
@@ -226,7 +226,7 @@ class WeakTensor(TracedTensor):
         return WeakTensor(constant.builder, constant.value, self.uses)
 
     def __tenferro_number__(self, value: Any) -> TracedTensor:
-        """Convert a Python number for an operation with this tensor; the result is a weak tensor, too."""
+        """Convert a Python number for an operation with this tensor. The result is also a weak tensor."""
         return self.__tenferro_weak__(super().__tenferro_number__(value))
 
 
@@ -258,7 +258,7 @@ def value_in(builder: GraphBuilder, operand: Any) -> int:
     """Return the graph value of a tensor of the builder's trace, or of an array, which becomes a constant.
 
     Raises:
-        InvalidConfigError: the tensor belongs to another trace that this builder may not capture from.
+        InvalidConfigError: the tensor belongs to another trace, from which this builder may not capture.
     """
     if isinstance(operand, TracedTensor):
         if operand.builder.graph is not builder.graph:

@@ -1,9 +1,9 @@
 """`tenferro.tree`: functions on trees of arrays, which are the arguments and results of traced functions.
 
 Tuples, lists, dicts (in the order of their sorted keys), `OrderedDict`, `defaultdict`, named tuples and dataclasses
-are trees; None is an empty tree. A dataclass field that is declared by `static` is part of the structure, and is
-compared instead of traced. A dataclass with `shape` and `dtype` is a leaf. Other classes must be registered; classes
-that are registered with JAX are trees, too.
+are trees, and None is an empty tree. A dataclass field declared by `static` is part of the structure: it is compared
+instead of traced. A dataclass with `shape` and `dtype` is a leaf. Other classes must be registered. Classes that are
+registered with JAX are also trees.
 
 Source: jax.tree, jax.tree_util and jax.flatten_util.
 """
@@ -66,7 +66,7 @@ __all__ = [
 
 IsLeaf = Callable[[Any], bool] | None
 _NOTHING = object()
-"""Default of the argument `initializer` of `reduce`, because None may be an initial value."""
+"""Default of the argument `initializer` of `reduce`. It is not None, because None may be an initial value."""
 
 
 def flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]:
@@ -86,7 +86,7 @@ def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
     """Build the tree with the given structure and leaves.
 
     Raises:
-        ArityError: the number of leaves differs from that of the structure.
+        ArityError: the number of leaves differs from the number of leaves of the structure.
     """
     values = list(leaves)
     if len(values) != treedef.num_leaves:
@@ -106,16 +106,16 @@ def leaves(tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
 def structure(tree: PyTree, is_leaf: IsLeaf = None) -> TreeDef:
     """Return the structure of a tree without its leaves.
 
-    Structures are hashable, and equal for trees of equal structure. The attribute `num_leaves` is the number of leaves.
+    Structures are hashable, and trees of equal structure have equal structures. `num_leaves` is the number of leaves.
     """
     return flatten(tree, is_leaf)[1]
 
 
 def map(f: Callable[..., Any], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf = None) -> Any:
-    """Apply f to each leaf and the corresponding subtrees of the further trees, and return the tree of the results.
+    """Apply f to each leaf and the corresponding subtrees of the further trees. Return the tree of the results.
 
     Raises:
-        ArityError: the structure of the first tree is not a prefix of that of a further tree.
+        ArityError: the structure of the first tree is not a prefix of the structure of a further tree.
 
     >>> map(lambda w, g: w - g, {"w": 3.0, "b": (1.0,)}, {"w": 1.0, "b": (0.5,)})
     {'w': 2.0, 'b': (0.5,)}
@@ -159,7 +159,7 @@ def reduce(
 ) -> Any:
     """Combine the leaves one after the other: function(.. function(function(initializer, leaf_0), leaf_1) ..).
 
-    Without `initializer`, begin with the first leaf.
+    Without `initializer`, the first leaf is the initial value.
 
     Raises:
         ArityError: the tree has no leaves, and there is no `initializer`.
@@ -178,11 +178,11 @@ def reduce(
 def transpose(
     outer_treedef: TreeDef, inner_treedef: TreeDef | None, pytree_to_transpose: PyTree
 ) -> Any:
-    """Transpose a tree of trees: the inner structure moves outside.
+    """Transpose a tree of trees. The inner structure becomes the outer structure.
 
     Args:
         outer_treedef: the outer structure of the tree.
-        inner_treedef: the inner structure; by default that of the first inner tree.
+        inner_treedef: the inner structure. The default is the structure of the first inner tree.
 
     Raises:
         ArityError: the outer structure has no leaves, or the tree does not have the two structures.
@@ -202,7 +202,7 @@ def transpose(
 def flatten_with_path(
     tree: PyTree, is_leaf: IsLeaf = None
 ) -> tuple[list[tuple[KeyPath, Any]], TreeDef]:
-    """Return a list of pairs of the path of a leaf and the leaf, and the structure of the tree.
+    """Return a list of pairs (path of a leaf, leaf), and the structure of the tree.
 
     >>> [(keystr(path), leaf) for path, leaf in flatten_with_path({"w": [1, 2]})[0]]
     [("['w'][0]", 1), ("['w'][1]", 2)]
@@ -212,14 +212,14 @@ def flatten_with_path(
 
 
 def leaves_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, Any]]:
-    """Return a list of pairs of the path of a leaf and the leaf."""
+    """Return a list of pairs (path of a leaf, leaf)."""
     return flatten_with_path(tree, is_leaf)[0]
 
 
 def map_with_path(
     f: Callable[..., Any], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf = None
 ) -> Any:
-    """Apply f to the path of each leaf, the leaf, and the corresponding subtrees of the further trees; see `map`.
+    """Apply f to the path of each leaf, the leaf, and the corresponding subtrees of the further trees, as `map` does.
 
     Raises:
         ArityError: as for `map`.
@@ -234,13 +234,13 @@ def map_with_path(
 
 
 def ravel(tree: PyTree) -> tuple[Any, Callable[[Any], Any]]:
-    """Concatenate the elements of all leaves to one vector; return the vector, and the function from it to the tree.
+    """Concatenate the elements of all leaves to one vector. Return the vector and the function that restores the tree.
 
     Shapes:  leaves of any shapes -> [n], leaf after leaf in C order
-    Dtypes:  the promoted dtype of the leaves; the returned function converts it back to the dtypes of the leaves
+    Dtypes:  the promoted dtype of the leaves. The returned function converts elements back to the dtypes of the leaves.
 
     Raises:
-        ShapeError, DTypeError: in a call of the returned function, the vector has a different shape or dtype.
+        ShapeError, DTypeError: the returned function is called with a vector of a different shape or dtype.
 
     >>> import numpy as np
     >>> vector, unravel = ravel({"b": np.zeros(1), "w": np.ones((2, 2))})
@@ -316,7 +316,7 @@ def register_pytree_node_class(cls: Any) -> Any:
 
 
 def static(**kwargs: Any) -> Any:
-    """Declare a dataclass field that has no leaves: its value is part of the tree's structure, and must be hashable.
+    """Declare a dataclass field without leaves. Its value is part of the tree's structure, and must be hashable.
 
     Args:
         kwargs: the arguments of `dataclasses.field`.

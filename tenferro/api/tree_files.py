@@ -1,4 +1,4 @@
-"""Saving and loading of trees of arrays as safetensors files, in which a leaf's name is its path."""
+"""Saving and loading of trees of arrays as safetensors files, in which the name of a leaf is its path."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DTYPES = {
     "F64": DType.F64,
     "C64": DType.C32,
 }
-"""Dtypes by their names in the safetensors format, where C64 means a complex number of two float32."""
+"""Dtypes by their names in the safetensors format. In the format, C64 is a complex number of two float32 numbers."""
 
 
 def save(
@@ -47,14 +47,14 @@ def save(
 ) -> None:
     """Write a tree of arrays to a safetensors file, atomically and directly from the memory of the arrays.
 
-    The name of a leaf is its path, joined by dots: "layers.0.weight".
+    The name of a leaf is its path, joined by dots, such as "layers.0.weight".
 
     Args:
-        metadata: texts by name, which are stored with the arrays.
+        metadata: texts by name, to store with the arrays.
 
     Raises:
         DTypeError: a leaf is not an array, or has a dtype that the format lacks (complex128).
-        InvalidConfigError: two leaves have the same name, metadata are not texts, or a name or text has a surrogate;
+        InvalidConfigError: two leaves have the same name; metadata are not texts; a name or text contains a surrogate;
             or the path is a folder, a pipe or a device.
         OSError: the folder does not exist, the disk is full, or there is no permission to write.
 
@@ -71,7 +71,7 @@ def save(
 def save_located(
     tree: PyTree, path: str | os.PathLike[str], *, metadata: Mapping[str, Any] | None = None
 ) -> dict[str, tuple[int, int]]:
-    """Write a file as `save` does; return for each leaf, by name, its offset in the file and its number of bytes."""
+    """Write a file as `save` does. Return, by name, each leaf's offset in the file and its number of bytes."""
     leaves, treedef = flatten(tree)
     names = _names(treedef)
     if len({*names}) < len(names):
@@ -81,7 +81,7 @@ def save_located(
     texts = dict(metadata or {})
     if not all(isinstance(text, str) for text in (*texts, *texts.values())):
         raise InvalidConfigError(f"tree.save: metadata must be texts by name, got {texts!r:.80}")
-    # The order is that of the safetensors library: arrays of the widest elements first, so that all are aligned.
+    # As in the safetensors library, arrays of the widest elements are first, so that all are aligned.
     arrays = dict(sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0])))
     located: dict[str, tuple[int, int]] = {}
     with replacing(path) as file:
@@ -95,20 +95,21 @@ def save_located(
 def load(path: str | os.PathLike[str], like: Tensor | None = None, *, nested: bool = True) -> Any:
     """Read the tree of arrays in a safetensors file.
 
-    The file need not be trusted. Each array is in memory only once while the file is read.
+    The file need not be trusted. While the file is read, each array is in memory only once.
 
     Args:
-        like: a tree of arrays or specs with the structure, shapes and dtypes that the file must have.
-        nested: without `like`, whether to return nested dicts, with names split at dots, instead of one dict by names.
+        like: a tree of arrays or specs. The file must have the same structure, shapes and dtypes.
+        nested: whether to return nested dicts, with names split at dots, instead of one dict by names. It has no effect
+            if `like` is passed.
 
     Raises:
         ImportError: the package `safetensors` is not installed.
-        UnsupportedError: an array has a dtype that tenferro lacks.
+        UnsupportedError: an array has a dtype that tenferro does not support.
         FileNotFoundError, PermissionError: the file does not exist, or there is no permission to read it.
-        InvalidConfigError: the file is not a safetensors file, a boolean in it is neither 0 nor 1, or, in a nested
-            tree, a name is a prefix of another.
-        ArityError: the file or `like` lacks a leaf, which the error names.
-        ShapeError, DTypeError: an array differs from its leaf of `like`; the error names it.
+        InvalidConfigError: the file is not a safetensors file; a boolean in it is neither 0 nor 1; or a name is a
+            prefix of another name in a nested tree.
+        ArityError: the file or `like` lacks a leaf. The error names the leaf.
+        ShapeError, DTypeError: an array differs from its leaf of `like`. The error names the leaf.
     """
     arrays = _arrays(path)
     if like is None:
@@ -147,7 +148,7 @@ def _library() -> Any:
 
 
 def _header(arrays: Mapping[str, Any], texts: Mapping[str, str]) -> bytes:
-    """Encode the header of a file: the length of the JSON text in eight bytes, and the JSON text."""
+    """Encode the header of a file: the length of the JSON text in eight bytes, followed by the JSON text."""
     dtypes = {dtype: name for name, dtype in DTYPES.items()}
     header: dict[str, Any] = {"__metadata__": texts} if texts else {}
     end = 0
@@ -171,7 +172,7 @@ def _names(treedef: TreeDef) -> list[str]:
 
 
 def _array(name: str, leaf: Any) -> Any:
-    """Convert a leaf to an array in C order, and check that the file format supports its name and dtype."""
+    """Convert a leaf to an array in C order. Check that the file format supports its name and dtype."""
     if name == "__metadata__":
         raise InvalidConfigError("tree.save: no leaf can have the name '__metadata__'")
     try:
@@ -188,7 +189,7 @@ def _array(name: str, leaf: Any) -> Any:
 
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Generator[tuple[BinaryIO, dict[str, Any]]]:
-    """Open a file at the first byte of its arrays, after the safetensors library has checked the header.
+    """Open a file at the first byte of its arrays. The safetensors library has checked the header before.
 
     Raises:
         InvalidConfigError: the path is not a safetensors file.
@@ -196,7 +197,7 @@ def _opened(path: str | os.PathLike[str]) -> Generator[tuple[BinaryIO, dict[str,
     library = _library()
     with reading(path) as file:
         try:
-            library.safe_open(os.fsdecode(path), framework="np")  # reads the header alone
+            library.safe_open(os.fsdecode(path), framework="np")  # reads only the header
             header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
         except (library.SafetensorError, ValueError) as error:
             raise InvalidConfigError(
@@ -206,7 +207,7 @@ def _opened(path: str | os.PathLike[str]) -> Generator[tuple[BinaryIO, dict[str,
 
 
 def _arrays(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read all arrays, by name; each is read directly into its final memory."""
+    """Read all arrays, by name. Each is read directly into its final memory."""
     with _opened(path) as (file, header):
         first = file.tell()
         names = sorted(header.keys() - {"__metadata__"})
@@ -252,7 +253,7 @@ def _nested(arrays: dict[str, Any]) -> Any:
 
 
 def _check(name: str, array: np.ndarray[Any, Any], leaf: Any) -> None:
-    """Check that an array of the file has the shape and dtype of its leaf.
+    """Check that an array of the file has the shape and the dtype of its leaf.
 
     Raises:
         ShapeError, DTypeError: the array has a different shape or dtype.

@@ -1,4 +1,4 @@
-"""Data-dependent extents: truncation of an axis to the size that a tensor contains, and padding to the old extent.
+"""Data-dependent extents: truncation of an axis to a size that a tensor contains, and padding to the former extent.
 
 The extent of the result is known only when the program runs natively. XLA has no data-dependent shapes, so lowering
 raises an error.
@@ -20,8 +20,8 @@ __all__ = ["dynamic_truncate", "pad_to_match"]
 def dynamic_truncate(x: ArrayLike, size: ArrayLike, /, *, axis: int = -1) -> Any:
     """Keep the first `size` elements along an axis, where `size` is a tensor of rank 0.
 
-    A float `size` is rounded to an integer, half away from zero; it counts as 0 if it is not finite. A size above the
-    extent counts as the extent. The function is linear in `x`; there is no derivative with respect to `size`.
+    A float `size` is rounded to an integer, half away from zero. If it is not finite, it counts as 0. A size above the
+    extent counts as the extent. The function is linear in `x`, and has no derivative with respect to `size`.
 
     Args:
         x: a tensor of any dtype.
@@ -48,7 +48,7 @@ def pad_to_match(x: ArrayLike, reference: ArrayLike, /, *, axis: int = -1) -> An
 
     Args:
         x: a tensor of any dtype.
-        reference: a tensor of the rank of `x` and any dtype; only its extent along `axis` is read.
+        reference: a tensor of any dtype with the rank of `x`. Only its extent along `axis` is read.
 
     Raises:
         ShapeError: the ranks differ, or `x` is longer than `reference`. AxisError: the axis is outside the rank of `x`.

@@ -1,7 +1,7 @@
-"""`x.at[index].set(values)`, `at(x)[index].set(values)`: a new tensor with some elements changed.
+"""`x.at[index].set(values)` and `at(x)[index].set(values)`, which return a new tensor with some elements changed.
 
-Every index that `x[index]` accepts can be used for an update, which is one `Scatter` of windows. A slice with step 1 is
-an axis of the windows. Arrays, masks and slices with other steps determine where the windows start.
+An update accepts every index that `x[index]` accepts. It is one `Scatter` of windows. A slice with step 1 is an axis
+of the windows. Arrays, masks and slices with other steps determine where the windows start.
 
 Source: JAX's `jax.numpy.ndarray.at`; docs/specification/surface.md.
 """
@@ -56,7 +56,7 @@ __all__ = ["At", "IndexedUpdates", "at"]
 
 @public_methods
 class At:
-    """The attribute `x.at` of a tensor; indexing it returns an `IndexedUpdates`."""
+    """The attribute `x.at` of a tensor. Indexing it returns an `IndexedUpdates`."""
 
     __slots__ = ("_x",)
 
@@ -72,12 +72,12 @@ class At:
 
 @public_methods
 class IndexedUpdates:
-    """The elements of x at an index, with methods that return an updated copy of x; x itself does not change.
+    """The elements of x at an index, with methods that return an updated copy of x. x itself does not change.
 
     Values are broadcast to x[index] and promoted to x's dtype. If an index repeats an element, `add`, `multiply`,
-    `divide`, `power`, `min` and `max` combine all its values, and `apply` and `set` use one of them; natively, `set`
-    uses the last. An index out of range raises an error if it is a number or in an array; an update at a traced index
-    out of range is dropped.
+    `divide`, `power`, `min` and `max` combine all values of the element. `apply` and `set` use one of the values;
+    natively, `set` uses the last. If an index out of range is a number or is in an array, an error is raised. At a
+    traced index out of range, the update is dropped.
 
     Raises:
         DTypeError: x's dtype cannot represent the values.
@@ -103,13 +103,14 @@ class IndexedUpdates:
         """Return x[index].
 
         Args:
-            mode: the treatment of indices out of range. "fill" and "drop" return `fill_value`, and "clip" returns the
+            mode: how to treat indices out of range. "fill" and "drop" return `fill_value`, and "clip" returns the
                 nearest element. "promise_in_bounds" and None behave like x[index].
-            fill_value: by default NaN for floats, the smallest signed integer, the largest unsigned integer, or True.
+            fill_value: the default is NaN for floats, the smallest signed integer, the largest unsigned integer, or
+                True.
             hints: `indices_are_sorted`, `unique_indices` and `wrap_negative_indices`, as in `jax.numpy`.
 
         Raises:
-            InvalidConfigError: `mode` is unknown, or `fill_value` is passed for another mode than "fill" or "drop".
+            InvalidConfigError: `mode` is unknown, or `fill_value` is passed for a mode other than "fill" or "drop".
         """
         index = self._bounded(mode, hints)
         if fill_value is not None and mode not in ("fill", "drop"):
@@ -122,30 +123,30 @@ class IndexedUpdates:
         """Return x with x[index] = values.
 
         Args:
-            mode: the treatment of indices out of range, in this and all other updates. "drop" and "fill" drop the
-                update; "clip" clamps the index. None drops the update at a traced index, and raises an error for
-                any other index.
+            mode: how to treat indices out of range, in this and all other updates. "drop" and "fill" drop the update,
+                and "clip" clamps the index. None drops the update if the index is traced, and otherwise raises an
+                error.
         """
         return self._updated(values, "set", mode, hints)
 
     def add(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
-        """Return x with x[index] += values; for an element that the index repeats, all its values are added."""
+        """Return x with x[index] += values. If the index repeats an element, all its values are added."""
         return self._updated(values, "add", mode, hints)
 
     def subtract(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
-        """Return x with x[index] -= values; for an element that the index repeats, all its values are subtracted."""
+        """Return x with x[index] -= values. If the index repeats an element, all its values are subtracted."""
         return self.add(negative(_in_dtype_of(self._x, values)), mode=mode, **hints)
 
     def multiply(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
-        """Return x with x[index] *= values; an element that the index repeats is multiplied by all its values."""
+        """Return x with x[index] *= values. If the index repeats an element, it is multiplied by all its values."""
         return self._updated(values, "multiply", mode, hints)
 
     def divide(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
-        """Return x with x[index] /= values; an element that the index repeats is divided by all its values."""
+        """Return x with x[index] /= values. If the index repeats an element, it is divided by all its values."""
         return self._by_products(divide, values, mode, hints, lambda dtype: dtype.is_inexact)
 
     def power(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
-        """Return x with x[index] **= values; an element that the index repeats is raised to each value in turn."""
+        """Return x with x[index] **= values. If the index repeats an element, it is raised to each value in turn."""
         return self._by_products(pow, values, mode, hints, lambda dtype: not dtype.is_bool)
 
     def min(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
@@ -157,17 +158,17 @@ class IndexedUpdates:
         return self._updated(values, "max", mode, hints)
 
     def apply(self, func: Callable[[Any], Any], *, mode: str | None = None, **hints: bool) -> Any:
-        """Return x with x[index] = func(x[index]); an element that the index repeats is set to one of its values."""
+        """Return x with x[index] = func(x[index]). If the index repeats an element, it is set to one of its values."""
         return self.set(func(self.get(mode=mode, **hints)), mode=mode, **hints)
 
     def _by_products(
         self, function: Callable[[Any, Any], Any], values: ArrayLike, mode: str | None, hints: Mapping[str, bool],
         is_closed: Callable[[DType], bool],
     ) -> Any:  # fmt: skip
-        """Apply `function` to x[index] and values; the values of a repeated element are multiplied first.
+        """Apply `function` to x[index] and values. The values of a repeated element are multiplied first.
 
         Args:
-            is_closed: returns whether results of the function have a dtype if its operands have it.
+            is_closed: a function that returns whether results have a dtype if the operands of `function` have it.
         """
         x = as_operand(self._x)
         dtype = spec_of(x).dtype
@@ -183,7 +184,7 @@ class IndexedUpdates:
         return _updated(self._x, index, values, combiner, mode)
 
     def _bounded(self, mode: str | None, hints: Mapping[str, bool]) -> Index:
-        """Prepare the index for a mode that handles indices out of range, by replacing its integers and arrays."""
+        """Replace the integers and arrays in the index, to prepare it for a mode that handles indices out of range."""
         for hint in hints:
             if hint not in _HINTS:
                 raise TypeError(f"at: got an unexpected keyword argument {hint!r}")
@@ -212,10 +213,12 @@ def _kind_of_integer(entry: Any) -> bool:
 
 
 def _bounded(entry: Any, x: Tensor, axis: int, mode: str, wrap: bool) -> Any:
-    """Convert an entry to nonnegative indices; an index out of range is clamped for mode "clip", otherwise the extent.
+    """Convert an entry to nonnegative indices.
+
+    An index out of range is clamped for mode "clip", or else set to the extent.
 
     Args:
-        wrap: whether negative indices count from the end; otherwise they are out of range.
+        wrap: whether negative indices count from the end. If not, they are out of range.
     """
     index, extent = as_int64(as_operand(entry)), x.shape[axis]
     length = extent if is_static(extent) else shape_of(x, axis)
@@ -228,7 +231,7 @@ def _bounded(entry: Any, x: Tensor, axis: int, mode: str, wrap: bool) -> Any:
 
 
 def _filled(x: Tensor, index: Index, fill_value: ArrayLike | None) -> Any:
-    """Return x[index], with the fill value where an index equals the extent, which marks it as out of bounds."""
+    """Return x[index], with the fill value where an index equals the extent. Such an index is out of bounds."""
     _, entries = expanded(x, index)
     axes = axes_of(entries)
     arrays = {axes[i]: entry for i, entry in enumerate(entries) if is_array(entry)}
@@ -252,8 +255,8 @@ def _filled(x: Tensor, index: Index, fill_value: ArrayLike | None) -> Any:
         zeros = [multiply(entry, 0) if is_array(entry) else entry for entry in entries]
         return getitem(broadcast_to(fill, tuple(shape)), tuple(zeros))
     values = getitem(x, tuple(clipped))
-    # `inside` has one bool per element of the broadcast index arrays. The bools get the axes of the values by an index
-    # of the same form: it reads a tensor that has the bools along its first indexed axis.
+    # `inside` contains one bool per element of the broadcast index arrays. An index of the same form moves the bools to
+    # the axes of the values: it reads a tensor that contains the bools along its first indexed axis.
     first = next(iter(arrays))
     size = product(block)
     shape = [size if a == first else 1 if a in arrays else extent for a, extent in enumerate(x.shape)]  # fmt: skip
@@ -270,8 +273,8 @@ def _filled(x: Tensor, index: Index, fill_value: ArrayLike | None) -> Any:
 def at(x: ArrayLike, /) -> At:
     """Return `x.at` for an array or a tensor x, as in `at(x)[index].set(values)`.
 
-    The function is for NumPy arrays, such as the results of `zeros`, which have no attribute `at`. The array does not
-    change.
+    The function is for NumPy arrays, which have no attribute `at`. The results of `zeros` are such arrays. The array
+    does not change.
 
     Raises:
         DTypeError: x is not an array or a tensor.
@@ -292,7 +295,7 @@ def _updated(
 
     Args:
         combiner: the name of the function that combines an element with a value, such as "add".
-        mode: "drop" and "fill" do not check indices in arrays, so that updates out of range are dropped.
+        mode: "drop" and "fill" do not check indices in arrays, so updates out of range are dropped.
     """
     original = as_operand(x)
     x, entries = expanded(original, index)
@@ -329,9 +332,9 @@ class _Positions(NamedTuple):
     Attributes:
         shape: the shape of x[index].
         windows: the axes of x[index] that are axes of the windows.
-        along: the axes of x that correspond to them.
-        outer: the extents of the other axes of x[index], along which there are different windows.
-        starts: for each axis of x, the starts of the windows: numbers, or arrays that broadcast to `outer`.
+        along: the corresponding axes of x.
+        outer: the extents of the other axes of x[index]. There are different windows along these axes.
+        starts: the starts of the windows along each axis of x, as numbers or as arrays that broadcast to `outer`.
     """
 
     shape: tuple[Any, ...]
@@ -391,7 +394,7 @@ def _is_zero(start: Tensor) -> bool:
 
 
 def _vectors(x: ArrayLike, positions: _Positions) -> Any:
-    """Return the starts of all windows as index vectors for `Scatter`; the last axis counts the indexed axes of x."""
+    """Return the starts of all windows as index vectors for `Scatter`. The last axis counts the indexed axes of x."""
     wide: list[Any] = []
     for start in positions.starts.values():
         if isinstance(start, DimExpr):

@@ -57,19 +57,19 @@ def vmap(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Callable[P, R]:
-    """Map `fn` over a batch: result i is `fn` of slice i; all slices are computed at once.
+    """Map `fn` over a batch. Result i is the result of `fn` for slice i. All slices are computed at once.
 
     Args:
-        in_axes: the batch axis of each argument; None for an argument that all slices share. A number applies to all
+        in_axes: the batch axis of each argument, or None for an argument that all slices share. A number is for all
             arguments. A tuple has one entry per argument, which may be a tree that is a prefix of the argument's tree.
-        out_axes: the batch axis of each result, as a number, or as a tree that is a prefix of the result. None is for a
-            result that does not depend on the slice, which is returned once.
+        out_axes: the batch axis of each result, as a number, or as a tree that is a prefix of the result. None means
+            that the result does not depend on the slice, and is returned once.
         axis_name: a name of the axis, for `tnf.lax.psum`, `pmean`, `pmax`, `all_gather` and `axis_index` in `fn`.
         axis_size: the size of the batch, which must equal that of the batched arguments.
-        cache_size: the maximum number of cached programs; the least recently used program is dropped first. Each call
-            traces `fn`, and equal graphs share a program; `jit(vmap(fn))` traces `fn` only once.
+        cache_size: the maximum number of cached programs. The least recently used program is dropped first. Each call
+            traces `fn`, and equal graphs share a program. `jit(vmap(fn))` traces `fn` only once.
         context: batch rules of extension families, which replace the families' default rules.
-        executor: the executor that runs the program on arrays; the default is native. In a trace, the executor of the
+        executor: the executor that runs the program on arrays. The default is native. In a trace, the executor of the
             outer program runs it.
 
     Raises:
@@ -98,7 +98,7 @@ def vmap(
 
 @public_methods
 class _Mapped:
-    """Callable that `vmap` returns, with the cache of its batched programs."""
+    """Callable that `vmap` returns. It has a cache of its batched programs."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class _Mapped:
         self._programs: BoundedCache[GraphProgram] = BoundedCache(cache_size)
 
     def __reduce__(self) -> Any:
-        """Pickle the global name, or else the function and its options; programs are traced again after loading.
+        """Pickle the global name, or else the function and its options. Programs are traced again after loading.
 
         Raises:
             InvalidConfigError: `vmap` was called with a context, which cannot be pickled.
@@ -286,7 +286,7 @@ class _Mapped:
         )
 
     def cache_stats(self) -> CacheStats:
-        """Count hits, misses and entries of the cache of batched programs."""
+        """Return the hits, misses and entries of the cache of batched programs."""
         return self._programs.stats()
 
     def cache_clear(self) -> None:
@@ -295,7 +295,7 @@ class _Mapped:
 
 
 def _prefix(name: str, prefix: PyTree, full: PyTree) -> list[Any]:
-    """Expand `in_axes` or `out_axes`, a prefix of a tree, to one axis for each leaf of the tree."""
+    """Expand `in_axes` or `out_axes`, which is a prefix of a tree, to one axis for each leaf of the tree."""
     prefix = tuple(prefix) if isinstance(prefix, list) else prefix
     try:
         axes = prefix_leaves(prefix, full)

@@ -1,7 +1,7 @@
 """Window functions of signal processing, as float64 vectors of M samples.
 
-The arguments are numbers, not tensors. A window is therefore computed at once, and is a constant of a trace that uses
-it.
+The arguments are numbers, not tensors. A window is therefore computed at once. In a trace that uses the window, it is
+a constant.
 
 Source: NumPy 2.4, reference, section "Window functions".
 """

@@ -1,8 +1,8 @@
-"""Loops and conditionals of NumPy files that were written from programs, as ops when the files are traced.
+"""Loops and conditionals of NumPy files that were written from programs. When the files are traced, they are ops.
 
-Such a file assigns every name once outside of loops, and the names of a loop's state before the loop.
-A `while` therefore carries the names that its body assigns and that were assigned before it; an `if` gives the
-names that all its branches assign.
+Such a file assigns every name once outside of loops, and assigns the names of a loop's state before the loop. The
+state of a `while` is therefore the names that are assigned both in the body and before the loop. The results of an `if`
+are the names that all its branches assign.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ __all__ = ["traceable"]
 WRITTEN = (ast.Assign, ast.Expr, ast.For, ast.While, ast.If, ast.Break, ast.Pass)
 """Statements of written loops and conditionals."""
 MARK = "Written by tenferro"
-"""Words in the docstring of each file."""
+"""Words that the docstring of each written file contains."""
 
 
 def traceable(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of a written NumPy file with conditions on data as ops; any other function as it is.
+    """Return a function of a written NumPy file with conditions on data as ops.
+
+    Any other function is returned unchanged.
 
     >>> traceable(len) is len
     True
@@ -76,7 +78,10 @@ class Conversion:
         self.count = 0
 
     def statements(self, body: Sequence[ast.stmt], bound: set[str]) -> list[ast.stmt]:
-        """Return the statements with calls for `while` and `if`; `bound` has the names assigned before them."""
+        """Replace `while` and `if` in the statements by calls.
+
+        `bound` is the set of names that are assigned before them.
+        """
         converted: list[ast.stmt] = []
         bound = set(bound)
         for node in body:
@@ -121,7 +126,10 @@ class Conversion:
     def function(
         self, kind: str, state: Sequence[str] | None, body: list[ast.stmt]
     ) -> ast.FunctionDef:
-        """Return a definition with a new name; its argument, if it has one, is unpacked to the state."""
+        """Return the definition of a function with a new name.
+
+        If it has an argument, the argument is unpacked to the state.
+        """
         self.count += 1
         arguments = [] if state is None else [ast.arg("_state")]
         if state:
@@ -132,7 +140,7 @@ class Conversion:
 
 
 def _exit(node: ast.stmt) -> Any:
-    """Return the condition c of `if not c: break`; None for other statements."""
+    """Return the condition c of `if not c: break`, or None for any other statement."""
     if not isinstance(node, ast.If) or node.orelse or not isinstance(node.body[0], ast.Break):
         return None
     test = node.test
@@ -142,9 +150,10 @@ def _exit(node: ast.stmt) -> Any:
 
 
 def _is_written(node: ast.While | ast.If, bound: set[str]) -> bool:
-    """Return whether the statement only assigns names, as written, and not in some branches only.
+    """Return whether the statement only assigns names, as written, and assigns no name only in some branches.
 
-    A statement that a person has changed may do more; it is left to Python, which names conditions on data.
+    A statement that a person has changed may do more. It is not converted: Python runs it, and a condition on data is
+    an error.
     """
     inside = [part for each in [*node.body, *node.orelse] for part in ast.walk(each)]
     breaks = sum(isinstance(part, ast.Break) for part in inside)
@@ -163,7 +172,7 @@ def _is_written(node: ast.While | ast.If, bound: set[str]) -> bool:
 
 
 def _is_append(node: ast.Expr, bound: set[str]) -> bool:
-    """Return whether a statement is `rows.append(x)` for rows that are assigned in the same loop or branch."""
+    """Return whether a statement is `rows.append(x)`, where rows are assigned in the same loop or branch."""
     method = node.value.func if isinstance(node.value, ast.Call) else None
     if not isinstance(method, ast.Attribute) or not isinstance(method.value, ast.Name):
         return False
@@ -171,7 +180,7 @@ def _is_append(node: ast.Expr, bound: set[str]) -> bool:
 
 
 def _common(node: ast.If) -> set[str]:
-    """Return the names that all branches assign, of `elif` too."""
+    """Return the names that all branches assign, including those of `elif`."""
     names = _assigned(node.body)
     rest = node.orelse
     while len(rest) == 1 and isinstance(rest[0], ast.If):

@@ -1,7 +1,7 @@
 """Extents: the entries of shapes.
 
-`SymDim` is an extent of the whole program, `DimExpr` one that an op computes from its inputs,
-`UpperBound` and `UNKNOWN` are data-dependent extents, and a `Guard` is a condition at run time.
+A `SymDim` is a symbolic extent of a whole program. A `DimExpr` is an extent that an op computes from its inputs.
+`UpperBound` and `UNKNOWN` stand for data-dependent extents. A `Guard` is a condition on extents at run time.
 """
 
 from tenferro.dims.dimexpr import DimExpr, resolve_shape

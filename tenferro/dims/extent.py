@@ -1,8 +1,8 @@
 """Kinds of extents: exact, bounded from above, or unknown.
 
-In a shape, an exact extent is written as the number or `SymDim` itself; `UpperBound` and `UNKNOWN` stand for
-data-dependent extents. Arithmetic keeps an upper bound where possible and otherwise returns `UNKNOWN`, so that every
-shape rule has a result. No function converts one of the three kinds into another.
+In a shape, an exact extent is written as the number or `SymDim` itself. `UpperBound` and `UNKNOWN` stand for
+data-dependent extents. Arithmetic returns an upper bound if it can, and otherwise `UNKNOWN`, so that every shape rule
+has a result. No function converts one kind of extent to another.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """An extent that equals `dim`."""
+    """Extent that equals `dim`."""
 
     dim: Dim
 
@@ -37,7 +37,7 @@ class Exact:
 
 @dataclass(frozen=True, slots=True)
 class UpperBound:
-    """A data-dependent extent of at most `dim`.
+    """Data-dependent extent of at most `dim`.
 
     >>> UpperBound(5) + 2, UpperBound(5) * UpperBound(2), UpperBound(5) - UpperBound(2)
     (<=7, <=10, <=5)
@@ -70,7 +70,7 @@ class UpperBound:
         return UNKNOWN
 
     def extremum(self, kind: str, other: Any) -> Extent:
-        """Return the smaller ("min") or the larger ("max") of this and another extent.
+        """Return the smaller ("min") or the larger ("max") of this extent and `other`.
 
         >>> UpperBound(5).extremum("min", 3), UpperBound(5).extremum("max", UNKNOWN)
         (<=3, ?)
@@ -88,7 +88,7 @@ class UpperBound:
 
 
 class Unknown:
-    """An unknown extent. Its only instance is `UNKNOWN`; arithmetic with `UNKNOWN` returns `UNKNOWN`."""
+    """Extent about which nothing is known. `UNKNOWN` is its only instance, and arithmetic with it returns `UNKNOWN`."""
 
     __slots__ = ()
 
@@ -99,7 +99,7 @@ class Unknown:
     __floordiv__ = __rfloordiv__ = _absorb
 
     def extremum(self, kind: str, other: Any) -> Extent:
-        """Return the smaller ("min") or the larger ("max") of this and another extent."""
+        """Return the smaller ("min") or the larger ("max") of this extent and `other`."""
         if kind == "max" or other is UNKNOWN:
             return UNKNOWN
         return UpperBound(_bound(other))
@@ -118,7 +118,7 @@ Extent = int | SymDim | UpperBound | Unknown
 
 
 def extent_of(entry: Extent) -> ShapeExtent:
-    """Return the `ShapeExtent` of an entry of a shape.
+    """Return an entry of a shape as an object of one of the three classes of extents.
 
     >>> extent_of(3), extent_of(UpperBound(3))
     (Exact(dim=3), <=3)
@@ -127,7 +127,7 @@ def extent_of(entry: Extent) -> ShapeExtent:
 
 
 def is_exact(entry: object) -> bool:
-    """Return whether an entry of a shape is exact; only exact extents may be shape parameters of an op."""
+    """Return whether an entry of a shape is exact. Only exact extents may occur in the payload of an op."""
     return isinstance(entry, int | Polynomial)
 
 

@@ -1,4 +1,4 @@
-"""Conditions on extents that cannot be decided while tracing. They are recorded, and checked at run time."""
+"""Conditions on extents that cannot be decided during tracing. They are recorded, and checked at run time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RELATIONS: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The condition `lhs relation rhs`; `reason` names the op and the axis that require it.
+    """Condition `lhs relation rhs` on extents; `reason` names the op and the axis that require it.
 
     >>> from tenferro.dims import SymDim, Symbol
     >>> Guard(SymDim("n"), "==", 3, "Add: axis 0").check({Symbol("n"): 4})
@@ -42,7 +42,7 @@ class Guard:
     source: str | None = field(default=None, compare=False)
 
     def check(self, bindings: Mapping[Any, int]) -> None:
-        """Raise `GuardError`, with both values in the message, unless the guard holds."""
+        """Raise `GuardError` if the guard does not hold; the message contains the values of both extents."""
         lhs, rhs = (
             side if isinstance(side, int) else side.evaluate(bindings)
             for side in (self.lhs, self.rhs)
@@ -57,7 +57,7 @@ class Guard:
 
 
 def save_guards(guards: Iterable[Guard]) -> list[Any]:
-    """Save the guards as JSON values."""
+    """Convert guards to values that JSON can represent."""
     return [
         [str(guard.lhs), guard.relation, str(guard.rhs), guard.reason, guard.source]
         for guard in guards
@@ -89,10 +89,10 @@ def _loaded(lhs: str, relation: str, rhs: str, reason: str, source: str | None) 
 
 @dataclass(slots=True, eq=False)
 class GuardLog:
-    """Log of the guards that shape inference requires; equal guards are recorded once.
+    """Log of the guards that shape inference requires. Equal guards are recorded once.
 
-    Data-dependent entries (`UpperBound`, `UNKNOWN`) cannot be guarded before the run:
-    the kernel of the op compares the arrays' actual extents instead.
+    Data-dependent extents (`UpperBound`, `UNKNOWN`) cannot be guarded before the run. Instead, the kernel of the op
+    compares the actual extents of the arrays.
     """
 
     guards: dict[Guard, Guard] = field(default_factory=dict[Guard, Guard], init=False)
@@ -104,9 +104,9 @@ class GuardLog:
             self.guards.setdefault(guard, guard)
 
     def carry(self, guard: Guard, bindings: Mapping[Any, Any]) -> None:
-        """Add a guard of an inner program to this trace, with its symbols replaced by `bindings`.
+        """Add a guard of an inner program to this trace, after replacing its symbols by `bindings`.
 
-        The guard is checked now if both extents are numbers.
+        If both extents then are numbers, the guard is checked at once.
 
         Raises:
             GuardError: the guard does not hold.
@@ -122,7 +122,9 @@ class GuardLog:
             self.guards.setdefault(carried, carried)
 
     def meet(self, lhs: Extent, rhs: Extent, reason: str) -> Extent | None:
-        """Return the common extent of `lhs` and `rhs`, with a guard if necessary; None if they cannot be equal.
+        """Return the common extent of `lhs` and `rhs`, or None if they cannot be equal.
+
+        Add a guard if values decide that.
 
         >>> log = GuardLog()
         >>> log.meet(3, 3, ""), log.meet(3, 4, "")

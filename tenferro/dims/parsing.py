@@ -1,7 +1,7 @@
-"""Extents read from their printed form, by Python's parser and a walk over the few permitted kinds of nodes.
+"""Parser for printed extents. It uses Python's parser, and evaluates only the few permitted kinds of nodes.
 
 The text may come from a file of unknown origin. Its nesting is checked before Python parses it. The work is at most
-proportional to its length, and the algebra of extents limits the size of the result.
+proportional to the length of the text, and the algebra of extents limits the size of the result.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _TOKEN = re.compile(
 )
 _NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 _LONGEST = 1 << 16
-"""Maximum number of characters of an extent's text."""
+"""Maximum number of characters in the text of an extent."""
 _LONGEST_NUMBER = len(str(1 << LARGEST_BITS))
 _WORK_PER_CHARACTER = 64
-"""Work allowed per character of text, enough for a product of `HIGHEST_DEGREE` symbols."""
+"""Work that is allowed per character of text. It suffices for a product of `HIGHEST_DEGREE` symbols."""
 _BINARY: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Mult: operator.mul,
     ast.FloorDiv: operator.floordiv,
@@ -75,9 +75,9 @@ copyreg.pickle(SymDim, _reduced)  # because the module of the class cannot impor
 
 
 def _as_python(text: str) -> tuple[str, dict[str, SymDim]]:
-    """Convert the text to a Python expression; return it with a map from its names to extents.
+    """Convert the text to a Python expression. Return it with a map from its names to extents.
 
-    The expression has numbered names, because a symbol may be called `if`.
+    The names in the expression are numbered, because a symbol may be called `if`.
     """
     if len(text) > _LONGEST:
         raise ValueError(text)
@@ -105,11 +105,11 @@ def _as_python(text: str) -> tuple[str, dict[str, SymDim]]:
 
 
 class _Reader:
-    """Evaluator of a parsed expression, node by node, within a bound on its work.
+    """Evaluator of a parsed expression, node by node, which stops if the work exceeds a bound.
 
     Attributes:
-        values: the summands of each node. They are added only at the end, so that a sum of a thousand terms takes one
-            addition.
+        values: for each node, the summands of its value. They are added only when the value is needed, so that a sum of
+            a thousand terms takes one addition.
     """
 
     def __init__(self, leaves: Mapping[str, SymDim], work: int) -> None:

@@ -1,11 +1,11 @@
-"""The algebra of extents: integer polynomials over atoms, in one normal form.
+"""The algebra of extents: integer polynomials over atoms, in a normal form.
 
-A value is a sum of products of atoms with integer coefficients. An atom is a leaf (defined by
-`SymDim` and `DimExpr`) or one of the operations that polynomials cannot express: `//`, `%`, `min`,
-`max`. Equal polynomials have equal normal forms, so `n + n == n*2` is decided by comparing tuples.
-A value that reduces to a number is an `int`, never a constant polynomial.
+An extent is a sum of products of atoms with integer coefficients. An atom is a leaf, which `SymDim` or `DimExpr`
+defines, or an operation that polynomials cannot express: `//`, `%`, `min` or `max`. Equal polynomials have equal normal
+forms, so `n + n == n*2` is decided by comparing tuples. A result without atoms is an `int`, never a constant
+polynomial.
 
-A leaf is assumed to be at least zero; nothing else is assumed about its value.
+A leaf is assumed to be at least zero. Nothing else is assumed about its value.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ Monomial = tuple[tuple[Hashable, int], ...]
 MOST_PARTS = 4096
 """Maximum number of terms, leaves and operations of an extent."""
 MOST_WORK = 1 << 16
-"""Maximum number of parts (terms, leaves and operations) that one arithmetic operation may read; see `cost`."""
+"""Maximum work of one arithmetic operation: the number of terms, leaves and operations that it reads; see `cost`."""
 HIGHEST_DEGREE = 256
 LARGEST_BITS = 4096
-"""Maximum number of bits of a coefficient: more than the number of elements of any tensor of 64 axes needs."""
+"""Maximum number of bits of a coefficient. The number of elements of a tensor of 64 axes needs fewer."""
 DEEPEST = 40
 """Maximum nesting depth of operations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operation `lhs kind rhs` that is not polynomial; `kind` is `//`, `%`, `min` or `max`."""
+    """Operation `lhs kind rhs` that is not polynomial; `kind` is `//`, `%`, `min` or `max`."""
 
     kind: str
     lhs: int | Polynomial
@@ -55,7 +55,7 @@ class Operation:
 
     @property
     def parts(self) -> int:
-        """The number of parts of `lhs` and `rhs`, plus one for the operation itself."""
+        """The number of terms, leaves and operations in `lhs` and `rhs`, plus one for this operation."""
         return 1 + _parts(self.lhs) + _parts(self.rhs)
 
     @property
@@ -81,9 +81,11 @@ APPLY: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 class Polynomial:
-    """Shared arithmetic of `SymDim` and `DimExpr`; immutable, hashable, structurally equal.
+    """Arithmetic that `SymDim` and `DimExpr` share.
 
-    The size of a result is bounded, because a short program or file could otherwise compute for an unlimited time.
+    Objects are immutable, hashable, and equal if their terms are equal.
+
+    The size of a result is bounded, because a short program or file could otherwise cause computations without end.
 
     Raises:
         InvalidConfigError: the result exceeds `MOST_PARTS`, `HIGHEST_DEGREE`, `LARGEST_BITS` or `DEEPEST`.
@@ -97,14 +99,14 @@ class Polynomial:
     depth: int
     """Nesting depth of the operations of this polynomial."""
     terms: tuple[tuple[Monomial, int], ...]
-    """((monomial, coefficient), ...) in printing order; the empty monomial is the constant."""
+    """Pairs (monomial, coefficient) in printing order. The empty monomial stands for the constant."""
     operations: tuple[Operation, ...]
-    """All operations in this value, inner operations first, so that evaluation is a loop."""
+    """All operations in this extent. Inner operations come first, so that evaluation is a loop."""
     leaf_types: ClassVar[tuple[type, ...]] = ()
 
     @classmethod
     def _from_terms(cls, terms: Mapping[Monomial, int]) -> Self | int:
-        """Build the normal form of a sum of terms; it is an `int` if no term has an atom."""
+        """Build the normal form of a sum of terms. The result is an `int` if no term has an atom."""
         nonzero = {monomial: value for monomial, value in terms.items() if value}
         if not nonzero:
             return 0
@@ -220,7 +222,7 @@ class Polynomial:
 
     @property
     def sides(self) -> tuple[Self | int, Self | int]:
-        """The pair (a, b) of the sum of positive terms and the sum of negated negative terms; the extent is a - b.
+        """Two extents (a, b) whose difference a - b is this extent: the sums of its positive and of its negative terms.
 
         >>> from tenferro.dims import SymDim
         >>> (SymDim("n") * 2 - SymDim("m") - 3).sides
@@ -263,7 +265,7 @@ class Polynomial:
         return total(self.terms)
 
     def leaves(self) -> set[Any]:
-        """Return the leaves that this value depends on."""
+        """Return the leaves on which this extent depends."""
         sides = [side for op in self.operations for side in (op.lhs, op.rhs)]
         leaf_set: set[Any] = set()
         for polynomial in (self, *sides):
@@ -321,13 +323,13 @@ class Polynomial:
 
 
 def cost(lhs: Any, rhs: Any) -> int:
-    """Count the parts that a multiplication of these two extents reads, as an estimate of its work."""
+    """Estimate the work of multiplying two extents: the number of terms, leaves and operations that are read."""
     terms = [1 if isinstance(side, int) else len(side.terms) for side in (lhs, rhs)]
     return terms[0] * _parts(rhs) + terms[1] * _parts(lhs)
 
 
 def total(summands: Any) -> Any:
-    """Sum extents in one pass.
+    """Add extents in one pass over their terms.
 
     >>> from tenferro.dims import SymDim
     >>> total([SymDim("n"), 2, SymDim("n"), -1])
@@ -359,7 +361,7 @@ def product(dims: Any) -> Any:
 
 
 def at_least(lhs: Any, rhs: Any) -> bool | None:
-    """Return whether lhs >= rhs for all extents >= 0; None if the answer depends on their values."""
+    """Return whether lhs >= rhs for all values of the leaves; None if the answer depends on the values."""
     difference = lhs - rhs
     if isinstance(difference, int):
         return difference >= 0
@@ -378,7 +380,7 @@ def at_least(lhs: Any, rhs: Any) -> bool | None:
 
 
 def dim_max(lhs: Any, rhs: Any) -> Any:
-    """max(lhs, rhs); one of the operands if it is the larger for all values of the symbols.
+    """max(lhs, rhs). The result is one of the operands if it is the larger for all values of the symbols.
 
     >>> from tenferro.dims import SymDim
     >>> n = SymDim("n")
@@ -389,7 +391,7 @@ def dim_max(lhs: Any, rhs: Any) -> Any:
 
 
 def dim_min(lhs: Any, rhs: Any) -> Any:
-    """min(lhs, rhs); one of the operands if it is the smaller for all values of the symbols."""
+    """min(lhs, rhs). The result is one of the operands if it is the smaller for all values of the symbols."""
     return _extremum("min", lhs, rhs)
 
 
@@ -409,7 +411,7 @@ def _extremum(kind: str, lhs: Any, rhs: Any) -> Any:
 
 
 def _not_negative(atom: Hashable) -> bool:
-    """Return whether an atom is certainly nonnegative: a leaf, or an operation whose operands imply it."""
+    """Return whether an atom is certainly nonnegative: it is a leaf, or an operation on suitable operands."""
     if not isinstance(atom, Operation):
         return True
     sides = [at_least(side, 0) is True for side in (atom.lhs, atom.rhs)]
@@ -443,7 +445,7 @@ def _depth(side: Any) -> int:
 
 
 def _measured(terms: Mapping[Monomial, int]) -> tuple[int, int]:
-    """Return the number of parts and the nesting depth of a sum of terms.
+    """Return the number of terms, leaves and operations in a sum of terms, and the nesting depth of the operations.
 
     Raises:
         InvalidConfigError: the sum exceeds the limits.

@@ -13,7 +13,7 @@ __all__ = ["Dim", "InputAxis", "SymDim", "Symbol"]
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A named extent."""
+    """Leaf of a `SymDim`: a named extent."""
 
     name: str
 
@@ -23,7 +23,9 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class InputAxis:
-    """The extent of axis `axis` of input `input`: an input of the program in a `SymDim`, of the op in a `DimExpr`.
+    """Leaf that stands for the extent of axis `axis` of input `input`.
+
+    In a `SymDim`, it is an input of the program. In a `DimExpr`, it is an input of the op.
 
     Raises:
         InvalidConfigError: `input` or `axis` is not an int, or is negative.
@@ -45,7 +47,7 @@ class InputAxis:
 
 
 class SymDim(Polynomial):
-    """A symbolic extent, which has a value when the program runs. Arithmetic returns a normal form.
+    """Symbolic extent, which has a value when the program runs. Arithmetic with it returns an extent in normal form.
 
     >>> n, m = SymDim("n"), SymDim("m")
     >>> n * 2 + 1, n + n == 2 * n, (n + m) - m, (4 * n) // 2, n - n
@@ -54,7 +56,7 @@ class SymDim(Polynomial):
     x0.1
 
     Raises:
-        InvalidConfigError: the name is not a string that is a Python identifier. Use an int for a static extent.
+        InvalidConfigError: the name is not a string, or not a Python identifier. Write a known extent as an int.
     """
 
     __slots__ = ()
@@ -69,11 +71,11 @@ class SymDim(Polynomial):
 
     @classmethod
     def input_axis(cls, index: int, axis: int) -> SymDim:
-        """Return the extent of axis `axis` of the program's input number `index`."""
+        """Return the extent of axis number `axis` of the program's input number `index`."""
         return cls._leaf(InputAxis(index, axis))
 
     def evaluate(self, bindings: Mapping[Symbol | InputAxis, int]) -> Dim:
-        """Replace the leaves in `bindings` by numbers.
+        """Return the extent with the numbers in `bindings` in place of the leaves.
 
         >>> (SymDim("n") * 2 + 1).evaluate({Symbol("n"): 3})
         7
@@ -83,7 +85,7 @@ class SymDim(Polynomial):
         )
 
     def as_leaf(self) -> Symbol | InputAxis | None:
-        """Return the symbol or input axis that this extent consists of; None for any other expression."""
+        """Return the leaf if this extent consists of a single symbol or input axis; None for any other expression."""
         if len(self.terms) == 1 and self.terms[0][1] == 1 and len(self.terms[0][0]) == 1:
             ((atom, power),) = self.terms[0][0]
             if power == 1 and isinstance(atom, Symbol | InputAxis):

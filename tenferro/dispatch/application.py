@@ -1,8 +1,8 @@
-"""`apply`: applies an op to operands. Tensors of a trace append the op to a graph; other tensors and arrays run it.
+"""`apply`: applies an op. If an operand belongs to a trace, the op is added to a graph, otherwise it runs.
 
-A tensor class intercepts ops by a static method `__tenferro_apply__(op, operands, like)`, which returns the outputs.
+A tensor class handles ops by a static method `__tenferro_apply__(op, operands, like)`, which returns the outputs.
 `like` is the first operand of that class or, if the op has no operands, a tensor of the same trace or runtime. If no
-operand has such a method, the native executor runs the op on arrays.
+operand has such a method, the native executor runs the op on the operands as arrays.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ def apply(op: StdTensorOp, *operands: Any, like: Any = None) -> tuple[Any, ...]:
     """Apply `op` to arrays or tensors, and return every output.
 
     Args:
-        like: for an op without operands, a tensor of its trace or runtime; None for arrays.
+        like: for an op without operands, a tensor of the trace or runtime to which the op belongs; None to run it on
+            arrays.
 
     Raises:
         ArityError, ShapeError, DTypeError: the op does not accept these operands.
-        BackendFailureError: a kernel failed, for example because memory does not suffice for the result.
+        BackendFailureError: a kernel failed, for example because there is not enough memory for the result.
 
     >>> from tenferro.ops.reduction import TopK
     >>> apply(TopK(1), np.array([1.0, 3.0, 2.0]))

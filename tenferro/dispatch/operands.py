@@ -39,7 +39,10 @@ MOST_AXES = 64
 
 
 def as_constant_of(x: Any, value: Any) -> Any:
-    """Convert an array to a constant in the trace or runtime of x, or in x if x is a runtime; a tensor is unchanged."""
+    """Convert an array to a constant of the trace or runtime of x. A tensor is returned unchanged.
+
+    If x is itself a runtime, the constant belongs to x.
+    """
     lift = getattr(x, "lift", None)
     return value if lift is None or is_traced(value) else lift(value)
 
@@ -52,23 +55,26 @@ def is_traced(operand: Any) -> bool:
 def is_weak(operand: Any) -> bool:
     """Return whether an operand is weak: a Python number, or a tensor that stands for a Python number in a trace.
 
-    Combined with a tensor, a weak operand takes the tensor's dtype.
+    In an operation with a tensor, a weak operand takes the dtype of the tensor.
     """
     return type(operand) in PYTHON_SCALARS or hasattr(type(operand), "__tenferro_strong__")
 
 
 def strong(operand: Any) -> Any:
-    """Convert a weak tensor to one that keeps its dtype; any other operand is unchanged."""
+    """Convert a weak tensor to a tensor that keeps its dtype in operations. Any other operand is returned unchanged."""
     return (
         operand.__tenferro_strong__() if hasattr(type(operand), "__tenferro_strong__") else operand
     )
 
 
 def as_operand(value: ArrayLike) -> Tensor:
-    """Convert a sequence that contains tensors to one tensor, and anything else to an array; a tensor is unchanged.
+    """Convert a value to an operand of an op.
+
+    A sequence that contains tensors becomes one tensor, a tensor is returned unchanged, and anything else becomes an
+    array.
 
     Raises:
-        DTypeError: `value` is not an array, or its dtype is none of tenferro's.
+        DTypeError: `value` cannot be converted to an array, or tenferro does not support its dtype.
         NonStaticShapeError: `value` is an extent, and no trace is active.
         BackendFailureError: `value` is an array on a device other than the host.
         InvalidConfigError: `value` is a PyTorch tensor that requires grad.
@@ -94,9 +100,9 @@ def as_operand(value: ArrayLike) -> Tensor:
 
 
 def _in_trace(extent: SymDim) -> Any:
-    """Return an extent as an int64 scalar of the current trace."""
-    # The extent is read as the length of a broadcast axis, which cannot be negative. Therefore the positive and the
-    # negative terms are measured on two axes, and subtracted.
+    """Return a symbolic extent as an int64 scalar of the current trace."""
+    # The extent is measured as the length of a broadcast axis, which cannot be negative. Therefore the sums of the
+    # positive and of the negative terms are measured on two axes, and then subtracted.
     added, subtracted = extent.sides
     if subtracted == 0:
         return _counted(added)
@@ -104,7 +110,7 @@ def _in_trace(extent: SymDim) -> Any:
 
 
 def _counted(extent: Dim) -> Any:
-    """Emit the value of an extent: the length of an axis that a broadcast creates, without using memory."""
+    """Emit the number that an extent has at run time: the length of a broadcast axis, which uses no memory."""
     if isinstance(extent, int):
         return np.array(extent, np.int64)
     wide = apply_in_trace(BroadcastInDim((extent,), ()), [np.zeros((), bool)])
@@ -116,7 +122,7 @@ def _counted(extent: Dim) -> Any:
 def _what_is_no_number(array: np.ndarray[Any, Any]) -> str:
     if array.size and all(
         [isinstance(x, int) for x in array.flat]
-    ):  # other numbers would have a dtype
+    ):  # with floats among them, the array would have a dtype
         return "an integer is beyond int64 and uint64, and fits no dtype; make it a float"
     if any([isinstance(x, SymDim) for x in array.flat]):
         return "extents that are known when the program runs are joined by tenferro.stack"
@@ -124,10 +130,10 @@ def _what_is_no_number(array: np.ndarray[Any, Any]) -> str:
 
 
 def first_tensor(entries: Any) -> Any:
-    """Find the first tensor in nested sequences; None without one.
+    """Return the first tensor in nested sequences; None if they contain no tensor.
 
     Raises:
-        DTypeError: sequences nested deeper than an array has axes, for example a sequence that contains itself.
+        DTypeError: the sequences are nested deeper than an array has axes; for example, a sequence contains itself.
     """
     first = None
     remaining = [(entries, 0)]
@@ -146,11 +152,11 @@ def first_tensor(entries: Any) -> Any:
 
 
 def elements(operand: Any, asked: str, hint: str) -> Any:
-    """Return the elements of an operand: an array is returned unchanged, an eager tensor's array is returned.
+    """Return the elements of an operand: the array itself, or the array of an eager tensor.
 
     Raises:
         DataDependentShapeError: the operand is a tensor of a trace, which has no elements yet. The message contains
-            `asked`, what was requested, and `hint`, the advice.
+            `asked`, the operation that needs the elements, and `hint`, an advice.
     """
     return operand.__tenferro_elements__(asked, hint) if is_traced(operand) else operand
 
@@ -167,5 +173,5 @@ def copied(x: Any) -> Any:
 
 
 def stop_gradient(x: Any) -> Any:
-    """Return x such that derivatives treat it as a constant."""
+    """Return x as a constant for derivatives: its derivative is zero."""
     return x.__tenferro_stop__() if is_traced(x) else x

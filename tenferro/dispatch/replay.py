@@ -16,7 +16,7 @@ __all__ = ["Application", "applied", "replay"]
 
 
 class Application(NamedTuple):
-    """An applied instruction, with its operands and results."""
+    """Instruction that was applied, with its operands and results."""
 
     instruction: Instruction
     operands: list[Any]
@@ -26,14 +26,14 @@ class Application(NamedTuple):
 def applied(
     instructions: Iterable[Instruction], values: MutableMapping[int, Any], like: Any = None
 ) -> Iterator[Application]:
-    """Apply each instruction, and yield it with its operands and results before the next instruction is applied.
+    """Apply the instructions in order. Yield each with its operands and results before the next one is applied.
 
     Args:
-        values: maps the number of each slot to its value; results are added to the map.
+        values: a map from slots to their values. The results are added to the map.
         like: for instructions without operands, a tensor of the trace or runtime, as in `apply`.
 
     Raises:
-        TenferroError: the errors of `apply`, with the instruction's source line.
+        TenferroError: as for `apply`; the message also names the source line of the instruction.
     """
     for instruction in instructions:
         op, inputs, outputs, _, source = instruction

@@ -1,5 +1,7 @@
-"""The current trace: a transform or an op without traced operands, called inside a traced function, is written into
-the graph of that function.
+"""The current trace, to which ops are added while a traced function runs.
+
+Inside a traced function, a transform, and an op that must not run during tracing, is added to the graph of that
+function even if no operand is traced.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ __all__ = ["apply_in_trace", "current_builder", "nested_call", "recording_into"]
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A graph builder, and a function that appends an op to the builder's graph and returns the outputs as tensors."""
+    """Graph builder, and a function that appends an op to the builder's graph and returns the outputs as tensors."""
 
     builder: GraphBuilder
     append: Callable[[GraphBuilder, StdTensorOp, Sequence[Any]], tuple[Any, ...]]
@@ -31,7 +33,7 @@ _DEPTH: ContextVar[int] = ContextVar("tenferro_depth", default=0)
 
 @contextmanager
 def nested_call() -> Generator[None]:
-    """Return a context that counts as a nested call of a user's function.
+    """Return a context in which a nested user function is called. It counts the depth of such calls.
 
     Raises:
         UnsupportedError: traces are nested too deeply.
@@ -50,7 +52,7 @@ def recording_into(
     builder: GraphBuilder,
     append: Callable[[GraphBuilder, StdTensorOp, Sequence[Any]], tuple[Any, ...]],
 ) -> Generator[None]:
-    """Return a context in which `builder` is the `current_builder()`.
+    """Return a context in which `current_builder()` returns `builder`.
 
     Raises:
         UnsupportedError: traces and calls are nested too deeply.

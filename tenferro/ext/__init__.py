@@ -1,1 +1,1 @@
-"""Extension families that are part of tenferro; they use the public extension API."""
+"""Extension families that are part of tenferro. They use only the public extension API."""

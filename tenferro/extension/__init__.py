@@ -1,8 +1,8 @@
-"""Interface for operations from other packages; tenferro's own families use it, too.
+"""Interface for operations from other packages. tenferro's own extension families also use it.
 
-`ExtensionOp` declares an op, and `apply` adds it to a program. The op's `Family` has a runtime for native execution,
-an `ExtensionAdRule` for derivatives, and a lowering for other peers. An op's method `lower_to_standard_ops` can
-replace all three.
+An `ExtensionOp` declares an op, and `apply` adds the op to a program. The op's `Family` has a runtime for native
+execution, an `ExtensionAdRule` for derivatives, and a lowering for other peers. An op may define
+`lower_to_standard_ops` instead, which can replace all three.
 
 Source: seeds 000, 001, 003; docs/specification.
 """
@@ -67,7 +67,7 @@ __all__ = [
 ]
 
 
-# `check_extension`, and names whose modules load the executor, are imported at the first use.
+# The modules of these names load the executor or are rarely needed, so they are imported when a name is first used.
 _LATER = {
     "Dense": "tenferro.exec.kernels.copying",
     "ExpansionRuntime": "tenferro.exec.expansion_runtime",
@@ -78,7 +78,7 @@ _LATER = {
 
 
 def _load(name: str) -> Any:
-    """Load a name of `_LATER`; raise KeyError for any other name."""
+    """Import the module of a name in `_LATER`, and return the object. Raise KeyError for any other name."""
     return getattr(importlib.import_module(_LATER[name]), name)
 
 

@@ -1,7 +1,7 @@
-"""Functions on values, with which authors of extensions write derivative rules.
+"""Functions on values with which authors of extensions write derivative rules.
 
-Values also have Python's operators. A Python number takes the shape and dtype of the other operand; there is no other
-broadcasting.
+Values also have Python's operators. A Python number takes the shape and dtype of the other operand. Other operands are
+not broadcast.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`apply`: an extension op on tensors or arrays."""
+"""`apply`: applies an extension op to tensors or arrays."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ __all__ = ["apply"]
 
 
 def apply(op: ExtensionOp, *inputs: Any, like: Any = None) -> Any:
-    """Apply `op`, and return its output, or a tuple if it has several outputs.
+    """Apply `op`. Return its output, or a tuple if it has several outputs.
 
-    Applied to traced tensors, the op is added to the trace. Applied to arrays, it is run by the family's runtime on the
-    default executor. In a traced function, an op without inputs, or with effects, is always added to the trace, so that
-    it runs whenever the program runs.
+    If an input is a traced tensor, the op is added to the trace. If all inputs are arrays, the runtime of the op's
+    family runs the op on the default executor. Inside a traced function, an op that has no inputs or has effects is
+    always added to the trace, so that it runs whenever the program runs.
 
     Args:
-        like: for an op without inputs, a tensor of the trace or runtime to which the op belongs.
+        like: for an op without inputs, a tensor of the trace or runtime to which the op is added.
 
     Raises:
         MalformedFamilyIdError: the family id is not `<package>.<name>.v<major>`.
-        InvalidConfigError: the number of inputs or outputs disagrees with the op's declaration.
-        UnsupportedError: the operands are arrays, and no runtime is registered.
+        InvalidConfigError: the number of inputs or outputs differs from the number that the op declares.
+        UnsupportedError: all inputs are arrays, and no runtime is registered.
     """
     if not hasattr(op, "infer_output_meta"):
         raise InvalidConfigError(f"extension: expected an ExtensionOp, got {op!r:.60}")
@@ -40,5 +40,5 @@ def apply(op: ExtensionOp, *inputs: Any, like: Any = None) -> Any:
 
 
 def _is_a_call(op: Extension) -> bool:
-    """Return whether the op must not run while tracing, because it has effects or no inputs."""
+    """Return whether the op must be added to a trace even without traced inputs: it has effects or no inputs."""
     return op.has_effects or not op.input_count

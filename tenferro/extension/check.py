@@ -1,8 +1,8 @@
 """`check_extension`: check that an operation obeys the rules for extensions.
 
-Results are compared with those of the op's own execution, or with a definition. The checks cover equality and hash,
-shape inference for numbers and for symbols, the expansion, and derivatives, by differences and the adjoint identity.
-They also cover whether rules emit only supported ops, saving and loading, and the results of another executor.
+Results are compared with the op's own execution, or with a definition. The checks cover equality and hash, shape
+inference for numbers and symbols, the expansion, saving and loading, and the results of other executors. Derivatives
+are compared with difference quotients and by the adjoint identity. Rules are also checked to emit only supported ops.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ STEP = 1e-6
 
 @dataclass(frozen=True)
 class ExtensionCheck:
-    """One law and the result of its check; `ok` is None if the law does not apply.
+    """Law and the result of its check. The attribute `ok` is None if the law does not apply.
 
     Attributes:
         law: the statement that is checked.
-        found: how the law fails, or why it does not apply.
-        example: the smallest part of the sample inputs on which the law fails, too.
+        found: a description of how the law fails, or the reason why it does not apply.
+        example: the smallest slice of the sample inputs on which the law still fails.
     """
 
     law: str
@@ -77,10 +77,10 @@ class ExtensionCheck:
 
 @dataclass(frozen=True)
 class ExtensionReport:
-    """All checks of one op; `print(report)` shows them.
+    """Results of all checks of one op; `print(report)` shows them.
 
     Attributes:
-        derived: what the op's expansion provides, because the family lacks it: for example "tangents".
+        derived: what is computed from the op's expansion because the family does not define it, such as "tangents".
     """
 
     family_id: str
@@ -89,7 +89,7 @@ class ExtensionReport:
 
     @property
     def ok(self) -> bool:
-        """Whether no law failed."""
+        """Whether no check failed."""
         return all(check.ok is not False for check in self.checks)
 
     def __repr__(self) -> str:
@@ -113,16 +113,16 @@ def check_extension(
     tolerance: float = 1e-6,
     analytic: bool = False,
 ) -> ExtensionReport:
-    """Check one op on sample inputs; the report names each failed law, with the smallest example.
+    """Check one op on sample inputs. The report names each law that fails, with the smallest example.
 
     Args:
-        sample_inputs: arrays. Inputs whose derivatives are checked must be float64 or complex128.
-        rules: the derivative rules to check, in place of those of the op's family.
-        runtime: executes the op, in place of its family's runtime; if the family has no runtime, the default is
-            `HostReferenceRuntime`.
-        executor: another executor whose results must agree, such as an `XlaExecutor`, or a list of executors.
-            `XlaExecutor(extensions="composite")` runs a composite and its decomposition.
-        tolerance: the largest relative difference between values that counts as equal.
+        sample_inputs: arrays. An input is differentiated in the checks if it is float64 or complex128.
+        rules: the derivative rules to check instead of those of the op's family.
+        runtime: the runtime to check instead of that of the op's family. If there is none, `HostReferenceRuntime` is
+            used.
+        executor: another executor, such as an `XlaExecutor`, or a list of executors. Their results must agree with the
+            native results. `XlaExecutor(extensions="composite")` runs a composite and its decomposition.
+        tolerance: the largest relative difference between values that count as equal.
         analytic: whether the op accepts complex numbers and is holomorphic. Then tangents are also compared with the
             complex step, which is accurate to 13 digits.
 
@@ -146,7 +146,7 @@ def check_extension(
 
 
 class _NotApplicable(str):
-    """Reason why a law does not apply."""
+    """Reason why a law does not apply to the op."""
 
     __slots__ = ()
 
@@ -185,13 +185,13 @@ LAWS: dict[str, str] = {
     "a file brings it back": "file",
     "the other executor agrees": "peers",
 }
-"""Name of the method that checks each law; the method returns an empty text if the law holds."""
+"""Names of the methods that check the laws. A method returns an empty text if its law holds."""
 ESSENTIAL = (FORMAT, ARITY, METADATA, EXECUTION)
 ABOUT_THE_OP = (FORMAT, IDENTITY, ARITY)
 
 
 class _Bench:
-    """The op under test, with the inputs, rules, runtime and executors for its checks."""
+    """Op under test, with the inputs, rules, runtime and executors for the checks."""
 
     def __init__(
         self,
@@ -216,7 +216,7 @@ class _Bench:
         self.at_start = _process_state()
 
     def tried(self, law: str) -> str:
-        """Check a law, and return its finding, which is empty if the law holds; an exception is a finding, too."""
+        """Check a law. Return a text that says how it fails, or an empty text. An exception counts as a failure."""
         try:
             return getattr(self, LAWS[law])()
         except Exception as error:
@@ -225,7 +225,7 @@ class _Bench:
             return f"{type(error).__name__}: {error}"
 
     def smallest(self, law: str) -> str:
-        """Describe the smallest part of the sample inputs on which `law` fails while the other essential laws hold."""
+        """Describe the smallest slice of the sample inputs on which `law` fails while all other essential laws hold."""
         bench = self
         for extent in sorted({n for x in self.inputs for n in x.shape}, reverse=True):
             for fewer in (1, 2, extent // 2):
@@ -240,7 +240,7 @@ class _Bench:
         return shown
 
     def cut(self, extent: int, fewer: int) -> _Bench:
-        """Return a bench for fewer inputs: of each axis of extent `extent`, only the first `fewer` elements."""
+        """Return a copy for smaller inputs: along axes of extent `extent`, only the first `fewer` elements remain."""
         inputs = [
             x[tuple(slice(fewer if n == extent else n) for n in x.shape)] for x in self.inputs
         ]
@@ -249,7 +249,7 @@ class _Bench:
         )
 
     def fails(self, law: str) -> bool:
-        """Return whether the law fails although all other essential laws hold."""
+        """Return whether `law` fails although all other essential laws hold."""
         if any(self.tried(essential) for essential in ESSENTIAL if essential != law):
             return False
         finding = self.tried(law)
@@ -320,7 +320,7 @@ class _Bench:
         )
 
     def derived(self) -> list[str]:
-        """Return what the op's expansion provides, because the family lacks it."""
+        """Return what is computed from the op's expansion because the family does not define it."""
         if not getattr(self.op, "from_expansion", False):
             return []
         family = self.family or Family(type(self.op))
@@ -336,7 +336,10 @@ class _Bench:
         return lacking
 
     def called(self, executor: GraphExecutor, arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Call the runtime; return the inputs that it received for these arrays, and its outputs without copies."""
+        """Call the runtime.
+
+        Return the inputs that it received for these arrays, and its outputs, which are not copied.
+        """
         runtime = executor.extensions.runtime_of(self.carrier)
         inputs = borrowed(runtime, self.op, arrays)
         with np.errstate():
@@ -344,7 +347,7 @@ class _Bench:
         return inputs, outputs_of(self.op.family_id, result, self.op.output_count)
 
     def program(self, used: Sequence[bool] | None = None) -> GraphProgram:
-        """Build a program that consists of the op, with all its outputs or the outputs that `used` flags."""
+        """Build a program of the op alone, with all its outputs, or with the outputs that `used` flags."""
         graph = Graph()
         values = tuple(graph.add_input(spec) for spec in self.specs)
         outputs = graph.add(self.carrier, values)
@@ -353,7 +356,7 @@ class _Bench:
         )
 
     def execution(self) -> str:
-        # Runtimes receive column-major arrays without a copy, so a runtime that writes to its inputs is detected.
+        # Runtimes receive column-major arrays without a copy. So the check notices if a runtime writes to its inputs.
         inputs = [np.array(x, order="F") for x in self.inputs]
         executor, program = self.native(), self.program()
         first, second = executor.run(program, *inputs), executor.run(program, *inputs)
@@ -388,9 +391,9 @@ class _Bench:
         return self.held(executor)
 
     def held(self, executor: GraphExecutor) -> str:
-        """Find the first output that the runtime still refers to after the call.
+        """Return the position of an output that the runtime still refers to after the call, described as text.
 
-        Taking ownership of an output copies it if there are other references to it, and its address changes.
+        An output to which other references exist is copied by `take_ownership`, so that its address changes.
         """
         _, outputs = self.called(executor, self.inputs)
         addresses = [y.ctypes.data if _is_owned(y) else None for y in list(outputs)]
@@ -420,8 +423,8 @@ class _Bench:
     def history(self) -> str:
         """Check that results depend only on the contents of arrays, not on their addresses.
 
-        A runtime that caches by address fails: the arrays of the second run have the addresses of the first, and other
-            values.
+        A runtime that caches results by address fails the check. The second run gets arrays at the addresses of the
+        first run but with other values.
         """
         if self.carrier.has_effects:
             return _NotApplicable("effects are declared")
@@ -432,7 +435,7 @@ class _Bench:
             if x.dtype.kind in "fcV":
                 x[...] = np.multiply(x, 0.75, dtype=x.dtype)
         again = executor.run(program, *reused)
-        # Compare with several copies: one copy may get the memory of an array from an earlier call.
+        # Compare with several copies, because one copy may be stored at the address of an array of an earlier call.
         copies = [[x.copy(order="F") for x in reused] for _ in range(COPIES)]
         for fresh in copies:
             for index, (a, b) in enumerate(zip(again, executor.run(program, *fresh), strict=True)):
@@ -446,15 +449,16 @@ class _Bench:
         registry = self.native().extensions
         runtime, caches = registry.runtime_of(self.carrier), registry.caches
         inputs = borrowed(runtime, self.op, self.inputs)
-        # The contexts undo changes of these settings. A warning filter that exists already would only move to the
+        # The contexts undo changes of these settings. The filter must be new: an existing filter would only move to the
         # front.
         with np.errstate(), warnings.catch_warnings():
             warnings.simplefilter("default", category=_OfThisCheck)
             before = _process_state()
             runtime.execute(self.op, inputs, caches)
             after = _process_state()
-        # These settings are compared with those before the check: an earlier call of the kernel may have changed them
-        # already. Others may also be changed by imports.
+        # These settings are compared with their values before the whole check, because an earlier call of the kernel
+        # may already have changed them. The other settings may also be changed by imports, so they are compared around
+        # the call.
         before |= {name: self.at_start[name] for name in LEFT_ALONE_BY_IMPORTS}
         changed = [name for name in before if before[name] != after[name]]
         return f"a call changes {', '.join(changed)}" if changed else ""
@@ -483,8 +487,9 @@ class _Bench:
         return ""
 
     def refusals(self) -> str:
-        """Check that each input is accepted or rejected, without other errors, if its rank is 0 or its dtype is
-        bool.
+        """Check what happens if an input has rank 0, or the dtype bool.
+
+        The op must accept the input or raise one of tenferro's errors.
         """
         for position, spec in enumerate(self.specs):
             for replacement in (TensorSpec((), spec.dtype), TensorSpec(spec.shape, "bool")):
@@ -509,7 +514,7 @@ class _Bench:
         return self.compare(self.native().run(expanded, *self.inputs), "expansion")
 
     def pruning(self) -> str:
-        """Check that `prune_outputs` returns an op with the same outputs, in native execution and in the expansion."""
+        """Check that the op from `prune_outputs` has the same outputs, in native execution and as an expansion."""
         prune = getattr(self.op, "prune_outputs", None)
         if prune is None or self.carrier.has_effects:
             return _NotApplicable("the op has no smaller form")
@@ -532,7 +537,7 @@ class _Bench:
     def compare(
         self, results: Sequence[Any], what: str, expected: Sequence[Any] | None = None
     ) -> str:
-        """Describe the first result that differs from `expected`, by default from the outputs of native execution."""
+        """Describe the first result that differs from `expected`, by default from the result of native execution."""
         values = self.native().run(self.program(), *self.inputs) if expected is None else expected
         for index, (a, b) in enumerate(zip(results, values, strict=True)):
             difference = _relative_distance(np.asarray(a), b)
@@ -559,11 +564,14 @@ class _Bench:
     def derivative(
         self, places: Sequence[int], second: bool = False
     ) -> tuple[GraphProgram, GraphProgram]:
-        """Build two programs: (inputs, directions) -> tangents, and (inputs, cotangents) -> cotangents of the inputs.
+        """Build two programs for the derivatives of the op.
+
+        The first computes tangents from inputs and directions. The second computes cotangents of the inputs from inputs
+        and cotangents of the outputs.
 
         Args:
             places: the positions of the inputs that have a direction.
-            second: whether to differentiate the results once more, to check that their rules exist.
+            second: whether to differentiate the results once more, which checks that their derivatives also have rules.
         """
         context = self.context()
         graph = Graph()
@@ -588,7 +596,7 @@ class _Bench:
         return forward, backward
 
     def directions(self, seed: int, like: Sequence[Any]) -> list[Any]:
-        """Draw random directions of the shapes and dtypes of `like`."""
+        """Draw random directions with the shapes and dtypes of the arrays `like`."""
         generator = direction_generator(seed)
         return [random_direction(generator, x) for x in like]
 
@@ -619,12 +627,12 @@ class _Bench:
         return ""
 
     def pushed(self, places: Sequence[int], v: Sequence[Any]) -> Any:
-        """Compute the tangents of the outputs for directions `v` of the inputs at `places`."""
+        """Compute the tangents of the outputs for the directions `v` of the inputs at the positions `places`."""
         forward, _ = self.derivative(places)
         return self.native().run(forward, *self.inputs, *v)
 
     def off_differences(self, places: Sequence[int], v: Sequence[Any], y_dots: Any) -> str:
-        """Describe the first tangent in `y_dots` that differs from the difference quotient."""
+        """Describe the first tangent in `y_dots` that differs from the central difference quotient."""
         executor, program = self.native(), self.program()
         sides: list[list[Any]] = []
         for sign in (1, -1):
@@ -640,7 +648,7 @@ class _Bench:
         return ""
 
     def complex_step(self, tangents: Sequence[Any], v: Sequence[Any]) -> str:
-        """Compare tangents with Im f(x + i h v) / h, the complex step; no digits cancel in it."""
+        """Compare tangents with the complex step Im f(x + i h v) / h, in which no digits cancel."""
         moved: list[Any] = list(self.inputs)
         for i, d in zip(self.active(), v, strict=True):
             if np.iscomplexobj(moved[i]):
@@ -677,7 +685,7 @@ class _Bench:
         return ""
 
     def batches(self) -> str:
-        """Check batches in which all inputs have a batch axis, and batches in which only one input has it."""
+        """Check batches in which all inputs have a batch axis, and batches in which a single input has a batch axis."""
         count = len(self.inputs)
         masks = [(True,) * count, *[tuple(i == j for j in range(count)) for i in range(count)]]
         for mask in dict.fromkeys(masks):
@@ -727,7 +735,7 @@ class _Bench:
 
 
 def _is_owned(array: Any) -> bool:
-    """Return whether NumPy allocated an array's memory, not another library."""
+    """Return whether NumPy, and not another library, allocated the memory of an array."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array.base is None and bool(array.flags.owndata)
@@ -739,7 +747,7 @@ BATCH_SCALES = (1.0, 0.75, 0.5)
 
 
 def _selections(count: int) -> list[tuple[bool, ...]]:
-    """Return masks of outputs: all proper subsets; for many outputs, only one output and all but one."""
+    """Return masks of outputs: all proper subsets or, if there are many outputs, each one alone and all but one."""
     every = range(1, (1 << count) - 1) if count <= 4 else ()
     choices = [tuple([bool(bits >> i & 1) for i in range(count)]) for bits in every]
     if not choices:
@@ -749,7 +757,7 @@ def _selections(count: int) -> list[tuple[bool, ...]]:
 
 
 def _spread(x: Any) -> Any:
-    """Return a strided view with the elements of x: reversed in memory, with a gap after each element."""
+    """Return x as a strided view: its elements are reversed in memory, with a gap after each element."""
     wide = np.zeros(tuple(2 * n for n in x.shape), x.dtype)
     view = wide[tuple(slice(None, None, -2) for _ in x.shape)]
     view[...] = x
@@ -757,7 +765,7 @@ def _spread(x: Any) -> Any:
 
 
 class _OfThisCheck(UserWarning):
-    """Category of warnings for which no other code sets a filter."""
+    """Category of warnings that only this check uses, so that no other code has a filter for it."""
 
 
 LEFT_ALONE_BY_IMPORTS = ("NumPy's print options", "the working directory", "the collector")

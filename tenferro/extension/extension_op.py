@@ -1,4 +1,4 @@
-"""`ExtensionOp`: the declaration of an operation of another package.
+"""`ExtensionOp`: the base class for operations that other packages define.
 
 Source: docs/specification/identity.md, types.md and expansion.md.
 """
@@ -27,12 +27,12 @@ def extension_family(
     """Return a class decorator that sets `family_id` and `FAMILY_ID` to `<namespace>.<name>.v<version>`.
 
     Args:
-        parts: the parts of the `Family` besides the op, such as `runtime` and `rules`. The class then has the family
-            as its attribute `family`.
+        parts: the attributes of the `Family` besides `op`, such as `runtime` and `rules`. The class then gets the
+            family as its attribute `family`.
 
     Raises:
         MalformedFamilyIdError: `namespace`, `name` and `version` do not form a family id.
-        RegistrationError: a part of the family is invalid.
+        RegistrationError: an attribute of the family is invalid.
 
     >>> @extension_family("my-package", "fft", version=1)
     ... class Fft(ExtensionOp): ...
@@ -53,24 +53,24 @@ def extension_family(
 
 
 class ExtensionOp:
-    """Base class of operations that other packages define: identity, arity, shape rule, and further declarations.
+    """Base class of operations that other packages define: it declares the family id, arity and types.
 
-    Derive a frozen dataclass whose fields are the parameters of the operation; the dataclass then has
+    Derive a frozen dataclass from it. The fields of the dataclass are the parameters of the operation, and determine
     `payload_fields`, `payload_hash` and `payload_eq`. Tensors are inputs, not fields.
 
     Attributes:
         family_id: `<package>.<name>.v<major>`; see `extension_family`.
-        family: the `Family` that the class carries, so that nothing needs to be registered.
-        from_expansion: True if native execution, derivatives and the batch rule use `lower_to_standard_ops` where the
-            family has no runtime or rule.
-        annotates: True if the op returns its operand, and has a meaning for other peers only. Native plans omit it.
-        input_count, output_count: number of inputs and outputs; constant for any given op.
-        aliases: outputs that a runtime may compute in the memory of an input, as {output: input}. The runtime receives
-            a writable copy of that input, because the caller's array must not change. If the output is this copy, or a
-            view of it, it is not copied again.
-        effects: True if a call has side effects: it draws, counts, or writes to a file. Calls of the op are then not
-            merged, run in the order of the trace, and run even if their results are unused. Such an op has no
-            expansion. merged, run in the order of the trace, and run even if their results are unused; they have no
+        family: the `Family` of the op. An op class with this attribute need not be registered.
+        from_expansion: whether native execution, derivatives and batching use `lower_to_standard_ops` if the family has
+            no runtime or rule.
+        annotates: whether the op returns its operand unchanged, and has a meaning for other peers only. Native plans
+            omit it.
+        input_count, output_count: the numbers of inputs and outputs, which are constant for an op.
+        aliases: a dict {output: input} of the outputs that a runtime may compute in the memory of an input. The runtime
+            receives a writable copy of that input, because the caller's array must not change. If the runtime returns
+            this copy, or a view of it, as the output, the executor does not copy it again.
+        effects: whether a call has side effects, for example draws, counts, or writes to a file. Calls of such an op
+            are not merged, run in the order of the trace, and run even if their results are unused. Such an op has no
             expansion.
 
     >>> from dataclasses import dataclass
@@ -95,7 +95,7 @@ class ExtensionOp:
     annotates: ClassVar[bool] = False
     effects: ClassVar[bool] = False
     aliases: ClassVar[Mapping[int, int]] = MappingProxyType({})
-    # `_normal` caches the normal form of the payload of a frozen dataclass. `_slots` has the names of all slots.
+    # `_normal` caches the normal form of a frozen dataclass's payload. `_slots` contains the names of all slots.
     _normal: Any = None
     _slots: tuple[str, ...] = ()
     _has_default_payload: bool = True
@@ -109,9 +109,9 @@ class ExtensionOp:
     def payload_fields(self) -> dict[str, Any]:
         """Return the parameters that distinguish ops of the family, by name.
 
-        The parameters decide equality, hash and fingerprint, and are stored in files and in a composite's attributes. A
-        factory creates the op from them. For a dataclass they are the constructor's fields that take part in
-        comparison; override the method for other classes.
+        These parameters determine equality, hash and fingerprint. They are stored in files and in the attributes of a
+        composite, and a factory creates the op from them. For a dataclass, they are the fields that the constructor
+        accepts and that are compared. Override the method for other classes.
 
         Raises:
             UnsupportedError: the op has attributes that are not fields of a dataclass.
@@ -143,11 +143,11 @@ class ExtensionOp:
         return type(self) is type(other) and self._normal_payload() == other._normal_payload()
 
     def payload_text(self) -> str:
-        """Write the payload as text, for fingerprints: equal texts, in any process, mean equal payloads.
+        """Write the payload as text, for fingerprints. Equal texts mean equal payloads, also in different processes.
 
-        Some payloads have no such text: `payload_eq` may be overridden without `payload_fields`, or the payload may
-            hold
-        objects that other processes cannot name. Then the text is random, and differs from that of every other op.
+        Some payloads cannot be written as such a text: `payload_eq` may be overridden without `payload_fields`, or the
+        payload may contain objects that other processes cannot name. Then the text is random, and differs from that of
+        every other op.
         """
         cls = type(self)
         if cls.payload_eq is ExtensionOp.payload_eq or not cls._has_default_payload:
@@ -161,7 +161,7 @@ class ExtensionOp:
         return f"{cls.__qualname__}, {os.urandom(16).hex()}"
 
     def _normal_payload(self) -> Any:
-        """Return the normal form of the payload, which equality and hash use.
+        """Return the normal form of the payload, by which ops are compared and hashed.
 
         Raises:
             InvalidConfigError: a value in the payload has no hash.
@@ -187,8 +187,8 @@ class ExtensionOp:
     def infer_output_meta(self, input_dtypes: Sequence[Any], input_shapes: Sequence[Any]) -> Any:
         """Infer one (dtype, shape) per output.
 
-        Extents are ints, `SymDim`s, or bounds on data-dependent extents. All of them have arithmetic, and the rule must
-        accept all of them. Symbols cannot be compared in Python, so state conditions on extents by `require`.
+        Extents are ints, `SymDim`s, or bounds on data-dependent extents. The method must accept all of these, and can
+        compute with them. Python cannot compare symbols: state conditions on extents by `require` instead.
         """
         raise NotImplementedError(f"{type(self).__name__}.infer_output_meta")
 
@@ -197,18 +197,20 @@ class ExtensionOp:
         raise NotImplementedError(f"{type(self).__name__}.eager_execute")
 
     def prune_outputs(self, used: Sequence[bool]) -> ExtensionOp | None:
-        """Return an op of the family that computes only the used outputs from the same inputs; by default None.
+        """Return an op of the family that computes only the outputs that `used` flags, from the same inputs.
 
-        The returned op replaces this op when a program runs or is lowered, if the other outputs are unused. Derivatives
+        By default None.
+
+        If the other outputs are unused, the returned op replaces this op when a program runs or is lowered. Derivatives
         and files contain the original op.
         """
         return None
 
     def independent_axes(self, input_shapes: Sequence[Any]) -> int:
-        """Return the number of common leading axes along which slices are independent.
+        """Return the number of leading axes, common to all operands, along which slices are independent.
 
-        Slice i of each output then depends only on slices i of the operands. Sparse derivatives use this number only
-        if the op has no expansion, which is more precise.
+        Slices are independent if slice i of each output depends only on slice i of each operand. Sparse derivatives use
+        the number only if the op has no expansion, because an expansion is more precise.
 
         >>> ExtensionOp().independent_axes([(2, 3)])
         0
@@ -222,8 +224,9 @@ class ExtensionOp:
         input_dtypes: Sequence[Any],
         input_shapes: Sequence[Any],
     ) -> Any:
-        """Write the op as standard ops by `builder.apply_one(op, *inputs)`, and return the outputs; None without
-        expansion.
+        """Write the op as standard ops by `builder.apply_one(op, *inputs)`, and return the outputs.
+
+        By default the result is None: the op has no expansion.
 
         Raises:
             ExtensionLoweringError: the payload or the metadata are invalid.
@@ -232,12 +235,12 @@ class ExtensionOp:
 
 
 def _undeclared(op: ExtensionOp) -> list[str]:
-    """Return the names of an op's attributes that are neither class attributes nor dataclass fields."""
+    """Return the names of attributes of an op that are neither class attributes nor dataclass fields."""
     cls = type(op)
     if "__dataclass_params__" in vars(cls):
         return []
     declared = {field.name for field in fields(op)} if is_dataclass(op) else set[str]()
-    # If the class has an attribute of the same name, such as a cached property, the value is computed from the fields.
+    # An attribute that the class also has, such as a cached property, is computed from the fields, so it is not listed.
     slots = cls._slots  # pyright: ignore[reportPrivateUsage]  # because this module's
     held = [name for name in vars(op) if name not in declared and not hasattr(cls, name)]
     return [*held, *[name for name in slots if hasattr(op, name) and name not in declared]]

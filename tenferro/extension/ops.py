@@ -1,4 +1,4 @@
-"""The standard ops, for expansions and derivative rules of extensions."""
+"""The standard ops, which expansions and derivative rules of extensions emit."""
 
 from tenferro.ops.analytic import *  # noqa: F403  # because the vocabulary is re-exported whole
 from tenferro.ops.contraction import *  # noqa: F403  # because the vocabulary is re-exported whole

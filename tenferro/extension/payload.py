@@ -1,4 +1,4 @@
-"""Conversion of payloads, the fields of an op, to plain data for files and module attributes, and back.
+"""Conversion of payloads, which are the fields of an op, to and from plain data for files and module attributes.
 
 Source: docs/specification/files.md.
 """
@@ -27,11 +27,11 @@ CARDS = {card.__name__: card for card in STD_OPS}
 NO_CLASSES: Mapping[str, type[Any]] = MappingProxyType({})
 
 Inside = Callable[[Any], Any]
-"""Function that converts a sub-program to plain data, or back; the file format defines how constants are stored."""
+"""Function that converts a sub-program to plain data, or back. The file format decides how constants are stored."""
 
 
 def payload_of(op: Any, inside: Inside | None = None) -> dict[str, Any]:
-    """Return the payload of an op: the value of each field by name, in the form of `saved_value`.
+    """Return the payload of an op: a dict of the values of its fields, in the form that `saved_value` returns.
 
     Raises:
         UnsupportedError: a value cannot be written as plain data, an extension op declares no payload, or the op
@@ -48,10 +48,11 @@ def payload_of(op: Any, inside: Inside | None = None) -> dict[str, Any]:
 
 
 def payload_classes(owner: Any) -> dict[str, type[Any]]:
-    """Return the enums and dataclasses that payloads may hold, by name.
+    """Return the enums and dataclasses that a payload may contain, by name.
 
-    They are the classes in the annotations of the op's class, at any depth, and in `payload_classes` of the op's class
-    or of a factory. A file names classes, and only the classes returned here are created from a file.
+    These are the classes in the annotations of the op's class, at any depth, and the classes in the attribute
+    `payload_classes` of the op's class or of a factory. A file names classes, and loading creates only the classes that
+    this function returns.
     """
     classes: dict[str, type[Any]] = {}
     remaining: list[Any] = [owner, *getattr(owner, "payload_classes", ())]
@@ -68,8 +69,9 @@ def payload_classes(owner: Any) -> dict[str, type[Any]]:
 
 
 def _hints(cls: type[Any]) -> dict[str, Any]:
-    """Return the types in the annotations of a class; an empty dict if an annotation names a class that is local to a
-    function.
+    """Return the types in the annotations of a class.
+
+    The result is empty if an annotation names a class that is local to a function.
     """
     try:
         return get_type_hints(cls)
@@ -81,7 +83,8 @@ def _require_nothing_lost(where: str, record: Any) -> None:
     """Check that a dataclass can be created from its payload.
 
     Raises:
-        UnsupportedError: the constructor needs a field that the payload lacks; the message names the field.
+        UnsupportedError: the constructor requires a field that the payload does not contain. The message names the
+            field.
     """
     if lost := [field.name for field in fields(record) if _is_lost(field)]:
         raise UnsupportedError(
@@ -91,7 +94,7 @@ def _require_nothing_lost(where: str, record: Any) -> None:
 
 
 def _is_lost(entry: Field[Any]) -> bool:
-    """Return whether the constructor needs a field that the payload lacks, because the field is not compared."""
+    """Return whether the constructor requires a field that the payload omits, because the field is not compared."""
     has_default = entry.default is not MISSING or entry.default_factory is not MISSING
     return entry.init and not entry.compare and not has_default
 
@@ -99,10 +102,10 @@ def _is_lost(entry: Field[Any]) -> bool:
 def saved_value(
     value: Any, op: str, inside: Inside | None = None, classes: Mapping[str, type[Any]] = NO_CLASSES
 ) -> Any:
-    """Save a value as JSON; a value of a type that JSON lacks becomes an object with one key.
+    """Convert a value to JSON. A value whose type JSON does not have becomes an object with one key.
 
     Args:
-        classes: the enums and dataclasses that can be loaded again, by name; see `payload_classes`.
+        classes: the enums and dataclasses that loading can create, by name; see `payload_classes`.
 
     Raises:
         UnsupportedError: a value's type cannot be written as JSON.
@@ -155,7 +158,7 @@ def _saved_entries(
 def _saved_record(
     value: Any, op: str, inside: Inside | None, classes: Mapping[str, type[Any]]
 ) -> Any:
-    """Save a member of an enum, or a dataclass by its fields.
+    """Convert a member of an enum, or the fields of a dataclass, to JSON.
 
     Raises:
         UnsupportedError: the class is not in `classes`, so it could not be found when the file is read.
@@ -167,7 +170,7 @@ def _saved_record(
             f"could not be restored from a file; annotate the field, or list it: payload_classes = ({cls.__name__},)"
         )
     if isinstance(value, Enum):
-        # A combination of flags is no member of the enum: it has no name, only a number.
+        # A combination of flags is not a member of the enum, so it has a number but no name.
         content = value.name if value.name in cls.__members__ else value.value
         if not isinstance(content, str | int):
             raise UnsupportedError(f"save: {op} has a payload without a name: {value!r:.60}")
@@ -181,13 +184,13 @@ def _saved_record(
 def loaded_value(
     value: Any, inside: Inside | None = None, classes: Mapping[str, type[Any]] = NO_CLASSES
 ) -> Any:
-    """Load the value that `saved_value` saved; sequences are loaded as tuples.
+    """Convert JSON to the value that `saved_value` converted. Sequences become tuples.
 
     Args:
         classes: the enums and dataclasses that may be created, by name; see `payload_classes`.
 
     Raises:
-        InvalidConfigError: an object has an unknown kind, or a class may not be created.
+        InvalidConfigError: an object has an unknown key, or names a class that may not be created.
 
     >>> loaded_value([1, None, {"float": "0x1p-1"}])
     (1, None, 0.5)

@@ -1,8 +1,8 @@
-"""`save` and `load`: a program as one file.
+"""`save` and `load`: write a program to one file, and read it.
 
-The file is a zip archive of `program.json` and `constants/<n>.npy`, which are not compressed. Reading executes nothing
-in it. Standard ops are looked up by name, and extension ops by family id among the registered factories. Each op
-infers the types of its results again. The file is written to a temporary file, which is then renamed.
+The file is a zip archive without compression. It contains `program.json` and `constants/<n>.npy`. Reading a file runs
+no code in it. Standard ops are looked up by name, and extension ops by family id among the registered factories. The
+result types of each op are inferred again. `save` writes a temporary file first, and then renames it.
 
 Source: docs/specification/files.md.
 """
@@ -48,9 +48,9 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class MissingExtension(ExtensionOp):
-    """Op that `load(.., skip_missing_extensions=True)` puts in the place of an op of an unregistered family.
+    """Op that `load(.., skip_missing_extensions=True)` creates in place of an op whose family is not registered.
 
-    Its results have the types with which the op was saved. Executing, expanding or lowering it is an error.
+    The types of its results are those that were saved. To run, expand or lower the op is an error.
     """
 
     family_id: str
@@ -60,7 +60,7 @@ class MissingExtension(ExtensionOp):
     output_count: int
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
-        """Return the types with which the op was saved."""
+        """Return the types that were saved with the op."""
         return list(self.types)
 
     def eager_execute(self, inputs: Any) -> Any:
@@ -78,10 +78,10 @@ class MissingExtension(ExtensionOp):
 
 
 def save(program: GraphProgram, path: Any, *, attributes: Mapping[str, Any] | None = None) -> None:
-    """Write a program to a file; `load` reads it with the same fingerprint.
+    """Write a program to a file. `load` returns a program with the same fingerprint.
 
     Args:
-        attributes: values that JSON can represent, by name. They are stored beside the program; see `load_attributes`.
+        attributes: values by name that JSON can represent. They are stored with the program; see `load_attributes`.
 
     Raises:
         UnsupportedError: JSON cannot represent a payload or a tree; the message names the op.
@@ -119,7 +119,7 @@ def save(program: GraphProgram, path: Any, *, attributes: Mapping[str, Any] | No
 
 
 def _saved_steps(program: GraphProgram, constants: list[Any]) -> dict[str, Any]:
-    """Save the inputs, instructions, outputs and guards of a program or a sub-program."""
+    """Convert the inputs, instructions, outputs and guards of a program or sub-program to JSON."""
     instructions: list[dict[str, Any]] = []
     for instruction in program.instructions:
         entry = _saved_op(instruction.op, constants)
@@ -166,25 +166,26 @@ def load(
     trusted: bool = False,
     mapped: bool = False,
 ) -> GraphProgram:
-    """Load the program in a file that `save` wrote.
+    """Load the program that `save` wrote to a file.
 
-    The program accepts named tuples of any class with the saved name and fields. Named tuples that it returns are of
-    new classes.
+    The program accepts named tuples of any class with the saved name and fields. The named tuples that it returns
+    belong to new classes.
 
     Args:
         path: the file.
-        skip_missing_extensions: replace ops of unregistered families by ops whose execution is an error.
-        limit: the maximum unpacked size in bytes; by default 32 times the file's size, and at least 64 MiB. A file that
-            `save` wrote never exceeds the default, because it is not compressed.
-        trusted: whether XLA may compile the program in this process, which a malicious program could crash. Otherwise a
-            separate process compiles it first, within limits of time and memory.
-        mapped: map constants of 64 KiB or more from the file into memory, which processes that load the same file
-            share. The file may be replaced, as `save` does, but must not be overwritten in place.
+        skip_missing_extensions: whether to load an op of an unregistered family as an op that cannot run, instead of
+            raising an error.
+        limit: the maximum size in bytes after unpacking. The default is 32 times the size of the file, and at least 64
+            MiB. A file that `save` wrote never exceeds the default, because it is not compressed.
+        trusted: whether XLA may compile the program in this process. A malicious program could crash XLA. So a separate
+            process, with limits on time and memory, compiles a program first that is not trusted.
+        mapped: whether to map constants of 64 KiB or more from the file into memory. Processes that load the same file
+            then share the memory. The file may be replaced, as `save` does, but must not be overwritten in place.
 
     Raises:
         FileNotFoundError, PermissionError: the file does not exist, or may not be read.
-        InvalidConfigError: the file is not from `save`, is malformed or exceeds the limits, or the path is a folder
-            or a pipe.
+        InvalidConfigError: `save` did not write the file, the file is malformed or exceeds the limits, or the path is a
+            folder or a pipe.
         MalformedFamilyIdError: a family id is not `<package>.<name>.v<major>`.
         UnsupportedError: a family is not registered, or is registered only in another major version.
     """
@@ -194,10 +195,10 @@ def load(
 
 
 def load_attributes(path: Any, *, limit: int | None = None) -> dict[str, Any]:
-    """Return the values that were stored beside a program, by name.
+    """Return the values, by name, that `save` stored with a program.
 
     Raises:
-        FileNotFoundError, PermissionError, InvalidConfigError: the errors of `load`.
+        FileNotFoundError, PermissionError, InvalidConfigError: as for `load`.
     """
     with _opened(path, limit) as archive:
         attributes = _document(archive).get("attributes", {})
@@ -206,7 +207,7 @@ def load_attributes(path: Any, *, limit: int | None = None) -> dict[str, Any]:
 
 @contextmanager
 def _opened(path: Any, limit: int | None) -> Generator[Archive]:
-    """Open the archive of a saved program. Any other error while it is read becomes one error that names the file."""
+    """Open the archive of a saved program. If reading it raises an unexpected error, raise one that names the file."""
     try:
         with reading(path) as file, opened_archive(file, "load: the file", limit) as archive:
             yield archive
@@ -233,7 +234,7 @@ def _document(archive: Archive) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Constants:
-    """Constants in an archive; large arrays are mapped into memory if `are_mapped`."""
+    """Constants in an archive. If `are_mapped` is set, large arrays are mapped into memory."""
 
     archive: Archive
     are_mapped: bool
@@ -270,7 +271,7 @@ def _loaded_names(what: str, names: Sequence[Any], count: int) -> list[str]:
 def _loaded_steps(
     document: Mapping[str, Any], constants: _Constants, skip: bool, trusted: bool
 ) -> tuple[Graph, list[int], tuple[Guard, ...]]:
-    """Load the graph, the outputs and the guards of a program or a sub-program."""
+    """Load the graph, the outputs and the guards of a program or sub-program from JSON."""
     graph = Graph()
     graph.trusted = trusted
     values = [graph.add_input(TensorSpec.parse(text)) for text in document["inputs"]]
@@ -295,7 +296,7 @@ def _loaded_steps(
 
 
 def _require_types(op: Extension, types: Sequence[TensorSpec], saved: Sequence[str]) -> None:
-    """Check that the results of an op have the types that were saved with it.
+    """Check that an op infers the result types that were saved with it.
 
     Raises:
         UnsupportedError: the types differ.
@@ -343,7 +344,7 @@ def _loaded_constant(entry: Mapping[str, Any], constants: _Constants) -> Constan
         raise InvalidConfigError(f"load: constant {number} is {stored.dtype}, expected {dtype}")
     if dtype is DType.Bool and stored.view(np.uint8).max(initial=0) > 1:
         raise InvalidConfigError(f"load: constant {number} has booleans that are neither 0 nor 1")
-    # A .npy file may be column-major, although `save` writes row-major arrays only.
+    # A .npy file from elsewhere may be column-major, although `save` writes row-major arrays only.
     return Constant.adopting(np.asarray(stored, order="C").view(dtype.dtype))
 
 

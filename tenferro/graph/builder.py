@@ -1,4 +1,4 @@
-"""`GraphBuilder`: the interface by which rules and extensions write graphs."""
+"""`GraphBuilder`: the interface by which derivative rules and extensions add ops to a graph."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["ArgumentBuilder", "BodyBuilder", "GraphBuilder"]
 
 
 class GraphBuilder:
-    """Builder that appends ops to a graph; values are opaque handles.
+    """Builder that appends ops to a graph. Values are opaque handles.
 
     Attributes:
         source: the line of the user's code that is recorded with emitted ops.
-        caches: caches for the plans that extensions create while tracing. They belong to the compiler or context that
-            traces; None if there are none yet.
+        caches: caches for the plans that extensions create during tracing. The caches belong to the compiler or context
+            that traces; None if it has none yet.
 
     >>> from tenferro.ops.elementwise import Multiply
     >>> builder = GraphBuilder()
@@ -48,7 +48,7 @@ class GraphBuilder:
         return self.graph.add_input(TensorSpec(shape, dtype))
 
     def apply(self, op: StdTensorOp, *inputs: int) -> tuple[int, ...]:
-        """Append `op`, applied to these values, and return every output.
+        """Append `op`, applied to the values `inputs`, and return all outputs.
 
         Raises:
             InvalidConfigError: a value does not belong to this graph.
@@ -60,7 +60,7 @@ class GraphBuilder:
         return self.graph.add(op, inputs, self.source)
 
     def apply_one(self, op: StdTensorOp, *inputs: int) -> int:
-        """Append `op`, applied to these values, and return its only output.
+        """Append `op`, applied to the values `inputs`, and return its only output.
 
         Raises:
             ArityError: the op has several outputs; `apply` returns them all.
@@ -71,10 +71,10 @@ class GraphBuilder:
         return outputs[0]
 
     emit, emit_all = apply_one, apply
-    """Former names, which expansions of existing packages use."""
+    """Former names of `apply_one` and `apply`, which expansions in existing packages use."""
 
     def value(self, value: int) -> Value:
-        """Return a `Value` for a value of the graph: it has operators, and tenferro's functions accept it.
+        """Return a `Value` for a value of the graph. A `Value` has operators, and tenferro's functions accept it.
 
         >>> builder = GraphBuilder()
         >>> x = builder.value(builder.input((2,), "float64"))
@@ -85,7 +85,10 @@ class GraphBuilder:
         return Value(self, value)
 
     def constant(self, value: Any, dtype: DType | None = None) -> int:
-        """Return a constant. Pass `dtype` for a Python number: as float64 it would widen a float32 graph."""
+        """Add a constant.
+
+        Pass `dtype` for a Python number, which would otherwise be float64 and widen a float32 graph.
+        """
         array = np.asarray(value) if dtype is None else np.asarray(value).astype(dtype.dtype)
         return self.apply_one(Constant.of(array))
 
@@ -102,19 +105,22 @@ class GraphBuilder:
         return self.apply_one(Constant.of(number_in(number, dtype)))
 
     def witness(self, value: int) -> int:
-        """Return the value itself. Other emitters have values without elements, such as tangents."""
+        """Return the value itself, because every value of this graph has elements.
+
+        The tangents of other emitters have none.
+        """
         return value
 
     def lift(self, array: Any) -> int:
-        """Return a constant with the elements of an array that is used in a trace."""
+        """Return a constant with the elements of `array`, which a traced function uses."""
         return self.apply_one(Constant.of(array))
 
 
 class ArgumentBuilder(GraphBuilder):
-    """A builder that converts arrays to arguments, so that a trace depends only on their types.
+    """Builder that makes arrays arguments of the trace, so that the trace depends only on their types.
 
     Attributes:
-        arguments: by the `id` of an array, the input that stands for it, and the array.
+        arguments: a map from the `id` of an array to the input that stands for it, and the array.
     """
 
     __slots__ = ("arguments",)
@@ -124,7 +130,7 @@ class ArgumentBuilder(GraphBuilder):
         self.arguments: dict[int, tuple[int, Any]] = {}
 
     def lift(self, array: Any) -> int:
-        """Return the graph input that stands for an array or eager tensor used in a trace.
+        """Return the graph input that stands for an array or eager tensor that a traced function uses.
 
         A NumPy array of at most one element becomes a constant instead.
         """
@@ -140,8 +146,8 @@ class BodyBuilder(GraphBuilder):
     """Builder of the body of a loop or branch. Values from outside the body become inputs of the body.
 
     Attributes:
-        captured: by the identity of a tensor or array from outside, the input that stands for it, and the tensor or
-            array.
+        captured: a map from the identity of a tensor or array from outside to the input that stands for it, and the
+            tensor or array itself.
     """
 
     __slots__ = ("captured",)
@@ -153,13 +159,13 @@ class BodyBuilder(GraphBuilder):
         self.captured: dict[Any, tuple[int, Any]] = {}
 
     def lift(self, array: Any) -> int:
-        """Return the input that stands for an array from outside; a constant if the array has at most one element."""
+        """Return the input that stands for an array from outside, or a constant if it has at most one element."""
         if isinstance(array, np.ndarray) and array.size <= 1:
             return super().lift(array)
         return self.capture(id(array), array, TensorSpec(array.shape, array.dtype))
 
     def capture(self, key: Any, operand: Any, spec: TensorSpec) -> int:
-        """Return the input that stands for a tensor from outside; it is added on the first use of `key`."""
+        """Return the input that stands for a tensor from outside the body. The first call for `key` adds the input."""
         if key not in self.captured:
             self.captured[key] = (self.graph.add_input(spec), operand)
         return self.captured[key][0]

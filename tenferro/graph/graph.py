@@ -1,8 +1,8 @@
 """The arena: an append-only, hash-consed list of instructions in topological order.
 
-The inputs of an instruction are computed before it, so a pass is a loop over the list, without recursion. If an op is
-added twice on the same values, the second call returns the outputs of the first instruction. Therefore a graph has no
-common subexpressions.
+The instructions that compute the inputs of an instruction precede it, so a pass is a loop over the list, without
+recursion. If an op is added twice on the same values, the second call returns the outputs of the first instruction.
+Therefore a graph has no common subexpressions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Graph"]
 
 _new: Any = (
     tuple.__new__
-)  # creates an Instruction faster than `Instruction(..)`, and graphs have many
+)  # faster than `Instruction(..)`, which matters because graphs have many instructions
 
 
 class Graph:
@@ -43,8 +43,8 @@ class Graph:
     %1: f64[3] = Add %0 %0
 
     Args:
-        trusted: False if an op of the graph comes from a file of unknown origin; then programs made from the graph are
-            not trusted either.
+        trusted: whether the origin of all ops is trusted. It is False if an op comes from a file of unknown origin;
+            programs made from the graph are then not trusted either.
     """
 
     __slots__ = (
@@ -69,11 +69,11 @@ class Graph:
         self.marked = False
         self.trusted = trusted
         self.effects: list[int] = []
-        """Results of ops with effects that no later op uses; they are always needed."""
+        """Results of ops with effects that no later op uses. Every program of the graph contains these ops."""
         self._numbers: dict[Any, int] = {}
         """Number of each op token, in order of appearance.
 
-        The number is hashed in place of the op, so each op is hashed only once.
+        The number is hashed in place of the op, so that each op is hashed only once.
         """
         self._applied: dict[tuple[int, tuple[int, ...]], tuple[int, ...]] = {}
         self._inferred: dict[tuple[int, ...], tuple[TensorSpec, ...]] = {}
@@ -87,7 +87,7 @@ class Graph:
         return value
 
     def add_stand_in(self, spec: TensorSpec) -> int:
-        """Return a placeholder that never occurs in a program, such as a tangent that will be transposed."""
+        """Return a placeholder, such as a tangent that will be transposed. Programs never contain it."""
         value = len(self.types)
         self.types.append(spec)
         return value
@@ -99,12 +99,12 @@ class Graph:
         source: SourceLine | None = None,
         specs: tuple[TensorSpec, ...] | None = None,
     ) -> tuple[int, ...]:
-        """Return the outputs of `op` on these values; add an instruction unless an equal one exists.
+        """Return the outputs of `op` on the values `inputs`. Add an instruction unless an equal one exists.
 
         A mark, and an op with effects, always adds an instruction.
 
         Args:
-            specs: the types of the outputs, if they are known from an instruction with inputs of the same types. That
+            specs: the types of the outputs, if an instruction with inputs of the same types has them already. That
                 instruction must belong to a program without guards and marks.
 
         Raises:
@@ -146,11 +146,11 @@ class Graph:
         self.effects = [*[value for value in self.effects if value not in inputs], outputs[0]]
 
     def awaited(self) -> int:
-        """Return the value on which the next effect must depend: the last effect's result, or the constant False."""
+        """Return the value on which the next effect must depend: the last effect's result, or else constant False."""
         return self.effects[-1] if self.effects else self.add(Constant.of(np.False_), ())[0]
 
     def after_effects(self, outputs: Sequence[int]) -> list[int]:
-        """Return the outputs as values that depend on all effects so far.
+        """Return the outputs as values that depend on all effects added so far.
 
         Raises:
             InvalidConfigError: there is no output that could depend on the effects.
@@ -167,7 +167,7 @@ class Graph:
         return list(self.add(OptimizationBarrier(len(tied)), tied)[: len(outputs)])
 
     def find(self, op: StdTensorOp, inputs: tuple[int, ...]) -> tuple[int, ...] | None:
-        """Return the outputs of `op` on these values if an instruction computes them, else None."""
+        """Return the outputs of the instruction that applies `op` to the values `inputs`; None if there is none."""
         number = self._numbers.get(op.token)
         return None if number is None else self._applied.get((number, inputs))
 
@@ -178,9 +178,9 @@ class Graph:
         source: SourceLine | None,
         type_key: tuple[int, ...],
     ) -> tuple[TensorSpec, ...]:
-        """Return the types of the outputs.
+        """Infer the types of the outputs, and cache them.
 
-        The types are cached, except if inference adds a guard: then each such instruction must add its guard.
+        The types are not cached if inference adds a guard, because each such instruction must add its own guard.
         """
         specs = map(self.types.__getitem__, inputs)
         if isinstance(op, Mark | Opaque):
@@ -201,13 +201,13 @@ class Graph:
         return types
 
     def _inherit_trust(self, op: ControlOp) -> None:
-        """Mark the graph as not trusted if a body of a loop or conditional is not trusted."""
+        """Mark the graph as not trusted if a body of the control-flow op is not trusted."""
         self.trusted = self.trusted and all([part.trusted for part in op.parts])
 
     def extend(self, index: int, op: StdTensorOp) -> tuple[int, ...]:
-        """Replace the op of an instruction by an op on the same values that returns additional outputs.
+        """Replace the op of an instruction by `op`, which has the same inputs and returns additional outputs.
 
-        A derivative that needs further outputs extends the op in this way, so that the op is not computed twice.
+        Derivative rules call this method if they need additional outputs, so that the op is not computed twice.
         """
         replaced = self.instructions[index]
         key = (self._numbers.setdefault(op.token, len(self._numbers)), replaced.inputs)

@@ -12,15 +12,15 @@ __all__ = ["Instruction"]
 
 
 class Instruction(NamedTuple):
-    """An op applied to numbered values, with numbered outputs. In a graph, the op may be a mark.
+    """An op with numbered input and output values. In a graph, the op may be a mark.
 
-    Each value is written once. Values of a graph are numbered in order of creation; in a program they are its
-    slots, and the inputs come first.
+    Each value is written once. In a graph, values are numbered in order of creation. In a program, the numbers are
+    slots, and the first slots are the inputs.
 
     Attributes:
-        last_use: in a program, for each input, whether this is its last use: the input is not an output of the program,
-            and no later instruction reads it. In a graph it is empty.
-        source: the line of the user's code.
+        last_use: in a program, a mask of the inputs whose last use this is: the input is not an output of the program,
+            and no later instruction reads it. In a graph the tuple is empty.
+        source: the line of the user's code that created the instruction; None if it is unknown.
     """
 
     op: StdTensorOp

@@ -1,10 +1,10 @@
 """Marks: instructions of a graph that only affect differentiation, and that programs omit.
 
-A `Mark` renames some of its inputs: its outputs are new names for them. A program is built as if the old names had
-been used. Differentiation asks the mark for the tangents of the new names. In this way a graph represents custom
-derivatives, stopped gradients and checkpointed regions.
+A `Mark` renames some of its inputs: the outputs are new names for these inputs. A program is built as if the old names
+had been used. Differentiation asks the mark for the tangents of the new names. Marks represent custom derivatives,
+stopped gradients and checkpointed regions.
 
-An `Opaque` is a linear map that has only a transpose. It exists between linearisation and transposition. A
+An `Opaque` is a linear map of which only the transpose is defined. It exists between linearisation and transposition. A
 program that needs the values of an `Opaque` raises an error.
 """
 
@@ -24,8 +24,8 @@ class Mark:
     Equal marks are not merged.
 
     Attributes:
-        is_kept: whether programs contain the mark in addition to the instructions that it marks. It then defines the
-            derivative of the program, if the program is called in a trace.
+        is_kept: whether programs contain the mark in addition to the instructions that it marks. If a trace calls such
+            a program, the mark defines the derivative.
     """
 
     __slots__ = ("takes",)
@@ -42,16 +42,16 @@ class Mark:
 
     @property
     def token(self) -> Any:
-        """The mark itself, because marks are not merged."""
+        """Token by which a graph finds equal instructions: the mark itself, because marks are not merged."""
         return self
 
     @property
     def key(self) -> Any:
-        """Key that is equal for this mark in every trace of the function; None if there is no such key."""
+        """Key that identifies the mark in every trace of the same function; None if it cannot be identified."""
         return (type(self), self.takes)
 
     def specialize(self, bindings: Any) -> Mark:
-        """Return the mark itself, because it has no extents."""
+        """Return the mark itself, because it has no symbolic extents to replace."""
         return self
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
@@ -82,32 +82,32 @@ class Mark:
 
 
 class Alias(Mark):
-    """Mark that gives each input a new name, so that derivatives with respect to the new name can be taken."""
+    """Mark that renames its inputs, so that derivatives with respect to the new names can be taken."""
 
     __slots__ = ()
 
 
 class StopGradient(Mark):
-    """Mark whose output differentiation treats as a constant."""
+    """Mark that renames its inputs, and whose outputs are constants for differentiation."""
 
     __slots__ = ()
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return an empty tuple: no tangents are needed."""
+        """Return an empty tuple, because the mark needs no tangents."""
         return ()
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Return a zero tangent."""
+        """Return a zero tangent, None, for each output."""
         return (None,) * len(self.takes)
 
 
 class Opaque:
-    """Map that is linear in its last inputs, and is defined only by its transpose.
+    """Map that is linear in its last inputs, and of which only the transpose is defined.
 
     Attributes:
         types: the types of the outputs.
         first_linear: the position of the first linear input.
-        refusal: the message of the error that a program raises if it needs the outputs.
+        refusal: the message of the error that is raised for a program that needs the outputs.
     """
 
     __slots__ = ("first_linear", "refusal", "types")
@@ -127,7 +127,7 @@ class Opaque:
 
     @property
     def token(self) -> Any:
-        """The map itself, because equal maps are not merged."""
+        """Token by which a graph finds equal instructions: the map itself, because maps are not merged."""
         return self
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
@@ -139,7 +139,7 @@ class Opaque:
         raise NotImplementedError
 
     def refuse(self) -> ADRuleUnsupportedError:
-        """Return the error for a program that needs the outputs of the map."""
+        """Return the error that is raised for a program that needs the outputs of the map."""
         return ADRuleUnsupportedError(self.refusal)
 
     def __str__(self) -> str:

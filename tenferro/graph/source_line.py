@@ -31,7 +31,10 @@ class SourceLine(NamedTuple):
     derivative_of: str = ""
 
     def of(self, op_name: str) -> SourceLine:
-        """Return the line for a node in the derivative of `op_name`; an existing `derivative_of` is kept."""
+        """Return this line, marked as the origin of a node in the derivative of `op_name`.
+
+        An existing `derivative_of` is not replaced.
+        """
         if self.derivative_of:
             return self
         return SourceLine(self.file, self.line, self.function, op_name)
@@ -49,7 +52,10 @@ class SourceLine(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class CallerFinder:
-    """Finder of the nearest stack frame outside tenferro. It caches which code objects belong to tenferro."""
+    """Function that finds the nearest stack frame outside tenferro.
+
+    It caches whether a code object belongs to tenferro.
+    """
 
     _ours: dict[CodeType, bool] = field(default_factory=dict[CodeType, bool], init=False)
     _places: dict[tuple[CodeType, int], SourceLine] = field(
@@ -77,7 +83,7 @@ class CallerFinder:
 
 
 def line_of(traceback: TracebackType | None) -> SourceLine | None:
-    """Return the last line outside tenferro in a traceback: the nearest to where the exception was raised."""
+    """Return the line of the last frame of a traceback that is outside tenferro; None if all frames are inside."""
     nearest = None
     while traceback is not None:
         code = traceback.tb_frame.f_code

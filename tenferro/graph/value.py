@@ -1,7 +1,7 @@
 """`Value`: a tensor in derivative rules, expansions, and algorithms that are written as text.
 
-An `Emitter` writes the ops. The operators neither broadcast nor promote; only a Python number takes the shape and
-dtype of the other operand. A Python number with a dtype of its own, float64, would widen a float32 graph.
+An `Emitter` writes the ops. The operators of `Value` neither broadcast nor promote. Only a Python number takes the
+shape and dtype of the other operand. If it kept its own dtype, float64, it would widen a float32 graph.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ __all__ = [
 
 
 class Emitter(Protocol):
-    """Interface of the destination to which a rule writes ops.
+    """Interface of the destination to which a rule writes ops, such as a graph.
 
-    A handle is the emitter's representation of a value: a number in a graph, or a text.
+    A handle is the emitter's representation of a value: a number in a graph, or a string in a text.
     """
 
     def apply(self, op: StdTensorOp, *inputs: Any) -> tuple[Any, ...]:
-        """Emit `op` on these handles, and return the handles of its outputs."""
+        """Emit `op` with the operands `inputs`, and return the handles of its outputs."""
         ...
 
     def type_of(self, value: Any) -> TensorSpec:
@@ -60,7 +60,10 @@ class Emitter(Protocol):
         ...
 
     def witness(self, value: Any) -> Any:
-        """Return a handle of the same shape whose value has elements when the program runs."""
+        """Return a handle whose value has the same shape and has elements at run time.
+
+        A tangent may have no elements.
+        """
         ...
 
 
@@ -72,8 +75,8 @@ NEGATE = el.Negate()
 class Value:
     """Tensor in a rule or an expansion; `+`, `-`, `*`, `/` and comparisons are elementwise.
 
-    tenferro's functions promote and broadcast a `Value` like a traced tensor. Its own operators do neither, except
-    that a Python number takes the shape and dtype of the other operand.
+    tenferro's functions promote and broadcast a `Value` like a traced tensor. Its own operators do neither. Only a
+    Python number takes the shape and dtype of the other operand.
 
     >>> from tenferro.graph import GraphBuilder
     >>> builder = GraphBuilder()
@@ -159,7 +162,7 @@ class Value:
         return self._compared("GE", rhs)
 
     def _compared(self, direction: str, rhs: Any) -> Any:
-        # None stands for a zero tangent, which is not a Value.
+        # None stands for a zero tangent. It is not a Value, and cannot be compared.
         return NotImplemented if rhs is None else compare(self, direction, rhs)
 
     __hash__ = None  # type: ignore[assignment]  # because == gives a tensor
@@ -189,11 +192,11 @@ class Value:
 
     @staticmethod
     def __tenferro_sequence__(entries: Any) -> NoReturn:
-        """Raise an error: in a rule, a sequence of values is not converted to a tensor."""
+        """Raise an error, because a rule does not convert a sequence of values to a tensor."""
         raise DTypeError("a sequence of Values is not a tensor; join them by tenferro.stack")
 
     def __tenferro_number__(self, value: Any) -> Value:
-        """Return a Python number as a value of this shape and dtype."""
+        """Return a Python number as a value with the shape and dtype of this one."""
         return full(self, value)
 
     def __tenferro_stop__(self) -> Value:
@@ -202,7 +205,7 @@ class Value:
         return Value(self.emitter, handle)
 
     def __tenferro_constant__(self) -> NoReturn:
-        """Raise an error, because a rule's tensor does not belong to a trace."""
+        """Raise an error, because the tensors of a rule do not belong to a trace."""
         raise InvalidConfigError(
             f"{self!r} is a tensor of a rule, which a trace does not know; "
             "use only constants and the rule's arguments"
@@ -215,7 +218,7 @@ class Value:
         )
 
     def lift(self, array: Any) -> Value:
-        """Return an array as a constant in the graph of this value.
+        """Return `array` as a constant in the graph of this value; a `Value` of this graph is returned unchanged.
 
         Raises:
             InvalidConfigError: `array` is a tensor that does not belong to the rule.
@@ -234,16 +237,16 @@ class Value:
 
     @property
     def caches(self) -> Any:
-        """None, because rules have no cache for the plans that extensions make."""
+        """None, because rules have no caches for the plans of extensions."""
         return None
 
     @property
     def guards(self) -> GuardLog:
-        """The guards of the graph: conditions on symbolic extents."""
+        """The guards of the graph, which are conditions on symbolic extents."""
         return self.emitter.graph.guards
 
     def __tenferro_distrust__(self) -> None:
-        """Mark the graph as not trusted: an op of it comes from a file of unknown origin."""
+        """Mark the graph as not trusted, because one of its ops comes from a file of unknown origin."""
         self.emitter.graph.trusted = False
 
     @property
@@ -271,7 +274,7 @@ def _one(op: StdTensorOp, *operands: Value) -> Value:
 
 
 def _require_one_graph(x: Value, y: Value) -> None:
-    """Require that x and y belong to one graph; emitters of text, and of bodies that capture values, are exempt."""
+    """Require that x and y belong to one graph. Emitters that write text or capture values from outside are exempt."""
     if getattr(x.emitter, "graph", None) is not getattr(y.emitter, "graph", None):
         raise InvalidConfigError(
             f"{x!r} and {y!r} belong to two graphs; use only the rule's arguments"
@@ -279,7 +282,7 @@ def _require_one_graph(x: Value, y: Value) -> None:
 
 
 def broadcast_like(operand: Any, like: Value) -> Value:
-    """Return a `Value` unchanged; convert a number to a value with the shape and dtype of `like`."""
+    """Return a `Value` unchanged, and a number as a `Value` with the shape and dtype of `like`."""
     return operand if isinstance(operand, Value) else full(like, operand)
 
 
@@ -296,10 +299,10 @@ def full(like: Value, number: Any, dtype: DType | None = None) -> Value:
 
 
 def broadcast(x: Value, like: Value, dims: Sequence[int]) -> Value:
-    """Broadcast x to the shape of `like`, with axis j of x at axis dims[j].
+    """Broadcast x to the shape of `like`. Axis j of x becomes axis dims[j] of the result.
 
-    If an extent of `like` depends on the data and is not an extent of x, x is broadcast to the upper bound of that
-    extent. When the program runs, the result is truncated to the actual extent of `like`.
+    An extent of `like` may depend on the data without being an extent of x. Then x is broadcast to the upper bound of
+    that extent. When the program runs, the result is truncated to the actual extent of `like`.
     """
     shape = like.shape
     if all(map(is_exact, shape)):
@@ -342,9 +345,9 @@ def compare(x: Value, direction: str, y: Any) -> Value:
 
 
 def number_in(number: Any, dtype: DType) -> Any:
-    """Return `number` in the given dtype.
+    """Return `number` as an array of dtype `dtype`.
 
-    A float is rounded to a narrower dtype; other conversions must be exact.
+    A float may be rounded to a narrower float dtype. All other conversions must be exact.
     """
     array: Any = np.asarray(number)
     if array.ndim or array.dtype.kind in "OSUM":

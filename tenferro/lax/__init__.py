@@ -1,7 +1,8 @@
 """`tenferro.lax`: low-level functions, with the names and signatures of `jax.lax`.
 
-The functions neither promote nor broadcast: operands of different dtypes or shapes are errors. Only Python numbers take
-the dtype of the tensor operand, and tensors of rank 0 are broadcast. Most functions are one op.
+The functions neither promote nor broadcast: operands of different dtypes or shapes are errors. There are two
+exceptions: a Python number takes the dtype of the tensor operand, and a tensor of rank 0 is broadcast. Most functions
+are one op.
 
 Source: the module `jax.lax`.
 """

@@ -15,7 +15,7 @@ __all__ = ["optimization_barrier"]
 
 
 def optimization_barrier(operand: PyTree, /) -> Any:
-    """Return the operands behind a barrier: compilers do not optimise across it, and it waits for all operands.
+    """Return the operands behind a barrier: compilers do not optimise across it, and results wait for all operands.
 
     Args:
         operand: a tree of tensors.

@@ -1,4 +1,4 @@
-"""Collective functions: they combine the slices of a batch along an axis that `vmap(.., axis_name=)` names.
+"""Collective functions: they combine the slices of a batch along the axis that `vmap(.., axis_name=name)` names.
 
 Source: the functions of the same names in `jax.lax`.
 """
@@ -38,14 +38,14 @@ __all__ = [
 
 
 def psum(x: PyTree, axis_name: Hashable, *, axis_index_groups: None = None) -> Any:
-    """Sum x over all slices of the named axis; the result is the same for each slice.
+    """Sum x over all slices of the named axis. Each slice gets the same result.
 
     Args:
-        x: a tree of tensors; a Python number has the same value in each slice.
+        x: a tree of tensors. A Python number has the same value in each slice.
         axis_name: the axis name of an enclosing `vmap`, or a tuple of axis names.
 
     Raises:
-        InvalidConfigError: no enclosing `vmap` has this axis name.
+        InvalidConfigError: no enclosing `vmap` has the axis name `axis_name`.
         UnsupportedError: the call is in a loop, a branch or a derivative within the `vmap`; or `axis_index_groups` is
             not None.
 
@@ -57,7 +57,7 @@ def psum(x: PyTree, axis_name: Hashable, *, axis_index_groups: None = None) -> A
 
 
 def pmean(x: PyTree, axis_name: Hashable, *, axis_index_groups: None = None) -> Any:
-    """Return the mean of x over all slices of the named axis; see `psum`.
+    """Return the mean of x over all slices of the named axis; `psum` describes the arguments.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: x - pmean(x, "i"), axis_name="i")(np.array([1.0, 3.0]))
@@ -72,7 +72,7 @@ def pmean(x: PyTree, axis_name: Hashable, *, axis_index_groups: None = None) -> 
 
 
 def pmax(x: PyTree, axis_name: Hashable, *, axis_index_groups: None = None) -> Any:
-    """Return the maximum of x over all slices of the named axis; see `psum`.
+    """Return the maximum of x over all slices of the named axis; `psum` describes the arguments.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: x - pmax(x, "i"), axis_name="i")(np.array([1.0, 3.0]))
@@ -82,7 +82,7 @@ def pmax(x: PyTree, axis_name: Hashable, *, axis_index_groups: None = None) -> A
 
 
 def pmin(x: PyTree, axis_name: Hashable, *, axis_index_groups: None = None) -> Any:
-    """Return the minimum of x over all slices of the named axis; see `psum`.
+    """Return the minimum of x over all slices of the named axis; `psum` describes the arguments.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: x - pmin(x, "i"), axis_name="i")(np.array([1.0, 3.0]))
@@ -99,11 +99,11 @@ def all_gather(
     axis: int = 0,
     tiled: bool = False,
 ) -> Any:
-    """Gather all slices: y[.., i, ..] = x of slice i.
+    """Gather all slices along a new axis of y: y[.., i, ..] is the x of slice i, and is the same for each slice.
 
     Args:
         axis: the position of the new axis in y.
-        tiled: concatenate the slices along the existing axis `axis` instead.
+        tiled: whether to concatenate the slices along the existing axis `axis` instead.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: all_gather(x, "i"), axis_name="i", out_axes=None)(np.array([1.0, 3.0]))
@@ -127,12 +127,12 @@ def all_to_all(
     axis_index_groups: None = None,
     tiled: bool = False,
 ) -> Any:
-    """Exchange the named axis and `split_axis`: on slice i, y is the stack of x[.., i, ..] from every slice.
+    """Exchange the named axis and `split_axis`: on slice i, y stacks the elements x[.., i, ..] of all slices.
 
     Args:
-        split_axis: the axis of x that is distributed over the slices; its extent must equal that of the named axis.
+        split_axis: the axis of x that is distributed over the slices. Its extent must equal that of the named axis.
         concat_axis: the axis of y along which the source slices are stacked.
-        tiled: split `split_axis` into equal parts, and concatenate the parts along `concat_axis`.
+        tiled: whether to split `split_axis` into equal parts, and concatenate these parts along `concat_axis`.
 
     Raises:
         ShapeError: the extent of `split_axis` is not that of the named axis or, with `tiled`, not a multiple of it.
@@ -155,7 +155,7 @@ def all_to_all(
 
 
 def pswapaxes(x: PyTree, axis_name: Hashable, axis: int, *, axis_index_groups: None = None) -> Any:
-    """Exchange the named axis and `axis` of x: `all_to_all` with `axis` as `split_axis` and `concat_axis`.
+    """Exchange the named axis and `axis` of x. The result is that of `all_to_all` with `axis` as both axes.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: pswapaxes(x, "i", 0), axis_name="i")(np.array([[1, 2], [3, 4]]))
@@ -173,11 +173,11 @@ def psum_scatter(
     axis_index_groups: None = None,
     tiled: bool = False,
 ) -> Any:
-    """Sum over slices and scatter: y of slice i = (sum of x over all slices)[.., i, ..].
+    """Sum x over all slices, and distribute the sum: slice i gets the elements [.., i, ..] of the sum.
 
     Args:
-        scatter_dimension: the axis from which slice i receives element i.
-        tiled: split `scatter_dimension` into equal parts; slice i receives part i.
+        scatter_dimension: the axis of the sum along which slice i gets element i.
+        tiled: whether to split `scatter_dimension` into equal parts, of which slice i gets part i.
 
     Raises:
         ShapeError: the extent of `scatter_dimension` is not that of the named axis or, with `tiled`, not a multiple of
@@ -197,7 +197,7 @@ def psum_scatter(
 
 
 def ppermute(x: PyTree, axis_name: Hashable, perm: Sequence[tuple[int, int]]) -> Any:
-    """Send slices: y of slice j = x of slice i for each pair (i, j) of `perm`, and 0 for other slices.
+    """Send slices: for each pair (i, j) of `perm`, y on slice j is x of slice i. On all other slices y is 0.
 
     Raises:
         InvalidConfigError: a source or a target is repeated, or is not the number of a slice.
@@ -223,7 +223,7 @@ def ppermute(x: PyTree, axis_name: Hashable, perm: Sequence[tuple[int, int]]) ->
 
 
 def pshuffle(x: PyTree, axis_name: Hashable, perm: Sequence[int]) -> Any:
-    """Permute slices: y of slice i = x of slice perm[i].
+    """Permute slices: y on slice i is x of slice perm[i].
 
     Raises:
         InvalidConfigError: perm is not a permutation of the slices.
@@ -240,7 +240,7 @@ def pshuffle(x: PyTree, axis_name: Hashable, perm: Sequence[int]) -> Any:
 
 
 def pbroadcast(x: PyTree, axis_name: Hashable, source: int) -> Any:
-    """Return the x of slice `source`, on every slice.
+    """Return the x of slice `source` on every slice.
 
     Raises:
         InvalidConfigError: the axis has no slice with the number `source`.
@@ -255,14 +255,14 @@ def pbroadcast(x: PyTree, axis_name: Hashable, source: int) -> Any:
 
 
 def axis_index(axis_name: Hashable) -> Any:
-    """Return the number of this slice along the named axis, an int32 of rank 0.
+    """Return the number of the current slice along the named axis, as an int32 of rank 0.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: x * axis_index("i"), axis_name="i")(np.ones(3))
     array([0., 1., 2.])
 
     Raises:
-        InvalidConfigError, UnsupportedError: the errors of `psum`.
+        InvalidConfigError, UnsupportedError: as for `psum`.
     """
     axis = named_axis("axis_index", axis_name)
     builder = current_builder()
@@ -290,8 +290,9 @@ def axis_size(axis_name: Hashable) -> Any:
 def _over(
     name: str, x: PyTree, axis_name: Hashable, groups: None, reduce: Callable[[Any], Any]
 ) -> Any:
-    """Stack all slices of each leaf along a leading axis, and apply `reduce`, which removes the axis; once for each
-    name.
+    """Apply `reduce`, which removes a leading axis, to all slices of each leaf, stacked along this axis.
+
+    With several axis names, this is done for one name after another.
     """
     if groups is not None:
         raise UnsupportedError(f"{name}: axis_index_groups are not supported; use a further axis")
@@ -305,10 +306,10 @@ def _over(
 def _for_each_slice(
     name: str, x: PyTree, axis_name: Hashable, groups: None, function: Callable[[Any, int], Any]
 ) -> Any:
-    """Stack all slices of each leaf along a leading axis, apply `function`, and return its result for this slice.
+    """Stack all slices of each leaf along a leading axis, apply `function`, and return this slice of its result.
 
     Raises:
-        UnsupportedError: there are several names, `axis_index_groups` is not None, or `psum` raises it here.
+        UnsupportedError: there are several axis names, `axis_index_groups` is not None, or as for `psum`.
     """
     names = axis_names(name, axis_name)
     if groups is not None or len(names) != 1:
@@ -324,7 +325,7 @@ def _for_each_slice(
 
 
 def _parts(name: str, y: Any, axis: int, count: int, tiled: bool) -> Any:
-    """Split `axis` of every slice into `count` parts, and return y[part, slice, ..].
+    """Split `axis` of every slice into `count` parts. Return y with the leading axes [part, slice, ..].
 
     Raises:
         ShapeError: the extent does not fit the number of parts.

@@ -1,4 +1,4 @@
-"""Convolutions with jax.lax's names; most functions are a single `Convolution` op.
+"""Convolutions with jax.lax's names. Most functions are a single `Convolution` op.
 
 Source: jax.lax, "Convolution"; StableHLO spec #convolution.
 """
@@ -35,10 +35,10 @@ __all__ = [
 
 
 class ConvDimensionNumbers(NamedTuple):
-    """The order of axes in a convolution.
+    """Order of the axes in a convolution, as numbers of axes.
 
-    For operand and result: the axes of batch, features and space. For the kernel: the axes of output features, input
-    features and space.
+    `lhs_spec` and `out_spec` list the axes of batch, features and space. `rhs_spec` lists the axes of output features,
+    input features and space.
     """
 
     lhs_spec: Sequence[int]
@@ -52,9 +52,10 @@ def conv_dimension_numbers(
     """Return the axes that `dimension_numbers` names, as a `ConvDimensionNumbers`.
 
     Args:
-        dimension_numbers: three strings, with N and C for batch and feature in the first and the third, O and
-            I for output and input feature in the second, and one letter for each spatial axis; or None, which
-            is ("NCHW", "OIHW", "NCHW") for every rank; or a `ConvDimensionNumbers`.
+        dimension_numbers: three strings, in which each letter stands for an axis. The first and third string contain N
+            for batch and C for features, the second O for output features and I for input features. Each also has a
+            letter for each spatial axis. None stands for ("NCHW", "OIHW", "NCHW") in any rank. A `ConvDimensionNumbers`
+            is returned.
 
     Raises:
         ShapeError: the operands have different ranks.
@@ -101,12 +102,12 @@ def padtype_to_pads(
     window_strides: Sequence[int],
     padding: str,
 ) -> list[tuple[int, int]]:
-    """Return the padding before and after each axis that a named padding stands for.
+    """Return the padding (before, after) along each axis that a named padding stands for.
 
     Args:
-        in_shape: extents of the windowed axes.
-        window_shape: extents of the window along these axes, dilation included.
-        window_strides: the step of the window along these axes.
+        in_shape: the extents of the axes along which windows move.
+        window_shape: the extents of the window along these axes, including its dilation.
+        window_strides: the distance between neighbouring windows along these axes.
         padding: "VALID" pads nothing. "SAME" pads such that there is one window per `stride` elements; an odd element
             of padding is added at the end. "SAME_LOWER" adds the odd element at the start.
 
@@ -152,7 +153,7 @@ def _factors(name: str, what: str, factors: Any, count: int) -> tuple[int, ...]:
 
 
 def dilated(extent: Any, dilation: int) -> Any:
-    """Return the extent of a dilated axis, with dilation - 1 zeros between elements."""
+    """Return the extent of an axis after dilation, which inserts `dilation` - 1 zeros between neighbouring elements."""
     return 0 if is_static(extent) and extent == 0 else (extent - 1) * dilation + 1
 
 
@@ -174,14 +175,14 @@ def conv_general_dilated(
     Args:
         lhs: a batch of n-dimensional inputs with features, of rank n + 2.
         rhs: the kernel, of the same rank and dtype.
-        window_strides: the step of the windows along each spatial axis.
+        window_strides: the distance between neighbouring windows along each spatial axis.
         padding: a name, as in `padtype_to_pads`, or a pair of numbers for each spatial axis; negative numbers crop.
-        lhs_dilation: the distance between elements of lhs; zeros are inserted between them.
-        rhs_dilation: the distance between elements in a window.
+        lhs_dilation: the distance between neighbouring elements of lhs after zeros are inserted.
+        rhs_dilation: the distance between neighbouring elements of a window.
         dimension_numbers: the order of axes, as in `conv_dimension_numbers`.
-        feature_group_count: number of groups of features, each with separate kernels; the number of features
-            for a depthwise convolution.
-        batch_group_count: number of groups of the batch, each with separate kernels.
+        feature_group_count: the number of groups of features. Each group has separate kernels. A depthwise convolution
+            has as many groups as features.
+        batch_group_count: the number of groups of batch entries. Each group has separate kernels.
         precision: "highest", "high" or "default"; None leaves the choice to the lowering.
         preferred_element_type: dtype of the sums and of the result; None for the dtype of the operands.
 
@@ -253,12 +254,11 @@ def conv_general_dilated_patches(
 
     Args:
         filter_shape: the extents of the window, in the order of the kernel's spatial axes.
-        window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers, precision, preferred_element_type: the
-        arguments of
+        window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers, precision, preferred_element_type: as in
             `conv_general_dilated`.
 
     Raises:
-        ShapeError, DTypeError, InvalidConfigError: the errors of `conv_general_dilated`.
+        ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`.
 
     >>> import numpy as np
     >>> conv_general_dilated_patches(np.array([[[1.0, 2.0, 3.0]]]), (2,), (1,), "VALID")
@@ -298,15 +298,14 @@ def conv_general_dilated_local(
     """Return the convolution with a separate kernel at each position of the result.
 
     Args:
-        rhs: the kernels. Their spatial axes are those of the result, and their input features are the features of
-            `conv_general_dilated_patches`.
+        rhs: the kernels. Their spatial axes are the spatial axes of the result. Their input features are the features
+            that `conv_general_dilated_patches` returns.
         filter_shape: the extents of the window, in the order of the kernel's spatial axes.
-        window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers, precision: the arguments of
-            `conv_general_dilated`.
+        window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers, precision: as in `conv_general_dilated`.
 
     Raises:
-        ShapeError, DTypeError, InvalidConfigError: the errors of `conv_general_dilated`; or the spatial axes of rhs are
-            not those of the result.
+        ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`; also if rhs and the result have
+            different extents along spatial axes.
 
     >>> import numpy as np
     >>> kernels = np.array([[[1.0, 0.0], [1.0, 2.0]]])
@@ -342,7 +341,7 @@ def conv(
     """Apply `conv_general_dilated` to lhs [batch, feature, space..] and rhs [output, input, space..].
 
     Raises:
-        ShapeError, DTypeError, InvalidConfigError: the errors of `conv_general_dilated`.
+        ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`.
     """
     return conv_general_dilated(
         lhs,
@@ -367,7 +366,7 @@ def conv_with_general_padding(
     """Apply `conv` with dilations, and with padding as a name or a pair of numbers for each spatial axis.
 
     Raises:
-        ShapeError, DTypeError, InvalidConfigError: the errors of `conv_general_dilated`.
+        ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`.
     """
     return conv_general_dilated(
         lhs,
@@ -396,18 +395,18 @@ def conv_transpose(
     preferred_element_type: DTypeLike | None = None,
     use_consistent_padding: bool = False,
 ) -> Any:
-    """Compute the transposed convolution of lhs, which is dilated by `strides`; the result is larger than lhs.
+    """Compute the transposed convolution of lhs, which is first dilated by `strides`. The result is larger than lhs.
 
     Args:
-        strides: the factor by which each spatial axis grows.
+        strides: for each spatial axis, the factor by which its extent grows.
         padding: "SAME" or "VALID" is the padding of the convolution in the opposite direction. Pairs of numbers are the
             padding of lhs or, with `use_consistent_padding`, of the convolution in the opposite direction.
         dimension_numbers: None stands for ("NHWC", "HWIO", "NHWC") with two spatial axes, and likewise for other ranks.
-        transpose_kernel: flip the kernel's spatial axes and exchange its input and output features. The result is then
-            the gradient of a convolution with the same kernel.
+        transpose_kernel: whether to reverse the kernel's spatial axes and exchange its input and output features. The
+            result is then the gradient of a convolution with the same kernel.
 
     Raises:
-        ShapeError, DTypeError, InvalidConfigError: the errors of `conv_general_dilated`.
+        ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`.
 
     >>> import numpy as np
     >>> conv_transpose(np.ones((1, 2, 1)), np.ones((2, 1, 1)), (2,), "SAME")[0, :, 0]
@@ -447,8 +446,9 @@ def conv_transpose(
 
 
 def transposed_padding(size: int, stride: int, padding: Any) -> tuple[int, int]:
-    """Return the padding (low, high) of a transposed convolution, from the padding of the convolution in the opposite
-    direction.
+    """Return the padding (low, high) of a transposed convolution along one axis.
+
+    `padding` is that of the convolution in the opposite direction.
     """
     if not isinstance(padding, str):
         low, high = padding

@@ -1,4 +1,4 @@
-"""Elementwise functions with jax.lax's names: one op each, on operands of one dtype and one shape.
+"""Elementwise functions with jax.lax's names. Each is one op, on operands of one dtype and one shape.
 
 Source: jax.lax, "Operators".
 """
@@ -225,7 +225,7 @@ def is_finite(x: ArrayLike) -> Any:
 
 
 def conj(x: ArrayLike) -> Any:
-    """Compute the complex conjugate; the result is complex even for real x, as in jax.lax.
+    """Compute the complex conjugate. The result is complex even for real x, as in jax.lax.
 
     Raises:
         DTypeError: x is neither float nor complex.
@@ -310,7 +310,7 @@ def exp2(x: ArrayLike) -> Any:
 
 
 def pow(x: ArrayLike, y: ArrayLike) -> Any:
-    """Return x^y for a float or complex dtype; for a Python integer y, by products.
+    """Return x^y for a float or complex dtype. If y is a Python integer, x is multiplied repeatedly.
 
     Raises:
         DTypeError, ShapeError: the operands have another dtype, or differ in dtype or shape.
@@ -357,7 +357,7 @@ def integer_pow(x: Any, y: int) -> Any:
 
 
 def nextafter(x1: ArrayLike, x2: ArrayLike) -> Any:
-    """Return the next number after x1 towards x2; x2 if x1 and x2 are equal, NaN if one of them is NaN.
+    """Return the next number after x1 towards x2. It is x2 if both are equal, and NaN if one of them is NaN.
 
     Raises:
         DTypeError, ShapeError: the operands are not floats, or differ in dtype or shape.
@@ -369,7 +369,7 @@ def nextafter(x1: ArrayLike, x2: ArrayLike) -> Any:
 
 
 class RoundingMethod(enum.Enum):
-    """The direction in which `round` rounds halves."""
+    """Rule by which `round` rounds numbers halfway between two integers."""
 
     AWAY_FROM_ZERO = 0
     TO_NEAREST_EVEN = 1
@@ -397,8 +397,9 @@ def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) ->
 
 
 def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any:
-    """Convert the operand to another dtype: a float to an integer is truncated, a complex number to a float loses its
-    imaginary part.
+    """Convert the operand to another dtype.
+
+    Conversion of a float to an integer truncates. Conversion of a complex number to a float drops the imaginary part.
 
     Raises:
         DTypeError: `new_dtype` is not a dtype.
@@ -410,7 +411,7 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any
 
 
 def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any:
-    """Reinterpret the operand's bits as another dtype; a narrower dtype adds a last axis, a wider dtype removes it.
+    """Reinterpret the operand's bits as another dtype. A narrower dtype adds a last axis; a wider one removes it.
 
     Raises:
         DTypeError: a dtype is bool, or only one of the two is complex.
@@ -437,7 +438,7 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
 
 
 def clamp(min: ArrayLike, x: Any, max: ArrayLike) -> Any:
-    """Return min(max(x, `min`), `max`) in x's dtype; each bound has rank 0 or x's shape.
+    """Return min(max(x, `min`), `max`) in x's dtype. Each bound has rank 0 or x's shape.
 
     The derivative is 1 strictly between the bounds, and 0 at a bound and beyond it.
 
@@ -457,11 +458,13 @@ def clamp(min: ArrayLike, x: Any, max: ArrayLike) -> Any:
 
 
 def select(pred: ArrayLike, on_true: Any, on_false: Any) -> Any:
-    """Return `on_true` where `pred` is true, else `on_false`. Both have the same type; `pred` has rank 0 or their
-    shape.
+    """Return `on_true` where `pred` is true, else `on_false`.
+
+    Both must have the same type, and `pred` must have rank 0 or their shape.
 
     Raises:
-        DTypeError, ShapeError: `pred` is not bool or has another shape, or the cases have different types.
+        DTypeError, ShapeError: `pred` is not bool or has another shape, or `on_true` and `on_false` have different
+            types.
 
     >>> import numpy as np
     >>> select(np.array([True, False]), np.ones(2), np.zeros(2))
@@ -471,10 +474,10 @@ def select(pred: ArrayLike, on_true: Any, on_false: Any) -> Any:
 
 
 def select_n(which: Any, *cases: Any) -> Any:
-    """Select, element by element, the case with index `which`: a bool for two cases, int32 for any number of cases.
+    """Select, elementwise, the case with index `which`: a bool for two cases, or int32 for any number of cases.
 
     Args:
-        which: index of rank 0, or of the cases' shape. An index out of range is clamped.
+        which: the index of the selected case, of rank 0 or of the cases' shape. An index out of range is clamped.
 
     Raises:
         DTypeError, ShapeError: the cases have different types, or `which` has another dtype or shape.

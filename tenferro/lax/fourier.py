@@ -19,7 +19,7 @@ __all__ = ["FftType", "fft"]
 
 
 class FftType(enum.IntEnum):
-    """The kind of a Fourier transform: forward or inverse; RFFT has a real operand, and IRFFT a real result."""
+    """Kind of a Fourier transform: forward, or inverse (I..). RFFT has a real operand, and IRFFT a real result."""
 
     FFT = 0
     IFFT = 1
@@ -28,7 +28,7 @@ class FftType(enum.IntEnum):
 
 
 def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Any:
-    """Return the discrete Fourier transform over the last axes, as many as `fft_lengths` has entries.
+    """Return the discrete Fourier transform over the last axes, one axis for each entry of `fft_lengths`.
 
     Args:
         fft_type: an `FftType` or its name.

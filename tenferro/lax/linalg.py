@@ -1,7 +1,7 @@
-"""`tenferro.lax.linalg`: factorisations of matrices in the last two axes, with the names and signatures of
-`jax.lax.linalg`.
+"""`tenferro.lax.linalg`: factorisations of matrices, with the names and signatures of `jax.lax.linalg`.
 
-Leading axes are batch axes. Arguments that select an algorithm are omitted, because each executor chooses its own.
+The last two axes are those of the matrices, and leading axes are batch axes. Arguments that select an algorithm are
+omitted, because each executor chooses its own.
 
 Source: the module of that name in JAX.
 """
@@ -50,7 +50,7 @@ def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Any:
     """Return the lower triangular L with x = L L^H; NaN for matrices that are not positive definite.
 
     Args:
-        symmetrize_input: factorise (x + x^H) / 2; otherwise only the lower triangle of x is read.
+        symmetrize_input: whether to factorise (x + x^H) / 2. Otherwise only the lower triangle of x is read.
 
     Raises:
         ShapeError, DTypeError: x is not square, or its dtype is neither float nor complex.
@@ -64,7 +64,7 @@ def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Any:
 
 
 def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Any:
-    """Return upper triangular U with U^T U = R^T R + w w^T, from an upper triangular R.
+    """Return the upper triangular U with U^T U = R^T R + w w^T, where R is `r_matrix` and w is `w_vector`.
 
     U is the triangular QR factor of R with the row w^T appended. Its diagonal is nonnegative.
 
@@ -97,8 +97,8 @@ def eig(
     """Return the eigenvalues, left eigenvectors u (u^H x = w u^H) and right eigenvectors v (x v = w v), all complex.
 
     Args:
-        compute_left_eigenvectors, compute_right_eigenvectors: whether the returned list contains them.
-        enable_eigvec_derivs: has no effect; eigenvectors are differentiable if their eigenvalues differ.
+        compute_left_eigenvectors, compute_right_eigenvectors: whether the returned list contains these eigenvectors.
+        enable_eigvec_derivs: no effect. Eigenvectors are differentiable if their eigenvalues differ.
 
     Raises:
         ShapeError: x is not square.
@@ -120,13 +120,13 @@ def eigh(
     sort_eigenvalues: bool = True,
     subset_by_index: tuple[int, int] | None = None,
 ) -> tuple[Any, Any]:
-    """Return the eigenvectors and the eigenvalues, ascending, of a Hermitian matrix.
+    """Return the eigenvectors, and the eigenvalues in ascending order, of a Hermitian matrix.
 
     Args:
-        lower: whether the lower or the upper triangle is read if `symmetrize_input` is False.
+        lower: if `symmetrize_input` is False, whether the lower triangle is read, or else the upper triangle.
         symmetrize_input: whether (x + x^H) / 2 is factorised instead of a triangle.
-        sort_eigenvalues: has no effect; eigenvalues are always sorted.
-        subset_by_index: index of the first eigenvalue to return, and one past the index of the last.
+        sort_eigenvalues: no effect. Eigenvalues are always sorted.
+        subset_by_index: the index of the first eigenvalue to return, and the index after the last.
 
     Raises:
         ShapeError: x is not square.
@@ -144,8 +144,9 @@ def eigh(
 
 
 def hessenberg(a: ArrayLike) -> tuple[Any, Any]:
-    """Return a Hessenberg matrix that is unitarily similar to a, with Householder vectors packed below it, and their
-    factors.
+    """Return a Hessenberg matrix that is unitarily similar to a, and the factors of the Householder vectors.
+
+    The Householder vectors are packed below the Hessenberg matrix.
 
     Raises:
         ShapeError: a is not square.
@@ -160,11 +161,11 @@ def hessenberg(a: ArrayLike) -> tuple[Any, Any]:
 
 
 def householder_product(a: ArrayLike, taus: ArrayLike) -> Any:
-    """Return the leading columns, as many as a has, of the product of the reflectors 1 - tau_i v_i v_i^H.
+    """Return the leading columns of the product of the reflectors 1 - tau_i v_i v_i^H, as many as a has.
 
     Args:
         a: matrices (m, n) with v_i in column i below the diagonal, as LAPACK's geqrf packs them.
-        taus: one factor per reflector, at most n.
+        taus: the factors tau_i, one per reflector. There are at most n.
 
     Raises:
         ShapeError, DTypeError: the shapes or dtypes do not fit.
@@ -178,10 +179,10 @@ def householder_product(a: ArrayLike, taus: ArrayLike) -> Any:
 
 
 def lu(x: ArrayLike) -> tuple[Any, Any, Any]:
-    """Return L and U of one matrix in one array, the row swaps, and the permutation of rows.
+    """Return L and U in one matrix, the row swaps, and the permutation of rows.
 
-    L is stored below the diagonal, and U on and above it. To factorise, row i is swapped with row swaps[i] for
-    i = 0, 1, .. in turn; x[permutation] = L U. Swaps and permutation are int32.
+    L is stored below the diagonal, and U on and above the diagonal. For i = 0, 1, .. in turn, the factorisation swaps
+    row i with row swaps[i]. Then x[permutation] = L U. Swaps and permutation are int32.
 
     Raises:
         ShapeError: x is not a matrix.
@@ -214,11 +215,11 @@ def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Any:
 def ormqr(
     a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True, transpose: bool = False
 ) -> Any:
-    """Return Q c, for the square Q that `a` and `taus` represent as a product of reflectors; see `householder_product`.
+    """Return Q c, where Q is the square product of the reflectors in `a` and `taus`; see `householder_product`.
 
     Args:
-        left: if False, c is multiplied from the right, and the result is c Q.
-        transpose: multiply by Q^H instead of Q.
+        left: whether to multiply c by Q from the left. Otherwise the result is c Q.
+        transpose: whether to multiply by Q^H instead of Q.
 
     Raises:
         ShapeError, DTypeError: the shapes or dtypes do not fit.
@@ -236,7 +237,7 @@ def ormqr(
 
 
 def _with_columns(x: Any, count: int) -> Any:
-    """Return x with `count` columns, truncated or padded with zeros."""
+    """Return x with `count` columns: further columns are removed, and missing columns are zero."""
     missing = count - x.shape[-1]
     if missing <= 0:
         return x[..., :count]
@@ -248,8 +249,9 @@ def qr(x: ArrayLike, *, pivoting: bool = False, full_matrices: bool = True) -> t
     """Return Q and R with x = Q R.
 
     Args:
-        pivoting: permute columns such that |diagonal of R| descends. The third result is p, with x[:, p] = Q R.
-        full_matrices: return a square Q; otherwise Q has as many columns as R has rows.
+        pivoting: whether to permute columns such that |diagonal of R| descends. The third result is then the
+            permutation p, with x[:, p] = Q R.
+        full_matrices: whether Q is square. Otherwise Q has as many columns as R has rows.
 
     Raises:
         ShapeError: x is not a matrix.
@@ -280,8 +282,8 @@ def schur(
     """Return an upper triangular T and a unitary Z with x = Z T Z^H.
 
     Args:
-        x: square matrices; if they are real, so is T, with a 2 x 2 block on its diagonal for each conjugate pair.
-        compute_schur_vectors: False returns T alone, in a tuple.
+        x: square matrices. If x is real, T is also real, with a 2 x 2 block on its diagonal for each conjugate pair.
+        compute_schur_vectors: whether to return Z. Otherwise the result is a tuple that contains only T.
         sort_eig_vals, select_callable: must be False and None.
 
     Raises:
@@ -306,11 +308,11 @@ def svd(
     compute_uv: bool = True,
     subset_by_index: tuple[int, int] | None = None,
 ) -> Any:
-    """Return U, s and V^H with x = U diag(s) V^H, s descending; s alone without `compute_uv`.
+    """Return U, s and V^H with x = U diag(s) V^H, where s descends. Without `compute_uv`, return s alone.
 
     Args:
-        full_matrices: return square U and V^H; otherwise one vector per singular value.
-        subset_by_index: index of the first singular value to return, and one past the index of the last.
+        full_matrices: whether U and V^H are square. Otherwise they have one vector per singular value.
+        subset_by_index: the index of the first singular value to return, and the index after the last.
 
     Raises:
         ShapeError: x is not a matrix.
@@ -341,10 +343,10 @@ def symmetric_product(
     beta: float = 0.0,
     symmetrize_output: bool = False,
 ) -> Any:
-    """Return alpha a a^T + beta c for a symmetric matrix c.
+    """Return alpha a a^T + beta c, where a is `a_matrix`, and c is the symmetric matrix `c_matrix`.
 
     Args:
-        symmetrize_output: copy the lower triangle of the result to the upper triangle.
+        symmetrize_output: whether to copy the lower triangle of the result to the upper triangle.
 
     Raises:
         ShapeError, DTypeError: the shapes or dtypes do not fit.
@@ -376,10 +378,10 @@ def triangular_solve(
     conjugate_a: bool = False,
     unit_diagonal: bool = False,
 ) -> Any:
-    """Return X with X op(a) = b, or op(a) X = b with `left_side`, for a triangular a.
+    """Return X with X op(a) = b or, with `left_side`, op(a) X = b, where a is triangular.
 
     Args:
-        lower: whether the lower triangle of a is read; otherwise the upper triangle. The other triangle is not read.
+        lower: whether a is lower triangular, or else upper triangular. The other triangle of a is not read.
         transpose_a, conjugate_a: whether op transposes and conjugates a.
         unit_diagonal: whether the diagonal is assumed to be ones, and not read.
 
@@ -392,7 +394,7 @@ def triangular_solve(
     """
     matrix, right = same_dtype("linalg.triangular_solve", a, b)
     matrix = conj(matrix) if conjugate_a else matrix
-    # X op(a) = b is op(a)^T X^T = b^T.
+    # X op(a) = b is solved as op(a)^T X^T = b^T.
     trans = "T" if bool(transpose_a) == bool(left_side) else "N"
     right = right if left_side else matrix_transpose(right)
     solution = surface.solve_triangular(
@@ -405,7 +407,7 @@ def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Any, Any, Any, Any
     """Return a real tridiagonal matrix that is unitarily similar to a Hermitian matrix a.
 
     Only one triangle of a is read. The results are the packed Householder vectors, the diagonal, the off-diagonal, and
-    the vectors' factors.
+    the factors of the vectors.
 
     Raises:
         ShapeError: a is not square.
@@ -421,10 +423,10 @@ def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Any, Any, Any, Any
 def tridiagonal_solve(
     dl: ArrayLike, d: ArrayLike, du: ArrayLike, b: ArrayLike, *, perturb_singular: bool = False
 ) -> Any:
-    """Return X with T X = b, where T has the diagonal d, dl below the diagonal, and du above it.
+    """Return X with T X = b. The tridiagonal matrix T has `d` on, `dl` below, and `du` above the diagonal.
 
     Args:
-        dl, d, du: vectors of one extent; dl[0] and du[-1] are not read.
+        dl, d, du: vectors of the same extent. The elements dl[0] and du[-1] are not read.
         b: matrices of right-hand sides.
         perturb_singular: must be False.
 

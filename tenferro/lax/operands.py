@@ -1,6 +1,6 @@
-"""Operands of `tenferro.lax`, which must have one dtype and one shape; Python numbers are converted.
+"""Conversion of operands of `tenferro.lax`, which must have one dtype and one shape, except Python numbers.
 
-Source: the functions of the module jax.lax, which neither promote nor broadcast.
+Source: jax.lax, whose functions neither promote nor broadcast.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["axis_list", "same_dtype", "same_types"]
 
 
 def same_dtype(name: str, *operands: ArrayLike) -> list[Any]:
-    """Convert operands to tensors of one dtype; Python numbers take the dtype of the tensors.
+    """Convert operands to tensors of one dtype. Python numbers take the dtype of the tensors.
 
     Raises:
         DTypeError: the tensors have different dtypes, or their dtype cannot represent a number.
@@ -45,7 +45,7 @@ def _in_dtype(name: str, x: ArrayLike, dtype: DType) -> Any:
 
 
 def same_types(name: str, *operands: ArrayLike) -> list[Any]:
-    """Convert operands to tensors, which must have equal dtypes and shapes; scalars are broadcast to the shape.
+    """Convert operands to tensors, which must have equal dtypes and shapes. Tensors of rank 0 are broadcast.
 
     Raises:
         DTypeError, ShapeError: the dtypes or shapes differ.

@@ -11,7 +11,7 @@ __all__ = ["Precision"]
 
 
 class Precision(enum.Enum):
-    """The precision of products on accelerators; CPUs always compute in the operands' dtype."""
+    """Precision of products on accelerators. CPUs always compute in the dtype of the operands."""
 
     DEFAULT = "default"
     HIGH = "high"
@@ -19,7 +19,7 @@ class Precision(enum.Enum):
 
 
 def precision_name(name: str, precision: Any) -> str | None:
-    """Return the precision's name, as ops have it; None leaves the precision to the lowering.
+    """Return the name of the precision, as ops store it. None leaves the choice to the lowering.
 
     Raises:
         InvalidConfigError: the precision is unknown, or is a pair of different precisions for the two operands.

@@ -41,12 +41,12 @@ def dot_general(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
-    """Sum products over contracting axes; both operands have the batch axes in common.
+    """Sum products of elements over the contracting axes.
 
-    The result's axes are the batch axes, the free axes of lhs, and the free axes of rhs.
+    The axes of the result are the batch axes, which both operands have, the free axes of lhs, and the free axes of rhs.
 
     Args:
-        dimension_numbers: ((lhs contracting, rhs contracting), (lhs batch, rhs batch)), each a sequence of axes.
+        dimension_numbers: ((lhs contracting, rhs contracting), (lhs batch, rhs batch)), where each entry lists axes.
         precision: "highest", "high" or "default"; None leaves the choice to the lowering.
         preferred_element_type: dtype of the sums and of the result; None for the dtype of the operands.
 
@@ -84,7 +84,7 @@ def dot(
     """Multiply vectors and matrices: sum products over the last axis of lhs and the first axis of rhs.
 
     Args:
-        dimension_numbers: axes as in `dot_general`, in place of the last and the first.
+        dimension_numbers: the axes, as in `dot_general`, instead of the last axis of lhs and the first axis of rhs.
 
     Raises:
         ShapeError: a rank is not 1 or 2 and there are no `dimension_numbers`, or extents differ.
@@ -133,13 +133,13 @@ def ragged_dot(
     preferred_element_type: DTypeLike | None = None,
     group_offset: None = None,
 ) -> Any:
-    """Multiply each group of rows of lhs by the group's matrix in rhs; rows after the last group become 0.
+    """Multiply each group of rows of lhs by the matrix of the group in rhs. Rows after the last group become 0.
 
     Args:
-        lhs: a matrix (m, k); the rows of group 0 come first, then the rows of group 1, and so on.
+        lhs: a matrix (m, k). The rows of group 0 come first, then the rows of group 1, and so on.
         rhs: matrices (g, k, n), one for each group.
         group_sizes: the number of rows of each group, integers (g,).
-        precision, preferred_element_type: the arguments of `dot_general`.
+        precision, preferred_element_type: as in `dot_general`.
         group_offset: must be None.
 
     Raises:
@@ -174,9 +174,9 @@ def ragged_dot(
 
 
 def sort(operand: ArrayLike, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
-    """Sort a tensor along an axis, ascending; several tensors are sorted together by the first `num_keys` of them.
+    """Sort a tensor along an axis, in ascending order. Several tensors are sorted by the first `num_keys` of them.
 
-    NaN comes last; complex numbers are ordered by real part, then imaginary part.
+    NaN comes last. Complex numbers are ordered by real part, then by imaginary part.
 
     Args:
         is_stable: whether equal keys keep their order. Sorts of several operands and native sorts are always stable, so
@@ -198,7 +198,7 @@ def sort(operand: ArrayLike, dimension: int = -1, is_stable: bool = True, num_ke
         )
     axis = normalize_axis("lax.sort", dimension, len(tensors[0].shape))
     op = Sort(axis, bool(is_stable) or len(tensors) > 1, len(tensors))
-    # Sort by the last key first: the later sorts by other keys are stable, and keep its order among equal keys.
+    # Sort by the last key first. Later sorts, by other keys, are stable, so they keep this order among equal keys.
     for i in reversed(range(num_keys)):
         key, *others = apply(op, tensors[i], *tensors[:i], *tensors[i + 1 :])
         tensors = [*others[:i], key, *others[i:]]
@@ -208,7 +208,7 @@ def sort(operand: ArrayLike, dimension: int = -1, is_stable: bool = True, num_ke
 def sort_key_val(
     keys: Any, values: ArrayLike, dimension: int = -1, is_stable: bool = True
 ) -> tuple[Any, Any]:
-    """Sort `keys` along an axis, ascending, and reorder `values` like the keys.
+    """Sort `keys` along an axis in ascending order, and reorder `values` in the same way.
 
     Raises:
         ShapeError, AxisError: the values have another shape, or the axis is outside the rank.
@@ -223,10 +223,10 @@ def sort_key_val(
 def top_k(operand: ArrayLike, k: int, *, axis: int = -1, is_stable: bool = True) -> tuple[Any, Any]:
     """Return the k largest elements along an axis, in descending order, and their int64 indices.
 
-    NaN counts as largest. Of equal elements, the element with the lower index comes first.
+    NaN counts as largest. Among equal elements, the element with the lower index comes first.
 
     Args:
-        is_stable: has no effect; equal elements always keep their order.
+        is_stable: no effect. Equal elements always keep their order.
 
     Raises:
         ShapeError, AxisError, DTypeError: there are fewer than k elements, the axis is outside the rank, or the
@@ -250,15 +250,15 @@ def approx_max_k(
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> tuple[Any, Any]:
-    """Return the k largest elements along an axis and their int32 indices; the result is exact, like that of `top_k`.
+    """Return the k largest elements along an axis, and their int32 indices. The result is exact, like that of `top_k`.
 
     Args:
-        recall_target, reduction_input_size_override: have no effect, because the result is exact.
+        recall_target, reduction_input_size_override: no effect, because the result is exact.
         aggregate_to_topk: must be True.
 
     Raises:
         UnsupportedError: `aggregate_to_topk` is False: the extent of the result would depend on the machine.
-        ShapeError, AxisError, DTypeError: the errors of `top_k`.
+        ShapeError, AxisError, DTypeError: as for `top_k`.
 
     >>> import numpy as np
     >>> approx_max_k(np.array([3.0, 1.0, 2.0]), 2)
@@ -280,7 +280,7 @@ def approx_min_k(
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> tuple[Any, Any]:
-    """Return the k smallest elements along an axis and their indices; see `approx_max_k`.
+    """Return the k smallest elements along an axis, and their indices; `approx_max_k` describes the arguments.
 
     >>> import numpy as np
     >>> approx_min_k(np.array([3.0, 1.0, 2.0]), 2)

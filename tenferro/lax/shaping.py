@@ -108,10 +108,10 @@ def broadcast(operand: ArrayLike, sizes: Sequence[Any]) -> Any:
 
 
 def broadcast_in_dim(operand: ArrayLike, shape: Any, broadcast_dimensions: Sequence[int]) -> Any:
-    """Broadcast the operand to `shape`: its axis i becomes axis broadcast_dimensions[i] of the result.
+    """Broadcast the operand to `shape`: axis i of the operand becomes axis broadcast_dimensions[i] of the result.
 
     Raises:
-        ShapeError, AxisError: an extent of the operand is neither 1 nor equal to that of the result's axis.
+        ShapeError, AxisError: an extent of the operand is neither 1 nor that of the corresponding axis of the result.
 
     >>> import numpy as np
     >>> broadcast_in_dim(np.array([1, 2]), (2, 2), (0,))
@@ -124,10 +124,10 @@ def broadcast_in_dim(operand: ArrayLike, shape: Any, broadcast_dimensions: Seque
 
 
 def reshape(operand: ArrayLike, new_sizes: Any, dimensions: Sequence[int] | None = None) -> Any:
-    """Return a tensor of another shape with the operand's elements in row-major order.
+    """Return a tensor of another shape that has the operand's elements in the same row-major order.
 
     Args:
-        dimensions: the order of axes in which elements are read; None keeps the order.
+        dimensions: the order of axes in which the elements are read; None stands for the order of the operand.
 
     Raises:
         ShapeError, AxisError: the number of elements differs, or `dimensions` lacks an axis.
@@ -170,7 +170,7 @@ def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Any:
 
 
 def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Any:
-    """Insert axes of extent 1 at `dimensions` of the result.
+    """Insert axes of extent 1 at the positions `dimensions` of the result.
 
     >>> import numpy as np
     >>> expand_dims(np.ones(2), (0, -1)).shape
@@ -193,7 +193,7 @@ def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Any:
 
 
 def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Any:
-    """Merge the axes from `start_dimension` up to, but without, `stop_dimension` into one axis.
+    """Merge the axes from `start_dimension` up to but not including `stop_dimension` into one axis.
 
     Raises:
         ShapeError: `stop_dimension` precedes `start_dimension`.
@@ -250,11 +250,11 @@ def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Any]:
 def pad(
     operand: ArrayLike, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]
 ) -> Any:
-    """Pad the operand with a value around and between its elements; negative edges crop.
+    """Insert a value around and between the operand's elements. Negative numbers at an edge remove elements.
 
     Args:
-        padding_config: for each axis, the numbers of padding values before the first element, after the last, and
-            between neighbours.
+        padding_config: for each axis, the numbers of values to insert before the first element, after the last element,
+            and between neighbouring elements.
 
     Raises:
         InvalidConfigError, ShapeError, DTypeError: an axis does not have three numbers, or `padding_value` is not a
@@ -275,7 +275,7 @@ def pad(
 
 
 def empty(shape: Any, dtype: DTypeLike | None) -> Any:
-    """Return zeros of `shape`, because uninitialised elements would differ from run to run.
+    """Return zeros of `shape`: uninitialised elements, which NumPy returns, would differ from run to run.
 
     >>> empty((2,), "int32")
     array([0, 0], dtype=int32)
@@ -298,7 +298,7 @@ def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Any:
 
 
 def broadcast_to_rank(x: ArrayLike, rank: int) -> Any:
-    """Return x with as many leading axes of extent 1 as it needs to have the rank `rank`.
+    """Return x with leading axes of extent 1, so that its rank is `rank`.
 
     Raises:
         ShapeError: x has a higher rank.
@@ -315,7 +315,7 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Any:
 
 
 def stack(operands: Sequence[Any], axis: int = 0) -> Any:
-    """Return tensors of one shape and dtype joined along a new axis.
+    """Join tensors of one shape and dtype along a new axis.
 
     Raises:
         DTypeError, ShapeError, AxisError: the dtypes or shapes differ, or the axis is outside the rank.

@@ -17,21 +17,21 @@ __all__ = ["with_sharding_constraint"]
 
 
 def with_sharding_constraint(x: PyTree, shardings: Any) -> Any:
-    """Return x, with a constraint on its sharding over the mesh of a partitioned program.
+    """Return x with a constraint on its sharding over the mesh of a partitioned program.
 
-    The elements do not change. If `xla_peer.partition` gives the program a mesh, its module contains the constraint for
-    XLA's partitioner; programs without a mesh ignore it. Cotangents of x have the same sharding. The axis that `vmap`
-    adds is unconstrained.
+    The elements do not change. If `xla_peer.partition` sets a mesh for the program, the lowered module contains the
+    constraint for XLA's partitioner. A program without a mesh ignores it. Cotangents of x get the same sharding. The
+    axis that `vmap` adds is unconstrained.
 
     Args:
         x: a tree of tensors.
-        shardings: an `xla_peer.PartitionSpec`, or a tree of them that is a prefix of x. None constrains nothing.
-            The partitioner chooses the sharding of axes whose entry is `PartitionSpec.UNCONSTRAINED`.
+        shardings: an `xla_peer.PartitionSpec`, or a tree of specs that is a prefix of x; None adds no constraint. The
+            partitioner chooses the sharding of axes whose entry is `PartitionSpec.UNCONSTRAINED`.
 
     Raises:
         ArityError: `shardings` is not a prefix of x.
         ShapeError: a spec has more entries than a tensor has axes; or, in lowering, an extent cannot be divided evenly.
-        InvalidConfigError: an entry is no `PartitionSpec`; or, in lowering, the mesh lacks an axis.
+        InvalidConfigError: a leaf of `shardings` is no `PartitionSpec`; or, in lowering, the mesh lacks an axis.
 
     >>> import numpy as np
     >>> from lowering import PartitionSpec

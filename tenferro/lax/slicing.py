@@ -1,6 +1,6 @@
 """Slices at static and at traced positions, gather and scatter, with jax.lax's names.
 
-StableHLO's gather clamps positions that are outside the operand, and its scatter ignores them. JAX's other modes
+StableHLO's gather moves windows that are outside the operand inside, and its scatter ignores them. JAX's other modes
 are implemented by additional ops.
 
 Source: jax.lax; StableHLO spec #gather, #scatter, #dynamic_slice.
@@ -92,7 +92,7 @@ def slice_in_dim(
     stride: int = 1,
     axis: int = 0,
 ) -> Any:
-    """Return operand[start:limit:stride] along one axis; negative bounds count from the end.
+    """Return operand[start:limit:stride] along one axis. Negative bounds count from the end.
 
     Raises:
         ShapeError, AxisError: the bounds or the axis are outside the operand.
@@ -117,7 +117,7 @@ def _from_start(index: Any, extent: Any) -> Any:
 
 
 def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Any:
-    """Return operand[index] along one axis; the axis stays, with extent 1, unless `keepdims` is False.
+    """Return operand[index] along one axis. The axis is kept, with extent 1, unless `keepdims` is False.
 
     Raises:
         OutOfBoundsError, AxisError: the index or the axis is outside the operand.
@@ -142,8 +142,9 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
 def _starts(
     name: str, x: Tensor, start_indices: ArrayLike, allow_negative_indices: Any
 ) -> list[Any]:
-    """Return one int64 scalar per axis of x; negative starts count from the end along axes for which
-    `allow_negative_indices` is true.
+    """Return the start of the window along each axis of x as an int64 scalar.
+
+    A negative start counts from the end along axes for which `allow_negative_indices` is true.
     """
     rank = len(x.shape)
     if isinstance(start_indices, tuple | list):
@@ -191,11 +192,11 @@ def dynamic_slice(
     *,
     allow_negative_indices: Any = True,
 ) -> Any:
-    """Return the window of extents `slice_sizes` that begins at `start_indices`; it is moved to lie inside the operand.
+    """Return the window of extents `slice_sizes` at `start_indices`. If necessary, it is moved inside the operand.
 
     Args:
         start_indices: integer scalars, one per axis, or a vector of them.
-        allow_negative_indices: whether negative starts count from the end; one bool, or one per axis.
+        allow_negative_indices: whether negative starts count from the end: one bool, or one bool per axis.
 
     Raises:
         ShapeError, DTypeError: the sizes exceed the operand, or the starts are not integer scalars.
@@ -220,7 +221,7 @@ def dynamic_slice_in_dim(
     """Apply `dynamic_slice` along one axis.
 
     Raises:
-        ShapeError, DTypeError, AxisError: the errors of `dynamic_slice`; or the axis is outside the rank.
+        ShapeError, DTypeError, AxisError: as for `dynamic_slice`; also if the axis is outside the rank.
 
     >>> import numpy as np
     >>> dynamic_slice_in_dim(np.arange(5), 1, 2)
@@ -235,7 +236,7 @@ def dynamic_slice_in_dim(
 
 
 def _only(name: str, x: Tensor, axis: int, index: Any) -> list[Any]:
-    """Return starts for all axes: zero, except along `axis`, where `index` is a scalar or a vector of one element."""
+    """Return starts for all axes: `index`, a scalar or a vector of one element, along `axis`, and zero along others."""
     start = as_operand(index)
     if len(start.shape) and tuple(start.shape) != (1,):
         raise ShapeError(f"lax.{name}: the index must be a scalar, got {spec_of(start)}")
@@ -252,10 +253,10 @@ def dynamic_index_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Any:
-    """Return operand[index] along one axis, for a scalar tensor as the index.
+    """Return operand[index] along one axis, where `index` is a scalar tensor.
 
     Raises:
-        ShapeError, DTypeError, AxisError: the errors of `dynamic_slice_in_dim`.
+        ShapeError, DTypeError, AxisError: as for `dynamic_slice_in_dim`.
 
     >>> import numpy as np
     >>> dynamic_index_in_dim(np.arange(5), np.array(3), keepdims=False)
@@ -274,7 +275,7 @@ def dynamic_update_slice(
     *,
     allow_negative_indices: Any = True,
 ) -> Any:
-    """Replace the window that begins at `start_indices` by `update`; the window is moved to lie inside the operand.
+    """Replace the window at `start_indices` by `update`. If necessary, the window is moved inside the operand.
 
     Raises:
         ShapeError, DTypeError: the update has another dtype or exceeds the operand, or the starts are not integer
@@ -300,7 +301,7 @@ def dynamic_update_slice_in_dim(
     """Apply `dynamic_update_slice` along one axis.
 
     Raises:
-        ShapeError, DTypeError, AxisError: the errors of `dynamic_update_slice`; or the axis is outside the rank.
+        ShapeError, DTypeError, AxisError: as for `dynamic_update_slice`; also if the axis is outside the rank.
 
     >>> import numpy as np
     >>> dynamic_update_slice_in_dim(np.zeros(4), np.ones(2), 1, 0)
@@ -320,10 +321,10 @@ def dynamic_update_index_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Any:
-    """Replace the slice at `index` along an axis by `update`, which may or may not have this axis, with extent 1.
+    """Replace the slice at `index` along an axis by `update`, which may have this axis, with extent 1, or lack it.
 
     Raises:
-        ShapeError, DTypeError, AxisError: the errors of `dynamic_update_slice_in_dim`.
+        ShapeError, DTypeError, AxisError: as for `dynamic_update_slice_in_dim`.
 
     >>> import numpy as np
     >>> dynamic_update_index_in_dim(np.zeros(3), 5.0, 1, 0)
@@ -342,7 +343,7 @@ def dynamic_update_index_in_dim(
 
 
 class GatherDimensionNumbers(NamedTuple):
-    """The roles of axes in `gather`, as in StableHLO; the last axis of the indices contains the index vectors."""
+    """Roles of axes in `gather`, as in StableHLO. The last axis of the indices contains the index vectors."""
 
     offset_dims: tuple[int, ...]
     collapsed_slice_dims: tuple[int, ...]
@@ -352,7 +353,7 @@ class GatherDimensionNumbers(NamedTuple):
 
 
 class ScatterDimensionNumbers(NamedTuple):
-    """The roles of axes in `scatter`, as in StableHLO; the last axis of the indices contains the index vectors."""
+    """Roles of axes in `scatter`, as in StableHLO. The last axis of the indices contains the index vectors."""
 
     update_window_dims: Sequence[int]
     inserted_window_dims: Sequence[int]
@@ -362,7 +363,7 @@ class ScatterDimensionNumbers(NamedTuple):
 
 
 class GatherScatterMode(enum.Enum):
-    """Treatment of windows that are not within the operand.
+    """Treatment of windows that are not completely within the operand.
 
     CLIP moves such a window into the operand. With FILL_OR_DROP, gather returns a fill value for such a window, and
     scatter ignores it. PROMISE_IN_BOUNDS asserts that all windows are within the operand.
@@ -374,7 +375,7 @@ class GatherScatterMode(enum.Enum):
 
     @staticmethod
     def from_any(s: Any) -> GatherScatterMode:
-        """Return a mode from its name: "clip", "fill" or "drop", "promise_in_bounds"; None is FILL_OR_DROP.
+        """Return a mode from its name: "clip", "fill", "drop" or "promise_in_bounds". None stands for FILL_OR_DROP.
 
         Raises:
             InvalidConfigError: the name is unknown.
@@ -391,8 +392,9 @@ class GatherScatterMode(enum.Enum):
 
 
 def _last_starts(x: Tensor, axes: Sequence[int], sizes: Sequence[Any]) -> list[Any]:
-    """Return, for each axis, the last start of a window within the operand: a number, or an int64 scalar if
-    symbolic.
+    """Return, for each axis, the last start at which a window is within the operand.
+
+    A start is a number, or an int64 scalar if the extent is symbolic.
     """
     return [
         x.shape[axis] - size
@@ -403,7 +405,7 @@ def _last_starts(x: Tensor, axes: Sequence[int], sizes: Sequence[Any]) -> list[A
 
 
 def _bounds(indices: Tensor, last: Sequence[Any]) -> Any:
-    """Return the last valid starts as a vector of the indices' dtype, clamped to the largest value of the dtype."""
+    """Return the last valid starts as a vector of the dtype of `indices`, clamped to the largest value of the dtype."""
     dtype = spec_of(indices).dtype
     if all(map(is_static, last)):
         _, most = dtype.extremes
@@ -435,12 +437,12 @@ def gather(
     """Gather windows of the operand at the positions in `start_indices`.
 
     Args:
-        slice_sizes: the window's extent along every axis of the operand.
+        slice_sizes: the extent of the window along every axis of the operand.
         unique_indices: has no effect, because repeated reads are harmless.
-        mode: a `GatherScatterMode` or its name. None asserts that windows are within the operand; starts that are not
-            within it are clamped.
-        fill_value: the value for elements outside the operand. None stands for NaN, the least signed or the largest
-            unsigned integer, or True, depending on the dtype.
+        mode: a `GatherScatterMode` or its name. None asserts that all windows are within the operand; other windows are
+            moved inside.
+        fill_value: the value of elements of windows that are outside the operand. None stands for NaN, the least signed
+            or the largest unsigned integer, or True, depending on the dtype.
 
     Raises:
         ShapeError, AxisError, DTypeError, InvalidConfigError: the dimension numbers or sizes do not fit.

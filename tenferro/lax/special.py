@@ -1,6 +1,6 @@
-"""Special functions with jax.lax's names, on operands of one dtype and one shape.
+"""Special functions with jax.lax's names, for operands of one dtype and one shape.
 
-Source: jax.lax, "Operators"; the functions are those of `tenferro.special`.
+Source: jax.lax, "Operators". The functions call those of `tenferro.special`.
 """
 
 from __future__ import annotations

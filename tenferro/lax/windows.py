@@ -1,7 +1,7 @@
 """Reductions over windows and over axes, and cumulative reductions, with jax.lax's names.
 
-A window reduction gathers windows along new axes, and reduces these axes. Its derivative is that of the reduction: the
-elements that attain a window's maximum share the derivative equally.
+A window reduction gathers windows along new axes, and reduces these axes. Its derivative is that of the reduction. For
+example, elements that equal the maximum of a window share the derivative equally.
 
 Source: jax.lax; StableHLO spec #reduce_window.
 """
@@ -63,11 +63,11 @@ __all__ = [
 _REDUCTIONS: dict[type[StdTensorOp], type[ops.Reduction]] = {
     card.combiner: card for card in ops.CARDS if issubclass(card, ops.Reduction)
 }
-"""Reduction over axes that each binary op defines: `Add` defines `ReduceSum`."""
+"""Maps the class of a binary op to the reduction over axes that it defines: `Add` to `ReduceSum`."""
 
 
 def _combiner(name: str, computation: Callable[[Any, Any], Any], dtype: DType) -> StdTensorOp:
-    """Return the binary op that computes the same as `computation`, a function of two scalars.
+    """Return the binary op that computes the same function as `computation`, a function of two scalars.
 
     Raises:
         UnsupportedError: the function is not one of the ops in `_REDUCTIONS`.
@@ -98,7 +98,7 @@ def _identity(op: StdTensorOp, dtype: DType) -> Any:
 
 
 def _with_initial_value(op: StdTensorOp, start: Tensor, result: Any) -> Any:
-    """Combine the result of a reduction with the initial value `start`, unless this is the identity of the op."""
+    """Combine the result of a reduction with the initial value `start`, unless `start` is the identity of the op."""
     identity = _identity(op, spec_of(result).dtype)
     if not is_traced(start) and start == identity:
         return result
@@ -158,23 +158,23 @@ def reduce_window(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Any:
-    """Combine the elements of each window, beginning with `init_value`, which is also the padding value.
+    """Combine the elements of each window, beginning with `init_value`, which also pads the operand.
 
     float16 and bfloat16 are added and multiplied in float32. If several elements of a window equal its maximum, they
     share the derivative equally.
 
     Args:
         computation: a function of two scalars: sum, product, maximum, minimum, `and` or `or`.
-        window_dimensions: the window's extent along every axis; 1 for the axes of batch and features.
-        window_strides: the step of the windows along every axis; None stands for 1.
+        window_dimensions: the extent of the window along every axis; 1 along the axes of batch and features.
+        window_strides: the distance between neighbouring windows along every axis; None stands for 1.
         padding: a name, as in `padtype_to_pads`, or a pair of numbers for every axis.
-        base_dilation: the distance between elements of the operand; padding values are inserted between them.
-        window_dilation: the distance between elements in a window.
+        base_dilation: the distance between neighbouring elements of the operand after `init_value` is inserted.
+        window_dilation: the distance between neighbouring elements of a window.
 
     Raises:
         UnsupportedError: `computation` is none of these functions, or there are several operands.
-        InvalidConfigError, ShapeError, DTypeError: numbers do not fit the rank, or the initial value has another rank
-            or dtype.
+        InvalidConfigError, ShapeError, DTypeError: an argument does not have one number per axis, or the initial value
+            has another rank or dtype.
 
     >>> import numpy as np
     >>> reduce_window(np.array([1.0, 5.0, 2.0, 4.0]), -np.inf, np.maximum, (2,), (2,))
@@ -210,7 +210,7 @@ def windows_combined(
     gaps: Sequence[int],
     holes: Sequence[int],
 ) -> Any:
-    """Apply `reduce_window` for the binary op `op`; sizes, strides and dilations have a number for every axis."""
+    """Compute `reduce_window` for the binary op `op`. Sizes, strides and dilations have a number for every axis."""
     dtype, rank, pads = spec_of(x).dtype, len(x.shape), padding
     if isinstance(padding, str):
         extents = [dilated(extent, gap) for extent, gap in zip(x.shape, gaps, strict=True)]
@@ -244,7 +244,7 @@ def _numbers(what: str, numbers: Any, rank: int) -> tuple[int, ...]:
 
 
 def _windows_along(x: Any, axis: int, size: int, stride: int, hole: int) -> Any:
-    """Return x with one element per window along `axis`, and the window's elements on a new last axis."""
+    """Return x with windows along `axis` in place of elements, and the elements of a window on a new last axis."""
     extent = x.shape[axis]
     reach = dilated(size, hole)
     if not is_static(extent):
@@ -257,7 +257,7 @@ def _windows_along(x: Any, axis: int, size: int, stride: int, hole: int) -> Any:
     else:
         count = 0 if extent < reach else (extent - reach) // stride + 1
     if is_static(count) and count and hole == 1 and (stride == size or count == 1):
-        # If windows are adjacent and do not overlap, a reshape separates them.
+        # Windows that are adjacent and do not overlap are separated by a reshape, without a gather.
         x = _strided(x, axis, 0, count * size, 1)
         shape = tuple(x.shape)
         x = reshape(x, (*shape[:axis], count, size, *shape[axis + 1 :]))
@@ -322,7 +322,7 @@ def reduce_xor(operand: ArrayLike, axes: Sequence[int]) -> Any:
     Dtypes: bool and integers.
 
     Raises:
-        AxisError, DTypeError: an axis is outside the rank or named twice, or the dtype is another one.
+        AxisError, DTypeError: an axis is outside the rank or named twice, or the dtype is neither bool nor an integer.
         NonStaticShapeError: an axis has a symbolic extent.
 
     >>> import numpy as np
@@ -340,7 +340,7 @@ def reduce_xor(operand: ArrayLike, axes: Sequence[int]) -> Any:
 
 
 def _xor_along(x: Any) -> Any:
-    """Return the exclusive or of all slices of x along its first axis, by halving the axis repeatedly."""
+    """Return the exclusive or of all slices of x along its first axis, by repeatedly combining its two halves."""
     if not x.shape[0]:
         return broadcast_to(convert(0, spec_of(x).dtype), tuple(x.shape[1:]))
     while x.shape[0] > 1:

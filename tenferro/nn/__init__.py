@@ -1,6 +1,6 @@
 """`tenferro.nn`: functions of neural networks, with the names and signatures of `jax.nn`, and convolutions and pooling.
 
-These are plain functions of tensors: parameters are arguments, in any pytree. The functions promote and broadcast like
+All are plain functions of tensors: parameters are arguments, in any pytree. The functions promote and broadcast like
 the functions of `tenferro`.
 
 Source: the module `jax.nn`; Flax for pooling.

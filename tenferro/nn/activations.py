@@ -1,7 +1,7 @@
 """Activation functions, with right values and derivatives at 0, for large arguments and at infinities.
 
-A function x gate(x), with a gate from 0 to 1, returns 0 or x where the gate rounds to 0 or 1. In this way a product of
-infinity and 0, which is NaN, does not occur.
+Many functions have the form x gate(x), with a gate from 0 to 1. Where the gate rounds to 0 or 1, these functions return
+0 or x. In this way they never multiply infinity by 0, which would be NaN.
 
 Source: jax.nn for names, signatures and formulas.
 """
@@ -73,22 +73,22 @@ __all__ = [
 
 
 def _inexact(x: ArrayLike) -> Any:
-    """Convert x to a tensor of the float or complex dtype in which NumPy would compute."""
+    """Convert x to a tensor of the float or complex dtype in which NumPy would compute with it."""
     x = as_operand(x)
     return convert(x, inexact_dtype(spec_of(x).dtype))
 
 
 def _gated(x: Tensor, gate: Callable[[Any], Any], bound: float, is_power: bool = False) -> Any:
-    """x gate(x), for a gate that rounds to 0 up to -bound and to 1 from bound on.
+    """x gate(x), for a gate that rounds to 0 for x <= -bound, and to 1 for x >= bound.
 
     Args:
-        is_power: the gate behaves like e^x far below 0. Where e^x is not a normal number, the result is computed as
-            x gate(x / 2)^2.
+        is_power: whether the gate behaves like e^x far below 0. Where e^x is not a normal number, the result is
+      computed as x gate(x / 2)^2.
     """
     is_closed, is_open = less_equal(x, -bound), greater_equal(x, bound)
     inner = where(logical_or(is_closed, is_open), 0.0, x)
     info = ml_dtypes.finfo(spec_of(x).dtype.dtype)
-    # The second term excludes arguments at which gate(x / 2) does not round to e^(x / 2), as in float16.
+    # `4 log(eps)` excludes arguments at which gate(x / 2) does not round to e^(x / 2), which matters for float16.
     deep = min(math.log(info.tiny), 4 * math.log(info.eps))
     half = gate(where(less(x, deep), multiply(inner, 0.5), inner) if is_power else inner)
     y = multiply(inner, half)
@@ -106,7 +106,7 @@ def identity(x: ArrayLike) -> Any:
 
 
 def relu(x: ArrayLike) -> Any:
-    """max(x, 0); the derivative at 0 is 0.
+    """max(x, 0). The derivative at 0 is 0.
 
     Dtypes: real; the result has x's dtype.
 
@@ -119,7 +119,7 @@ def relu(x: ArrayLike) -> Any:
 
 
 def relu6(x: ArrayLike) -> Any:
-    """min(max(x, 0), 6); the derivative at 0 and at 6 is 0.
+    """min(max(x, 0), 6). The derivatives at 0 and at 6 are 0.
 
     Dtypes: real; the result has x's dtype.
 
@@ -171,7 +171,7 @@ def hard_sigmoid(x: ArrayLike) -> Any:
 
 
 def hard_silu(x: ArrayLike) -> Any:
-    """x relu6(x + 3) / 6, also called hard_swish; 0 up to -3, and x from 3 on.
+    """x relu6(x + 3) / 6, also called hard_swish. It is 0 for x <= -3, and x for x >= 3.
 
     >>> hard_silu(1.0)
     array(0.66666667)
@@ -183,7 +183,7 @@ hard_swish = hard_silu
 
 
 def hard_tanh(x: ArrayLike) -> Any:
-    """min(max(x, -1), 1); the derivative at -1 and at 1 is 1.
+    """min(max(x, -1), 1). The derivatives at -1 and at 1 are 1.
 
     Dtypes: real; the result has x's dtype.
 
@@ -213,7 +213,7 @@ def log_sigmoid(x: ArrayLike) -> Any:
 
 
 def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Any:
-    """Return x for positive x, else alpha (e^x - 1); the derivative at 0 is alpha.
+    """Return x for positive x, else alpha (e^x - 1). The derivative at 0 is alpha.
 
     >>> elu(-1.0)
     array(-0.63212056)
@@ -224,7 +224,7 @@ def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Any:
 
 
 def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Any:
-    """Return x for positive x, else alpha (e^(x / alpha) - 1); the derivative at 0 is 1.
+    """Return x for positive x, else alpha (e^(x / alpha) - 1). The derivative at 0 is 1.
 
     >>> celu(-1.0, 2.0)
     array(-0.78693868)
@@ -236,7 +236,7 @@ def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Any:
 
 
 def selu(x: ArrayLike) -> Any:
-    """1.0507 elu(x, 1.6733); with these constants, layers preserve mean 0 and variance 1 of activations.
+    """1.0507 elu(x, 1.6733). These constants make layers preserve mean 0 and variance 1 of their inputs.
 
     >>> selu(1.0)
     array(1.05070099)
@@ -246,7 +246,7 @@ def selu(x: ArrayLike) -> Any:
 
 
 def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Any:
-    """Return x for x >= 0, else `negative_slope` x; the derivative at 0 is 1.
+    """Return x for x >= 0, else `negative_slope` x. The derivative at 0 is 1.
 
     >>> leaky_relu(-1.0)
     array(-0.01)
@@ -257,7 +257,7 @@ def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Any:
 
 
 def soft_sign(x: ArrayLike) -> Any:
-    """x / (|x| + 1); -1 and 1 at the infinities.
+    """x / (|x| + 1). The result is -1 or 1 at infinity.
 
     >>> soft_sign(1.0)
     array(0.5)
@@ -278,14 +278,15 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Any:
     is_negative = less(x, 0)
     size = where(is_negative, negative(x), x)
     b = convert(b, spec_of(x).dtype)
-    # The halves are added, because the sum may overflow. The result at -|x| is b / 4 divided by the result at |x|.
+    # Both terms are halved before they are added, because the sum may overflow. The result at -|x| is b / 4 over that
+    # at |x|.
     large = add(multiply(0.5, size), multiply(0.5, hypot(size, sqrt(b))))
     small = divide(multiply(0.25, b), where(is_negative, large, 1.0))
     return where(is_negative, small, large)
 
 
 def sparse_plus(x: ArrayLike) -> Any:
-    """Return 0 up to -1, x from 1 on, and (x + 1)^2 / 4 between.
+    """Return 0 for x <= -1, x for x >= 1, and (x + 1)^2 / 4 between.
 
     >>> sparse_plus(0.0)
     array(0.25)
@@ -296,7 +297,7 @@ def sparse_plus(x: ArrayLike) -> Any:
 
 
 def sparse_sigmoid(x: ArrayLike) -> Any:
-    """min(max((x + 1) / 2, 0), 1); the derivative at -1 and at 1 is 0.
+    """min(max((x + 1) / 2, 0), 1). The derivatives at -1 and at 1 are 0.
 
     >>> sparse_sigmoid(0.0)
     array(0.5)

@@ -23,7 +23,7 @@ from tenferro.types import ArrayLike, DType, Tensor
 __all__ = ["dot_product_attention"]
 
 ABSENT = -0.7 * float(np.finfo(np.float32).max)
-"""Logit of a masked source. It is finite, so that all sources get equal weights if all of them are masked."""
+"""Logit of a masked source. It is finite, so that all sources have equal weights if all of them are masked."""
 
 
 def dot_product_attention(
@@ -39,22 +39,22 @@ def dot_product_attention(
     key_value_seq_lengths: Any = None,
     local_window_size: int | tuple[int, int] | None = None,
 ) -> Any:
-    """Return softmax(query key^T scale + bias) value, for each head.
+    """Return softmax(query key^T scale + bias) value for each head. The softmax is over the sources.
 
-    Logits of float16 and bfloat16, and their softmax, are computed in float32.
+    Logits and their softmax are computed in float32 if the operands are float16 or bfloat16.
 
     Args:
-        query: the queries, one for each target: [batch, targets, heads, features], or without the batch axis.
-        key, value: [batch, sources, groups, features], of query's dtype; heads / groups consecutive heads share a
-            group.
-        bias: is added to the logits; it is broadcast to [batch, heads, targets, sources].
-        mask: bool, broadcast like `bias`; False masks a source. If all sources are masked, they have equal weights.
-        scale: factor of the logits; None stands for 1 / sqrt(features).
-        is_causal: target i attends only to the sources 0, .., i.
-        query_seq_lengths, key_value_seq_lengths: the numbers of valid targets and of valid sources of each batch entry;
-            the results for other targets are 0.
-        local_window_size: the distances up to which a target attends to earlier and to later sources; one number stands
-            for both.
+        query: one vector per target and head: [batch, targets, heads, features], or without the batch axis.
+        key, value: one vector per source and group: [batch, sources, groups, features], of query's dtype. Each group
+            serves heads / groups consecutive heads.
+        bias: a tensor that is added to the logits, broadcast to [batch, heads, targets, sources].
+        mask: bools, broadcast like `bias`; False masks a source. If all sources are masked, they have equal weights.
+        scale: the factor by which logits are multiplied; None stands for 1 / sqrt(features).
+        is_causal: whether target i attends only to the sources 0, .., i.
+        query_seq_lengths, key_value_seq_lengths: the numbers of valid targets, and of valid sources, of each batch
+            entry. The results for targets that are not valid are 0.
+        local_window_size: the numbers of earlier and of later sources to which a target attends. A single number is
+            used for both.
 
     Raises:
         ShapeError, DTypeError, InvalidConfigError: the shapes or dtypes of the operands do not fit each other.
@@ -98,7 +98,7 @@ def dot_product_attention(
 
 
 def _require_fit(q: Tensor, k: Any, v: Tensor) -> None:
-    """Check that the ranks, extents and dtypes of query, key and value fit each other."""
+    """Check that the ranks, extents and dtypes of query, key and value are compatible."""
     shown = f"query {spec_of(q)}, key {spec_of(k)}, value {spec_of(v)}"
     name = "nn.dot_product_attention"
     if not all(len(x.shape) == 4 for x in (q, k, v)):
@@ -137,7 +137,7 @@ def _lengths(lengths: Any, batch: Any) -> Any:
 def _masks(
     mask: Any, is_causal: bool, lengths: tuple[Any, Any], window: Any, logits: Any
 ) -> list[Any]:
-    """Return the masks that the options require, one for each option; False masks a source for a target."""
+    """Return the masks that the options require, one mask per option. False masks a source for a target."""
     masks: list[Any] = []
     batch, _, targets, sources = logits.shape
     if mask is not None:

@@ -1,7 +1,7 @@
 """Convolutions and pooling of batches with features, in one to three dimensions.
 
-A layout is a string. "NHWC" (also "NWC", "NDHWC") has features last, and kernels [space.., in, out] as in JAX,
-Flax and Keras. "NCHW" (also "NCW", "NCDHW") has features second, and kernels [out, in, space..] as in PyTorch.
+A layout is a string. "NHWC" (also "NWC", "NDHWC") stores features last, with kernels [space.., in, out] as in JAX, Flax
+and Keras. "NCHW" (also "NCW", "NCDHW") stores features second, with kernels [out, in, space..] as in PyTorch.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def _is_last(name: str, data_format: Any) -> bool:
 
 
 def _space_of(name: str, x: Any) -> int:
-    """Return the number of spatial axes of x, a batch with features.
+    """Return the number of spatial axes of x, whose other axes are those of batch and features.
 
     Raises:
-        ShapeError: there are not one to three spatial axes.
+        ShapeError: the number of spatial axes is not from one to three.
     """
     count = len(x.shape) - 2
     if not 1 <= count <= 3:
@@ -67,7 +67,7 @@ def _space_of(name: str, x: Any) -> int:
 
 
 def _per_axis(name: str, what: str, numbers: Any, count: int) -> tuple[int, ...]:
-    """Return a tuple with one number for each spatial axis, from a single number or a sequence."""
+    """Return a tuple with one number for each spatial axis. `numbers` is a single number or a sequence."""
     if isinstance(numbers, int | np.integer):
         return (int(numbers),) * count
     if not isinstance(numbers, tuple | list) or len(numbers) != count:
@@ -78,7 +78,10 @@ def _per_axis(name: str, what: str, numbers: Any, count: int) -> tuple[int, ...]
 
 
 def _padding(name: str, padding: Any, count: int) -> Any:
-    """Return the padding as a name or as one pair per spatial axis, from a name, a number, numbers or pairs."""
+    """Return the padding as a name, or as one pair per spatial axis.
+
+    `padding` is a name, a number, numbers or pairs.
+    """
     if isinstance(padding, str):
         return padding
     if isinstance(padding, int | np.integer):
@@ -115,16 +118,16 @@ def conv(
     data_format: str = "NHWC",
     precision: Any = None,
 ) -> Any:
-    """Convolve a batch with a kernel (cross-correlation, as in all neural networks).
+    """Convolve a batch with a kernel. As in all neural networks, this is a cross-correlation.
 
     Args:
-        x: [batch, space.., features], or with data_format="NCHW" [batch, features, space..].
-        w: [space.., features / groups, outputs], or with "NCHW" [outputs, features / groups, space..].
-        strides, dilation: the step of the windows, and the distance between the kernel's elements; each a number, or a
-            number for each spatial axis.
+        x: the batch [batch, space.., features], or with data_format="NCHW" [batch, features, space..].
+        w: the kernel [space.., features / groups, outputs], or with "NCHW" [outputs, features / groups, space..].
+        strides, dilation: the distance between neighbouring windows, and between neighbouring elements of the kernel.
+            Each is a number, or one number for each spatial axis.
         padding: "SAME", "SAME_LOWER", "VALID", a number, or a number or a pair for each spatial axis.
-        groups: number of groups of features, each with separate kernels; the number of features for a depthwise
-            convolution.
+        groups: the number of groups of features. Each group has separate kernels. A depthwise convolution has as many
+            groups as features.
         precision: "highest", "high" or "default"; None leaves the choice to the lowering.
 
     Raises:
@@ -190,11 +193,11 @@ def conv_transpose(
     shape of x.
 
     Args:
-        x: [batch, space.., features], or with data_format="NCHW" [batch, features, space..].
-        w: [space.., features / groups, outputs], applied to the dilated input without a flip, as in JAX; or with
-            "NCHW" [features, outputs / groups, space..] and flipped in space. With "NCHW" the result is the gradient
-            of `conv` with the same kernel, as in PyTorch.
-        padding: the padding of the convolution in the opposite direction, as in `conv`.
+        x: the batch [batch, space.., features], or with data_format="NCHW" [batch, features, space..].
+        w: the kernel. Its layout is [space.., features / groups, outputs], and it is applied to the dilated input
+            without a flip, as in JAX. With "NCHW" its layout is [features, outputs / groups, space..], and it is
+            flipped in space; the result is then the gradient of `conv` with the same kernel, as in PyTorch.
+        padding: the padding of the corresponding `conv`, from the shape of the result to the shape of x.
 
     Raises:
         ShapeError, DTypeError, InvalidConfigError: ranks, features, dtypes or options do not fit.
@@ -229,7 +232,7 @@ def conv_transpose(
 
 
 def _transposed_kernel(x: Any, w: Any, groups: int) -> Any:
-    """Transpose a kernel [in, out / groups, space..] to [out, in / groups, space..], and flip its spatial axes."""
+    """Transpose a kernel [in, out / groups, space..] to [out, in / groups, space..], and reverse its spatial axes."""
     if len(w.shape) != len(x.shape) or w.shape[0] != x.shape[1] or w.shape[0] % groups:
         raise ShapeError(
             f"nn.conv_transpose: the kernel must be [in, out / {groups}, space..] for x {spec_of(x)}, "
@@ -283,13 +286,13 @@ def max_pool(
     *,
     data_format: str = "NHWC",
 ) -> Any:
-    """Compute the largest element of each window; equal maxima share the derivative equally.
+    """Compute the largest element of each window. Equal largest elements share the derivative equally.
 
     Args:
-        x: [batch, space.., features], or with data_format="NCHW" [batch, features, space..].
-        window_shape: extent of the windows; a number, or one for each spatial axis.
-        strides: the step of the windows; None stands for the extents of the window.
-        padding: as in `conv`; padding elements are never the maximum.
+        x: the batch [batch, space.., features], or with data_format="NCHW" [batch, features, space..].
+        window_shape: the extents of the window: a number, or one number for each spatial axis.
+        strides: the distance between neighbouring windows; None stands for the extents of the window.
+        padding: the padding, as in `conv`. Padding elements are never the maximum.
 
     Raises:
         ShapeError, DTypeError, InvalidConfigError: ranks, dtypes or options do not fit.
@@ -312,7 +315,7 @@ def min_pool(
     *,
     data_format: str = "NHWC",
 ) -> Any:
-    """Compute the smallest element of each window; see `max_pool`.
+    """Compute the smallest element of each window; `max_pool` describes the arguments.
 
     >>> import numpy as np
     >>> min_pool(np.array([1.0, 5.0, 2.0, 4.0]).reshape(1, 4, 1), 2)[0, :, 0]
@@ -336,8 +339,8 @@ def avg_pool(
     """Compute the mean of each window.
 
     Args:
-        x, window_shape, strides, data_format: the arguments of `max_pool`.
-        count_include_pad: whether zeros of the padding count as elements of the mean.
+        x, window_shape, strides, data_format: as in `max_pool`.
+        count_include_pad: whether padding counts as elements with the value 0.
 
     Raises:
         ShapeError, DTypeError, InvalidConfigError: ranks, dtypes or options do not fit.

@@ -1,7 +1,7 @@
 """The Gaussian error linear unit: x times the probability that a standard normal number is below x.
 
-Far below zero, both forms of the function are x times e^u for a large negative u. A relative error of u is then
-multiplied by |u| in the result. Therefore u is split into an exact part and a small remainder.
+Far below zero, both forms of the function are x e^u for a large negative u. A relative error of u is then multiplied by
+|u| in the result. Therefore u is split into an exact part and a small remainder.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Any:
     float16 and bfloat16 are computed in float32 and rounded once.
 
     Args:
-        approximate: compute the probability as (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, not by the error
-            function.
+        approximate: whether to compute the probability as (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 instead of by
+            the error function.
 
     >>> gelu(1.0), gelu(1.0, approximate=False)
     (array(0.84119199), array(0.84134475))
@@ -63,7 +63,7 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Any:
 
 
 def _between(x: Tensor, function: Callable[[Any], Any], bound: float) -> Any:
-    """Return function(x), which rounds to 0 up to -bound and to x from bound on; there it is not evaluated."""
+    """Return function(x), which rounds to 0 for x <= -bound and to x for x >= bound, without evaluating it there."""
     is_closed, is_open = less_equal(x, -bound), greater_equal(x, bound)
     y = function(where(logical_or(is_closed, is_open), 0.0, x))
     return where(is_closed, 0.0, where(is_open, x, y))
@@ -89,9 +89,9 @@ def _times_power(x: Tensor) -> Any:
 
 @_times_power.defjvp
 def _times_power_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """Compute the tangent: x_dot times g + x g (1 - g) u', where g = 1 / (1 + e^-u) is the gate.
+    """Return the function and its tangent: x_dot times g + x g (1 - g) u', where g = 1 / (1 + e^-u) is the gate.
 
-    For negative x the factor e^-|u| is multiplied last, because it may underflow.
+    For negative x, the factor e^-|u| is multiplied last, because it may underflow.
     """
     (x,), (x_dot,) = primals, tangents
     is_below, size, root, rest = _power(x)
@@ -107,9 +107,9 @@ def _times_power_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 def _power(x: Tensor) -> tuple[Any, Any, Any, Any]:
     """Return whether x < 0, |x|, and two numbers `root` and `rest` with root^2 rest = e^-|u|, for u = x (a + b x^2).
 
-    |x| = s + r and a + b x^2 = w + d are split such that s and w have few digits, so that the product s w is exact. To
-    make
-    d small and accurate, b is split, too: s^2 times the first part of b is exact, and so is its difference from w.
+    |x| = s + r and a + b x^2 = w + d are split such that s and w have few digits, so that the product s w is exact. The
+    constant b is also split, which makes d small and accurate: s^2 times the first part of b is exact, and so is its
+    difference from w.
     """
     step, part, digits = (6, 7, 9) if largest(x) < 1e300 else (10, 24, 9)
     is_below = less(x, 0.0)

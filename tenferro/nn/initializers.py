@@ -1,6 +1,6 @@
-"""`tenferro.nn.initializers`: initial weights, as functions of a key, a shape and a dtype.
+"""`tenferro.nn.initializers`: functions of a key, a shape and a dtype that return initial weights.
 
-The numbers equal those of jax.nn.initializers for the same key, up to the last bits. The default dtype is float64.
+For the same key, the numbers equal those of jax.nn.initializers up to the last bits. The default dtype is float64.
 
 >>> from tenferro import nn, random
 >>> nn.initializers.he_normal()(random.key(0), (3, 3, 8, 16), "float32").shape
@@ -53,7 +53,7 @@ def _dtype(dtype: DTypeLike | None) -> DType:
 
 
 def zeros(key: ArrayLike, shape: Sequence[int], dtype: DTypeLike | None = None) -> Any:
-    """Return zeros.
+    """Return weights that are all zero.
 
     >>> zeros(None, (2,))
     array([0., 0.])
@@ -62,7 +62,7 @@ def zeros(key: ArrayLike, shape: Sequence[int], dtype: DTypeLike | None = None) 
 
 
 def ones(key: ArrayLike, shape: Sequence[int], dtype: DTypeLike | None = None) -> Any:
-    """Return ones.
+    """Return weights that are all one.
 
     >>> ones(None, (2,))
     array([1., 1.])
@@ -71,7 +71,7 @@ def ones(key: ArrayLike, shape: Sequence[int], dtype: DTypeLike | None = None) -
 
 
 def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
-    """Return an initializer with every element equal to `value`.
+    """Return an initializer whose weights are all equal to `value`.
 
     >>> constant(3.0)(None, (2,))
     array([3., 3.])
@@ -99,7 +99,7 @@ def uniform(scale: float = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
 
 
 def normal(stddev: float = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
-    """Return an initializer that draws normal numbers of mean 0 and standard deviation `stddev`, real or complex.
+    """Return an initializer that draws normal numbers of mean 0 and standard deviation `stddev`. They may be complex.
 
     >>> normal(1.0)(random.key(0), (2,)).shape
     (2,)
@@ -115,8 +115,9 @@ def normal(stddev: float = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
 def truncated_normal(
     stddev: float = 1e-2, dtype: DTypeLike | None = None, lower: float = -2.0, upper: float = 2.0
 ) -> Initializer:
-    """Return an initializer of truncated normal numbers of mean 0; `stddev` is their standard deviation before
-    truncation.
+    """Return an initializer that draws truncated normal numbers of mean 0.
+
+    `stddev` is the standard deviation before truncation.
 
     Args:
         lower, upper: the bounds of the numbers, in units of `stddev`.
@@ -143,9 +144,7 @@ def _size(shape: Sequence[int], axes: Axes) -> int:
 def _fans(
     shape: Sequence[int], in_axis: Axes, out_axis: Axes, batch_axis: Axes
 ) -> tuple[float, float]:
-    """Return the number of inputs per output unit, and the number of outputs per input unit, of weights of this
-    shape.
-    """
+    """Return two numbers for weights of this shape: the inputs per output unit, and the outputs per input unit."""
     if len(shape) < 2 and (in_axis, out_axis) == (-2, -1):
         raise ShapeError(
             f"nn.initializers: shape {tuple(shape)} has not an axis of inputs and one of outputs; name them by "
@@ -175,14 +174,14 @@ def variance_scaling(
     batch_axis: Axes = (),
     dtype: DTypeLike | None = None,
 ) -> Initializer:
-    """Return an initializer of variance scale / n, where n is the number of inputs or outputs of a unit, or their mean.
+    """Return an initializer with variance scale / n, where n is the number of inputs or outputs of a unit, or a mean.
 
     Args:
-        mode: what n is: "fan_in" for inputs, "fan_out" for outputs, "fan_avg" or "fan_geo_avg" for the arithmetic or
-            geometric mean of both.
+        mode: selects n: "fan_in" for the number of inputs, "fan_out" for that of outputs, and "fan_avg" or
+            "fan_geo_avg" for the arithmetic or geometric mean of both numbers.
         distribution: "truncated_normal" (at two standard deviations), "normal" or "uniform".
-        in_axis, out_axis, batch_axis: the axes of inputs, of outputs, and of independent weights. All other axes are
-            the spatial axes of the kernel. For PyTorch's layout, in_axis is 1 and out_axis is 0.
+        in_axis, out_axis, batch_axis: the axes of the inputs, of the outputs, and of independent weights. All other
+            axes are spatial axes of a convolution kernel. For PyTorch's layout, in_axis is 1 and out_axis is 0.
 
     Raises:
         InvalidConfigError: `mode` or `distribution` is unknown.
@@ -247,7 +246,7 @@ kaiming_uniform, kaiming_normal = he_uniform, he_normal
 def orthogonal(
     scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
 ) -> Initializer:
-    """Return an initializer of random orthogonal matrices times `scale`.
+    """Return an initializer that draws random orthogonal matrices and multiplies them by `scale`.
 
     If the matrices are not square, their rows or their columns are orthonormal. `column_axis` is the axis of the
     columns.

@@ -24,7 +24,7 @@ __all__ = ["batch_norm", "dropout", "layer_norm", "standardize"]
 
 
 def _mean(x: Tensor, axis: Axis, where: Any) -> Any:
-    """Compute the mean over `axis`, which stays with extent 1; a mask `where` selects the elements."""
+    """Compute the mean over `axis`, which is kept with extent 1. A mask `where` selects the elements."""
     if where is None:
         return mean_over(x, axis=axis, keepdims=True)
     mask = broadcast_to(where, x.shape)
@@ -42,10 +42,10 @@ def standardize(
     *,
     algorithm: str = "fast",
 ) -> Any:
-    """(x - mean) / sqrt(variance + epsilon); by default, mean and variance are those of x over `axis`.
+    """(x - mean) / sqrt(variance + epsilon). By default, mean and variance are computed from x over `axis`.
 
     Args:
-        where: a mask: elements where it is False are excluded from mean and variance.
+        where: a mask; elements for which it is False are excluded from the mean and the variance.
         algorithm: "fast" computes the variance as mean(x^2) - mean^2, which cancels if the mean is large. "stable"
             computes it as mean((x - mean)^2).
 
@@ -76,7 +76,7 @@ def layer_norm(
     """Subtract the mean over `axis`, divide by the standard deviation, multiply by `scale`, and add `bias`.
 
     Args:
-        scale, bias: tensors with the extents of x along `axis`, or tensors that broadcast with x.
+        scale, bias: tensors with the extents that x has along `axis`, or tensors that broadcast with x.
 
     Raises:
         ShapeError: `scale` or `bias` does not broadcast with x.
@@ -104,8 +104,8 @@ def batch_norm(
 
     Args:
         scale, bias: vectors with one number for each feature.
-        mean, variance: vectors with the statistics of each feature, such as running averages from training; None
-            computes them from the batch.
+        mean, variance: vectors with the mean and variance of each feature, such as running averages from training. By
+            default they are computed from the batch.
         axis: the axis of the features: -1, or 1 for "NCHW".
 
     Raises:
@@ -134,7 +134,7 @@ def _affine(name: str, y: Tensor, scale: Any, bias: Any, axes: tuple[int, ...]) 
 
 
 def _along(name: str, numbers: Any, x: Tensor, axes: tuple[int, ...]) -> Any:
-    """Reshape `numbers`, whose shape has the extents of x along `axes`, to broadcast with x; a scalar is unchanged."""
+    """Reshape `numbers` so that they broadcast with x; their shape has the extents of x along `axes`, or is ()."""
     if type(numbers) in (int, float):
         return numbers
     numbers = as_operand(numbers)
@@ -153,7 +153,7 @@ def dropout(key: ArrayLike, x: ArrayLike, rate: float) -> Any:
 
     Args:
         key: a key of `tnf.random`; use a new key for each call.
-        rate: a number from 0 to 1. In evaluation omit the call, or pass 0, which returns x.
+        rate: a number from 0 to 1. For evaluation, omit the call or pass 0, which returns x.
 
     Raises:
         InvalidConfigError: `rate` is outside [0, 1].

@@ -56,7 +56,7 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> An
 
 
 def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Any:
-    """log(softmax(x)), accurate also for small probabilities; -inf where the mask is False.
+    """log(softmax(x)), also accurate for small probabilities. It is -inf where the mask `where` is False.
 
     >>> import numpy as np
     >>> log_softmax(np.array([0.0, 1000.0]))
@@ -91,7 +91,7 @@ def logmeanexp(
 def one_hot(
     x: ArrayLike, num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1
 ) -> Any:
-    """Return a tensor with 1 at index x along a new axis, and 0 elsewhere; only 0 if the index is out of range.
+    """Return a tensor with 1 at index x along a new axis, and 0 elsewhere. An index out of range has only zeros.
 
     Args:
         num_classes: the extent of the new axis.
@@ -138,8 +138,8 @@ def log1mexp(x: ArrayLike) -> Any:
     if spec_of(operand).dtype.is_complex:
         raise DTypeError(f"nn.log1mexp: takes real numbers, got {spec_of(operand)}")
     is_small = less(operand, math.log(2))
-    # Both formulas are computed. Where a formula is not selected, its argument is replaced by one with a finite
-    # derivative.
+    # Both formulas are computed everywhere. Where a formula is not selected, its argument is replaced by a number at
+    # which its derivative is finite.
     small = log(negative(expm1(negative(where_(is_small, operand, 1.0)))))
     large = log1p(negative(exp(negative(where_(is_small, 1.0, operand)))))
     return where_(is_small, small, large)

@@ -1,4 +1,4 @@
-"""Products of matrices that are stored as elements and one scale for each block of elements.
+"""Products of matrices with scaled elements: each block of elements has one scale.
 
 Source: jax.nn for names and signatures.
 """
@@ -33,9 +33,10 @@ def scaled_matmul(
     Products and sums are computed in float32 at least.
 
     Args:
-        lhs: (b, m, k), of any float or integer dtype, such as `tnf.float8_e4m3fn`.
-        rhs: (b, n, k).
-        lhs_scales, rhs_scales: the scales; their last axis has one number for each of several equal blocks of k.
+        lhs: a tensor (b, m, k), of any float or integer dtype, such as `tnf.float8_e4m3fn`.
+        rhs: a tensor (b, n, k).
+        lhs_scales, rhs_scales: the scales. Their last axis has one number for each of several equally large blocks of
+            k.
         preferred_element_type: the result's dtype.
 
     Raises:

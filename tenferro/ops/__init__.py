@@ -1,7 +1,7 @@
 """The standard ops: one class per op, one file per family.
 
-`STD_OPS` is a closed set: every table of implementations (kernels, derivative rules, emitters, samples) has an entry
-for each op in it.
+The set `STD_OPS` is closed: every table of implementations (kernels, derivative rules, emitters, samples) has an entry
+for each op in the set.
 """
 
 from tenferro.ops import (

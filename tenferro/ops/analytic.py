@@ -1,6 +1,6 @@
 """Ops that are analytic functions of each element.
 
-float16 and bfloat16 are computed in float32 and rounded once.
+float16 and bfloat16 operands are converted to float32, and the result is rounded once.
 """
 
 from __future__ import annotations
@@ -382,8 +382,8 @@ class Polygamma(SameType):
 
     Shapes:  x S -> S
     Dtypes:  every float dtype
-    AD:      rule, by the next order
-    Lowers:  sums over its poles in plain StableHLO; order 0 as digamma
+    AD:      rule, which uses the polygamma function of the next order
+    Lowers:  sums over the poles in plain StableHLO; order 0 as digamma
     Errors:  DTypeError on another dtype; InvalidConfigError unless order is 0 to 1000
     Source:  Abramowitz and Stegun 6.4
     """

@@ -1,4 +1,4 @@
-"""Columns: tables that map each op class (card) to an entry (cell); the import fails unless every op has an entry."""
+"""Columns: tables that map each op class (card) to an entry (cell). The import fails if an op has no entry."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Cell = TypeVar("Cell")
 
 
 class Column(Mapping[type[StdTensorOp], Cell], Generic[Cell]):
-    """The table of one layer, such as kernels: a mapping from every op class (card) to its entry (cell).
+    """Table of one layer, such as kernels: a mapping from every op class (card) to the entry (cell) for the op.
 
     Args:
-        name: the name of the column in messages.
-        path: the folder with the column's files, one per family of ops, or its only file.
+        name: the name of the column in error messages.
+        path: the folder with the files of the column, one per family of ops, or the only file of the column.
 
     Attributes:
-        cells: a view of the dict, which is faster than the mapping in loops over many ops.
+        cells: a view of the dict, which can be looked up faster than the mapping.
 
     >>> class Left(StdTensorOp): ...
     >>> class Right(StdTensorOp): ...
@@ -71,11 +71,11 @@ class Column(Mapping[type[StdTensorOp], Cell], Generic[Cell]):
     def cell(self, op: StdTensorOp, default: Cell | None = None) -> Cell:
         """Return the cell of an op.
 
-        An op that a planning step introduces is not in the table. It has its cells in its class attribute `cells`, by
-        the name of the column.
+        A planning step may introduce an op that is not in the table. Such an op has a class attribute `cells`, a dict
+        of its cells by the name of the column.
 
         Args:
-            default: the cell of such an op if its `cells` lacks this column.
+            default: the result for such an op if its `cells` has no entry for this column.
 
         Raises:
             MissingCellError: the op has no cell.
@@ -99,17 +99,17 @@ def _names(cards: Iterable[type[StdTensorOp]]) -> str:
 
 
 def _file(path: str, card: type[StdTensorOp]) -> str:
-    """Return the file that contains, or should contain, the cell of an op."""
+    """Return the path of the file that contains, or should contain, the cell of an op."""
     return path if path.endswith(".py") else f"{path}/{card.__module__.split('.')[-1]}.py"
 
 
 def require_listed(
     cards: Iterable[type[StdTensorOp]], vocabulary: Iterable[type[StdTensorOp]]
 ) -> None:
-    """Require that every op class in `cards` is in the vocabulary; a class with subclasses is no op.
+    """Require that `vocabulary` contains every op class in `cards`. A class with subclasses is a base class, not an op.
 
     Raises:
-        MissingCellError: an op is not listed in `CARDS`.
+        MissingCellError: an op class is not listed in the `CARDS` of its file.
     """
     unlisted = {card for card in cards if not card.__subclasses__()} - set(vocabulary)
     if unlisted:

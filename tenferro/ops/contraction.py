@@ -19,10 +19,10 @@ PRECISIONS = (None, "default", "high", "highest")
 
 @card
 class DotGeneral(StdTensorOp):
-    """Contract: y[b, i, j] = sum over c of lhs[b, i, c] rhs[b, c, j]; each letter stands for a group of axes.
+    """Contract: y[b, i, j] = sum over c of lhs[b, i, c] rhs[b, c, j]; each index stands for several axes.
 
-    The axes of y are the batch axes in the order of the lists, then the free axes of lhs and of rhs in the order of
-    their operands.
+    The axes of y are the batch axes (b) in the order of the lists, then the free axes of lhs (i) and of rhs (j). Free
+    axes are in the order of their operand. The contracting axes (c) are summed.
 
     Shapes:  lhs, rhs with equal extents on paired axes -> y
     Dtypes:  every integer, float and complex dtype, one for both. `accumulate_dtype`, when given, is
@@ -96,12 +96,12 @@ f64[5,4] must agree, got 3 and 5
         return (TensorSpec.of(shape, self.accumulate_dtype or lhs.dtype),)
 
     def lhs_free(self, rank: int) -> tuple[int, ...]:
-        """Return the axes of lhs that are neither batch nor contracting."""
+        """Return the axes of lhs that are neither batch axes nor contracting axes."""
         named = {*self.lhs_batch, *self.lhs_contracting}
         return tuple(axis for axis in range(rank) if axis not in named)
 
     def rhs_free(self, rank: int) -> tuple[int, ...]:
-        """Return the axes of rhs that are neither batch nor contracting."""
+        """Return the axes of rhs that are neither batch axes nor contracting axes."""
         named = {*self.rhs_batch, *self.rhs_contracting}
         return tuple(axis for axis in range(rank) if axis not in named)
 
@@ -110,11 +110,12 @@ f64[5,4] must agree, got 3 and 5
 class Convolution(StdTensorOp):
     """Slide a kernel over spatial axes: StableHLO's convolution with all options.
 
-    In the formula, the axes of x are batch, feature and space, and those of the kernel space, input feature and output
-    feature. y[n, o, p] = sum over k and i of x'[n, i, p strides + k rhs_dilation] w[k, i, o]. Here x' is x with
-    lhs_dilation - 1 zeros between elements and `padding` around them; negative padding removes elements.
-    `feature_group_count` splits the features, and `batch_group_count` the batch, into groups with separate kernels.
-    `window_reversal` reverses spatial axes of the kernel.
+    In the formula, the axes of x are batch n, space and input feature i. The axes of the kernel w are window position
+    k, input feature i and output feature o. Then y[n, o, p] = sum over k and i of x'[n, i, p strides + k rhs_dilation]
+    w[k, i, o]. Here x' is x with lhs_dilation - 1 zeros between elements, and with `padding` around them. Negative
+    padding removes elements. `feature_group_count` splits the features into groups with separate kernels, and
+    `batch_group_count` splits the batch into such groups. `window_reversal` flags the spatial axes along which the
+    kernel is reversed.
 
     Shapes:  x and kernel of one rank, axes named by the payload -> y
     Dtypes:  every integer, float and complex dtype, one for both; float16 and bfloat16 sum in float32
@@ -223,7 +224,7 @@ class Convolution(StdTensorOp):
         return (TensorSpec.of(tuple(shape), x.dtype),)
 
     def _windows(self, i: int, extent: Any, size: Any) -> Any:
-        """Count the windows along spatial axis i."""
+        """Return the number of window positions along spatial axis `i`."""
         low, high = self.padding[i]
         dilated = dim_max((extent - 1) * self.lhs_dilation[i] + 1, 0) if extent != 0 else 0
         padded = low + dilated + high

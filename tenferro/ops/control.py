@@ -1,7 +1,7 @@
 """Ops over sub-programs: conditionals, while loops, and scans over slices.
 
-A sub-program is a `tenferro.program.Subprogram`: a program without captured values. Variables that a traced body
-captures become ordinary operands of the op.
+A sub-program is a `tenferro.program.Subprogram`, which reads only its inputs. If the traced body of a loop uses
+variables from outside, they become ordinary operands of the op.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["CARDS", "Alternatives", "Cond", "ControlOp", "Scan", "While"]
 class ControlOp(StdTensorOp):
     """Base class of ops that run sub-programs.
 
-    `parts` are the sub-programs, and `with_parts` returns the op with other sub-programs.
+    The property `parts` contains the sub-programs. The method `with_parts` returns the op with other sub-programs.
     """
 
     accepts: ClassVar[frozenset[DType]] = ANY
@@ -38,12 +38,12 @@ class ControlOp(StdTensorOp):
 
     @property
     def has_effects(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the sub-programs decide
-        """True if an op of its sub-programs has effects."""
+        """Whether a sub-program contains an op with effects."""
         return any(part.has_effects for part in self.parts)
 
     @property
     def is_marked(self) -> bool:
-        """True if a sub-program contains marks, at any depth."""
+        """Whether a sub-program contains marks, at any depth."""
         return any(part.is_marked for part in self.parts)
 
     def kept_part(self, graph: Any, inputs: Any, outputs: Any) -> Any:
@@ -51,7 +51,7 @@ class ControlOp(StdTensorOp):
         return type(self.parts[0]).kept_part(graph, inputs, outputs)
 
     def with_parts(self, *parts: Any) -> ControlOp:
-        """Return the op with other sub-programs."""
+        """Return a copy of the op that has the sub-programs `parts`."""
         raise NotImplementedError
 
     @property
@@ -60,9 +60,9 @@ class ControlOp(StdTensorOp):
         return any([part.is_kept for part in self.parts])
 
     def pruned(self, needed: Sequence[bool]) -> tuple[ControlOp, tuple[int, ...], tuple[int, ...]]:
-        """Return the op with only the needed outputs, and the positions of the remaining operands and outputs.
+        """Return the op without outputs that are not needed, and the positions of the remaining operands and outputs.
 
-        The op itself is returned if all outputs are needed.
+        If all outputs are needed, the op itself is returned.
         """
         raise NotImplementedError
 
@@ -75,7 +75,7 @@ class ControlOp(StdTensorOp):
         return f"{self.name}({', '.join(shown)})"
 
     def specialize(self, bindings: Any) -> StdTensorOp:
-        """Return the op with numbers for symbols, also in its sub-programs."""
+        """Return a copy of the op, and of its sub-programs, in which numbers replace the symbols in `bindings`."""
         return self.with_parts(*[part.specialize(bindings) for part in self.parts])
 
     @property
@@ -91,13 +91,14 @@ class ControlOp(StdTensorOp):
 
 @card
 class Cond(ControlOp):
-    """Conditional: y = branches[index](operands), where one branch runs.
+    """Conditional: y = branches[index](operands). Only the selected branch runs.
 
-    A bool index selects branch 1 of two if it is true, else branch 0. An integer out of range selects the last branch.
+    If the index is a bool, there are two branches: true selects branch 1, false selects branch 0. If the index is an
+    integer out of range, the last branch is selected.
 
     Shapes:  index of rank 0, then the operands of every branch -> the outputs of every branch
     Dtypes:  index bool, for two branches, or int32; operands and outputs any
-    AD:      each branch's; residuals of the chosen branch are further outputs
+    AD:      that of the branches; the residuals of the selected branch become further outputs
     Lowers:  stablehlo.if, stablehlo.case
     Errors:  InvalidConfigError without branches; ShapeError, DTypeError where branches disagree
     Source:  docs/specification/primitives.md, StableHLO spec #case, #if
@@ -118,7 +119,7 @@ class Cond(ControlOp):
         return self.branches
 
     def with_parts(self, *parts: Any) -> Cond:
-        """Return a conditional between other branches."""
+        """Return a conditional that has the branches `parts`."""
         return Cond(parts)
 
     @property
@@ -141,7 +142,7 @@ class Cond(ControlOp):
         return _common_types("Cond", names, self.branches, operands, guards)
 
     def pruned(self, needed: Sequence[bool]) -> tuple[Cond, tuple[int, ...], tuple[int, ...]]:
-        """Return the op without unneeded outputs, and without operands that no pruned branch reads."""
+        """Return the op without outputs that are not needed, and without operands that no branch then reads."""
         branches, operands, outputs = _restricted(self.branches, needed)
         op = self if all(map(is_, branches, self.branches)) else Cond(branches)
         return op, (0, *[1 + i for i in operands]), outputs
@@ -149,14 +150,14 @@ class Cond(ControlOp):
 
 @card
 class Alternatives(ControlOp):
-    """y = sequential(operands) = parallel(operands): two programs for one function, one of which runs.
+    """y = sequential(operands) = parallel(operands): two programs for one function, of which only one runs.
 
-    The native executor runs `sequential` if it compiles its loops, else `parallel`. Lowering uses `parallel`.
-    Results of the two may differ by rounding, because sums may have another order.
+    The native executor runs `sequential` if it compiles the loops in it, else `parallel`. Lowering uses `parallel`. The
+    results of the two programs may differ by rounding, because sums may be added in another order.
 
-    Shapes:  the operands of both -> the outputs of both
+    Shapes:  the operands of both programs -> the outputs of both programs
     Dtypes:  any
-    AD:      alternatives again, each of which recomputes its residuals from the operands
+    AD:      alternatives of the derivative; each program recomputes its residuals from the operands
     Lowers:  the operations of `parallel`
     Errors:  ShapeError, DTypeError where the two disagree
     Source:  docs/control.md; Blelloch, "Prefix sums and their applications", 1990
@@ -171,7 +172,7 @@ class Alternatives(ControlOp):
         return self.sequential, self.parallel
 
     def with_parts(self, *parts: Any) -> Alternatives:
-        """Return alternatives of other programs."""
+        """Return an `Alternatives` op for the two programs `parts`."""
         return Alternatives(*parts)
 
     @property
@@ -187,7 +188,7 @@ class Alternatives(ControlOp):
     def pruned(
         self, needed: Sequence[bool]
     ) -> tuple[Alternatives, tuple[int, ...], tuple[int, ...]]:
-        """Return the op without unneeded outputs, and without operands that no pruned program reads."""
+        """Return the op without outputs that are not needed, and without operands that neither program then reads."""
         parts, operands, outputs = _restricted(self.parts, needed)
         op = self if all(map(is_, parts, self.parts)) else Alternatives(*parts)
         return op, operands, outputs
@@ -218,7 +219,7 @@ class While(ControlOp):
         return self.cond, self.body
 
     def with_parts(self, *parts: Any) -> While:
-        """Return the loop with another condition and body."""
+        """Return a copy of the loop with the condition and body in `parts`."""
         cond, body = parts
         return While(cond, body, self.num_consts)
 
@@ -228,7 +229,7 @@ class While(ControlOp):
 
     @property
     def first_xs(self) -> int:
-        """The position after all operands, because a while loop has no xs."""
+        """The number of operands: a while loop has no input slices (xs), so their position is after all operands."""
         return self.input_count
 
     @property
@@ -271,7 +272,7 @@ class Scan(ControlOp):
     Dtypes:  any
     AD:      forward and reverse; residuals of each iteration are stacked, and read backward
     Lowers:  stablehlo.while with a counter, dynamic_slice and dynamic_update_slice
-    Errors:  ShapeError, DTypeError where body does not take these, or does not give the types of its carry
+    Errors:  ShapeError, DTypeError where the body does not accept these, or return the types of its carry
     Source:  docs/specification/primitives.md; Haskell's mapAccumL; JAX's lax.scan
     """
 
@@ -296,24 +297,24 @@ class Scan(ControlOp):
         return (self.body,)
 
     def with_parts(self, *parts: Any) -> Scan:
-        """Return the loop with another body."""
+        """Return a copy of the loop with another body."""
         (body,) = parts
         return Scan(body, self.length, self.num_consts, self.num_carry, self.reverse)
 
     def specialize(self, bindings: Any) -> StdTensorOp:
-        """Return the loop with numbers for symbols, in the length and in the body."""
+        """Return the loop with numbers in place of symbols, in its length and in its body."""
         length = self.length if isinstance(self.length, int) else self.length.evaluate(bindings)
         body = self.body.specialize(bindings)
         return Scan(body, length, self.num_consts, self.num_carry, self.reverse)
 
     @property
     def input_count(self) -> int:
-        """The number of constants, carries and xs."""
+        """The number of constants, carries and input slices (xs)."""
         return len(self.body.input_specs)
 
     @property
     def first_xs(self) -> int:
-        """The position of the first of xs."""
+        """The position of the first of the input slices (xs) among the operands."""
         return self.num_consts + self.num_carry
 
     def output_types(
@@ -343,7 +344,7 @@ class Scan(ControlOp):
         return (*carry, *stacked)
 
     def pruned(self, needed: Sequence[bool]) -> tuple[Scan, tuple[int, ...], tuple[int, ...]]:
-        """Return the loop without unneeded ys, and without carries on which no needed output depends."""
+        """Return the loop without stacked outputs (ys) and carries on which no needed output depends."""
         n, m, first = self.num_consts, self.num_carry, self.first_xs
         wanted = {i for i, is_needed in enumerate(needed) if is_needed}
         used, wanted = _closure(self.body, n, wanted, m)
@@ -366,7 +367,7 @@ def _common_types(
     operands: Sequence[TensorSpec],
     guards: GuardLog,
 ) -> tuple[TensorSpec, ...]:
-    """Return the output types of sub-programs with common operands; the types must be equal for all sub-programs."""
+    """Check that sub-programs accept the operands and have equal output types; return the types."""
     types: Sequence[TensorSpec] | None = None
     for name, part in zip(names, parts, strict=True):
         _takes(op, name, part, operands, guards)
@@ -378,7 +379,7 @@ def _common_types(
 def _restricted(
     parts: Sequence[Any], needed: Sequence[bool]
 ) -> tuple[tuple[Any, ...], tuple[int, ...], tuple[int, ...]]:
-    """Return the sub-programs with only the needed outputs, and the positions of the remaining operands and outputs."""
+    """Return the sub-programs without unneeded outputs, and the positions of the remaining operands and outputs."""
     outputs = [i for i, is_needed in enumerate(needed) if is_needed]
     operands = sorted(set[int]().union(*[part.reads(outputs) for part in parts]))
     return (
@@ -391,8 +392,9 @@ def _restricted(
 def _closure(
     body: Any, num_consts: int, outputs: set[int], num_carry: int | None = None
 ) -> tuple[set[int], set[int]]:
-    """Add to `outputs` the carries that they depend on; return the inputs that the body reads for them, and the
-    outputs.
+    """Add to `outputs` the carries on which they depend, in any iteration.
+
+    Return the positions of the inputs that the body reads for these outputs, and the extended outputs.
     """
     while True:
         used: set[int] = body.reads(sorted(outputs))
@@ -405,7 +407,7 @@ def _closure(
 
 
 def _takes(op: str, who: str, part: Any, operands: Sequence[TensorSpec], guards: GuardLog) -> None:
-    """Require that a sub-program accepts operands of these types; its guards are added to `guards`."""
+    """Check that a sub-program accepts operands of these types. The guards of the sub-program are added to `guards`."""
     for guard in part.guards:
         guards.guards.setdefault(guard, guard)
     _same(op, who, "its operands", part.input_specs, operands, guards)

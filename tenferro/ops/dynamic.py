@@ -1,4 +1,4 @@
-"""Ops with data-dependent extents; the executor runs them without kernels of a backend."""
+"""Ops with data-dependent extents. The executor runs them itself, without kernels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ __all__ = ["CARDS", "DynamicTruncate", "PadToMatch"]
 class DynamicTruncate(StdTensorOp):
     """Keep the first `size` elements along an axis, where `size` is an operand.
 
-    `size` is rounded, halves away from zero; it is 0 if not finite, and is clamped to the extent.
+    `size` is rounded to an integer, with halves rounded away from zero. It is 0 if it is not finite. Then it is clamped
+    to
 
     Shapes:  x S, size [] -> S with at most the extent on `axis`
     Dtypes:  x every dtype; size every integer and float dtype
@@ -55,11 +56,11 @@ class DynamicTruncate(StdTensorOp):
 
 @card
 class PadToMatch(StdTensorOp):
-    """Extend an axis of x with zeros at its end, up to the extent of `reference` along the same axis; x is never cut.
+    """Pad x with zeros at the end of an axis, up to the extent of `reference` along the axis; x is never shortened.
 
     Shapes:  x S, reference of S's rank -> S with reference's extent on `axis`
     Dtypes:  x every dtype; reference every dtype
-    AD:      linear in x; its transpose takes the first elements
+    AD:      linear in x; its transpose returns the first elements
     Lowers:  stablehlo.pad where both extents are exact
     Errors:  ShapeError where x is longer than the reference; AxisError outside the rank
     Source:  docs/specification/primitives.md

@@ -1,7 +1,7 @@
-"""The bytes of constants: a process stores the bytes of equal large constants only once.
+"""Sharing of the bytes of constants: a process stores equal large constants only once.
 
-The bytes are looked up by their digest, which is computed once and stored with the memory. A function and its gradient
-share the memory of constants, and so do a program and its unpickled copies.
+The bytes are looked up by their digest, which is computed once and stored with the memory. For example, a function and
+its gradient share the memory of their constants, and so do a program and its unpickled copies.
 """
 
 from __future__ import annotations
@@ -16,28 +16,27 @@ from tenferro.aligned import aligned_bytes
 __all__ = ["LARGE", "adopted_elements", "digest_of", "held_elements", "shared_elements"]
 
 LARGE = 1 << 16
-"""Minimum size in bytes of elements that are shared."""
+"""Minimum size in bytes of a constant whose memory is shared."""
 _SHARED: weakref.WeakValueDictionary[bytes, memoryview] = weakref.WeakValueDictionary()
-"""Weak references to the shared bytes, by digest. An entry disappears with its last user, so the table needs no
-bound.
+"""Weak references to the shared bytes, by digest. An entry disappears when no constant uses the bytes any longer.
 """
 
 
 class Elements(np.ndarray[Any, Any]):
-    """Read-only array of bytes with their digest; each memoryview of the bytes refers to this array."""
+    """Read-only array of bytes with an attribute `digest`. Each memoryview of the bytes keeps this array alive."""
 
     digest: bytes
 
 
 def digest_of(data: Any) -> bytes:
-    """Return the SHA-256 of contiguous bytes."""
+    """Return the SHA-256 digest of contiguous bytes."""
     import hashlib  # because the import takes long, and few constants are large
 
     return hashlib.sha256(data).digest()
 
 
 def held_elements(array: np.ndarray[Any, Any]) -> memoryview | None:
-    """Return the shared memory of an array that is a view of the whole memory, as in constants; None for other arrays.
+    """Return the shared memory that an array views as a whole, as constants do; None for any other array.
 
     >>> memory, _ = shared_elements(bytes(100_000))
     >>> held_elements(np.frombuffer(memory, np.float32).reshape(2, -1)) == memory
@@ -55,7 +54,7 @@ def held_elements(array: np.ndarray[Any, Any]) -> memoryview | None:
 
 
 def shared_elements(data: Any) -> tuple[memoryview, bytes]:
-    """Return read-only memory with these bytes, and its digest; equal bytes share one memory.
+    """Return read-only memory with the bytes of `data`, and its digest. Equal bytes share one memory.
 
     Args:
         data: contiguous bytes, which are copied unless they are shared already.
@@ -79,10 +78,10 @@ def shared_elements(data: Any) -> tuple[memoryview, bytes]:
 
 
 def adopted_elements(memory: np.ndarray[Any, Any]) -> memoryview:
-    """Share bytes as `shared_elements` does, but without a copy: the passed memory becomes the shared memory.
+    """Share bytes as `shared_elements` does, but without a copy: `memory` itself becomes the shared memory.
 
     Args:
-        memory: bytes from `aligned_bytes`, which are read-only from now on.
+        memory: bytes that `aligned_bytes` returned. The caller must not write to them any longer.
 
     >>> memory = aligned_bytes(100_000)
     >>> memory[:] = 7

@@ -1,4 +1,4 @@
-"""Ops that act on each element separately: arithmetic, order, logic, bits, rounding, conversion."""
+"""Ops that act on each element separately: arithmetic, comparisons, logic, bits, rounding and conversion."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ __all__ = [
 
 
 class SameType(StdTensorOp):
-    """Base class of ops whose operands have one type, which is also the type of the result.
+    """Base class of ops whose operands and result all have the same type.
 
     Errors:  DTypeError on another dtype; ShapeError, DTypeError unless all operands have one type
     """
@@ -80,7 +80,7 @@ class SameType(StdTensorOp):
         x = inputs[0]
         if x.dtype not in self.accepts:
             require_dtype(self.name, "x" if len(inputs) == 1 else "x0", x.dtype, self.accepts)
-        # Type objects are shared, so equal types are usually the same object.
+        # Type objects are shared, so `count` usually finds equal types by identity, without comparing shapes.
         return (x,) if inputs.count(x) == len(inputs) else (same_type(self.name, inputs, guards),)
 
 
@@ -128,12 +128,13 @@ class Multiply(SameType):
 class Divide(SameType):
     """Quotient: y = x0 / x1.
 
-    Integer quotients are truncated towards zero. x / 0 is -1, all bits set; the least integer divided by -1 is itself.
+    Integer quotients are truncated towards zero. For integers, x / 0 is -1, whose bits are all set, and the least
+    integer divided by -1 is itself.
 
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every integer, float and complex dtype
     AD:      linear in x0; rule for x1
-    Lowers:  stablehlo.divide, with the two integer corners guarded
+    Lowers:  stablehlo.divide, with selects for a divisor of 0, and for the least integer divided by -1
     """
 
     __slots__ = ()
@@ -144,12 +145,13 @@ class Divide(SameType):
 class Remainder(SameType):
     """Remainder of truncating division: y = x0 - x1 trunc(x0 / x1), which has the sign of x0.
 
-    For integers, the remainder of x by 0 is x, and of the least integer by -1 is 0. For floats it is C's fmod.
+    For integers, the remainder of x by 0 is x, and the remainder of the least integer by -1 is 0. For floats, y is the
+    result of C's fmod.
 
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every integer and float dtype
     AD:      rule
-    Lowers:  stablehlo.remainder, with the two integer corners guarded
+    Lowers:  stablehlo.remainder, with selects for a divisor of 0, and for the least integer divided by -1
     """
 
     __slots__ = ()
@@ -160,7 +162,7 @@ class Remainder(SameType):
 class Power(SameType):
     """Power: y = x0 ^ x1.
 
-    Integer powers wrap. With a negative exponent, 1 becomes 1, -1 becomes 1 or -1, and every other base becomes 0.
+    Integer powers wrap. With a negative exponent, the power of 1 is 1, of -1 is 1 or -1, and of every other base is 0.
 
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every integer, float and complex dtype
@@ -178,7 +180,7 @@ class Maximum(SameType):
 
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every real dtype, and bool
-    AD:      halves at ties
+    AD:      the tangent of the larger operand; the mean of both tangents where the operands are equal
     Lowers:  stablehlo.maximum; stablehlo.or on bool
     """
 
@@ -192,7 +194,7 @@ class Minimum(SameType):
 
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every real dtype, and bool
-    AD:      halves at ties
+    AD:      the tangent of the smaller operand; the mean of both tangents where the operands are equal
     Lowers:  stablehlo.minimum; stablehlo.and on bool
     """
 
@@ -214,7 +216,7 @@ class Negate(SameType):
 
 
 class Sign(SameType):
-    """Sign: y = -1, 0 or 1; a zero or NaN stays itself. For complex x, y = x / |x|, and 0 at 0.
+    """Sign: y = -1, 0 or 1 for real x; a zero or NaN is returned unchanged. For complex x, y = x / |x|, and 0 at 0.
 
     Shapes:  x S -> S
     Dtypes:  every integer, float and complex dtype
@@ -291,8 +293,9 @@ class ShiftLeft(SameType):
 
 
 class ShiftRightArithmetic(SameType):
-    """y = x0 >> x1, filled with the sign bit; only sign bits where x1 is negative, or at least the dtype's width in
-    bits.
+    """y = x0 >> x1, filled with the sign bit.
+
+    Where x1 is negative, or at least the width of the dtype in bits, all bits of y are the sign bit of x0.
 
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every integer dtype
@@ -432,8 +435,8 @@ class Clamp(SameType):
 
     Shapes:  x S, lower S, upper S -> S
     Dtypes:  every real dtype, and bool
-    AD:      passes x_dot strictly between the bounds, nothing at them
-    Lowers:  stablehlo.clamp, its operands in the order lower, x, upper
+    AD:      x_dot strictly between the bounds, 0 at a bound, and outside the tangent of the bound
+    Lowers:  stablehlo.clamp with the operands in the order lower, x, upper
     """
 
     __slots__ = ()
@@ -540,12 +543,12 @@ class IsFinite(StdTensorOp):
 class Convert(StdTensorOp):
     """Change the element type: y = x in dtype `to`.
 
-    Float to integer truncates, saturates, and maps NaN to 0, as in XLA. To bool is x != 0.
-    Complex to real drops the imaginary part. Integer to narrower integer wraps.
+    Conversion from float to integer truncates and saturates, and converts NaN to 0, as in XLA. Conversion to bool
+    returns x != 0. Conversion from complex to real drops the imaginary part. Conversion to a narrower integer wraps.
 
     Shapes:  x S -> S
     Dtypes:  every dtype to every dtype
-    AD:      linear between float and complex dtypes; inactive where either end is integer or bool
+    AD:      linear between float and complex dtypes; inactive if either dtype is an integer or bool
     Lowers:  stablehlo.convert
     Errors:  DTypeError on an unknown dtype
 
@@ -568,7 +571,9 @@ class Convert(StdTensorOp):
 
 @card
 class BitcastConvert(StdTensorOp):
-    """Reinterpret the bits as another dtype; if the widths differ, the low bits come first.
+    """Reinterpret the bits of x as another dtype.
+
+    If an element becomes several, the element with the low bits comes first.
 
     Shapes:  x S -> S where widths agree; to a dtype r times narrower S -> [S.., r]; to one r times
              wider, [S.., r] -> S
@@ -679,15 +684,15 @@ class Complex(StdTensorOp):
 
 @card
 class ReducePrecision(SameType):
-    """Round x to a float format with fewer bits, and store it as before.
+    """Round x to a float format with fewer bits; y keeps the dtype of x.
 
-    Numbers are rounded to nearest, halves to even. Values that are too large become infinite, and values that are too
-    small a zero of their sign. Without mantissa bits, halves are rounded by the last bit of the exponent. Subnormal
-    numbers of the format are rounded at the last place of its subnormal numbers.
+    Numbers are rounded to nearest, halves to even. Values that are too large for the format become infinite. Values
+    that are too small become a zero of the same sign. If the format has no mantissa bits, halves are rounded by the
+    last bit of the exponent. Subnormal numbers of the format are rounded to the last bit of its subnormal numbers.
 
     Shapes:  x S -> S
-    Dtypes:  every float dtype; narrow ones by way of float64, where their subnormal numbers are none
-    AD:      linear: the tangent is rounded alike
+    Dtypes:  every float dtype; narrow dtypes are rounded in float64, in which their subnormal numbers are normal
+    AD:      linear: the tangent is rounded in the same way
     Errors:  InvalidConfigError unless exponent_bits >= 1 and mantissa_bits >= 0
     """
 

@@ -1,4 +1,4 @@
-"""The carrier of operations that come from other packages."""
+"""The op `Extension`, which holds an operation from another package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["CARDS", "Extension"]
 
 @card
 class Extension(StdTensorOp):
-    """An operation of another package: `op` describes it, and its family's tables implement it.
+    """Operation of another package: the payload `op` describes it, and the tables of its family implement it.
 
     Two `Extension` ops are equal if their family ids are equal and `payload_eq` returns True.
 
@@ -43,7 +43,7 @@ class Extension(StdTensorOp):
 
     @property
     def name(self) -> str:
-        """The family id, which printed programs show as the op's name."""
+        """The family id, which printed programs show in place of the op's name."""
         return self.op.family_id
 
     @property
@@ -58,17 +58,17 @@ class Extension(StdTensorOp):
 
     @property
     def has_effects(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the op declares it
-        """Whether the op declares effects: equal instructions are then not merged."""
+        """Whether the op declares effects. Instructions with effects are not merged even if they are equal."""
         return bool(getattr(self.op, "effects", False))
 
     def infer(self, *inputs: TensorSpec, guards: GuardLog | None = None) -> tuple[TensorSpec, ...]:
-        """Infer the types of the outputs by `infer_output_meta` of the op.
+        """Infer the types of the outputs by calling `infer_output_meta` of the op.
 
         Raises:
             MalformedFamilyIdError: the family id is not `<package>.<name>.v<major>`.
             ArityError: the number of inputs differs from the declared number.
-            InvalidConfigError: the shape rule returns a malformed list, or the number of its entries differs from the
-                declared number of outputs.
+            InvalidConfigError: `infer_output_meta` returns a malformed list, or the number of its entries differs from
+                the declared number of outputs.
         """
         family = check_family_id(getattr(self.op, "family_id", None))
         if len(inputs) != self.op.input_count:
@@ -112,7 +112,7 @@ class Extension(StdTensorOp):
         return hash((Extension, self.op.family_id, self.op.payload_hash()))
 
     def written(self) -> str:
-        """Write the op as text: equal texts, in any process, mean equal ops; see `payload_text`."""
+        """Write the op as text. Equal texts mean equal ops, also in different processes; see `payload_text`."""
         text = getattr(self.op, "payload_text", None)
         return f"Extension({self.family_id}, {os.urandom(16).hex() if text is None else text()})"
 
@@ -124,8 +124,9 @@ class Extension(StdTensorOp):
 
 
 def declared_types(op: Any, meta: Any) -> tuple[TensorSpec, ...]:
-    """Return `meta`, the result of `infer_output_meta`, as types; an entry is a `TensorSpec` or a pair (dtype,
-    shape).
+    """Convert `meta`, the result of `infer_output_meta`, to types.
+
+    Each entry of `meta` is a `TensorSpec` or a pair (dtype, shape).
     """
     try:
         entries = tuple(meta)

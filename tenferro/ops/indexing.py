@@ -1,7 +1,7 @@
 """Ops that read and write at positions that are data.
 
-Dimension numbers and out-of-bounds behaviour are those of StableHLO. Gather moves a window that does not fit into the
-bounds, and scatter ignores it.
+Dimension numbers and out-of-bounds behaviour are those of StableHLO. If a window does not fit into the bounds, gather
+moves it inside, and scatter ignores it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 @card
 class GatherRule(StdTensorOp):
-    """Base class of `Gather` and `GatherDynamicSliceSizes`, with their common shape rule."""
+    """Base class of `Gather` and `GatherDynamicSliceSizes`. It contains the shape rule that both share."""
 
     offset_dims: tuple[int, ...]
     collapsed_slice_dims: tuple[int, ...]
@@ -94,7 +94,7 @@ class GatherRule(StdTensorOp):
         sizes = self.resolved("slice_sizes", (x.shape, indices.shape))
         for axis, (size, extent) in enumerate(zip(sizes, x.shape, strict=True)):
             if axis in self.operand_batching_dims and size in (0, 1):
-                continue  # an empty batch axis: there is no window that could be out of bounds
+                continue  # an empty batch axis has no window that could be out of bounds
             decided = at_least(extent, size)
             if decided is False:
                 raise ShapeError(f"{name}: slice size {size} exceeds axis {axis} of {x}")
@@ -122,11 +122,11 @@ class GatherRule(StdTensorOp):
 
 
 class Gather(GatherRule):
-    """Windows of x at the positions in `indices`; each start is clamped such that its window is within bounds.
+    """Windows of x at the positions in `indices`. Each start is clamped so that its window is within bounds.
 
-    A result index r is split into a batch part and an offset part. The index vector is read from `indices` at the batch
-    part, along `index_vector_dim`. Its numbers are the start along the axes `start_index_map` of x, and 0 along other
-    axes. Then y[r] = x[clamp(start) + offset].
+    The index r of an element of y is split into a batch part and an offset part. The batch part selects an index vector
+    from `indices`, along axis `index_vector_dim`. The vector contains the start of a window along the axes
+    `start_index_map` of x; the start along other axes is 0. Then y[r] = x[clamp(start) + offset part].
 
     Shapes:  x, indices -> batch axes of indices, with window axes at `offset_dims`
     Dtypes:  x every dtype; indices every integer dtype
@@ -142,7 +142,7 @@ class Gather(GatherRule):
 class GatherDynamicSliceSizes(GatherRule):
     """`Gather` with slice sizes that are expressions in the extents of x and indices.
 
-    Native execution evaluates them for the arrays; lowering to StableHLO, once the extents are numbers.
+    The sizes are evaluated for the arrays in native execution. For lowering to StableHLO, they must be numbers.
 
     Shapes:  x, indices -> batch axes of indices, with window axes at `offset_dims`
     Dtypes:  x every dtype; indices every integer dtype
@@ -162,17 +162,17 @@ COMBINERS = ("add", "multiply", "min", "max", "set")
 
 @card
 class Scatter(StdTensorOp):
-    """Combine windows of `updates` into x at the positions in `indices`; a window that does
-    not fit completely is ignored.
+    """Combine windows of `updates` into x at the positions in `indices`.
 
-    y starts as x. An update index u is split into a scatter part and a window part, and start = indices[scatter part]
-    is the position of its window. Then y[start + window part] becomes combiner(y[start + window part], updates[u]). On
-    bool, "add" is or, and "multiply" is and. If several updates of one element are combined by "set", the last one in
-    row-major order remains in native execution; StableHLO does not define which.
+    A window that is not completely within bounds is ignored. y starts as a copy of x. The index u of an element of
+    `updates` is split into a scatter part and a window part, and start = indices[scatter part] is the position of a
+    window. Then y[start + window part] becomes combiner(y[start + window part], updates[u]). On bool, "add" is logical
+    or, and "multiply" is logical and. If "set" writes one element several times, native execution keeps the last update
+    in row-major order; StableHLO does not define which update remains.
 
     Shapes:  x S, indices, updates -> S
     Dtypes:  x and updates one of every dtype (min, max: not complex); indices every integer dtype
-    AD:      linear in x and updates for add; rules for the rest
+    AD:      linear in x and updates for "add"; rules for the other combiners
     Lowers:  stablehlo.scatter with a region
     Errors:  ShapeError, AxisError, DTypeError where dimension numbers do not fit; InvalidConfigError
              on another combiner
@@ -287,8 +287,9 @@ class Scatter(StdTensorOp):
 def require_index_vector(
     op: str, indices: TensorSpec, axis: int, count: int, guards: GuardLog
 ) -> None:
-    """Require that axis `index_vector_dim` has the extent of an index vector; an axis equal to the rank has extent
-    1.
+    """Require that the axis `index_vector_dim` has the extent of an index vector.
+
+    If `axis` equals the rank of `indices`, its extent counts as 1.
     """
     extent = 1 if axis == indices.rank else indices.shape[axis]
     what = f"the extent of indices {indices} along index_vector_dim {axis} and the index map"
@@ -297,8 +298,9 @@ def require_index_vector(
 
 @card
 class DynamicSlice(StdTensorOp):
-    """Read a window at a position that is an operand: y[i] = x[start + i]; each start is clamped such that the
-    window fits.
+    """Read a window of x at a position that is an operand: y[i] = x[start + i].
+
+    Each start is clamped so that the window is within bounds.
 
     Shapes:  x of rank r, r starts of shape [] -> `sizes`
     Dtypes:  x every dtype; starts one integer dtype
@@ -333,8 +335,9 @@ class DynamicSlice(StdTensorOp):
 
 @card
 class DynamicUpdateSlice(StdTensorOp):
-    """Write a window at a position that is an operand: y is x, except y[start + i] = update[i]; each start
-    is clamped such that the window fits.
+    """Write a window at a position that is an operand: y is x, except that y[start + i] = update[i].
+
+    Each start is clamped so that the window is within bounds.
 
     Shapes:  x S of `rank`, update within S, `rank` starts of shape [] -> S
     Dtypes:  x and update one of every dtype; starts one integer dtype
@@ -387,7 +390,7 @@ def require_starts(op: str, starts: list[TensorSpec]) -> None:
 def require_window(
     op: str, role: str, axis: int, size: Any, extent: Any, x: TensorSpec, guards: GuardLog
 ) -> None:
-    """Require that a window's size does not exceed the extent of its axis."""
+    """Require that the size of a window is at most the extent of the axis along which it moves."""
     if not is_exact(size) or not is_exact(extent):
         raise NonStaticShapeError(f"{op}: the extent of axis {axis} of {x} depends on the data")
     decided = at_least(extent, size)

@@ -18,10 +18,10 @@ Card = TypeVar("Card")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def card(cls: type[Card]) -> type[Card]:
-    """Make an op class a frozen dataclass, whose fields are the payload: the parameters of the op.
+    """Make an op class a frozen dataclass. Its fields are the payload, which are the parameters of the op.
 
-    Methods that all op classes share are defined in `StdTensorOp`. `dataclass` would compile them for each class,
-    which takes longer than the rest of the import.
+    `StdTensorOp` defines the methods that all op classes share. If `dataclass` generated them, it would compile them
+    for each class, which would take longer than the rest of the import.
     """
     card_class: Any = dataclass(repr=False, eq=False)(cls)
     compared = [entry.name for entry in fields(card_class) if entry.compare]
@@ -33,36 +33,38 @@ def card(cls: type[Card]) -> type[Card]:
 
 @card
 class StdTensorOp:
-    """Base class of ops. A class describes an op; its instances are frozen dataclasses of the op's payload.
+    """Base class of ops.
+
+    A class describes an op; an instance contains values for the parameters of the op, its payload.
 
     An op class (card) without payload is a plain subclass; a class with payload is declared with `@card`. Ops of one
     class with equal payloads are equal.
 
-    A class states the formula, shapes, dtypes and errors of its op in its docstring. It contains the one rule that all
-    layers share: the types of the outputs for the types of the inputs. What a layer does with the op is an entry in the
-    table of that layer.
+    The docstring of a class states the formula, shapes, dtypes and errors of the op. The class contains only the rule
+    that all layers share, which infers the types of the outputs from the types of the inputs. What a layer does with
+    the op is an entry in the table of that layer.
 
-    The documentation page of the op adds the errors of its base class and, if the op is lowered to one StableHLO
-    operation, that operation and its definition.
+    The documentation page of the op also lists the errors of its base class. If the op is lowered to one StableHLO
+    operation, the page shows that operation and its definition.
 
     Source: docs/specification/primitives.md.
     """
 
     accepts: ClassVar[frozenset[DType]]
-    """Accepted dtypes of the operand that determines the op's dtype."""
+    """Accepted dtypes of the operand that determines the dtype of the result."""
     input_count: ClassVar[Any] = 1
     output_count: ClassVar[Any] = 1
     ufunc: ClassVar[str] = ""
-    """Name of the NumPy function that is the op's kernel; empty without such a function."""
+    """Name of the NumPy function that computes the op; empty if NumPy has no such function."""
     has_effects: ClassVar[Any] = False
-    """Whether the op has effects besides its outputs; ops with effects are neither merged nor dropped."""
+    """Whether the op has effects besides computing its outputs. Ops with effects are neither merged nor removed."""
 
     parts: ClassVar[Any] = ()
     """The sub-programs of a loop, a conditional or alternatives; empty for other ops."""
     payload_of: ClassVar[attrgetter[Any] | None] = None
-    """Getter of the payload that distinguishes ops of the class; None without payload."""
+    """Function that returns the fields by which ops of the class are compared; None for a class without payload."""
     token: ClassVar[Any]
-    """Key that equal ops share. Without a payload it is the class itself, which is fastest to hash."""
+    """Key that equal ops share. For an op without payload it is the class, because a class is fastest to hash."""
 
     def __init_subclass__(cls) -> None:
         if cls.payload_of is None:
@@ -102,7 +104,7 @@ class StdTensorOp:
     def infer(self, *inputs: TensorSpec, guards: GuardLog | None = None) -> tuple[TensorSpec, ...]:
         """Infer the types of the outputs, also for symbolic extents.
 
-        Conditions on extents that cannot be compared yet are added to `guards`.
+        Conditions on extents that can only be decided at run time are added to `guards`.
 
         Raises:
             ArityError, ShapeError, DTypeError: the errors that the docstring of the op's class states.
@@ -114,11 +116,11 @@ class StdTensorOp:
     def output_types(
         self, inputs: tuple[TensorSpec, ...], guards: GuardLog
     ) -> tuple[TensorSpec, ...]:
-        """Return the types of the outputs, for the right number of inputs: the op's shape rule."""
+        """Infer the types of the outputs, given the right number of inputs. This is the shape rule of the op."""
         raise NotImplementedError(f"{self.name} states no shape rule")
 
     def specialize(self, bindings: Any) -> StdTensorOp:
-        """Replace the symbols of the payload by numbers."""
+        """Return the op with numbers in place of the symbols in its payload."""
         changes = {
             field.name: _bind(getattr(self, field.name), bindings)
             for field in fields(self)
@@ -130,7 +132,7 @@ class StdTensorOp:
         return type(self)(**(payload | changes))
 
     def resolved(self, field: str, input_shapes: Any) -> tuple[Any, ...]:
-        """Return the payload's shape in `field`, with each `DimExpr` evaluated for the inputs."""
+        """Return the shape in the payload's field `field`, with each `DimExpr` evaluated for `input_shapes`."""
         return resolve_shape(getattr(self, field), input_shapes)
 
     def __str__(self) -> str:
@@ -143,7 +145,7 @@ class StdTensorOp:
 
 
 def normalize(op: Any, **values: Any) -> None:
-    """Set fields of a frozen op to their normal form; called in `__post_init__`."""
+    """Set fields of a frozen op to their normal form. Each op class calls this function in its `__post_init__`."""
     for name, value in values.items():
         object.__setattr__(op, name, value)
 

@@ -1,4 +1,4 @@
-"""Ops that combine the elements along axes: reductions, arg-reductions, scans, sorting."""
+"""Ops that combine the elements along axes: reductions, argmax and argmin, cumulative ops, and sorting."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ __all__ = [
 
 
 def least(dtype: DType) -> Any:
-    """Return the least value of a real dtype: -inf for floats that have it."""
+    """Return the least value of a real dtype: -inf if the dtype has infinities."""
     return dtype.extremes[0]
 
 
 def largest(dtype: DType) -> Any:
-    """Return the largest value of a real dtype: inf for floats that have it."""
+    """Return the largest value of a real dtype: inf if the dtype has infinities."""
     return dtype.extremes[1]
 
 
@@ -59,7 +59,7 @@ class Reduction(StdTensorOp):
     combiner: ClassVar[type[StdTensorOp]]
     """The binary op that combines two elements."""
     identity: ClassVar[Callable[[DType], Any]]
-    """Function that returns the result over no elements, for a dtype."""
+    """Function of a dtype that returns the result of the reduction over no elements."""
     axes: tuple[int, ...]
 
     def __post_init__(self) -> None:
@@ -99,7 +99,9 @@ class ArgReduction(StdTensorOp):
 
 @card
 class Scan(StdTensorOp):
-    """Base class of cumulative ops: result i combines elements 0 .. i along an axis; with `reverse`, i to the last.
+    """Base class of cumulative ops: element i of the result combines elements 0 .. i of x along an axis.
+
+    With `reverse`, it combines elements i .. n - 1.
 
     Errors:  AxisError outside the rank; DTypeError on another dtype
     """
@@ -145,7 +147,7 @@ class ReduceProd(Reduction):
 
     Shapes:  x S -> S without `axes`; no axes leave x as it is
     Dtypes:  every integer, float and complex dtype
-    AD:      rule, right also where elements are zero
+    AD:      rule, which is also right where elements are zero
     Lowers:  stablehlo.reduce with multiply
     """
 
@@ -158,11 +160,12 @@ class ReduceProd(Reduction):
 class ReduceMax(Reduction):
     """Largest element over axes; NaN if an element is NaN; over no elements, the smallest value of the dtype.
 
-    Of 0.0 and -0.0, the native result is 0.0; with XLA either is possible, because StableHLO leaves the order open.
+    The native maximum of 0.0 and -0.0 is 0.0. XLA may return either, because StableHLO leaves the order of operands
+    open.
 
     Shapes:  x S -> S without `axes`; no axes leave x as it is
     Dtypes:  every real dtype, and bool
-    AD:      shared equally among the winners
+    AD:      the mean of the tangents of all elements that equal the result
     Lowers:  stablehlo.reduce with maximum
     """
 
@@ -175,11 +178,12 @@ class ReduceMax(Reduction):
 class ReduceMin(Reduction):
     """Smallest element over axes; NaN if an element is NaN; over no elements, the largest value of the dtype.
 
-    Of 0.0 and -0.0, the native result is -0.0; with XLA either is possible, because StableHLO leaves the order open.
+    The native minimum of 0.0 and -0.0 is -0.0. XLA may return either, because StableHLO leaves the order of operands
+    open.
 
     Shapes:  x S -> S without `axes`; no axes leave x as it is
     Dtypes:  every real dtype, and bool
-    AD:      shared equally among the winners
+    AD:      the mean of the tangents of all elements that equal the result
     Lowers:  stablehlo.reduce with minimum
     """
 
@@ -220,7 +224,7 @@ class ReduceOr(Reduction):
 
 
 class ArgMax(ArgReduction):
-    """Index of the first largest element along an axis, as int64; if elements are NaN, the index of the first NaN.
+    """Index of the first largest element along an axis, as int64. If there are NaNs, it is the index of the first NaN.
 
     Shapes:  x S -> S without `axis`
     Dtypes:  every real dtype, and bool; int64 out
@@ -234,7 +238,7 @@ class ArgMax(ArgReduction):
 
 
 class ArgMin(ArgReduction):
-    """Index of the first smallest element along an axis, as int64; if elements are NaN, the index of the first NaN.
+    """Index of the first smallest element along an axis, as int64. If there are NaNs, it is the index of the first NaN.
 
     Shapes:  x S -> S without `axis`
     Dtypes:  every real dtype, and bool; int64 out
@@ -254,8 +258,8 @@ class CumSum(Scan):
 
     Shapes:  x S -> S
     Dtypes:  every integer, float and complex dtype
-    AD:      linear; its transpose runs the other way
-    Lowers:  stablehlo.reduce_window over all that came before
+    AD:      linear; its transpose is the cumulative sum in the opposite direction
+    Lowers:  stablehlo.reduce_window, with a window of all preceding elements
     """
 
     __slots__ = ()
@@ -271,7 +275,7 @@ class CumProd(Scan):
     Shapes:  x S -> S
     Dtypes:  every integer, float and complex dtype
     AD:      rule
-    Lowers:  stablehlo.reduce_window over all that came before
+    Lowers:  stablehlo.reduce_window, with a window of all preceding elements
     """
 
     __slots__ = ()
@@ -280,14 +284,14 @@ class CumProd(Scan):
 
 
 class CumMax(Scan):
-    """Cumulative maximum along an axis; NaN from the first NaN on.
+    """Cumulative maximum along an axis. All elements from the first NaN on are NaN.
 
     Result i is the maximum of elements 0 .. i or, with `reverse`, of elements i .. n - 1.
 
     Shapes:  x S -> S
     Dtypes:  every real dtype, and bool
     AD:      to the latest winner
-    Lowers:  stablehlo.reduce_window over all that came before
+    Lowers:  stablehlo.reduce_window, with a window of all preceding elements
     """
 
     __slots__ = ()
@@ -296,14 +300,14 @@ class CumMax(Scan):
 
 
 class CumMin(Scan):
-    """Cumulative minimum along an axis; NaN from the first NaN on.
+    """Cumulative minimum along an axis. All elements from the first NaN on are NaN.
 
     Result i is the minimum of elements 0 .. i or, with `reverse`, of elements i .. n - 1.
 
     Shapes:  x S -> S
     Dtypes:  every real dtype, and bool
     AD:      to the latest winner
-    Lowers:  stablehlo.reduce_window over all that came before
+    Lowers:  stablehlo.reduce_window, with a window of all preceding elements
     """
 
     __slots__ = ()
@@ -313,14 +317,14 @@ class CumMin(Scan):
 
 @card
 class Sort(StdTensorOp):
-    """Sort `count` operands along an axis, all in the ascending order of the first operand, the key.
+    """Sort along an axis: all `count` operands are reordered so that the first operand, the key, is in ascending order.
 
-    NaN comes last; -0.0 and 0.0 are equal; complex numbers are ordered by real part, then imaginary part; False
-    comes before True. With `stable`, equal keys keep their order; in native execution they always do.
+    NaN comes last; -0.0 and 0.0 are equal; complex numbers are ordered by real part, then by imaginary part; False
+    comes before True. With `stable`, elements with equal keys keep their order. Native execution always keeps it.
 
     Shapes:  x0 S, .. of one shape -> as many of that shape
     Dtypes:  every dtype, and each operand its own
-    AD:      linear for a fixed order: the tangents move along
+    AD:      linear for a fixed order: each tangent is reordered like its operand
     Lowers:  stablehlo.sort with a comparator
     Errors:  ShapeError unless the operands have one shape; AxisError outside the rank
 
@@ -349,7 +353,7 @@ class Sort(StdTensorOp):
 
     @property
     def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """The number of operands, `count`."""
+        """The number of outputs, which is also `count`."""
         return self.count
 
     def output_types(
@@ -366,11 +370,11 @@ class Sort(StdTensorOp):
 class TopK(StdTensorOp):
     """The k largest elements along the last axis, in descending order, and their indices.
 
-    NaN counts as largest. Of equal elements, the element with the lower index comes first.
+    NaN counts as largest. Among equal elements, the element with the lower index comes first.
 
     Shapes:  x [.., d] -> values [.., k], indices [.., k]
     Dtypes:  every real dtype, and bool; indices int64
-    AD:      linear for a fixed choice: values gather the tangent
+    AD:      linear for a fixed choice of elements: the tangent is gathered at the indices
     Lowers:  stablehlo.sort of values and indices, then stablehlo.slice
     Errors:  ShapeError unless x has an axis and k <= d; DTypeError on complex
     Source:  CHLO dialect, top_k

@@ -21,13 +21,13 @@ __all__ = ["CARDS", "Constant", "Iota", "ShapeOf"]
 
 @card
 class Constant(StdTensorOp):
-    """A constant tensor: `data` contains the bytes of its elements in row-major order.
+    """Constant tensor: `data` contains the bytes of its elements in row-major order.
 
-    If `data` has 64 KiB or more, it is a read-only memoryview, which equal constants of the process share.
+    If there are 64 KiB or more, `data` is a read-only memoryview, and equal constants of the process share its memory.
 
     Shapes:  () -> shape
     Dtypes:  every dtype
-    Identity: dtype, shape and bytes, so that -0.0 is not 0.0 and True is not 1
+    Identity: constants are equal if dtype, shape and bytes are, so that -0.0 differs from 0.0, and True from 1
     AD:      inactive
     Lowers:  stablehlo.constant
     Errors:  InvalidConfigError unless `data` has exactly the bytes of the shape
@@ -64,7 +64,7 @@ class Constant(StdTensorOp):
         return getattr(self, "_digest", None) or digest_of(self.data)
 
     def __hash__(self) -> int:
-        # The cached digest of a large constant is hashed in place of its elements, which would all be read.
+        # Hash the digest of a large constant, which is stored, because hashing the elements would read them all.
         return hash((Constant, self.dtype, self.shape, getattr(self, "_digest", self.data)))
 
     def __eq__(self, other: object) -> bool:
@@ -92,9 +92,9 @@ class Constant(StdTensorOp):
 
     @classmethod
     def adopting(cls, array: np.ndarray[Any, Any]) -> Constant:
-        """Create a constant from a row-major array in aligned memory, without a copy.
+        """Create a constant that uses the memory of a row-major array in aligned memory, without a copy.
 
-        The constant uses the memory of the array, so nothing else may refer to the array.
+        The caller must keep no other reference to that memory, because constants are immutable.
         """
         memory = array.ravel().view(np.uint8)
         data = adopted_elements(memory) if memory.nbytes >= LARGE else memory.data
@@ -121,7 +121,7 @@ class Iota(StdTensorOp):
     """Indices along one axis: y[i0, .., ik] = i_axis.
 
     Shapes:  () -> shape
-    Dtypes:  every integer, float and complex dtype; numbers that the dtype cannot hold wrap or are rounded
+    Dtypes:  every integer, float and complex dtype; indices that the dtype cannot represent wrap or are rounded
     AD:      inactive
     Errors:  AxisError unless 0 <= axis < rank
 
@@ -156,7 +156,7 @@ class Iota(StdTensorOp):
 class ShapeOf(StdTensorOp):
     """The extent of one axis as a number: y = shape(x)[axis], a scalar int64.
 
-    The op reads the shape of x, and never the elements.
+    The op reads only the shape of x, never the elements.
 
     Shapes:  x -> []
     Dtypes:  every dtype in, int64 out

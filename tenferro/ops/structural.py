@@ -72,13 +72,13 @@ class Transpose(StdTensorOp):
 class Reshape(StdTensorOp):
     """Arrange the elements of x, read in column-major order, in a new shape.
 
-    y[j] = x[i] where i and j have the same offset with the *first* axis fastest (NumPy's order="F").
+    y[j] = x[i] where i and j are at the same offset if the *first* axis varies fastest (NumPy's order="F").
 
     Shapes:  x S -> y `shape`, of the same size
     Dtypes:  every dtype
     AD:      linear; its transpose reshapes back
-    Lowers:  transpose, stablehlo.reshape, transpose, because StableHLO's is row-major;
-             transposes that cancel are not written
+    Lowers:  transpose, stablehlo.reshape, transpose, because StableHLO's reshape is row-major; transposes that
+        cancel each other are not written
     Errors:  ShapeError unless the sizes agree; NonStaticShapeError when x's size depends on data
 
     >>> Reshape((3, 2)).infer(TensorSpec.parse("f64[6]"))
@@ -116,7 +116,7 @@ class Reshape(StdTensorOp):
 
 @card
 class BroadcastInDim(StdTensorOp):
-    """Broadcast: axis j of x becomes axis dims[j] of y. x is repeated along other axes of y, and where its extent is 1.
+    """Broadcast: axis j of x becomes axis dims[j] of y. The elements repeat along new axes, and where x has extent 1.
 
     y[i0, .., ik] = x[i[dims[0]], .., i[dims[r]]], with index 0 along an axis of x whose extent is 1.
 
@@ -312,10 +312,10 @@ class Pad(StdTensorOp):
 class Concatenate(StdTensorOp):
     """Join `count` operands end to end along one axis.
 
-    Shapes:  x0 .. of one shape besides `axis` -> y, its extent there the sum
+    Shapes:  operands with equal extents except along `axis` -> y, whose extent along `axis` is their sum
     Dtypes:  every dtype, one for all
     AD:      linear; its transpose slices
-    Errors:  ShapeError, DTypeError unless operands agree besides the axis; ShapeError above 2^63 - 1
+    Errors:  ShapeError, DTypeError unless the operands agree except along `axis`; ShapeError above 2^63 - 1
 
     >>> Concatenate(1, 2).infer(TensorSpec.parse("f64[2,3]"), TensorSpec.parse("f64[2,n]"))
     (f64[2,n+3],)
@@ -376,7 +376,7 @@ class Reverse(StdTensorOp):
 
     Shapes:  x S -> S
     Dtypes:  every dtype
-    AD:      linear; its own transpose
+    AD:      linear; the op is its own transpose
     Errors:  AxisError unless axes are distinct axes of x
     """
 
@@ -396,9 +396,10 @@ class Reverse(StdTensorOp):
 
 @card
 class ExtractDiag(StdTensorOp):
-    """Take a diagonal: y[.., i, ..] = x[.., i, .., i, ..], where x has i at axis_a and at axis_b.
+    """Extract a diagonal: y[.., i, ..] = x[.., i, .., i, ..], where the two indices i are those of axis_a and axis_b.
 
-    axis_b is removed, and axis_a becomes the diagonal. In y, axis_a has a number lower by one if axis_b came before it.
+    Axis axis_b is removed, and axis_a becomes the diagonal. In y the number of axis_a is lower by one if axis_b
+    preceded it.
 
     Shapes:  x with equal extents on both axes -> y without axis_b
     Dtypes:  every dtype
@@ -435,16 +436,16 @@ class ExtractDiag(StdTensorOp):
 
 @card
 class EmbedDiag(StdTensorOp):
-    """Write an axis to a diagonal: y[.., i, .., j, ..] = x[.., i, ..] where i = j, else 0.
+    """Write the elements of an axis to a diagonal: y[.., i, .., j, ..] = x[.., i, ..] where i = j, else 0.
 
-    The adjoint of `ExtractDiag` with the same axes. y has axis_a and a new axis at axis_b; the elements of x along an
-    axis are on the diagonal of these two axes.
+    The op is the adjoint of `ExtractDiag` with the same axes. In y, i is the index of axis_a, and j the index of the
+    new axis axis_b.
 
     Shapes:  x of rank r -> y of rank r + 1 with equal extents on axis_a and axis_b
     Dtypes:  every dtype
     AD:      linear; its transpose is ExtractDiag
     Lowers:  broadcast, compare with the diagonal's mask, select
-    Errors:  AxisError unless the axes are two different ones of y
+    Errors:  AxisError unless the axes are two different axes of y
 
     >>> EmbedDiag(0, 2).infer(TensorSpec.parse("f64[3,4]"))
     (f64[3,4,3],)
@@ -483,9 +484,9 @@ def _normalize_pair(op: Any, name: str) -> None:
 
 @card
 class Triangle(StdTensorOp):
-    """Base class of `Tril` and `Triu`: x with zeros on one side of diagonal k of the last two axes.
+    """Base class of `Tril` and `Triu`, which set one side of diagonal k of the last two axes to zero.
 
-    |k| is at most 2^62, which exceeds every extent, so that k plus a row number fits in int64.
+    |k| must be at most 2^62, which exceeds every extent, so that k plus the number of a row fits into int64.
     """
 
     k: int = 0
@@ -506,7 +507,7 @@ class Tril(Triangle):
 
     Shapes:  x S -> S, of rank at least 2
     Dtypes:  every dtype
-    AD:      linear; its own transpose
+    AD:      linear; the op is its own transpose
     Lowers:  compare of two iotas, select
     Errors:  ShapeError on a lower rank; InvalidConfigError for k beyond 2^62
     """
@@ -520,7 +521,7 @@ class Triu(Triangle):
 
     Shapes:  x S -> S, of rank at least 2
     Dtypes:  every dtype
-    AD:      linear; its own transpose
+    AD:      linear; the op is its own transpose
     Lowers:  compare of two iotas, select
     Errors:  ShapeError on a lower rank; InvalidConfigError for k beyond 2^62
     """
@@ -531,10 +532,10 @@ class Triu(Triangle):
 
 @card
 class OptimizationBarrier(StdTensorOp):
-    """The operands unchanged, as values across which no compiler simplifies.
+    """The operands, returned unchanged through a barrier for compilers.
 
-    Computations on the results are not merged with others, and wait for all operands. Rematerialisation depends on both
-    properties.
+    Compilers do not merge computations on the results with other computations, and the results become available only
+    after all operands were computed. Rematerialisation depends on both properties.
 
     Shapes:  x0 S0, .. -> S0, ..
     Dtypes:  every dtype, each operand its own
@@ -556,7 +557,7 @@ class OptimizationBarrier(StdTensorOp):
 
     @property
     def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """The number of operands, `count`."""
+        """The number of outputs, which is also `count`."""
         return self.count
 
     def output_types(

@@ -1,7 +1,8 @@
-"""Passes of native programs: pure functions from program to program, each in a file named after its rewrite.
+"""Passes of native programs: pure functions from program to program. Each is in a file named after its rewrite.
 
 No pass merges common subexpressions, because graphs merge equal instructions. No pass removes dead code, because only
-needed instructions become part of a program. Each instruction records in `last_use` whether it uses an input last.
+needed instructions become part of a program. The attribute `last_use` of an instruction tells which of its operands no
+later instruction reads.
 """
 
 from collections.abc import Callable
@@ -59,8 +60,8 @@ NATIVE_PASSES: tuple[Callable[[GraphProgram], GraphProgram], ...] = (
     fold_transposes,
     shrink_dots,
 )
-"""The passes of native compilation, in order.
+"""The passes of native compilation, in the order in which they run.
 
-`decompose_dots` is not among them: the native kernel of DotGeneral merges axes itself, because it knows the strides.
-`decompose_dots` is for backends that have only batched matrix products.
+`decompose_dots` is not one of these passes, because the native kernel of DotGeneral merges axes itself. Only the
+kernel knows the strides. `decompose_dots` is for backends that have only batched matrix products.
 """

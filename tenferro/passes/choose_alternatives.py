@@ -1,6 +1,6 @@
-"""Replace each `Alternatives` by one of its two programs.
+"""Replace each `Alternatives` op by one of its two programs.
 
-Law: results are equal up to rounding, and no `Alternatives` remain outside loops and conditionals.
+Law: results are equal up to rounding, and no `Alternatives` op remains outside loops and conditionals.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["choose_alternatives"]
 def choose_alternatives(
     program: GraphProgram, chosen: Callable[[Alternatives], Any]
 ) -> GraphProgram:
-    """Return the program with each `Alternatives` replaced by `chosen(op)`, one of its programs."""
+    """Return the program with each `Alternatives` op replaced by `chosen(op)`, which is one of its programs."""
 
     def rule(
         producers: Producers, op: Alternatives, inputs: Values, source: SourceLine | None

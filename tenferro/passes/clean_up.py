@@ -2,14 +2,15 @@
 
 Law: the bits of results do not change.
 
-Consecutive transposes are composed, consecutive reshapes are merged, and conversions through a wider dtype
-become direct. Identities (times one, minus zero, double negation) are removed. Two similar ops are not removed: x + 0.0
-changes -0.0 to 0.0, and the product of a complex number and one changes infinities.
+Consecutive transposes and consecutive reshapes are merged, and conversions through a wider dtype become direct.
+Operations that return their operand are removed: multiplication by one, subtraction of zero, and double negation. Two
+similar operations are not removed. The sum x + 0.0 changes -0.0 to 0.0, and the product of a complex number and one
+changes infinities.
 
 Ops on small constants of integers or bools, such as indices of a window, are folded. Arithmetic and comparisons of
-splats, constants whose elements are all equal, are folded, too. A select with a constant predicate is replaced by
-the selected operand; for example, the derivative of x^2.5 compares 2.5 to zero. Redundant comparisons are
-removed, for example comparisons of a remainder by a positive constant. Annotations for other peers are removed.
+splats, which are constants whose elements are all equal, are also folded. A select with a constant predicate is
+replaced by the selected operand; for example, the derivative of x^2.5 compares 2.5 to zero. Redundant comparisons are
+removed, for example `x != y` if `x < y` is also required. Annotations for other peers are removed.
 """
 
 from __future__ import annotations
@@ -35,18 +36,21 @@ __all__ = ["clean_up"]
 
 
 MAX_FOLDED_ELEMENTS = 64
-"""Maximum number of elements of a folded constant; it must be at least the maximum rank, to fold index vectors."""
+"""Maximum number of elements of a folded constant. It must be at least the maximum rank, so that index vectors fold."""
 CHUNK_ELEMENTS = 1 << 12
-"""Number of elements that are compared at once."""
+"""Number of elements that are compared at once when `splat` checks whether all elements are equal."""
 
 
 def clean_up(program: GraphProgram) -> GraphProgram:
-    """Return the program after every rule of this file was applied once to each instruction, in order."""
+    """Return the program after each rule of this file was applied once to each instruction, in order."""
     return rewrite(program, RULES)
 
 
 def splat(producers: Producers, value: int) -> Any:
-    """Return the element of a splat, a constant with equal elements; None if `value` is no constant, or bits differ."""
+    """Return the element of a splat, a constant with equal elements.
+
+    None if `value` is not a constant, or bits differ.
+    """
     node = producers.maker(value)
     if node is not None and type(node.op) is BroadcastInDim:
         node = producers.maker(node.inputs[0])
@@ -55,7 +59,7 @@ def splat(producers: Producers, value: int) -> Any:
     elements = node.op.array.ravel()
     if not elements.size:
         return None
-    # Compare in chunks, because in most arrays elements differ within the first chunk.
+    # Compare in chunks: in most arrays that are no splats, two elements of the first chunk differ.
     bits = elements.view(f"V{elements.itemsize}")
     for start in range(0, elements.size, CHUNK_ELEMENTS):
         chunk = bits[start : start + CHUNK_ELEMENTS]
@@ -80,8 +84,8 @@ def filled(producers: Producers, number: Any, like: int, source: SourceLine | No
 def fold_splats(function: Callable[..., Any]) -> Rule:
     """Return the rule that folds an op whose operands are all splats.
 
-    Complex numbers are not folded, because a product in a large array may be rounded differently. An op whose result is
-    infinite or NaN is not folded either: `check_finite` must report it.
+    Complex operands are not folded, because a product may be rounded differently in a large array. An op whose result
+    is infinite or NaN is not folded either, because `check_finite` must report it when the op runs.
     """
 
     def rule(
@@ -112,7 +116,10 @@ def constant_elements(producers: Producers, value: int, max_size: int) -> Any:
 
 
 def fold_small(function: Callable[..., Any]) -> Rule:
-    """Return the rule that folds an op whose operands are all small constants of integers or bools."""
+    """Return the rule that folds an op whose operands are all small constants of integers or bools.
+
+    `function` computes it.
+    """
 
     def rule(
         producers: Producers, op: Any, inputs: Values, source: SourceLine | None
@@ -130,11 +137,11 @@ def fold_small(function: Callable[..., Any]) -> Rule:
 
 
 AS_TYPE = fold_small(lambda op, x: x.astype(op.to.dtype))
-"""Rule that converts small constants of integers or bools."""
+"""Rule that folds the conversion of a small constant of integers or bools."""
 
 
 def first_of(*rules: Rule) -> Rule:
-    """Return a rule that applies the first of these rules that matches."""
+    """Return a rule that applies the first of `rules` that matches an op."""
 
     def rule(
         producers: Producers, op: Any, inputs: Values, source: SourceLine | None
@@ -151,7 +158,7 @@ def first_of(*rules: Rule) -> Rule:
 def transpose(
     producers: Producers, op: Transpose, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Compose two consecutive transposes; remove a transpose that permutes no axis."""
+    """Merge two consecutive transposes into one, and remove a transpose that permutes no axis."""
     (x,) = inputs
     inner = producers.of(x, Transpose)
     if inner is not None:
@@ -165,7 +172,7 @@ def transpose(
 def reshape(
     producers: Producers, op: Reshape, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Merge two consecutive reshapes; remove a reshape to the same shape."""
+    """Merge two consecutive reshapes into one, and remove a reshape to the same shape."""
     (x,) = inputs
     if not all(is_static(extent) for extent in op.shape):
         return None
@@ -182,7 +189,7 @@ def reshape(
 def broadcast(
     producers: Producers, op: BroadcastInDim, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Remove a broadcast to the same shape with the axes in order."""
+    """Remove a broadcast that changes neither the shape nor the order of axes."""
     (x,) = inputs
     same = producers.types[x].shape == op.shape and op.dims == tuple(range(len(op.shape)))
     return (x,) if same else None
@@ -191,7 +198,7 @@ def broadcast(
 def slice_(
     producers: Producers, op: Slice, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Remove a slice of the whole operand."""
+    """Remove a slice that selects the whole operand."""
     (x,) = inputs
     whole = (
         all(start == 0 for start in op.starts)
@@ -217,7 +224,7 @@ def reverse(
 def convert(
     producers: Producers, op: el.Convert, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Merge two consecutive conversions, if the intermediate dtype represents every value exactly."""
+    """Merge two consecutive conversions if the dtype between them represents every value exactly."""
     (x,) = inputs
     if producers.types[x].dtype is op.to:
         return (x,)
@@ -235,7 +242,7 @@ def convert(
 def fold_conversion(
     producers: Producers, op: el.Convert, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Fold conversions of small constants between integers and bools; integers wrap."""
+    """Fold a conversion of a small constant between integers and bools. Integers that do not fit wrap."""
     if op.to.is_inexact or op.to.is_narrow:
         return None
     return AS_TYPE(producers, op, inputs, source)
@@ -260,7 +267,7 @@ def holds(wide: DType, narrow: DType) -> bool:
 def multiply(
     producers: Producers, op: el.Multiply, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Remove a multiplication of real x by one."""
+    """Replace a multiplication of a real x by one by x."""
     if producers.types[inputs[0]].dtype.is_complex:
         return None
     for x, factor in (inputs, inputs[::-1]):
@@ -272,7 +279,7 @@ def multiply(
 def add(
     producers: Producers, op: el.Add, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Remove an addition of the integer 0, or of the float -0.0."""
+    """Replace an addition of the integer 0, or of the float -0.0, by the other operand."""
     dtype = producers.types[inputs[0]].dtype
     zero = -0.0 if dtype.is_float else complex(-0.0, -0.0) if dtype.is_complex else 0
     for x, term in (inputs, inputs[::-1]):
@@ -284,7 +291,7 @@ def add(
 def subtract(
     producers: Producers, op: el.Subtract, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Remove a subtraction of 0 or 0.0."""
+    """Replace a subtraction of 0 or 0.0 by the first operand."""
     x, term = inputs
     return (x,) if is_splat_of(producers, term, 0) else None
 
@@ -298,9 +305,9 @@ def negate(
 
 
 def absorb(absorbing: bool) -> Rule:
-    """Return the rule for a bool splat as an operand of `And` or `Or`.
+    """Return the rule for `And` or `Or` with an operand that is a splat of a bool.
 
-    If the splat equals `absorbing`, it is the result. Otherwise the other operand is the result.
+    If the splat equals `absorbing`, the splat is the result. Otherwise the other operand is the result.
     """
 
     def rule(
@@ -318,7 +325,7 @@ def absorb(absorbing: bool) -> Rule:
 def compare_bools(
     producers: Producers, op: el.Compare, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Replace `p == true` and `p != false` by p."""
+    """Replace `p == true` and `p != false` by p, where p is a bool."""
     if op.direction not in ("EQ", "NE") or not producers.types[inputs[0]].dtype.is_bool:
         return None
     for x, other in (inputs, inputs[::-1]):
@@ -331,7 +338,7 @@ def compare_bools(
 def drop_implied(
     producers: Producers, op: el.And, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Remove `x != y` from a conjunction with `x < y` or `x > y`, which imply x != y."""
+    """Remove `x != y` from a conjunction with `x < y` or `x > y`: both imply it."""
     for pred, other in (inputs, inputs[::-1]):
         order, apart = producers.of(pred, el.Compare), producers.of(other, el.Compare)
         if order is None or apart is None or order.inputs != apart.inputs:
@@ -354,7 +361,7 @@ def select(
 def drop_annotation(
     producers: Producers, op: Extension, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Remove an annotation: an op that returns its operand, and has a meaning for other peers only."""
+    """Remove an annotation: an op that returns its operand unchanged and has a meaning only for other peers."""
     return inputs if getattr(op.op, "annotates", False) else None
 
 

@@ -1,8 +1,8 @@
-"""Rewrite convolutions as matrix products if each window has one element, or there is only one window.
+"""Rewrite convolutions as matrix products if each window has one element, or if there is only one window.
 
-Along each spatial axis, one of two conditions must hold. The kernel has one element and stride 1, as in 1 x 1 layers;
-or the kernel has the extent of the image, as in gradients of such layers. A convolution is not rewritten if its result
-would need a transposing copy.
+Along each spatial axis, one of two conditions must hold. Either the kernel has one element and stride 1, as in layers
+with 1 x 1 kernels. Or the kernel has the extent of the image, as in gradients of such layers. A convolution is not
+rewritten if its result would need a copy that transposes it.
 
 Law: results are equal up to rounding.
 
@@ -22,7 +22,7 @@ __all__ = ["contract_convolutions"]
 
 
 def contract_convolutions(program: GraphProgram) -> GraphProgram:
-    """Return the program with `DotGeneral` in place of the convolutions that this module's docstring describes."""
+    """Return the program with a `DotGeneral` in place of each convolution that satisfies the conditions above."""
     return rewrite(program, {Convolution: _contracted})
 
 
@@ -35,7 +35,7 @@ def _contracted(
         return None
     summed = [op.input_feature, *[op.input_spatial[i] for i in whole]]
     summed_of_w = [op.kernel_input_feature, *[op.kernel_spatial[i] for i in whole]]
-    # Free axes, sorted by their positions in the result.
+    # Sort the free axes by their positions in the result of the convolution.
     axis_of = {op.input_batch: op.output_batch}
     axis_of |= dict(zip(op.input_spatial, op.output_spatial, strict=True))
     of_x = [axis_of[axis] for axis in range(x.rank) if axis not in summed]
@@ -60,9 +60,8 @@ def _contracted(
 def _whole_axes(op: Convolution, x: TensorSpec, w: TensorSpec) -> list[int] | None:
     """Return the spatial axes along which the kernel has the extent of the image.
 
-    Return None if the convolution cannot be rewritten: along another axis the kernel has several elements or a stride,
-        or
-    BLAS does not support the dtype.
+    Return None if the convolution cannot be rewritten. This is so if the kernel has several elements or a stride along
+    another axis, or if BLAS does not support the dtype.
     """
     if not (x.is_static and w.is_static and x.dtype in (DType.F32, DType.F64)):
         return None

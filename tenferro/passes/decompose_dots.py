@@ -1,8 +1,8 @@
 """DotDecomposer: rewrite each dot as one batched matrix product, [batch, m, k] by [batch, k, n].
 
-Law: results do not change. Transposes, which are views in native execution, put the axes of operands in canonical
-order: batch axes, then free and contracting axes. The kernel merges the axes. It copies an operand if the operand's
-    strides, known only at run time, require it.
+Law: results do not change. Transposes, which are views in native execution, move the axes of an operand to canonical
+order: batch axes, free axes, contracting axes. The kernel merges the axes of each kind. It copies an operand whose
+strides, known only at run time, do not allow that.
 
 Source: docs/specification/schedule.md (`DotDecomposer`).
 """

@@ -1,13 +1,13 @@
-"""Defer products that a scan accumulates: replace them by one product over all iterations, after the loop.
+"""Defer products that a scan accumulates: compute them by one product over all iterations, after the loop.
 
-Law: each sum has the same terms, in another order.
+Law: each sum has the same terms, but they are added in another order.
 
-In every iteration, the gradient of a loop adds a product to the cotangent of each constant. If the constant is a
+The derivative of a loop adds a product to the cotangent of each constant in every iteration. If the constant is a
 matrix that multiplies a vector, the product is an outer product, which is much larger than its operands. The loop
-would read and write the sum in every iteration. Instead, one product of the stacked operands after the loop writes
-the sum once.
+would read and write the whole sum in every iteration. This pass stacks the operands instead. After the loop, one
+product of the stacks computes the sum.
 
-A product is deferred if no other instruction reads the sum, and the stacked operands are small compared with the sum.
+A product is deferred if no other instruction reads the sum, and if the stacked operands are small compared to the sum.
 """
 
 from __future__ import annotations
@@ -32,17 +32,20 @@ from tenferro.types import DType
 __all__ = ["defer_products"]
 
 DTYPES = (DType.F32, DType.F64, DType.C32, DType.C64)
-"""Dtypes of deferred sums. Sums in narrower dtypes are not deferred, because they are rounded in each iteration."""
+"""Dtypes of sums whose products are deferred.
+
+Sums of narrower dtypes are rounded in each iteration, which must stay.
+"""
 MIN_SUM_ELEMENTS = 1 << 12
-"""Minimum number of elements of a deferred sum."""
+"""Minimum number of elements of a sum whose products are deferred."""
 MIN_EXPANSION = 2
-"""Minimum ratio of the number of elements of a product to that of its operands."""
+"""Minimum ratio of the number of elements of a product to the number of elements of its operands."""
 MAX_STACK_RATIO = 8
-"""Maximum ratio of the number of elements stacked for a product to that of the sum."""
+"""Maximum ratio of the number of elements stacked for a product to the number of elements of the sum."""
 
 
 def defer_products(program: GraphProgram) -> GraphProgram:
-    """Return the program in which products that scans would accumulate are computed after the scans."""
+    """Return the program in which products that scans accumulate are computed after the scans."""
     plans: dict[int, _Plan] = {}
     for step in program.instructions:
         if isinstance(step.op, Scan):
@@ -68,7 +71,7 @@ class _Product:
 
     @property
     def stacked(self) -> DotGeneral:
-        """The product of the stacked operands, which also sums over the leading axis."""
+        """The product of the stacked operands. It also sums over the leading axis, the axis of iterations."""
         shifted = {
             name: tuple([axis + 1 for axis in getattr(self.op, name)])
             for name in ("lhs_contracting", "rhs_contracting", "lhs_batch", "rhs_batch")
@@ -80,12 +83,12 @@ class _Product:
 
 @dataclass(frozen=True)
 class _Sum:
-    """A carry to which each iteration adds terms.
+    """Sum in the carry of a scan, to which each iteration adds terms.
 
     Attributes:
         number: the position of the carry.
-        terms: the slots of the terms that are still added in the loop.
-        products: the terms that are products, and are deferred.
+        terms: the slots of the terms that are still added inside the loop.
+        products: the terms that are products, which are added after the loop.
     """
 
     number: int
@@ -95,13 +98,13 @@ class _Sum:
 
 @dataclass(frozen=True)
 class _Plan:
-    """A scan and its sums with deferred products."""
+    """Scan, and those of its sums whose products are deferred."""
 
     op: Scan
     sums: tuple[_Sum, ...]
 
     def written(self, producers: Producers, inputs: Values, line: SourceLine | None) -> Values:
-        """Emit the loop and the deferred products; return the results of the scan."""
+        """Emit the loop and the deferred products, and return the results that replace those of the scan."""
         op, body = self.op, self.op.body.program
         n, first = op.num_consts, op.first_xs
         ended = {each.number for each in self.sums if not each.terms}
@@ -128,8 +131,9 @@ class _Plan:
         )
 
     def _stacked(self) -> list[int]:
-        """Return the operands of deferred products that are neither xs nor ys of the scan, so that they must be
-        stacked.
+        """Return the operands of deferred products that must be stacked.
+
+        An operand that is an input slice or a stacked output of the scan is available as a stack already.
         """
         body = self.op.body.program
         at_hand = {*body.input_slots[self.op.first_xs :], *body.output_slots[self.op.num_carry :]}
@@ -166,7 +170,7 @@ class _Plan:
 
 
 def _sums(op: Scan) -> list[_Sum]:
-    """Return the carries of a scan to which products are added that can be deferred."""
+    """Return the sums of a scan: the carries to which an iteration adds products that can be deferred."""
     if not isinstance(op.length, int) or op.has_effects:
         return []
     body = op.body.program
@@ -177,7 +181,7 @@ def _sums(op: Scan) -> list[_Sum]:
     at_hand = {*body.input_slots[op.first_xs :], *body.output_slots[op.num_carry :]}
 
     def product_of(slot: int) -> _Product | None:
-        """Return the product that computes a term, or whose transpose is the term; None for other terms."""
+        """Return the product that is equal to a term or to its transpose; None if the term is no product."""
         step, dot = maker_of.get(slot), None
         if step is not None and isinstance(step.op, Transpose) and reads[slot] == 1:
             dot = maker_of.get(step.inputs[0])
@@ -223,7 +227,7 @@ def _sums(op: Scan) -> list[_Sum]:
 
 
 def _terms(slot: int, maker_of: Any, reads: Counter[int]) -> list[int]:
-    """Return the terms of a sum; a term that is a sum with no other reader is split into its own terms."""
+    """Return the terms of a sum. A term that is itself a sum, and has no other reader, is replaced by its terms."""
     terms: list[int] = []
     stack = [slot]
     while stack:

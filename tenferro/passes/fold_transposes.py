@@ -2,12 +2,12 @@
 
 Law: results do not change, except for the rounding of dots with exchanged operands.
 
-A transpose of an operand is folded only if the free axes keep their order, because the result has the free axes in
+A transpose of an operand is folded only if the free axes keep their order, because the free axes of the result are in
 the order of the operand. For example, a transpose from [2,3,4] to [4,3,2] is not folded. The order of batch and
-contracting axes does not matter, because the dimension numbers list them.
+contracting axes may change, because the dimension numbers list these axes.
 
-A transpose of the result may exchange the free axes of lhs and rhs. Such a transpose and its dot are rewritten as a dot
-with exchanged operands, unless the dot has another reader. BLAS may then add the products in another order.
+A transpose of the result may exchange the free axes of lhs and rhs. Then the dot and the transpose are rewritten as a
+dot with exchanged operands, unless another instruction reads the dot. BLAS may then add the products in another order.
 
 Source: docs/specification/schedule.md (`TransposeFolding`).
 """
@@ -59,7 +59,7 @@ def fold_transposes(program: GraphProgram) -> GraphProgram:
 
 
 def exchanged_dot(op: DotGeneral, transpose: Any, lhs_rank: int) -> DotGeneral | None:
-    """Return the dot with exchanged operands that equals `transpose` of the dot `op`; None if there is none."""
+    """Return the dot with exchanged operands that equals `transpose` applied to the dot `op`; None if there is none."""
     perm, batch = transpose.perm, len(op.lhs_batch)
     free = lhs_rank - len(op.lhs_contracting)
     if perm != (*range(batch), *range(free, len(perm)), *range(batch, free)):
@@ -97,7 +97,7 @@ def _fold_rhs(op: DotGeneral, transpose: Any) -> DotGeneral | None:
 def _moved(
     transpose: Any, contracting: tuple[int, ...], batch: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return the contracting and batch axes in the operand before its transpose; None if the free axes change order."""
+    """Return the contracting and batch axes, as axes before the transpose; None if the free axes change order."""
     assert isinstance(transpose, Transpose)
     perm = transpose.perm
     named = {*contracting, *batch}

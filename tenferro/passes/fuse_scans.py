@@ -1,7 +1,7 @@
-"""Fuse scans: merge two scans with the same iterations, so that the second need not read stacks of the first.
+"""Fuse scans: merge two scans with the same iterations into one, so that the second need not read stacks of the first.
 
-Law: the bits of results do not change. The tangent of a scan is a second scan over residuals that the first scan
-    stacks. Both iterate in the same order, so one loop can use each residual as soon as it is computed.
+Law: the bits of results do not change. The tangent of a scan is a second scan, which reads the residuals that the
+first scan stacks. Both scans iterate in the same order. One loop can use each residual as soon as it is computed.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ __all__ = ["fuse_scans"]
 
 
 def fuse_scans(program: GraphProgram) -> GraphProgram:
-    """Return the program with pairs of scans merged, if the second scan reads only stacks of the first."""
+    """Return the program in which a scan is merged with an earlier scan, if it reads only stacks of that scan."""
     while (pair := next(_pairs(program), None)) is not None:
         program = _fused(program, *pair)
     return program
 
 
 def _pairs(program: GraphProgram) -> Iterator[tuple[int, int, set[int]]]:
-    """Yield the positions of two scans that can be merged, and the values between them that depend on the first
-    scan.
+    """Yield the positions of two scans that can be merged.
+
+    The third element is the set of values between the scans that depend on the first scan.
     """
     instructions = program.instructions
     scans = {id(step): number for number, step in enumerate(instructions) if _is_plain(step)}
@@ -55,7 +56,7 @@ def _is_plain(step: Instruction) -> bool:
 
 
 def _can_merge(a: Any, b: Any, later: set[int]) -> bool:
-    """Return whether each iteration of scan b depends only on the same iteration of scan a; `later` depends on a."""
+    """Return whether iteration i of scan b depends on scan a only by its iteration i; values in `later` depend on a."""
     if (a.op.length, a.op.reverse) != (b.op.length, b.op.reverse):
         return False
     stacks = set(a.outputs[a.op.num_carry :])
@@ -85,7 +86,7 @@ def _fused(program: GraphProgram, first: int, second: int, later: set[int]) -> G
 
 
 def _both(a: Any, b: Any) -> tuple[Scan, list[int]]:
-    """Return the scan that merges a and b, with the constants, carries and xs of both, and its operands."""
+    """Return the scan that merges scans a and b, and its operands: the constants, carries and input slices of both."""
     position = {slot: index for index, slot in enumerate(a.outputs)}
     first = b.op.first_xs
     operands = [

@@ -1,12 +1,13 @@
-"""Loop-invariant code motion: compute values that are the same in every iteration before the loop.
+"""Loop-invariant code motion: before a loop, compute values that are the same in every iteration.
 
 Law: the bits of results do not change. A scan with at least one iteration runs every instruction of its body, so any
-instruction without side effects may be hoisted. The body of a while loop may never run. Therefore only instructions
-that certainly end without an error are hoisted out of it: standard ops other than loops.
+instruction without side effects may be hoisted. The body of a while loop may never run. An instruction is hoisted out
+of
+it only if the instruction certainly ends without an error: standard ops other than loops do.
 
 Data movement is not hoisted, because compiled loops replace it by index arithmetic. Elementwise arithmetic on
-broadcast operands is not hoisted either. Its result would be larger than its operands, and every iteration would read
-it from memory.
+broadcast operands is not hoisted either: its result would be larger than its operands, and every iteration would read
+the result from memory.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ ELEMENTWISE = frozenset(elementwise.CARDS)
 
 
 def hoist_invariants(program: GraphProgram) -> GraphProgram:
-    """Return the program with invariants hoisted out of each loop, inner loops first."""
+    """Return the program with loop invariants hoisted out of each loop. Inner loops are processed first."""
     plans: dict[int, _Plan] = {}
     for step in program.instructions:
         if isinstance(step.op, Scan | While):
@@ -60,13 +61,16 @@ class _Part:
     hoisted: tuple[int, ...]
 
     def computed(self, graph: Graph, inputs: Values) -> list[int]:
-        """Emit the instructions that compute the hoisted values from the loop's operands `inputs`."""
+        """Emit the instructions that compute the hoisted values. `inputs` are the operands of the loop."""
         values = {self.program.input_slots[i]: inputs[i] for i in self.invariant}
         copy_into(graph, needed(self.program.instructions, self.hoisted).values(), values)
         return [values[slot] for slot in self.hoisted]
 
     def with_constants(self, n: int, parts: Sequence[_Part]) -> Subprogram:
-        """Return the part without hoisted instructions; hoisted values of all parts are inputs after the first n."""
+        """Return the sub-program without its hoisted instructions.
+
+        After the first n inputs, hoisted values of `parts` follow.
+        """
         program = self.program
         graph = Graph(program.trusted)
         values = {slot: graph.add_input(program.types[slot]) for slot in program.input_slots[:n]}
@@ -86,13 +90,13 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Plan:
-    """A loop and the instructions that are hoisted out of it."""
+    """Loop, and the instructions that are hoisted out of it."""
 
     op: Scan | While
     parts: tuple[_Part, ...]
 
     def written(self, producers: Producers, inputs: Values, line: SourceLine | None) -> Values:
-        """Emit the hoisted instructions and the loop; return its results."""
+        """Emit the hoisted instructions and then the loop, and return the results of the loop."""
         op, n = self.op, self.op.num_consts
         values = [v for part in self.parts for v in part.computed(producers.graph, inputs)]
         new = op.with_parts(*[part.with_constants(n, self.parts) for part in self.parts])
@@ -101,10 +105,10 @@ class _Plan:
 
 
 def _plan(op: Scan | While) -> _Plan | None:
-    """Return the plan of a loop; None if nothing is hoisted out of it or out of inner loops."""
+    """Return the plan for a loop; None if nothing can be hoisted out of it or out of its inner loops."""
     programs = [hoist_invariants(part.program) for part in op.parts]
     invariant = _invariant_inputs(op, programs[-1])
-    # Whether each part certainly runs: the condition of a while loop runs at least once, its body may never run.
+    # Whether each sub-program certainly runs: a while loop's condition runs at least once, but its body may never run.
     are_run = (
         (True, False) if isinstance(op, While) else (isinstance(op.length, int) and op.length > 0,)
     )
@@ -119,22 +123,23 @@ def _plan(op: Scan | While) -> _Plan | None:
 
 
 def _invariant_inputs(op: Scan | While, body: GraphProgram) -> tuple[int, ...]:
-    """Return the positions of a loop's constants, and of its carries that the body returns unchanged."""
+    """Return the positions of inputs that are equal in every iteration: constants, and carries that do not change."""
     n = op.num_consts
     carry = zip(range(n, op.first_xs), body.output_slots, strict=False)
     return (*range(n), *[i for i, slot in carry if body.input_slots[i] == slot])
 
 
 def _hoisted(program: GraphProgram, invariant: Sequence[int], is_run: bool) -> tuple[int, ...]:
-    """Return the slots of a part whose values are computed before the loop.
+    """Return the slots of a condition or body whose values are computed before the loop.
 
     Args:
-        is_run: whether the part certainly runs at least once.
+        is_run: whether `program` certainly runs at least once.
     """
     sizes: dict[int, int] = {}
-    """Number of elements that must be read from memory for each invariant slot.
+    """Number of elements that an iteration would read from memory to use an invariant slot, by slot.
 
-    For a slot that is hoisted it is the number of its elements, otherwise the number of elements of its operands."""
+    If the slot is hoisted, this is its number of elements. Otherwise it is the number of elements of its operands.
+    """
     for position in invariant:
         spec = program.types[program.input_slots[position]]
         sizes[program.input_slots[position]] = spec.size if spec.is_static else 0

@@ -3,13 +3,13 @@
 Law: the bits of results do not change.
 
 The derivative of a Python loop that reads `x[t]` is a sum of pads, one padded row for each t. Rows that do not
-overlap become operands of one concatenation. If rows overlap, the first row at each position belongs to the first
-concatenation, called a layer, the second row to the second layer, and so on; the layers are added. The zeros of
-the pads affect the sum only where it is -0.0, which they change to 0.0. A single addition of 0.0 at the end has
-the same effect.
+overlap become operands of one concatenation. If rows overlap, the first row at a position becomes part of a first
+concatenation, the second row at that position becomes part of a second concatenation, and so on. Each concatenation is
+called a layer, and the sum is the sum of the layers. The zeros of the pads change a sum only where it is -0.0, which
+becomes 0.0. One addition of 0.0 at the end has the same effect.
 
-The pass takes time proportional to the number of terms. Repeated application of the rule for two terms, in
-`tenferro.passes.pieces.sums`, would write one concatenation per term.
+The pass takes time proportional to the number of terms. If the rule for two terms in `tenferro.passes.pieces.sums` were
+applied repeatedly instead, it would write one concatenation per term.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from tenferro.program.rewrite import fresh_arena, written_again
 __all__ = ["join_padded_sums"]
 
 MIN_TERMS = 8
-"""Minimum number of pads in a sum that is rewritten."""
+"""Minimum number of pads in a sum for the sum to be rewritten."""
 MAX_PLACES = 1 << 20
 """Maximum number of positions along the padded axes."""
 
 
 @dataclass(frozen=True)
 class _Sum:
-    """A sum of pads, computed by a chain of additions.
+    """Sum of pads, which a chain of additions computes.
 
     Attributes:
-        base: the slot of a value to which the pads are added, or None.
+        base: the slot of another value, which is also a term of the sum; None if all terms are pads.
         pads: the slots of the pads, in order.
-        sums: the slots of the partial sums; the last one is the result.
+        sums: the slots of the partial sums. The last partial sum is the result.
     """
 
     base: int | None
@@ -55,13 +55,14 @@ class _Sum:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Positions of the padded operands of a sum in concatenations.
+    """Arrangement of the padded operands of a sum in concatenations.
 
     Attributes:
-        axis: the axis of the concatenations.
+        axis: the axis along which the operands are concatenated.
         full: the shape of the sum.
-        shape: the shape of the concatenations, which is that of the sum with the padded axes merged.
-        layers: for each concatenation, pairs of the first position and the slot of a pad, by position.
+        shape: the shape of a concatenation. It is the shape of the sum in which the padded axes are merged.
+        layers: for each concatenation, a list of pairs sorted by position: the first position of a pad's operand, and
+            the slot of the pad.
     """
 
     axis: int
@@ -110,7 +111,7 @@ def join_padded_sums(program: GraphProgram) -> GraphProgram:
 
 
 def _sums(program: GraphProgram, maker_of: dict[int, Instruction]) -> list[_Sum]:
-    """Return the maximal sums whose terms are pads with +0; terms and partial sums have a single reader."""
+    """Return the longest sums of pads with +0. Only the next addition may read a term or a partial sum."""
     reads = Counter(program.output_slots)
     for step in program.instructions:
         reads.update(step.inputs)
@@ -139,7 +140,7 @@ def _sums(program: GraphProgram, maker_of: dict[int, Instruction]) -> list[_Sum]
 def _is_term(
     program: GraphProgram, maker_of: dict[int, Instruction], reads: Counter[int], slot: int
 ) -> bool:
-    """Return whether a value is a pad with +0, without negative or interior padding, and has a single reader."""
+    """Return whether `slot` is a pad with +0 and without negative or interior padding, and is read only once."""
     step = maker_of.get(slot)
     if step is None or type(step.op) is not Pad or reads[slot] != 1:
         return False
@@ -155,7 +156,7 @@ def _is_term(
 
 
 def _layout(program: GraphProgram, maker_of: dict[int, Instruction], total: _Sum) -> _Layout | None:
-    """Return the layout of a sum's padded operands; None if they do not fit into a few concatenations."""
+    """Return the layout of the padded operands of a sum; None if too many concatenations would be needed."""
     full = program.types[total.sums[-1]].shape
     ops: list[Any] = [maker_of[slot].op for slot in total.pads]
     edges = np.array([(op.low, op.high) for op in ops])
@@ -163,8 +164,8 @@ def _layout(program: GraphProgram, maker_of: dict[int, Instruction], total: _Sum
     if not padded:
         return None
     axis, end = padded[0], padded[-1] + 1
-    # Reshape merges axes in column-major order, so a padded operand may have any extent along the first merged axis,
-    # and must have extent 1 along the others.
+    # Reshape merges axes in column-major order. Therefore a padded operand may have any extent along the first merged
+    # axis, but must have extent 1 along the others.
     operands = [program.types[maker_of[slot].inputs[0]].shape for slot in total.pads]
     if any([extent != 1 for operand in operands for extent in operand[axis + 1 : end]]):
         return None
@@ -181,7 +182,7 @@ def _layout(program: GraphProgram, maker_of: dict[int, Instruction], total: _Sum
         if layer == len(layers):
             layers.append([])
         layers[layer].append((start, slot))
-    # If most terms overlap, the pads contain few zeros, and concatenations save nothing.
+    # If most terms overlap, the pads contain few zeros, so that concatenations would save nothing.
     if 2 * len(layers) > len(total.pads):
         return None
     for each in layers:
@@ -192,7 +193,7 @@ def _layout(program: GraphProgram, maker_of: dict[int, Instruction], total: _Sum
 def _written(
     graph: Graph, values: Sequence[int], step: Instruction, total: _Sum, layout: _Layout
 ) -> int:
-    """Write the concatenations and their sum; for floats also the addition of +0.0."""
+    """Emit the concatenations and their sum. For floats, also emit the addition of +0.0."""
     spec = graph.types[values[total.pads[0]]]
     number = np.zeros((), spec.dtype.dtype)
 

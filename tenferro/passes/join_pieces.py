@@ -3,9 +3,8 @@
 Law: the bits of results do not change.
 
 The derivative of a slice is a pad, and the derivative of a pad is a slice. Cotangents of one tensor are added, so the
-gradient of a stencil is a sum of pads, one per neighbour. The pass composes consecutive ops of data movement. It
-rewrites several pads of one operand as slices of one wide pad, and sums of pads that do not overlap as
-concatenations.
+gradient of a stencil is a sum of pads, one per neighbour. The pass merges consecutive ops that move data. It rewrites
+several pads of one operand as slices of one wide pad. It rewrites a sum of pads that do not overlap as a concatenation.
 """
 
 from __future__ import annotations
@@ -43,8 +42,9 @@ __all__ = ["join_pieces"]
 
 
 def join_pieces(program: GraphProgram) -> GraphProgram:
-    """Return the program with consecutive data movement merged, and pads of one operand rewritten as slices of one
-    pad.
+    """Return the program in which consecutive ops that move data are merged.
+
+    Several pads of one operand become slices of one wide pad.
     """
     return widen_pads(rewrite(program, RULES))
 
@@ -66,7 +66,7 @@ ONCE: Mapping[type[StdTensorOp], Rule] = {
 def to_fixed_point(
     producers: Producers, op: StdTensorOp, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Apply the rules of an op, then the rules of the op that computes the result, and so on, until no rule matches."""
+    """Apply the rules for `op`, then those for the op that computes the result, and so on, until no rule matches."""
     outputs = ONCE[type(op)](producers, op, inputs, source)
     after = outputs
     while after is not None:

@@ -2,10 +2,10 @@
 
 Law: the bits of results do not change.
 
-A Python loop that runs while tracing writes the same sequence of ops in each iteration. The pass replaces the
-repetitions by a scan. It computes the same values by the same ops in the same order. Values of the preceding
-iteration become carries, operands that differ between iterations are stacked as xs, and values that are read
-after the loop are stacked as ys.
+A Python loop that runs while a function is traced writes the same sequence of ops in each iteration. The pass replaces
+the repetitions by a scan, which computes the same values by the same ops in the same order. Values of the preceding
+iteration become carries. Operands that differ between iterations become input slices (xs). Values that are read after
+the loop become stacked outputs (ys).
 
 Source: maximal repetitions by k-gram fingerprints, as in Karp, Miller, Rosenberg, "Rapid identification of repeated
 patterns in strings, trees and arrays" (STOC 1972).
@@ -36,42 +36,44 @@ from tenferro.program.rewrite import fresh_arena, written_again
 __all__ = ["roll"]
 
 MIN_REPETITIONS = 4
-"""Minimum number of iterations of a scan."""
+"""Minimum number of iterations of a scan that the pass writes."""
 MIN_SAVED = 32
-"""Minimum number of instructions that a scan must save."""
+"""Minimum number of instructions that a scan must save: those of all iterations but one."""
 MAX_LAG = 8
-"""Maximum number of iterations between the computation of a carried value and its use."""
+"""Maximum number of iterations between the iteration that computes a carried value and the iteration that uses it."""
 MAX_EMBEDDED = 16
 """Maximum number of elements of a constant that is copied into the body."""
 PERIODS_PER_LENGTH = 8
-"""Number of candidate periods that are taken from the fingerprints of each length."""
+"""Number of candidate periods that are tried for each length of the compared sequences."""
 MAX_BOUNDS = 8
-"""Maximum number of times that a run is shortened to make its external operands precede it."""
+"""Maximum number of times that a run is shortened so that its external operands are computed before it."""
 MAX_EXAMINED = 64
-"""Maximum number of times that a step is examined, on average over all steps."""
+"""Maximum number of times that a step is examined, as an average over all steps. It bounds the time of the pass."""
 
 
 def roll(program: GraphProgram) -> GraphProgram:
-    """Return the program with repeated sequences of ops replaced by scans; the program itself if that saves nothing."""
+    """Return the program with scans in place of repeated ops. Return the program itself if that saves nothing."""
     code = _Code(join_padded_sums(program))
     stretches = sorted(_stretches(code), key=lambda stretch: stretch.start)
     if not stretches:
         return program
     rolled = _Writer(code, stretches).written()
     if len(rolled.instructions) >= len(program.instructions):
-        return program  # stacking and unstacking need more instructions than the scans save
+        return (
+            program  # because stacking and unstacking needs more instructions than the scans save
+        )
     return replace(rolled, marked=program.marked)
 
 
 class _Code:
-    """The instructions of a program, of which a few are written before all loops.
+    """Instructions of a program, split into steps and instructions that are written before all loops.
 
     Attributes:
-        steps: the instructions in order, without those in `first`.
-        first: instructions that only move elements of inputs and constants; they are written before all others.
-        tokens: a number for each step; equal for equal ops on operands of equal types.
-        place: the step that computes each value; -1 for inputs, constants and their views.
-        maker: the instruction that computes each value.
+        steps: the instructions in order, except the instructions in `first`.
+        first: instructions that only move elements of inputs and constants. They are written before all steps.
+        tokens: an array with a number for each step. Equal ops on operands of equal types have equal numbers.
+        place: for each slot, the number of the step that computes it; -1 for inputs, constants and their views.
+        maker: a map from each slot to the instruction that computes it.
     """
 
     def __init__(self, program: GraphProgram) -> None:
@@ -101,9 +103,9 @@ class _Code:
 
 
 def _is_view(step: Instruction) -> bool:
-    """Return whether an instruction has no operands, or only moves the elements of one operand.
+    """Return whether an instruction has no operands, or only moves the elements of its single operand.
 
-    If such an instruction reads only inputs and constants, it is written before all loops.
+    Such an instruction is written before all loops if it reads only inputs and constants.
     """
     moves = facts_of(step.op) & (Fact.MOVES | Fact.CARRIES)
     return not step.inputs or (len(step.inputs) == 1 and bool(moves))
@@ -114,13 +116,13 @@ def _is_view(step: Instruction) -> bool:
 
 @dataclass(frozen=True)
 class _Stretch:
-    """A sequence of `count` repetitions of `period` steps, which begins at step `start`.
+    """Sequence of `count` repetitions of `period` steps, which begins at step `start`.
 
     Attributes:
-        lags: the number of steps between the computation of an operand and its use, for operands that an iteration
-            computes. Keys are the step within the period and the position of the operand. Operands without a lag are
+        lags: the number of steps between the computation of an operand and its use. A key consists of a step within the
+            period and the position of an operand. Only operands that an iteration computes have a lag; others are
             computed before the stretch.
-        is_carried: whether an iteration reads a value of an earlier iteration.
+        is_carried: whether an iteration reads a value that an earlier iteration computes.
     """
 
     start: int
@@ -139,7 +141,7 @@ class _Stretch:
 
 
 def _stretches(code: _Code) -> list[_Stretch]:
-    """Return disjoint stretches, in order of decreasing savings."""
+    """Return stretches that do not overlap. A stretch that saves more instructions is chosen first."""
     queue = [(-(stop - start - period), period, start, stop) for period, start, stop in _runs(code)]
     heapq.heapify(queue)
     taken: list[_Stretch] = []
@@ -166,7 +168,8 @@ def _stretches(code: _Code) -> list[_Stretch]:
             continue
         is_shorter = (stretch.start, stretch.stop) != (start, stop)
         if is_shorter and queue and stretch.saved < -queue[0][0] - period:
-            # Another run may save more than the shortened stretch, so the stretch is queued again with its own savings.
+            # Another run may save more than the shortened stretch, so the stretch goes back into the queue with what it
+            # saves.
             heapq.heappush(queue, (-stretch.saved, period, stretch.start, stretch.stop))
             continue
         taken.append(stretch)
@@ -182,8 +185,8 @@ def _is_worth_it(
 ) -> bool:
     """Return whether a scan of independent iterations saves instructions.
 
-    Stacking the xs and unstacking the ys takes one instruction per value. Values that another scan stacks, or that a
-    concatenation reads, need none.
+    Stacking an input slice and unstacking an output takes one instruction per value. No instruction is needed for
+    values that another scan stacks, or that a concatenation reads.
     """
     outside: set[int] = set()
     outputs = set(code.program.output_slots)
@@ -209,7 +212,7 @@ def _is_worth_it(
 
 
 def _free(is_taken: Any, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Yield the intervals between `start` and `stop` that belong to no stretch."""
+    """Yield the intervals between steps `start` and `stop` that are in no chosen stretch."""
     position = start
     for taken, group in groupby(is_taken[start:stop].tolist()):
         length = len(list(group))
@@ -219,7 +222,7 @@ def _free(is_taken: Any, start: int, stop: int) -> Iterator[tuple[int, int]]:
 
 
 def _runs(code: _Code) -> Iterator[tuple[int, int, int]]:
-    """Yield (period, start, stop) of each maximal run of steps in which ops repeat with this period."""
+    """Yield (period, start, stop) for each longest run of steps in which the ops repeat with that period."""
     tokens = code.tokens
     for period in _periods(tokens):
         same = tokens[period:] == tokens[:-period]
@@ -231,7 +234,7 @@ def _runs(code: _Code) -> Iterator[tuple[int, int, int]]:
 
 
 def _periods(tokens: Any) -> list[int]:
-    """Return candidate periods: frequent distances between equal sequences of 1, 2, 4, .. steps."""
+    """Return candidate periods: the most frequent distances between equal sequences of 1, 2, 4, .. steps."""
     periods: dict[int, None] = {}
     ids, width = tokens, 1
     while len(ids) > width:
@@ -248,7 +251,7 @@ def _periods(tokens: Any) -> list[int]:
 
 
 def _longest(code: _Code, period: int, start: int, stop: int) -> _Stretch | None:
-    """Return the longest stretch in a run, or None if no stretch saves enough."""
+    """Return the longest stretch among the steps from `start` to `stop`; None if no stretch saves enough."""
     steps, place = code.steps, code.place
     operands: list[tuple[int, int]] = [(-1, -1)] * (stop - start)
     parts: list[tuple[int, int]] = []
@@ -256,7 +259,7 @@ def _longest(code: _Code, period: int, start: int, stop: int) -> _Stretch | None
     for i in range(start + period, stop):
         at, before = operands[i - start] = _external(steps[i], steps[i - period], period, place)
         if at > i - period:
-            # One operand of the step is computed within its iteration, but the same operand one period earlier was
+            # The step computes one operand within its iteration. The corresponding operand one period earlier was
             # computed before its iteration. Such an operand can at best be carried from the first iteration to the
             # second.
             parts.append((begin, i))
@@ -266,8 +269,8 @@ def _longest(code: _Code, period: int, start: int, stop: int) -> _Stretch | None
     for a, b in sorted(parts, key=lambda part: part[0] - part[1]):
         if b - a - period < max(MIN_SAVED, 0 if best is None else best.saved + 1):
             break
-        # In the second iteration, an operand that is computed inside the stretch may correspond to an external operand
-        # of the first iteration, if it is carried.
+        # In the second iteration, an operand may be computed inside the stretch although the corresponding operand of
+        # the first iteration is external. This is possible if the operand is carried.
         for carried in (period, 0):
             bounds = _bounded(operands, start, a, b, period, carried)
             stretch = None if bounds is None else _stretch(code, period, *bounds)
@@ -280,11 +283,11 @@ def _longest(code: _Code, period: int, start: int, stop: int) -> _Stretch | None
 def _bounded(
     operands: Sequence[tuple[int, int]], start: int, a: int, b: int, period: int, carried: int
 ) -> tuple[int, int] | None:
-    """Shorten the range a to b of steps until its external operands are computed before it; None if this fails.
+    """Shorten the range of steps from a to b until its external operands are computed before it; None if that fails.
 
     Args:
-        operands: two steps for each step from `start` on. The first must precede any stretch that contains the step;
-            the second, any stretch that also contains the step one period earlier.
+        operands: a pair of steps for each step from `start` on. A stretch that contains the step must begin after the
+            first of the pair. If it also contains the step one period earlier, it must also begin after the second.
         carried: the number of steps of the second iteration that may read values of the first iteration.
     """
     for _ in range(MAX_BOUNDS):
@@ -303,10 +306,10 @@ def _bounded(
 def _external(
     step: Instruction, earlier: Instruction, period: int, place: Sequence[int]
 ) -> tuple[int, int]:
-    """Return the last steps that compute external operands of `step` and of `earlier`, or -1 for none.
+    """Return the numbers of the last steps that compute external operands of `step` and of `earlier`; -1 for none.
 
-    `earlier` is the step one period before. An operand is external if it is not computed one period after the
-    corresponding operand of `earlier`.
+    The step `earlier` precedes `step` by one period. An operand is external if it is not computed exactly one period
+    after the corresponding operand of `earlier`.
     """
     last = last_before = -1
     for slot, other in zip(step.inputs, earlier.inputs, strict=True):
@@ -317,9 +320,9 @@ def _external(
 
 
 def _stretch(code: _Code, period: int, start: int, stop: int) -> _Stretch | None:
-    """Return the stretch in the steps from `start` to `stop`; None if it saves too little.
+    """Return a stretch among the steps from `start` to `stop`; None if it saves too little.
 
-    The first step of an iteration is chosen such that as few values as possible are carried.
+    The step at which iterations begin is chosen so that as few values as possible are carried.
     """
     count = (stop - start) // period
     if count < MIN_REPETITIONS or period * (count - 1) < MIN_SAVED:
@@ -350,7 +353,7 @@ def _stretch(code: _Code, period: int, start: int, stop: int) -> _Stretch | None
 
 
 def _checked(code: _Code, period: int, start: int, count: int) -> _Stretch | None:
-    """Return the stretch if each operand has the same role (inside, carried, external) in all iterations; else None."""
+    """Return the stretch if each operand is inside, carried or external in all iterations alike; else None."""
     if count < MIN_REPETITIONS or period * (count - 1) < MIN_SAVED:
         return None
     steps, place, types = code.steps, code.place, code.program.types
@@ -384,17 +387,17 @@ def _checked(code: _Code, period: int, start: int, count: int) -> _Stretch | Non
 
 
 class _Writer:
-    """Writer of the program in which scans replace the stretches."""
+    """Writer of the new program, in which scans replace the stretches."""
 
     def __init__(self, code: _Code, stretches: Sequence[_Stretch]) -> None:
         self.code, self.stretches = code, stretches
         self.graph, self.values = fresh_arena(code.program)
-        # For each value that a scan has stacked: the stack, and the index of the value in the stack.
+        # A map from each value that a scan has stacked to its stack and its index in the stack.
         self.stacked: dict[int, tuple[int, int]] = {}
         self.needed = self._read_elsewhere()
 
     def _read_elsewhere(self) -> set[int]:
-        """Return the values that are outputs, or are read outside the stretch that computes them."""
+        """Return the slots that are outputs of the program, or are read outside the stretch that computes them."""
         program, place = self.code.program, self.code.place
         owner = np.full(len(self.code.steps), -1)
         for number, stretch in enumerate(self.stretches):
@@ -413,8 +416,9 @@ class _Writer:
         return result
 
     def written(self) -> GraphProgram:
-        """Write the instructions before, between and after the stretches, and a scan for each stretch; return the
-        program.
+        """Write the new program and return it.
+
+        It consists of the instructions before, between and after the stretches, and of one scan for each stretch.
         """
         steps, position = self.code.steps, 0
         for step in self.code.first:
@@ -442,9 +446,7 @@ class _Writer:
             self.values[slot] = value
 
     def _pieces(self, operands: Sequence[int], axis: int) -> list[int]:
-        """Return the values to concatenate for `operands`; consecutive elements of a stack are merged into one
-        value.
-        """
+        """Return the values to concatenate in place of `operands`: consecutive elements of a stack become one value."""
         types = self.code.program.types
         pieces: list[int] = []
 
@@ -458,8 +460,8 @@ class _Writer:
                 continue
             stack = self._joined([self.stacked[slot] for slot in slots])
             if axis or shape[axis] != 1:
-                # The stack's axis is moved behind the axis of the concatenation, because Reshape merges in column-major
-                # order.
+                # Move the axis of the stack behind the axis of the concatenation, because Reshape merges axes in
+                # column-major order.
                 perm = (*range(1, axis + 2), 0, *range(axis + 2, len(shape) + 1))
                 stack = self._add(Transpose(perm), stack)
             extent = len(slots) * shape[axis]
@@ -467,7 +469,7 @@ class _Writer:
         return pieces
 
     def value(self, slot: int) -> int:
-        """Return the value of a slot; if the value exists only in a stack, emit the slice of the stack."""
+        """Return the new value of a slot. If it exists only as an element of a stack, emit the slice of the stack."""
         if self.values[slot] < 0:
             stack, index = self.stacked[slot]
             shape = self.code.program.types[slot].shape
@@ -487,7 +489,7 @@ class _Writer:
         return self._add(op, stack)
 
     def _write(self, stretch: _Stretch) -> None:
-        """Write the scan of a stretch."""
+        """Emit the scan that replaces a stretch, and record its results."""
         body = _Body(self, stretch)
         results = self.graph.add(*body.scan(), self.code.steps[stretch.start].source)
         for slot, number in body.final.items():
@@ -497,7 +499,7 @@ class _Writer:
                 self.stacked.setdefault(slot, (stack, index))
 
     def stack(self, slots: Sequence[int]) -> int:
-        """Emit the stack of the values of these slots, along a new leading axis."""
+        """Emit the values of `slots`, stacked along a new leading axis."""
         makers = [self.code.maker.get(slot) for slot in slots]
         constants = [maker.op.array for maker in makers if maker and isinstance(maker.op, Constant)]
         if len(constants) == len(slots):
@@ -505,11 +507,11 @@ class _Writer:
         return self._joined([self._element(slot) for slot in slots])
 
     def stack_of_rows(self, rows: Sequence[_Row]) -> int:
-        """Emit the stack of these rows, along a new leading axis."""
+        """Emit the slices `rows`, stacked along a new leading axis."""
         return self._joined([(self._by_rows(row), row.index) for row in rows])
 
     def _by_rows(self, row: _Row) -> int:
-        """Emit the operand that a row is sliced from, with the sliced axes merged into one leading axis."""
+        """Emit the operand of a row, with the sliced axes merged into one leading axis: its elements are the rows."""
         value, axis, end = self.value(row.operand), row.axis, row.end
         shape = self.graph.types[value].shape
         if row.extent > 1:
@@ -520,7 +522,7 @@ class _Writer:
                 starts[axis], limits[axis] = edges
                 cut = Slice(tuple(starts), tuple(limits), (1,) * len(shape))
                 value = self._add(cut, value)
-            # The axis within a block precedes the axis of blocks, because Reshape is column-major.
+            # In the split shape, the axis inside a block comes first, because Reshape is column-major.
             split = (*shape[:axis], row.extent, blocks, *shape[axis + 1 :])
             value, shape, axis, end = self._add(Reshape(split), value), split, axis + 1, axis + 2
         if end > axis + 1:
@@ -532,9 +534,7 @@ class _Writer:
         return value
 
     def _element(self, slot: int) -> tuple[int, int]:
-        """Return the stack that contains the value of a slot, and its index; or the value and -1 if it is in no
-        stack.
-        """
+        """Return the stack that contains the value of a slot, and the value's index; or the value itself and -1."""
         return self.stacked.get(slot) or (self.value(slot), -1)
 
     def _joined(self, elements: Sequence[tuple[int, int]]) -> int:
@@ -568,34 +568,34 @@ class _Writer:
 
 
 class _Body:
-    """One iteration of a stretch, as the body of a scan.
+    """One iteration of a stretch, written as the body of a scan.
 
     Attributes:
-        carries: the initial value of each carry, in order.
-        final: for slots that a carry holds after the last iteration, the position of the carry.
-        stacks: for each of the ys, its slots in all iterations.
+        carries: the initial values of the carries, as values outside the loop.
+        final: a map from slots to the carry that contains the slot's value after the last iteration.
+        stacks: for each stacked output, the slots that its elements replace, one per iteration.
     """
 
     def __init__(self, writer: _Writer, stretch: _Stretch) -> None:
         self.writer, self.stretch, self.code = writer, stretch, writer.code
         self.graph = Graph(self.code.program.trusted)
-        self.consts: dict[int, int] = {}  # maps values outside to values inside
+        self.consts: dict[int, int] = {}  # maps values outside the loop to values of the body
         self.xs: list[tuple[int, int]] = []
         self.carries: list[int] = []
-        self.registers: list[int] = []  # values inside, in the order of the carries
+        self.registers: list[int] = []  # values of the body, one for each carry
         self.final: dict[int, int] = {}
         self.stacks: list[list[int]] = []
-        self._index: dict[int, int] = {}  # maps values inside to their carry
+        self._index: dict[int, int] = {}  # maps values of the body to their carries
         self._inside: dict[tuple[int, ...], int] = {}
         self._carried: dict[tuple[Any, ...], list[int]] = {}
 
     def _slots(self, k: int, j: int) -> list[int]:
-        """Return the slots of operand j of step k in all iterations."""
+        """Return the slots that operand j of step k has in the iterations, one per iteration."""
         steps, s = self.code.steps, self.stretch
         return [steps[s.start + t * s.period + k].inputs[j] for t in range(s.count)]
 
     def scan(self) -> tuple[Scan, tuple[int, ...]]:
-        """Write the body; return the scan and its operands."""
+        """Write the body. Return the scan and the values that are its operands."""
         s, steps = self.stretch, self.code.steps
         made: list[tuple[int, ...]] = []
         pending: list[tuple[list[int], int, int]] = []
@@ -637,7 +637,7 @@ class _Body:
         return op, (*consts, *self.carries, *xs)
 
     def _registers(self, first: Sequence[int]) -> list[int]:
-        """Add carries that delay a value by as many iterations as `first` has slots; return them, the newest first."""
+        """Add carries that delay a value by as many iterations as `first` has slots. Return them, the newest first."""
         registers: list[int] = []
         for slot in reversed(first):
             value = self.graph.add_input(self.code.program.types[slot])
@@ -648,7 +648,7 @@ class _Body:
         return registers
 
     def _stacked(self, made: Sequence[tuple[int, ...]]) -> list[int]:
-        """Record, and return, the values of the body whose stacks are read after the loop."""
+        """Record and return the values of the body that must be stacked, because they are read after the loop."""
         s, steps = self.stretch, self.code.steps
         results: list[int] = []
         for k in range(s.period):
@@ -661,8 +661,9 @@ class _Body:
         return results
 
     def _from_outside(self, slots: Sequence[int]) -> int:
-        """Return the value in the body for an operand that is computed before the loop; `slots` are its slots in all
-        iterations.
+        """Return the value in the body that stands for an operand computed before the loop.
+
+        `slots` are the slots of the operand, one per iteration.
         """
         key = tuple(slots)
         if key not in self._inside:
@@ -695,7 +696,7 @@ class _Body:
         return self._x(writer.stack(slots))
 
     def _constant(self, maker: Instruction | None) -> int | None:
-        """Return a copy in the body of a small or broadcast constant; None for any other instruction."""
+        """Return a copy, inside the body, of a small or broadcast constant; None for any other instruction."""
         if maker is None:
             return None
         if isinstance(maker.op, Constant) and maker.op.array.size <= MAX_EMBEDDED:
@@ -708,7 +709,7 @@ class _Body:
         return None
 
     def _x(self, stack: int) -> int:
-        """Add a stack to the xs of the scan, and return the value in the body: the slice for one iteration."""
+        """Add `stack` to the input slices of the scan. Return the value in the body that stands for one slice."""
         spec = self.writer.graph.types[stack]
         inside = self.graph.add_input(type(spec).of(spec.shape[1:], spec.dtype))
         self.xs.append((stack, inside))
@@ -717,14 +718,15 @@ class _Body:
 
 @dataclass(frozen=True)
 class _Row:
-    """A slice that an iteration reads: an element or block along some axes, all elements along the others.
+    """Slice that an iteration reads: one element or block along some axes, and all elements along the others.
 
     Attributes:
-        operand: the sliced value.
-        axis, end: the half-open range of the sliced axes. Along them the slice has extent 1, or is a block of one axis.
-        index: the position along the sliced axes in column-major order, or the number of blocks before the block.
-        extent: the number of elements of a block.
-        offset: the position of the first block.
+        operand: the value that is sliced.
+        axis, end: the sliced axes, from `axis` up to but not including `end`. The slice has extent 1 along these axes,
+            or there is one sliced axis and the slice is a block of it.
+        index: the position of the element along the sliced axes in column-major order, or the number of earlier blocks.
+        extent: the number of elements of a block; 1 for an element.
+        offset: the position at which the first block begins.
     """
 
     operand: int
@@ -736,7 +738,7 @@ class _Row:
 
 
 def _row_of(maker: Instruction | None, types: Sequence[Any]) -> _Row | None:
-    """Return the row that an instruction slices; None for other ops, and for slices that are not rows."""
+    """Return the row that a slice reads; None if the instruction is not a slice, or its result is no row."""
     if maker is None or not isinstance(maker.op, Slice):
         return None
     op, (operand,) = maker.op, maker.inputs

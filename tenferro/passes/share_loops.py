@@ -1,7 +1,7 @@
-"""Share loops: remove a while loop if another loop also computes each of its iterations.
+"""Share loops: remove a while loop whose iterations are also computed by another loop.
 
-Law: the bits of results do not change. The derivative of a while loop also carries the primal values, because the
-condition and the tangents need them. So the first results of the derivative are the results of the loop itself.
+Law: the bits of results do not change. The derivative of a while loop is a loop that also carries the primal values,
+because the condition and the tangents need them. So its first results are the results of the original loop.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ __all__ = ["share_loops"]
 
 
 def share_loops(program: GraphProgram) -> GraphProgram:
-    """Return the program in which results of larger loops replace the loops that they contain."""
+    """Return the program without loops whose results a larger loop also computes."""
     while (pair := next(_pairs(program), None)) is not None:
         program = _shared(program, pair)
     return program
 
 
 class _Pair(NamedTuple):
-    """A pair of loops, of which the second also computes the carry of the first.
+    """Pair of while loops, of which the second also computes the carry of the first.
 
     Attributes:
-        first, second: the positions of the loops in the program.
-        offset: the position of the first loop's carry in the carry of the second loop.
-        later: the values between the loops that depend on the first loop.
+        first, second: the positions of the two loops in the program.
+        offset: the position, within the carry of the second loop, at which the carry of the first loop begins.
+        later: the values between the two loops that depend on the first loop.
     """
 
     first: int
@@ -42,7 +42,7 @@ class _Pair(NamedTuple):
 
 
 def _pairs(program: GraphProgram) -> Iterator[_Pair]:
-    """Yield pairs of loops of which the second also computes the carry of the first."""
+    """Yield the pairs of loops in which the second also computes the carry of the first."""
     instructions = program.instructions
     earlier: dict[tuple[Any, ...], int] = {}
     sizes: dict[tuple[int, int], None] = {}
@@ -64,7 +64,7 @@ def _pairs(program: GraphProgram) -> Iterator[_Pair]:
 
 
 def _contains(larger: Any, smaller: Any, offset: int) -> bool:
-    """Return whether `larger` computes the carry of `smaller`, from position `offset` of its carry, by the same ops."""
+    """Return whether a loop `larger` computes the carry of `smaller` by the same ops, in its carry from `offset` on."""
     n, count = smaller.num_consts, smaller.input_count - smaller.num_consts
     start = larger.num_consts + offset
     own, inputs = range(n + count), [*range(n), *range(start, start + count)]
@@ -78,8 +78,9 @@ def _contains(larger: Any, smaller: Any, offset: int) -> bool:
 
 
 def _restricted(part: Any, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram | None:
-    """Return the sub-program of `part` from `inputs` to `outputs`, all positions; None if they depend on other
-    inputs.
+    """Return the sub-program of `part` that computes outputs from inputs, both given by position.
+
+    Return None if the outputs depend on other inputs.
     """
     program, graph = part.program, Graph()
     values = {slot: graph.add_input(program.types[slot]) for slot in program.input_slots}
@@ -96,7 +97,7 @@ def _restricted(part: Any, inputs: Sequence[int], outputs: Sequence[int]) -> Sub
 
 
 def _shared(program: GraphProgram, pair: _Pair) -> GraphProgram:
-    """Return the program with the second loop of the pair in place of both loops."""
+    """Return the program in which the second loop of `pair` computes the results of both loops."""
     first, second, offset, later = pair
     smaller, larger = program.instructions[first], program.instructions[second]
 

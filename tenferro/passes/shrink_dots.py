@@ -1,12 +1,12 @@
 """Shrink dots of broadcast operands, so that each repeated element is multiplied once.
 
-A dot is computed without the broadcast free axes of its operands, and its result is broadcast. A dot with an
-operand of ones is rewritten as a sum over the other operand. Derivatives of sums of products contain many such
-dots.
+A dot is computed without the free axes along which an operand is broadcast, and the result is broadcast instead. A dot
+with an operand of ones is rewritten as a sum of the other operand. Derivatives of sums of products contain many dots of
+both kinds.
 
-Small dots are not rewritten. Dots with another constant operand c are not rewritten either: if x has infinities,
-the sum of x c may differ from c times the sum of x. Complex dots with ones are not rewritten, because a product with
-one changes complex infinities.
+Small dots are not rewritten. Dots of x with another constant operand c are not rewritten either. If x has infinities,
+the sum of the products x c may differ from c times the sum of x. Complex dots with ones are not rewritten, because a
+product with one changes complex infinities.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tenferro.types import TensorSpec
 __all__ = ["shrink_dots"]
 
 MIN_MULTIPLICATIONS = round(costs.MIN_PARALLEL_COST * costs.MULTIPLICATIONS)
-"""Minimum number of multiplications of a dot that is rewritten, the size from which several threads compute a dot.
+"""Minimum number of multiplications of a dot that is rewritten. From this size on, several threads compute a dot.
 """
 
 
@@ -48,7 +48,7 @@ def _shrunk(
 
 
 def _is_large(op: DotGeneral, inputs: Sequence[TensorSpec]) -> bool:
-    """Return whether a dot has enough multiplications to outweigh the additional instructions."""
+    """Return whether a dot has enough multiplications for the rewrite to pay for its additional instructions."""
     if not all([spec.is_static for spec in inputs]):
         return False
     (y,) = op.infer(*inputs)
@@ -58,8 +58,9 @@ def _is_large(op: DotGeneral, inputs: Sequence[TensorSpec]) -> bool:
 
 
 class _Axis(NamedTuple):
-    """Role of an operand's axis: a free axis, or one of a numbered pair of batch or contracting axes of both
-    operands.
+    """Role of an axis of an operand or result of a dot.
+
+    The axis is a free axis, or belongs to a numbered pair of batch or contracting axes of both operands.
     """
 
     kind: str
@@ -68,11 +69,11 @@ class _Axis(NamedTuple):
 
 @dataclass(frozen=True)
 class _Dot:
-    """A dot whose axes are named by their roles.
+    """Dot whose axes are identified by their roles.
 
     Attributes:
-        axes: the roles of the axes of lhs, and of the axes of rhs, in order.
-        result: the roles of the axes of the result.
+        axes: the roles of the axes of lhs, and the roles of the axes of rhs, in order.
+        result: the roles of the axes of the result, in order.
     """
 
     producers: Producers
@@ -85,7 +86,7 @@ class _Dot:
     def of(
         cls, producers: Producers, op: DotGeneral, inputs: Values, source: SourceLine | None
     ) -> _Dot:
-        """Name the axes of a dot."""
+        """Return a description of the dot `op` in which each axis has a role."""
         sides: list[tuple[_Axis, ...]] = []
         lists = ((op.lhs_batch, op.lhs_contracting), (op.rhs_batch, op.rhs_contracting))
         for side, (value, (batch, contracting)) in enumerate(zip(inputs, lists, strict=True)):
@@ -97,13 +98,13 @@ class _Dot:
 
     @property
     def result(self) -> tuple[_Axis, ...]:
-        """The axes of the result: batch axes, free axes of lhs, free axes of rhs."""
+        """The roles of the axes of the result: batch axes, free axes of lhs, free axes of rhs."""
         batch = tuple([_Axis("batch", i) for i in range(len(self.op.lhs_batch))])
         free = [axis for axes in self.axes for axis in axes if axis.kind.startswith("free")]
         return (*batch, *free)
 
     def sum_of_other(self) -> Values | None:
-        """Emit a sum over one operand if all elements of the other are one; return None otherwise."""
+        """Emit a sum of one operand if all elements of the other operand are one; return None otherwise."""
         if (
             self.op.accumulate_dtype is not None
             or self.producers.types[self.inputs[0]].dtype.is_complex
@@ -124,7 +125,7 @@ class _Dot:
         return None
 
     def without_repeats(self) -> Values | None:
-        """Emit the product without broadcast free axes, and broadcast the result."""
+        """Emit the dot without the free axes along which operands are broadcast, and broadcast its result."""
         inputs, sides = list(self.inputs), list(self.axes)
         for side in (0, 1):
             repeat: Any = self.producers.of(inputs[side], BroadcastInDim)
@@ -165,7 +166,7 @@ class _Dot:
         return self._broadcast(product, axes_of_result)
 
     def _broadcast(self, value: int, axes: list[_Axis]) -> tuple[int, ...]:
-        """Broadcast a value, whose axes have the roles `axes`, to the shape of the result."""
+        """Broadcast a value to the shape of the dot's result. `axes` are the roles of the value's axes."""
         result = self.result
         (spec,) = self.op.infer(*[self.producers.types[x] for x in self.inputs])
         dims = tuple([result.index(axis) for axis in axes])

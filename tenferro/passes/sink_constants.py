@@ -1,8 +1,8 @@
 """Constant sinking: write scalar constants into the loops that read them.
 
 Law: the bits of results do not change. A number that is written inside a body can be used to simplify and compile the
-body; for example, an integer division by 2 is compiled to a shift. Larger constants remain operands of the loop,
-because bodies contain no arrays.
+body; for example, an integer division by 2 becomes a shift. Larger constants remain operands of the loop, because
+bodies cannot contain arrays.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ __all__ = ["sink_constants"]
 
 
 def sink_constants(program: GraphProgram) -> GraphProgram:
-    """Return the program with scalar constants copied into the loops that read them, outer loops first."""
+    """Return the program with scalar constants copied into the loops that read them.
+
+    Outer loops are processed first.
+    """
     return rewrite(program, {Scan: _sunk, While: _sunk})
 
 
@@ -42,7 +45,10 @@ def _sunk(
 
 
 def _with_scalars(part: Subprogram, scalars: Mapping[int, Constant]) -> Subprogram:
-    """Return a part of a loop in which constants replace the inputs at these positions; inner loops get copies, too."""
+    """Return a condition or body in which constants replace the inputs at the positions in `scalars`.
+
+    Inner loops also get copies of the constants.
+    """
     if scalars:
         graph = Graph(part.trusted)
         values = [

@@ -1,4 +1,4 @@
-"""DotDimensionSorter: sort contracting axes if they are then consecutive.
+"""DotDimensionSorter: sort the contracting axes of a dot if that makes them consecutive.
 
 Law: results do not change, because the lists of axes of both operands are permuted in the same way.
 
@@ -18,7 +18,7 @@ __all__ = ["sort_dot_dimensions"]
 
 
 def sort_dot_dimensions(program: GraphProgram) -> GraphProgram:
-    """Return the program with the contracting axes of each dot sorted, if that makes them consecutive in an operand."""
+    """Return the program with sorted contracting axes in each dot, if that makes them consecutive in an operand."""
     return rewrite(program, {DotGeneral: _sorted})
 
 

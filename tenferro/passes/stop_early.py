@@ -1,8 +1,8 @@
 """Stop bounded loops early: rewrite a scan whose carry does not change after some iteration as a while loop.
 
-Law: the bits of results do not change. The pass applies to a scan without xs whose carry is unchanged if a
-    predicate is false. From then on, every iteration has the same carry and predicate. Therefore all later rows of
-    the stacked results are equal.
+Law: the bits of results do not change. The pass applies to a scan without input slices (xs) whose carry does not change
+if a predicate is false. Once the predicate is false, it stays false, because every later iteration has the same
+carry. Therefore all later rows of the stacked outputs are equal.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def stop_early(program: GraphProgram) -> GraphProgram:
 def scan(
     producers: Producers, op: Scan, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Rewrite a scan as a while loop over a counter, the carry and the stacks.
+    """Rewrite a scan as a while loop that carries a counter, the scan's carry, and the stacked outputs.
 
-    After the loop, the rows of the remaining iterations are filled.
+    After the loop, all rows that the loop did not reach are filled with one row, because they are equal.
     """
     conditional = conditional_of(op)
     if conditional is None:
@@ -65,7 +65,7 @@ def scan(
 
 
 def conditional_of(op: Scan) -> Instruction | None:
-    """Return the conditional that selects the new or the old carry; None if the body has another form."""
+    """Return the conditional that selects between the new and the old carry; None if the body has another form."""
     program, n, m = op.body.program, op.num_consts, op.num_carry
     is_static = all([spec.is_static for spec in program.output_specs])
     has_slices = len(program.input_slots) > n + m
@@ -88,10 +88,11 @@ def conditional_of(op: Scan) -> Instruction | None:
 
 
 def keeps(conditional: Instruction, slot: int, own: int) -> bool:
-    """Return whether an output of a conditional equals the value `own` if the predicate is false.
+    """Return whether an output of a conditional equals the value `own` whenever the predicate is false.
 
     Args:
-        slot: the output of the conditional.
+        slot: the slot of that output.
+        own: the slot of the value.
     """
     branch = conditional.op.branches[0].program  # type: ignore[union-attr]
     output = branch.output_slots[conditional.outputs.index(slot)]
@@ -100,7 +101,7 @@ def keeps(conditional: Instruction, slot: int, own: int) -> bool:
 
 
 def condition_of(op: Scan, conditional: Instruction) -> Subprogram:
-    """Return the condition of the while loop: iterations are left, and the predicate is true."""
+    """Return the condition of the while loop: iterations are left and the predicate is true."""
     graph = Graph()
     inputs = inputs_of(graph, op)
     n, m = op.num_consts, op.num_carry
@@ -112,8 +113,9 @@ def condition_of(op: Scan, conditional: Instruction) -> Subprogram:
 
 
 def body_of(op: Scan, conditional: Instruction) -> Subprogram:
-    """Return the body of the while loop, with a true predicate: it computes the counter, the carry and a row of each
-    stack.
+    """Return the body of the while loop, which computes the next counter and carry, and one row of each stacked output.
+
+    In the body, the predicate is true.
     """
     graph = Graph()
     inputs = inputs_of(graph, op)
@@ -129,7 +131,7 @@ def body_of(op: Scan, conditional: Instruction) -> Subprogram:
 
 
 def inputs_of(graph: Graph, op: Scan) -> list[int]:
-    """Add the inputs of condition and body to a graph: the constants, the counter, the carry, and the stacks."""
+    """Add the inputs of the loop's condition and body to a graph: the constants, counter, carry and stacked outputs."""
     n, m = op.num_consts, op.num_carry
     stacks = [
         TensorSpec.of((op.length, *spec.shape), spec.dtype) for spec in op.body.output_specs[m:]
@@ -141,7 +143,7 @@ def inputs_of(graph: Graph, op: Scan) -> list[int]:
 def iteration(
     graph: Graph, op: Scan, conditional: Instruction, inputs: Sequence[int], branch: int
 ) -> list[int]:
-    """Emit one iteration in which the conditional takes the branch with this number; return its outputs."""
+    """Emit one iteration of the scan in which the conditional takes branch number `branch`. Return its outputs."""
     program = op.body.program
     values = dict(enumerate(inputs))
     number = program.instructions.index(conditional)
@@ -156,12 +158,12 @@ def iteration(
 
 
 def set_row(rank: int) -> Scatter:
-    """Return the op that writes one row, of rank `rank`, into a stack."""
+    """Return the op that writes one row into a stack; `rank` is the rank of the row."""
     return Scatter(tuple(range(rank)), (0,), (), (), (0,), 0, "set", unique_indices=True)
 
 
 def chosen(graph: Graph, is_reached: int, stack: int, row: int) -> int:
-    """Emit the stack, with `row` in place of each row that the loop did not reach."""
+    """Emit a copy of `stack` in which `row` replaces each row that the loop did not reach."""
     shape = graph.types[stack].shape
     (mask,) = graph.add(BroadcastInDim(shape, (0,)), (is_reached,))
     (rows,) = graph.add(BroadcastInDim(shape, tuple(range(1, len(shape)))), (row,))

@@ -1,7 +1,7 @@
-"""Widen narrow dtypes: apply each op on narrow dtypes in the wider dtype `DType.wide`, between conversions.
+"""Widen narrow dtypes: compute ops on narrow dtypes in the wider dtype `DType.wide`, between two conversions.
 
-Law: the result is that of exact arithmetic, rounded once. No other ops than conversions, and ops that copy elements,
-have kernels for narrow dtypes.
+Law: the result is that of exact arithmetic, rounded once. Only conversions, and ops that copy elements, have kernels
+for narrow dtypes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ READ_AS: Mapping[type[StdTensorOp], str] = {
     el.PopulationCount: UNSIGNED_BITS,
     el.CountLeadingZeros: UNSIGNED_BITS,
 }
-"""Way of widening operands, by the sign bit or by zeros, of ops whose result depends on the number of bits."""
+"""Functions that widen the operands of ops whose result depends on the number of bits: by the sign bit, or by zeros."""
 _SAME_WIDTH = {
     (DType.I2, UNSIGNED_BITS): DType.U2,
     (DType.I4, UNSIGNED_BITS): DType.U4,
@@ -54,7 +54,7 @@ def is_widened(op: StdTensorOp, types: list[TensorSpec]) -> bool:
 
 
 def widen_narrow(program: GraphProgram) -> GraphProgram:
-    """Return the program in which ops on narrow dtypes compute in wide dtypes; the bodies of loops do not change."""
+    """Return the program in which ops on narrow dtypes compute in wide dtypes. Bodies of loops are not changed."""
     if not any([spec.dtype.is_narrow for spec in program.types]):
         return program
     return emit_again(program, _widened)
@@ -98,7 +98,7 @@ def _widened(
 
     if isinstance(
         op, Sort
-    ):  # by a wide key, so that the elements that move keep their bits, also those of NaN
+    ):  # sort by a wide key, so that the moved elements keep their bits, also those of NaN
         _, *moved = producers.apply(
             replace(op, count=op.count + 1), (extended(inputs[0]), *inputs), source
         )
@@ -108,7 +108,7 @@ def _widened(
 
 
 def _in_wide(op: StdTensorOp) -> StdTensorOp:
-    """Return the op with narrow dtypes in its payload replaced by wide ones."""
+    """Return the op with each narrow dtype in its payload replaced by the wide dtype."""
     if isinstance(op, Iota):
         return replace(op, dtype=op.dtype.wide)
     if isinstance(op, DotGeneral) and op.accumulate_dtype is not None:

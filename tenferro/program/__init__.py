@@ -1,4 +1,4 @@
-"""Programs: immutable lists of instructions, made from graphs and run by executors."""
+"""Programs: immutable lists of instructions. They are built from graphs, and executors run them."""
 
 from tenferro.graph import Instruction, SourceLine
 from tenferro.program.arguments import (

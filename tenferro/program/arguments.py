@@ -28,15 +28,15 @@ __all__ = [
 ]
 
 _KEPT_KINDS = {"b": "biufc", "i": "iufc", "f": "fc", "c": "c"}
-"""Kinds of arrays that keep their dtype in NumPy's arithmetic with a Python number, by the kind of the number."""
+"""Kinds of dtypes that NumPy's arithmetic keeps when an array meets a Python number, by the kind of the number."""
 
 
 def check_arguments(
     in_tree: TreeDef, specs: Sequence[TensorSpec], names: Sequence[str], arguments: tuple[Any, ...]
 ) -> list[Any]:
-    """Return the leaves of `arguments` as arrays of the declared dtypes and ranks.
+    """Return the leaves of `arguments` as arrays that have the declared dtypes and ranks.
 
-    A Python number is converted to the declared dtype if NumPy would keep this dtype in arithmetic with it.
+    A Python number is converted to the declared dtype if NumPy would keep that dtype in arithmetic with the number.
 
     Raises:
         ArityError: the number of arguments, or their structure, is wrong.
@@ -57,7 +57,7 @@ def check_arguments(
 def check_leaves(
     specs: Sequence[TensorSpec], names: Sequence[str], leaves: Sequence[Any]
 ) -> list[Any]:
-    """Return the leaves as arrays of the declared dtypes and ranks.
+    """Return `leaves` as arrays that have the declared dtypes and ranks.
 
     Raises:
         DTypeError, ShapeError: a leaf has a wrong dtype or rank; the message names the leaf.
@@ -72,7 +72,7 @@ def check_leaves(
 
 
 def extents_spec(extents: Sequence[Any]) -> TensorSpec:
-    """Return the type of an argument of integers that determine shapes: an empty array with `extents` as its shape.
+    """Return the type of an argument that passes shapes as integers: an empty array whose shape begins with `extents`.
 
     >>> extents_spec([SymDim("n"), 3])
     bool[n,3,0]
@@ -81,7 +81,7 @@ def extents_spec(extents: Sequence[Any]) -> TensorSpec:
 
 
 def is_extents(spec: TensorSpec) -> bool:
-    """Return whether a type was made by `extents_spec`."""
+    """Return whether `spec` is a type that `extents_spec` returns."""
     return spec.dtype is DType.Bool and spec.rank > 1 and spec.shape[-1] == 0
 
 
@@ -110,14 +110,15 @@ def bind_symbols(
     shapes: Sequence[Sequence[Any]],
     guards: GuardLog | None = None,
 ) -> dict[Any, Any]:
-    """Return the extent of each symbol in `specs`, from the shapes of the arguments.
+    """Return the extent of each symbol in `specs`, as determined by the shapes of the arguments.
 
-    An axis whose extent is a symbol, or is linear in one unbound symbol, binds the symbol. The extents of other axes
-    must agree with the bound symbols.
+    An axis determines a symbol if its declared extent is that symbol, or is linear in a single symbol that is not yet
+    determined. All other declared extents are checked against the symbols.
 
     Args:
-        shapes: for each argument a shape of numbers or, if the program is called in a trace, of the trace's extents.
-        guards: the guards of that trace, to which conditions on its symbols are added.
+        shapes: one shape for each argument. The extents are numbers or, if a trace calls the program, extents of the
+            trace.
+        guards: the guards of that trace, to which conditions on the trace's symbols are added.
 
     Raises:
         ShapeError: an extent contradicts its spec, or no axis determines a symbol.
@@ -136,7 +137,7 @@ def bind_symbols(
                     )
                 continue
             if isinstance(extent, UpperBound | Unknown):
-                continue  # a data-dependent extent binds no symbol
+                continue  # because a data-dependent extent determines no symbol
             leaf = extent.as_leaf()
             if leaf is not None and leaf not in bindings:
                 bindings[leaf] = actual
@@ -159,14 +160,14 @@ def bind_symbols(
 
 
 def _may_be_equal(extent: Any, actual: Any, guards: GuardLog | None, name: str, axis: int) -> bool:
-    """Return whether two extents may be equal; if their values decide that at run time, add a guard."""
+    """Return whether two extents may be equal. If only their values at run time decide, add a guard."""
     if guards is None:
         return extent == actual
     return guards.meet(actual, extent, f"{name}: axis {axis}") is not None
 
 
 def _solve(extent: SymDim, actual: Any, bindings: dict[Any, Any]) -> None:
-    """Bind the symbol of a linear extent, if it has exactly one unbound symbol and an integer solution."""
+    """Add the symbol of a linear extent to `bindings`, if all its other symbols are bound and an integer solves it."""
     unbound = extent.leaves() - bindings.keys()
     if len(unbound) != 1 or extent.operations:
         return
@@ -209,7 +210,7 @@ def _as_array(leaf: Any, spec: TensorSpec, name: str) -> Any:
 
 
 def _from_number(number: bool | float | complex, spec: TensorSpec, name: str) -> Any:
-    """Convert a Python number to the declared dtype if NumPy 2 would keep this dtype in arithmetic with the number."""
+    """Convert a Python number to the declared dtype, if NumPy 2 would keep that dtype in arithmetic with the number."""
     kind = DType.of(type(number)).kind
     if spec.dtype.kind not in _KEPT_KINDS[kind]:
         raise DTypeError(f"{name}: expected {spec}, got the {type(number).__name__} {number!r}")

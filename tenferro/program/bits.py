@@ -1,8 +1,8 @@
-"""`note_bits`: marks for floats that are built from the bits of other floats.
+"""`note_bits`: marks floats that are computed from the bits of other floats, so that differentiating them warns.
 
-Arithmetic on the bits of a float has no derivative in tenferro, although the function that it computes may have one,
-such as a product with a power of two. An imported module does not contain the derivative rule of such a function.
-Without the marks, the derivative would be zero without notice; with the marks, differentiation warns.
+Arithmetic on the bits of a float has no derivative in tenferro, although the function that it computes may have one.
+An example is multiplication by a power of two. An imported module does not contain the derivative rule of such a
+function. Without the marks, the derivative would silently be zero.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ __all__ = ["note_bits"]
 
 
 def note_bits(program: GraphProgram) -> GraphProgram:
-    """Return the program with marks where floats are built from the bits of floats, or the program itself if there
-    are no such floats.
+    """Return the program with a mark at each float that is computed from the bits of other floats.
 
-    Bits are not followed across the boundary of a loop or branch.
+    If there are no such floats, the program itself is returned. Bits are not followed into or out of the body of a loop
+    or branch.
 
     >>> import numpy as np, tenferro as tnf
     >>> program = tnf.compile(lambda x: (x.view("int64") + 1).view("float64"), np.ones(2))
@@ -39,7 +39,7 @@ def note_bits(program: GraphProgram) -> GraphProgram:
 
 
 def _marked(program: GraphProgram) -> Subprogram | None:
-    """Return the computation of a program with marks, or None if there is nothing to mark."""
+    """Return the computation of a program with marks; None if no float is computed from bits."""
     parts = {
         index: changed
         for index, instruction in enumerate(program.instructions)
@@ -67,7 +67,7 @@ def _marked(program: GraphProgram) -> Subprogram | None:
 
 
 def _with_marked_parts(op: ControlOp) -> ControlOp:
-    """Return a loop or branch with marks in its sub-programs, or the op itself."""
+    """Return a loop or branch with marks in its sub-programs; the op itself if they need no marks."""
     parts = [_marked(part.program) for part in op.parts]
     if all([part is None for part in parts]):
         return op
@@ -78,7 +78,7 @@ def _with_marked_parts(op: ControlOp) -> ControlOp:
 def _sources(
     instructions: Sequence[Instruction], types: Sequence[TensorSpec]
 ) -> dict[int, tuple[int, ...]]:
-    """Return, for each instruction that converts bits to floats, the float values whose bits it uses."""
+    """Return a map from each instruction that converts bits to floats to the float values whose bits it uses."""
     bits_of: dict[int, frozenset[int]] = {}
     sources: dict[int, tuple[int, ...]] = {}
     for index, (op, inputs, outputs, _, _) in enumerate(instructions):
@@ -98,7 +98,7 @@ def _sources(
 
 
 class _Bits(KeptMark):
-    """Mark of a float that is built from the bits of other floats."""
+    """Mark of a float that is computed from the bits of other floats."""
 
     __slots__ = ("count", "line")
 
@@ -117,15 +117,15 @@ class _Bits(KeptMark):
 
     @property
     def key(self) -> Any:
-        """The source line that the warning names, and the number of floats."""
+        """The source line that the warning names, and the number of inputs of the mark."""
         return (_Bits, self.line, self.count)
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return the positions of the float, and of the floats from whose bits it is built."""
+        """Return the positions of all inputs: the float, and the floats whose bits it uses."""
         return tuple(range(self.count))
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Warn if one of the source floats is differentiated."""
+        """Warn if the derivative depends on one of the floats whose bits are used."""
         if any([dot is not None for dot in tangents[1:]]):
             at = f" at {self.line}" if self.line else ""
             warnings.warn(

@@ -21,12 +21,12 @@ __all__ = ["ProgramBuilder"]
 
 
 class ProgramBuilder:
-    """Builder of programs; integers represent the values of the program.
+    """Builder of programs. Integers stand for the values of the program.
 
-    Applying an op to the same values again returns the same outputs.
+    Applying an op to the same values a second time returns the outputs of the first application.
 
     Args:
-        trusted: False if ops come from a file of unknown origin.
+        trusted: False if an op comes from a file of unknown origin.
 
     >>> from tenferro.ops.elementwise import Add
     >>> builder = ProgramBuilder()
@@ -62,7 +62,7 @@ class ProgramBuilder:
         return self._constants.get(value)
 
     def made_by(self, value: int) -> tuple[StdTensorOp, tuple[int, ...]] | None:
-        """Return the op that computes a value, and its operands; None for inputs and constants."""
+        """Return the op that computes `value`, and its operands; None for inputs and constants."""
         maker = None if value in self._constants else self._producers.maker(value)
         return None if maker is None else (maker.op, maker.inputs)
 
@@ -77,18 +77,18 @@ class ProgramBuilder:
         return self._graph.add(op, values, source)
 
     def mark(self, mark: Mark, *values: int) -> tuple[int, ...]:
-        """Apply a mark, which renames some values and defines the derivatives of the new names."""
+        """Apply a mark, which renames some of `values`. The mark defines derivatives with respect to the new names."""
         return self._graph.add(mark, values)
 
     def copy(self, instructions: Iterable[Instruction], values: MutableMapping[int, int]) -> None:
-        """Copy instructions, as `copy_into` does."""
+        """Copy `instructions` into the program, as `copy_into` does."""
         copy_into(self._graph, instructions, values)
 
     def evaluated(self, value: int) -> Any:
-        """Return the elements of a value that depends on no input, computed natively; None if it depends on an input.
+        """Compute the elements of a value natively, and return them; None if the value depends on an input.
 
-        Results are cached. For example, evaluating a loop's counter after each iteration computes one instruction each
-        time.
+        Results are cached. If a loop's counter is evaluated after each iteration, for example, each evaluation computes
+        only one instruction.
         """
         part: dict[int, Instruction] = {}
         waiting = [value]
@@ -105,7 +105,7 @@ class ProgramBuilder:
             return self._constants[value]
         graph = Graph()
         values: dict[int, int] = {}
-        # Values are numbered in the order of creation.
+        # Values are numbered in order of creation, so sorting by number keeps the order of the instructions.
         code = [part[one] for one in sorted(part) if part[one].outputs[0] == one]
         for one in {one for maker in code for one in maker.inputs} - part.keys():
             (values[one],) = graph.add(Constant.of(self._constants[one]), ())
@@ -127,18 +127,18 @@ class ProgramBuilder:
     ) -> tuple[int, ...]:
         """Add an op with effects to the program, and return its outputs.
 
-        The result of the preceding effect is passed as an additional first operand, so that effects keep their order.
+        The result of the preceding effect is passed as an additional first operand. This keeps the effects in order.
         """
         return self.apply(op, self._graph.awaited(), *values, source=source)
 
     def part(self, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram:
-        """Return the sub-program that computes `outputs` from `inputs`; its outputs depend on all effects."""
+        """Return the sub-program that computes `outputs` from `inputs`. Its outputs depend on all effects."""
         return Subprogram.of(self._graph, inputs, self._graph.after_effects(outputs))
 
     def finish(self, outputs: Sequence[int], **options: Any) -> GraphProgram:
         """Return the program that computes `outputs`, which depend on all effects.
 
         Args:
-            options: the arguments of `GraphProgram.from_graph`.
+            options: further arguments of `GraphProgram.from_graph`.
         """
         return GraphProgram.from_graph(self._graph, self._graph.after_effects(outputs), **options)

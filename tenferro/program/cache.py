@@ -1,6 +1,6 @@
-"""`BoundedCache`: the class of all caches. Each has a bound, statistics, and a method that clears it.
+"""`BoundedCache`: the class of all caches. Each cache has a bound, statistics, and a method that empties it.
 
-`ExtensionCaches` are caches for extensions, owned by an executor, a compiler or an `AdContext`.
+`ExtensionCaches` are the caches of extensions. An executor, a compiler or an `AdContext` owns them.
 
 Source: docs/specification/caches.md.
 """
@@ -26,7 +26,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """Counts of a cache since it was created or cleared."""
+    """Counts of a cache since it was created, or since it was last emptied."""
 
     hits: int
     misses: int
@@ -42,17 +42,18 @@ MAX_AT_HAND = 64
 
 
 class BoundedCache(Generic[Value]):
-    """A least-recently-used cache; safe from many threads.
+    """Least-recently-used cache that several threads may use at once.
 
     Args:
         capacity: the maximum number of entries.
-        max_bytes: the maximum total size of entries in bytes, which the function `size` measures. The newest entry is
-            always cached.
+        max_bytes: the maximum total size of the entries in bytes, measured by the function `size`. The newest entry is
+            cached even if it is larger.
 
     Attributes:
-        at_hand: recently used entries, by keys that are faster to look up; emptied whenever the cache drops an entry.
+        at_hand: recently used entries, by keys that can be looked up faster. It is emptied when the cache drops an
+            entry.
 
-    If several threads miss the same key at the same time, one computes the entry and the others wait.
+    If several threads look up the same missing key at once, one thread computes the entry and the others wait.
 
     >>> cache = BoundedCache(capacity=1)
     >>> cache.get("a", lambda: 1), cache.get("a", lambda: 2), cache.get("b", lambda: 3)
@@ -104,7 +105,7 @@ class BoundedCache(Generic[Value]):
         self._making: dict[Hashable, threading.RLock] = {}
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """Return the entry of `key`; if it is missing, compute it by `make` and cache it."""
+        """Return the entry of `key`. If it is missing, call `make` and cache the result."""
         with self._lock:
             cached = self._entries.get(key, _ABSENT)
             if cached is not _ABSENT:
@@ -131,7 +132,7 @@ class BoundedCache(Generic[Value]):
                 self._nbytes += self._sizes[key]
                 while self._exceeds_limits():
                     dropped, _ = self._entries.popitem(last=False)
-                    # A process that was forked between setting the entry and its size has no size for the key.
+                    # A process forked between storing an entry and storing its size has no size for the entry's key.
                     self._nbytes -= self._sizes.pop(dropped, 0)
                     self._evictions += 1
                     self.at_hand.clear()
@@ -143,17 +144,17 @@ class BoundedCache(Generic[Value]):
         return count > self.capacity or (too_large and count > 1)
 
     def find(self, key: Hashable) -> Value | None:
-        """Return the entry of `key`, or None; its order of eviction does not change."""
+        """Return the entry of `key`, or None. The lookup does not change which entry is dropped next."""
         cached = self._entries.get(key)
         self._hits += cached is not None
         return cached
 
     def count_hit(self) -> None:
-        """Count a hit: an entry that was found in `at_hand`."""
+        """Count a lookup that found its entry in `at_hand`."""
         self._hits += 1
 
     def keep_at_hand(self, key: int, entry: Any) -> None:
-        """Add an entry to `at_hand`."""
+        """Add an entry to `at_hand`, for faster lookups by `key`."""
         if len(self.at_hand) >= MAX_AT_HAND:
             self.at_hand.clear()
         self.at_hand[key] = entry
@@ -168,7 +169,7 @@ class BoundedCache(Generic[Value]):
             return list(self._entries.items())
 
     def clear(self) -> None:
-        """Drop every entry and reset the counts."""
+        """Remove all entries, and set all counts to zero."""
         with self._lock:
             self._entries.clear()
             self._sizes.clear()
@@ -194,7 +195,7 @@ class BoundedCache(Generic[Value]):
 
 @dataclass(frozen=True, slots=True)
 class ExtensionCacheKey:
-    """The key of one cache of an extension family: the family's id, and the name of the cache."""
+    """Key that identifies one cache of an extension family: the family's id, and the name of the cache."""
 
     family_id: str
     name: str
@@ -204,11 +205,11 @@ class ExtensionCaches:
     """Bounded caches, called stores, of the plans of extensions; one executor, compiler or context owns them.
 
     Args:
-        capacity: the maximum number of stores, and of entries in each store. If one of them is exceeded, the least
-            recently used store or entry is dropped.
-        max_bytes: the maximum total size of a store's entries in bytes; the newest entry is cached, however large it
-            is.
-        owner: the executor, compiler or context that owns the stores; for a runtime, the executor that calls the
+        capacity: the maximum number of stores, and of entries in each store. A store or entry above that number
+            replaces the least recently used one.
+        max_bytes: the maximum total size of the entries of one store, in bytes. The newest entry is cached even if it
+            is larger.
+        owner: the executor, compiler or context that owns the stores. For a runtime, it is the executor that calls the
             runtime.
 
     >>> caches = ExtensionCaches()
@@ -225,17 +226,17 @@ class ExtensionCaches:
 
     @property
     def owner(self) -> Any:
-        """The executor, compiler or context that owns the stores; None if it no longer exists, or was not passed."""
+        """The executor, compiler or context that owns the stores; None if it was deleted, or was never set."""
         return None if self._owner is None else self._owner()
 
     def store(self, key: ExtensionCacheKey) -> BoundedCache[Any]:
-        """Return the store with this key; create the store if it does not exist."""
+        """Return the store with the key `key`, which is created if it does not exist."""
         return self._stores.get(
             key, lambda: BoundedCache(self.capacity, self.max_bytes, bytes_held_by)
         )
 
     def stats(self) -> dict[ExtensionCacheKey, CacheStats]:
-        """Return hits, misses, evictions, entries, capacity and bytes of each store."""
+        """Return, for each store, its hits, misses, evictions, entries, capacity and bytes."""
         return {key: store.stats() for key, store in self._stores.items()}
 
     @property
@@ -246,12 +247,12 @@ class ExtensionCaches:
         )
 
     def clear(self) -> None:
-        """Empty every store."""
+        """Remove all entries of all stores."""
         for _, store in self._stores.items():
             store.clear()
 
     def forget(self, family_id: str) -> None:
-        """Empty the stores of one family."""
+        """Remove all entries of the stores of one family."""
         for key, store in self._stores.items():
             if key.family_id == family_id:
                 store.clear()
@@ -261,14 +262,14 @@ class ExtensionCaches:
 
 
 MAX_COUNTED_OBJECTS = 100_000
-"""Maximum number of objects that are visited to measure one entry."""
+"""Maximum number of objects that `bytes_held_by` visits."""
 
 
 def bytes_held_by(value: Any) -> int:
-    """Return the size in bytes of an object and of all objects that it refers to, each counted once.
+    """Return the total size in bytes of an object and of all objects that it refers to. Each object is counted once.
 
-    An object with `nbytes` counts as that many bytes, and a program as its `constant_bytes`.
-    Modules, classes and functions are not counted.
+    An object with an attribute `nbytes` counts as that many bytes, and a program as its `constant_bytes`. Modules,
+    classes and functions are not counted.
 
     >>> import numpy as np
     >>> bytes_held_by({"plan": (np.zeros(1000), [np.zeros(10)])}) > 8080

@@ -16,7 +16,9 @@ from tenferro.types import DType, DTypeLike
 __all__ = ["Capability", "capabilities", "install_platforms"]
 
 Refusal: TypeAlias = Callable[[type[StdTensorOp] | str, DType, str], str | None]
-"""Function that returns why an op or a family's id is refused for a dtype on a platform; None if it is supported.
+"""Function of an op class or family id, a dtype and a platform that returns why the platform does not support the op.
+
+It returns None if the platform supports the op.
 """
 _REFUSALS: dict[str, Refusal] = {}
 
@@ -36,16 +38,16 @@ class Capability(NamedTuple):
 
 
 def install_platforms(names: Iterable[str], refusal: Refusal) -> None:
-    """Install the function `refusal`, which decides what the named platforms support."""
+    """Set the function that decides which ops and dtypes the platforms `names` support."""
     _REFUSALS.update(dict.fromkeys(names, refusal))
 
 
 def capabilities(op: Any, dtype: DTypeLike, platform: str = "native") -> Capability:
-    """Return whether a platform supports an op for operands of a dtype.
+    """Return whether a platform supports an op for operands of the dtype `dtype`.
 
     Args:
-        op: an op, its class or its name; or the id of a family of extensions.
-        platform: "native"; or "cpu", "cuda", "rocm" or "tpu", if `xla_peer` or `lowering` is imported.
+        op: an op, its class or its name; or the id of an extension family.
+        platform: "native". If `xla_peer` or `lowering` is imported, also "cpu", "cuda", "rocm" or "tpu".
 
     Raises:
         InvalidConfigError: the op or the platform is unknown.
@@ -70,7 +72,7 @@ def capabilities(op: Any, dtype: DTypeLike, platform: str = "native") -> Capabil
 
 
 def _kind(op: Any) -> type[StdTensorOp] | str:
-    """Return the class of an op, or the id of a family."""
+    """Return the class of an op, or the id of an extension family."""
     family = getattr(op, "family_id", None)
     if isinstance(family, str):
         return family

@@ -1,4 +1,4 @@
-"""Removal of effects, such as printing, from programs."""
+"""Removal of ops with effects, such as printing, from programs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["without_effects"]
 def without_effects(
     program: GraphProgram, chosen: Callable[[Any], bool] = lambda op: True
 ) -> GraphProgram:
-    """Return the program in which zeros replace the outputs of ops with effects, also inside loops and branches.
+    """Return the program with zeros in place of the outputs of ops with effects, also inside loops and branches.
 
     Args:
-        chosen: predicate of the ops with effects that are removed; by default all.
+        chosen: function of an op with effects that returns whether to remove it; by default all are removed.
     """
 
     def rule(

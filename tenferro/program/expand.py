@@ -1,6 +1,6 @@
-"""Expand: write the extensions of a program as standard ops, for peers that lack the extensions' runtimes.
+"""Expand: rewrite the extensions of a program as standard ops, for peers without runtimes for these extensions.
 
-Law: results do not change. Extensions that `keep` accepts are not expanded.
+Law: the results of the program do not change. Extensions that `keep` accepts are not expanded.
 
 Source: docs/specification/expansion.md.
 """
@@ -27,11 +27,12 @@ __all__ = ["expand_extensions", "expansion_of"]
 def expand_extensions(
     program: GraphProgram, keep: Callable[[Extension], bool] = lambda op: False
 ) -> GraphProgram:
-    """Return the program with each extension replaced by the standard ops of its `lower_to_standard_ops`.
+    """Return the program in which the ops written by `lower_to_standard_ops` replace each extension.
 
     Raises:
-        UnsupportedError: extensions have no expansion; the error lists all of them, with the lines of the user's code.
-        ExtensionLoweringError: an expansion fails, or contradicts the declared types.
+        UnsupportedError: some extensions have no expansion. The message lists them all, with the lines of the user's
+            code.
+        ExtensionLoweringError: an expansion fails, or its outputs contradict the declared types.
     """
     from tenferro.program.subprogram import Subprogram  # because programs expand themselves
 
@@ -68,10 +69,10 @@ def expand_extensions(
 def expansion_of(
     op: Extension, specs: Sequence[TensorSpec], keep: Callable[[Extension], bool]
 ) -> GraphProgram:
-    """Return the program that consists of one extension, expanded unless `keep` accepts it.
+    """Return a program that consists of one extension op. The op is expanded unless `keep` accepts it.
 
     Raises:
-        UnsupportedError, ExtensionLoweringError: the errors of `expand_extensions`.
+        UnsupportedError, ExtensionLoweringError: `expand_extensions` raised this error.
     """
     from tenferro.program.program import GraphProgram  # because programs expand themselves
 
@@ -84,7 +85,7 @@ def _expanded(
     graph: Graph, op: Extension, inputs: tuple[int, ...], source: SourceLine | None
 ) -> tuple[int, ...] | None:
     if op.has_effects:
-        return None  # standard ops have no effects, so there is no expansion
+        return None  # because standard ops have no effects, no expansion is possible
     builder = GraphBuilder(graph)
     builder.source = source
     specs = [graph.types[value] for value in inputs]

@@ -1,7 +1,8 @@
-"""`Family`: the implementations of an extension operation in one object; and the registry of families.
+"""`Family`: the implementations of an extension operation, in one object. Also the registry of families by id.
 
-A family need not be registered if the class of its op carries it. A family that is registered, or that a package lists
-under the entry-point group `tenferro.extensions`, is looked up by its id, for example for ops in files.
+A family need not be registered if the class of its op has it as the attribute `family`. To be looked up by its id, for
+example for ops in files, a family must be registered. An installed package may list it instead, as an entry point of
+the group `tenferro.extensions`.
 
 Source: docs/specification/registration.md and files.md.
 """
@@ -33,24 +34,24 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """An operation with its runtime, derivative rules, lowering, batch rule and factory.
+    """Extension operation with its runtime, derivative rules, lowering, batch rule and factory.
 
     Attributes:
-        op: the class of the family's ops, which has the family's id.
-        runtime: the native implementation: an `ExtensionRuntime`, or a class such as `HostReferenceRuntime`, which
-            each executor instantiates with the family id.
-        rules: the derivative rules: an `ExtensionAdRule`, as an object or a class.
-        lowering: a function `lowering(op, writer, *operands)` that writes the op as StableHLO; or one function per
-            platform.
-        batch: a function `batch(op, builder, inputs, batched)`, the batch rule, if `rules` has none.
-        factory: creates ops from saved payloads; by default the op's dataclass does.
+        op: the class of the family's ops. It has the family's id as the attribute `family_id`.
+        runtime: the native implementation. It is an `ExtensionRuntime`, or a class such as `HostReferenceRuntime`. Each
+            executor creates an instance of the class from the family id.
+        rules: the derivative rules, an object or a subclass of `ExtensionAdRule`.
+        lowering: a function `lowering(op, writer, *operands)` that emits the op as StableHLO, or a dict of such
+            functions by platform.
+        batch: a function `batch(op, builder, inputs, batched)`: the batch rule, if `rules` does not define it.
+        factory: an object that creates ops from saved payloads. By default the op's class is called with the payload.
 
-    A part that is None is missing, unless the op has `from_expansion`. A context, an executor or
-    `lowering.register_extension_lowering` can replace parts.
+    An attribute that is None is not supported, unless the op sets `from_expansion`. A context, an executor or
+    `lowering.register_extension_lowering` can replace a family's rules, runtime or lowering.
 
     Raises:
         MalformedFamilyIdError: the op's id is not `<package>.<name>.v<major>`.
-        RegistrationError: a part is invalid, or belongs to another family.
+        RegistrationError: an attribute has a wrong type, or belongs to another family.
 
     >>> from tenferro.extension import ExtensionOp, HostReferenceRuntime
     >>> class Same(ExtensionOp):
@@ -93,12 +94,13 @@ class Family:
 
     @property
     def family_id(self) -> str:
-        """The id of the op's family."""
+        """The id of the family."""
         return self.op.family_id
 
     def lowering_for(self, platform: str | None) -> Callable[..., Any] | None:
-        """Return the lowering function for a platform; for None, the function for all platforms. None if there is
-        none.
+        """Return the lowering function for `platform`, or None if there is none.
+
+        If `platform` is None, return the function that is used for all platforms.
         """
         if isinstance(self.lowering, Mapping):
             return self.lowering.get(platform)  # pyright: ignore[reportArgumentType]  # because None has none
@@ -113,7 +115,7 @@ def _has(part: Any, method: str) -> bool:
 
 
 class ExtensionFactory(Protocol):
-    """Interface of a factory, which creates the ops of one family from saved payloads."""
+    """Interface of a factory: it creates the ops of one family from saved payloads."""
 
     @property
     def family_id(self) -> str:
@@ -126,12 +128,12 @@ class ExtensionFactory(Protocol):
         ...
 
     def instantiate(self, payload: dict[str, Any]) -> Any:
-        """Create the op with this payload."""
+        """Create the op that has this payload, a dict of the values of its fields."""
         ...
 
 
 class OpFactory:
-    """Factory of a dataclass of ops, whose fields are the payload.
+    """Factory for ops whose class is a dataclass: the payload consists of the values of the fields.
 
     >>> OpFactory(int)
     Traceback (most recent call last):
@@ -150,7 +152,7 @@ class OpFactory:
         self._names = {field.name for field in fields(cls)}
 
     def instantiate(self, payload: dict[str, Any]) -> Any:
-        """Create the op with these values of its fields."""
+        """Create the op from a dict of the values of its fields."""
         if unknown := payload.keys() - self._names:
             raise RegistrationError(f"{self.family_id}: unknown payload fields {sorted(unknown)}")
         return self.cls(**payload)
@@ -169,7 +171,7 @@ _default_families: list[Callable[[], Iterable[Family]]] = []
 
 
 def install_default_families(make: Callable[[], Iterable[Family]]) -> None:
-    """Set the function that returns tenferro's own families. The first lookup of any family calls the function."""
+    """Set the function that creates tenferro's own families. It is called when a family is first looked up."""
     _default_families[:] = [make]
 
 
@@ -180,9 +182,7 @@ def _registered() -> dict[str, Family | ExtensionFactory]:
         try:
             for family in make():
                 _REGISTERED.setdefault(family.family_id, family)
-        except (
-            BaseException
-        ):  # also for a signal handler's exception: the next lookup calls the function again
+        except BaseException:  # a signal handler may raise any exception; the next lookup then calls the function again
             _default_families.append(make)
             raise
     return _REGISTERED
@@ -191,16 +191,16 @@ def _registered() -> dict[str, Family | ExtensionFactory]:
 def register_extension(family: Any) -> None:
     """Register a family by its id, so that its ops can be loaded from files.
 
-    If the class of the op does not carry the family, registration is also needed to run and differentiate the op.
+    If the class of the op has no attribute `family`, registration is also needed to run and differentiate the op.
 
     Args:
-        family: a `Family`; or an op's dataclass, which carries a family or is its own factory; or an
-            `ExtensionFactory`.
+        family: a `Family`, an `ExtensionFactory`, or a dataclass of ops. The dataclass has an attribute `family`, or is
+            itself the factory of its ops.
 
     Raises:
-        DuplicateFamilyError: the family id is registered already, or the op's class carries another family.
+        DuplicateFamilyError: the family id is already registered, or the op's class has another family as `family`.
         MalformedFamilyIdError: the id is not `<package>.<name>.v<major>`.
-        RegistrationError: the family cannot create ops, or its version differs from the major version in its id.
+        RegistrationError: the family cannot create ops, or its `version` differs from the major version in its id.
     """
     entry: Any = family
     if isinstance(family, type):
@@ -219,15 +219,15 @@ def register_extension(family: Any) -> None:
 
 
 def _factory(entry: Any) -> Any:
-    """Return the factory of a registry entry: that of a family, or the entry itself."""
+    """Return the factory of an entry of the registry, which is a `Family` or already a factory."""
     return (entry.factory or OpFactory(entry.op)) if isinstance(entry, Family) else entry
 
 
 def _require_factory(factory: Any) -> None:
-    """Check that an object can create ops of a family.
+    """Check that `factory` can create the ops of a family.
 
     Raises:
-        MalformedFamilyIdError, RegistrationError: a part is missing or malformed.
+        MalformedFamilyIdError, RegistrationError: an attribute is missing or malformed.
     """
     family_id = check_family_id(getattr(factory, "family_id", None))
     version = getattr(factory, "version", None)
@@ -243,9 +243,9 @@ def _require_factory(factory: Any) -> None:
 
 
 def family_of(op: Any) -> Family | None:
-    """Return the family of an op: its class carries it, or it is registered, or an installed package lists it.
+    """Return the family of an op; None if there is none.
 
-    Returns None if there is no such family.
+    The op's class may have it as an attribute, it may be registered, or an installed package may list it.
 
     Raises:
         RegistrationError: an entry point of a package is not a family.
@@ -257,20 +257,20 @@ def family_of(op: Any) -> Family | None:
 
 
 def registered_family(family_id: str) -> Family | None:
-    """Return the family with this id that is registered, or that an installed package lists; None if there is none."""
+    """Return the family with the id `family_id` from the registry or from installed packages; None if there is none."""
     entry = _entry(family_id)
     return entry if isinstance(entry, Family) else None
 
 
 def _carried(cls: type[Any]) -> Family | None:
-    """Return the family that an op class carries, or None. A subclass with another id carries none."""
+    """Return the attribute `family` of an op class. It is None if it is missing, or belongs to another id."""
     family = getattr(cls, "family", None)
     is_one = isinstance(family, Family) and family.family_id == getattr(cls, "family_id", None)
     return family if is_one else None
 
 
 def _entry(family_id: str) -> Family | ExtensionFactory | None:
-    """Return the registry entry of a family id; for an unknown id, installed packages are searched once."""
+    """Return the registry entry for a family id. For an unknown id, installed packages are searched once."""
     with _LOCK:
         entry = _registered().get(family_id)
         asks = entry is None and family_id not in _ASKED
@@ -283,7 +283,7 @@ def _entry(family_id: str) -> Family | ExtensionFactory | None:
 
 
 def lookup_extension_factory(family_id: str) -> ExtensionFactory | None:
-    """Return the factory of a family, or None; for an unknown id, installed packages are searched.
+    """Return the factory of a family, or None. For an unknown id, installed packages are searched.
 
     Raises:
         RegistrationError: an entry point of a package is not a family.
@@ -294,8 +294,9 @@ def lookup_extension_factory(family_id: str) -> ExtensionFactory | None:
 
 
 def _discover() -> None:
-    """Register what packages list as entry points: a family, a dataclass, a factory, a list of these, or a function to
-    call.
+    """Register the families that installed packages list as entry points.
+
+    An entry point is a family, a dataclass of ops, a factory, a list of these, or a function that registers families.
     """
     from importlib import metadata  # because the import takes long, and few ids are unknown
 
@@ -308,7 +309,7 @@ def _discover() -> None:
                 else:
                     entry()
         except DuplicateFamilyError:
-            continue  # an earlier search has registered the families
+            continue  # because an earlier search has registered the families
         except Exception as error:
             if is_interruption(error):
                 raise
@@ -326,11 +327,11 @@ def _register_once(entry: Any) -> None:
 
 
 def registered_families() -> list[str]:
-    """Return the ids of all registered families, by name and version."""
+    """Return the ids of all registered families, sorted by name and version."""
     with _LOCK:
         return sorted(_registered(), key=by_version)
 
 
 def family_count() -> int:
-    """Return the number of registered families. While it is constant, the results of `family_of` do not change."""
+    """Return the number of registered families. Callers cache results of `family_of` until this number changes."""
     return len(_REGISTERED)

@@ -1,4 +1,4 @@
-"""Hoisting of large constants to inputs: a peer receives them as arrays, not as text in the module."""
+"""Hoisting of large constants to inputs, so that another peer gets them as arrays, not as text in the module."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["hoist_constants"]
 
 
 def hoist_constants(program: GraphProgram, above: int) -> tuple[GraphProgram, dict[str, Any]]:
-    """Return the program with constants of more than `above` bytes as additional inputs, and the constants by name.
+    """Return a program with inputs in place of constants of more than `above` bytes, and these constants by name.
 
-    The new inputs follow the other inputs. Together they are the last argument of the program, a dict.
+    The additional inputs follow the other inputs. Together they form the last argument of the program, a dict.
 
     >>> import numpy as np, tenferro as tnf
     >>> table = np.arange(3.0)

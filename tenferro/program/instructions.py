@@ -1,6 +1,6 @@
-"""Lists of instructions: selecting the needed instructions, renumbering, and copying into a graph.
+"""Functions on lists of instructions: select those that outputs need, renumber values, and copy into a graph.
 
-Every list is in topological order: each value is written once, before it is read.
+Every list is in topological order: each value is computed once, before an instruction reads it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Rule = Callable[[Any, tuple[int, ...], "SourceLine | None"], "tuple[int, ...] | 
 _OPERANDS = attrgetter("inputs")
 _new: Any = (
     tuple.__new__
-)  # creates an Instruction faster than `Instruction(..)`, and programs have many
+)  # faster than `Instruction(..)`, which matters because programs have many instructions
 
 
 def needed(
@@ -45,11 +45,11 @@ def needed(
     start: int = 0,
     narrow: Narrow | None = None,
 ) -> dict[int, Instruction]:
-    """Return the instructions from number `start` on that compute `outputs`, in order, by their numbers.
+    """Return the instructions that compute `outputs`, in order, by their positions. None is before position `start`.
 
     Args:
-        available: values that need not be computed.
-        narrow: function of an instruction and the needed values; it returns the part of the instruction that
+        available: values that are available without being computed.
+        narrow: function of an instruction and the set of needed values. It returns the part of the instruction that
             computes these values.
 
     >>> add = [Instruction("f", (0,), (1,)), Instruction("g", (0,), (2,)), Instruction("h", (1,), (3,))]
@@ -72,7 +72,7 @@ def needed(
 
 
 def pruned(instruction: Instruction, wanted: Collection[int]) -> Instruction:
-    """Return a loop or conditional with only the outputs in `wanted`; any other instruction is unchanged."""
+    """Return a loop or conditional that computes only the outputs in `wanted`; any other instruction is unchanged."""
     op, inputs, outputs, last_use, source = instruction
     if not isinstance(op, ControlOp):
         return instruction
@@ -98,10 +98,10 @@ def dependents(instructions: Iterable[Instruction], values: Iterable[int]) -> se
 
 
 def last_uses(reads: Sequence[Sequence[int]], outputs: Iterable[int]) -> list[tuple[bool, ...]]:
-    """Return, for each value that each step reads, whether this is its last use; outputs have no last use.
+    """Return, for each value that each step reads, whether the step is the last to read it; never true for `outputs`.
 
     Args:
-        reads: the values that each step reads.
+        reads: a list of steps; each entry lists the values that the step reads.
 
     >>> last_uses([(0, 0), (0, 1), (2, 1)], [2])
     [(False, False), (True, False), (False, True)]
@@ -118,12 +118,15 @@ def last_uses(reads: Sequence[Sequence[int]], outputs: Iterable[int]) -> list[tu
 def renumber(
     instructions: Iterable[Instruction], inputs: Sequence[int], outputs: Sequence[int]
 ) -> tuple[tuple[Instruction, ...], list[int], tuple[int, ...]]:
-    """Number the values by slots; return the instructions, the former value of each slot, and the slots of the outputs.
+    """Replace the numbers of values by slots.
 
-    Slots 0 .. n-1 are the n inputs, even if an instruction computes one of them. `last_use` is computed again.
+    Slots 0 .. n-1 are the n inputs, even if an instruction computes one of them.
+
+    Return the renumbered instructions with `last_use` computed again, a list of the former number of each slot, and the
+    slots of the outputs.
 
     Raises:
-        KeyError: no instruction computes a value that an instruction or an output needs.
+        KeyError: an instruction or output needs a value that no instruction computes.
 
     >>> code, values, slots = renumber([Instruction("f", (7, 5), (9,))], [5, 7], [9])
     >>> code[0].inputs, code[0].outputs, values, slots
@@ -138,7 +141,7 @@ def renumber(
         slots = tuple(map(slot_of.__getitem__, operands))
         first = len(values)
         values += results
-        # A value that is an input stays the input, even if an instruction computes it too.
+        # A value that is an input keeps the slot of the input, even if an instruction computes it, too.
         for slot, value in enumerate(results, first):
             slot_of.setdefault(value, slot)
         code.append(
@@ -155,15 +158,16 @@ def copy_into(
     source: SourceLine | None = None,
     types: Sequence[TensorSpec] | None = None,
 ) -> None:
-    """Write instructions into a graph, including marks.
+    """Copy instructions, including marks, into a graph.
 
     Args:
-        values: maps each input to a value of the graph; the outputs of the instructions are added to the map.
-        types: the type of each value of the instructions, if the instructions add no guards to the graph. An op on
-            inputs of equal types then keeps its output types.
-        rule: function of op, inputs and source line; it returns the values that replace the op's outputs, or None to
-            copy the op.
-        source: the source line for instructions without a line.
+        values: a map from values of the instructions to values of the graph. It must contain the inputs; the outputs of
+            the instructions are added to it.
+        rule: function of an op, its inputs and its source line. It returns the values that replace the op's outputs, or
+            None to copy the op.
+        source: the source line for instructions that have none.
+        types: the type of each value of the instructions, if the instructions add no guards to the graph. The output
+            types of an op are then not inferred again if its inputs in the graph have the same types.
 
     Raises:
         TenferroError: an op does not accept its inputs.
@@ -191,7 +195,7 @@ def makers(instructions: Iterable[Instruction]) -> dict[int, Instruction]:
 
 
 def readers(instructions: Iterable[Instruction]) -> dict[int, list[Instruction]]:
-    """Return a map from each value to the instructions that read it, without duplicates."""
+    """Return a map from each value to the instructions that read it. Each instruction is listed once."""
     reading: dict[int, list[Instruction]] = {}
     for instruction in instructions:
         for value in dict.fromkeys(instruction.inputs):
@@ -202,9 +206,10 @@ def readers(instructions: Iterable[Instruction]) -> dict[int, list[Instruction]]
 def without_marks(
     graph: Graph, inputs: Sequence[int], outputs: Sequence[int]
 ) -> tuple[list[Instruction | None], list[int]]:
-    """Return the instructions and the outputs of a graph, in which marks no longer rename values.
+    """Return the instructions and outputs of a graph after undoing the renaming of values by marks.
 
-    Marks become None. Instructions that equal an earlier instruction after the renaming become None, too.
+    In the list of instructions, None replaces each mark, and each instruction that equals an earlier one after the
+    renaming.
     """
     same = list(range(len(graph.types)))
     input_set = set(inputs)
@@ -238,10 +243,10 @@ def without_marks(
 def instructions_of(
     graph: Graph, inputs: Sequence[int], outputs: Sequence[int]
 ) -> tuple[tuple[Instruction, ...], list[int], tuple[int, ...]]:
-    """Return the instructions of a program with these outputs, without marks, in the form that `renumber` returns.
+    """Return the instructions that compute `outputs`, without marks, in the form that `renumber` returns.
 
     Raises:
-        InvalidConfigError: an output depends on a value that is neither an input nor computed.
+        InvalidConfigError: an output depends on a value that is not an input, and that no instruction computes.
         ADRuleUnsupportedError: an output depends on a linear map that has only a transpose.
     """
     code: Sequence[Instruction | None] = graph.instructions
@@ -259,7 +264,7 @@ def instructions_between(
     """Return the instructions that compute `outputs`, in the form that `renumber` returns.
 
     Raises:
-        InvalidConfigError, ADRuleUnsupportedError: the errors of `instructions_of`.
+        InvalidConfigError, ADRuleUnsupportedError: as for `instructions_of`.
     """
     part = needed(code, outputs, available=inputs, narrow=pruned).values()
     for instruction in part:

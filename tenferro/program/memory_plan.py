@@ -1,4 +1,4 @@
-"""`MemoryPlan`: the offsets of large intermediate values in the buffer of a native run."""
+"""`MemoryPlan`: the offsets of large intermediate values in the arena of a native run."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["Block", "MemoryPlan"]
 
 @dataclass(frozen=True)
 class Block:
-    """Memory of an intermediate value in the buffer, and its live range.
+    """Memory of an intermediate value in the arena, and the value's live range.
 
     Attributes:
         slot: the slot of the value.
-        size, offset: size and position in the buffer, in bytes.
+        size, offset: the size of the memory, and its position in the arena, in bytes.
         first, last: the first and the last step in which the value is live.
     """
 
@@ -32,9 +32,9 @@ class MemoryPlan:
     """The offsets and live ranges of the intermediate values of a program.
 
     Attributes:
-        blocks: the memory of each value, in the order of the program.
-        size: the size of the buffer, in bytes.
-        bound: the maximum number of bytes that are live at the same time, a lower bound of `size`.
+        blocks: the memory of each value, in the order in which the program computes the values.
+        size: the size of the arena, in bytes.
+        bound: the maximum number of bytes that are live at the same time. The arena cannot be smaller.
     """
 
     blocks: tuple[Block, ...]

@@ -1,7 +1,7 @@
 """The native executor that `program.run` uses.
 
-This package cannot import executors, because they import this package. The package `tenferro` installs a function here
-that creates an executor.
+This package cannot import executors, because they import this package. Therefore the package `tenferro` installs the
+function that creates an executor.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class Executor(Protocol):
-    """An executor of programs, and of single ops on arrays."""
+    """Interface of an executor, which runs programs, and single ops on arrays."""
 
     def run(self, program: GraphProgram, *arrays: Any) -> Any:
         """Run a program on arrays; return its results as the tree that the traced function returned."""
@@ -44,7 +44,10 @@ _LOCK = threading.RLock()  # because signal handlers may run programs
 
 
 def install_native_executor(make: Callable[[str], Executor]) -> None:
-    """Set the function that creates native executors. Its argument is `compiled` of `new_native_executor`."""
+    """Set the function that creates native executors.
+
+    Its argument is the argument `compiled` of `new_native_executor`.
+    """
     _makers[:] = [make]
     _shared.clear()
 
@@ -53,7 +56,7 @@ def new_native_executor(compiled: str) -> Executor:
     """Return a native executor with separate caches.
 
     Args:
-        compiled: "jit" compiles blocks of steps on small values before the first run; "loops" does not.
+        compiled: "jit" compiles blocks of steps on small values before the first run; "loops" compiles no such blocks.
 
     Raises:
         UnsupportedError: no executor is installed.
@@ -71,8 +74,8 @@ def native_executor() -> Any:
         UnsupportedError: no executor is installed.
     """
     if not _shared:
-        with until_compiled(), _LOCK:  # imports the executor at the first use
-            if not _shared:  # another thread may have created it
+        with until_compiled(), _LOCK:  # because the first use imports the executor
+            if not _shared:  # because another thread may have created it meanwhile
                 _shared.append(new_native_executor("loops"))
     return _shared[0]
 

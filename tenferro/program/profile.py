@@ -18,18 +18,18 @@ BARS = " ▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True)
 class InstructionProfile:
-    """One instruction of a native run.
+    """Measurements of one instruction of a native run.
 
     Attributes:
         op: the op with its payload.
         types: the types of the outputs.
-        source: the line of the user's code, or "".
-        seconds: the time of all executions of the instruction in one run; the median over the runs.
-        made_bytes: bytes that the instruction allocated in its last execution; a view allocates none.
-        moved_bytes: bytes of operands and results.
+        source: the line of the user's code that created the instruction, or "".
+        seconds: the total time of all executions of the instruction in one run, as the median over the runs.
+        made_bytes: the bytes that the instruction allocated in its last execution. A view allocates none.
+        moved_bytes: the total bytes of its operands and results.
         live_bytes: bytes of all arrays that are live while the instruction runs, including arguments and results.
-        depth: the number of enclosing loops and conditionals. The instructions of a loop follow the loop, whose
-            `seconds` include theirs.
+        depth: the number of enclosing loops and conditionals. The instructions inside a loop are listed after the loop,
+            and the `seconds` of the loop include their times.
         executions: the number of executions in one run, for example the number of iterations of the enclosing loop.
     """
 
@@ -46,11 +46,11 @@ class InstructionProfile:
 
 @dataclass(frozen=True)
 class Profile:
-    """Measurements of a native run, by instruction; `print(profile)` shows the slowest instructions.
+    """Measurements of the instructions of a native run. `print(profile)` shows the slowest instructions.
 
     Attributes:
-        program: the program that ran: specialised to the arguments, after the native passes.
-        instructions: the instructions in the order in which they ran.
+        program: the program that ran, after it was specialised to the arguments and changed by the native passes.
+        instructions: the measurements, in the order in which the instructions ran.
         runs: the number of timed runs.
     """
 
@@ -70,7 +70,7 @@ class Profile:
 
     @property
     def peak_bytes(self) -> int:
-        """The largest number of bytes that are live at the same time, including arguments."""
+        """The largest number of bytes that are live at the same time, including the arguments."""
         return max((row.live_bytes for row in self.instructions), default=0)
 
     def to_dict(self) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class Profile:
         )
 
     def table(self, most: int = 20) -> str:
-        """Return a text with the `most` slowest instructions, the values that loops stack, and memory over time."""
+        """Return a text: the `most` slowest instructions, the values that loops stack, and the memory over time."""
         rows = [("share", "time", "GB/s", "made", "op", "line")]
         slowest = sorted(self.instructions, key=lambda row: -row.seconds)[:most]
         for row in slowest:
@@ -144,7 +144,7 @@ class Profile:
         return "\n".join(lines)
 
     def memory_timeline(self, width: int = 72) -> str:
-        """Return live bytes over the run as a line of bars; a bar shows the maximum of its interval.
+        """Return the live bytes over the run as a line of bars. Each bar shows the maximum of its interval.
 
         >>> import numpy as np, tenferro as tnf
         >>> profile = tnf.compile(lambda x: tnf.sum(x + 1), np.ones(8)).profile(np.ones(8))
@@ -159,7 +159,7 @@ class Profile:
         return "".join(BARS[(8 * height + top - 1) // top] for height in heights)
 
     def to_html(self) -> str:
-        """Return an HTML page with the graph of the program that ran, the times of its ops, and memory over time."""
+        """Return an HTML page that draws the program that ran, with the times of its ops and the memory over time."""
         from tenferro.program.drawing.page import to_html  # because few programs are drawn
 
         return to_html(self.program, self.instructions)
@@ -171,7 +171,7 @@ class Profile:
 
 
 def shown_seconds(seconds: float) -> str:
-    """Format a duration with a suitable unit.
+    """Format a duration in seconds with a suitable unit.
 
     >>> shown_seconds(2.5e-5), shown_seconds(0.25), shown_seconds(3)
     ('25.0 us', '250 ms', '3.00 s')

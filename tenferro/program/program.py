@@ -1,4 +1,4 @@
-"""`GraphProgram`: the immutable form of a part of a graph that passes, executors and lowering use."""
+"""`GraphProgram`: an immutable program, made from a graph. Passes, executors and the lowering use it."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ __all__ = ["GraphProgram", "flat_tree"]
 
 @dataclass(frozen=True, eq=False)
 class GraphProgram:
-    """A compiled function: a list of instructions on numbered values (slots), and the trees of arguments and result.
+    """Compiled function: instructions on numbered values, called slots, and the trees of arguments and result.
 
-    Slots 0 .. n-1 are the inputs. `print(program)` shows one line per instruction.
+    Slots 0 .. n-1 are the n inputs. `print(program)` shows one line per instruction.
 
     Attributes:
-        trusted: False for a program from a file of unknown origin, and for programs derived from it. A separate
-            process compiles the StableHLO of such a program first, because XLA may crash.
+        trusted: False for a program from a file of unknown origin, and for programs derived from such a program. A
+            separate process compiles its StableHLO first, because XLA may crash.
         origin: the `StableHloModule` from which the program was imported; None for other programs. It is neither saved
             nor compared.
-        marked: the computation with its marks, if a mark defines the derivative of a call of the program in a trace;
+        marked: the same computation with its marks, if a trace that calls the program must differentiate it by a mark;
             see `Mark.is_kept`. It is neither saved nor compared.
 
     Source: docs/specification/schedule.md.
@@ -84,7 +84,7 @@ class GraphProgram:
         output_names: Sequence[str] | None = None,
         guards: Iterable[Guard] | None = None,
     ) -> GraphProgram:
-        """Return the program of the instructions that `outputs` depend on, with values numbered as slots."""
+        """Return the program of the instructions on which `outputs` depend. Its values are numbered as slots."""
         inputs = tuple(graph.inputs if inputs is None else inputs)
         instructions, values, output_slots = instructions_of(graph, inputs, outputs)
         kept = (each.op for each in graph.instructions if getattr(each.op, "is_kept", False))
@@ -119,12 +119,12 @@ class GraphProgram:
 
     @cached_property
     def takes_extents(self) -> bool:
-        """Whether an argument stands for extents: an empty array, for which callers may pass integers."""
+        """Whether an argument is an empty array that stands for extents; callers may pass integers instead."""
         return any(map(is_extents, self.input_specs))
 
     @cached_property
     def gives_a_leaf(self) -> bool:
-        """Whether the result is a single array, not in a container."""
+        """Whether the result is a single array instead of a container."""
         return self.out_tree == flatten(0)[1]
 
     @property
@@ -139,7 +139,7 @@ class GraphProgram:
 
     @cached_property
     def extensions(self) -> tuple[Extension, ...]:
-        """One op of each extension family in the program, including loops and branches, sorted by name and version."""
+        """One op of each extension family in the program, including loops and branches, sorted by family."""
         called: dict[str, Extension] = {}
         for instruction in self.instructions:
             op = instruction.op
@@ -177,7 +177,7 @@ class GraphProgram:
         return without_effects(self)
 
     def run(self, *arrays: Any) -> Any:
-        """Run the program natively on NumPy arrays; return the tree of results, which are new arrays.
+        """Run the program natively on NumPy arrays. Return the tree of results, which are newly allocated arrays.
 
         Raises:
             ArityError, ShapeError, DTypeError: the arguments do not fit `input_specs`.
@@ -192,25 +192,25 @@ class GraphProgram:
     __call__ = run
 
     def check_arguments(self, arguments: tuple[Any, ...]) -> list[Any]:
-        """Return the leaves of the arguments as arrays of the declared ranks and dtypes."""
+        """Return the leaves of `arguments` as arrays, after checking that they have the declared ranks and dtypes."""
         return check_arguments(self.in_tree, self.input_specs, self.input_names, arguments)
 
     def check_leaves(self, leaves: Sequence[Any]) -> list[Any]:
-        """Return the leaves as arrays of the declared ranks and dtypes."""
+        """Return `leaves` as arrays, after checking that they have the declared ranks and dtypes."""
         return check_leaves(self.input_specs, self.input_names, leaves)
 
     def bind(
         self, shapes: Sequence[Sequence[Any]], guards: GuardLog | None = None
     ) -> dict[Any, Any]:
-        """Return the values of the symbols, from the shapes of the inputs; check the guards.
+        """Return the values of the symbols, computed from the shapes of the inputs, after checking the guards.
 
         Args:
-            guards: the guards of the trace in which the program is called. Shapes may then contain symbols of this
-                trace, and conditions on these symbols are added to `guards`.
+            guards: the guards of the trace that calls the program. Shapes may then contain symbols of this trace, and
+                conditions on these symbols are added to `guards`.
 
         Raises:
             ShapeError: an extent contradicts its spec.
-            GuardError: a recorded guard fails.
+            GuardError: a guard of the program fails.
         """
         bindings = bind_symbols(self.input_specs, self.input_names, shapes, guards)
         for guard in self.guards:
@@ -221,13 +221,13 @@ class GraphProgram:
         return bindings
 
     def pack(self, leaves: Iterable[Any]) -> Any:
-        """Return the tree of results with these leaves."""
+        """Return the tree of results whose leaves are `leaves`."""
         return unflatten(self.out_tree, leaves)
 
     # ---- other forms -------------------------------------------------------------------------
 
     def specialize(self, bindings: Mapping[Any, int]) -> GraphProgram:
-        """Return the program with symbols replaced by numbers, and without guards."""
+        """Return the program with each symbol replaced by its number in `bindings`, and without guards."""
         if not bindings:
             return self if not self.guards else replace(self, guards=())
         return replace(
@@ -243,7 +243,7 @@ class GraphProgram:
 
     @public
     def specialize_to(self, specs: Sequence[Any]) -> GraphProgram:
-        """Return the program specialised to static specs or arrays: one per input, or in the trees of the arguments.
+        """Return the program specialised to static types: `specs` are specs or arrays, one per input, or trees of them.
 
         Raises:
             ArityError, ShapeError, DTypeError, GuardError: the specs do not fit.
@@ -270,14 +270,14 @@ class GraphProgram:
         return self.specialize(self.bind(shapes))
 
     def lowering_view(self) -> GraphProgram:
-        """Return the program that is lowered: this program, to which no native pass has been applied.
+        """Return the program that the lowering converts to StableHLO. No native pass has been applied to it.
 
         Source: docs/specification/expansion.md.
         """
         return self
 
     def to_graph(self) -> tuple[Graph, list[int]]:
-        """Return a new graph with the instructions of this program, and the value in the graph for each slot."""
+        """Return a new graph with the instructions of this program, and a list of the graph's value for each slot."""
         graph = Graph(self.trusted)
         values = [graph.add_input(spec) for spec in self.input_specs]
         values += [-1] * (self.n_slots - len(values))
@@ -286,9 +286,9 @@ class GraphProgram:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Digest of what the program computes: equal programs have equal fingerprints, in every process.
+        """Digest of what the program computes. Equal programs have equal fingerprints, in every process.
 
-        If the payload of an extension op has no text, the program has a unique fingerprint; see
+        If the payload of an extension op cannot be written as text, no other program has the same fingerprint; see
         `ExtensionOp.payload_text`.
         """
         import hashlib  # because it is slow to import, and few programs need it
@@ -306,12 +306,12 @@ class GraphProgram:
 
     @cached_property
     def identity(self) -> tuple[Any, ...]:
-        """The key of a compiled program in this process.
+        """The key under which the compiled program is cached in this process.
 
-        It contains the fingerprint, the names and source lines, which errors show, and the classes of extension ops: a
-        new class may have the name of an old class.
+        It contains the fingerprint, the names and source lines that errors show, and the classes of extension ops. A
+        class that is defined again has the same name, but may act differently.
         """
-        import hashlib  # as above
+        import hashlib  # because it is slow to import, and few programs need it
 
         told = [self.name, self.input_names, self.output_names]
         lines = [each.source for each in (*self.guards, *self.instructions)]
@@ -337,7 +337,7 @@ class GraphProgram:
         )
 
     def __eq__(self, other: object) -> bool:
-        """Return whether two programs have equal fingerprints, which implies that they compute the same results."""
+        """Return whether two programs have equal fingerprints. Such programs compute the same results."""
         if self is other:
             return True
         return type(self) is type(other) and self.fingerprint == other.fingerprint  # pyright: ignore[reportAttributeAccessIssue]  # because the types are equal
@@ -347,20 +347,22 @@ class GraphProgram:
 
     @public
     def profile(self, *arrays: Any, runs: int = 5) -> Profile:
-        """Run the program natively, and measure time and memory of each instruction.
+        """Run the program natively, and measure the time and memory of each instruction.
 
-        Times are the median of `runs` runs, in seconds; memory is in bytes. `print` shows the slowest instructions
-        and memory over time. `to_html()` returns a page with the graph, times and memory.
+        Times are in seconds, as the median of `runs` runs. Memory is in bytes. `print` shows the slowest instructions
+        and the memory over time. The method `to_html()` returns a page with the graph, times and memory.
 
         Raises:
-            ArityError, ShapeError, DTypeError, GuardError: the errors of `run`.
+            ArityError, ShapeError, DTypeError, GuardError: as for `run`.
             InvalidConfigError: `runs` is less than one.
         """
         return native_executor().profile(self, *arrays, runs=runs)
 
     @public
     def source(self, *specs: Any) -> str:
-        """Return Python code for the native run of the program on inputs of these specs, by default the declared specs.
+        """Return Python code of the native run of the program.
+
+        Inputs have the types `specs`, by default the declared types.
 
         >>> import numpy as np, tenferro as tnf
         >>> program = tnf.compile(lambda x: tnf.exp(x + 1.0) * 2.0, np.ones(3))
@@ -375,11 +377,11 @@ class GraphProgram:
 
     @public
     def memory_plan(self, *specs: Any) -> MemoryPlan:
-        """Return the live ranges of large intermediate values in a native run on inputs of these shapes.
+        """Return the live ranges of large intermediate values in a native run on inputs of the types `specs`.
 
-        `print` lists, for each value, its bytes, its offset in the executor's arena, and its first and last line in
-        `source()`. `size` is the size of the arena. `bound` is the maximum number of bytes that are live at the same
-        time.
+        Printing the plan lists, for each value, its bytes, its offset in the executor's arena, and its first and last
+        line in `source()`. The attribute `size` is the size of the arena. The attribute `bound` is the maximum number
+        of bytes that are live at the same time.
 
         >>> import numpy as np, tenferro as tnf
         >>> program = tnf.compile(lambda x: tnf.sum((x @ x) @ x), np.ones((200, 200)))
@@ -395,7 +397,7 @@ class GraphProgram:
 
     @public
     def to_dot(self) -> str:
-        """Return the graph in Graphviz's language: `dot -Tsvg` draws it.
+        """Return the program in DOT, the language of Graphviz. The command `dot -Tsvg` draws it.
 
         >>> import tenferro as tnf
         >>> program = tnf.compile(lambda x: x + x, tnf.TensorSpec((2,), "f8"))
@@ -408,10 +410,10 @@ class GraphProgram:
 
     @public
     def to_html(self) -> str:
-        """Return the graph as a self-contained page for a browser.
+        """Return a self-contained HTML page that draws the program.
 
-        Every box shows the types of its outputs. Consecutive ops from one source line or function are collapsed.
-        Hovering shows the line of the user's code.
+        Every box shows the types of an op's outputs. Consecutive ops from one source line or function are collapsed.
+        When the mouse is over a box, the page shows the line of the user's code.
         """
         from tenferro.program.drawing import to_html  # because few programs are drawn
 
@@ -460,7 +462,7 @@ class GraphProgram:
 
 
 def _text_of(op: StdTensorOp) -> str:
-    """Return a text that identifies an op: equal texts mean equal ops, in every process."""
+    """Return a text that identifies an op in every process: equal texts mean equal ops."""
     if isinstance(op, Extension):
         return op.written()
     if isinstance(op, Constant):

@@ -1,6 +1,6 @@
-"""Prune outputs: replace extension ops with several outputs by ops that compute only the outputs that are read.
+"""Prune outputs: replace an extension op that has unused outputs by an op that computes only the used outputs.
 
-Law: results are equal up to rounding, and instructions keep their order.
+Law: the results are equal up to rounding, and the instructions keep their order.
 
 Source: docs/specification/schedule.md.
 """
@@ -25,12 +25,13 @@ __all__ = ["prune_outputs"]
 
 
 def prune_outputs(program: GraphProgram) -> GraphProgram:
-    """Return the program in which `op.prune_outputs(used)` replaces each extension op with unused outputs, also inside
-    loops and branches.
+    """Return the program with `op.prune_outputs(used)` in place of each extension op that has unused outputs.
+
+    Ops inside loops and branches are also replaced.
 
     Raises:
-        InvalidConfigError: a replacement has another family, other inputs, or other outputs than the outputs that are
-            used.
+        InvalidConfigError: a replacement belongs to another family, has other inputs, or does not return exactly the
+            used outputs.
     """
     if not any([_may_prune(instruction) for instruction in program.instructions]):
         return program

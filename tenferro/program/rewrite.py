@@ -1,7 +1,7 @@
-"""The loop of every pass: copy the instructions of a program into a new graph, each changed by a rule or unchanged.
+"""The loop of every pass: copy the instructions of a program into a new graph, and let rules change some of them.
 
-A pass is a table of rules by op class. The rules are first tried without a graph to write to; if no rule changes
-anything, the result is the program itself.
+A pass is a table of rules by op class. The rules are first tried without a graph to which they could write. If no rule
+changes anything, the result of the pass is the program itself.
 """
 
 from __future__ import annotations
@@ -33,15 +33,17 @@ Values = tuple[int, ...]
 
 
 class WritesError(Exception):
-    """A rule writes while it is only tried on the unchanged program."""
+    """Error that is raised if a rule writes an op while the rule is only tried on the unchanged program."""
 
 
 class Producers:
-    """A rule's view of a program: the types of values, the instruction that computes each value, and the graph to
-    which the rule writes.
+    """A rule's view of a program.
+
+    It contains the types of the values, the instruction that computes each value, and the graph to which the rule
+    writes.
 
     Args:
-        source: a program, if rules are only tried; or the graph to which rules write.
+        source: the unchanged program if rules are only tried, else the graph to which rules write.
     """
 
     def __init__(self, source: GraphProgram | Graph) -> None:
@@ -55,7 +57,7 @@ class Producers:
         """The graph to which the rule writes.
 
         Raises:
-            WritesError: the rule writes although it is only tried on an unchanged program.
+            WritesError: the rule writes although it is only tried on the unchanged program.
         """
         if not isinstance(self._source, Graph):
             raise WritesError
@@ -76,20 +78,20 @@ class Producers:
         return instruction
 
     def of(self, value: int, card: type[StdTensorOp]) -> Instruction | None:
-        """Return the instruction that computes `value` if its op is of this class, else None."""
+        """Return the instruction that computes `value` if its op is of the class `card`, else None."""
         instruction = self.maker(value)
         return instruction if instruction is not None and type(instruction.op) is card else None
 
 
 Rule = Callable[[Producers, Any, Values, SourceLine | None], Values | None]
-"""`rule(producers, op, inputs, source)` returns the values that replace the outputs, or None to copy the op."""
+"""Rule of a pass: `rule(producers, op, inputs, source)` returns values for the outputs, or None to copy `op`."""
 
 
 def rewrite(program: GraphProgram, rules: Mapping[type[StdTensorOp], Rule]) -> GraphProgram:
-    """Return the program after each instruction was changed, in order, by the rule of its op's class; remove unused
-    instructions.
+    """Apply the rule for its op's class to each instruction, in order, and return the new program.
 
-    Loops and conditionals are treated like other ops; their rules decide whether to change their bodies.
+    Instructions that are no longer used are removed. Loops and conditionals are treated like other ops: their rules
+    decide whether to change the bodies.
     """
     start = _first_change(program, rules)
     if start is None:
@@ -105,7 +107,7 @@ def rewrite(program: GraphProgram, rules: Mapping[type[StdTensorOp], Rule]) -> G
 
 
 def emit_again(program: GraphProgram, rule: Rule, start: int = 0) -> GraphProgram:
-    """Return the program with `rule` applied to each instruction from `start` on, whatever its op.
+    """Apply `rule` to each instruction from position `start` on, whatever its op, and return the new program.
 
     Instructions are written into a new graph, so equal instructions are merged.
     """
@@ -117,14 +119,14 @@ def emit_again(program: GraphProgram, rule: Rule, start: int = 0) -> GraphProgra
 
 
 def fresh_arena(program: GraphProgram) -> tuple[Graph, list[int]]:
-    """Return a graph with the program's inputs, and the value of each slot; -1 for slots that are not yet written."""
+    """Return a new graph with the program's inputs, and a list of its value for each slot; -1 stands for none yet."""
     graph = Graph(program.trusted)
     values = [graph.add_input(spec) for spec in program.input_specs]
     return graph, values + [-1] * (program.n_slots - len(values))
 
 
 def written_again(program: GraphProgram, graph: Graph, values: Sequence[int]) -> GraphProgram:
-    """Return the program with the instructions of `graph`, in which `values[slot]` is the value of each slot."""
+    """Return the program of the instructions of `graph`, in which slot `i` has become the value `values[i]`."""
     return type(program).from_graph(
         graph,
         [values[slot] for slot in program.output_slots],
@@ -138,7 +140,7 @@ def written_again(program: GraphProgram, graph: Graph, values: Sequence[int]) ->
 
 
 def _first_change(program: GraphProgram, rules: Mapping[type[StdTensorOp], Rule]) -> int | None:
-    """Return the number of the first instruction that a rule changes, or None."""
+    """Return the position of the first instruction that a rule changes; None if no rule changes an instruction."""
     emitter = Producers(program)
     for index, (op, inputs, _, _, source) in enumerate(program.instructions):
         rule = rules.get(type(op))
@@ -159,15 +161,15 @@ def merged(
     later: set[int],
     write: Callable[[Graph, list[int]], None],
 ) -> GraphProgram:
-    """Return the program with two instructions merged into a replacement.
+    """Return the program in which one replacement is written for two instructions.
 
-    Instructions between the two that depend on the first follow the replacement.
+    Instructions between the two that depend on the first are moved after the replacement.
 
     Args:
-        first, second: the numbers of the two instructions.
-        later: the values computed between the two that depend on the first.
-        write: function of a graph and its values by slot. It writes the replacement of both instructions into the
-            graph, and sets the values of their outputs.
+        first, second: the positions of the two instructions.
+        later: the values that are computed between the two and depend on the first.
+        write: function of a graph and a list of the graph's value for each slot. It writes the replacement into the
+            graph, and sets the values for the outputs of the two instructions.
     """
     instructions = program.instructions
     between = instructions[first + 1 : second]

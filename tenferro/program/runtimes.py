@@ -29,22 +29,26 @@ ROUTINES = (
     "svd",
     "fft",
 )
-"""Names of the routines that compiled loops can call, in the order of the table in `tenferro/exec/llvm/routines.py`."""
+"""Names of the routines that compiled loops can call.
+
+The table in `tenferro/exec/llvm/routines.py` has the same order.
+"""
 
 
 @dataclass(frozen=True)
 class Routine:
-    """A routine of linear algebra, or a Fourier transform, that compiled loops call on small operands.
+    """Routine of linear algebra, or Fourier transform, that compiled loops call for small operands.
 
     Attributes:
-        name: one of `ROUTINES`; operands and results are those of the extension family of this name.
-        transpose: for solvers, whether the matrix is unchanged ("N"), transposed ("T") or conjugate transposed ("C").
-        lower, unit_diagonal: which triangle is read, and whether its diagonal is assumed to be one.
-        full: whether the factors of QR and SVD are square.
-        vectors: whether QR returns Q, and the decompositions return vectors.
+        name: one of `ROUTINES`. The operands and results are those of the extension family with this name.
+        transpose: for solvers, which matrix is used: the operand ("N"), its transpose ("T") or conjugate transpose
+            ("C").
+        lower, unit_diagonal: whether the lower triangle is read, and whether its diagonal is assumed to be one.
+        full: whether QR and SVD return square factors.
+        vectors: whether QR returns Q, and the decompositions return eigenvectors or singular vectors.
         kind, lengths: the parameters of a Fourier transform, as in `tenferro.ext.fft.Fft`.
-        is_exact: whether the results have the same bits as those of `execute`, which only calls `numpy.linalg`, or
-            SciPy's BLAS and LAPACK.
+        is_exact: whether the results have the same bits as those of the runtime's `execute`. This requires that
+            `execute` only calls `numpy.linalg`, or SciPy's BLAS and LAPACK.
     """
 
     name: str
@@ -65,40 +69,40 @@ class Routine:
 
 
 class ExtensionRuntime:
-    """Runtime of one family on an executor. Subclass it, or use `HostReferenceRuntime`.
+    """Runtime of one family on an executor. Define a subclass, or use `HostReferenceRuntime`.
 
     Attributes:
         family_id: the id of the family whose ops the runtime executes.
-        order: the memory layout that operands must have: "F" for dense column-major, or "K" for any layout.
+        order: the memory layout that operands must have: "F" for contiguous column-major, or "K" for any layout.
     """
 
     family_id: str
     order: str = "F"
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """Return the outputs, in order, of the dtypes and shapes that the op declares.
+        """Return the outputs, in order. They must have the dtypes and shapes that the op declares.
 
-        Inputs are borrowed: they are read-only, and valid only during the call. The executor owns the outputs: it
-            copies an
-        output that shares memory with an input, another output, or a cached array. An input in the op's `aliases` is
-        writable, and belongs to the call. Plans are stored in `caches`; `caches.owner` is the calling executor.
+        The inputs are borrowed: they are read-only, and valid only during the call. An input that the op lists in
+        `aliases` is writable, and belongs to the call. The executor owns the outputs. It copies an output that shares
+        memory with an input, another output or a cached array. Plans are stored in `caches`; `caches.owner` is the
+        executor that calls.
         """
         raise NotImplementedError
 
     def compiled_routine(self, op: Any) -> Routine | None:
-        """Return the routine that compiled loops may call instead of `execute`, or None."""
+        """Return the routine that compiled loops may call instead of `execute`; None if there is none."""
         return None
 
     def compiles_expansion(self, op: Any) -> bool:
         """Return whether compiled loops may run the family's expansion into standard ops instead of `execute`.
 
-        The results of expansion and `execute` must be bitwise equal.
+        The results of the expansion and of `execute` must be bitwise equal.
         """
         return False
 
 
 class HostReferenceRuntime(ExtensionRuntime):
-    """Runtime that calls the op's `eager_execute` on the host; a family or an executor must name it to use it.
+    """Runtime that calls the op's `eager_execute` on the host. It is used only if a family or an executor selects it.
 
     >>> HostReferenceRuntime("example.identity.v1").family_id
     'example.identity.v1'

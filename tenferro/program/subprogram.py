@@ -1,7 +1,7 @@
 """`Subprogram`: the body or the condition of a loop, or a branch of a conditional.
 
-A sub-program reads only its inputs. It keeps its marks until it is converted to a program, so that custom derivatives
-and checkpoints also work inside loops.
+A sub-program reads only its inputs. Its marks are removed when it is converted to a program. Until then it keeps them,
+so that custom derivatives and checkpoints also work inside loops.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _NUMBERS = count()
 MAX_DEPTH = 50
 """Maximum depth of nested loops, branches and calls of transformed functions.
 
-Each level needs up to ten frames of Python's stack, which has 1000 by default and is also used by callers.
+Each level needs up to ten frames of Python's stack. Python allows 1000 frames by default, of which callers use some.
 """
 
 
 def require_depth(depth: int) -> None:
-    """Check the depth of nested loops, branches and calls of transformed functions.
+    """Check that nested loops, branches and calls of transformed functions are not nested too deeply.
 
     Raises:
         UnsupportedError: the depth exceeds `MAX_DEPTH`.
@@ -50,7 +50,7 @@ def require_depth(depth: int) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Subprogram(GraphProgram):
-    """A program that may contain marks. Two sub-programs are equal if they compute the same values for the same types.
+    """Program that may contain marks. Two sub-programs are equal if they compute the same values for the same types.
 
     Attributes:
         is_plain: whether the sub-program has neither marks nor unused instructions.
@@ -76,7 +76,7 @@ class Subprogram(GraphProgram):
 
     @classmethod
     def of(cls, graph: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram:
-        """Return the sub-program that computes `outputs` from `inputs` in a graph, with its marks.
+        """Return the sub-program that computes `outputs` from `inputs` in `graph`, including its marks.
 
         Raises:
             InvalidConfigError: an output depends on a value that is not in `inputs`.
@@ -107,8 +107,9 @@ class Subprogram(GraphProgram):
     def since(
         cls, graph: Graph, start: int, outputs: Sequence[int]
     ) -> tuple[Subprogram, tuple[int, ...]]:
-        """Return the sub-program of the instructions from `start` on for `outputs`, and the earlier values that it
-        reads.
+        """Return the sub-program that computes `outputs` by the instructions from position `start` on.
+
+        Also return the earlier values that the sub-program reads.
         """
         part = needed(graph.instructions, outputs, start=start).values()
         computed = {value for instruction in part for value in instruction.outputs}
@@ -118,7 +119,7 @@ class Subprogram(GraphProgram):
 
     @classmethod
     def of_program(cls, program: GraphProgram) -> Subprogram:
-        """Return a program as a sub-program, without its names and trees."""
+        """Return a copy of a program as a sub-program, without its names and trees."""
         return cls(
             name="body",
             instructions=program.instructions,
@@ -136,7 +137,7 @@ class Subprogram(GraphProgram):
 
     @cached_property
     def depth(self) -> int:
-        """The depth of nested sub-programs, including this one."""
+        """The maximum depth of nested sub-programs, where this sub-program counts as one."""
         ops = [i.op for i in self.instructions if isinstance(i.op, ControlOp)]
         return 1 + max([part.depth for op in ops for part in op.parts], default=0)
 
@@ -158,10 +159,10 @@ class Subprogram(GraphProgram):
     def emit(
         self, graph: Graph, inputs: Sequence[int], source: SourceLine | None = None
     ) -> list[int]:
-        """Write the sub-program, applied to `inputs`, into a graph, including its marks, and return its outputs.
+        """Copy the sub-program, applied to `inputs`, into a graph, including its marks. Return its outputs.
 
         Args:
-            source: the source line for instructions without a line.
+            source: the source line for instructions that have none.
         """
         graph.trusted = graph.trusted and self.trusted
         values: dict[int, int] = dict(enumerate(inputs))
@@ -171,7 +172,7 @@ class Subprogram(GraphProgram):
 
     @property
     def program(self) -> GraphProgram:
-        """The program that is run and lowered: this sub-program without marks and unused instructions.
+        """The program that is run and lowered: this sub-program without its marks and without unused instructions.
 
         Raises:
             ADRuleUnsupportedError: the sub-program contains a linear map that has only a transpose.
@@ -206,20 +207,20 @@ class Subprogram(GraphProgram):
 
     @cached_property
     def _is_shared(self) -> bool:
-        """Whether copying to a graph would change nothing: there are no marks, and no two instructions are equal."""
+        """Whether a copy in a graph would be identical, because there are no marks and no equal instructions."""
         return not self._has_marks and len(
             {(i.op.token, i.inputs) for i in self.instructions}
         ) == len(self.instructions)
 
     @cached_property
     def _has_marks(self) -> bool:
-        """Whether the sub-program has marks, not counting the marks of sub-programs inside it."""
+        """Whether the sub-program has marks, apart from the marks of sub-programs inside it."""
         return any([isinstance(i.op, Mark | Opaque) for i in self.instructions])
 
     # ---- parts of a program --------------------------------------------------------------------
 
     def reads(self, outputs: Sequence[int]) -> set[int]:
-        """Return the slots of the inputs that the outputs with these positions depend on."""
+        """Return the slots of the inputs on which the outputs at the positions `outputs` depend."""
         program = self._cut(tuple(outputs))
         read = {slot for step in program.instructions for slot in step.inputs}
         return {
@@ -230,10 +231,9 @@ class Subprogram(GraphProgram):
     def kept_part(
         cls, graph: Graph, inputs: Sequence[int], outputs: Sequence[int]
     ) -> Subprogram | None:
-        """Return the sub-program that computes `outputs` from `inputs`, with its marks; None if programs keep no mark
-        of it.
+        """Return the sub-program that computes `outputs` from `inputs`, with its marks; None if it has no mark to keep.
 
-        The result is also None if a mark reads a value that precedes the inputs, as in a part of a derivative.
+        The result is also None if a mark reads a value that precedes the inputs, which happens in parts of derivatives.
         """
         try:
             part = cls.of(graph, inputs, outputs)
@@ -242,7 +242,7 @@ class Subprogram(GraphProgram):
         return part if part.is_kept else None
 
     def restricted(self, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram:
-        """Return a sub-program with only these inputs and outputs, given by position, and without marks."""
+        """Return a sub-program without marks that has only the inputs and outputs at the given positions."""
         key = tuple(inputs), tuple(outputs)
         if self.is_plain and key == (self.input_slots, tuple(range(len(self.output_slots)))):
             return self
@@ -254,7 +254,7 @@ class Subprogram(GraphProgram):
         return self._restrictions[key]
 
     def specialize(self, bindings: Mapping[Any, int]) -> Subprogram:
-        """Return the sub-program with symbols replaced by numbers."""
+        """Return the sub-program with each symbol replaced by its number in `bindings`."""
         program = self.program
         if program.is_static and not program.guards and self.is_plain:
             return self
@@ -263,7 +263,7 @@ class Subprogram(GraphProgram):
         return Subprogram.of_program(program.specialize(bindings))
 
     def with_extents(self, bindings: Mapping[Any, int]) -> Subprogram:
-        """Return the sub-program with symbols replaced by numbers, and with its marks."""
+        """Return the sub-program with each symbol replaced by its number in `bindings`, and with its marks."""
         specialized = GraphProgram.specialize(self, bindings)
         assert isinstance(specialized, Subprogram)
         return specialized
@@ -291,13 +291,15 @@ class Subprogram(GraphProgram):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Digest of what the sub-program computes, equal in every process."""
+        """Digest of what the sub-program computes. It is equal in every process."""
         return self.program.fingerprint
 
     @cached_property
     def identity(self) -> tuple[Any, ...]:
-        """The identity of the program. A sub-program with marks equals only itself, because rules of marks cannot be
-        hashed.
+        """The identity of the sub-program without its marks.
+
+        If it has marks, a number is added that occurs only once, because
+        rules of marks cannot be hashed.
         """
         identity = self.program.identity
         return (*identity, next(_NUMBERS)) if self._has_marks else identity
@@ -309,9 +311,9 @@ class Subprogram(GraphProgram):
 
 
 class KeptMark(Mark):
-    """Mark that a program contains in addition to its instructions.
+    """Mark that programs contain in addition to the instructions that it marks.
 
-    The mark defines the derivative of the program, if the program is called in a trace.
+    If a trace calls the program, the mark defines the derivative.
     """
 
     __slots__ = ()
@@ -320,18 +322,19 @@ class KeptMark(Mark):
     def kept_part(
         self, graph: Graph, inputs: Sequence[int], outputs: Sequence[int]
     ) -> Subprogram | None:
-        """Return the sub-program that computes `outputs` from `inputs`, with its marks; see `Subprogram.kept_part`."""
+        """Return the sub-program from `inputs` to `outputs` with its marks, as `Subprogram.kept_part` does."""
         return Subprogram.kept_part(graph, inputs, outputs)
 
 
 def _is_kept(instruction: Instruction) -> bool:
-    """Return whether an instruction is a mark that programs keep, or has a sub-program with such a mark."""
+    """Return whether an instruction is a mark that programs keep, or contains such a mark in a sub-program."""
     return getattr(instruction.op, "is_kept", False)
 
 
 def _between(program: GraphProgram, inputs: Sequence[int], outputs: Sequence[int]) -> GraphProgram:
-    """Return the part of `program` from slots `inputs` to slots `outputs`; it must have no marks and no equal
-    instructions.
+    """Return the part of `program` from the slots `inputs` to the slots `outputs`.
+
+    The program must have no marks and no equal instructions.
     """
     types = program.types
     code, values, slots = instructions_between(program.instructions, types, inputs, outputs)
@@ -345,7 +348,7 @@ def _body(
     input_count: int,
     output_slots: tuple[int, ...],
 ) -> GraphProgram:
-    """Return a program of these instructions, with the guards and the origin of the program `source`."""
+    """Return a program of `instructions`, with the guards and the origin of the program `source`."""
     return GraphProgram(
         name="body",
         instructions=instructions,

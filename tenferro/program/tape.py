@@ -1,4 +1,4 @@
-"""`Tape`: the values that a loop stores in each iteration, and the values that the loop of a derivative recomputes."""
+"""`Tape`: the values that a loop stores in each iteration, and those that the loop of its derivative recomputes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["Tape", "TapeValue", "tape_of", "tapes_of"]
 
 @dataclass(frozen=True)
 class TapeValue:
-    """A value that is computed in an iteration of a loop.
+    """Value that is computed in each iteration of a loop.
 
     Attributes:
         spec: the type of the value.
-        op: the name of the op that computes the value; "an input of the iteration" for a carry or a slice.
-        source: the line of the user's code, or "".
+        op: the name of the op that computes the value; "an input of the iteration" for a carry or an input slice.
+        source: the line of the user's code that created the op, or "".
     """
 
     spec: TensorSpec
@@ -34,7 +34,7 @@ class TapeValue:
 
     @property
     def nbytes(self) -> int:
-        """Bytes per iteration; 0 if unknown."""
+        """The bytes that the value takes in each iteration; 0 if the number is unknown."""
         return self.spec.nbytes if self.spec.is_static else 0
 
     def __str__(self) -> str:
@@ -43,12 +43,12 @@ class TapeValue:
 
 @dataclass(frozen=True)
 class Tape:
-    """The values that a loop stacks in each iteration.
+    """Values that a loop stacks in each iteration.
 
     Attributes:
-        iterations: the number of iterations, the leading extent of the stacks.
+        iterations: the number of iterations, which is the leading extent of the stacks.
         stacked: the values that every iteration stacks.
-        recomputed: in the loop of a derivative, the values of the original loop that it computes again.
+        recomputed: in the loop of a derivative, values of the original loop that this loop computes again.
         passing: the number of values of an iteration that are neither carried nor stacked.
     """
 
@@ -64,11 +64,11 @@ class Tape:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the stacks; 0 if the trip count is unknown."""
+        """The total bytes of the stacks; 0 if the trip count is unknown."""
         return self.iteration_bytes * self.iterations if isinstance(self.iterations, int) else 0
 
     def lines(self) -> list[str]:
-        """Return a line for the bytes, a line for each stacked or recomputed value, and a line for all other values."""
+        """Return lines of text: one for the total bytes, one per stacked or recomputed value, one for all others."""
         lines: list[str] = []
         if self.stacked:
             total = (
@@ -85,13 +85,13 @@ class Tape:
 
 
 def tapes_of(program: GraphProgram) -> dict[int, Tape]:
-    """Return the tapes of the loops of a program, except loops inside loops, by the number of the instruction."""
+    """Return the tapes of the loops of a program, by the position of the loop. Loops inside loops are omitted."""
     tapes = {number: tape_of(step) for number, step in enumerate(program.instructions)}
     return {number: tape for number, tape in tapes.items() if tape is not None}
 
 
 def tape_of(step: Instruction) -> Tape | None:
-    """Return the tape of a loop that stacks or recomputes values; None for any other instruction."""
+    """Return the tape of a loop that stacks or recomputes values; None for an instruction of any other kind."""
     op: Any = step.op
     if not isinstance(op, Scan | While):
         return None
@@ -111,7 +111,7 @@ def tape_of(step: Instruction) -> Tape | None:
 
 
 def _written_rows(body: GraphProgram, num_consts: int) -> tuple[Any, list[int]]:
-    """Return the extent of the stacks that a while loop carries, and the slots that it writes into their rows."""
+    """Return the extent of the stacks that a while loop carries, and the slots of the values written into them."""
     steps = makers(body.instructions)
     iterations, rows = 0, list[int]()
     for own, output in zip(body.input_slots[num_consts:], body.output_slots, strict=True):
@@ -126,7 +126,7 @@ def _written_rows(body: GraphProgram, num_consts: int) -> tuple[Any, list[int]]:
 
 
 def _recomputed(body: GraphProgram) -> list[int]:
-    """Return the values that ops of the user's code compute in the loop of a derivative."""
+    """Return the values in the loop of a derivative that are computed by ops of the user's code."""
     return [
         slot
         for step in body.instructions

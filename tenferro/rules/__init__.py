@@ -1,1 +1,1 @@
-"""Rules that many ops share: sets of dtypes, agreement of shapes, normal forms of payloads."""
+"""Rules that many ops share: sets of accepted dtypes, agreement of shapes, and normal forms of payloads."""

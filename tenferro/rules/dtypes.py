@@ -36,7 +36,7 @@ ANY = NUMERIC | BOOL
 
 
 def require_dtype(op: str, role: str, dtype: DType, accepted: Iterable[DType]) -> None:
-    """Check that an op accepts a dtype; the error message does not list narrow dtypes.
+    """Check that `accepted` contains the dtype of an operand. The error message omits narrow dtypes.
 
     >>> require_dtype("Floor", "x", DType.I32, FLOATS)
     Traceback (most recent call last):

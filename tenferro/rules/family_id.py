@@ -33,7 +33,7 @@ def check_family_id(family_id: Any) -> str:
 
 
 def major_version(family_id: str) -> int:
-    """Return the family's major version.
+    """Return the major version that is part of a family id.
 
     >>> major_version("my-package.fft.v2")
     2

@@ -1,4 +1,4 @@
-"""Normal forms of payloads: ops with the same meaning compare equal, and `True` is never accepted as 1."""
+"""Normal forms of payloads: ops with the same meaning compare equal. For example, `True` is never accepted as 1."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ __all__ = [
 ]
 
 MOST_ENTRIES = 1 << 16
-"""Maximum length of a sequence in a payload; most sequences have one entry per axis."""
+"""Maximum length of a sequence in a payload. Most sequences have one entry per axis, so longer ones are errors."""
 
 
 def as_int(
     op: str, field: str, value: Any, minimum: int | None = None, maximum: int | None = None
 ) -> int:
-    """Convert an integer from `minimum` to `maximum` to an int; bools and floats are errors.
+    """Convert a value to an int and check that it is in [`minimum`, `maximum`]. Bools and floats are errors.
 
     >>> as_int("Iota", "axis", True)
     Traceback (most recent call last):
@@ -64,12 +64,15 @@ def as_int(
 
 
 def as_ints(op: str, field: str, values: Any, minimum: int | None = None) -> tuple[int, ...]:
-    """Convert a sequence of integers to a tuple of ints; see `as_int`."""
+    """Convert a sequence of integers to a tuple of ints; each entry is checked as by `as_int`."""
     return tuple(as_int(op, field, value, minimum) for value in as_tuple(op, field, values))
 
 
 def as_edges(op: str, field: str, values: Any) -> tuple[int | SymDim, ...]:
-    """Convert a sequence of distances to a tuple; a distance is an int, which may be negative, or a `SymDim`."""
+    """Convert a sequence of padding widths or limits to a tuple.
+
+    An entry is an int, which may be negative, or a `SymDim`.
+    """
     return tuple(
         value if isinstance(value, SymDim) else as_int(op, field, value)
         for value in as_tuple(op, field, values)
@@ -77,7 +80,7 @@ def as_edges(op: str, field: str, values: Any) -> tuple[int | SymDim, ...]:
 
 
 def as_bool(op: str, field: str, value: Any) -> bool:
-    """Convert a Python or NumPy bool to a bool; 0 and 1 are errors."""
+    """Convert a Python or NumPy bool to a Python bool. Other values, such as 0 and 1, are errors."""
     if isinstance(value, bool):
         return value
     if type(value).__name__ in ("bool_", "bool"):  # NumPy's scalar
@@ -99,7 +102,7 @@ def as_choice(op: str, field: str, value: Any, choices: tuple[Any, ...]) -> Any:
 
 
 def as_dim(op: str, field: str, value: Any) -> int | SymDim | DimExpr:
-    """Check that a value is an extent: a number at least 0, a `SymDim`, or a `DimExpr`.
+    """Check that a value is an exact extent: a nonnegative number, a `SymDim`, or a `DimExpr`. Return the value.
 
     Raises:
         NonStaticShapeError: the extent depends on data.
@@ -121,7 +124,7 @@ def as_dims(op: str, field: str, values: Any) -> tuple[int | SymDim | DimExpr, .
 
 
 def distinct_axes(op: str, field: str, axes: Iterable[int], rank: int | None = None) -> None:
-    """Check that no axis is named twice, and that axes are in [0, rank) if `rank` is not None.
+    """Check that no axis occurs twice. If `rank` is not None, also check that all axes are in [0, rank).
 
     >>> distinct_axes("ReduceSum", "axes", (0, 2), 2)
     Traceback (most recent call last):
@@ -140,8 +143,8 @@ def as_tuple(op: str, field: str, values: Any) -> tuple[Any, ...]:
 
     Raises:
         ShapeError: `values` is not a sequence.
-        InvalidConfigError: there are more than `MOST_ENTRIES` entries, for example in a damaged file: the time to
-            multiply extents grows with the square of their number.
+        InvalidConfigError: there are more than `MOST_ENTRIES` entries, as a damaged file may have. Such a sequence
+            would take long to check, because multiplying extents takes time that grows with the square of their number.
     """
     try:
         entries = tuple(values)
@@ -155,10 +158,10 @@ def as_tuple(op: str, field: str, values: Any) -> tuple[Any, ...]:
 
 
 def normal_form(value: Any) -> Any:
-    """Return an object for comparison: two payload values mean the same if and only if their normal forms are equal.
+    """Return an object for comparison: two payload values mean the same if and only if these objects are equal.
 
-    Types and the signs of zeros are distinguished, at any depth. A NaN is equal to itself. Dataclasses are compared
-    by their fields.
+    Objects differ if types or signs of zeros differ, at any depth. A NaN equals itself. Dataclasses are compared by
+    their fields.
 
     >>> normal_form((1, 0.0)) == normal_form((True, -0.0)), (1, 0.0) == (True, -0.0)
     (False, True)
@@ -184,11 +187,13 @@ def normal_form(value: Any) -> Any:
 
 
 class NotWritableError(Exception):
-    """A value has no text that is certainly the same in every process."""
+    """Error for a payload value that cannot be written as a text which is the same in every process."""
 
 
 def written_form(value: Any) -> str:
-    """Write a payload value as text, equal in every process. Texts are equal if and only if normal forms are equal.
+    """Write a payload value as a text that is equal in every process.
+
+    Equal texts mean equal normal forms, and vice versa.
 
     >>> written_form((1, 0.0, frozenset({"b", "a"}))) == written_form((1, 0.0, frozenset({"a", "b"})))
     True
@@ -220,7 +225,7 @@ def written_form(value: Any) -> str:
 
 
 def _is_record(value: Any) -> bool:
-    """Return whether a value is a dataclass that is compared by its fields; ops are, by `payload_of`."""
+    """Return whether a value is a dataclass that is compared by its fields. Ops are also compared in this way."""
     cls = type(value)
     parameters = getattr(cls, "__dataclass_params__", None)
     is_compared = parameters is not None and (parameters.eq or hasattr(cls, "payload_of"))
@@ -232,10 +237,10 @@ def _compared(record: Any) -> list[str]:
 
 
 def _importable(value: Any) -> str:
-    """Return the name by which every process imports a type or function.
+    """Return the dotted name by which every process can import a type or function.
 
     Raises:
-        NotWritableError: it cannot be imported by name.
+        NotWritableError: the type or function cannot be imported by name.
     """
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if isinstance(module, str) and isinstance(name, str):
@@ -243,5 +248,5 @@ def _importable(value: Any) -> str:
             if operator.attrgetter(name)(sys.modules[module]) is value:
                 return f"{module}.{name}"
         except (AttributeError, KeyError):
-            pass  # because it is local to a function
+            pass  # because the object is local to a function
     raise NotWritableError(f"{value!r:.60}")

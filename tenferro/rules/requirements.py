@@ -1,4 +1,4 @@
-"""`require`, by which shape rules of extensions state conditions on extents that may be symbols."""
+"""`require`: the function by which shape rules of extensions state conditions on extents, which may be symbols."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tenferro.errors import InvalidConfigError, ShapeError
 __all__ = ["inferring", "require"]
 
 _INFERENCE: ContextVar[tuple[str, GuardLog] | None] = ContextVar("inference", default=None)
-"""The op under inference, as errors name it, and the log of its guards."""
+"""The op whose types are being inferred, as errors name it, and the log of guards for its conditions."""
 
 
 def _equal(lhs: Any, rhs: Any) -> bool | None:
@@ -40,7 +40,7 @@ DECIDED: Mapping[str, Callable[[Any, Any], bool | None]] = {
 
 @contextmanager
 def inferring(op: str, guards: GuardLog) -> Generator[None]:
-    """Return a context in which `require` adds guards for the op to `guards`."""
+    """Return a context in which `require` names `op` in errors and adds guards to `guards`."""
     token = _INFERENCE.set((op, guards))
     try:
         yield
@@ -62,20 +62,20 @@ def _extent(entry: Any) -> Any:
 
 
 def require(lhs: Extent, relation: str, rhs: Extent, what: str) -> None:
-    """Require a relation between two extents, in `infer_output_meta`.
+    """Require a relation between two extents. Call this function in the method `infer_output_meta` of an extension op.
 
-    Numbers are compared at once. If the result depends on symbols, a guard is added to the program. The guard is
-    checked when the program runs, names the line of the user's code, and is saved in files and artifacts.
-    Data-dependent extents are compared when the op runs.
+    Numbers are compared at once. If the result depends on symbols, a guard is added to the program. A guard is checked
+    when the program runs, names the line of the user's code, and is saved in files and artifacts. Data-dependent
+    extents are compared when the op runs.
 
     Args:
-        lhs, rhs: entries of shapes, numbers, or arithmetic expressions of them.
+        lhs, rhs: extents, as in a shape: numbers, symbols, or arithmetic expressions of these.
         relation: "==", ">=" or "divisible by".
-        what: what the extents are, for the error message.
+        what: a description of the extents for the error message.
 
     Raises:
         ShapeError: the relation cannot hold.
-        InvalidConfigError: `relation` is unknown; lhs or rhs is not an extent; or symbols are compared outside of
+        InvalidConfigError: `relation` is unknown, `lhs` or `rhs` is not an extent, or symbols are compared outside of
             `infer_output_meta`.
 
     >>> require(8, "divisible by", 4, "rows of x0")
@@ -90,7 +90,7 @@ def require(lhs: Extent, relation: str, rhs: Extent, what: str) -> None:
         )
     lhs, rhs = _extent(lhs), _extent(rhs)
     if not (is_exact(lhs) and is_exact(rhs)):
-        return  # data-dependent extents are compared when the op runs and infers again, from arrays
+        return  # because a data-dependent extent is compared when the op runs, with the numbers of actual arrays
     holds = DECIDED[relation](lhs, rhs)
     if holds:
         return

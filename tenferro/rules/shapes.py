@@ -1,4 +1,4 @@
-"""Shape rules shared by several ops."""
+"""Shape rules that several ops share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["same_extent", "same_shape", "same_type", "without_axes"]
 
 
 def same_type(op: str, inputs: Sequence[TensorSpec], guards: GuardLog) -> TensorSpec:
-    """Return the common type of all operands. Different types are an error, because ops neither broadcast nor promote.
+    """Return the type of all operands, which must be equal, because ops neither broadcast nor promote.
 
     >>> same_type("Add", [TensorSpec.parse("f64[3]"), TensorSpec.parse("f64[2,3]")], GuardLog())
     Traceback (most recent call last):
@@ -39,7 +39,10 @@ add BroadcastInDim(shape=(2, 3), dims=(1,)) to x0
 def same_shape(
     op: str, lhs: tuple[str, TensorSpec], rhs: tuple[str, TensorSpec], guards: GuardLog
 ) -> tuple[Any, ...]:
-    """Return the common shape of two operands; guards are added for extents that cannot be compared yet."""
+    """Return the shape of two operands, which must be equal.
+
+    Symbolic extents that may differ are compared by guards.
+    """
     (lhs_role, x), (rhs_role, y) = lhs, rhs
     if x.shape == y.shape:
         return x.shape
@@ -56,7 +59,7 @@ def same_shape(
 
 
 def same_extent(op: str, what: str, lhs: Extent, rhs: Extent, guards: GuardLog) -> Any:
-    """Return the common extent of two axes, which `what` names in the error message."""
+    """Return the extent of two axes, which must be equal. `what` names the axes in the error message."""
     met = guards.meet(lhs, rhs, f"{op}: {what}")
     if met is None:
         raise ShapeError(f"{op}: {what} must agree, got {lhs} and {rhs}")
@@ -64,13 +67,13 @@ def same_extent(op: str, what: str, lhs: Extent, rhs: Extent, guards: GuardLog) 
 
 
 def without_axes(shape: Sequence[Any], axes: Sequence[int]) -> tuple[Any, ...]:
-    """Return the shape without the axes `axes`."""
+    """Return the shape without the extents of `axes`."""
     dropped = set(axes)
     return tuple(extent for axis, extent in enumerate(shape) if axis not in dropped)
 
 
 def _broadcast_hint(lhs: tuple[str, TensorSpec], rhs: tuple[str, TensorSpec]) -> str:
-    """Return a hint that names the BroadcastInDim to add, if the shapes agree in their last axes; else ""."""
+    """Return a hint to add a BroadcastInDim, if the last extents of the larger shape are the smaller shape; else ""."""
     small, large = (lhs, rhs) if lhs[1].rank < rhs[1].rank else (rhs, lhs)
     offset = large[1].rank - small[1].rank
     if not offset or large[1].shape[offset:] != small[1].shape:

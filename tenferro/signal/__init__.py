@@ -1,7 +1,7 @@
 """`tenferro.signal`: convolutions, windows and spectra, with the names and values of `scipy.signal`.
 
-Functions are compositions of convolutions and Fourier transforms, so they have derivatives of any order. Windows
-and frequencies are constants.
+The functions are composed of convolutions and Fourier transforms, so they have derivatives of any order. Windows and
+frequencies are constants.
 
 Source: SciPy 1.16, reference, scipy.signal; `jax.scipy.signal` for the choice of names.
 """

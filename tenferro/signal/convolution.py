@@ -1,4 +1,4 @@
-"""Convolutions and correlations of tensors of any rank, by sums of products or by Fourier transforms.
+"""Convolutions and correlations of tensors of any rank, computed by sums of products or by Fourier transforms.
 
 Source: SciPy 1.16, reference, scipy.signal, "Convolution".
 """
@@ -25,7 +25,7 @@ __all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "fftconvolve", 
 
 MODES = ("full", "same", "valid")
 LARGEST_DIRECT = 1 << 22
-"""Maximum number of products up to which method="auto" computes a convolution directly."""
+"""Maximum number of products for which method="auto" sums the products directly."""
 
 
 def _pair(name: str, in1: ArrayLike, in2: ArrayLike, mode: str) -> tuple[Any, Any]:
@@ -47,7 +47,7 @@ def _pair(name: str, in1: ArrayLike, in2: ArrayLike, mode: str) -> tuple[Any, An
 
 
 def _is_swapped(name: str, x: Any, y: Any, mode: str, axes: Sequence[int]) -> bool:
-    """Return whether the operands must be exchanged for mode "valid", because only y is as large as x along every axis.
+    """Return whether to exchange the operands for mode "valid", because only y is as large as x along every axis.
 
     Raises:
         ShapeError: neither operand is at least as large as the other along every axis.
@@ -68,7 +68,7 @@ def _reversed(x: Any) -> Any:
 
 
 def _direct(x: Any, y: Any, mode: str) -> Any:
-    """Return the convolution as a sum of products; for mode "valid", y must not be larger than x."""
+    """Return the convolution as a sum of products. For mode "valid", y must not be larger than x."""
     dtype = result_type(x, y)
     if dtype.is_bool:
         raise DTypeError(f"convolve: takes numbers, got {spec_of(x)} and {spec_of(y)}")
@@ -88,7 +88,7 @@ def _direct(x: Any, y: Any, mode: str) -> Any:
 
 
 def _is_large(x: Any, y: Any) -> bool:
-    """Return whether to use Fourier transforms: there are many products, and the dtype is not exact anyway."""
+    """Return whether to use Fourier transforms: there are many products, and the dtype is inexact anyway."""
     return result_type(x, y).is_inexact and math.prod(x.shape) * math.prod(y.shape) > LARGEST_DIRECT
 
 
@@ -96,8 +96,8 @@ def convolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "
     """Return the convolution y[n] = sum over k of in1[k] in2[n - k], along every axis.
 
     Args:
-        mode: the part of the result to return: "full"; "same" for the middle, with the shape of in1; or "valid" for
-            positions at which the operands overlap completely.
+        mode: the part of the result to return: "full" for all; "same" for the middle, with the shape of in1; or "valid"
+            for the positions at which the operands overlap completely.
         method: "direct" sums products, and "fft" multiplies Fourier transforms. "auto" is "fft" for large
             floating-point operands, else "direct".
 
@@ -128,10 +128,10 @@ def correlate(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = 
     """Return the cross-correlation: `convolve` of in1 with in2 reversed and conjugated.
 
     Args:
-        mode, method: the arguments of `convolve`.
+        mode, method: as in `convolve`.
 
     Raises:
-        InvalidConfigError, ShapeError: the errors of `convolve`.
+        InvalidConfigError, ShapeError: as for `convolve`.
 
     >>> correlate([1.0, 2.0, 3.0], [0.0, 1.0, 0.5])
     array([0.5, 2. , 3.5, 3. , 0. ])
@@ -151,7 +151,7 @@ def _of_images(
     fillvalue: float,
     shift: int,
 ) -> Any:
-    """Return the convolution of matrices; for mode "same", the middle begins at (extent of in2 - shift) // 2."""
+    """Return the convolution of matrices. For mode "same", the middle begins at (extent of in2 - shift) // 2."""
     x, y = _pair(name, in1, in2, mode)
     if len(x.shape) != 2:
         raise ShapeError(f"{name}: takes matrices, got {spec_of(x)} and {spec_of(y)}")
@@ -183,9 +183,9 @@ def convolve2d(
     """Return the convolution of two matrices.
 
     Args:
-        mode: the argument of `convolve`.
-        boundary: the values of in1 outside its bounds: "fill" for `fillvalue`, "wrap" for periodic continuation, "symm"
-            for reflection.
+        mode: as in `convolve`.
+        boundary: the values of in1 outside its bounds: "fill" for `fillvalue`, "wrap" for periodic continuation, or
+            "symm" for reflection.
 
     Raises:
         InvalidConfigError, ShapeError: `mode` or `boundary` is unknown, or an operand is no matrix.
@@ -204,11 +204,10 @@ def correlate2d(
     """Return the cross-correlation of two matrices: `convolve2d` with in2 reversed and conjugated.
 
     Args:
-        mode, boundary, fillvalue: the arguments of `convolve2d`. For mode "same" the middle begins at half the extent
-            of in2.
+        mode, boundary, fillvalue: as in `convolve2d`. For mode "same", the middle begins at half the extent of in2.
 
     Raises:
-        InvalidConfigError, ShapeError: the errors of `convolve2d`.
+        InvalidConfigError, ShapeError: as for `convolve2d`.
 
     >>> correlate2d([[1.0, 2.0]], [[0.0, 1.0]])
     array([[1., 2., 0.]])
@@ -220,7 +219,7 @@ def correlate2d(
 
 
 def _fast_length(n: int) -> int:
-    """Return the smallest number that is at least n and has no prime factors other than 2, 3 and 5.
+    """Return the smallest number that is at least n and has no prime factors except 2, 3 and 5.
 
     >>> _fast_length(7), _fast_length(17)
     (8, 18)
@@ -236,7 +235,7 @@ def _fast_length(n: int) -> int:
 
 
 def _middle(x: Any, shape: Sequence[int], axes: Sequence[int]) -> Any:
-    """Return the middle of x: along `axes`, with the extents of `shape`."""
+    """Return the middle part of x that has, along `axes`, the extents of `shape`."""
     place: list[Any] = [slice(None)] * len(x.shape)
     for axis in axes:
         start = (x.shape[axis] - shape[axis]) // 2
@@ -247,15 +246,14 @@ def _middle(x: Any, shape: Sequence[int], axes: Sequence[int]) -> Any:
 def fftconvolve(
     in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: int | Sequence[int] | None = None
 ) -> Any:
-    """Return the convolution along `axes`, computed by Fourier transforms; other axes are broadcast.
+    """Return the convolution along `axes`, computed by Fourier transforms. The other axes are broadcast.
 
     Args:
         mode: as in `convolve`.
         axes: the axes along which to convolve; None for all.
 
     Raises:
-        InvalidConfigError, ShapeError, AxisError: `convolve` would raise the error for these arguments, or an axis is
-            outside the rank.
+        InvalidConfigError, ShapeError, AxisError: as for `convolve`; also if an axis is outside the rank.
 
     >>> import numpy as np
     >>> np.round(fftconvolve([1.0, 2.0, 3.0], [0.0, 1.0, 0.5]), 12) + 0.0
@@ -302,7 +300,7 @@ def fftconvolve(
 def oaconvolve(
     in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: int | Sequence[int] | None = None
 ) -> Any:
-    """Return the convolution, like `fftconvolve`; it does not use the overlap-add method of SciPy's function.
+    """Return the convolution, computed as by `fftconvolve`. SciPy's function uses the overlap-add method instead.
 
     >>> import numpy as np
     >>> np.round(oaconvolve([1.0, 2.0], [0.0, 1.0]), 12) + 0.0

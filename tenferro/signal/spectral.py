@@ -37,11 +37,11 @@ Window = str | tuple[Any, ...] | float | np.ndarray | Sequence[float]
 
 
 def get_window(window: Window, Nx: int, fftbins: bool = True) -> np.ndarray:  # noqa: N803  # because SciPy calls it so
-    """Return the window with a name, as an array of Nx numbers.
+    """Return the window with the name `window`, as an array of `Nx` numbers.
 
     Args:
         window: a name such as "hann", or a tuple of a name and parameters, such as ("kaiser", 8.0).
-        fftbins: whether the window is one period of a periodic function, for Fourier transforms; otherwise it is
+        fftbins: whether the window is one period of a periodic function, for Fourier transforms. Otherwise it is
             symmetric.
 
     Raises:
@@ -61,11 +61,11 @@ def get_window(window: Window, Nx: int, fftbins: bool = True) -> np.ndarray:  # 
 
 
 def _window(name: str, window: Window, nperseg: int | None, extent: int) -> np.ndarray:
-    """Return the window as an array, from its name or its numbers.
+    """Return a window as an array. `window` is its name, or its numbers.
 
     Raises:
         UnsupportedError: the window is a traced tensor.
-        InvalidConfigError, ShapeError: the window is no vector of `nperseg` numbers.
+        InvalidConfigError, ShapeError: the window is not a vector of `nperseg` numbers.
     """
     if isinstance(window, str | tuple):
         length = 256 if nperseg is None else nperseg
@@ -93,10 +93,10 @@ def _window(name: str, window: Window, nperseg: int | None, extent: int) -> np.n
 
 
 def _lengths(name: str, nperseg: int, noverlap: int | None, nfft: int | None) -> tuple[int, int]:
-    """Return the distance between the beginnings of segments, and the length of the transform.
+    """Return the distance between the beginnings of neighbouring segments, and the length of the transform.
 
     Raises:
-        InvalidConfigError: the lengths do not fit each other.
+        InvalidConfigError: the lengths contradict each other.
     """
     overlap = nperseg // 2 if noverlap is None else int(noverlap)
     length = nperseg if nfft is None else int(nfft)
@@ -108,7 +108,7 @@ def _lengths(name: str, nperseg: int, noverlap: int | None, nfft: int | None) ->
 
 
 def _series(name: str, x: ArrayLike, axis: int) -> tuple[Any, int]:
-    """Return x as a floating-point tensor whose last axis is `axis`, and the number of `axis`.
+    """Return x as a floating-point tensor with `axis` moved to the end, and the number of `axis`.
 
     Raises:
         NonStaticShapeError, ShapeError: the extent of the axis is symbolic; or x has no axis.
@@ -131,7 +131,7 @@ def detrend(
 
     Args:
         type: "linear" for lines, or "constant" for the mean.
-        bp: indices at which a new line begins.
+        bp: the indices at which a new line begins.
         overwrite_data: has no effect.
 
     Raises:
@@ -156,7 +156,7 @@ def detrend(
     parts = []
     for start, stop in itertools.pairwise(cuts):
         count = stop - start
-        # The QR factorisation gives an orthonormal basis of the lines, onto which the data are projected.
+        # The QR factorisation computes an orthonormal basis of the lines, onto which the data are projected.
         lines = np.stack([np.arange(1, count + 1) / count, np.ones(count)], axis=1)
         basis = np.linalg.qr(lines)[0].astype(dtype.dtype)
         part = x[..., int(start) : int(stop)]
@@ -165,7 +165,7 @@ def detrend(
 
 
 def _detrended(name: str, frames: Any, kind: str | bool | Callable[[Any], Any]) -> Any:
-    """Subtract the trend of each segment along the last axis, by the method `kind`."""
+    """Subtract the trend from each segment along the last axis; `kind` is a name, a function, or False for none."""
     if kind is False or kind is None:
         return frames
     if callable(kind):
@@ -178,7 +178,7 @@ def _detrended(name: str, frames: Any, kind: str | bool | Callable[[Any], Any]) 
 
 
 def _frames(x: Any, size: int, step: int) -> Any:
-    """Return the segments of x along its last axis: shape (.., number of segments, size), beginning `step` apart."""
+    """Return the segments of x along its last axis, which begin `step` apart: shape (.., number of segments, size)."""
     count = (x.shape[-1] - size) // step + 1
     return take(x, step * np.arange(count)[:, None] + np.arange(size), axis=-1)
 
@@ -186,7 +186,7 @@ def _frames(x: Any, size: int, step: int) -> Any:
 def _transformed(
     name: str, x: Any, window: np.ndarray, step: int, nfft: int, trend: Any, is_onesided: bool
 ) -> Any:
-    """Return the Fourier transforms of the windowed segments of x: shape (.., number of segments, frequencies)."""
+    """Return the Fourier transforms of the windowed segments of x, of shape (.., number of segments, frequencies)."""
     frames = _detrended(name, _frames(x, len(window), step), trend)
     weights = (
         window.astype(spec_of(frames).dtype.real.dtype) if window.dtype.kind != "c" else window
@@ -200,7 +200,7 @@ def _frequencies(nfft: int, fs: float, is_onesided: bool) -> np.ndarray:
 
 
 def _odd(x: Any, count: int) -> Any:
-    """Return x, extended at both ends by `count` elements of its point reflections about the end points."""
+    """Extend x at both ends by `count` elements, which are point reflections about the end points."""
     if not count:
         return x
     left = subtract(multiply(x[..., :1], 2), flip(x[..., 1 : count + 1], axis=-1))
@@ -209,7 +209,7 @@ def _odd(x: Any, count: int) -> Any:
 
 
 EXTENSIONS = {"even": "reflect", "constant": "edge", "zeros": "constant"}
-"""Modes of NumPy's `pad`, by SciPy's names of boundaries."""
+"""Modes of NumPy's `pad` by SciPy's names of boundaries."""
 
 
 def _extended(name: str, x: Any, boundary: str | None, count: int) -> Any:
@@ -234,17 +234,17 @@ def stft(
     nfft: int | None = None, detrend: str | bool | Callable[[Any], Any] = False, return_onesided: bool = True,
     boundary: str | None = "zeros", padded: bool = True, axis: int = -1, scaling: str = "spectrum",
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    """Return frequencies, times, and the short-time Fourier transform, with frequency along `axis` and time last.
+    """Return frequencies, times, and the short-time Fourier transform. Frequencies are along `axis`, and times last.
 
     Args:
-        fs: samples per unit of time.
+        fs: the number of samples per unit of time.
         window: a name as in `get_window`, or an array.
         nperseg, noverlap, nfft: the lengths of segments, of their overlap, and of the transforms.
-        detrend: "linear" or "constant"; a function of segments along the last axis; or False.
-        return_onesided: omit the negative frequencies of the transforms of real numbers.
+        detrend: "linear" or "constant", a function of segments along the last axis, or False for no change.
+        return_onesided: whether to omit the negative frequencies in transforms of real numbers.
         boundary: how x is extended at both ends: "even", "odd", "constant", "zeros", or None for no extension.
-        padded: append zeros such that the segments contain all of x.
-        scaling: "spectrum" divides by the sum of the window, "psd" by the square root of its power.
+        padded: whether to append zeros such that the segments contain all of x.
+        scaling: "spectrum" divides by the sum of the window, and "psd" by the square root of its power.
 
     Raises:
         InvalidConfigError, ShapeError: a name is unknown, or the lengths do not fit.
@@ -285,9 +285,9 @@ def istft(
     """Return times, and the signal whose short-time Fourier transform is Zxx in the sense of least squares.
 
     Args:
-        fs, window, nperseg, noverlap, nfft, scaling: the arguments of `stft`.
-        input_onesided: whether negative frequencies were omitted.
-        boundary: whether the signal was extended at both ends.
+        fs, window, nperseg, noverlap, nfft, scaling: as in `stft`.
+        input_onesided: whether Zxx omits negative frequencies.
+        boundary: whether the signal was extended at both ends for the transform.
         time_axis, freq_axis: the axes of times and of frequencies in Zxx.
 
     Raises:
@@ -299,7 +299,7 @@ def istft(
     array([0., 1., 2., 3., 4., 5., 6., 7.])
 
     Source: scipy.signal.istft; Griffin and Lim, IEEE Transactions on Acoustics, Speech, and Signal Processing 32
-        (1984).
+    (1984).
     """
     values = as_operand(Zxx)
     if len(values.shape) < 2:
@@ -353,7 +353,7 @@ def csd(
 
     Args:
         y: None stands for x. The shorter of x and y is padded with zeros.
-        fs, window, nperseg, noverlap, nfft, detrend, return_onesided: the arguments of `stft`.
+        fs, window, nperseg, noverlap, nfft, detrend, return_onesided: as in `stft`.
         scaling: "density" for the power per unit of frequency, or "spectrum" for the power.
         average: the average over segments, "mean" or "median".
 
@@ -401,7 +401,7 @@ def _to_extent(x: Any, extent: int) -> Any:
 
 
 def _median_bias(count: int) -> float:
-    """Return the expected median of `count` exponential variables of mean 1.
+    """Return the expected median of `count` independent exponential variables of mean 1.
 
     Source: Allen, Anderson, Brady, Brown and Creighton, Physical Review D 85 (2012), appendix B.
     """
@@ -410,7 +410,7 @@ def _median_bias(count: int) -> float:
 
 
 def _averaged(power: Any, average: str) -> Any:
-    """Return the average of `power` over segments, which are its last axis but one."""
+    """Return the average of `power` over the segments, which are along the last axis but one."""
     if average not in ("mean", "median"):
         raise InvalidConfigError(f'csd: average must be "mean" or "median", got {average!r}')
     count = power.shape[-2]
@@ -431,7 +431,7 @@ def welch(
     """Return frequencies and the power spectrum of x, by Welch's method; see `csd`.
 
     Raises:
-        InvalidConfigError, ShapeError: the errors of `csd`.
+        InvalidConfigError, ShapeError: as for `csd`.
 
     >>> import numpy as np
     >>> welch(np.array([1.0, -1.0, 1.0, -1.0]), nperseg=2, window="boxcar")[1]
@@ -454,7 +454,7 @@ def periodogram(
         nfft: the length of the transform, to which x is cut or padded with zeros.
 
     Raises:
-        InvalidConfigError, ShapeError: the errors of `csd`.
+        InvalidConfigError, ShapeError: as for `csd`.
 
     >>> import numpy as np
     >>> periodogram(np.array([1.0, -1.0]))[1]
@@ -479,7 +479,7 @@ def coherence(
     """Return frequencies and the coherence |Pxy|^2 / (Pxx Pyy), where Pab is the spectrum of a and b by `csd`.
 
     Raises:
-        InvalidConfigError, ShapeError: the errors of `csd`.
+        InvalidConfigError, ShapeError: as for `csd`.
 
     >>> import numpy as np
     >>> coherence(np.arange(6.0) ** 2, np.arange(6.0) ** 2, nperseg=2, detrend=False)[1]

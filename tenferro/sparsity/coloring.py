@@ -1,8 +1,8 @@
-"""Groups of columns or rows of a sparse matrix that one derivative computes together.
+"""Groups of columns or rows of a sparse matrix that one derivative can compute together.
 
-A cover states for each nonzero the product from which it is read. A product is the matrix times the sum of the unit
-vectors of a group of columns; or the transposed matrix times such a sum for a group of rows. Groups are the colours
-of a graph colouring. There are four kinds:
+A cover assigns to each nonzero the product from which it is read. A forward product is the matrix times the sum of the
+unit vectors of a group of columns. A reverse product is the transposed matrix times such a sum for a group of rows. The
+groups are the colours of a graph colouring. There are four kinds of covers:
 
 - columns: columns of one colour have no nonzero in a common row (Curtis, Powell and Reid, 1974);
 - both directions: dense rows are read by colours of rows, other rows by colours of columns (Coleman and Verma, 1998);
@@ -32,39 +32,42 @@ __all__ = ["Cover", "cover_of", "lattice_colors", "symmetric_cover_of"]
 Array = np.ndarray[Any, Any]
 
 ROUNDS = 8
-"""Number of passes that improve a colouring; a pass colours again, colour by colour in another order."""
+"""Number of passes that improve a colouring.
+
+Each pass colours the columns again, visiting the old colours in a new order.
+"""
 MAX_PASSED_NONZEROS = 2_000_000
-"""Maximum number of nonzeros that all passes of an improvement visit together."""
+"""Maximum number of nonzeros that all improving passes visit together."""
 MAX_LATTICE_TRIALS = 5_000
-"""Maximum number of linear colourings of a grid that are tried."""
+"""Maximum number of linear colourings of a grid that `_linear_colorings` tries."""
 MAX_DISPLACEMENTS = 4096
-"""Maximum number of distinct displacements between columns of a row for which linear colourings are tried."""
+"""Maximum number of distinct displacements between columns of a row. With more, linear colourings are not tried."""
 SAMPLED_ROWS = 300
-"""Number of rows whose displacements are computed at once."""
+"""Number of rows in the first sample, for which displacements are computed."""
 MAX_SAMPLES = 12
-"""Maximum number of times that rows are added to the sample."""
+"""Maximum number of times that rows are added to the sample of rows."""
 MAX_LATTICE_ROW = 200
-"""Maximum number of columns per row whose displacements are computed."""
+"""Maximum number of columns of a row for which displacements are computed."""
 DENSE = 3
-"""Minimum ratio of the longest row or column to the mean length from which covers in both directions are tried."""
+"""Minimum ratio of the longest row or column to the mean length for which covers in both directions are tried."""
 MAX_STAR_WORK = 3_000_000
-"""Maximum number of paths of two edges for which star and acyclic colourings are computed, because this takes long."""
+"""Maximum number of paths of two edges for which star colourings are computed. For more paths they take too long."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cover:
-    """Colours of columns and rows, and the position in the products from which each nonzero is read.
+    """Colours of columns and rows, and for each nonzero the position in the products from which it is read.
 
     Attributes:
         kind: "forward", "reverse", "bidirectional", "star" or "acyclic".
-        columns: the colour of each column, -1 for columns that are not needed; None if there are no forward products.
-        rows: the colour of each row, -1 for rows that are not needed; None if there are no reverse products.
+        columns: the colour of each column, -1 for a column without nonzeros; None if there are no forward products.
+        rows: the colour of each row, -1 for a row that is not needed; None if there are no reverse products.
         forward: the number of colours of columns.
         reverse: the number of colours of rows.
-        source: for each nonzero in row-major order, its position in the array of all forward products, one after
-            another, followed by all reverse products.
-        substitution: for "acyclic", the factorised triangular system whose solution is the vector of nonzeros.
-        order: for "acyclic", the number of the unknown that equals each nonzero.
+        source: for each nonzero in row-major order, its position in the array of all products. The array contains the
+            forward products one after another, followed by the reverse products.
+        substitution: for "acyclic", the factorised triangular system whose solution contains the nonzeros.
+        order: for "acyclic", the position in that solution of each nonzero.
     """
 
     kind: str
@@ -82,7 +85,7 @@ class Cover:
         return self.forward + self.reverse
 
     def nonzeros(self, products: Array) -> Array:
-        """Return the nonzeros in row-major order, from the array of all products, one after another."""
+        """Return the nonzeros in row-major order. `products` contains all products, one after another."""
         read = products[self.source]
         if self.substitution is None:
             return read
@@ -93,7 +96,7 @@ class Cover:
 
 
 def cover_of(pattern: Pattern, kind: str, shapes: Sequence[tuple[int, ...]]) -> Cover:
-    """Choose a cover for a matrix with this pattern of nonzeros.
+    """Choose a cover for a matrix whose nonzeros are given by `pattern`.
 
     Args:
         kind: "forward", "reverse", "bidirectional", or "auto" for the kind with the fewest products.
@@ -134,8 +137,9 @@ def _reverse(pattern: Pattern, colors: Array) -> Cover:
 
 
 def _bidirectional(pattern: Pattern) -> Cover:
-    """Read rows with more nonzeros than a threshold by reverse products, and other rows by forward products.
+    """Cover a matrix by products in both directions.
 
+    Rows with more nonzeros than a threshold are read from reverse products, and the other rows from forward products.
     The same is tried with columns in place of rows. The threshold with the fewest products is chosen.
     """
     if not pattern.nnz:
@@ -174,7 +178,7 @@ def _where(pattern: Pattern, chosen: Array) -> Pattern:
 
 
 def _used(colors: Array, pattern: Pattern) -> Array:
-    """Return the colours, renumbered from 0, of the columns that have nonzeros, and -1 for other columns."""
+    """Return the colours renumbered from 0 for columns that have nonzeros, and -1 for all other columns."""
     used = np.bincount(pattern.indices, minlength=pattern.shape[1]) > 0
     result = np.full(colors.size, -1, np.int32)
     result[used] = np.unique(colors[used], return_inverse=True)[1]
@@ -193,10 +197,11 @@ def _count(colors: Array) -> int:
 
 
 def colors_of_columns(pattern: Pattern, shapes: Sequence[tuple[int, ...]]) -> Array:
-    """Find colours such that columns of one colour have no nonzero in a common row.
+    """Find colours for the columns such that columns of one colour have no nonzero in a common row.
 
-    Linear functions of a grid's indices, modulo the number of colours, are tried as colourings. A greedy colouring is
-    tried as well, unless the linear colouring attains the minimum, the number of nonzeros in the longest row.
+    Linear functions of the indices of a grid, modulo the number of colours, are tried as colourings. A greedy colouring
+    is also tried, unless the linear colouring has the minimum number of colours, the number of nonzeros in the longest
+    row.
     """
     columns = pattern.shape[1]
     least = max(_largest(np.diff(pattern.indptr)), 1)
@@ -212,12 +217,12 @@ def colors_of_columns(pattern: Pattern, shapes: Sequence[tuple[int, ...]]) -> Ar
 
 
 def lattice_colors(pattern: Pattern, shapes: Sequence[tuple[int, ...]], least: int) -> Array | None:
-    """Find linear colours of the columns: sum_a c_a i_a mod k for the column at indices i of a grid; None if none is
-    valid.
+    """Find linear colours of the columns; None if no tried colouring is valid.
 
-    The number k of colours is small. A linear colouring is valid if its function is not a multiple of k for any
-    displacement between two columns of a row. Displacements are computed for a sample of rows. Rows in which a
-    colouring turns out to be invalid are added to the sample.
+    A column with indices i_a in a grid gets the colour sum_a c_a i_a mod k, where the c_a are coefficients, and k is
+    the number of colours. The colouring is valid if the sum for the displacement between two columns of a row is never
+    a multiple of k. Displacements are computed for a sample of rows. Rows in which a colouring turns out to be invalid
+    are added to the sample.
     """
     shape = _common_grid(shapes, pattern.shape[1])
     index = np.stack(np.unravel_index(np.arange(pattern.shape[1]), shape)).astype(np.int64)
@@ -242,7 +247,7 @@ def lattice_colors(pattern: Pattern, shapes: Sequence[tuple[int, ...]], least: i
 
 
 def _linear_colorings(shape: tuple[int, ...], least: int) -> Iterator[tuple[Array, int]]:
-    """Yield candidates of linear colourings: coefficients and number of colours, by ascending number of colours."""
+    """Yield candidates for linear colourings, as coefficients and number of colours, with the fewest colours first."""
     axes = [axis for axis, n in enumerate(shape) if n > 1]
     trials = 0
     for k in range(least, 2 * least + 2):
@@ -256,7 +261,7 @@ def _linear_colorings(shape: tuple[int, ...], least: int) -> Iterator[tuple[Arra
 
 
 def _rows_with_repeats(pattern: Pattern, colors: Array, count: int) -> Array:
-    """Return the rows in which two nonzeros have columns of the same colour."""
+    """Return the rows in which two nonzeros are in columns of the same colour."""
     each = colors[pattern.indices]
     filled = np.flatnonzero(np.diff(pattern.indptr))
     starts = pattern.indptr[filled]
@@ -269,7 +274,10 @@ def _rows_with_repeats(pattern: Pattern, colors: Array, count: int) -> Array:
 
 
 def _common_grid(shapes: Sequence[tuple[int, ...]], columns: int) -> tuple[int, ...]:
-    """Return the shape of a grid of all columns: tensors of one shape are stacked; otherwise the grid has one axis."""
+    """Return the shape of one grid of all columns.
+
+    Tensors of equal shape are stacked; otherwise the grid has one axis.
+    """
     distinct = set(shapes)
     if len(distinct) == 1 and prod(shapes[0]) * len(shapes) == columns:
         return (len(shapes), *shapes[0])
@@ -277,7 +285,7 @@ def _common_grid(shapes: Sequence[tuple[int, ...]], columns: int) -> tuple[int, 
 
 
 def _displacements(pattern: Pattern, rows: Array, index: Array) -> Array:
-    """Return the distinct differences between grid indices of two columns with nonzeros in a row, for these rows."""
+    """Return the distinct differences between the grid indices of two nonzeros in the same row, for the rows `rows`."""
     differences = [np.empty((index.shape[0], 0), np.int64)]
     for row in rows.tolist():
         own = index[:, pattern.indices[pattern.indptr[row] : pattern.indptr[row + 1]]]
@@ -293,10 +301,10 @@ def _compact(colors: Array) -> Array:
 
 
 def _greedy(pattern: Pattern, least: int) -> Array:
-    """Find colours of columns greedily, one column after another, by falling degree and in the order of the columns.
+    """Find colours of columns greedily, column by column. Two orders are tried: falling degree, and column number.
 
     The better colouring is improved by further passes. A pass that visits the columns colour by colour never needs more
-    colours (Culberson, 1992).
+    colours than before (Culberson, 1992).
     """
     across = pattern.T.tocsr()
     indptr, indices = across.indptr.tolist(), across.indices.tolist()
@@ -324,8 +332,9 @@ def _greedy(pattern: Pattern, least: int) -> Array:
 
 
 def _sequential(lines: Sequence[Sequence[int]], rows: int, order: Array) -> Array:
-    """Assign each column, in `order`, the smallest colour that its rows do not have yet; bits store the colours of a
-    row.
+    """Assign to each column, in `order`, the smallest colour that none of its rows has yet.
+
+    The colours of a row are stored as the bits of an integer.
     """
     row_colors, colors = [0] * rows, np.empty(len(lines), np.int32)
     for column in order.tolist():
@@ -343,11 +352,11 @@ def _sequential(lines: Sequence[Sequence[int]], rows: int, order: Array) -> Arra
 
 
 def symmetric_cover_of(pattern: Pattern, kind: str, shapes: Sequence[tuple[int, ...]]) -> Cover:
-    """Choose a cover for a symmetric matrix with this pattern of nonzeros.
+    """Choose a cover for a symmetric matrix whose nonzeros are given by `pattern`.
 
     Args:
-        kind: "star"; "acyclic"; "forward", which ignores the symmetry; or "auto", which is "star" if "forward" needs
-            more products.
+        kind: "star", "acyclic", "forward", which ignores the symmetry, or "auto". "auto" chooses "star" if "forward"
+            needs more products.
         shapes: the shapes of the tensors whose elements the columns stand for, in the order of the columns.
     """
     if kind == "acyclic":
@@ -360,7 +369,7 @@ def symmetric_cover_of(pattern: Pattern, kind: str, shapes: Sequence[tuple[int, 
         return forward
     least = (
         3 if kind == "auto" else 0
-    )  # a star colouring has at least three colours, if there is a path of four vertices
+    )  # if there is a path of four vertices, a star colouring has at least three colours
     if forward.count <= least:
         return forward
     colors = min([_star_colors(pattern, order) for order in _orders(pattern)], key=_count)
@@ -370,7 +379,7 @@ def symmetric_cover_of(pattern: Pattern, kind: str, shapes: Sequence[tuple[int, 
 
 
 def _orders(pattern: Pattern) -> Iterator[Array]:
-    """Yield orders of the vertices: by number, and by falling degree if degrees differ."""
+    """Yield orders of the vertices: by number and, if degrees differ, by falling degree."""
     degrees = np.diff(pattern.indptr)
     yield np.arange(degrees.size)
     if degrees.size and degrees.min() != degrees.max():
@@ -378,7 +387,11 @@ def _orders(pattern: Pattern) -> Iterator[Array]:
 
 
 def _star(pattern: Pattern, colors: Array) -> Cover:
-    """Read nonzero (i, j) from row i if no other nonzero of the row has the colour of j, else from row j."""
+    """Return the cover for a star colouring, in which each nonzero is read directly from a product.
+
+    Nonzero (i, j) is read from row i if no other nonzero of that row has the colour of j. Otherwise it is read from row
+    j.
+    """
     n, count = pattern.shape[0], _count(colors)
     rows, columns = _rows_of(pattern), pattern.indices
     code = rows.astype(np.int64) * count + colors[columns]
@@ -414,7 +427,7 @@ def _star_colors(pattern: Pattern, order: Array) -> Array:
             forbidden.add(own)
             is_repeated = counts[v][own] > 1
             for x in neighbours[w]:
-                # Avoid that a path v, w, x, y or x, w, v, y has only two colours, for another neighbour y of x or of v.
+                # No path v, w, x, y or x, w, v, y may have only two colours, where y is another neighbour of x or of v.
                 if color[x] >= 0 and (is_repeated or counts[x].get(own, 0) > 1):
                     forbidden.add(color[x])
         chosen = _smallest_but(forbidden)
@@ -434,8 +447,8 @@ def _smallest_but(forbidden: set[int]) -> int:
 def _acyclic(pattern: Pattern, shapes: Sequence[tuple[int, ...]]) -> Cover:
     """Cover a symmetric matrix by an acyclic colouring.
 
-    The edges between vertices of two colours form trees. The nonzero of a leaf's edge is read from a product; the other
-    edges of its tree and the diagonal follow by substitution.
+    Edges between vertices of two colours form trees. If an edge ends in a leaf, its nonzero is read from a product. The
+    nonzeros of the other edges of the tree, and of the diagonal, follow by substitution.
     """
     colors = min([_acyclic_colors(pattern, order) for order in _orders(pattern)], key=_count)
     linear = _acyclic_lattice(pattern, shapes, _count(colors))
@@ -444,7 +457,7 @@ def _acyclic(pattern: Pattern, shapes: Sequence[tuple[int, ...]]) -> Cover:
     rows, columns = _rows_of(pattern), pattern.indices
     low, high = np.minimum(rows, columns), np.maximum(rows, columns)
     edges, unknown = np.unique(low.astype(np.int64) * n + high, return_inverse=True)
-    # Equation (i, c): element i of the product for colour c is the sum of the unknowns (i, j) with j of colour c.
+    # Equation (i, c): element i of the product for colour c is the sum of the nonzeros (i, j) over all j of colour c.
     equations: dict[tuple[int, int], set[int]] = {}
     ends: list[list[tuple[int, int]]] = [[] for _ in edges]
     own = colors.tolist()
@@ -517,7 +530,7 @@ def _is_forest(rows: Array, columns: Array, n: int) -> bool:
 def _acyclic_colors(pattern: Pattern, order: Array) -> Array:
     """Find acyclic colours of the vertices greedily, in the order `order`.
 
-    Two neighbours of a vertex must not be in one tree of two colours.
+    Two neighbours of a vertex that have the same colour must not be in one tree of two colours.
 
     Source: Gebremedhin, Tarafdar, Manne and Pothen, as for `_star_colors`.
     """

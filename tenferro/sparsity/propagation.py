@@ -1,12 +1,12 @@
 """Propagate sets of input elements through a program.
 
-Law: if the derivative of a result's element with respect to an input's element is not zero for some values, the set of
-the result's element contains the input's element. Without data dependence the sets are exact: ops that move elements,
-and ops whose positions and conditions depend on no input, contribute only the elements that they read. If positions
-or conditions depend on data, a set is the union over all possibilities.
+Law: the set of an element of a result contains all input elements on which it depends, that is, for which its
+derivative is not zero for some values. Without data dependence the sets are exact. Ops that move elements, and ops
+whose positions and conditions depend on no input, contribute only the elements that they read. If positions or
+conditions depend on data, a set is the union over all possibilities.
 
-A loop is followed iteration by iteration while its condition and counters do not depend on inputs, up to a maximum
-number of steps. Otherwise the sets of its carries are the least fixpoint.
+A loop is followed iteration by iteration, up to a maximum number of steps, while its condition and counters do not
+depend on inputs. Otherwise the sets of its carries are the least fixpoint.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from tenferro.types import TensorSpec
 __all__ = ["dependencies"]
 
 MAX_UNROLLED_STEPS = 20_000
-"""Maximum number of instructions of a loop's iterations that are followed one by one."""
+"""Maximum number of instructions that are followed one by one in the iterations of a loop."""
 
 MAX_ROUNDS = 64
-"""Maximum number of rounds in which the fixpoint of a loop's carry is computed."""
+"""Maximum number of rounds in which the fixpoint for the carry of a loop is computed."""
 
 Array = np.ndarray[Any, Any]
 Known = Sequence[Array | None]
@@ -41,13 +41,14 @@ Patterns = Sequence[Pattern]
 def dependencies(
     program: GraphProgram, patterns: Patterns, known: Known
 ) -> tuple[list[Pattern], list[Array | None]]:
-    """Compute the patterns of the outputs from the patterns of the inputs.
+    """Compute, for each output, the pattern of the input elements on which its elements depend.
 
     Also return, for each output, its array if it depends on no input, else None.
 
     Args:
-        patterns: for each input, the elements of inputs on which each of its elements depends; None if there are none.
-        known: for each input, its array if it is the same in every run; None for other inputs.
+        patterns: for each input of the program, its pattern: the input elements on which each of its elements depends.
+            None is the empty pattern.
+        known: for each input of the program, its array if it is the same in every run, else None.
 
     Raises:
         NonStaticShapeError: an extent is not a number.
@@ -58,7 +59,7 @@ def dependencies(
 
 
 class _Propagation:
-    """Propagation of patterns with `columns` columns, one for each input element."""
+    """Propagation of patterns that have `columns` columns, one for each input element."""
 
     def __init__(self, columns: int) -> None:
         self.columns = columns
@@ -66,8 +67,9 @@ class _Propagation:
     def run(
         self, program: GraphProgram, patterns: Patterns, known: Known
     ) -> tuple[list[Pattern], list[Array | None]]:
-        """Compute the patterns and the known arrays of the outputs; those of intermediate values are dropped after the
-        last use.
+        """Compute the patterns of the outputs, and the arrays of outputs that depend on no input.
+
+        Patterns and arrays of intermediate values are dropped after their last use.
         """
         if not all([spec.is_static for spec in program.types]):
             raise NonStaticShapeError(
@@ -90,7 +92,7 @@ class _Propagation:
     def step(
         self, program: GraphProgram, step: Instruction, patterns: Patterns, known: Known
     ) -> tuple[Patterns, Known]:
-        """Compute the patterns and the known arrays of the results of one instruction."""
+        """Compute the patterns of the results of one instruction, and the arrays of results that depend on no input."""
         op, none = step.op, [None] * len(step.outputs)
         types = [program.types[slot] for slot in step.inputs]
         results = [program.types[slot] for slot in step.outputs]
@@ -123,9 +125,10 @@ class _Propagation:
         patterns: Patterns,
         known: Known,
     ) -> Patterns:
-        """Propagate patterns through an op's expansion.
+        """Propagate patterns through the expansion of an op.
 
-        Without an expansion, a slice of the result depends on the whole slice of each operand.
+        If the op has no expansion, each slice of a result depends on the whole slice of each operand with the same
+        index.
         """
         try:
             expansion = expansion_of(op, types, lambda inner: inner is not op and inner != op)
@@ -147,7 +150,7 @@ class _Propagation:
     # ---- conditionals and loops --------------------------------------------------------------------
 
     def control(self, op: cf.ControlOp, patterns: Patterns, known: Known) -> tuple[Patterns, Known]:
-        """Compute the patterns and the known arrays of the results of a loop, conditional or alternatives."""
+        """Compute the patterns and constant arrays of the results of a loop, conditional or alternatives."""
         if isinstance(op, cf.Cond):
             return self.cond(op, patterns, known)
         if isinstance(op, cf.Alternatives):
@@ -158,7 +161,7 @@ class _Propagation:
         return self.while_loop(op, patterns, known)
 
     def cond(self, op: cf.Cond, patterns: Patterns, known: Known) -> tuple[Patterns, Known]:
-        """Unite the patterns of the branches that may be taken."""
+        """Return the union of the patterns of all branches that the conditional may take."""
         branches, index = op.branches, known[0]
         if index is not None:
             chosen = int(index)
@@ -171,8 +174,9 @@ class _Propagation:
         return [union(*[run[0][i] for run in runs]) for i in range(count)], [None] * count
 
     def scan(self, op: cf.Scan, patterns: Patterns, known: Known) -> tuple[Patterns, Known]:
-        """Propagate through a scan iteration by iteration or, if this takes too many steps, to the fixpoint of the
-        carry.
+        """Propagate patterns through a scan iteration by iteration.
+
+        If that takes too many steps, compute the fixpoint of the carry instead.
         """
         body, n, first, length = op.body.program, op.num_consts, op.first_xs, op.length
         sizes = [spec.size for spec in body.input_specs]
@@ -207,7 +211,10 @@ class _Propagation:
     def scan_fixpoint(
         self, op: cf.Scan, patterns: Patterns, known: Known
     ) -> tuple[Patterns, Known]:
-        """Find the fixpoint of the carry. Slice t of ys depends on the carry, and on slice t of xs."""
+        """Compute the fixpoint of the carry.
+
+        Slice t of a stacked output depends on the carry, and on slice t of the xs.
+        """
         n, m, first, length = op.num_consts, op.num_carry, op.first_xs, op.length
         local = _Local(op.body.program, list(known[:n]), n)
         sources = [
@@ -233,8 +240,9 @@ class _Propagation:
         return [*carry, *ys], [None] * (m + len(ys))
 
     def while_loop(self, op: cf.While, patterns: Patterns, known: Known) -> tuple[Patterns, Known]:
-        """Propagate through a while loop by iteration while its condition is known, then to the fixpoint of the
-        carry.
+        """Propagate patterns through a while loop by iteration while its condition is known.
+
+        When the condition depends on inputs, compute the fixpoint of the carry.
         """
         n, cond, body = op.num_consts, op.cond.program, op.body.program
         carry, carried = list(patterns[n:]), list(known[n:])
@@ -254,7 +262,7 @@ class _Propagation:
 
 
 class _Local:
-    """A loop's body as a relation: which elements of its inputs each element of its outputs reads."""
+    """Relation of a loop body: which elements of its inputs each element of its outputs reads."""
 
     def __init__(self, body: GraphProgram, consts: list[Array | None], num_consts: int) -> None:
         self.inputs, self.outputs = body.input_specs, body.output_specs
@@ -269,7 +277,7 @@ class _Local:
         self.rows, _ = _Propagation(total).run(body, patterns, known)
 
     def part(self, output: int, position: int) -> Pattern:
-        """Return the pattern of an output with respect to the input `position`; None if it is empty."""
+        """Return the relation of an output to the input at `position`, as a pattern; None if it reads no element."""
         row = self.rows[output]
         if row is None:
             return None
@@ -286,7 +294,10 @@ class _Local:
         return total
 
     def read_slices(self, output: int, position: int, pattern: Pattern, length: int) -> Pattern:
-        """Compute the pattern of a stacked output from that of a stacked input; slice t of the output reads slice t."""
+        """Compute the pattern of a stacked output from a stacked input.
+
+        Slice t of the output reads slice t of the input.
+        """
         part = None if pattern is None else self.part(output, position)
         if part is None:
             return None
@@ -301,11 +312,10 @@ class _Local:
     def closure(
         self, count: int, first: int, sources: Patterns, init: Patterns, columns: int
     ) -> list[Pattern]:
-        """Compute patterns of the carry that contain the initial patterns and the patterns that the body returns for
-        them.
+        """Compute patterns of the carry after any number of iterations.
 
-        They are the least such patterns if `MAX_ROUNDS` rounds reach a fixpoint. Otherwise each element depends on all
-        elements.
+        They contain the initial patterns `init`, and the patterns that the body returns for them. They are the least
+        such patterns if `MAX_ROUNDS` rounds reach a fixpoint. Otherwise each element depends on all input elements.
         """
         carry = list(init)
         for _ in range(MAX_ROUNDS):
@@ -341,7 +351,7 @@ def _joined(arrays: Sequence[Array | None], length: int) -> Array | None:
 
 
 def _last_uses(program: GraphProgram) -> dict[int, list[int]]:
-    """Return the slots that each instruction uses last, by the number of the instruction."""
+    """Return the slots that each instruction is the last to use, by the position of the instruction."""
     last: dict[int, int] = {}
     for number, step in enumerate(program.instructions):
         last.update(dict.fromkeys((*step.inputs, *step.outputs), number))
@@ -353,7 +363,7 @@ def _last_uses(program: GraphProgram) -> dict[int, list[int]]:
 
 
 def _evaluated(op: Any, types: Sequence[TensorSpec], arrays: Sequence[Any]) -> list[Array | None]:
-    """Compute the results of an instruction whose operands are all known."""
+    """Compute the results of an instruction whose operands all have known arrays."""
     if not isinstance(op, cf.ControlOp | Extension):
         return list(run_kernel(op, arrays))
     graph = Graph()

@@ -1,7 +1,7 @@
-"""Sparsity table: for each op, the elements of an operand that an element of a result reads.
+"""Table of sparsity: for each op, the elements of an operand that an element of a result reads.
 
-`tenferro.sparsity.propagation` handles ops with sub-programs, and extensions. For an op that moves elements, the op's
-own kernel is run on the numbers of the operand's elements.
+`tenferro.sparsity.propagation` handles ops with sub-programs, and extensions. For an op that moves elements, the kernel
+of the op is run on the numbers of the operand's elements, and the result shows which element moved where.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from tenferro.types import TensorSpec
 __all__ = ["READS", "Operands", "independent_slices", "run_kernel"]
 
 MAX_PAIRS = 1 << 25
-"""Maximum number of pairs (result element, operand element) that a product with a constant is expanded to."""
+"""Maximum number of pairs of a result element and an operand element that are listed for a product with a constant."""
 
 
 @dataclass(frozen=True)
 class Operands:
-    """Facts about an instruction from which its sparsity is derived.
+    """Types and constant values of an instruction's operands, from which its sparsity is derived.
 
     Attributes:
         types: the types of the operands.
@@ -55,14 +55,14 @@ class Operands:
 
 Relations: TypeAlias = Sequence[Relation | None]
 Reads: TypeAlias = Callable[[Any, Operands, int], Relations]
-"""Function of an op, its operands and the position of one operand; for each result it returns a relation or None."""
+"""Function of an op, its operands, and the position of one operand. It returns a relation or None for each result."""
 
 
 # ---- by running the op on numbers ------------------------------------------------------------------
 
 
 def run_kernel(op: StdTensorOp, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-    """Run an op's kernel, and return its results as arrays."""
+    """Run the kernel of an op, and return its results as a list of arrays."""
     with np.errstate(all="ignore"):
         results: Any = KERNELS.cell(op)(op, *arrays)
     return [np.asarray(y) for y in (results if isinstance(results, tuple) else (results,))]
@@ -73,9 +73,9 @@ def _numbers(shape: Sequence[int]) -> np.ndarray[Any, Any]:
 
 
 def moved(op: StdTensorOp, x: Operands, position: int) -> Relations:
-    """Run the op on the numbers of an operand's elements; the results show which element each result element copies.
+    """Run the op on the numbers of an operand's elements. Each result then shows which elements it copies.
 
-    Known integers and bools are passed to the op as other operands. All other operands are zeros.
+    Other operands are passed unchanged if they are known integers or bools, and are replaced by zeros if not.
     """
     arrays: list[Any] = []
     for other, (spec, value) in enumerate(zip(x.types, x.known, strict=True)):
@@ -117,7 +117,7 @@ def _selection(op: el.Select, x: Operands, position: int) -> Relations:
 
 
 def _slices_along(shape: Sequence[int], axes: Sequence[int]) -> np.ndarray[Any, Any]:
-    """Number the slices along `axes`; return, for each element, the number of its slice."""
+    """Return, for each element, the number of the slice along `axes` that contains the element."""
     kept = [1 if axis in axes else n for axis, n in enumerate(shape)]
     return np.broadcast_to(_numbers(kept), shape)
 
@@ -167,7 +167,7 @@ def _dot(op: co.DotGeneral, x: Operands, position: int) -> Relations:
     right = rhs.transpose(*op.rhs_batch, *op.rhs_free(rhs.ndim), *op.rhs_contracting)
     rows = prod([lhs.shape[axis] for axis in op.lhs_free(lhs.ndim)])
     columns = prod([rhs.shape[axis] for axis in op.rhs_free(rhs.ndim)])
-    # Element numbers, as [b, i, c] for this operand and [b, j, c] for the other, and as [b, i, j] for the result.
+    # Numbers of elements: [b, i, c] for this operand, [b, j, c] for the other operand, and [b, i, j] for the result.
     mine = (left.reshape(batch, rows, terms), right.reshape(batch, columns, terms))[position]
     theirs = (right.reshape(batch, columns, terms), left.reshape(batch, rows, terms))[position]
     results = _numbers((batch, rows, columns))
@@ -247,8 +247,9 @@ def _convolution(op: co.Convolution, x: Operands, position: int) -> Relations:
 
 
 def _labels(shape: Sequence[int], free: Sequence[int]) -> tuple[np.ndarray[Any, Any], int]:
-    """Number the elements such that elements that differ only along `free` axes share a number; also return the
-    count.
+    """Number the elements so that elements that differ only in their position along `free` axes have the same number.
+
+    Also return how many numbers there are.
     """
     kept = [1 if axis in free and n else n for axis, n in enumerate(shape)]
     return np.broadcast_to(_numbers(kept), shape), prod(kept)
@@ -290,7 +291,7 @@ def _scatter(op: ix.Scatter, x: Operands, position: int) -> Relations:
     )
     if not updates.size or not operand.size:
         return (None,)
-    # A gather with the same dimension numbers reads, for each update, the element that the update is combined into.
+    # A gather with the same dimension numbers reads the element of the operand into which each update is written.
     reading = Operands((operand, indices), (None, x.known[1]), (updates,))
     (relation,) = _gather(gather, reading, 0)
     if isinstance(relation, Groups):
@@ -302,7 +303,10 @@ def _scatter(op: ix.Scatter, x: Operands, position: int) -> Relations:
 
 
 def _windows_that_fit(op: ix.Scatter, x: Operands, sizes: Sequence[int]) -> np.ndarray[Any, Any]:
-    """Return whether the window of each update is in bounds; scatter ignores updates whose window is not."""
+    """Return, for each update, whether its window is in bounds.
+
+    A scatter ignores updates whose window is not in bounds.
+    """
     starts: Any = x.known[1]
     if op.index_vector_dim == starts.ndim:
         starts = starts[..., None]
@@ -366,7 +370,7 @@ def _truncation(op: dy.DynamicTruncate, x: Operands, position: int) -> Relations
 def independent_slices(
     types: Sequence[TensorSpec], result: TensorSpec, position: int, axes: int
 ) -> Relation:
-    """Relate each slice along the first `axes` axes to all elements of the operand's slice with the same index."""
+    """Relate each slice of the result along the first `axes` axes to the operand's whole slice with the same index."""
     count = prod(result.shape[:axes])
     index = np.repeat(np.arange(count), result.size // count if count else 0)
     size = types[position].size

@@ -1,8 +1,8 @@
-"""Relations between the elements of two tensors; and patterns: for each element of a tensor, a set of input elements.
+"""Relations between the elements of two tensors, and patterns of the dependence on input elements.
 
-A pattern is a boolean `scipy.sparse.csr_array`. It has one row per element of the tensor, in row-major order, and one
-column per element of the inputs. None is the empty pattern. A relation maps the pattern of an operand to the pattern
-of the result.
+A pattern tells, for each element of a tensor, the set of input elements on which it depends. It is a boolean
+`scipy.sparse.csr_array` with one row per element of the tensor, in row-major order, and one column per input element.
+None is the empty pattern. A relation maps the pattern of an operand to the pattern of the result.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ __all__ = [
 ]
 
 Pattern: TypeAlias = Any
-"""`scipy.sparse.csr_array` of bools, or None if no element depends on an input."""
+"""Boolean `scipy.sparse.csr_array`, or None if no element depends on an input."""
 Index: TypeAlias = np.ndarray[Any, Any]
 
 MAX_NONZEROS = 1 << 28
-"""Maximum number of nonzeros of a pattern, whose indices then take 1 GiB."""
+"""Maximum number of nonzeros of a pattern. Their indices then take 1 GiB."""
 
 
 class Relation:
-    """Relation between the elements of a result and the elements of an operand that they read."""
+    """Relation between the elements of a result and the elements of an operand that the result reads."""
 
     def of(self, pattern: Pattern) -> Pattern:
         """Compute the pattern of the result from the pattern of the operand."""
@@ -49,10 +49,10 @@ class Relation:
 
 @dataclass(frozen=True, eq=False)
 class Same(Relation):
-    """Element i of the result reads element i of the operand."""
+    """Relation of an op in which element i of the result reads element i of the operand."""
 
     def of(self, pattern: Pattern) -> Pattern:
-        """Return the pattern of the operand, which is also that of the result."""
+        """Return the pattern of the operand, because the result has the same pattern."""
         return pattern
 
 
@@ -61,12 +61,12 @@ SAME = Same()
 
 @dataclass(frozen=True, eq=False)
 class Moves(Relation):
-    """Element i of the result reads element index[i] of the operand, or no element if the index is -1."""
+    """Relation in which element i of the result reads element index[i] of the operand, or none if the index is -1."""
 
     index: Index
 
     def of(self, pattern: Pattern) -> Pattern:
-        """Select rows of the pattern of the operand."""
+        """Select, for each element of the result, the row of the operand's pattern that it reads."""
         index = self.index
         if not pattern.shape[0]:
             return None
@@ -82,7 +82,7 @@ class Moves(Relation):
 
 @dataclass(frozen=True, eq=False)
 class Groups(Relation):
-    """Element i of the result reads all elements j of the operand with members[j] = index[i].
+    """Relation in which element i of the result reads all elements j of the operand with members[j] = index[i].
 
     Args:
         index: the group that each element of the result reads; None if element i reads group i.
@@ -95,7 +95,7 @@ class Groups(Relation):
     count: int
 
     def of(self, pattern: Pattern) -> Pattern:
-        """Unite the rows of each group in the pattern of the operand."""
+        """Unite the rows of the operand's pattern in each group."""
         size = self.members.size
         matrix = sp.csr_array(
             (np.ones(size, bool), (self.members, np.arange(size))), (self.count, size)
@@ -106,10 +106,10 @@ class Groups(Relation):
 
 @dataclass(frozen=True, eq=False)
 class Matrix(Relation):
-    """Element rows[k] of the result reads element columns[k] of the operand, for each k.
+    """Relation in which element rows[k] of the result reads element columns[k] of the operand, for each k.
 
     Args:
-        rows, columns: the numbers of the related elements of result and operand.
+        rows, columns: the numbers of the related elements in the result and in the operand.
     """
 
     rows: Index
@@ -117,7 +117,7 @@ class Matrix(Relation):
     shape: tuple[int, int]
 
     def of(self, pattern: Pattern) -> Pattern:
-        """Multiply the relation, as a boolean matrix, by the pattern of the operand."""
+        """Multiply the relation, as a boolean matrix, by the operand's pattern."""
         entries = np.ones(self.rows.size, bool)
         return _product(sp.csr_array((entries, (self.rows, self.columns)), self.shape), pattern)
 
@@ -127,7 +127,7 @@ def _pattern(indices: Index, indptr: Index, shape: tuple[int, int]) -> Pattern:
 
 
 def _product(matrix: Any, pattern: Pattern) -> Pattern:
-    """Compute the boolean product of two sparse matrices; None if it is empty."""
+    """Return the boolean product of two sparse matrices; None if it has no nonzeros."""
     sizes = np.diff(pattern.indptr).astype(np.float64)
     rows = np.minimum(matrix.astype(np.float64) @ sizes, pattern.shape[1])
     _require(rows.sum())
@@ -143,12 +143,12 @@ def _require(nonzeros: float) -> None:
 
 
 def kept(pattern: Pattern) -> Pattern:
-    """Return the pattern, or None if it is empty."""
+    """Return `pattern`; None if it has no nonzeros."""
     return pattern if pattern is not None and pattern.nnz else None
 
 
 def identity(size: int, first: int, columns: int) -> Pattern:
-    """Create the pattern of an input with `size` elements: element i depends on input element first + i."""
+    """Return the pattern of an input with `size` elements: its element i is input element first + i."""
     return _pattern(np.arange(first, first + size), np.arange(size + 1), (size, columns))
 
 

@@ -1,8 +1,8 @@
 """`tenferro.special`: special functions, with the names and signatures of `jax.scipy.special`.
 
-These are real functions of real tensors. They are composed of standard ops, so they run on every peer and have
-derivatives of every order. They promote and broadcast their operands like the functions of `tenferro`. float16 and
-bfloat16 are computed in float32 and rounded once. A docstring states the error bound of the function in native
+The functions here are real functions of real tensors. They are composed of standard ops, so they run on every peer and
+have derivatives of every order. They promote and broadcast their operands like the functions of `tenferro`. float16 and
+bfloat16 are computed in float32 and rounded once. The docstring of a function states its error bound in native
 execution, in units in the last place (ulps) of float64 or float32.
 
 Source: jax.scipy.special for names and signatures, SciPy for values at the ends of domains.

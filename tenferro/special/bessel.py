@@ -1,7 +1,7 @@
 """Modified Bessel functions of the first kind of orders 0 and 1.
 
 For |x| <= 8 the functions are computed by their power series, whose terms have one sign. For larger |x|,
-sqrt|x| e^-|x| I(|x|) is a Chebyshev series in 16 / |x| - 1; its coefficients were computed with 40 digits.
+sqrt|x| e^-|x| I(|x|) is computed by a Chebyshev series in 16 / |x| - 1. Its coefficients were computed with 40 digits.
 
 Source: NIST's DLMF, section 10.25, for the power series.
 """
@@ -108,14 +108,14 @@ def i1e(x: ArrayLike) -> Any:
 
 
 def _near(order: int, x: Tensor) -> Any:
-    """Compute I(x) of this order for |x| <= 8."""
+    """Compute the Bessel function I of order `order` for |x| <= 8."""
     half = multiply(x, 0.5)
     series = polynomial(square(half), SERIES[order])
     return multiply(half, series) if order else series
 
 
 def _far(order: int, x: Tensor) -> Any:
-    """Compute e^-x I(x) of this order for x >= 8."""
+    """Compute e^-x I(x) for the Bessel function I of order `order`, for x >= 8."""
     return divide(chebyshev(subtract(divide(16.0, x), 1.0), FAR[order]), sqrt(x))
 
 
@@ -132,7 +132,7 @@ def _bessel(order: int, x: Tensor) -> Any:
     is_far = greater(magnitude, 8.0)
     overflows = greater(magnitude, 750.0 if largest(x) > 1e300 else 95.0)
     far = where(overflows, 8.0, where(is_far, magnitude, 8.0))
-    # e^x is multiplied as two factors e^(x / 2), because e^x overflows for smaller x than I(x).
+    # Multiply by e^(x / 2) twice, because e^x overflows for smaller x than the Bessel function.
     half = exp(multiply(far, 0.5))
     beyond = multiply(half, multiply(half, _far(order, far)))
     beyond = where(overflows, exp(where(overflows, magnitude, 0.0)), beyond)

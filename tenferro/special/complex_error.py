@@ -1,8 +1,7 @@
 """The error function of complex numbers, computed from e^(z^2) erfc(z) in the right half-plane.
 
-Source: J. A. C. Weideman, SIAM Journal on Numerical Analysis 31 (1994), 1497, for the rational expansion; NIST's DLMF,
-    7.9.2, for the
-continued fraction far from zero, and 7.6.1 for the series near it.
+Sources: J. A. C. Weideman, SIAM Journal on Numerical Analysis 31 (1994), 1497, for the rational expansion. NIST's DLMF,
+7.9.2, for the continued fraction far from zero, and 7.6.1 for the series near zero.
 """
 
 from __future__ import annotations
@@ -47,8 +46,9 @@ LEVELS = 12
 
 
 def _coefficients() -> tuple[float, ...]:
-    """Return the coefficients of Weideman's expansion in Z = (L - z) / (L + z) with L = `CENTRE`, highest power
-    first.
+    """Return the coefficients of Weideman's expansion in powers of Z = (L - z) / (L + z), highest power first.
+
+    L is the constant `CENTRE`.
     """
     angles = np.arange(1 - 2 * TERMS, 2 * TERMS) * math.pi / (2 * TERMS)
     squares = np.square(CENTRE * np.tan(angles / 2))
@@ -61,7 +61,7 @@ RATIONAL = _coefficients()
 
 
 def _scaled(z: Tensor) -> Any:
-    """e^(z^2) erfc(z) for z with a real part of at least 0."""
+    """e^(z^2) erfc(z) for z with a nonnegative real part."""
     below = add(z, CENTRE)
     sums = polynomial(divide(subtract(CENTRE, z), below), RATIONAL)
     near = divide(add(ROOT / 2, divide(multiply(2.0, sums), below)), below)
@@ -72,7 +72,7 @@ def _scaled(z: Tensor) -> Any:
 
 
 def _gauss(z: Tensor) -> Any:
-    """Compute e^(-z^2), and 0 where its modulus underflows."""
+    """Compute e^(-z^2). The result is 0 where its modulus underflows."""
     x, y = real(z), imag(z)
     size = exp(multiply(subtract(y, x), add(y, x)))
     angle = multiply(-2.0, multiply(x, y))
@@ -81,7 +81,7 @@ def _gauss(z: Tensor) -> Any:
 
 
 def _in_half_plane(z: Tensor) -> tuple[Any, Any, Any]:
-    """Return whether Re z < 0, and erf and erfc of z or, where Re z < 0, of -z."""
+    """Return whether Re z < 0, and erf and erfc of z. Where Re z < 0, they are erf and erfc of -z."""
     is_left = less(real(z), 0.0)
     right = where(is_left, negative(z), z)
     gauss = _gauss(right)
@@ -107,13 +107,13 @@ def erfc(z: Tensor) -> Any:
 
 @erf.defjvp
 def _erf_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """Compute the tangent, by the derivative 2 / sqrt(pi) e^(-z^2)."""
+    """Return erf(z) and its tangent, which is 2 / sqrt(pi) e^(-z^2) z_dot."""
     (z,), (z_dot,) = primals, tangents
     return erf(z), multiply(multiply(ROOT, _gauss(z)), z_dot)
 
 
 @erfc.defjvp
 def _erfc_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """Compute the tangent, by the derivative -2 / sqrt(pi) e^(-z^2)."""
+    """Return erfc(z) and its tangent, which is -2 / sqrt(pi) e^(-z^2) z_dot."""
     (z,), (z_dot,) = primals, tangents
     return erfc(z), multiply(multiply(-ROOT, _gauss(z)), z_dot)

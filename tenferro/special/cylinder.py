@@ -1,7 +1,7 @@
-"""Bessel functions of real order, with derivatives of every order in both arguments.
+"""Bessel functions of real order v, with derivatives of every order in v and x.
 
-The derivatives in the order v are a separate function of the table, with operands n, the number of derivatives,
-v and x. Derivatives in x are differences of functions of neighbouring orders (DLMF 10.6.1, 10.29.1).
+Derivatives in v are a separate function of the table. Its operands are n, the number of derivatives, v and x.
+Derivatives in x are differences of functions of neighbouring orders (DLMF 10.6.1, 10.29.1).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
 def _neighbours(name: str, below: float, above: float) -> Any:
     """Return the derivative in x of a function f_v(x): (below f_(v-1) + above f_(v+1)) / 2.
 
-    The operands may begin with the number of derivatives in v.
+    The operands may begin with n, the number of derivatives in v.
     """
 
     def slope(y: Any, *operands: Any) -> Any:
@@ -52,10 +52,10 @@ def _neighbours(name: str, below: float, above: float) -> Any:
 
 
 def _steps(name: str, below: float, above: float, operands: tuple[Any, ...]) -> tuple[Any, Any]:
-    """Return (below f_(v-1) + above f_(v+1)) / 2, and whether one of the two functions is infinite.
+    """Return (below f_(v-1) + above f_(v+1)) / 2, and whether one of f_(v-1) and f_(v+1) is infinite.
 
-    Where f of the larger |order| is infinite, the other term is set to 0, and computed at x = 1 to be finite. The
-    derivatives of both terms are infinite there, and that of the larger |order| dominates.
+    Where the f with the larger |order| is infinite, the other f is set to 0, and evaluated at x = 1 so that it is
+    finite. In the limit, the term with the larger |order| dominates, also in derivatives.
     """
     *counts, v, x = operands
     pair = [add(v, -1.0), add(v, 1.0)]
@@ -88,7 +88,7 @@ def _scaled(name: str, sign_of_scale: float) -> Any:
 
 
 def _by_order(name: str, letter: str, scale: float, slope: Any, expansion: Any = None) -> Any:
-    """Add the derivatives of a function in v to the table, and return the formula of the first derivative."""
+    """Add the derivatives of a function in v to the table. Return a function that computes the first derivative."""
     label = f"{name}_by_order"
     partials = (None, lambda y, n, v, x: value_of(label, add(n, 1.0), v, x), slope(label))
     row = Row(label, ("n", "v", "x"), orders.kernel_of(letter, scale), partials, expansion)
@@ -97,8 +97,9 @@ def _by_order(name: str, letter: str, scale: float, slope: Any, expansion: Any =
 
 
 def _row(name: str, kernel: Any, slope: Any, letter: str, scale: float, *expansions: Any) -> Row:
-    """Create the table entry of a function of v and x; `expansions` are those of the function and of its derivatives in
-    v.
+    """Return the table entry of a function of v and x.
+
+    `expansions` contains the expansion of the function, and the expansion of its derivatives in v.
     """
     by_order = _by_order(name, letter, scale, slope, *expansions[1:])
     return Row(name, ("v", "x"), kernel, (by_order, slope(name)), *expansions[:1])
@@ -236,7 +237,7 @@ kve = function(
 
 
 def _of_order(name: str, of: str, order: float, shown: str) -> Any:
-    """Create the function of fixed order that SciPy has in addition to the function `of` of any order."""
+    """Add the function of fixed order that SciPy has in addition to the function `of` of any order, and return it."""
     general = TABLE[of]
     slope, expansion = general.partials[1], general.expansion
 
@@ -276,7 +277,7 @@ k1e = _of_order("k1e", "kve", 1.0, "The scaled Bessel function e^x K_1")
 
 
 def _complex(*parts: Any) -> Any:
-    """Return the complex tensor with these real and imaginary parts; complex64 if the parts have 16 bits."""
+    """Return a complex tensor from its real and imaginary parts. It is complex64 if the parts have 16 bits."""
     dtype = spec_of(parts[0]).dtype
     return apply_one(
         Complex(), *[convert(x, DType.F32) if dtype.itemsize == 2 else x for x in parts]
@@ -318,7 +319,7 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Any:
 
     Args:
         v: the largest order, a Python int.
-        n_iter: has no effect. In JAX it is the order at which the recurrence starts.
+        n_iter: no effect. In JAX, the recurrence starts at this order.
 
     Raises:
         InvalidConfigError: v is not an int of at least 0.

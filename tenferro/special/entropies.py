@@ -58,7 +58,8 @@ def logit(x: ArrayLike) -> Any:
 
 @custom_jvp
 def _logit(x: Tensor) -> Any:
-    # Near 1/2 the quotient is near 1, and its logarithm would lose digits. There, 2 x - 1 is exact, and atanh is used.
+    # Near x = 1/2 the quotient is near 1, and its logarithm would lose digits. There 2 x - 1 is exact, so atanh is
+    # used.
     is_middle = less(abs(subtract(x, 0.5)), 0.25)
     middle = atanh(where(is_middle, subtract(multiply(x, 2.0), 1.0), 0.0))
     outer = where(is_middle, 0.75, x)
@@ -86,7 +87,7 @@ def xlogy(x: ArrayLike, y: ArrayLike) -> Any:
 
 
 def _unless_zero(x: Tensor, y: Tensor, product: Any) -> Any:
-    """Return `product`, replaced by 0 where x is 0 and y is not NaN."""
+    """Return `product`. Where x is 0 and y is not NaN, return 0 instead."""
     return where(logical_and(equal(x, 0.0), logical_not(isnan(y))), 0.0, product)
 
 
@@ -129,7 +130,7 @@ def _xlog1py_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def entr(x: ArrayLike) -> Any:
-    """Compute the entropy -x log(x), within 2 ulps; it is 0 at 0, and -inf for negative x.
+    """Compute the entropy -x log(x), within 2 ulps. It is 0 at 0, and -inf for negative x.
 
     Raises:
         DTypeError: x is complex.
@@ -176,7 +177,7 @@ def _log_quotient(p: Tensor, q: Tensor) -> Any:
 
 
 def _within(p: Tensor, q: Tensor, inside: Any, at_zero: Any) -> Any:
-    """Select `inside` for p > 0, q > 0; `at_zero` for p = 0, q >= 0; NaN where p or q is NaN; and inf elsewhere."""
+    """Select `inside` where p > 0 and q > 0, `at_zero` where p = 0 and q >= 0, NaN where p or q is NaN, else inf."""
     is_inside = logical_and(greater(p, 0.0), greater(q, 0.0))
     is_zero = logical_and(equal(p, 0.0), logical_not(less(q, 0.0)))
     # The order ensures that each `where` has a tensor operand: with two Python numbers its dtype would be float64.

@@ -1,8 +1,8 @@
 """Special functions that SciPy computes: one extension family, with a table of functions.
 
-The table has a function's kernel, its partial derivatives as formulas in functions of the table, and its expansion
-in standard ops. Peers without SciPy run the expansion. A partial derivative without a formula, usually in a
-parameter, is computed by differentiating the expansion.
+The table contains, for each function, its kernel, its partial derivatives as formulas in functions of the table, and
+its expansion in standard ops. Peers without SciPy run the expansion. If a partial derivative has no formula, which is
+usual for parameters, the expansion is differentiated.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 EXPANDED = "the derivative of the expansion"
-"""Marker of a partial derivative without a formula, which is computed from the expansion."""
+"""Marker for a partial derivative without a formula. The expansion is differentiated instead."""
 
 Partial = Callable[..., Any] | str | None
 
@@ -60,11 +60,12 @@ class Row:
 
     Attributes:
         name: the name of the function in `tnf.special`.
-        parameters: the names of its operands.
-        kernel: the name of the function in `scipy.special`, or a function of this module that returns the kernel.
-        partials: for each operand, a function of (y, *operands) that returns the partial derivative, or
-            `EXPANDED`. None for an operand with only whole values, for which there is no derivative.
-        expansion: function of the operands that computes the function by standard ops, or None.
+        parameters: the names of the function's operands.
+        kernel: the name of the function in `scipy.special`, or a function of the module `scipy.special` that returns
+            the kernel.
+        partials: for each operand, a function of (y, *operands) that returns the partial derivative, or `EXPANDED`.
+            None for an operand that must be a whole number, because no derivative exists.
+        expansion: a function of the operands that computes the result by standard ops; None without an expansion.
     """
 
     name: str
@@ -75,13 +76,13 @@ class Row:
 
 
 TABLE: dict[str, Row] = {}
-"""The entry of each function, by name."""
+"""The table: the entry of each function, by name."""
 
 
 @extension_family("tenferro", "special", version=1)
 @dataclass(frozen=True)
 class SpecialFunction(ExtensionOp):
-    """A function of the table, applied elementwise to operands of one float dtype and one shape."""
+    """Function of the table, applied elementwise to operands of one float dtype and one shape."""
 
     name: str
 
@@ -123,7 +124,7 @@ class SpecialFunction(ExtensionOp):
 
 
 class SpecialRuntime(ExtensionRuntime):
-    """Runtime that calls SciPy's functions in float64; for float32 operands the result is rounded once."""
+    """Runtime that calls SciPy's functions in float64. For float32 operands, the result is rounded once to float32."""
 
     order = "K"
 
@@ -147,7 +148,7 @@ class SpecialRuntime(ExtensionRuntime):
 
 
 class SpecialRule(ExtensionAdRule):
-    """Derivative rule: y_dot is the sum of each partial derivative times the tangent of its operand."""
+    """Derivative rule: y_dot is the sum over all operands of the partial derivative times the operand's tangent."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         partials, (y,) = op.row.partials, outputs
@@ -178,12 +179,12 @@ FAMILIES = (Family(SpecialFunction, SpecialRuntime, SpecialRule),)
 
 
 def value_of(name: str, *operands: Any) -> Any:
-    """Apply a function of the table to operands of one type."""
+    """Apply the function `name` of the table to operands of one type."""
     return apply(SpecialFunction(name), *operands)
 
 
 def expansion_slope(name: str, position: int, *operands: Any) -> Any:
-    """Compute the partial derivative of a function of the table, from its expansion."""
+    """Compute the partial derivative of a function of the table by differentiating its expansion."""
     directions = [add(zeros(x), 1.0) if i == position else None for i, x in enumerate(operands)]
     return derived.tangents(Extension(SpecialFunction(name)), operands, directions)[0]
 
@@ -203,13 +204,16 @@ def partial_of(formula: Callable[..., Any], position: int) -> Callable[..., Any]
 
 
 def written(formula: Callable[..., Any], *operands: Any) -> Any:
-    """Trace `formula`, which contains derivatives, to a separate program, and emit it on operands of an expansion."""
+    """Trace `formula`, which contains derivatives, to a separate program.
+
+    Emit that program on operands of an expansion.
+    """
     program = compile(formula, *map(spec_of, operands))
     return derived.written(Subprogram.of_program(program), operands[0], operands)[0]
 
 
 def function(row: Row, text: str) -> Callable[..., Any]:
-    """Add a function to the table, and return the public function, which promotes and broadcasts operands.
+    """Add a function to the table. Return the public function, which also promotes and broadcasts its operands.
 
     Args:
         text: the docstring of the public function, to which the section "Raises" is added.

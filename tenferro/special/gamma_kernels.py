@@ -1,7 +1,7 @@
-"""Kernels of the incomplete gamma functions in float64, where SciPy's functions lose digits: for a above 20, and x
-far from a.
+"""Kernels of the incomplete gamma functions in float64, for arguments at which SciPy's functions lose digits.
 
-SciPy computes a prefactor times a sum. The relative error of its prefactor is proportional to its logarithm.
+These are a above 20 with x far from a. SciPy computes a prefactor times a sum, and the relative error of its prefactor
+is proportional to the prefactor's logarithm.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ __all__ = ["gammainc", "gammaincc", "poch"]
 STIRLING_FROM = 20.0
 SERIES_FROM, SERIES_TERMS = 0.2, 26
 LARGEST = 2e4
-"""Largest a for which these kernels are used; for larger a SciPy's functions are called."""
+"""Largest a for which these kernels are used. For larger a, SciPy's functions are called."""
 TERMS = 1200
 BLOCK = 4096
 UNIFORM = 2.5
-"""Distance of x from the mean, in standard deviations, within which SciPy's expansion loses no digits."""
+"""Distance of x from the mean, in standard deviations, within which SciPy's expansion is accurate."""
 FRACTION_FROM = 0.3
-"""Smallest x for which the continued fraction converges in TERMS."""
+"""Smallest x for which the continued fraction converges within `TERMS` terms."""
 
 
 def _stirling(a: np.ndarray) -> np.ndarray:
@@ -32,7 +32,7 @@ def _stirling(a: np.ndarray) -> np.ndarray:
 
 
 def _split_product(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rounded product and its rounding error, by Dekker's algorithm."""
+    """Return the rounded product x y and its rounding error, by Dekker's algorithm."""
 
     def halves(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         high = z * 134217729.0
@@ -46,7 +46,7 @@ def _split_product(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray
 def _near_mean(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Compute (x / a)^a e^(a - x) for |x - a| <= 0.2 a.
 
-    The negative exponent is (x - a)^2 / (2 a), computed as a sum of two floats, plus a smaller rest.
+    The negative exponent is (x - a)^2 / (2 a), computed as a sum of two floats, plus a smaller term.
     """
     away = x - a
     square, rest = _split_product(away, away)
@@ -108,7 +108,7 @@ def _lower(special: Any, a: np.ndarray, x: np.ndarray) -> np.ndarray:
 def _upper(special: Any, a: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Compute Q(a, x) for x >= max(a, FRACTION_FROM): `_prefactor` times a, over a continued fraction (DLMF 8.9.2).
 
-    The continued fraction is evaluated backwards from its last term.
+    The continued fraction is evaluated from its last term to its first.
     """
     count = int(min(TERMS, 40 + 400 / float(np.sqrt(x.min(initial=1e3)))))
     fraction = np.zeros_like(a)
@@ -125,7 +125,7 @@ def _incomplete(special: Any, is_upper: bool) -> Callable[..., Any]:
         result = np.array(scipys(a, x))
         is_inside = (a > 0) & (x > 0) & (a < LARGEST) & (x < LARGEST)
         away = np.abs(x - a)
-        # Near the mean, SciPy's function is called, because it uses Temme's uniform expansion.
+        # Near the mean, SciPy's function is called, because its uniform expansion by Temme is accurate there.
         is_uniform = (a > 20) & (away < np.minimum(0.3 * a, UNIFORM * np.sqrt(np.maximum(a, 1.0))))
         usual = is_inside & ~is_uniform
         is_low = (x < a) & (x > 1.1) if is_upper else x <= np.maximum(a, 1.0)
@@ -153,9 +153,9 @@ def gammaincc(special: Any) -> Callable[..., Any]:
 
 
 def poch(special: Any) -> Callable[..., Any]:
-    """Return the kernel of (z)_m = Gamma(z + m) / Gamma(z), corrected for the rounding of z + m.
+    """Return the kernel of (z)_m = Gamma(z + m) / Gamma(z), which corrects for the rounding of z + m.
 
-    For large z or z + m, SciPy's function is called.
+    If z or z + m is large, SciPy's function is called.
     """
 
     def kernel(z: np.ndarray, m: np.ndarray) -> Any:

@@ -1,8 +1,8 @@
 """The gamma function and functions derived from it.
 
-Between 2 and 3, Gamma is computed by Cephes' rational function. From 0 to 20 a value of this function is multiplied or
-divided by at most 18 factors; results are exact at integers. Above 20 Gamma is computed by Stirling's series. Below 0
-it is computed by the reflection formula pi / (-x sin(pi x) Gamma(-x)).
+Between 2 and 3, Gamma is computed by Cephes' rational function. From 0 to 20, a value of this rational function is
+multiplied or divided by at most 18 factors, and results at integers are exact. Above 20, Gamma is computed by
+Stirling's series. Below 0 it is computed by the reflection formula pi / (-x sin(pi x) Gamma(-x)).
 
 Source: Cephes, gamma.c, for the rational function; NIST's DLMF, sections 5.11, 5.12 and 25.11, for the rest.
 """
@@ -119,15 +119,16 @@ def rgamma(x: ArrayLike) -> Any:
 
 
 def _rgamma(x: Tensor) -> Any:
-    """Compute sin(pi x) Gamma(1 - x) / pi for x below 1/2, where Gamma(1 - x) has no poles, and 1 / Gamma(x)
-    elsewhere.
+    """Compute sin(pi x) Gamma(1 - x) / pi for x below 1/2, and 1 / Gamma(x) elsewhere.
+
+    For x below 1/2, Gamma(1 - x) has no poles.
     """
     is_below = less(x, 0.5)
     sine = _sine(where(is_below, x, 0.0))
     other = _gamma(where(is_below, subtract(1.0, x), 1.0))
     product = multiply(sine, divide(other, math.pi))
     is_zero = logical_and(equal(sine, 0.0), isinf(other))
-    # Adding 0 converts -0.0 to 0.0.
+    # Adding 0 changes -0.0 to 0.0.
     reflected = add(where(is_zero, 0.0, product), 0.0)
     return where(is_below, reflected, _reciprocal(where(is_below, 1.0, x)))
 
@@ -183,7 +184,7 @@ def _gamma_of_positive(x: Tensor) -> Any:
     far = minimum(where(is_large, x, float(LARGE)), 180.0 if largest(x) > 1e300 else 36.0)
     half = pow(far, subtract(multiply(far, 0.5), 0.25))
     scale = multiply(math.sqrt(2 * math.pi), polynomial(divide(1.0, far), STIRLING))
-    # x^(x - 1/2) is multiplied as two equal factors, because it may overflow where the result does not.
+    # Multiply by x^((x - 1/2) / 2) twice, because x^(x - 1/2) may overflow where the result does not.
     stirling = multiply(half, multiply(divide(half, exp(far)), scale))
     return where(is_large, stirling, divide(product, low))
 
@@ -213,7 +214,7 @@ def loggamma(x: ArrayLike) -> Any:
 
 
 def gammasgn(x: ArrayLike) -> Any:
-    """Compute the sign of Gamma(x); at 0 it is the sign of the zero, and at negative integers and -inf it is NaN.
+    """Compute the sign of Gamma(x). At 0 it is the sign of the zero; at negative integers and at -inf it is NaN.
 
     Raises:
         DTypeError: x is complex.
@@ -234,9 +235,9 @@ def _gammasgn(x: Tensor) -> Any:
 def polygamma(n: ArrayLike, x: ArrayLike) -> Any:
     """Compute the n-th derivative of `digamma`: for n > 0 it is (-1)^(n + 1) n! zeta(n + 1, x).
 
-    If n is a Python number, the result is that of the op of `tnf.polygamma`. A tensor n of orders broadcasts with x,
-    and the result is NaN where an order is negative or not whole. n! is a factor, so float64 results overflow for
-    orders above 170. There is no derivative in n.
+    If n is a Python number, the function computes the op of `tnf.polygamma`. If n is a tensor of orders, it broadcasts
+    with x, and the result is NaN where an order is negative or not whole. n! is a factor of the result, so float64
+    results overflow for orders above 170. There is no derivative in n.
 
     Raises:
         InvalidConfigError: n is a Python number other than an int of at least 0.
@@ -255,10 +256,10 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Any:
 
 
 def _polygamma(n: Tensor, x: Tensor) -> Any:
-    """Compute polygamma functions by zeta functions of positive arguments.
+    """Compute polygamma functions from zeta functions of positive arguments.
 
-    For x below zero let f be x - floor(x). Then the result is psi_n(f) - (-1)^n (psi_n(1 - f) - psi_n(1 - x)), where
-    psi_n is the polygamma function of order n.
+    psi_n denotes the polygamma function of order n. For x below zero and f = x - floor(x), the result is
+    psi_n(f) - (-1)^n (psi_n(1 - f) - psi_n(1 - x)).
     """
     is_below, is_odd = less(x, 0.0), equal(remainder(n, 2.0), 1.0)
     is_whole = logical_and(greater_equal(n, 0.0), equal(n, floor(n)))
@@ -280,7 +281,7 @@ def _polygamma(n: Tensor, x: Tensor) -> Any:
 
 
 def _polygamma_kernel(functions: Any) -> Any:
-    """Return the kernel: SciPy's function, and for x below zero the formula of `_polygamma`."""
+    """Return the kernel: SciPy's function for x >= 0, and the formula of `_polygamma` for x below zero."""
 
     def kernel(n: Any, x: Any) -> Any:
         is_below = x < 0
@@ -381,7 +382,7 @@ def _betaln_small(p: Tensor, q: Tensor) -> Any:
 def _betaln_large(p: Tensor, q: Tensor) -> Any:
     """Compute log B(p, q) for p <= q, q >= 10.
 
-    The leading terms of Stirling's series are combined without cancellation; corrections are added.
+    The leading terms of Stirling's series are combined so that they do not cancel. Corrections are added.
     """
     q = maximum(q, 10.0)
     total = add(p, q)
@@ -424,7 +425,7 @@ def _beta(a: Tensor, b: Tensor) -> Any:
     low, high = minimum(a, b), maximum(a, b)
     total = add(a, b)
     bound = 170.0 if largest(a) > 1e300 else 33.0
-    # Gamma functions are used directly only for a small sum: that of a large sum amplifies the sum's rounding error.
+    # Products of Gamma functions are used only for a small sum a + b. For a large sum, its rounding error is amplified.
     is_direct = logical_and(less(total, 10.0), logical_and(less(high, bound), greater(low, -bound)))
     p, q = where(is_direct, low, 1.0), where(is_direct, high, 1.0)
     direct = multiply(_gamma(p), divide(_gamma(q), _gamma(add(p, q))))
@@ -441,7 +442,7 @@ def _beta_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def factorial(n: ArrayLike, exact: bool = False) -> Any:
-    """Compute the factorial n! as Gamma(n + 1), within 8 ulps, and exact up to 18; it is 0 for negative n.
+    """Compute the factorial n! as Gamma(n + 1), within 8 ulps, and exact up to 18. It is 0 for negative n.
 
     Raises:
         UnsupportedError: `exact` is True, which has no meaning for floats.
@@ -458,7 +459,7 @@ def factorial(n: ArrayLike, exact: bool = False) -> Any:
 
 
 def _factorial(n: Tensor) -> Any:
-    """Gamma(n + 1), computed as n Gamma(n) from 1 on, because rounding n + 1 would cause an error of n log(n) units."""
+    """Gamma(n + 1). For n >= 1 it is computed as n Gamma(n): rounding n + 1 would cause an error of n log(n) ulps."""
     is_large = less_equal(1.0, n)
     value = _gamma(where(is_large, n, add(n, 1.0)))
     return where(less(n, 0.0), 0.0, where(is_large, multiply(n, value), value))
@@ -471,8 +472,8 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Any:  # noq
     where C is the result. If N and k are not whole, the rounding of N - k adds an error of up to N log N ulps.
 
     Args:
-        repetition: whether a thing may be chosen repeatedly; the result is then the number of ways to choose k of
-            N + k - 1 things.
+        repetition: whether a thing may be chosen repeatedly. The result is then the number of ways to choose k of
+            N + k - 1 things without repetition.
 
     Raises:
         DTypeError: an operand is complex.
@@ -500,7 +501,7 @@ def _comb(n: Tensor, k: Tensor) -> Any:
 
 
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Any:
-    """Compute the Hurwitz zeta function, the sum of (k + q)^-x over k >= 0; without q, Riemann's, which has q = 1.
+    """Compute the Hurwitz zeta function, the sum of (k + q)^-x over k >= 0. Without q, q is 1: Riemann's zeta function.
 
     For x > 1 and q > 0 the error is at most 8 + x ulps: ten terms are added to Euler-Maclaurin's formula. The result is
     inf at x = 1 and at q = 0, and NaN for other arguments.
@@ -529,7 +530,7 @@ def _zeta(x: Tensor, q: Tensor) -> Any:
     total = pow(start, negative(s))
     for k in range(1, TERMS):
         total = add(total, pow(add(start, float(k)), negative(s)))
-    # For s >= 300 the remainder is negligible relative to the first term, and is omitted.
+    # For s >= 300 the remainder is negligible relative to the first term, so it is omitted.
     has_rest = less(s, 300.0)
     s, start = where(has_rest, s, 300.0), where(has_rest, start, 1.0)
     total = add(total, where(has_rest, _zeta_rest(s, add(start, float(TERMS))), 0.0))

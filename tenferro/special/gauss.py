@@ -1,10 +1,9 @@
 """Derivatives of Gauss's hypergeometric function in its parameters, as kernels in float64.
 
-F(a, b; c; x) is represented by a truncated power series in the increments of the parameters, along the first
-three axes of an array. The transformations of Pfaff and Euler (NIST's DLMF, 15.8.1) lead to an argument in [0, 1),
-and to parameters that are as positive as possible, so that few terms cancel. Up to 1/2 the power series in x is
-summed. Beyond 1/2 the solution is continued by Taylor series of the differential equation (DLMF 15.10.1); each
-step halves the distance to 1.
+F(a, b; c; x) is represented by a truncated power series in the increments of a, b and c, along the first three axes of
+an array. The transformations of Pfaff and Euler (NIST's DLMF, 15.8.1) lead to an argument in [0, 1), and to parameters
+that are as positive as possible, so that few terms cancel. Up to 1/2 the power series in x is summed. Beyond 1/2 the
+function is continued by Taylor series of the differential equation (DLMF 15.10.1). Each step halves the distance to 1.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ __all__ = ["kernel_of"]
 
 Series = np.ndarray
 Linear = tuple[np.ndarray, tuple[float, ...]]
-"""Linear function of the parameters: its value, and its constant derivatives in a, b and c."""
+"""Linear function of the parameters: its value, and its derivatives in a, b and c, which are constants."""
 
 TERMS = 2000
 UNIT = 2.0**-60
@@ -40,7 +39,7 @@ def _times(series: Series, factor: Linear) -> Series:
 
 
 def _over_c(series: Series, value: np.ndarray) -> Series:
-    """Divide a power series in the parameters by a linear function with this value, whose only slope is 1, in c."""
+    """Divide a power series in the parameters by a linear function of c with the value `value` and slope 1."""
     result = series / value
     for k in range(1, series.shape[2]):
         result[:, :, k] = (series[:, :, k] - result[:, :, k - 1]) / value
@@ -48,8 +47,9 @@ def _over_c(series: Series, value: np.ndarray) -> Series:
 
 
 def _times_power(series: Series, logarithm: np.ndarray, exponent: Linear) -> Series:
-    """Multiply a power series in the parameters by e^(exponent logarithm), where `exponent` is linear in the
-    parameters.
+    """Multiply a power series in the parameters by e^(exponent logarithm).
+
+    `exponent` is a linear function of the parameters.
     """
     value, slopes = exponent
     result = series * np.exp(value * logarithm)
@@ -94,9 +94,9 @@ def _continued(
     far: float,
     rest: np.ndarray,
 ) -> tuple[Series, Series]:
-    """Compute value and slope of F at 1 - rest from value and slope at 1 - far, by a Taylor series.
+    """Compute the value and slope of F at 1 - rest from the value and slope at 1 - far, by a Taylor series.
 
-    The distances to 1 satisfy far / 2 <= rest <= far.
+    `far` and `rest` are distances to 1 with far / 2 <= rest <= far.
     """
     near, step = 1 - far, far - rest
     both = first[0] + second[0]
@@ -116,7 +116,7 @@ def _continued(
             np.maximum(np.abs(upper), np.abs(lower)) * (n + 2) <= UNIT * (np.abs(total) + 1e-300)
         ):
             break
-    # For a step of length 0 the slope is unchanged; its series would divide by 0.
+    # For a step of length 0 the slope is unchanged. Dividing its series by the step would divide by 0.
     with np.errstate(invalid="ignore", divide="ignore"):
         return total, np.where(step > 0, derivative / step, slope)
 
@@ -187,7 +187,7 @@ def _series(
 def _at_one(
     special: Any, a: np.ndarray, b: np.ndarray, c: np.ndarray, shape: tuple[int, ...]
 ) -> Series:
-    """Return F at x = 1, as a power series in the parameters, which must give positive arguments.
+    """Return F at x = 1, as a power series in the parameters. The arguments of the Gamma functions must be positive.
 
     F is Gamma(c) Gamma(c - a - b) / (Gamma(c - a) Gamma(c - b)).
     """
@@ -216,8 +216,9 @@ def _at_one(
 
 
 def kernel_of(orders: tuple[int, int, int]) -> Callable[[Any], Callable[..., Any]]:
-    """Return the kernel of the derivative of F of these orders in a, b and c; NaN where it is not real or does not
-    exist.
+    """Return the kernel of a derivative of F, whose orders in a, b and c are `orders`.
+
+    The kernel returns NaN where the derivative is not real or does not exist.
     """
     shape = tuple(order + 1 for order in orders)
     factor = math.prod(map(math.factorial, orders))

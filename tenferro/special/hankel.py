@@ -74,10 +74,10 @@ from tenferro.types import Tensor
 __all__ = ["by_order", "iv", "ive", "jv", "yv"]
 
 LARGEST_ORDER = 2.0e4
-"""Maximum order, which bounds the number of recurrence steps; functions of larger orders are NaN."""
+"""Maximum order. It bounds the number of recurrence steps, and functions of larger orders are NaN."""
 STEPS = np.linspace(0.0, 1.0, 161)
 DECAY = 42.0
-"""Negative logarithm of the factor e^(-x sinh s tanh s) at which the integral is truncated."""
+"""The integral is truncated where the factor e^(-x sinh s tanh s) falls to e^-DECAY."""
 SERIES_TERMS = 56.0
 FRACTION_STEPS = 30.0
 ASYMPTOTIC_TERMS = 39.0
@@ -89,7 +89,7 @@ def _integral(u: Tensor, x: Tensor) -> tuple[Any, Any]:
     dtype = spec_of(x).dtype.dtype
     end = zeros_like(x)
     for _ in range(4):
-        # At the end, x sinh(s) tanh(s) equals the decay, so sinh(s)^2 is `level` times cosh(s).
+        # At the end of the path, x sinh(s) tanh(s) equals DECAY, so sinh(s)^2 is `level` times cosh(s).
         level = divide(add(multiply(2.0, end), DECAY), x)
         cosine = multiply(0.5, add(level, sqrt(add(square(level), 4.0))))
         end = asinh(sqrt(multiply(level, cosine)))
@@ -128,7 +128,7 @@ def _repeated(
 
 
 def _raised(pair: tuple[Any, Any], u: Tensor, steps: Tensor, x: Tensor) -> Any:
-    """Raise the order: return f of orders u + steps and u + steps + 1, by f_(v+1) = 2 v / x f_v - f_(v-1)."""
+    """Return f of orders u + steps and u + steps + 1, by the recurrence f_(v+1) = 2 v / x f_v - f_(v-1)."""
 
     def step(k: Any, state: tuple[Any, ...]) -> Any:
         low, high = state
@@ -140,7 +140,7 @@ def _raised(pair: tuple[Any, Any], u: Tensor, steps: Tensor, x: Tensor) -> Any:
 
 
 def _ratio(v: Tensor, x: Tensor, sign: float) -> Any:
-    """Return f_(v+1) / f_v by its continued fraction, from the last term; f is J if `sign` is -1, and I if it is 1."""
+    """Return f_(v+1) / f_v by a continued fraction, from its last term. f is J if `sign` is -1, and I if it is 1."""
     spread = sqrt(multiply(36.0, x)) if sign > 0 else multiply(8.0, pow(maximum(x, 1.0), 1 / 3))
     count = stop_gradient(floor(max_over(add(FRACTION_STEPS, spread), initial=0.0)))
 
@@ -179,7 +179,7 @@ def _asymptotic(v: Tensor, x: Tensor) -> Any:
 
 
 def _sin_and_cos_pi(v: Tensor) -> tuple[Any, Any]:
-    """Return sin(pi v) and cos(pi v), with exact zeros."""
+    """Return sin(pi v) and cos(pi v), which are exactly 0 at their zeros."""
     whole = round(v)
     one = np.asarray(1, spec_of(v).dtype.dtype)
     flip = where(equal(remainder(whole, 2.0), 0.0), one, -one)
@@ -229,7 +229,7 @@ def _first_and_second(v: Tensor, x: Tensor) -> tuple[Any, Any]:
 
 
 def _inside(v: Tensor, x: Tensor) -> tuple[Any, Any, Any]:
-    """Return whether the algorithms apply to v and x; and |v| and |x|, replaced by harmless numbers if not."""
+    """Return whether the algorithms apply to v and x; also |v| and |x|, or harmless numbers where they do not."""
     size = abs(x)
     is_inside = logical_and(
         less(abs(v), LARGEST_ORDER), logical_and(greater(size, 0.0), less(size, math.inf))
@@ -240,7 +240,7 @@ def _inside(v: Tensor, x: Tensor) -> tuple[Any, Any, Any]:
 
 
 def _with_ends(values: Any, is_inside: Any, v: Tensor, x: Tensor, at_infinity: float) -> Any:
-    """Extend J or I from |x| to all x: to 0, infinity, and negative x, where only functions of whole order are real."""
+    """Extend J or I from |x| to all x: to 0, infinity and negative x. Functions of whole order are real for x < 0."""
     one, none = np.asarray([1, math.nan], spec_of(x).dtype.dtype)
     is_whole = equal(v, round(v))
     # The sign of the infinity at x = 0 is the sign of Gamma(v + 1).
@@ -289,7 +289,7 @@ def iv(v: Tensor, x: Tensor) -> Any:
 
 
 def _scaled(v: Tensor, x: Tensor, at_infinity: float) -> Any:
-    """Return e^-|x| I_v(x) if `at_infinity`, the limit for large |x|, is 0; if the limit is infinite, return I_v(x)."""
+    """Return e^-|x| I_v(x) if `at_infinity` is 0, and I_v(x) if it is infinite; it is the limit for large |x|."""
     is_inside, order, at = _inside(v, x)
     is_series = less_equal(square(at), multiply(64.0, add(order, 4.0)))
     is_far = logical_and(

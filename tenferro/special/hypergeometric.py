@@ -1,8 +1,8 @@
 """Hypergeometric functions, Pochhammer's symbol, Bernoulli numbers and spherical harmonics.
 
-Expansions are power series with a fixed number of terms. Negative x are first transformed by the formulas of
-Kummer and Pfaff (NIST's DLMF, 13.2.39 and 15.8.1). The expansions have derivatives in the parameters. They are
-NaN where the number of terms is too small. For large |x|, hyp1f1 is computed by asymptotic series.
+The expansions are power series with a fixed number of terms, and are NaN where this number is too small. Negative x are
+first transformed by the formulas of Kummer and Pfaff (NIST's DLMF, 13.2.39 and 15.8.1). The expansions have derivatives
+in the parameters. For large |x|, hyp1f1 is computed by asymptotic series.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ FAR_TERMS, FAR_END, SHIFT = 60, 1e-12, 32
 
 
 def _series(count: int, x: Tensor, upper: tuple[Tensor, ...], lower: Tensor) -> Any:
-    """Sum count + 1 terms of a power series; consecutive terms have the quotient x (a + k) .. / ((c + k) (k + 1))."""
+    """Sum count + 1 terms of a power series. The quotient of consecutive terms is x (a + k) .. / ((c + k) (k + 1))."""
     k = np.arange(count, dtype=spec_of(x).dtype.dtype)
     x, lower, *raised = along_nodes(x, lower, *upper)
     ratios = divide(x, multiply(add(lower, k), k + 1))
@@ -67,7 +67,7 @@ def _series(count: int, x: Tensor, upper: tuple[Tensor, ...], lower: Tensor) -> 
 
 
 def _reciprocal_gamma(a: Tensor) -> tuple[Any, Any]:
-    """Return `factor` and `logarithm` with 1 / Gamma(a) = factor exp(-logarithm), also at the zeros of 1 / Gamma.
+    """Return `factor` and `logarithm` with 1 / Gamma(a) = factor exp(-logarithm), also where 1 / Gamma(a) is 0.
 
     The results are NaN for a <= -SHIFT.
     """
@@ -126,7 +126,7 @@ def _hyp1f1(a: Tensor, b: Tensor, x: Tensor) -> Any:
     size = where(is_inside, distance, 0.0)
     series = _series(CONFLUENT_TERMS, size, (where(is_below, subtract(b, a), a),), b)
     values = where(is_below, multiply(exp(negative(size)), series), series)
-    # Elements near zero compute the function at (1, 1, -CONFLUENT_END) here, so that derivatives are not NaN.
+    # For elements near zero, this function is computed at (1, 1, -CONFLUENT_END), so that derivatives are not NaN.
     far = _hyp1f1_far(
         where(is_inside, 1.0, a),
         where(is_inside, 1.0, b),
@@ -151,7 +151,7 @@ def _hyp1f1_slope(y: Any, a: Any, b: Any, x: Any) -> Any:
 
 
 def _raised(names: tuple[str, ...]) -> Any:
-    """Return the derivative in x of a derivative of hyp2f1 in the parameters `names`.
+    """Return a function that differentiates, in x, the derivative of hyp2f1 in the parameters `names`.
 
     The derivative of hyp2f1 in x is a b / c F(a + 1, b + 1; c + 1; x). Its derivative in the parameters follows by
     Leibniz's rule.
@@ -182,12 +182,15 @@ def _raised(names: tuple[str, ...]) -> Any:
 
 
 def _label(names: tuple[str, ...]) -> str:
-    """Return the name in the table of the derivative of hyp2f1 in the parameters `names`."""
+    """Return the name, in the table, of the derivative of hyp2f1 in the parameters `names`."""
     return "_by_".join(("hyp2f1", *sorted(names)))
 
 
 def _partials(names: tuple[str, ...]) -> tuple[Any, ...]:
-    """Return the partial derivatives of the derivative of hyp2f1 in `names`; third derivatives use the expansion."""
+    """Return the partial derivatives of the derivative of hyp2f1 in `names`.
+
+    Third derivatives come from the expansion.
+    """
     if len(names) == MOST_DERIVATIVES:
         return (EXPANDED, EXPANDED, EXPANDED, _raised(names))
     further = [_label((*names, name)) for name in "abc"]
@@ -305,8 +308,9 @@ def _legendre_kernel(special: Any) -> Callable[..., Any]:
 
 
 def _legendre_slope(y: Any, n: Any, m: Any, theta: Any) -> Any:
-    """Compute the derivative in theta: half the difference of the functions of orders m - 1 and m + 1, times their
-    factors.
+    """Compute the derivative in theta from the functions of orders m - 1 and m + 1.
+
+    The derivative is half the difference of these functions, each multiplied by its factor.
     """
 
     def step(order: Any, factor: Any) -> Any:
@@ -341,7 +345,7 @@ def sph_harm_y(
 
     Args:
         diff_n: must be None.
-        n_max: has no effect; in JAX it is the largest n.
+        n_max: no effect. In JAX it is the largest n.
 
     Raises:
         UnsupportedError: `diff_n` is not None; differentiate the function instead.

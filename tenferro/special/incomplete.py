@@ -167,8 +167,8 @@ def _incomplete_beta(a: Tensor, b: Tensor, x: Tensor, is_upper: bool) -> Any:
 
 
 def beta_density(a: Tensor, b: Tensor, x: Tensor) -> Any:
-    """Return x^(a-1) (1-x)^(b-1) / B(a, b); at x = 0 and x = 1 its limit, and NaN outside 0 <= x <= 1."""
-    # At the ends, powers are used directly: they have the derivatives of the limit, and x^a in `beta_power` would
+    """Return x^(a-1) (1-x)^(b-1) / B(a, b), with its limits at x = 0 and x = 1; NaN outside 0 <= x <= 1."""
+    # At the ends, powers are used directly, because they have the derivatives of the limit. In `beta_power`, x^a would
     # underflow.
     is_low, is_high = less_equal(abs(x), DIRECT), equal(x, 1.0)
     is_end = logical_or(is_low, is_high)
@@ -176,7 +176,7 @@ def beta_density(a: Tensor, b: Tensor, x: Tensor) -> Any:
     rest = subtract(1.0, inside)
     between = divide(beta_power(a, b, inside, rest), multiply(inside, rest))
     p, q, end = where(is_end, a, 1.0), where(is_end, b, 1.0), where(is_end, x, 0.5)
-    # Where one power is infinite, the other is omitted, because the derivative of the infinite power dominates.
+    # Where one of the two powers is infinite, the other is omitted: the derivative of the infinite power dominates.
     is_low_pole = logical_and(is_low, less(a, 1.0))
     is_high_pole = logical_and(is_high, less(b, 1.0))
     first = pow(where(is_low_pole, end, 0.5), subtract(p, 1.0))
@@ -268,8 +268,8 @@ gammainccinv = _inverse_of_gamma(
 def _inverse_of_beta(name: str, complement: str, sign: float, text: str) -> Callable[..., Any]:
     """Create an inverse of the incomplete beta function, with derivatives that are also accurate near x = 1.
 
-    Above the mean a / (a + b), x may round to 1, and the derivatives are computed from 1 - x. The complementary inverse
-    computes 1 - x, with a and b exchanged.
+    Above the mean a / (a + b), x may round to 1, so the derivatives are computed from 1 - x. The inverse of the
+    complementary function, with a and b exchanged, computes 1 - x.
     """
 
     def smaller_of(x: Any, a: Any, b: Any, p: Any) -> tuple[Any, ...]:
@@ -321,8 +321,9 @@ betainccinv = _inverse_of_beta(
 
 
 def _student(df: Tensor, t: Tensor) -> Any:
-    """Compute Student's distribution function: I_x(df / 2, 1/2) / 2 for t < 0 and x = df / (df + t^2), else 1 minus
-    this.
+    """Compute the distribution function of Student's t distribution.
+
+    It is I_x(df / 2, 1/2) / 2 for t < 0, where x = df / (df + t^2), and 1 minus that for t >= 0.
     """
     half = multiply(df, 0.5)
     fraction = divide(df, add(df, square(t)))
@@ -331,14 +332,14 @@ def _student(df: Tensor, t: Tensor) -> Any:
 
 
 STUDENT_FAR = 1e18
-"""Bound below which the square of an argument does not overflow."""
+"""Bound on an argument below which its square does not overflow."""
 
 
 def student_density(df: Tensor, t: Tensor) -> Any:
     """Compute the density of Student's distribution with df degrees of freedom."""
     half = multiply(df, 0.5)
-    # The logarithm of Gamma(df/2 + 1/2) / (sqrt(df / 2) Gamma(df/2)) is computed from the small difference of the
-    # leading terms of Stirling's series, and from the remaining terms.
+    # The logarithm of Gamma(df/2 + 1/2) / (sqrt(df / 2) Gamma(df/2)) is the small difference of the leading terms of
+    # Stirling's series, plus the difference of the remaining terms.
     growth = subtract(multiply(half, log1p(divide(0.5, half))), 0.5)
     rest = subtract(stirling_rest(add(half, 0.5)), stirling_rest(half))
     logarithm = subtract(add(growth, rest), HALF_LOG_TWO_PI)
@@ -396,16 +397,15 @@ EI_LARGE = 45.0
 
 SERIES_END = 1.25
 STEPS_OF_ORDER = 12
-"""Largest order computed by recurrence for small x. For larger orders the integrand is negligible where it has a
-step.
+"""Largest order that is computed by recurrence for small x. For larger orders the integrand is negligible at its step.
 """
 
 
 def _exponential_integral(n: Tensor, x: Tensor) -> Any:
     """Compute E_n(x) for whole n >= 0 and x > 0: the integral of exp(-x e^r - (n-1) r) over r > 0.
 
-    For small x the integrand has a step at r = log(1/x), so the integral is not used for small n. E_1 is computed by a
-    series, and then E_(n+1) = (e^-x - x E_n) / n.
+    For small x the integrand has a step at r = log(1/x), so small n do not use the integral. Instead E_1 is computed by
+    a series, and then E_(n+1) = (e^-x - x E_n) / n.
     """
     is_near = less(x, SERIES_END)
     near, falling = where(is_near, x, 0.5), exp(negative(x))
@@ -419,7 +419,7 @@ def _exponential_integral(n: Tensor, x: Tensor) -> Any:
     values = multiply(falling, integral(integrand, add(less_one, x), less_one, x))
     for order in range(1, STEPS_OF_ORDER + 1):
         values = where(logical_and(is_near, equal(n, float(order))), by_series, values)
-        # Processors may treat a subnormal number as zero, whose logarithm is infinite.
+        # Processors may treat a subnormal number as zero, whose logarithm is infinite, so the product is set to 0.
         product = where(less(near, tiny), 0.0, multiply(near, by_series))
         by_series = divide(subtract(exp(negative(near)), product), float(order))
     return where(less(n, 1.0), divide(falling, x), values)
@@ -467,14 +467,14 @@ function(
 
 
 EXPN_FAR = 709.0
-"""Argument from which SciPy returns 0 for E_n(x), although the value is not 0."""
+"""Argument from which SciPy returns 0 for E_n(x), although E_n(x) is not yet 0."""
 
 
 def _expn_kernel(special: Any) -> Callable[..., Any]:
     def kernel(n: Any, x: Any) -> Any:
         is_order = (n == np.floor(n)) & (n >= 0) & (n < 2**31)
         values = special.expn(np.where(is_order, n, 0).astype(np.intc), x)
-        # Four terms of the series for large x and n (DLMF 8.20.2).
+        # For larger x, use four terms of the series for large x and n (DLMF 8.20.2).
         is_far = is_order & (x > EXPN_FAR) & (x < 760)
         far, order = np.where(is_far, x, EXPN_FAR), np.where(is_far, n, 0.0)
         half, total = np.exp(-0.5 * far), far + order

@@ -1,6 +1,4 @@
-"""Functions related to the error function, trigonometric integrals, the dilogarithm, Owen's T function and Lambert's
-W.
-"""
+"""Integrals of the error function and of trigonometric functions; the dilogarithm, Owen's T and Lambert's W."""
 
 from __future__ import annotations
 
@@ -42,7 +40,10 @@ ROOT = 2 / math.sqrt(math.pi)
 
 
 def _erfcx(x: Tensor) -> Any:
-    """Compute erfcx(x), the integral of 2 / sqrt(pi) exp(-s^2 - 2 x s) over s > 0; for x < 0, 2 e^(x^2) - erfcx(-x)."""
+    """Compute erfcx(x): for x >= 0, the integral of 2 / sqrt(pi) exp(-s^2 - 2 x s) over s > 0.
+
+    For x < 0 it is 2 e^(x^2) - erfcx(-x).
+    """
     is_below = less(x, 0.0)
     size = where(is_below, negative(x), x)
 
@@ -59,7 +60,10 @@ def _erfcx(x: Tensor) -> Any:
 
 
 def _dawsn_slope(y: Any, x: Any) -> Any:
-    """Return the derivative 1 - 2 x y; for large |x|, where this cancels, by its asymptotic series (DLMF 7.12.1)."""
+    """Return the derivative 1 - 2 x y.
+
+    For large |x| this would cancel, so an asymptotic series is used (DLMF 7.12.1).
+    """
     is_far = greater(abs(x), DAWSN_FAR)
     inverse = divide(1.0, where(is_far, x, DAWSN_FAR))
     half = multiply(0.5, square(inverse))
@@ -116,7 +120,10 @@ dawsn = function(
 
 
 def _part(name: str, position: int, derivative: Callable[..., Any]) -> Callable[..., Any]:
-    """Add to the table the function that returns one of the two results of the SciPy function `name`."""
+    """Add a function to the table that returns one of the two results of the SciPy function `name`.
+
+    Return the function.
+    """
 
     def kernel(special: Any) -> Callable[..., Any]:
         return lambda x: getattr(special, name)(x)[position]
@@ -126,7 +133,7 @@ def _part(name: str, position: int, derivative: Callable[..., Any]) -> Callable[
 
 
 def _sine_over(x: Any) -> Any:
-    """sin(x) / x, which is 0 at infinity."""
+    """sin(x) / x. The result is 0 at infinity."""
     is_end = equal(abs(x), math.inf)
     return where(is_end, 0.0, sinc(multiply(where(is_end, 0.0, x), 1 / math.pi)))
 
@@ -176,7 +183,7 @@ def sici(x: ArrayLike) -> tuple[Any, Any]:
     """Compute Si(x), the integral of sin(t) / t from 0 to x, and Ci(x), the integral of cos(t) / t from
     infinity to x.
 
-    The error of native execution is at most 64 ulps of the larger of 1 and the result. There is no expansion for other
+    The error of native execution is at most 64 ulps of the larger of 1 and the result. Other peers do not support it.
     peers.
 
     Raises:
@@ -208,9 +215,9 @@ def fresnel(x: ArrayLike) -> tuple[Any, Any]:
 
 
 def _log_over_slope(y: Any, x: Any) -> Any:
-    """Return the derivative (1 / x + y) / (1 - x) of y = log(x) / (1 - x).
+    """Return the derivative (1 / x + y) / (1 - x) of the function y = log(x) / (1 - x).
 
-    At x = 0 it is infinite. Near 1 the derivative of the power series is used.
+    At x = 0 the derivative is infinite. Near x = 1 it is computed by a power series.
     """
     is_near, is_zero = less(abs(subtract(x, 1.0)), 0.05), equal(x, 0.0)
     near = where(is_near, subtract(x, 1.0), 0.0)
@@ -242,11 +249,11 @@ spence = function(
 
 
 OWENS_END = 40.0
-"""Bound of |h| and |a h| from which the normal density is 0 in floating point."""
+"""Bound of |h| and |a h| beyond which the normal density is 0 in floating point."""
 
 
 def _owens_exponents(h: Any, a: Any) -> tuple[Any, Any]:
-    """Return h and a h, held constant where their normal density is 0; a h is 0 at h = 0 for infinite a."""
+    """Return h and a h, with zero derivatives where the normal density is 0. If a is infinite, a h is 0 at h = 0."""
     bound = 1e300 if largest(a) > 1e300 else 1e38
     width = where(greater(abs(a), bound), multiply(bound, sign(a)), a)
     width = where(logical_and(equal(h, 0.0), equal(abs(a), math.inf)), 0.0, width)
@@ -302,7 +309,10 @@ def _lambert_kernel(special: Any) -> Callable[..., Any]:
 
 
 def _lambert_slope(y: Any, x: Any) -> Any:
-    """Return the derivative e^-y / (1 + y); for x > 1 as y / (x (1 + y)), because the error of e^-y would be y ulps."""
+    """Return the derivative e^-y / (1 + y).
+
+    For x > 1 it is y / (x (1 + y)), because e^-y would have an error of y ulps.
+    """
     is_large = greater(x, 1.0)
     near = where(is_large, 0.0, y)
     inverse = divide(1.0, where(is_large, y, 1.0))

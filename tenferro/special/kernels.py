@@ -1,5 +1,6 @@
-"""Kernels in float64 for arguments at which SciPy's functions have errors of a hundred ulps, and simple formulas have
-few.
+"""Kernels in float64 for arguments at which SciPy's functions have errors of a hundred ulps.
+
+The formulas here have errors of a few ulps at these arguments.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ __all__ = [
 ROOT = 2 / math.sqrt(math.pi)
 ERFI_TERMS = 20
 EI_TERMS = 38
-"""Number of terms of the asymptotic series for x >= 40; at x = 40, the next term is 2^-53 times the first term."""
+"""Number of terms of the asymptotic series of Ei for x >= 40.
+
+At x = 40, the next term is 2^-53 times the first term.
+"""
 CONFLUENT_FAR, CONFLUENT_TERMS = 1e4, 6
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
 STEP = 1 / 16
-"""Step h of the trapezoidal rule for K_v(x) with x >= 0.25; the error of the rule is e^(-2 pi 1.5 / h)."""
+"""Step h of the trapezoidal rule for K_v(x) with x >= 0.25. The error of the rule is e^(-2 pi 1.5 / h)."""
 
 
 def exponential_series(value: np.ndarray, logarithm: Sequence[np.ndarray]) -> np.ndarray:
@@ -45,7 +49,7 @@ def _wide(*xs: Any) -> list[np.ndarray]:
 def _exp_of_square(x: np.ndarray, factor: float) -> np.ndarray:
     """Compute e^(factor x^2), accurately for large x.
 
-    x^2 is split into an exact part of few bits and a rest, because its rounding would cause an error of x^2 ulps.
+    x^2 is split into an exact part of few bits and a small rest. Rounding x^2 itself would cause an error of x^2 ulps.
     """
     short = np.round(np.clip(x, -1e3, 1e3) * 128) / 128
     with np.errstate(over="ignore", invalid="ignore"):
@@ -54,7 +58,7 @@ def _exp_of_square(x: np.ndarray, factor: float) -> np.ndarray:
 
 
 def _series(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return x, replaced by 0 where |x| >= 1, and the value of sqrt(pi) / 2 erfi(x) / x there."""
+    """Return x, with 0 where |x| >= 1, and sqrt(pi) / 2 erfi(x) / x for these numbers, computed by a power series."""
     near = np.where(np.abs(x) < 1, x, 0.0)
     series = np.zeros_like(near)
     for n in range(ERFI_TERMS, -1, -1):
@@ -65,7 +69,7 @@ def _series(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def dawsn(special: Any) -> Any:
     """Return the kernel of Dawson's integral: e^(-x^2) times the series of erfi for |x| < 1, else SciPy's function.
 
-    SciPy's function has errors of a hundred ulps near 0.
+    Near 0, SciPy's function has errors of a hundred ulps.
     """
 
     def kernel(x: Any) -> Any:
@@ -77,8 +81,9 @@ def dawsn(special: Any) -> Any:
 
 
 def hyp1f1(special: Any) -> Any:
-    """Return the kernel: SciPy's function or, for large |x|, where it takes long, the asymptotic series (DLMF
-    13.7.2).
+    """Return the kernel: SciPy's function or, for large |x|, the asymptotic series (DLMF 13.7.2).
+
+    SciPy's function takes long for large |x|.
     """
 
     def kernel(a: Any, b: Any, x: Any) -> Any:
@@ -87,7 +92,7 @@ def hyp1f1(special: Any) -> Any:
         far &= ~((b <= 0) & (b == np.round(b)))
         inside = special.hyp1f1(a, b, np.where(far, 0.0, x))
         distance = np.where(far, np.abs(x), 1.0)
-        # For x > 0 the function grows like e^x, times a factor of either sign, unless it is a polynomial.
+        # For x > 0, the function grows like e^x times a factor of either sign, unless the function is a polynomial.
         is_polynomial = (a <= 0) & (a == np.round(a))
         grows = (x > 0) & ~is_polynomial
         sides = np.where(x > 0, -1.0, 1.0)
@@ -107,9 +112,9 @@ def hyp1f1(special: Any) -> Any:
 
 
 def hyp2f1(special: Any) -> Any:
-    """Return the kernel: SciPy's function, for -9 < x < -1 after Pfaff's transformation (DLMF 15.8.1).
+    """Return the kernel: SciPy's function, which is called after Pfaff's transformation if -9 < x < -1 (DLMF 15.8.1).
 
-    Pfaff's transformation is also accurate for a = b + 1.
+    The transformed function is also accurate for a = b + 1.
     """
 
     def kernel(a: Any, b: Any, c: Any, x: Any) -> Any:
@@ -139,7 +144,7 @@ def erfi(special: Any) -> Any:
 def expi(special: Any) -> Any:
     """Return the kernel: for x >= 40 the asymptotic series e^x / x sum k! / x^k (DLMF 6.12.2), else SciPy's function.
 
-    SciPy's function sums only 20 terms of this series.
+    SciPy's function sums only 20 terms of that series.
     """
 
     def kernel(x: Any) -> Any:
@@ -156,24 +161,25 @@ def expi(special: Any) -> Any:
 
 
 SMALL, FAR = 1e-8, 1e9
-"""Bounds of x: below `SMALL`, J and I are (x / 2)^v / Gamma(v + 1); above `FAR`, asymptotic series need two terms
-only.
+"""Bounds on x.
+
+Below `SMALL`, J and I are (x / 2)^v / Gamma(v + 1). Above `FAR`, two terms of asymptotic series suffice.
 """
 
 
 def _ends(
     result: np.ndarray, special: Any, v: np.ndarray, x: np.ndarray, is_alternating: bool
 ) -> np.ndarray:
-    """Replace J or I in `result` for small x, where SciPy's functions lose digits or underflow (DLMF 10.2.2)."""
+    """Replace values of J or I for small x, where SciPy's functions lose digits or underflow (DLMF 10.2.2)."""
     whole = np.round(v)
     is_whole = v == whole
     order = np.where(is_whole, np.abs(v), v)
-    # For other orders the first term of the power series does not dominate.
+    # For other orders, the first term of the power series does not dominate the sum, and is not used alone.
     is_usual = (order >= 0) | (np.abs(v - whole) > 1e-2) & (x < 1e-12)
     at = (np.abs(x) < SMALL) & is_usual & (is_whole | (x >= 0)) & (np.abs(v) < 1e15)
     odd = (whole[at] % 2 != 0) & is_whole[at]
     with np.errstate(all="ignore"):
-        # The powers of |x| and 1/2 are multiplied, because halving a subnormal x would lose a bit.
+        # Multiply powers of |x| and of 1/2, because halving a subnormal x would lose a bit.
         powers = np.power(np.abs(x[at]), order[at]) * np.power(0.5, order[at])
         sizes = powers * special.rgamma(order[at] + 1)
     flips = odd & ((x[at] < 0) ^ (is_alternating & (v[at] < 0)))
@@ -183,8 +189,9 @@ def _ends(
 
 
 def _bessel_of_large_argument(v: np.ndarray, x: np.ndarray, shift: float) -> np.ndarray:
-    """Compute sqrt(2 / (pi x)) cos(x - (v / 2 + shift) pi): for large x, J with shift 1/4, and Y with 3/4 (DLMF
-    10.17.3).
+    """Compute sqrt(2 / (pi x)) cos(x - (v / 2 + shift) pi), the leading term for large x (DLMF 10.17.3).
+
+    With `shift` 1/4 it approximates J_v(x), and with 3/4 Y_v(x).
     """
     angle = np.pi * np.remainder(0.5 * v + shift, 2.0)
     wave = np.cos(x) * np.cos(angle) + np.sin(x) * np.sin(angle)
@@ -198,7 +205,8 @@ def _oscillating(special: Any, name: str, shift: float) -> Any:
         if name == "jv":
             _ends(result, special, v, x, is_alternating=True)
         else:
-            # For negative half-integer v, Y_v(x) is J_(-v)(x) up to sign; SciPy's function computes 0 times infinity.
+            # For negative half-integer v, Y_v(x) is J_(-v)(x) up to sign. SciPy's function would multiply 0 by
+            # infinity.
             is_half = (v < 0) & (v + 0.5 == np.round(v + 0.5)) & (x >= 0) & (x < 1)
             sign = np.where((v + 0.5) % 2 == 0, 1.0, -1.0)[is_half]
             result[is_half] = (
@@ -229,8 +237,9 @@ def yv(special: Any) -> Any:
 
 
 def of_order(kernel: Any, order: float, name: str) -> Any:
-    """Return the kernel of a function of fixed order: SciPy's function `name`, and `kernel` for small and large
-    arguments.
+    """Return the kernel of a function of fixed order.
+
+    It is SciPy's function `name`, but `kernel` where x is small or large.
     """
 
     def create(special: Any) -> Any:
@@ -262,7 +271,7 @@ def iv(special: Any) -> Any:
 
 
 def ive(special: Any) -> Any:
-    """Return the kernel: e^-|x| times `iv` or, where `iv` overflows or underflows, SciPy's less accurate `ive`."""
+    """Return the kernel: e^-|x| times `iv`. Where `iv` overflows or underflows, it is SciPy's less accurate `ive`."""
     unscaled = iv(special)
 
     def kernel(v: Any, x: Any) -> Any:
@@ -273,7 +282,7 @@ def ive(special: Any) -> Any:
             is_usual |= np.abs(x) < SMALL
             result = np.where(is_usual, plain * np.exp(-np.abs(x)), special.ive(v, x))
             far = (x > FAR) & (v * v < x / FAR)
-            # The factors are divided one by one, because 2 pi x would overflow.
+            # Divide by the factors one by one, because the product 2 pi x would overflow.
             result[far] = np.sqrt(0.5 / np.pi / x[far])
         result[((x == np.inf) | (x == -np.inf) & (v == np.round(v))) & np.isfinite(v)] = 0.0
         return result
@@ -284,7 +293,7 @@ def ive(special: Any) -> Any:
 def kve(special: Any) -> Any:
     """Return the kernel of e^x K_v(x): SciPy's function, except where it loses digits.
 
-    For 0.25 < x <= 2, where its series cancels, an integral and the recurrence in the order are used.
+    For 0.25 < x <= 2, SciPy's series cancels, so an integral and the recurrence in the order are used.
     """
 
     def kernel(v: Any, x: Any) -> Any:
@@ -305,7 +314,7 @@ def kve(special: Any) -> Any:
 
 
 def kv(special: Any) -> Any:
-    """Return the kernel of K_v(x): SciPy's function or, where it loses digits or underflows, e^-x times `kve`."""
+    """Return the kernel of K_v(x): SciPy's function. Where it loses digits or underflows, it is e^-x times `kve`."""
     scaled = kve(special)
 
     def kernel(v: Any, x: Any) -> Any:
@@ -322,7 +331,7 @@ def kv(special: Any) -> Any:
 def _scaled_integral(v: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Compute e^x K_v(x), by the trapezoidal rule for orders below 1.5 (DLMF 10.32.9).
 
-    Functions of larger order follow by the recurrence K_(u+1) = K_(u-1) + 2 u / x K_u.
+    The functions of larger orders are computed by the recurrence K_(u+1) = K_(u-1) + 2 u / x K_u.
     """
     count = np.round(v)
     rest = v - count
@@ -339,7 +348,10 @@ def _scaled_integral(v: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def exp_over(special: Any) -> Any:
-    """Return the kernel of e^x / x. It multiplies two factors e^(x/2), because e^x overflows for smaller x."""
+    """Return the kernel of e^x / x.
+
+    It multiplies by e^(x/2) twice, because e^x overflows for smaller x than e^x / x.
+    """
 
     def kernel(x: Any) -> Any:
         (x,) = _wide(x)
@@ -375,7 +387,7 @@ def log_over(special: Any) -> Any:
 
 
 def of_half_square(turn: Any) -> Any:
-    """Return the kernel of the sine or cosine of pi x^2 / 2. It reduces x^2 modulo 4, so that x^2 does not overflow."""
+    """Return the kernel of the sine or cosine of pi x^2 / 2. It reduces x^2 modulo 4, because x^2 may overflow."""
 
     def create(special: Any) -> Any:
         def kernel(x: Any) -> Any:
@@ -383,7 +395,7 @@ def of_half_square(turn: Any) -> Any:
             with np.errstate(invalid="ignore"):
                 whole = np.round(x)
                 rest = x - whole
-                # rest * whole and rest * x are added, because whole + x would overflow.
+                # x^2 - whole^2 = rest (whole + x). The two products are added, because whole + x would overflow.
                 return turn(0.5 * np.pi * (np.remainder(whole, 2.0) + rest * whole + rest * x))
 
         return kernel
@@ -399,7 +411,7 @@ def spence(special: Any) -> Any:
 def owens_t(special: Any) -> Any:
     """Return the kernel: Gauss-Legendre quadrature where |a| <= 1 and |h a| <= 1, else SciPy's function.
 
-    Under these conditions the integrand varies little.
+    Where both conditions hold, the integrand varies little, so the quadrature is accurate.
     """
 
     def kernel(h: Any, a: Any) -> Any:

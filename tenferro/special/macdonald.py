@@ -50,7 +50,7 @@ STEPS = np.linspace(0.0, 1.0, 128)
 
 
 TINY = 1e-10
-"""Bound of the arguments of which the square is negligible, and of the tabulated quadrature."""
+"""Bound on x: below it x^2 is negligible, and from it on the quadrature with tabulated nodes is used."""
 ZETAS = (
     0.017543859649122806, 0.01818181818181818, 0.01886792452830189, 0.019607843137254912, 0.02040816326530616,
     0.021276595744681003, 0.022222222222222855, 0.023255813953491015, 0.024390243902450117, 0.025641025641072283,
@@ -59,15 +59,15 @@ ZETAS = (
     0.058823978658684585, 0.06666870588242046, 0.0769325164113522, 0.09095401714582904, 0.11133426586956469,
     0.1440498967688461, 0.20738555102867398, 0.40068563438653143, 0.5772156649015329,
 )  # fmt: skip
-"""Euler's constant and zeta(2 k + 1) / (2 k + 1), of the powers of v^2, highest first (DLMF 5.7.3)."""
+"""Coefficients of powers of v^2, highest first: zeta(2 k + 1) / (2 k + 1), and Euler's constant (DLMF 5.7.3)."""
 SINH_SERIES = tuple(1.0 / math.factorial(2 * k + 1) for k in range(9, -1, -1))
 
 
 def kv_of_tiny(v: Tensor, x: Tensor) -> Any:
-    """Compute K_v(x) of tiny x, half of Gamma(v) (2/x)^v + Gamma(-v) (x/2)^v (DLMF 10.27.4 and 10.25.2).
+    """Compute K_v(x) for tiny x as half of Gamma(v) (2/x)^v + Gamma(-v) (x/2)^v (DLMF 10.27.4 and 10.25.2).
 
-    For small v it is sqrt(pi v / sin(pi v)) sinh(v m) / v, with m = log(2/x) - (log Gamma(1-v) - log Gamma(1+v)) /
-    (2v).
+    For small v this is sqrt(pi v / sin(pi v)) sinh(v m) / v, with
+    m = log(2/x) - (log Gamma(1-v) - log Gamma(1+v)) / (2v).
     """
     height = subtract(math.log(2.0), log(x))
     order = abs(v)
@@ -108,12 +108,12 @@ def kve_by_order(n: Tensor, v: Tensor, x: Tensor) -> Any:
 def _quadrature(n: Tensor, v: Tensor, x: Tensor, formulas: tuple[Callable[..., Any], ...]) -> Any:
     """Return the n-th derivative of e^x K_v(x) in v for x > 0, by the trapezoidal rule.
 
-    The sum ends where the integrand is negligible. For tiny x, where the integrand is flat, K_v is computed as the sum
-    of the first terms of two series.
+    The sum ends where the integrand is negligible. For tiny x the integrand is flat, so `formulas` are used instead.
 
     Args:
         n: the number of derivatives, a tensor.
-        formulas: functions that compute K_v of tiny x, and its first derivatives in v; further derivatives are NaN.
+        formulas: functions that compute K_v of tiny x, and its derivatives in v of order 1, 2, .. Derivatives of higher
+      order are NaN for tiny x.
     """
     is_tiny = logical_and(greater(x, 0.0), less(x, TINY))
     near, bent = where(is_tiny, v, 0.5), where(is_tiny, x, TINY)

@@ -72,7 +72,7 @@ FAR_TAIL = (
         1.34204006088543189037e-2, 3.28014464682127739104e-4, 2.89247864745380683936e-6, 6.79019408009981274425e-9,
     ),
 )  # fmt: skip
-"""Coefficients of the numerators and denominators, highest power first."""
+"""Coefficients of the numerators and denominators of Cephes' rational functions, highest power first."""
 
 
 def erf(x: ArrayLike) -> Any:
@@ -167,14 +167,14 @@ def _log_ndtr(x: Tensor) -> Any:
         where(is_below, multiply(ROOT_TWO_PI, integral.hazard(size)), subtract(1.0, tail))
     )
     below = negative(add(multiply(0.5, square(size)), logarithm))
-    # Where tail > 0.25 log is used, because XLA's log1p loses digits near -0.41.
+    # Where tail > 0.25, log is used instead of log1p, because XLA's log1p loses digits near -0.41.
     above = where(greater(tail, 0.25), logarithm, log1p(negative(tail)))
     return where(is_below, below, above)
 
 
 @_log_ndtr.defjvp
 def _log_ndtr_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """Compute the tangent; the derivative is the normal density divided by ndtr(x)."""
+    """Return log_ndtr(x) and its tangent. The derivative is the normal density divided by ndtr(x)."""
     (x,), (x_dot,) = primals, tangents
     is_below, size = integral.side_and_size(x)
     above = divide(integral.density(size), subtract(1.0, integral.tail(size)))
@@ -222,7 +222,7 @@ def _ratio(coefficients: tuple[Sequence[float], Sequence[float]], x: Tensor) -> 
 
 @_ndtri.defjvp
 def _ndtri_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """Compute the tangent; the derivative is 1 / (normal density at the result)."""
+    """Return ndtri(p) and its tangent. The derivative is the reciprocal of the normal density at the result."""
     (p,), (p_dot,) = primals, tangents
     y = _ndtri(p)
     return y, multiply(p_dot, multiply(ROOT_TWO_PI, exp(multiply(0.5, square(y)))))

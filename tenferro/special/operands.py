@@ -1,4 +1,4 @@
-"""Helpers for the operands and signatures of special functions."""
+"""Conversion of operands of special functions, and signatures of their public functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["as_order", "in_reals", "with_signature"]
 
 
 def in_reals(name: str, function: Callable[..., Any], *operands: ArrayLike) -> Any:
-    """Apply `function` to the operands, converted to their common float dtype or, for 16-bit floats, to float32.
+    """Apply `function` to the operands after converting them to their common float dtype; 16-bit floats become float32.
 
     Raises:
         DTypeError: an operand is complex.
@@ -29,7 +29,7 @@ def in_reals(name: str, function: Callable[..., Any], *operands: ArrayLike) -> A
 
 
 def as_order(name: str, parameter: str, value: Any, least: int) -> int:
-    """Check that a value is an integer of at least `least`, not a traced tensor, and return it as an int.
+    """Check that a value is an integer of at least `least`, and return it as an int. A traced tensor is an error.
 
     Raises:
         InvalidConfigError: the value is not an integer, is a traced tensor, or is less than `least`.
@@ -44,10 +44,10 @@ def as_order(name: str, parameter: str, value: Any, least: int) -> int:
 def with_signature(
     name: str, module: str, defaults: Mapping[str, Any], text: str, compute: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Return a public function with named parameters, which calls `compute` with positional arguments.
+    """Return a public function with named parameters. It calls `compute` with the arguments in order.
 
     Args:
-        defaults: the default of each parameter, by name; None if it has no default.
+        defaults: the parameters in order, with the default of each; None for a parameter without a default.
         text: the function's docstring without the section "Raises", which is inserted before the first example.
     """
     kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty

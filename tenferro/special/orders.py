@@ -1,14 +1,14 @@
 """Derivatives of Bessel functions in their order, as kernels in float64.
 
-A function is represented by a truncated power series in its order: an array of coefficients c_0, .. c_n, where
-    n! c_n is the n-th derivative. With u = v - floor(v), H_u and K_u are computed as
+A function is represented by the array c_0, .. c_n of coefficients of its truncated power series in the order, so that
+n! c_n is the n-th derivative. With u = v - floor(v), H_u and K_u are computed as
 
     H_u(x) = 2 / (pi i) e^(-i pi u / 2) e^(i x)  int e^(-x sinh s tanh s) cosh(u t) dt/ds ds,   t = s + i gd(s),   s > 0
     K_u(x) = e^-x  int e^(-2 x sinh(s/2)^2) cosh(u s) ds,   s > 0
 
-by the trapezoidal rule, along the path of steepest descent; gd is Gudermann's function. Upward recurrence in
-the order is stable for both functions. For large x, J is the real part of H. For other x, J and I follow from the
-Wronskians and from the continued fraction of f_(v+1) / f_v, whose terms all have one sign.
+by the trapezoidal rule, along the path of steepest descent, where gd is Gudermann's function. Upward recurrence in the
+order is stable for H and K. For large x, J is the real part of H. For other x, J and I follow from the Wronskians
+and from the continued fraction of f_(v+1) / f_v, whose terms all have one sign.
 
 Source: NIST's DLMF, 10.9.10 and 10.32.9 for the integrals, 10.5.2 and 10.28.2 for the Wronskians, 10.10.1 and 10.33.1
 for the continued fractions, 10.17.3 and 10.40.1 for the asymptotic series.
@@ -28,21 +28,21 @@ from tenferro.special.kernels import exponential_series
 __all__ = ["kernel_of"]
 
 Series = np.ndarray
-"""Array of the coefficients of power series in the order; the first axis numbers the coefficients."""
+"""Coefficients of power series in the order, as an array whose first axis numbers the coefficients."""
 
 LARGEST_ORDER = 2.0e4
-"""Maximum order, which bounds the number of recurrence steps; derivatives at larger orders are NaN."""
+"""Maximum order. It bounds the number of recurrence steps, and derivatives at larger orders are NaN."""
 BLOCK = 1024
 NODES, STEP = 96, 0.1
 """Minimum number of nodes of the trapezoidal rule, and its maximum step."""
 DECAY = 42.0
-"""Negative logarithm of the decaying factor at which the integrals are truncated."""
+"""Integrals are truncated where their decaying factor falls to e^-DECAY."""
 FRACTION_STEPS = 30
 ASYMPTOTIC_TERMS = 40
 ASYMPTOTIC_FROM = 60.0
 EVEN_TERMS = 16
 TINY = 1e-8
-"""Bound below which the square of an argument is negligible."""
+"""Bound on an argument below which its square is negligible."""
 
 
 def _product(first: Series, second: Series) -> Series:
@@ -61,14 +61,14 @@ def _reciprocal(series: Series) -> Series:
 
 
 def _times_order(series: Series, order: np.ndarray) -> Series:
-    """Multiply a series by the order v, a linear function with derivative 1."""
+    """Multiply a series in the order by the order v itself, which is a linear function with slope 1."""
     result = series * order
     result[1:] += series[:-1]
     return result
 
 
 def _sine_and_cosine(order: np.ndarray, count: int) -> tuple[Series, Series]:
-    """Return the series of sin(pi v) and cos(pi v); where sin or cos is zero, the value is exactly 0."""
+    """Return the series of sin(pi v) and cos(pi v) in v. Their zeros are exact."""
     whole = np.round(order)
     flip = np.where(whole % 2 == 0, 1.0, -1.0)
     sine = flip * np.sin(np.pi * (order - whole))
@@ -91,11 +91,11 @@ def _nodes(end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _ends(x: np.ndarray, excess: float) -> np.ndarray:
-    """Return the s at which x sinh(s) tanh(s) = DECAY + excess s, the end of an integral."""
+    """Return the s at which x sinh(s) tanh(s) = DECAY + excess s: there an integral is truncated."""
     end = np.zeros_like(x)
     for _ in range(4):
         level = (DECAY + excess * end) / x
-        # For a large level, cosh(s) equals it, and s is computed as a logarithm, which does not overflow.
+        # For a large level, cosh(s) equals the level, and s is computed as a logarithm, which does not overflow.
         cosine = np.minimum(0.5 * (level + np.sqrt(np.square(np.minimum(level, 1e150)) + 4)), 1e300)
         end = np.where(
             level > 1e100,
@@ -147,7 +147,7 @@ def _macdonald(u: np.ndarray, x: np.ndarray, count: int) -> list[Series]:
 def _raised(
     pair: list[Series], u: np.ndarray, steps: np.ndarray, x: np.ndarray, sign: float
 ) -> list[Series]:
-    """Raise the order: return f of orders u + steps and u + steps + 1, by f_(v+1) = 2 v / x f_v + sign f_(v-1)."""
+    """Return f of orders u + steps and u + steps + 1, by the recurrence f_(v+1) = 2 v / x f_v + sign f_(v-1)."""
     lower, upper = pair
     low, high = lower.copy(), upper.copy()
     order = np.argsort(-steps, kind="stable")
@@ -165,7 +165,7 @@ def _raised(
 def _ratio(v: np.ndarray, x: np.ndarray, count: int, sign: float) -> Series:
     """Return f_(v+1) / f_v as a series in the order; f is J if `sign` is -1, and I if it is 1.
 
-    The continued fraction of the ratio is evaluated backwards from its last term.
+    The continued fraction of the ratio is evaluated from its last term to its first.
     """
     spread = np.sqrt(36.0 * x) if sign > 0 else 8.0 * np.cbrt(np.maximum(x, 1.0))
     steps = (FRACTION_STEPS + spread).astype(np.int64)
@@ -198,7 +198,10 @@ def _asymptotic(v: np.ndarray, x: np.ndarray, count: int) -> Series:
 
 
 def _leading(special: Any, v: np.ndarray, x: np.ndarray, count: int) -> Series:
-    """Return (x / 2)^v / Gamma(v + 1) as a series in v; the derivatives of its logarithm are polygamma functions."""
+    """Return (x / 2)^v / Gamma(v + 1) as a series in v.
+
+    The derivatives of the logarithm of Gamma are polygamma functions.
+    """
     logarithm = [-special.polygamma(k - 1, v + 1) / math.factorial(k) for k in range(1, count + 1)]
     if count:
         logarithm[0] = np.log(0.5 * x) + logarithm[0]
@@ -206,7 +209,7 @@ def _leading(special: Any, v: np.ndarray, x: np.ndarray, count: int) -> Series:
 
 
 def _bessel(special: Any, name: str, v: np.ndarray, x: np.ndarray, count: int) -> Series:
-    """Return J, Y, e^-x I or e^x K as a series in the order, for v >= 0 and finite x > 0."""
+    """Return J, Y, e^-x I or e^x K as a series in the order v, at v >= 0 and finite x > 0."""
     steps = np.floor(v)
     u = v - steps
     with np.errstate(all="ignore"):
@@ -247,7 +250,8 @@ def _bessel(special: Any, name: str, v: np.ndarray, x: np.ndarray, count: int) -
 def _by_parts(v: np.ndarray, x: np.ndarray, count: int) -> Series:
     """Return e^-x I_v(x) as a series in the order, for small v.
 
-    The part of I_v that is even in v is computed from its series at v = 0. The odd part is -sin(pi v) K_v / pi.
+    The part of I_v that is an even function of v is computed from its series at v = 0. The odd part is
+    -sin(pi v) K_v / pi.
     """
     total = count + EVEN_TERMS
     pair = _macdonald(np.zeros_like(x), x, total)
@@ -263,7 +267,7 @@ def _by_parts(v: np.ndarray, x: np.ndarray, count: int) -> Series:
 
 
 def _reflected(special: Any, name: str, w: np.ndarray, x: np.ndarray, count: int) -> Series:
-    """Return a function as a series in v at v = -w < 0, for finite x > 0, by the reflection formulas."""
+    """Return a function as a series in v at v = -w < 0, for finite x > 0, by reflection formulas."""
     value = _bessel(special, name, w, x, count)
     with np.errstate(all="ignore"):
         if name in "JY":
@@ -280,7 +284,7 @@ def _reflected(special: Any, name: str, w: np.ndarray, x: np.ndarray, count: int
 
 
 def _finite_product(first: Series, second: Series) -> Series:
-    """Multiply two series, of which the second may be infinite; 0 times infinity is 0 here, not NaN."""
+    """Multiply two series, of which the second may be infinite. 0 times infinity counts as 0, not NaN."""
     result = np.zeros_like(second)
     for i in range(len(result)):
         for k in range(i + 1):
@@ -297,7 +301,7 @@ def _at_zero(name: str, n: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def kernel_of(name: str, scale: float = 0.0) -> Callable[[Any], Callable[..., Any]]:
-    """Return the kernel of the n-th derivative in v of J, Y, I or K; I and K are multiplied by e^(scale x)."""
+    """Return the kernel of the n-th derivative in v of J, Y, I or K. I and K are multiplied by e^(scale x)."""
 
     def kernel(special: Any, n: np.ndarray, v: np.ndarray, x: np.ndarray) -> Any:
         shape = n.shape
@@ -309,8 +313,8 @@ def kernel_of(name: str, scale: float = 0.0) -> Callable[[Any], Callable[..., An
         if name != "I" or scale < 0:
             result[is_order & (x == math.inf)] = 0.0
         inside = np.flatnonzero(is_order & (x > 0) & (x < math.inf) & ~is_far)
-        # Elements are computed in blocks of similar x and v, because similar x need similar numbers of nodes, and
-        # similar v similar numbers of recurrence steps.
+        # Elements are computed in blocks with similar x and v. Elements with similar x need similar numbers of nodes,
+        # and elements with similar v need similar numbers of recurrence steps.
         inside = inside[np.lexsort((np.abs(v[inside]), np.round(np.log(x[inside]) / 3)))]
         for start in range(0, len(inside), BLOCK):
             at = inside[start : start + BLOCK]

@@ -41,18 +41,18 @@ __all__ = ["spherical_in", "spherical_jn", "spherical_kn", "spherical_yn"]
 
 
 SMALL = 1e-8
-"""Bound below which the square of an argument is negligible."""
+"""Bound on an argument below which its square is negligible."""
 
 
 def _slope(name: str, below: float, above: float) -> Callable[..., Any]:
-    """Return the derivative in z: (below n f_(n-1) + above (n + 1) f_(n+1)) / (2 n + 1)."""
+    """Return the derivative in z of f_n(z): (below n f_(n-1) + above (n + 1) f_(n+1)) / (2 n + 1)."""
 
     def slope(y: Any, n: Any, z: Any) -> Any:
         after = add(n, 1.0)
         has_lower = greater(n, 0.0)
         lower = value_of(name, where(has_lower, subtract(n, 1.0), 0.0), z)
         upper = multiply(multiply(above, after), value_of(name, after, z))
-        # Where the function of the larger order is infinite, it dominates, and the other term is omitted.
+        # Where the function of the larger order is infinite, it dominates the sum, so the other term is omitted.
         has_lower = logical_and(has_lower, less(abs(upper), math.inf))
         lower = where(has_lower, multiply(multiply(below, n), lower), 0.0)
         return where(less(n, 0.0), math.nan, divide(add(lower, upper), add(n, after)))
@@ -61,7 +61,10 @@ def _slope(name: str, below: float, above: float) -> Callable[..., Any]:
 
 
 def _kernel(name: str) -> Callable[[Any], Callable[..., Any]]:
-    """Return the kernel: SciPy's function or, for j and i of small z, where it may underflow, z^n / (2 n + 1)!!."""
+    """Return the kernel: SciPy's function.
+
+    For j and i of small z, which may underflow in it, z^n / (2 n + 1)!! is used.
+    """
 
     def create(special: Any) -> Callable[..., Any]:
         def kernel(n: Any, z: Any) -> Any:
@@ -84,13 +87,13 @@ def _expanded(
     """Return sqrt(pi / (2 z)) f_(n + 1/2)(z) for z > 0, and `at_zero` at z = 0.
 
     Args:
-        of: the function f of order and argument.
-        sides: for z < 0 the result is sides (-1)^n times that for |z|.
+        of: the function f_v(x), called with order and argument.
+        sides: a sign s. For z < 0 the result is s (-1)^n times the result for |z|.
     """
     one, none = np.asarray([1, math.nan], spec_of(z).dtype.dtype)
     size = abs(z)
     inner = where(equal(size, 0.0), 1.0, size)
-    # At infinity the factor is set to 1: f itself has the limit, and 0 times infinity would be NaN.
+    # At infinity the factor is set to 1, because f itself has the limit, and 0 times infinity would be NaN.
     scale = where(equal(size, math.inf), one, sqrt(divide(math.pi / 2, inner)))
     values = multiply(scale, of(add(n, 0.5), inner))
     is_odd = equal(remainder(n, 2.0), 1.0)
@@ -110,7 +113,7 @@ def _infinite(n: Tensor) -> Any:
 
 
 def _k(n: Tensor, z: Tensor) -> Any:
-    """Compute k_n(z); for z < 0 it equals -(-1)^n k_n(|z|) - pi i_n(|z|)."""
+    """Compute k_n(z). For z < 0 the result is -(-1)^n k_n(|z|) - pi i_n(|z|)."""
     values = _expanded(macdonald.kv, _infinite, -1.0, n, z)
     growing = _expanded(hankel.iv, _first, 1.0, n, abs(z))
     return where(less(z, 0.0), subtract(values, multiply(math.pi, growing)), values)

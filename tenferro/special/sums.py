@@ -30,7 +30,7 @@ __all__ = ["log_softmax", "logsumexp", "softmax"]
 
 
 def softmax(x: ArrayLike, /, *, axis: Axis = None) -> Any:
-    """Divide e^x by its sum along `axis`, without overflow. By default the sum is over all elements, as in SciPy.
+    """Divide e^x by its sum along `axis`, without overflow. By default, the sum is over all elements, as in SciPy.
 
     >>> softmax([[0.0, 0.0], [0.0, 0.0]])
     array([[0.25, 0.25],
@@ -40,7 +40,9 @@ def softmax(x: ArrayLike, /, *, axis: Axis = None) -> Any:
 
 
 def log_softmax(x: ArrayLike, /, *, axis: Axis = None) -> Any:
-    """Compute the logarithm of `softmax`, accurate also for small probabilities; by default over all elements.
+    """Compute the logarithm of `softmax`, also accurately for small probabilities.
+
+    By default, it sums over all elements.
 
     >>> log_softmax([0.0, 1000.0])
     array([-1000.,     0.])
@@ -56,12 +58,12 @@ def logsumexp(
     return_sign: bool = False,
     where: ArrayLike | None = None,
 ) -> Any:
-    """Return the logarithm of the sum of b e^a over `axis`, without overflow; it is -inf for an empty sum.
+    """Return the logarithm of the sum of b e^a over `axis`, without overflow. For an empty sum it is -inf.
 
     Args:
         b: factors, by default 1. An element with factor 0 is excluded from the sum.
-        return_sign: return the logarithm of the magnitude of the sum, and its sign. Otherwise the result is NaN
-            if the sum is negative.
+        return_sign: whether to return the logarithm of the magnitude of the sum, and its sign. Otherwise the result is
+            NaN if the sum is negative.
         where: a mask; elements for which it is False are excluded from the sum.
 
     The logarithm of a complex sum has an imaginary part within +-pi. Its sign is the sum divided by its magnitude.
@@ -90,5 +92,5 @@ def logsumexp(
 
 
 def or_absent(x: ArrayLike, where: ArrayLike) -> Tensor:
-    """Return x with -inf where the mask is False."""
+    """Return x with -inf in place of elements for which the mask `where` is False."""
     return where_(where, as_inexact(x), -math.inf)

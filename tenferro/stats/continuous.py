@@ -66,13 +66,14 @@ HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 def _size(z: Any) -> Any:
-    """Compute |z| with slope 1 at 0, so that smooth functions of |z| have the right derivatives there."""
+    """Compute |z|. The derivative at 0 is 1, so that smooth functions of |z| have the right derivatives at 0."""
     return where(less(z, 0.0), negative(z), z)
 
 
 def _one_side(lower: Any) -> Any:
-    """Return the distribution function of a symmetric distribution; `lower` computes the probability of values below
-    -|z|.
+    """Return the distribution function of a distribution that is symmetric about 0.
+
+    `lower` is a function of |z| that computes the probability of values below -|z|.
     """
 
     def cdf(z: Any, *shapes: Any) -> Any:
@@ -83,7 +84,7 @@ def _one_side(lower: Any) -> Any:
 
 
 def _two_sides(lower: Any) -> Any:
-    """Return the quantile function of a symmetric distribution; `lower` computes quantiles for q <= 1/2."""
+    """Return the quantile function of a distribution that is symmetric about 0; `lower` computes it for q <= 1/2."""
 
     def ppf(q: Any, *shapes: Any) -> Any:
         is_low = less(q, 0.5)
@@ -94,7 +95,7 @@ def _two_sides(lower: Any) -> Any:
 
 
 def _log_difference(larger: Any, smaller: Any) -> Any:
-    """Compute log(e^larger - e^smaller); -inf where both are equal."""
+    """Compute log(e^larger - e^smaller); the result is -inf where both are equal."""
     is_alone, is_empty = equal(smaller, -math.inf), equal(smaller, larger)
     safe = where(logical_or(is_alone, is_empty), -1.0, subtract(smaller, larger))
     is_close = greater(safe, -0.7)
@@ -104,14 +105,15 @@ def _log_difference(larger: Any, smaller: Any) -> Any:
 
 
 def _log_below(x: Any) -> Any:
-    """Compute log_ndtr, with derivative 0 at -inf."""
+    """Compute log_ndtr(x), with derivative 0 at x = -inf."""
     is_end = equal(x, -math.inf)
     return where(is_end, -math.inf, log_ndtr(where(is_end, -1.0, x)))
 
 
 def _log_mass(a: Any, b: Any) -> Any:
-    """Compute the logarithm of the normal probability of [a, b]; if both are in one tail, from logarithms of the
-    tail.
+    """Compute the logarithm of the probability that a standard normal number is in [a, b].
+
+    If a and b are in the same tail, logarithms of the tail's probability are subtracted without underflow.
     """
     is_upper = greater(a, 0.0)
     low, high = where(is_upper, negative(b), a), where(is_upper, negative(a), b)
@@ -123,14 +125,15 @@ def _log_mass(a: Any, b: Any) -> Any:
 
 
 def _log_truncated(this: Any, other: Any) -> Any:
-    """Compute the logarithm of a probability from `this`, its logarithm, or if near 0, from `other`, that of 1 - p."""
+    """Compute log(p) from `this`, which is log(p), if it is below -1/2, else from `other`, which is log(1 - p)."""
     is_small = less(this, -0.5)
     return where(is_small, this, log1p(negative(exp(where(is_small, -1.0, other)))))
 
 
 def _from_log_ndtr(y: Any) -> Any:
-    """Compute z with log_ndtr(z) = y, for y < -20, by Newton steps from the leading terms of the asymptotic
-    expansion.
+    """Compute the z with log_ndtr(z) = y for y < -20, by Newton's method.
+
+    The iteration starts from the leading terms of the asymptotic expansion.
     """
     double = multiply(-2.0, y)
     z = negative(sqrt(subtract(double, log(multiply(2 * math.pi, double)))))
@@ -142,7 +145,7 @@ def _from_log_ndtr(y: Any) -> Any:
 
 
 def _truncated_ppf(q: Any, a: Any, b: Any) -> Any:
-    """Compute quantiles from probabilities; far in a tail, where probabilities underflow, from their logarithms."""
+    """Compute quantiles from probabilities. Far in a tail, where probabilities underflow, use their logarithms."""
     is_upper = greater(a, 0.0)
     low, high = where(is_upper, negative(b), a), where(is_upper, negative(a), b)
     share = where(is_upper, subtract(1.0, q), q)
@@ -158,7 +161,7 @@ def _truncated_ppf(q: Any, a: Any, b: Any) -> Any:
 
 
 def _between(a: Any, b: Any) -> Any:
-    """Return a point between a and b; a and b may be infinite."""
+    """Return a point between a and b, each of which may be infinite."""
     is_open_below, is_open_above = equal(a, -math.inf), equal(b, math.inf)
     low = where(is_open_below, where(is_open_above, -1.0, subtract(b, 2.0)), a)
     high = where(is_open_above, add(low, 2.0), b)
@@ -177,7 +180,7 @@ def _gennorm_logpdf(z: Any, beta: Any) -> Any:
 
 
 def _gennorm_cdf(z: Any, beta: Any) -> Any:
-    """Compute the distribution function; at z = 0, where z^beta has no useful derivative, by a linear function."""
+    """Compute the distribution function. At z = 0, where z^beta has no useful derivative, it is a linear function."""
     is_middle = equal(z, 0.0)
     away = _one_side(lambda z, beta: multiply(0.5, gammaincc(divide(1.0, beta), pow(z, beta))))(
         where(is_middle, 1.0, z), beta
@@ -196,7 +199,7 @@ def _gennorm_ppf(q: Any, beta: Any) -> Any:
 
 
 def _student_logpdf(z: Any, df: Any) -> Any:
-    """Compute the logarithm of Student's density; for infinite df this is the normal density."""
+    """Compute the logarithm of Student's density. For infinite df, it is that of the normal density."""
     is_normal = equal(df, math.inf)
     df = where(is_normal, 1.0, df)
     half = multiply(df, 0.5)
@@ -360,4 +363,4 @@ CONTINUOUS: dict[str, Continuous] = {
         is_valid=lambda c: logical_and(greater(c, 0.0), less(c, 1.0)),
     ),
 }  # fmt: skip
-"""The record of each continuous distribution, by name."""
+"""Formulas of each continuous distribution, by the name of the distribution."""

@@ -50,7 +50,7 @@ def _count(n: Any) -> Any:
 
 
 def _log_choices(n: Any, k: Any) -> Any:
-    """Compute the logarithm of the number of ways to choose k of n."""
+    """Compute the logarithm of the number of ways to choose k of n things."""
     return negative(add(log1p(n), betaln(add(subtract(n, k), 1.0), add(k, 1.0))))
 
 
@@ -73,8 +73,9 @@ def _poisson(k: Any, mu: Any) -> Any:
 
 
 def _poisson_entropy(mu: Any) -> Any:
-    """Compute the entropy: for small mu the sum of -p log p, for large mu log(2 pi e mu) / 2 plus a series in 1 /
-    mu.
+    """Compute the entropy of the Poisson distribution.
+
+    For small mu it is the sum of -p log p. For large mu it is log(2 pi e mu) / 2 plus a series in 1 / mu.
     """
     is_small = less(mu, LARGE)
     (small,) = along_nodes(where(is_small, mu, 1.0))
@@ -128,4 +129,4 @@ DISCRETE: dict[str, Discrete] = {
         entropy=_poisson_entropy,
     ),
 }  # fmt: skip
-"""The record of each discrete distribution, by name."""
+"""Formulas of each discrete distribution, by the name of the distribution."""

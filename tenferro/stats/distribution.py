@@ -1,7 +1,7 @@
-"""Functions derived from the formulas of a distribution: densities, distribution functions, and their inverses.
+"""Functions of a distribution: densities, distribution functions and their inverses, derived from its formulas.
 
-A distribution is a record of formulas in the standard variable z = (x - loc) / scale, inside the support. This
-module handles location, scale, the ends of the support, and invalid parameters for all distributions.
+A distribution is a record of formulas in the standard variable z = (x - loc) / scale, valid inside the support. This
+module adds location and scale, the ends of the support, and the treatment of invalid parameters.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ METHODS: Mapping[str, str] = {
     "isf": "Upper quantile, the x at which `sf` is q,",
     "entropy": "Entropy",
 }
-"""Beginnings of the docstrings of a distribution's functions, by the name of the function."""
+"""First words of the docstrings of a distribution's functions, by the name of the function."""
 
 
 def full(x: Tensor, value: float) -> Any:
@@ -70,16 +70,16 @@ def positive(*parameters: Tensor) -> Any:
 
 @dataclass(frozen=True)
 class Continuous:
-    """Formulas of a continuous distribution: functions of z, or of a probability q in (0, 1), and the shape parameters.
+    """Formulas of a continuous distribution: functions of z or of a probability q in (0, 1), and of shape parameters.
 
     Attributes:
         parameters: the names of the shape parameters.
         text: the name of the distribution, with its density.
-        logpdf, cdf, sf, logcdf, logsf, ppf, isf: the formulas; a formula that is None is derived from the other
-            formulas if possible.
-        support: the ends of the support, as numbers or functions of the shape parameters.
-        inner: a point of the support, as a number or a function of the shape parameters.
-        is_valid: function of the shape parameters that returns whether they are valid.
+        logpdf, cdf, sf, logcdf, logsf, ppf, isf: the formulas. A formula that is None is derived from the others if
+            that is possible.
+        support: the two ends of the support. Each is a number, or a function of the shape parameters.
+        inner: a point inside the support: a number, or a function of the shape parameters.
+        is_valid: a function of the shape parameters that returns, elementwise, whether they are valid.
         is_symmetric: whether the distribution is symmetric about 0, so that sf(z) is cdf(-z).
     """
 
@@ -100,8 +100,9 @@ class Continuous:
     variable = "x"
 
     def methods(self) -> dict[str, Formula]:
-        """Return the functions of the distribution by name; their arguments are x or q, the shape parameters, loc and
-        scale.
+        """Return the functions of the distribution by name.
+
+        Their arguments are x or q, the shape parameters, loc and scale.
         """
         methods = {"logpdf": self._density, "pdf": lambda *xs: exp(self._density(*xs))}
         cdf, sf = self.cdf, self.sf
@@ -161,13 +162,14 @@ class Continuous:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Default values of the parameters after the first, x or q; None for a parameter without a default."""
+        """Default values of the parameters after the first parameter, x or q. None stands for no default."""
         return {**dict.fromkeys(self.parameters), "loc": 0, "scale": 1}
 
 
 class _Standard(NamedTuple):
-    """The standard variable, the shape parameters, the ends of the support, a point inside, and whether parameters are
-    valid.
+    """Standard variable of a distribution, with the facts that its functions need.
+
+    These are the shape parameters, the ends of the support, a point inside it, and whether the parameters are valid.
     """
 
     z: Any
@@ -183,7 +185,7 @@ def _at(value: Any, x: Tensor, shapes: Sequence[Tensor]) -> Any:
 
 
 def _mirrored(formula: Formula | None) -> Formula | None:
-    """Return the formula with z replaced by -z; None if it is None."""
+    """Return `formula` with z replaced by -z; None if `formula` is None."""
     return None if formula is None else lambda z, *shapes: formula(negative(z), *shapes)
 
 
@@ -192,7 +194,7 @@ def _negated(formula: Formula) -> Formula:
 
 
 def _logarithm(this: Formula, other: Formula) -> Formula:
-    """Return a formula for the logarithm of a probability, from formulas for the probability and its complement."""
+    """Return a formula for the logarithm of p, from the formulas `this` for p and `other` for 1 - p."""
 
     def values(z: Tensor, *shapes: Tensor) -> Any:
         p, rest = this(z, *shapes), other(z, *shapes)
@@ -210,12 +212,12 @@ class Discrete:
     Attributes:
         parameters: the names of the shape parameters.
         text: the name of the distribution, with its probabilities.
-        logpmf: the logarithm of the probability, for whole k in the support.
-        support: the ends of the support, as numbers or functions of the shape parameters.
-        is_valid: function of the shape parameters that returns whether they are valid.
-        cdf, sf, logsf: formulas for whole k in the support, or None.
-        ppf: the quantile for q in [0, 1], or None.
-        entropy: the entropy, a function of the shape parameters only, or None.
+        logpmf: a formula for the logarithm of the probability of a whole k in the support.
+        support: the two ends of the support. Each is a number, or a function of the shape parameters.
+        is_valid: a function of the shape parameters that returns, elementwise, whether they are valid.
+        cdf, sf, logsf: formulas for a whole k in the support, or None.
+        ppf: a formula for the quantile for q in [0, 1], or None.
+        entropy: a function of the shape parameters, or None.
     """
 
     parameters: tuple[str, ...]
@@ -232,8 +234,9 @@ class Discrete:
     variable = "k"
 
     def methods(self) -> dict[str, Formula]:
-        """Return the functions of the distribution by name; their arguments are k or q, the shape parameters and
-        loc.
+        """Return the functions of the distribution by name.
+
+        Their arguments are k or q, the shape parameters and loc.
         """
         methods = {"logpmf": self._probability, "pmf": lambda *xs: exp(self._probability(*xs))}
         cdf, sf, ppf = self.cdf, self.sf, self.ppf
@@ -282,12 +285,12 @@ class Discrete:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Default values of the parameters after the first, k or q; None for a parameter without a default."""
+        """Default values of the parameters after the first parameter, k or q. None stands for no default."""
         return {**dict.fromkeys(self.parameters), "loc": 0}
 
 
 class Distribution:
-    """A distribution: its functions are attributes, as in `scipy.stats` and `jax.scipy.stats`."""
+    """Probability distribution. Its functions are attributes, as in `scipy.stats` and `jax.scipy.stats`."""
 
     def __init__(self, name: str, record: Continuous | Discrete) -> None:
         names: list[str] = []

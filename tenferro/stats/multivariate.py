@@ -69,16 +69,17 @@ def _floats(name: str, *operands: ArrayLike) -> list[Any]:
 
 
 class Dirichlet:
-    """Functions of Dirichlet's distribution on vectors of positive numbers with sum 1: logpdf, pdf."""
+    """Functions of Dirichlet's distribution, on vectors of positive numbers with sum 1: logpdf, pdf."""
 
     __all__ = ("logpdf", "pdf")
 
     def logpdf(self, x: ArrayLike, alpha: ArrayLike) -> Any:
-        """Return the logarithm of the density: the product of x_i^(alpha_i - 1), divided by the multivariate beta
-        B(alpha).
+        """Return the logarithm of the density, which is the product of x_i^(alpha_i - 1) divided by B(alpha).
+
+        B is the multivariate beta function.
 
         Args:
-            x: vectors along the first axis; the last component, 1 minus the sum of the others, may be omitted.
+            x: vectors along the first axis. The last component, which is 1 minus the sum of the others, may be omitted.
             alpha: a vector of positive numbers.
 
         Raises:
@@ -112,12 +113,12 @@ class Dirichlet:
         return where(all_of(greater(powers, 0.0)), values, math.nan)
 
     def pdf(self, x: ArrayLike, alpha: ArrayLike) -> Any:
-        """Return the density; see `logpdf`."""
+        """Return the density; `logpdf` describes the arguments."""
         return exp(self.logpdf(x, alpha))
 
 
 class Multinomial:
-    """Functions of the multinomial distribution, of the counts of outcomes in n draws: logpmf, pmf."""
+    """Functions of the multinomial distribution, on the counts of the outcomes of n draws: logpmf, pmf."""
 
     __all__ = ("logpmf", "pmf")
 
@@ -142,12 +143,12 @@ class Multinomial:
         return where(is_inside, values, -math.inf)
 
     def pmf(self, x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Any:
-        """Return the probability; see `logpmf`."""
+        """Return the probability; `logpmf` describes the arguments."""
         return exp(self.logpmf(x, n, p))
 
 
 def _form_and_determinant(away: Tensor, covariance: Tensor) -> tuple[Any, Any]:
-    """Return away^T cov^-1 away and log det(cov), computed from the Cholesky factor of cov."""
+    """Return away^T cov^-1 away and log det(cov), where cov is `covariance`, from the Cholesky factor of cov."""
     count = away.shape[-1]
     factor = cholesky(covariance)
     lead = broadcast_shapes(away.shape[:-1], factor.shape[:-2])
@@ -159,7 +160,7 @@ def _form_and_determinant(away: Tensor, covariance: Tensor) -> tuple[Any, Any]:
 
 
 def _on_range(away: Tensor, covariance: Tensor) -> Any:
-    """Return the logarithm of the density for a positive semidefinite covariance: on its range, and -inf outside.
+    """Return the logarithm of the density for a positive semidefinite covariance. It is -inf outside the range of cov.
 
     Let U U^T be the projection on the range, and N = 1 - U U^T. For any c > 0, cov + c N is positive definite. Its
     inverse is cov^+ + N / c, and its determinant is c^(n - rank) times the pseudo-determinant of cov.
@@ -198,10 +199,10 @@ class MultivariateNormal:
             x: vectors along the last axis [.., n].
             mean: a number, or vectors [.., n].
             cov: a number, the variance of each coordinate, or positive definite matrices [.., n, n].
-            allow_singular: whether cov may be positive semidefinite. Eigenvalues below 10^6 eps (in float32 10^3 eps)
-                times the largest eigenvalue then count as zero. The density is defined on the range of cov, by the
-                pseudo-inverse and the pseudo-determinant, and is 0 outside it. Derivatives hold for changes of cov that
-                preserve its rank.
+            allow_singular: whether cov may be positive semidefinite. Eigenvalues then count as zero if they are below
+                10^6 eps (in float32 10^3 eps) times the largest eigenvalue. The density is defined on the range of cov,
+                by the pseudo-inverse and the pseudo-determinant, and is 0 outside the range. Derivatives hold for
+                changes of cov that preserve its rank.
 
         The result is NaN where cov is not positive definite or, with `allow_singular`, has a negative eigenvalue.
 
@@ -242,15 +243,15 @@ class MultivariateNormal:
     def pdf(
         self, x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: bool | None = None
     ) -> Any:
-        """Return the density; see `logpdf`."""
+        """Return the density; `logpdf` describes the arguments."""
         return exp(self.logpdf(x, mean, cov, allow_singular))
 
     def entropy(self, mean: ArrayLike, cov: ArrayLike) -> Any:
         """Return the differential entropy, log det(2 pi e cov) / 2.
 
         Args:
-            mean: a number, or vectors [.., n], of which only the extent n is used.
-            cov: the argument of `logpdf`.
+            mean: a number, or vectors [.., n]. Only the extent n is used.
+            cov: a number or matrices, as in `logpdf`.
 
         Raises:
             ShapeError: the extents of the operands differ.

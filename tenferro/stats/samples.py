@@ -52,14 +52,14 @@ METHODS = ("average", "min", "max", "dense", "ordinal")
 
 
 class ModeResult(NamedTuple):
-    """The most frequent values, and how often they occur."""
+    """Most frequent values, and the number of times that they occur."""
 
     mode: Any
     count: Any
 
 
 def _rows(name: str, a: ArrayLike, axis: int | None) -> tuple[Any, tuple[Any, ...], int]:
-    """Return the operand with `axis` moved to the end, the extents of the other axes, and the number of the axis."""
+    """Return the tensor with `axis` moved to the end, the extents of its other axes, and the number of `axis`."""
     x = as_operand(a)
     if spec_of(x).dtype.is_complex:
         raise DTypeError(f"stats.{name}: takes real numbers, got {spec_of(x)}")
@@ -82,12 +82,12 @@ def _require_propagate(
 def mode(
     a: ArrayLike, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False
 ) -> ModeResult:
-    """Return the most frequent value along an axis, and its count. Of equally frequent values, it is the smallest.
+    """Return the most frequent value along an axis, and its count. If several are most frequent, it is the smallest.
 
     Args:
         axis: the axis, or None for all elements.
         nan_policy: must be "propagate": NaN counts as the largest value.
-        keepdims: whether the axis stays, with extent 1.
+        keepdims: whether the result keeps the axis, with extent 1.
 
     Raises:
         UnsupportedError: `nan_policy` is not "propagate".
@@ -130,12 +130,12 @@ def mode(
 def rankdata(
     a: ArrayLike, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
 ) -> Any:
-    """Return the ranks of elements in ascending order, from 1 on, as float64; `method` selects the rank of equal
-    elements.
+    """Return the ranks of elements in ascending order, as float64. The smallest element has rank 1.
 
     Args:
-        method: the rank of equal elements: the "average", "min" or "max" of their positions; "dense", like "min" but
-            without gaps between ranks; or "ordinal", distinct ranks in order of position.
+        method: the rank of equal elements. It is the "average", "min" or "max" of their positions in sorted order.
+            "dense" is like "min", but without gaps between ranks. "ordinal" assigns distinct ranks in the order of the
+            elements.
         axis: the axis along which to rank; None ranks all elements and returns a vector.
         nan_policy: must be "propagate": if there is a NaN, all ranks are NaN.
 
@@ -143,7 +143,6 @@ def rankdata(
         InvalidConfigError: `method` is unknown.
         UnsupportedError: `nan_policy` is not "propagate".
         DTypeError: a is complex.
-        InvalidConfigError: another method. UnsupportedError: another nan_policy. DTypeError: complex a.
 
     >>> from tenferro import stats
     >>> stats.rankdata([10, 30, 10, 20])
@@ -188,7 +187,7 @@ def sem(
 
     Args:
         axis: the axis, or None for all elements.
-        ddof: the variance is computed with the number of elements minus `ddof` as the divisor.
+        ddof: the divisor of the variance is the number of elements minus `ddof`.
         nan_policy: "propagate", or "omit" to exclude NaN.
 
     Raises:
@@ -216,16 +215,16 @@ def sem(
 
 
 class gaussian_kde:  # noqa: N801  # because SciPy and JAX call it so
-    """A density estimated from points: a sum of normal densities, one around each point.
+    """Density that is estimated from points: a sum of normal densities, one around each point.
 
-    The covariance of the normal densities is that of the data, times the square of a bandwidth.
+    The covariance of each normal density is the covariance of the data times the square of a bandwidth.
 
     Args:
-        dataset: numbers [n], or points [d, n].
+        dataset: numbers of shape [n], or n points in d dimensions, of shape [d, n].
         bw_method: the bandwidth: "scott" for n^(-1/(d+4)), the default; "silverman" for (n (d+2) / 4)^(-1/(d+4)); a
-            number; or a function of this object. With weights, n stands for 1 / (sum of squares of the normalised
-            weights).
-        weights: weights of the points, [n]; equal by default.
+            number; or a function of this object that returns a number. With weights, 1 / (sum of squares of the
+            normalised weights) replaces n.
+        weights: the weights of the points, of shape [n]. By default all are equal.
 
     Raises:
         ShapeError: there are fewer than two numbers, or the number of weights differs from that of points.
@@ -299,13 +298,13 @@ class gaussian_kde:  # noqa: N801  # because SciPy and JAX call it so
         return x
 
     def evaluate(self, points: ArrayLike) -> Any:
-        """Return the density at points [d, m], or at numbers [m]."""
+        """Return the density at m points of shape [d, m], or at m numbers of shape [m]."""
         return exp(self.logpdf(points))
 
     __call__ = pdf = evaluate
 
     def logpdf(self, x: ArrayLike) -> Any:
-        """Return the logarithm of the density at points [d, m], or at numbers [m]."""
+        """Return the logarithm of the density at m points of shape [d, m], or at m numbers of shape [m]."""
         x = self._at(x)
         factor = cholesky(self.covariance)
         first, second = [solve_triangular(factor, y, lower=True) for y in (x, self.dataset)]
@@ -314,12 +313,13 @@ class gaussian_kde:  # noqa: N801  # because SciPy and JAX call it so
         return logsumexp(multiply(-0.5, size), axis=-1, b=self.weights)
 
     def _log_volume(self, factor: Any) -> Any:
-        """Return log det(2 pi C), from the Cholesky factor of C."""
+        """Return log det(2 pi C), where `factor` is the Cholesky factor of C."""
         return add(multiply(2.0, sum_over(log(diagonal(factor)))), self.d * math.log(2 * math.pi))
 
     def integrate_gaussian(self, mean: ArrayLike, cov: ArrayLike) -> Any:
-        """Return the integral of the density times a normal density with mean `mean` [d] and covariance `cov` [d,
-        d].
+        """Return the integral of the product of this density and a normal density.
+
+        The normal density has the mean `mean` [d] and the covariance `cov` [d, d].
         """
         mean = reshape(mean, (self.d, 1))
         cov = reshape(cov, (self.d, self.d))
@@ -328,14 +328,14 @@ class gaussian_kde:  # noqa: N801  # because SciPy and JAX call it so
         )
 
     def _overlaps(self, points: Any, covariance: Any) -> Any:
-        """Compute the normal densities, with mean 0, of all differences between data and points, [n, m]."""
+        """Compute the normal density with mean 0 of the difference of each data point and each of `points`: [n, m]."""
         factor = cholesky(covariance)
         first, second = [solve_triangular(factor, y, lower=True) for y in (self.dataset, points)]
         away = subtract(expand_dims(first, axis=2), expand_dims(second, axis=1))
         return exp(multiply(-0.5, add(sum_over(square(away), axis=0), self._log_volume(factor))))
 
     def integrate_box_1d(self, low: ArrayLike, high: ArrayLike) -> Any:
-        """Return the probability of the interval from `low` to `high`.
+        """Return the probability of the interval from `low` to `high`, for a density of one dimension.
 
         Raises:
             ShapeError: the points have more than one dimension.

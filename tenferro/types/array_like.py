@@ -1,7 +1,7 @@
 """Types of arguments and results of the public functions, for editors and type checkers.
 
-`Tensor` is the common interface of traced tensors, eager tensors and NumPy arrays; an `ArrayLike` can be converted to
-one of these.
+`Tensor` is the common interface of traced tensors, eager tensors and NumPy arrays. An `ArrayLike` is anything that can
+be converted to one of these.
 
 Source: NumPy 2.4, `numpy.typing`; Array API standard 2024.12, "Array object"; JAX, `jax.typing`.
 """
@@ -36,9 +36,9 @@ __all__ = [
 
 
 class Tensor(Protocol):
-    """An array of elements of one dtype: a traced or eager tensor, or a NumPy array.
+    """Array of elements of one dtype: a traced or eager tensor, or a NumPy array.
 
-    The class is meant for annotations: `def loss(w: tnf.Tensor) -> tnf.Tensor`.
+    Use the class in annotations: `def loss(w: tnf.Tensor) -> tnf.Tensor`.
     """
 
     @property
@@ -48,8 +48,9 @@ class Tensor(Protocol):
 
     @property
     def dtype(self) -> Any:
-        """The element type: a NumPy dtype for arrays, else a `tenferro.DType`. Equal dtypes of both kinds compare
-        equal.
+        """The element type: a NumPy dtype for arrays, else a `tenferro.DType`.
+
+        A NumPy dtype and a `tenferro.DType` compare equal if they denote the same element type.
         """
         ...
 
@@ -100,7 +101,7 @@ class Tensor(Protocol):
 
 
 class DataclassTree(Protocol):
-    """Any dataclass; its objects are trees of their fields."""
+    """Any dataclass. Its objects are trees whose children are the values of their fields."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -129,7 +130,7 @@ DTypeLike: TypeAlias = npt.DTypeLike | DType
 
 
 class UfuncOptions(TypedDict, total=False):
-    """Options of NumPy's elementwise functions, which must have their defaults."""
+    """Options of NumPy's elementwise functions that tenferro accepts only with their default values."""
 
     where: bool
     casting: str

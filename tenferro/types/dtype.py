@@ -18,10 +18,12 @@ __all__ = ["DType"]
 
 
 class DType(Enum):
-    """An element type. Members have short names: `C32` consists of two float32, and is NumPy's complex64.
+    """Element type.
 
-    A member compares equal to every NumPy form of the same dtype, and to no other object. It hashes like NumPy's
-    dtype, and can be passed to NumPy as a dtype.
+    The numbers in the names of members are bits: `C32` consists of two float32, and is NumPy's complex64.
+
+    A member compares equal to every form in which NumPy writes the same dtype, and to no other object. It has the hash
+    of NumPy's dtype, and can be passed to NumPy as a dtype.
 
     >>> DType.of("float64"), DType.F64 == np.float64, str(DType.C64)
     (DType.F64, True, 'complex128')
@@ -61,17 +63,17 @@ class DType(Enum):
     F8E8M0FNU = "float8_e8m0fnu"
 
     dtype: np.dtype[Any]
-    """The NumPy dtype of this name."""
+    """The NumPy dtype with the same name."""
     kind: str
-    """NumPy's kind letter: b, i, u, f (also of `ml_dtypes`) or c."""
+    """The letter of NumPy for the kind of dtype: b, i, u, f or c. Floats of `ml_dtypes` have the kind f."""
     bits: int
     """The number of significant bits of an element; 1 for Bool, as in StableHLO's i1."""
     short: str
-    """The printed form in types: `f64[2,3]`, `c128[4]`, `bool[]`, `f8e4m3fn[2]`."""
+    """The name of the dtype in printed types, such as f64 in `f64[2,3]`, or f8e4m3fn in `f8e4m3fn[2]`."""
     is_narrow: bool
     """Whether the dtype is a float of at most 8 bits or an integer of at most 4 bits.
 
-    An element takes a byte, and is computed in the dtype `wide`.
+    An element is stored in a byte. Arithmetic is done in the dtype `wide`.
     """
 
     def __init__(self, name: str) -> None:
@@ -92,10 +94,10 @@ class DType(Enum):
 
     @classmethod
     def of(cls, dtype: DTypeLike | DType | None) -> DType:
-        """Return the member for any form that NumPy accepts as a dtype.
+        """Return the member for a dtype in any form that NumPy accepts.
 
         Raises:
-            DTypeError: NumPy has no such dtype, or tenferro lacks it.
+            DTypeError: NumPy has no such dtype, or tenferro does not support it.
 
         >>> DType.of(int), DType.of("f4"), DType.of(np.bool_)
         (DType.I64, DType.F32, DType.Bool)
@@ -140,12 +142,12 @@ class DType(Enum):
 
     @property
     def is_inexact(self) -> bool:
-        """Whether the dtype is real or complex floating point, which derivatives require."""
+        """Whether the dtype is real or complex floating point. Only such dtypes have derivatives."""
         return self.kind in "fc"
 
     @property
     def real(self) -> DType:
-        """The dtype of the real and imaginary parts of a complex dtype; any other dtype itself."""
+        """The dtype of the real and imaginary parts of a complex dtype; for any other dtype, the dtype itself."""
         return {DType.C32: DType.F32, DType.C64: DType.F64}.get(self, self)
 
     @property
@@ -168,9 +170,9 @@ class DType(Enum):
 
     @property
     def wide(self) -> DType:
-        """The dtype in which elements of a narrow dtype are computed; any other dtype itself.
+        """The dtype in which arithmetic on a narrow dtype is done; for any other dtype, the dtype itself.
 
-        Sums and products of two narrow floats are exact in float64, so that a result is rounded once.
+        Sums and products of two narrow floats are exact in float64, so that a result is rounded only once.
         """
         if not self.is_narrow:
             return self
@@ -178,7 +180,7 @@ class DType(Enum):
 
     @property
     def extremes(self) -> tuple[Any, Any]:
-        """Smallest and largest value of a real dtype, which may be infinite.
+        """Smallest and largest value of a real dtype. They are infinite if the dtype has infinities.
 
         >>> DType.I4.extremes, DType.F8E4M3FN.extremes, DType.F8E5M2.extremes
         ((-8, 7), (-448.0, 448.0), (-inf, inf))
@@ -196,7 +198,7 @@ class DType(Enum):
 
     @property
     def stored(self) -> np.dtype[Any] | None:
-        """The NumPy dtype as which .npy files store a dtype of `ml_dtypes`; None if they store this dtype directly."""
+        """The integer dtype in which .npy files store a dtype of `ml_dtypes`; None if they store the dtype itself."""
         is_native = not self.is_narrow and self is not DType.BF16
         return None if is_native else np.dtype(f"u{self.dtype.itemsize}")
 
@@ -211,7 +213,7 @@ class DType(Enum):
             ):  # NumPy would accept a pair of dtypes as a dtype
                 return False
             return DType.of(other) is self  # type: ignore[arg-type]  # because anything may be compared
-        except Exception:  # NumPy reads attributes of the object, which may raise any error
+        except Exception:  # because NumPy reads attributes of the object, which may raise any error
             return False
 
     def __hash__(self) -> int:

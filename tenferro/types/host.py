@@ -1,4 +1,4 @@
-"""`host_array`: conversion to a NumPy array without transfers between devices."""
+"""`host_array`: conversion to a NumPy array that never copies from another device."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from tenferro.types.dtype import DType
 __all__ = ["has_dtype", "host_array"]
 
 HOST_MEMORY = frozenset({1, 3, 11, 13})
-"""DLPack's numbers of the device types whose memory a CPU can read: CPU, CUDA and ROCm pinned, CUDA managed."""
+"""Numbers in DLPack for devices whose memory a CPU can read: CPU, CUDA and ROCm pinned memory, CUDA managed memory."""
 
 
 def host_array(value: Any, name: str) -> np.ndarray[Any, Any]:
-    """Convert the value to a NumPy array, without a copy if possible.
+    """Convert a value to a NumPy array, without a copy if possible.
 
-    An array on another device is an error. NumPy itself would copy an array from a GPU, or gather a
-    sharded array, without a warning.
+    An array on another device is an error. NumPy itself would copy an array from a GPU, or gather a sharded array,
+    without a warning.
 
     Args:
-        name: name of the argument or result, for the message.
+        name: the name of the argument or result, for the error message.
 
     Raises:
         BackendFailureError: the array is not on the host, or is on several devices; or NumPy cannot read an array of
@@ -73,7 +73,7 @@ def host_array(value: Any, name: str) -> np.ndarray[Any, Any]:
 
 
 def has_dtype(value: Any) -> bool:
-    """Return whether a value has a dtype of NumPy or tenferro; PyTorch's dtypes do not count.
+    """Return whether `value` has an attribute `dtype` of NumPy or tenferro. A dtype of PyTorch does not count.
 
     >>> has_dtype(np.ones(2)), has_dtype(1.0)
     (True, False)
@@ -94,7 +94,7 @@ def _is_on_host(value: Any) -> bool:
 
 
 def _device_name(value: Any) -> str:
-    """Return the device of an array, in its library's notation."""
+    """Return the name of the device of an array, in the notation of the array's library."""
     if not hasattr(value, "devices"):
         return str(getattr(value, "device", "another device"))
     names = sorted(map(str, value.devices()))

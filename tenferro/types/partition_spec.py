@@ -1,4 +1,4 @@
-"""`PartitionSpec`: the mesh axes along which each axis of a tensor is sharded.
+"""`PartitionSpec`: assigns axes of a device mesh to the axes of a tensor that they shard.
 
 Source: jax.sharding.PartitionSpec; Shardy's documentation of `sdy.sharding`.
 """
@@ -25,14 +25,14 @@ class Unconstrained(Enum):
 
 
 class PartitionSpec:
-    """The mesh axes along which each axis of a tensor is sharded: None, a name, or several names.
+    """Assignment of mesh axes to the axes of a tensor: an entry is None, the name of a mesh axis, or a tuple of names.
 
-    Axes beyond the last entry are not sharded; `PartitionSpec()` replicates the whole tensor. The partitioner
-    chooses the sharding of an axis whose entry is `PartitionSpec.UNCONSTRAINED`, which only
-    `tenferro.lax.with_sharding_constraint` accepts.
+    A tensor axis is sharded along the mesh axes in its entry. Axes beyond the last entry are not sharded;
+    `PartitionSpec()` replicates the whole tensor. If an entry is `PartitionSpec.UNCONSTRAINED`, the partitioner chooses
+    the sharding of the axis. Only `tenferro.lax.with_sharding_constraint` accepts such an entry.
 
     Attributes:
-        entries: for each axis of a tensor, the names of its mesh axes; None for an unconstrained axis.
+        entries: for each axis of the tensor, a tuple of the names of its mesh axes; None for an unconstrained axis.
 
     >>> PartitionSpec("x", None, ("y", "z"))
     PartitionSpec('x', None, ('y', 'z'))
@@ -55,7 +55,7 @@ class PartitionSpec:
             raise InvalidConfigError(f"{self}: a mesh axis cuts one axis of a tensor only")
 
     def extents(self, shape: Sequence[Any], mesh: Mapping[str, int], name: str) -> tuple[Any, ...]:
-        """Compute the shape of each device's shard.
+        """Return the shape of the shard that each device stores.
 
         Raises:
             InvalidConfigError: the mesh lacks an axis that the spec names, or an axis is unconstrained.
@@ -81,7 +81,7 @@ class PartitionSpec:
         return tuple(local_shape)
 
     def constrained(self, name: str) -> tuple[tuple[str, ...], ...]:
-        """Return the entries of a spec that must not have unconstrained axes.
+        """Return the entries, after checking that no axis is unconstrained.
 
         Raises:
             InvalidConfigError: an axis is unconstrained.

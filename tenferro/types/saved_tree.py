@@ -1,4 +1,4 @@
-"""Pytree structures as JSON; containers are tuples, lists, named tuples and dicts with string keys."""
+"""Structures of pytrees as JSON. Containers may be tuples, lists, named tuples, and dicts with string keys."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["load_tree", "save_tree"]
 DEEPEST = 100
 """Maximum nesting depth of containers."""
 MOST_FIELDS = 1000
-"""Maximum number of fields of a named tuple, whose class is created on loading."""
+"""Maximum number of fields of a named tuple. Its class is created when the tree is loaded."""
 
 
 def save_tree(treedef: TreeDef) -> Any:
-    """Return the structure as JSON values, with the numbers of the leaves, in order, in place of the leaves.
+    """Return the structure as JSON values. In place of the leaves it contains their numbers, in order.
 
     Raises:
-        UnsupportedError: loading could not create a container without running code.
+        UnsupportedError: the tree has a container that loading could not create without running code.
 
     >>> save_tree(flatten({"a": 1, "b": (2, None)})[1])
     {'dict': [['a', 0], ['b', {'tuple': [1, None]}]]}
@@ -29,7 +29,9 @@ def save_tree(treedef: TreeDef) -> Any:
 
 
 def load_tree(saved: Any, leaves: int) -> TreeDef:
-    """Return the structure that `save_tree` saved; it must contain the numbers of `leaves` leaves in order.
+    """Return the structure that `save_tree` converted to `saved`.
+
+    It must contain the numbers 0 .. `leaves` - 1 in order.
 
     Raises:
         InvalidConfigError: `saved` is not a structure with that number of leaves.

@@ -1,4 +1,4 @@
-"""The type of a tensor: shape and dtype."""
+"""`TensorSpec`: the type of a tensor, which consists of a shape and a dtype."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["TensorSpec"]
 
 _BY_SHORT = {member.short: member for member in DType}
 MOST_AXES = 64
-"""Maximum number of axes, which is that of NumPy arrays."""
+"""Maximum number of axes of a tensor, which is NumPy's limit."""
 _PUNCTUATION = re.compile(r"[(),]")
 _PRINTED = re.compile(r"([a-z0-9]+)\[(.*)\]")
 
 
 class TensorSpec:
-    """The shape and dtype of a tensor; an extent is an int, a symbol's name, or a `SymDim`.
+    """Shape and dtype of a tensor. An extent in the shape is an int, the name of a symbol, or a `SymDim`.
 
     >>> TensorSpec((2, "n"), "float64")
     f64[2,n]
@@ -48,7 +48,10 @@ class TensorSpec:
 
     @classmethod
     def of(cls, shape: tuple[Any, ...], dtype: DType) -> TensorSpec:
-        """Create a spec without checks, for shape rules, whose results are always valid extents."""
+        """Create a spec without checks.
+
+        Shape rules call this method, because the extents that they compute are valid.
+        """
         self = object.__new__(cls)
         self.shape = shape
         self.dtype = dtype
@@ -81,7 +84,7 @@ class TensorSpec:
 
     @property
     def ndim(self) -> int:
-        """The number of axes, under NumPy's name."""
+        """The number of axes, as NumPy's attribute `ndim`."""
         return len(self.shape)
 
     @property
@@ -99,7 +102,7 @@ class TensorSpec:
 
     @property
     def is_exact(self) -> bool:
-        """Whether no extent depends on the data."""
+        """Whether no extent depends on the data: each is a number or a `SymDim`."""
         return all(is_exact(extent) for extent in self.shape)
 
     @property

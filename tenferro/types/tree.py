@@ -1,10 +1,10 @@
-"""Pytrees: nested tuples, lists, dicts, named tuples, dataclasses and registered classes, by optree.
+"""Pytrees: nested tuples, lists, dicts, named tuples, dataclasses and registered classes. optree flattens them.
 
 A dataclass is a tree of its fields without registration, unless it is an array or a type of arrays: it has `shape` and
-`dtype`, or converts to an array. Classes that are registered as trees with JAX are trees here, too. JAX is used only
-if the program has imported it.
+`dtype`, or converts to an array. Classes that are registered as trees with JAX are also trees here. JAX is used only if
+the program has imported it.
 
-optree is imported when the first tree is flattened: its import takes a fifth of the import time of tenferro.
+optree is imported when the first tree is flattened, because the import takes a fifth of tenferro's import time.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 
 TreeDef: TypeAlias = "optree.PyTreeSpec"
 NAMESPACE = "tenferro"
-"""Namespace in optree for classes that are registered here; classes in optree's global namespace are trees, too."""
+"""Namespace in optree for classes that tenferro registers. Classes in optree's global namespace are also trees."""
 
 
 # ---- paths -----------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ NAMESPACE = "tenferro"
 
 @dataclass(frozen=True, slots=True)
 class SequenceKey:
-    """Path entry: an index of a tuple or a list, or of an unnamed field of a named tuple."""
+    """Entry of a path: an index of a tuple or list, or of an unnamed field of a named tuple."""
 
     idx: int
 
@@ -65,7 +65,7 @@ class SequenceKey:
 
 @dataclass(frozen=True, slots=True)
 class DictKey:
-    """Path entry: a key of a dict."""
+    """Entry of a path: a key of a dict."""
 
     key: Any
 
@@ -75,7 +75,7 @@ class DictKey:
 
 @dataclass(frozen=True, slots=True)
 class GetAttrKey:
-    """Path entry: a field of a named tuple or a dataclass."""
+    """Entry of a path: a field of a named tuple or a dataclass."""
 
     name: str
 
@@ -85,7 +85,7 @@ class GetAttrKey:
 
 @dataclass(frozen=True, slots=True)
 class FlattenedIndexKey:
-    """Path entry: the number of a child, for a class without named children."""
+    """Entry of a path: the number of a child, for a class whose children have no names."""
 
     key: int
 
@@ -116,7 +116,7 @@ def _bare(key: Any) -> str:
 
 
 def key_paths(treedef: TreeDef) -> list[KeyPath]:
-    """Return the path of each leaf, a tuple of keys, in the order of the leaves."""
+    """Return the path of each leaf, in the order of the leaves. A path is a tuple of keys."""
     return [tuple(map(_key, accessor)) for accessor in treedef.accessors()]
 
 
@@ -144,7 +144,7 @@ def _key(entry: Any) -> Any:
 
 
 def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeDef]:
-    """Return the leaves in order, and the structure of the tree without them; None is an empty tree.
+    """Return the leaves in order, and the structure of the tree without its leaves. None is a tree without leaves.
 
     Raises:
         InvalidConfigError: the tree contains itself, or is deeper than optree's `MAX_RECURSION_DEPTH`.
@@ -171,14 +171,14 @@ def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
 
 
 def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
-    """Build the tree with this structure and these leaves."""
+    """Build a tree from its structure and its leaves."""
     import optree
 
     return optree.tree_unflatten(treedef, leaves)
 
 
 def leaf_paths(tree: Any) -> list[str]:
-    """Return the path of each leaf, in Python's notation.
+    """Return the path of each leaf of a tree, in Python's notation.
 
     >>> leaf_paths({"w": [1, 2]})
     ["['w'][0]", "['w'][1]"]
@@ -187,7 +187,7 @@ def leaf_paths(tree: Any) -> list[str]:
 
 
 def leaf_paths_of(treedef: TreeDef) -> list[str]:
-    """Return the paths of a structure's leaves; see `leaf_paths`.
+    """Return the path of each leaf of a structure; see `leaf_paths`.
 
     >>> leaf_paths_of(flatten((1, 2))[1])
     ['[0]', '[1]']
@@ -196,8 +196,9 @@ def leaf_paths_of(treedef: TreeDef) -> list[str]:
 
 
 def prefix_leaves(prefix: Any, full: Any) -> list[Any]:
-    """Return, for each leaf of `full`, the leaf of `prefix` at or above its position; None counts as a leaf of
-    `prefix`.
+    """Return, for each leaf of `full`, the leaf of `prefix` at its position or above.
+
+    None counts as a leaf of `prefix`.
 
     Raises:
         ValueError: `prefix` is not a prefix of `full`.
@@ -207,7 +208,7 @@ def prefix_leaves(prefix: Any, full: Any) -> list[Any]:
     """
     import optree
 
-    flatten((prefix, full))  # called because it registers dataclasses of the trees
+    flatten((prefix, full))  # because the call registers the dataclasses of the trees
     entries = optree.broadcast_prefix(prefix, full, none_is_leaf=True, namespace=NAMESPACE)
     leaves = optree.tree_leaves(full, none_is_leaf=True, namespace=NAMESPACE)
     return [entry for entry, leaf in zip(entries, leaves, strict=True) if leaf is not None]
@@ -217,19 +218,19 @@ def prefix_leaves(prefix: Any, full: Any) -> list[Any]:
 
 
 def agree(tree: TreeDef, wanted: TreeDef) -> bool:
-    """Return whether two structures agree, by the rules of `difference`."""
+    """Return whether two structures agree, by the same rules as in `difference`."""
     return tree == wanted or not difference(tree, wanted, ("", ""))
 
 
 def difference(
     left: TreeDef, right: TreeDef, names: tuple[str, str], *, is_prefix: bool = False
 ) -> str:
-    """Describe the first difference of two structures; "" if they agree.
+    """Describe the first difference between two structures. The result is "" if they agree.
 
-    Named tuples agree if their names and fields do: a program from a file has newly created classes.
+    Named tuples agree if their names and fields are equal, because loading a program creates new classes.
 
     Args:
-        names: the names of the two structures.
+        names: names for the two structures in the description.
         is_prefix: whether a leaf on the left may stand for any tree on the right.
 
     >>> difference(flatten((1, 2))[1], flatten((1, {"a": 2}))[1], ("the carry", "the result"))
@@ -257,7 +258,7 @@ def difference(
 
 
 def _are_alike(left: TreeDef, right: TreeDef) -> bool:
-    """Return whether both are named tuples with equal names and fields."""
+    """Return whether both structures are named tuples with equal names and fields."""
     names, others = (getattr(each.type, "_fields", None) for each in (left, right))
     if left.type is None or right.type is None or names is None or names != others:
         return False
@@ -281,7 +282,7 @@ def _described(treedef: TreeDef) -> str:
 
 _LOCK = threading.Lock()
 _LEAVES = frozenset({np.ndarray, bool, int, float, complex, str})
-"""Classes whose objects are certainly leaves."""
+"""Classes whose objects are leaves of every tree."""
 
 
 def register_pytree_node(
@@ -290,14 +291,14 @@ def register_pytree_node(
     unflatten_func: Callable[[Any, Any], Any],
     flatten_with_keys_func: Callable[[Any], tuple[Any, Any]] | None = None,
 ) -> None:
-    """Register a class as a tree, by functions that flatten and unflatten its objects.
+    """Register a class as a tree, by two functions that flatten and unflatten its objects.
 
     Args:
-        flatten_func: function of an object that returns its children, and its other data, which are compared and
-            hashed.
-        unflatten_func: function of the other data and the children that returns the object.
-        flatten_with_keys_func: like `flatten_func`, but returns a pair for each child: a key, such as a `tree.DictKey`,
-            and the child.
+        flatten_func: a function of an object that returns its children, and its other data. The other data are compared
+            and hashed.
+        unflatten_func: a function of the other data and the children that returns the object.
+        flatten_with_keys_func: like `flatten_func`, but each child is returned as a pair of a key, such as a
+            `tree.DictKey`, and the child.
 
     Raises:
         RegistrationError: the class is a tree already, or `nodetype` is not a class.
@@ -316,7 +317,7 @@ def register_pytree_node(
 
 
 def _register(nodetype: type, parts: Any, whole: Any) -> None:
-    """Register a class with optree; an automatic registration is replaced by the user's."""
+    """Register a class with optree. A registration by the user replaces an automatic one."""
     import optree
 
     with _LOCK:
@@ -343,8 +344,9 @@ def _register_with_optree(nodetype: type, parts: Any, whole: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
-    """Flattener of objects of a class into `data`, the fields that are subtrees, and `meta`, the fields that are
-    compared.
+    """Function that flattens objects of a class.
+
+    The fields in `data` are the children. The fields in `meta` are static: they are compared.
     """
 
     nodetype: type
@@ -354,8 +356,8 @@ class _Fields:
     def __call__(self, node: Any) -> Any:
         children = [getattr(node, name) for name in self.data]
         meta = tuple([getattr(node, name) for name in self.meta])
-        # `meta` is part of the cache key of programs, so its values must be hashable. If a mutable value were changed
-        # in place, the key would not change, and an outdated program would run.
+        # `meta` becomes part of the key under which programs are cached, so its values must be hashable. If a mutable
+        # value were changed in place, the key would stay the same, and an outdated program would run.
         try:
             hash(meta)
         except TypeError as error:
@@ -370,7 +372,7 @@ class _Fields:
         return tuple(map(GetAttrKey, self.data))
 
     def whole(self, meta: Any, children: Any) -> Any:
-        """Create the object with these children and static fields."""
+        """Create an object from its children and its static fields."""
         data = dict(zip(self.data, children, strict=True))
         return self.nodetype(**data, **dict(zip(self.meta, meta, strict=True)))
 
@@ -381,17 +383,16 @@ def register_dataclass(
     meta_fields: Sequence[str] | None = None,
     drop_fields: Sequence[str] = (),
 ) -> Any:
-    """Register a class as a tree, with fields that are subtrees, and static fields, which are compared.
+    """Register a class as a tree. Some fields are its children, and others are static, so that they are only compared.
 
-    Dataclasses are trees without registration. Their static fields are declared by
-    `dataclasses.field(metadata={"static": True})`, or `tree.static()`. Objects are rebuilt by calling the class with
-    all fields by name.
+    Dataclasses are trees without registration. They declare a static field by `dataclasses.field(metadata={"static":
+    True})` or by `tree.static()`. Objects are rebuilt by calling the class with all fields by name.
 
     Args:
-        data_fields: the names of the fields that are subtrees; by default all fields of a dataclass's `__init__` that
-            are not static.
-        meta_fields: the names of the static fields, which must be hashable; give both lists or neither.
-        drop_fields: names of fields of `__init__` to omit.
+        data_fields: the names of the fields that are children. By default, all fields that a dataclass's `__init__`
+            accepts and that are not static.
+        meta_fields: the names of the static fields, whose values must be hashable. Pass both lists or neither.
+        drop_fields: the names of fields of `__init__` that are omitted.
 
     Raises:
         RegistrationError: the fields are not those of `__init__`, or the class is registered already.
@@ -442,7 +443,7 @@ def _check_fields(fields: _Fields, dropped: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _JaxNode:
-    """Flattener of objects that are registered with JAX: it flattens one level, by JAX's function."""
+    """Function that flattens objects of a class that is registered with JAX, by JAX's function, and one level only."""
 
     def __call__(self, node: Any) -> Any:
         jax: Any = sys.modules["jax.tree_util"]
@@ -451,12 +452,12 @@ class _JaxNode:
 
     @staticmethod
     def whole(treedef: Any, children: Any) -> Any:
-        """Create the object with these children."""
+        """Create an object from its children."""
         return treedef.unflatten(children)
 
 
 def _registered_any(tree: Any, leaves: list[Any]) -> bool:
-    """Register those classes of leaves whose objects are trees; return whether a class was registered."""
+    """Register those classes of leaves whose objects are trees. Return whether a class was registered."""
     classes = dict(zip(map(type, leaves), leaves, strict=True))
     registered = False
     for cls in classes.keys() - _LEAVES:
@@ -469,7 +470,7 @@ def _registered_any(tree: Any, leaves: list[Any]) -> bool:
 
 
 def _named_tuples(tree: Any) -> dict[type, Any]:
-    """Return one object for each class of named tuples in the tree that JAX does not flatten into its fields."""
+    """Return one object of each class of named tuples in the tree, unless JAX flattens the class in another way."""
     import optree
 
     jax: Any = sys.modules.get("jax.tree_util")
@@ -500,7 +501,7 @@ def _is_registered(cls: type, leaf: Any) -> bool:
     import optree
 
     with _LOCK:
-        # The class may be registered already. For a named tuple, optree returns an entry of another class.
+        # The class may be registered already. For a named tuple, optree may return the entry of another class.
         entry = optree.register_pytree_node.get(cls, namespace=NAMESPACE)
         if entry is not None and entry.type is cls:
             return False
@@ -513,7 +514,7 @@ def _is_registered(cls: type, leaf: Any) -> bool:
 
 
 def _is_array_type(cls: type) -> bool:
-    """Return whether objects of the class are arrays, or describe arrays, as a `TensorSpec` does."""
+    """Return whether objects of a class are arrays, or describe arrays as a `TensorSpec` does."""
     if hasattr(cls, "__array__") or hasattr(cls, "__dlpack__"):
         return True
     own: Any = cls

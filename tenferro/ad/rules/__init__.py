@@ -1,4 +1,4 @@
-"""Derivative rules of all ops, or the reasons why there are none."""
+"""Derivative rules of all ops. The rule of an op without a derivative states the reason."""
 
 from tenferro.ad.rule import AdRule
 from tenferro.ad.rules import (

@@ -1,8 +1,8 @@
-"""Derivative rules of the analytic ops, such as exp and tanh; each slope is a formula in x and y = f(x).
+"""Derivative rules of the analytic ops, such as exp and tanh. The derivative, or slope, is a formula in x and y = f(x).
 
-Of several equivalent formulas a rule uses one that neither overflows nor cancels, and nor do its own derivatives.
-For example, 1 - tanh(x)^2 loses every digit at x = 20, 1 / sqrt(1 + x^2) is zero from x = 1e154 on, and
-e^(-x^2) is 0 at infinity while its derivative there would be 0 times infinity.
+Among equivalent formulas, a rule uses a formula that neither overflows nor cancels, and whose own derivatives do not
+overflow or cancel. For example, 1 - tanh(x)^2 loses every digit at x = 20, and 1 / sqrt(1 + x^2) is zero from
+x = 1e154 on. The formula e^(-x^2) is 0 at infinity, but its derivative there would be 0 times infinity.
 
 Source: Abramowitz and Stegun, chapters 4 and 6 and section 7.1.
 """
@@ -55,7 +55,10 @@ SlopeTangent = Callable[[Value, Value], Value]
 
 
 def over(denominator: str) -> AdRule:
-    """Return the rule y_dot = x_dot / x, or x_dot / (1 + x); the reciprocal alone could overflow."""
+    """Return the rule y_dot = x_dot / x, or x_dot / (1 + x).
+
+    It divides at once, because the reciprocal could overflow.
+    """
 
     def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
         (x,), (x_dot,) = inputs, tangents
@@ -66,7 +69,7 @@ def over(denominator: str) -> AdRule:
 
 
 def finite(x: Value) -> Value:
-    """Replace infinities by the largest finite number, so that derivatives vanish there."""
+    """Replace infinities by the largest finite number, so that a derivative is 0 at infinity, not NaN."""
     largest = float(ml_dtypes.finfo(x.dtype.dtype).max)
     return clamp(x, -largest, largest)
 
@@ -74,7 +77,8 @@ def finite(x: Value) -> Value:
 def scaled(y: Value, x: Value) -> tuple[Value, Value, Value]:
     """Compute y r, x r and r for r = 1 / max(|y|, |x|), clamped to normal numbers; r is 0 if x or y is infinite.
 
-    The products with r replace quotients y / m, whose derivative would be 0 times infinity for y = 0 and small m.
+    The slopes of atan2 multiply by r. The derivative of the quotient y / m, with m = max(|y|, |x|), would be 0 times
+    infinity for y = 0 and small m.
     """
     info = ml_dtypes.finfo(x.dtype.dtype)
     is_infinite = compare(maximum(abs_(y), abs_(x)), "EQ", math.inf)
@@ -96,30 +100,31 @@ def atan2_by_x(y: Value, x: Value, angle: Value) -> Value:
 
 
 def quotient_or_zero(x: Value, y: Value) -> Value:
-    """x / y; 0, with zero derivatives, where y is 0."""
+    """x / y. The value and its derivatives are 0 where y is 0."""
     return select(is_zero(y), 0, x / select(is_zero(y), 1, y))
 
 
 def below_one(x: Value) -> Value:
     """1 - x^2 for real x, computed as (1 - x) (1 + x) where 1/2 < |x| < 1.
 
-    The product is not used elsewhere. Near zero its derivative cancels. At |x| = 1, reverse mode would multiply
-    infinity by zero.
+    The product (1 - x) (1 + x) is used only there, because near zero its derivative cancels. At |x| = 1, reverse mode
+    would multiply infinity by zero.
     """
     is_as_written = compare(abs_(abs_(x) - 0.75), "GE", 0.25)
     return select(is_as_written, 1 - x * x, (1 - x) * (1 + x))
 
 
 def times_i(x: Value) -> Value:
-    """Return i x, computed by parts, so that an infinite part does not affect the other part."""
+    """Return i x from the real and imaginary parts of x, so that an infinite part does not make the other part NaN."""
     return complex_(-imag(x), real(x))
 
 
 def near_and_far(x: Value) -> tuple[Value, Value, Value]:
-    """Return whether |x| < 1/2, x masked by this condition, and x masked by its negation.
+    """Return whether |x| < 1/2, and two copies of x: one is 0 where |x| >= 1/2, the other is 0 where |x| < 1/2.
 
     Callers use 1 - x^2 near zero, where the derivatives of 1 - x and 1 + x cancel. Far from zero they use 1 - x and
-    1 + x, because x^2 overflows, and loses the sign that tells the two sides of a branch cut apart.
+    1 + x. There x^2 could overflow, and loses the sign of the imaginary part, which distinguishes the two banks of a
+    branch cut.
     """
     is_near = compare(abs_(x), "LT", 0.5)
     return is_near, select(is_near, x, 0), select(is_near, 0, x)
@@ -140,7 +145,7 @@ def reciprocal_root(x: Value) -> Value:
 
 
 def atanh_slope(x: Value) -> Value:
-    """1 / (1 - x^2)."""
+    """1 / (1 - x^2), the derivative of atanh."""
     if not x.dtype.is_complex:
         return 1 / below_one(x)
     is_near, near, far = near_and_far(x)
@@ -162,7 +167,7 @@ def acosh_slope(x: Value) -> Value:
 
 
 def cbrt_slope(x: Value, y: Value) -> Value:
-    """1 / (3 y^2), computed from reciprocals, because y^2 and its derivative are zero at zero."""
+    """1 / (3 y^2) for y = cbrt(x), computed as (1/y) (1/y) / 3, because y^2 and its derivative are zero at zero."""
     r = 1 / y
     return r * r / 3
 
@@ -170,9 +175,9 @@ def cbrt_slope(x: Value, y: Value) -> Value:
 def sech_squared(x: Value, tanh: Value) -> Value:
     """1 / cosh(x)^2, computed as 1 - tanh(x)^2 near zero, and as (2 e)^2 / (1 + e^2)^2 with e = e^-|x| elsewhere.
 
-    Neither the value nor its derivative cancels. Intermediate values are at most two, so a cotangent underflows only
-    if the result does. With the formula 1 / cosh(x)^2, a cotangent would be as small as the third power of the
-    result.
+    Neither the value nor its derivative cancels. Intermediate values are at most two, so a cotangent underflows only if
+    the result does. If 1 / cosh(x)^2 were computed as written, a cotangent would be as small as the third power of the
+    result, and would underflow.
     """
     is_near = compare(abs_(x), "LT", 0.5)
     e = decay(select(is_near, 1, x))
@@ -181,7 +186,7 @@ def sech_squared(x: Value, tanh: Value) -> Value:
 
 
 def logistic_slope(x: Value) -> Value:
-    """1 / (4 cosh(x / 2)^2), by the two formulas of `sech_squared`."""
+    """1 / (4 cosh(x / 2)^2), the derivative of the logistic function, by the two formulas of `sech_squared`."""
     is_near = compare(abs_(x), "LT", 1)
     tanh = apply_one(ops.Tanh(), 0.5 * select(is_near, x, 0))
     e = decay(select(is_near, 1, x))
@@ -196,7 +201,8 @@ def decay(x: Value) -> Value:
 def sec_squared(x: Value, y: Value) -> Value:
     """1 / cos(x)^2 = 1 + y^2, where y = tan(x).
 
-    For complex x far from the real axis y is near i, and 1 + y^2 would cancel. Complex x use `sech_squared` instead.
+    For complex x far from the real axis, y is near i or -i, and 1 + y^2 would cancel. Complex x use `sech_squared`
+    instead.
     """
     return sech_squared(times_i(x), times_i(y)) if x.dtype.is_complex else 1 + y * y
 
@@ -268,7 +274,10 @@ SLOPES: dict[type[StdTensorOp], tuple[Slope, SlopeTangent]] = {
     ops.Tanh: (sech_squared, lambda y, y_dot: -2 * (y * y_dot)),
     ops.Logistic: (lambda x, y: logistic_slope(x), lambda y, y_dot: (1 - 2 * y) * y_dot),
 }
-"""Ops that satisfy a differential equation y' = s(y): the slope as a function of x and y, and the tangent of s(y).
+"""Ops y = f(x) that satisfy a differential equation y' = s(y).
+
+Each entry has two functions: the slope s as a function of x and y, and the tangent of s(y) as a function of y and
+y_dot.
 
 Derivative rules use the slope. Taylor mode uses the tangent, because the formula of the slope has two branches.
 """

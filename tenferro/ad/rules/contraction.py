@@ -1,7 +1,7 @@
 """Derivatives of the contraction ops. They are bilinear; the transpose for either operand is again a contraction.
 
-Source: for convolution, Dumoulin and Visin, "A guide to convolution arithmetic", 2016; the group
-counts are exchanged as in the transposes of JAX's `conv_general_dilated`.
+Source for convolution: Dumoulin and Visin, "A guide to convolution arithmetic", 2016. The feature group count and the
+batch group count are exchanged as in the transposes of JAX's `conv_general_dilated`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ __all__ = ["ROWS"]
 
 
 def dot_lhs_transpose(op: ops.DotGeneral, lhs: Value, rhs: Value, y_bar: Value) -> Value:
-    """Contract the cotangent with conj(rhs) over the free axes of rhs, and permute the result to the axes of lhs."""
+    """Return lhs_bar: contract `y_bar` with conj(rhs) over the free axes of rhs.
+
+    Permute the result to the axes of lhs.
+    """
     batch = len(op.lhs_batch)
     free = op.lhs_free(lhs.rank)
     of_rhs = tuple(range(batch + len(free), y_bar.rank))
@@ -42,7 +45,10 @@ def dot_lhs_transpose(op: ops.DotGeneral, lhs: Value, rhs: Value, y_bar: Value) 
 
 
 def dot_rhs_transpose(op: ops.DotGeneral, lhs: Value, rhs: Value, y_bar: Value) -> Value:
-    """Contract the cotangent with conj(lhs) over the free axes of lhs."""
+    """Return rhs_bar: contract `y_bar` with conj(lhs) over the free axes of lhs.
+
+    Permute the result to the axes of rhs.
+    """
     batch = len(op.lhs_batch)
     free = op.rhs_free(rhs.rank)
     of_lhs = tuple(range(batch, y_bar.rank - len(free)))
@@ -63,7 +69,7 @@ def dot_rhs_transpose(op: ops.DotGeneral, lhs: Value, rhs: Value, y_bar: Value) 
 
 
 def dot_batch(op: ops.DotGeneral, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Batch a product: the leading axis is a free axis if one operand has it, and a batch axis if both have it."""
+    """Batch a product. The leading axis becomes a free axis if one operand has it, and a batch axis if both have it."""
     lhs_batch, rhs_batch = op.lhs_batch, op.rhs_batch
     lhs_contracting, rhs_contracting = op.lhs_contracting, op.rhs_contracting
     if batched[0]:
@@ -92,18 +98,18 @@ def dot_batch(op: ops.DotGeneral, inputs: Values, batched: tuple[bool, ...]) -> 
 
 
 def dilated(extent: Any, dilation: int) -> Any:
-    """Return the extent of a dilated axis, with dilation - 1 holes between elements."""
+    """Return the extent of an axis after dilation, which inserts `dilation` - 1 holes between neighbouring elements."""
     return 0 if extent == 0 else (extent - 1) * dilation + 1
 
 
 def split_groups(x: Value, axis: int, count: int) -> Value:
-    """Split a merged axis into (rest, groups); in column-major order the groups vary slowest."""
+    """Split `axis` into two axes, (rest, groups). In column-major order the second axis varies slowest."""
     shape = x.shape
     return reshape(x, (*shape[:axis], shape[axis] // count, count, *shape[axis + 1 :]))
 
 
 def move_groups(x: Value, source: int, target: int, count: int) -> Value:
-    """Move the groups from the slow part of axis `source` to the slow part of axis `target`."""
+    """Split the groups off axis `source`, and merge them into axis `target` as its slowest part."""
     if count == 1:
         return x
     y = split_groups(x, source, count)
@@ -117,13 +123,16 @@ def move_groups(x: Value, source: int, target: int, count: int) -> Value:
 
 
 def unreversed(op: ops.Convolution, kernel: Value) -> Value:
-    """Return the kernel for an equal convolution without window reversal: reversed along those spatial axes."""
+    """Reverse the kernel along the axes with window reversal.
+
+    With the result, the convolution needs no window reversal.
+    """
     turned = [a for a, flag in zip(op.kernel_spatial, op.window_reversal, strict=True) if flag]
     return reverse(kernel, turned)
 
 
 def convolution_lhs_transpose(op: ops.Convolution, x: Value, kernel: Value, y_bar: Value) -> Value:
-    """Slide the reversed kernel over the cotangent, with strides and dilation exchanged."""
+    """Return lhs_bar: convolve `y_bar` with the reversed kernel, with strides and dilation exchanged."""
     spatial = len(op.window_strides)
     groups = max(op.feature_group_count, op.batch_group_count)
     weights = conj(unreversed(op, kernel))
@@ -161,7 +170,7 @@ def convolution_lhs_transpose(op: ops.Convolution, x: Value, kernel: Value, y_ba
 
 
 def convolution_rhs_transpose(op: ops.Convolution, x: Value, kernel: Value, y_bar: Value) -> Value:
-    """Correlate the input with the cotangent, with batch and feature axes exchanged."""
+    """Return rhs_bar: correlate the input with `y_bar`, with batch and feature axes exchanged."""
     spatial = len(op.window_strides)
     padding: list[tuple[Any, Any]] = []
     for i in range(spatial):
@@ -195,7 +204,11 @@ def convolution_rhs_transpose(op: ops.Convolution, x: Value, kernel: Value, y_ba
 
 
 def convolution_batch(op: ops.Convolution, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Merge the leading axis into the batch of x, the output features of the kernel or, for both, the groups."""
+    """Batch a convolution: merge the leading axis into an axis that the convolution has.
+
+    This is the batch axis of x, or the axis of the kernel's output features. If both operands have the leading axis, it
+    is merged into their groups.
+    """
     x, kernel = inputs
     if all(batched):
         return (_convolution_each(op, x, kernel),)
@@ -228,7 +241,10 @@ def _convolution_each(op: ops.Convolution, x: Value, kernel: Value) -> Value:
 
 
 def _merge_leading(x: Value, axis: int, groups: int) -> Value:
-    """Merge the leading axis into `axis`, inside each of its groups; `axis` does not count the leading axis."""
+    """Merge the leading axis into `axis`, inside each of its `groups` groups.
+
+    `axis` is numbered without the leading axis.
+    """
     rest = list(range(1, x.rank))
     x = transpose(x, (*rest[: axis + 1], 0, *rest[axis + 1 :]))  # .., axis, N, ..
     shape = x.shape
@@ -242,7 +258,7 @@ def _merge_leading(x: Value, axis: int, groups: int) -> Value:
 
 
 def _split_leading(y: Value, axis: int, size: Any, rest: Any, groups: int) -> Value:
-    """Invert `_merge_leading`: move the leading axis to the front again."""
+    """Undo `_merge_leading`: split the batch axis off `axis`, and move it to the front."""
     shape = y.shape
     y = reshape(y, (*shape[:axis], rest, size, groups, *shape[axis + 1 :]))
     y = transpose(y, (axis + 1, *(a for a in range(y.rank) if a != axis + 1)))

@@ -1,8 +1,8 @@
 """Derivatives of the control-flow ops: loops, conditionals and alternatives.
 
-A differentiated loop or conditional is replaced by two ops. The first is the op itself, extended to also return
-    residuals, the values that the tangent needs (`extend`). The second is a linear op that reads the residuals.
-    The transpose of a linear scan runs in the opposite direction.
+Differentiation replaces a loop or conditional by two ops. The first op is the loop or conditional itself, extended so
+that it also returns the residuals, which are the values that the tangent needs (`GraphEmitter.extend`). The second
+op is linear in the tangents and reads the residuals. The transpose of a linear scan runs in the opposite direction.
 
 Source: Radul, Paszke, Frostig, Johnson and Maclaurin, "You only linearize once", 2023.
 """
@@ -69,9 +69,9 @@ def _placed(values: Sequence[Any], places: Sequence[int], count: int) -> list[An
 def _active_carry(
     body: Subprogram, active: Sequence[bool], n: int, m: int, emitter: GraphEmitter
 ) -> tuple[list[bool], Linearized]:
-    """Find the inputs that have tangents in any iteration; return their mask, and the linearised body.
+    """Find the inputs that have a tangent in some iteration. Return a mask of these inputs, and the linearised body.
 
-    The mask is a fixed point: a carry has a tangent if the body computes one for it.
+    The mask is a fixed point: whenever the body computes a tangent for a carry, that carry's input is also active.
     """
     active = list(active)
     while True:
@@ -83,7 +83,7 @@ def _active_carry(
 
 
 def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Write a scan that stacks the residuals of each iteration, and a linear scan that reads them."""
+    """Emit the tangents of a scan: extend the scan to stack the residuals of each iteration, and add a linear scan."""
     emitter: GraphEmitter = inputs[0].emitter
     n, m, first = op.num_consts, op.num_carry, op.first_xs
     has_tangent = [dot is not None for dot in tangents]
@@ -95,7 +95,7 @@ def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> T
     saved = residuals(graph, both.inputs[n:], _present(both.dots), results)
     at_hand = {*both.inputs[:n], *both.inputs[first:], *both.outputs[m:]}
     saved = cheapest_residuals(graph, saved, both.inputs[n:], at_hand)
-    # Residuals that are inputs or outputs of the loop anyway are not stacked again.
+    # A residual that is an input or output of the loop is stored already, so that it need not be stacked again.
     slices = [v for v in saved if v in both.inputs[first:]]
     stacked_already = [v for v in saved if v in both.outputs[m:] and v not in slices]
     extra = [v for v in saved if v not in slices and v not in stacked_already]
@@ -132,10 +132,11 @@ def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> T
 def scan_transpose(
     op: Scan, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Write a scan in the opposite direction, which carries cotangents of carries and sums of constants' cotangents.
+    """Emit the cotangents by a scan in the opposite direction.
 
-    A carry whose cotangent is zero in every iteration is omitted. Carries that depend on no linear input,
-    such as a counter, are computed first by a separate scan, which stacks their values.
+    The scan carries the cotangents of the carries, and the sums of the cotangents of the constants. A carry whose
+    cotangent is zero in every iteration is omitted. Carries that depend on no linear input, such as a counter, are
+    computed first by a separate scan, which stacks their values.
     """
     emitter: GraphEmitter = inputs[0].emitter
     n, m, first = op.num_consts, op.num_carry, op.first_xs
@@ -170,7 +171,7 @@ def scan_transpose(
 
 
 def _nonlinear_carries(op: Scan, linear: Mask) -> list[int]:
-    """Return the carries that depend on no linear input in any iteration."""
+    """Return the positions of the carries that depend on no linear input in any iteration."""
     body, n, m = op.body, op.num_consts, op.num_carry
     mask = list(linear)
     while True:
@@ -184,7 +185,7 @@ def _nonlinear_carries(op: Scan, linear: Mask) -> list[int]:
 def _transpose_after_nonlinear(
     op: Scan, inputs: Values, linear: Mask, y_bars: Tangents, carries: Sequence[int]
 ) -> Tangents:
-    """Compute the nonlinear carries by a scan, then transpose a scan that reads their stacked values."""
+    """Emit a scan that stacks the nonlinear carries of each iteration. Transpose a second scan, which reads them."""
     n, m, first = op.num_consts, op.num_carry, op.first_xs
     graph = Graph()
     arguments = [graph.add_input(spec) for spec in op.body.input_specs]
@@ -217,7 +218,7 @@ def _transpose_after_nonlinear(
 
 
 def scan_batch(op: Scan, inputs: Values, mask: tuple[bool, ...]) -> Values:
-    """Write a scan of the batched body; in stacked values the batch axis follows the axis of iterations."""
+    """Emit a scan of the batched body. In stacked inputs and outputs, the batch axis follows the axis of iterations."""
     emitter: GraphEmitter = inputs[0].emitter
     n, m, first = op.num_consts, op.num_carry, op.first_xs
     size = inputs[mask.index(True)].shape[0]
@@ -243,7 +244,7 @@ def scan_batch(op: Scan, inputs: Values, mask: tuple[bool, ...]) -> Values:
 
 
 def _swapped(x: Value) -> Value:
-    """Exchange the first two axes."""
+    """Exchange the first two axes of x."""
     return permute(x, (1, 0, *range(2, x.rank)))
 
 
@@ -251,9 +252,9 @@ def _swapped(x: Value) -> Value:
 
 
 def cond_jvp(op: Cond, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Write a conditional that also returns the residuals of its branch, and a conditional between linear branches.
+    """Emit a conditional that also returns the residuals of its branch, and a conditional between linear branches.
 
-    All branches have the same outputs for residuals; a branch returns zeros for residuals that it does not need.
+    The outputs for residuals are common to all branches. A branch returns zeros for residuals that it does not need.
     """
     emitter: GraphEmitter = inputs[0].emitter
     index, *operands = inputs
@@ -290,9 +291,10 @@ def cond_jvp(op: Cond, inputs: Values, outputs: Values, tangents: Tangents) -> T
 def _shared_places(
     branches: Sequence[Linearized], saved: Sequence[Sequence[int]]
 ) -> tuple[list[list[int]], list[TensorSpec]]:
-    """Assign the residuals of all branches to shared outputs.
+    """Assign the residuals of all branches to outputs that the branches share.
 
-    Returns, for each branch, the index of the output that holds each of its residuals, and the types of all outputs.
+    Return two lists. The first contains, for each branch, the position of the output for each of its residuals. The
+    second contains the types of all outputs.
     """
     types: list[TensorSpec] = []
     places: list[list[int]] = []
@@ -315,7 +317,7 @@ def _shared_places(
 def cond_transpose(
     op: Cond, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Write a conditional of the transposes of the branches."""
+    """Emit a conditional whose branches are the transposes of the branches of `op`."""
     index, *operands = inputs
     branches, wanted = _transposes(op.branches, linear[1:], y_bars, index.emitter)
     if not wanted:
@@ -346,9 +348,9 @@ def _transposes(
 
 
 def cond_batch(op: Cond, inputs: Values, mask: tuple[bool, ...]) -> Values:
-    """Write a conditional of batched branches.
+    """Emit a conditional whose branches are batched.
 
-    If the index differs between slices, compute all branches and select between their results.
+    If the index differs between slices, all branches are computed, and a select chooses between their results.
     """
     emitter: GraphEmitter = inputs[0].emitter
     index, *operands = inputs
@@ -370,7 +372,7 @@ def cond_batch(op: Cond, inputs: Values, mask: tuple[bool, ...]) -> Values:
 
 
 def _of_chosen_branches(op: Cond, inputs: Values, mask: Mask, chosen: Values) -> Values:
-    """Mark `chosen`, selected from the results of all branches, so that derivatives are those of a conditional."""
+    """Mark the results `chosen`, selected from all branches, so that they are differentiated like a conditional's."""
     emitter: GraphEmitter = inputs[0].emitter
     handles = [x.handle for x in (*inputs, *chosen)]
     mark = Chosen(op, len(inputs), len(chosen))
@@ -378,10 +380,12 @@ def _of_chosen_branches(op: Cond, inputs: Values, mask: Mask, chosen: Values) ->
 
 
 class Chosen(Mark):
-    """Mark of a batched conditional. Its inputs are the operands and the results; it returns the results.
+    """Mark of a batched conditional.
 
-    The derivative of the mark is that of the conditional. If all branches were differentiated op by op, a slice
-    would have zero cotangents in branches that it does not take. Zero times an infinite slope would then be NaN.
+    Its inputs are the operands and the results of the conditional. It returns the results.
+
+    The derivative of the mark is that of a conditional. If all branches were differentiated op by op, a slice would
+    have zero cotangents in branches that it does not take. Zero times an infinite slope would then be NaN.
     """
 
     __slots__ = ("conditional",)
@@ -396,11 +400,11 @@ class Chosen(Mark):
         return (Chosen, self.takes)
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return the positions of the operands of the branches."""
+        """Return the positions of the operands of the branches, which are all inputs but the index and the results."""
         return tuple(range(1, self.takes[0]))
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Emit a conditional between the tangents of the branches, and return its outputs."""
+        """Emit a conditional whose branches compute the tangents of the original branches, and return its outputs."""
         count = self.takes[0]
         active = [dot is not None for dot in tangents[1:count]]
         branches, moving = _tangents_of(self.conditional.branches, active, emitter)
@@ -410,7 +414,7 @@ class Chosen(Mark):
         return _placed(y_dots, moving, len(outputs))
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
-        """Emit a conditional between the transposes of the branches, and return its outputs."""
+        """Emit a conditional whose branches are the transposes of the original branches, and return its outputs."""
         count = self.takes[0]
         x_bars = cond_transpose(self.conditional, inputs[:count], tuple(linear[:count]), y_bars)
         return (*x_bars, *[None] * len(self.takes))
@@ -422,10 +426,10 @@ class Chosen(Mark):
 def alternatives_jvp(
     op: Alternatives, inputs: Values, outputs: Values, tangents: Tangents
 ) -> Tangents:
-    """Write the alternatives of the tangent: each computes the primal values again, from the operands.
+    """Emit alternatives that compute the tangents, one for each alternative of `op`.
 
-    No residuals are saved. If the executor chooses the same alternative for value and tangent, equal instructions are
-    merged.
+    Residuals are not saved: each alternative computes the primal values again from the operands. If the executor
+    chooses the same alternative for the value and the tangent, equal instructions are merged.
     """
     active = [dot is not None for dot in tangents]
     linear, moving = _tangents_of(op.parts, active, inputs[0].emitter)
@@ -454,7 +458,7 @@ def _tangents_of(
 def alternatives_transpose(
     op: Alternatives, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Write the alternatives of the transpose: the transpose of each alternative."""
+    """Emit alternatives that compute the cotangents: each is the transpose of an alternative of `op`."""
     parts, wanted = _transposes(op.parts, linear, y_bars, inputs[0].emitter)
     if not wanted:
         return (None,) * len(inputs)
@@ -464,7 +468,7 @@ def alternatives_transpose(
 
 
 def alternatives_batch(op: Alternatives, inputs: Values, mask: tuple[bool, ...]) -> Values:
-    """Write the alternatives of the batch: each alternative, batched."""
+    """Emit alternatives that are the batched forms of the alternatives of `op`."""
     emitter: GraphEmitter = inputs[0].emitter
     size = inputs[mask.index(True)].shape[0]
     everything = [True] * len(op.parts[0].output_slots)
@@ -476,7 +480,7 @@ def alternatives_batch(op: Alternatives, inputs: Values, mask: tuple[bool, ...])
 
 
 def while_jvp(op: While, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Write a loop that carries the tangents of the carries, too."""
+    """Emit a while loop that also carries the tangents of the carries."""
     emitter: GraphEmitter = inputs[0].emitter
     n = op.num_consts
     has_tangent = [dot is not None for dot in tangents]
@@ -502,7 +506,7 @@ def while_jvp(op: While, inputs: Values, outputs: Values, tangents: Tangents) ->
 
 
 def while_batch(op: While, inputs: Values, mask: tuple[bool, ...]) -> Values:
-    """Run the loop until every slice has stopped; a stopped slice keeps its carry."""
+    """Emit a while loop that runs until the condition is false for every slice. A stopped slice keeps its carry."""
     emitter: GraphEmitter = inputs[0].emitter
     n, size = op.num_consts, inputs[mask.index(True)].shape[0]
     carry = list(mask[n:])
@@ -531,9 +535,9 @@ def while_batch(op: While, inputs: Values, mask: tuple[bool, ...]) -> Values:
 def _until_all_stop(
     op: While, test: Subprogram, body: Subprogram, mask: Mask, surroundings: GraphEmitter
 ) -> While:
-    """Return a loop over a batch that runs while any slice continues; its condition has one bool per slice.
+    """Return a loop over a batch that runs while the condition of any slice is true; `test` returns one bool per slice.
 
-    In each iteration a slice that has stopped keeps its carry; other slices get the result of the body.
+    In each iteration, a slice whose condition is false keeps its carry. Other slices get the result of the body.
     """
     n = op.num_consts
     graph = Graph()

@@ -1,4 +1,4 @@
-"""Derivatives of the ops with data-dependent extents: truncation and padding are transposes of each other."""
+"""Derivatives of the ops with data-dependent extents. Truncation and padding are transposes of each other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pad_transpose(op: ops.PadToMatch, x: Value, reference: Value, y_bar: Value) 
 
 
 def truncate_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Apply the op along the same axis, whose number is higher by one after the leading axis.
+    """Apply the op along `op.axis` + 1, which is the same axis behind the leading axis.
 
     Raises:
         UnsupportedError: the sizes differ between slices, so the results for the slices would have different extents.

@@ -63,7 +63,7 @@ def subtract_jvp(op: ops.Subtract, inputs: Values, outputs: Values, tangents: Ta
 def subtract_transpose(
     op: ops.Subtract, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Return y_bar and -y_bar."""
+    """Return x0_bar = y_bar and x1_bar = -y_bar."""
     (y_bar,) = y_bars
     assert y_bar is not None
     return (y_bar if linear[0] else None, -y_bar if linear[1] else None)
@@ -79,27 +79,27 @@ def divide_jvp(op: ops.Divide, inputs: Values, outputs: Values, tangents: Tangen
 
 
 def integer_quotient(x0: Value, x1: Value, y: Value) -> Value:
-    """Return the integer q with x0 = q x1 + y, where y is the remainder.
+    """Return the integer quotient q of x0 and x1, where y is the remainder: x0 = q x1 + y.
 
-    q is rounded to an integer, because the computed (x0 - y) / x1 is inexact.
+    The computed (x0 - y) / x1 is inexact, and is therefore rounded to an integer.
     """
     return apply_one(ops.RoundNearestEven(), (x0 - y) / x1)
 
 
-# ---- choices: halves at ties, so that max(x, x) has the derivative of x -----------------------------
+# ---- choices: at a tie each operand gets one half, so that max(x, x) has the derivative of x -----------
 
 
 REACHES = {"GT": "GE", "LT": "LE"}
 
 
 def extremum(wins: str) -> AdRule:
-    """Return the rule of a maximum or minimum.
+    """Return the rule of an elementwise maximum or minimum.
 
-    The tangent is that of the selected operand, or the mean of both tangents at a tie.
+    The tangent is that of the selected operand. At a tie it is the mean of the tangents of both operands.
     """
 
     def one(x: Value, operand: Value, x_dot: Value) -> Value:
-        """Return the tangent `x_dot` of an operand x times its share: 1, or 1/2 at a tie with `operand`, or 0."""
+        """Return the part of the tangent due to the operand x: `x_dot`, half of it at a tie, or 0 if x loses."""
         share = 1 - 0.5 * convert(compare(x, "EQ", operand), x_dot.dtype)
         return select(compare(x, REACHES[wins], operand), x_dot * share, 0)
 
@@ -117,7 +117,7 @@ def extremum(wins: str) -> AdRule:
 
 
 def clamp_jvp(op: ops.Clamp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Return x_dot between the bounds and at NaN, 0 at the bounds, and the tangent of the nearer bound outside."""
+    """Return 0 at a bound, the bound's tangent outside, and x_dot between the bounds and where x is NaN."""
     (x, lower, upper), (x_dot, lower_dot, upper_dot) = inputs, tangents
     total = None
     if x_dot is not None:
@@ -133,7 +133,7 @@ def clamp_jvp(op: ops.Clamp, inputs: Values, outputs: Values, tangents: Tangents
 
 
 def select_jvp(op: ops.Select, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Return, elementwise, the tangent of the selected operand."""
+    """Return, elementwise, the tangent of the operand that `pred` selects."""
     pred = inputs[0]
     _, true_dot, false_dot = tangents
     if true_dot is None and false_dot is None:
@@ -146,9 +146,9 @@ def select_jvp(op: ops.Select, inputs: Values, outputs: Values, tangents: Tangen
 def select_transpose(
     op: ops.Select, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Pass the cotangent to the selected operand, and zero to the other operand.
+    """Pass `y_bar` to the selected operand, and zero to the other operand.
 
-    The zero is selected, not computed as a product with zero: y_bar may be infinite, and the product NaN.
+    A select inserts the zeros. A product with zero would be NaN where y_bar is infinite.
     """
     pred, (y_bar,) = inputs[0], y_bars
     assert y_bar is not None
@@ -163,9 +163,9 @@ def select_transpose(
 
 
 def power_by_base(x: Value, y: Value, z: Value) -> Value:
-    """d x^y / dx = y x^(y-1); a constant 0 for y = 0 if x is 0 or NaN, where the formula is NaN.
+    """d x^y / dx = y x^(y-1). Where y is 0 and x is 0 or NaN, the formula would be NaN, and a constant 0 replaces it.
 
-    For y = 0 and other x the formula is 0, and its derivative with respect to y is 1/x.
+    Where y is 0 and x is any other number, the formula is used: it is 0, and its derivative with respect to y is 1/x.
     """
     is_constant = logical_and(is_zero(y), apply_one(ops.Not(), compare(abs_(x), "GT", 0)))
     return select(is_constant, 0, y * power(x, select(is_constant, 1, y - 1)))
@@ -174,7 +174,7 @@ def power_by_base(x: Value, y: Value, z: Value) -> Value:
 def power_by_exponent(x: Value, y: Value, z: Value) -> Value:
     """d x^y / dy = x^y log x.
 
-    At x = 0 it is 0 for exponents with a nonnegative real part, and infinite for exponents with a negative real part.
+    At x = 0 the derivative is 0 if the real part of y is nonnegative, and infinite if it is negative.
     """
     at_zero = logical_and(is_zero(x), compare(real(y), "GE", 0))
     at_infinity = logical_and(compare(abs_(x), "EQ", math.inf), compare(real(y), "LT", 0))
@@ -185,14 +185,14 @@ def power_by_exponent(x: Value, y: Value, z: Value) -> Value:
 
 
 def abs_jvp(op: ops.Abs, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """d|x| = Re(conj(x / |x|) x_dot); 0 at 0."""
+    """d|x| = Re(conj(x / |x|) x_dot). The result is 0 where x is 0."""
     (x,), (x_dot,) = inputs, tangents
     assert x_dot is not None
     return (real(conj(sign(x)) * x_dot),)
 
 
 def sign_jvp(op: ops.Sign, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Return 0 for real x, and y_dot = i y Im(conj(y) x_dot) / |x| for complex x, because only the phase changes."""
+    """Return 0 for real x, and i y Im(conj(y) x_dot) / |x| for complex x, because only the phase of x affects y."""
     (x,), (y,), (x_dot,) = inputs, outputs, tangents
     assert x_dot is not None
     if not x.dtype.is_complex:
@@ -242,7 +242,7 @@ def complex_transpose(
 
 
 def convert_jvp(op: ops.Convert, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Convert the tangent as the op converts the value."""
+    """Convert the tangent to the dtype to which the op converts x."""
     (x_dot,) = tangents
     return (None if x_dot is None else apply_one(op, x_dot),)
 
@@ -250,7 +250,7 @@ def convert_jvp(op: ops.Convert, inputs: Values, outputs: Values, tangents: Tang
 def convert_transpose(
     op: ops.Convert, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Convert the cotangent back to the dtype of x; if x is real, only the real part of `y_bar` remains."""
+    """Convert `y_bar` to the dtype of x. If x is real, the imaginary part of `y_bar` is dropped."""
     (x,), (y_bar,) = inputs, y_bars
     assert y_bar is not None
     return (convert(y_bar if x.dtype.is_complex else real(y_bar), x.dtype),)

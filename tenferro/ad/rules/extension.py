@@ -1,4 +1,8 @@
-"""Derivative rules of extension ops: the rules of the context, else of the op's family, else of its expansion."""
+"""Derivative rules of extension ops.
+
+The rule of the context takes precedence over the rule of the op's family. An op without either is differentiated by
+its expansion.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +30,16 @@ __all__ = ["ROWS"]
 
 
 def rule_of(op: Extension, inputs: Values, role: str) -> Callable[..., Any] | None:
-    """Return the context's rule for the op, else the family's; None if the rule follows from the op's expansion.
+    """Return the method of the rule that differentiates `op`; None if its expansion must be differentiated instead.
+
+    The context's rule takes precedence over the rule of the family.
 
     Args:
-        role: the method of `ExtensionAdRule`: "linearize", "transpose_rule" or "batch_rule".
+        role: the name of the method of `ExtensionAdRule`: "linearize", "transpose_rule" or "batch_rule".
 
     Raises:
-        ADRuleUnsupportedError: there is no rule.
-        DuplicateFamilyError: the family has two batch rules.
+        ADRuleUnsupportedError: the context and the family have no rule, and the op does not set `from_expansion`.
+        DuplicateFamilyError: the family defines its batch rule twice, as `batch` and as a method of `rules`.
     """
     for rule in (inputs[0].emitter.extension_rules.get(op.family_id), _of_family(op, role)):
         if rule is not None and has_role(rule, role):
@@ -68,8 +74,8 @@ def called(
     """Call a rule with these arguments and return its result.
 
     Raises:
-        TenferroError: the rule raised it; the family's name is added to the message.
-        InvalidConfigError: the rule raised any other error.
+        TenferroError: the rule raised this error; the message gets the name of the family.
+        InvalidConfigError: the rule raised an error of another class.
     """
     where = f"extension: family_id={op.family_id}: {kind} of {op.op}"
     try:
@@ -121,11 +127,13 @@ ZERO_AND_NAME = {
     "transpose_rule": (ZERO, "cotangent"),
     "batch_rule": ("", "output"),
 }
-"""Hints for error messages about None, and names of the values that a rule returns, by the name of the rule."""
+"""Texts for error messages, by the name of the rule: a hint about None, and a name for the values returned."""
 
 
 def require_type(where: str, value: Value, expected: TensorSpec) -> None:
-    """Require that a value has the type `expected`; extents that cannot be compared while tracing become guards.
+    """Require that `value` has the type `expected`.
+
+    Symbolic extents that may be equal are compared by guards, at run time.
 
     Raises:
         DTypeError, ShapeError: the value has another type.
@@ -145,7 +153,7 @@ def require_type(where: str, value: Value, expected: TensorSpec) -> None:
 
 
 def jvp(op: Extension, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Linearize by the rule `linearize`, or by the op's expansion."""
+    """Return the tangents of the outputs, by the rule `linearize` or, without a rule, by the op's expansion."""
     rule, emitter = rule_of(op, inputs, "linearize"), inputs[0].emitter
     if rule is None:
         return derived.tangents(op, inputs, tangents)
@@ -157,7 +165,7 @@ def jvp(op: Extension, inputs: Values, outputs: Values, tangents: Tangents) -> T
 def transpose(
     op: Extension, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Transpose by the rule `transpose_rule`, or by the op's expansion."""
+    """Return the cotangents of the inputs, by the rule `transpose_rule` or, without a rule, by the op's expansion."""
     rule, emitter = rule_of(op, inputs, "transpose_rule"), inputs[0].emitter
     if rule is None:
         return derived.cotangents(op, inputs, linear, y_bars)
@@ -167,7 +175,7 @@ def transpose(
 
 
 def batch(op: Extension, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Batch by the rule `batch_rule`, or by the op's expansion."""
+    """Return the batched outputs, by the rule `batch_rule` or, without a rule, by the op's expansion."""
     rule, emitter = rule_of(op, inputs, "batch_rule"), inputs[0].emitter
     if rule is None:
         return derived.batches(op, inputs, batched)

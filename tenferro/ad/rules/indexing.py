@@ -1,7 +1,7 @@
 """Derivatives of the indexing ops.
 
-If extents are numbers, transposes treat windows that are out of bounds like the ops: gather moves them inside, and
-scatter drops them. With symbolic extents, derivatives are right only if all indices are in bounds.
+Ops treat windows that are out of bounds in two ways: gather moves them inside, and scatter drops them. If extents are
+numbers, the transposes do the same. With symbolic extents, derivatives are right only if all indices are in bounds.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = ["ROWS"]
 
 
 def last_starts(indices: Value, vector_axis: int, limits: list[Any]) -> Value | None:
-    """Return the largest valid start of each window, in the shape of `indices`; None if a limit is symbolic."""
+    """Return `limits`, the largest valid starts, in the shape of `indices`; None if a limit is symbolic."""
     if not all(isinstance(limit, int) for limit in limits):
         return None
     largest = int(np.iinfo(indices.dtype.dtype).max)
@@ -57,7 +57,7 @@ def last_starts(indices: Value, vector_axis: int, limits: list[Any]) -> Value | 
 
 
 def gather_transpose(op: Any, x: Value, indices: Value, y_bar: Value) -> Value:
-    """Add the cotangent of each window at the position from which the window was read."""
+    """Return x_bar: add the window of `y_bar` for each index at the position from which gather read that window."""
     scatter = ops.Scatter(
         update_window_dims=op.offset_dims,
         inserted_window_dims=op.collapsed_slice_dims,
@@ -79,8 +79,8 @@ def gather_transpose(op: Any, x: Value, indices: Value, y_bar: Value) -> Value:
 def gather_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
     """Batch a gather.
 
-    If only x has the leading axis, it is covered by each window. If only the indices have it, it is a further index
-    axis. If both have it, it is a batching axis.
+    If only x has the leading axis, each window covers that axis. If only the indices have it, it is an additional axis
+    of the indices. If both have it, it is a batching axis.
     """
     x, indices = inputs
     if batched == (True, False):
@@ -122,7 +122,7 @@ def gather_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
 
 
 def window_sizes(op: ops.Scatter, x: Value, updates: Value) -> tuple[Any, ...]:
-    """Return the extents of a window along the axes of x; 0 along an axis without elements."""
+    """Return the extents of a window of the scatter along the axes of x: 0 along an axis without elements."""
     dropped = {*op.inserted_window_dims, *op.input_batching_dims}
     places = iter(sorted(op.update_window_dims))
     return tuple(
@@ -147,14 +147,15 @@ def read_back(op: ops.Scatter, x: Value, indices: Value, updates: Value) -> Valu
 
 
 def scattered(op: ops.Scatter, combiner: str, x: Value, indices: Value, updates: Value) -> Value:
-    """Write a scatter like `op`, but with the combiner `combiner`."""
+    """Emit the scatter `op` with another combiner, `combiner`."""
     return apply_one(replace(op, combiner=combiner), x, indices, updates)
 
 
 def scatter_jvp(op: ops.Scatter, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Write the tangent: by the op itself, if the combiner is "set" and each element is written at most once.
+    """Return the tangent of a scatter.
 
-    Otherwise the combiner's rule splits it into linear parts of x_dot and of the updates' tangent.
+    If the combiner is "set" and each element is written at most once, the op itself computes the tangent. Otherwise the
+    rule of the combiner returns two linear functions, one of x_dot and one of the tangent of the updates.
     """
     x, indices, updates = inputs
     x_dot, _, updates_dot = tangents
@@ -173,7 +174,7 @@ def scatter_jvp(op: ops.Scatter, inputs: Values, outputs: Values, tangents: Tang
 def are_disjoint(op: ops.Scatter, indices: Value) -> bool:
     """Return whether no element is written twice.
 
-    There is only one window, or `unique_indices` declares that windows do not overlap.
+    This is true if there is only one window, or if `unique_indices` declares that the windows do not overlap.
     """
     axes = {a for a in range(indices.rank) if a != op.index_vector_dim}
     axes.difference_update(op.scatter_indices_batching_dims)
@@ -188,8 +189,8 @@ def add_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
 def set_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
     """Linearize "set": y is x where nothing was written, and the last update elsewhere.
 
-    To find the last updates, the same op writes the number of each update instead of its elements. An update that reads
-    back its number is the last one.
+    To find the last update of each element, the same scatter writes the position of each update instead of its
+    elements. An update is the last one if gather then returns its own position.
     """
     x, indices, updates = inputs
     numbers = iota_along(updates, (updates.type.size,), 0)
@@ -206,8 +207,8 @@ def set_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
 def multiply_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
     """Linearize "multiply": the derivative with respect to an update is the product of x and the other updates.
 
-    The product of the other updates is computed by division, of the product of all nonzero updates. It is 0 if one of
-    the other updates is zero, which a count of zeros tells.
+    This product is that of all nonzero updates, divided by the update if it is nonzero. A count of the zeros tells
+    whether another update is zero; then the derivative is 0.
     """
     x, indices, updates = inputs
     product = scattered(op, "multiply", full(x, 1), indices, updates)
@@ -224,7 +225,7 @@ def multiply_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
 def extremum_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
     """Linearize "max" or "min".
 
-    The tangent is the mean of the tangents of x and of the updates that equal the extremum.
+    The tangent is the mean of several tangents: those of x and of the updates that equal the extremum.
     """
     x, indices, updates = inputs
     x_wins = compare(x, "EQ", y)
@@ -252,10 +253,10 @@ def scatter_transpose(
 ) -> Tangents:
     """Return the cotangents of x and of the updates.
 
-    The cotangent of x is `y_bar`; for "set", with zeros in the windows that were written. The cotangent of an update
-    is its window of `y_bar`.
+    The cotangent of x is `y_bar`, but for "set" it is zero in the windows that were written. The cotangent of the
+    updates consists of the windows of `y_bar` at the indices.
 
-    Only "add", and "set" with disjoint windows, occur in a linear region.
+    Tangents are computed only by "add", and by "set" with disjoint windows, so no other combiner is transposed.
     """
     (_, indices, updates), (y_bar,) = inputs, y_bars
     assert y_bar is not None
@@ -267,7 +268,7 @@ def scatter_transpose(
 
 
 def of_windows_that_fit(op: ops.Scatter, y_bar: Value, indices: Value, updates: Value) -> Value:
-    """Return the windows of the cotangent; zeros for updates that were dropped."""
+    """Return the windows of `y_bar` that belong to the updates; zeros for updates that were out of bounds."""
     windows = read_back(op, y_bar, indices, updates)
     sizes = window_sizes(op, y_bar, updates)
     limits = [y_bar.shape[axis] - sizes[axis] for axis in op.scatter_dims_to_operand_dims]
@@ -282,7 +283,7 @@ def of_windows_that_fit(op: ops.Scatter, y_bar: Value, indices: Value, updates: 
 
 
 def scatter_batch(op: ops.Scatter, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Batch a scatter: the leading axis is a full window axis, or a batching axis if the indices have it."""
+    """Batch a scatter. If the indices have the leading axis, it is a batching axis; else each window covers it."""
     x, updates = lead_all(inputs[::2], batched[::2]) if any(batched[::2]) else inputs[::2]
     moved = replace(
         op,
@@ -309,13 +310,13 @@ def scatter_batch(op: ops.Scatter, inputs: Values, batched: tuple[bool, ...]) ->
 
 
 def origin(start: Value | None, like: Value) -> Value:
-    """Return a start of 0, in the dtype of `start`, or int64 without one."""
+    """Return 0 as the start along the leading axis. The dtype is that of `start`, or int64 if `start` is None."""
     dtype = DType.I64 if start is None else start.dtype
     return scalar(like, 0, dtype)
 
 
 def free_axes(extents: Sequence[Any], sizes: Sequence[Any]) -> tuple[int, ...]:
-    """Return the axes along which a window of these sizes has more than one position."""
+    """Return the axes along which a window of extents `sizes` has more than one valid position."""
     return tuple([
         axis for axis, (extent, size) in enumerate(zip(extents, sizes, strict=True))
         if extent - size != 0
@@ -332,7 +333,7 @@ def start_vectors(starts: Sequence[Value], batched: Sequence[bool], count: Any) 
 
 
 def starts_that_fit(starts: Value, x: Value, update: Value, axes: Sequence[int]) -> Value:
-    """Clamp the rows of `starts`, one column per axis in `axes`, so that the update fits into x, as the op does."""
+    """Clamp `starts` as the op does, so that the update fits into x. Column j contains the starts along `axes[j]`."""
     bounds = last_starts(starts, 1, [x.shape[axis] - update.shape[axis] for axis in axes])
     if bounds is None:
         if starts.dtype is DType.U64:
@@ -353,7 +354,7 @@ def dynamic_slice_transpose(op: ops.DynamicSlice, x: Value, *rest: Value) -> Val
 def dynamic_slice_batch(op: ops.DynamicSlice, inputs: Values, batched: tuple[bool, ...]) -> Values:
     """Batch a dynamic slice: the slice contains the whole leading axis.
 
-    If starts differ between slices of the batch, gather one window for each.
+    If the starts differ between slices of the batch, a gather reads one window for each slice.
     """
     x, *starts = inputs
     extents = x.shape[1:] if batched[0] else x.shape
@@ -365,7 +366,8 @@ def dynamic_slice_batch(op: ops.DynamicSlice, inputs: Values, batched: tuple[boo
     axes = free_axes(extents, sizes)
     if not axes:
         return (x if batched[0] else lead(x, count),)
-    # Axes with windows of extent 1 are collapsed: gather kernels are faster for whole rows than for windows of one row.
+    # Axes along which the window has extent 1 are collapsed, because gather kernels copy whole rows faster than
+    # windows.
     rows = tuple([axis for axis in axes if sizes[axis] == 1])
     batch_axis = (0,) if batched[0] else ()
     gather = ops.Gather(
@@ -386,7 +388,7 @@ def dynamic_slice_batch(op: ops.DynamicSlice, inputs: Values, batched: tuple[boo
 def update_slice_transpose(
     op: ops.DynamicUpdateSlice, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Return the cotangents: for x, `y_bar` outside the window and zeros inside; for the update, `y_bar` inside."""
+    """Return the cotangents: for x, `y_bar` with zeros in the window; for the update, the window of `y_bar`."""
     (_, update, *starts), (y_bar,) = inputs, y_bars
     assert y_bar is not None
     x_bar = apply_one(op, y_bar, zeros(update), *starts) if linear[0] else None
@@ -399,7 +401,7 @@ def update_slice_batch(
 ) -> Values:
     """Batch a dynamic update: the window contains the whole leading axis.
 
-    If starts differ between slices of the batch, scatter one window for each.
+    If the starts differ between slices of the batch, a scatter writes one window for each slice.
     """
     starts = inputs[2:]
     if not any(batched[2:]):

@@ -37,7 +37,7 @@ __all__ = ["ROWS", "take_along"]
 
 
 def others(rank: int, axes: Sequence[int]) -> tuple[int, ...]:
-    """Return the axes of a tensor of this rank that are not in `axes`."""
+    """Return the axes of a tensor of rank `rank` that are not in `axes`."""
     return tuple(axis for axis in range(rank) if axis not in axes)
 
 
@@ -45,12 +45,12 @@ def others(rank: int, axes: Sequence[int]) -> tuple[int, ...]:
 
 
 def reduce_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Apply the op along the same axes, whose numbers are higher by one after the leading axis."""
+    """Apply the op along the same axes. The leading axis increases the number of each axis by one."""
     return apply(replace(op, axes=shifted(op.axes)), *inputs)
 
 
 def scan_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Apply the op along the same axis, after adding the leading axis to operands without it."""
+    """Apply the op along the same axis, after the leading axis was added to operands without it."""
     return apply(replace(op, axis=op.axis + 1), *lead_all(inputs, batched))
 
 
@@ -77,11 +77,11 @@ def reduce_extremum_jvp(op: Any, inputs: Values, outputs: Values, tangents: Tang
 def reduce_prod_jvp(
     op: ops.ReduceProd, inputs: Values, outputs: Values, tangents: Tangents
 ) -> Tangents:
-    """Return the sum over i of x_dot[i] times the product of all other elements, without dividing by x[i].
+    """Return the sum over i of x_dot[i] times the product of all elements but x[i], without dividing by x[i].
 
-    For a static extent, elements are multiplied pairwise in a tree, with the product rule for each pair. Derivatives of
-    every order are then right at zeros. For a symbolic extent, the factors before i and the factors after i are
-    multiplied separately.
+    For a static extent, elements are multiplied pairwise in a tree, and the product rule is applied to each pair.
+    Derivatives of every order are then right where elements are zero. For a symbolic extent, the elements before i and
+    the elements after i are multiplied separately.
     """
     (x,), (x_dot,) = inputs, tangents
     assert x_dot is not None
@@ -135,7 +135,8 @@ def shift(x: Value, axis: int, distance: int, fill: Any) -> Value:
 def scanned(jvp: Callable[[Value, int, Value], Value]) -> Any:
     """Return the rule of a cumulative op in either direction.
 
-    `jvp(x, axis, x_dot)` is the rule in forward order; for `reverse`, operand and result are reversed.
+    `jvp(x, axis, x_dot)` is the rule for the forward direction. If the op has `reverse`, the rule is applied to the
+    reversed operand, and its result is reversed.
     """
 
     def rule(op: Any, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
@@ -148,10 +149,10 @@ def scanned(jvp: Callable[[Value, int, Value], Value]) -> Any:
 
 
 def cumprod_jvp(x: Value, axis: int, x_dot: Value) -> Value:
-    """Compute prefix products by doubling, with the product rule and without divisions, so that zeros are right.
+    """Return the tangent of the cumulative product, without divisions, so that it is right where elements are zero.
 
-    For a symbolic extent, the derivative of result k with respect to x[i] is a cumulative product, with 1 in place of
-    x[i].
+    The prefix products are computed by doubling, with the product rule. For a symbolic extent, the derivative of result
+    k with respect to x[i] is a cumulative product in which 1 replaces x[i].
     """
     count = x.shape[axis]
     if not isinstance(count, int):
@@ -166,7 +167,7 @@ def cumprod_jvp(x: Value, axis: int, x_dot: Value) -> Value:
 
 
 def squared(x: Value, axis: int, x_dot: Value) -> tuple[Value, Value, Value, Value]:
-    """Return i, k, x[k] and x_dot[i] for all pairs: i along a new leading axis, k along the original axis."""
+    """Return i, k, x[k] and x_dot[i] for all pairs (i, k): i along a new leading axis, k along the original axis."""
     shape = (x.shape[axis], *x.shape)
     in_place = tuple(range(1, x.rank + 1))
     moved = tuple(0 if a == axis else a + 1 for a in range(x.rank))
@@ -183,7 +184,10 @@ def _placed(x: Value, shape: Sequence[Any], dims: Sequence[int]) -> Value:
 
 
 def cumulative_extremum_jvp(wins: str, card: Any, least: float) -> Any:
-    """Return the rule of a cumulative extremum: the mean tangent of the elements so far that equal the extremum."""
+    """Return the rule of a cumulative extremum.
+
+    The tangent of element k is the mean of the tangents of those elements up to k that equal it.
+    """
 
     def jvp(x: Value, axis: int, x_dot: Value) -> Value:
         count = x.shape[axis]
@@ -238,7 +242,7 @@ def take_along(x: Value, indices: Value, axis: int) -> Value:
 
 
 def sort_jvp(op: ops.Sort, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Reorder each tangent like its operand; the sort is made stable, so that all backends choose the same order."""
+    """Reorder each tangent like its operand. The sort is made stable, so that all backends choose the same order."""
     with_places = replace(op, count=op.count + 1, stable=True)
     order = apply(with_places, *inputs, iota(inputs[0], op.axis))[-1]
     return tuple(None if x_dot is None else take_along(x_dot, order, op.axis) for x_dot in tangents)
@@ -257,12 +261,12 @@ EXTREMUM = jvp_only(reduce_extremum_jvp)
 
 
 def over_axes(rows: AdRows) -> AdRows:
-    """Add the batch rule of ops with a payload `axes` to the rules in `rows`."""
+    """Return `rows` with the batch rule of ops whose payload has an attribute `axes`."""
     return batched_by(reduce_batch, rows)
 
 
 def along_axis(rows: AdRows) -> AdRows:
-    """Add the batch rule of ops with a payload `axis` to the rules in `rows`."""
+    """Return `rows` with the batch rule of ops whose payload has an attribute `axis`."""
     return batched_by(scan_batch, rows)
 
 

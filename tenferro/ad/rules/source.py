@@ -1,4 +1,4 @@
-"""Derivatives of constants, iota and extents: none, because these ops read no element of an input."""
+"""Rules of constants, iota and extents. They have no derivatives, because these ops read no element of an input."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ROWS"]
 
 
 def extent_batch(op: ops.ShapeOf, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Broadcast the extent along the leading axis: it is equal for all slices."""
+    """Measure the extent of one slice, which is the same for all slices, and broadcast it along the leading axis."""
     (x,) = inputs
     return (lead(apply_one(ops.ShapeOf(op.axis + 1), x), x.shape[0]),)
 

@@ -1,4 +1,4 @@
-"""Derivatives of the ops that move data: all are linear, and a transpose moves the cotangents back."""
+"""Derivatives of the ops that move data. All are linear, and a transpose moves the cotangents back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["ROWS", "shifted"]
 
 
 def shifted(axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the numbers of the axes after a leading axis was added."""
+    """Return the numbers that the axes have after a leading axis was added: each is larger by one."""
     return tuple(axis + 1 for axis in axes)
 
 
@@ -47,12 +47,15 @@ def inverse(perm: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def transpose_batch(op: ops.Transpose, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Permute the axes behind the leading axis, which stays in front."""
+    """Permute the axes after the leading axis, which stays first."""
     return apply(ops.Transpose((0, *shifted(op.perm))), *inputs)
 
 
 def reshape_batch(op: ops.Reshape, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Prepend the leading axis to the target shape. In column-major order it varies fastest in operand and result."""
+    """Add the leading axis to the target shape.
+
+    It varies fastest in operand and result, because the order is column-major.
+    """
     (x,) = inputs
     shape = op.resolved("shape", (x.shape[1:],))
     return (apply_one(ops.Reshape((x.shape[0], *shape)), x),)
@@ -73,7 +76,7 @@ def broadcast_transpose(op: ops.BroadcastInDim, x: Value, y_bar: Value) -> Value
         return x_bar
     if all(map(is_exact, x.shape)):
         return reshape(x_bar, x.shape)
-    # A reshape would need data-dependent extents in its target shape; a broadcast can copy them from x_bar.
+    # A reshape would need data-dependent extents in its target shape. A broadcast can copy these extents from x_bar.
     own = [axis for axis in range(x.rank) if axis not in stretched]
     extents = [
         1 if axis in stretched else DimExpr.input_axis(0, own.index(axis)) for axis in range(x.rank)
@@ -93,7 +96,7 @@ def _is_one(op: ops.BroadcastInDim, x: Value, axis: int, extent: Any) -> bool:
 
 
 def broadcast_batch(op: ops.BroadcastInDim, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Broadcast along the axes after the leading one."""
+    """Broadcast along the axes after the leading axis."""
     (x,) = inputs
     shape = op.resolved("shape", (x.shape[1:],))
     return (apply_one(ops.BroadcastInDim((x.shape[0], *shape), (0, *shifted(op.dims))), x),)
@@ -116,7 +119,7 @@ def slice_transpose(op: ops.Slice, x: Value, y_bar: Value) -> Value:
 
 
 def slice_batch(op: ops.Slice, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Slice along the axes after the leading one."""
+    """Slice along the axes after the leading axis."""
     (x,) = inputs
     starts = op.resolved("starts", (x.shape[1:],))
     limits = op.resolved("limits", (x.shape[1:],))
@@ -134,7 +137,7 @@ def pad_jvp(op: ops.Pad, inputs: Values, outputs: Values, tangents: Tangents) ->
 
 
 def pad_transpose(op: ops.Pad, x: Value, fill: Value, y_bar: Value) -> Value:
-    """Remove the padding at the edges, then between elements; the cotangents of cropped elements are zero."""
+    """Return x_bar: remove the padding at the edges, then between elements. Cotangents of cropped elements are zero."""
     low, high = tuple(-n for n in op.low), tuple(-n for n in op.high)
     x_bar = apply_one(ops.Pad(low, high, (0,) * len(low)), y_bar, scalar(y_bar, 0))
     strides = tuple(n + 1 for n in op.interior)
@@ -144,7 +147,7 @@ def pad_transpose(op: ops.Pad, x: Value, fill: Value, y_bar: Value) -> Value:
 
 
 def pad_batch(op: ops.Pad, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Pad along the axes after the leading one; if the padding value differs between slices, use a select."""
+    """Pad along the axes after the leading axis. If the padding value differs between slices, insert it by a select."""
     moved = ops.Pad((0, *op.low), (0, *op.high), (0, *op.interior))
     x, value = inputs
     if not batched[1]:
@@ -158,7 +161,7 @@ def pad_batch(op: ops.Pad, inputs: Values, batched: tuple[bool, ...]) -> Values:
 def concatenate_transpose(
     op: ops.Concatenate, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Slice the cotangent of each operand from `y_bar`."""
+    """Return, for each operand, the slice of `y_bar` at the position of the operand."""
     (y_bar,) = y_bars
     assert y_bar is not None
     start: Any = 0
@@ -171,12 +174,12 @@ def concatenate_transpose(
 
 
 def concatenate_batch(op: ops.Concatenate, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Concatenate along the axis after the leading one, with the leading axis added to all operands."""
+    """Concatenate along the same axis, after the leading axis was added to operands without it."""
     return apply(replace(op, axis=op.axis + 1), *lead_all(inputs, batched))
 
 
 def reverse_batch(op: ops.Reverse, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Reverse along the axes after the leading one."""
+    """Reverse along the axes after the leading axis."""
     return apply(ops.Reverse(shifted(op.axes)), *inputs)
 
 
@@ -184,17 +187,17 @@ def reverse_batch(op: ops.Reverse, inputs: Values, batched: tuple[bool, ...]) ->
 
 
 def diagonal_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Apply the op to the same pair of axes, whose numbers are higher by one after the leading axis."""
+    """Apply the op to the same pair of axes. The leading axis increases the number of each axis by one."""
     return apply(replace(op, axis_a=op.axis_a + 1, axis_b=op.axis_b + 1), *inputs)
 
 
 def same(op: StdTensorOp, x: Value, y_bar: Value) -> Value:
-    """Apply the op, which is its own transpose, to the cotangent."""
+    """Apply the op to `y_bar`, because the op is its own transpose."""
     return apply_one(op, y_bar)
 
 
 def barrier_jvp(op: Any, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Return the tangents unchanged; they need no barrier."""
+    """Return the tangents unchanged. A barrier acts only on the values."""
     return tuple(tangents)
 
 

@@ -1,4 +1,4 @@
-"""Array API namespace of an eager runtime, which `x.__array_namespace__()` returns for its tensors."""
+"""Array API namespace of an eager runtime. The method `__array_namespace__()` of its tensors returns it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _FREQUENCIES = ("fftfreq", "rfftfreq")
 
 
 class EagerNamespace(ModuleType):
-    """The functions of `tenferro`, with creation functions that return tensors of one runtime.
+    """Module with the functions of `tenferro`, in which creation functions return tensors of one runtime.
 
-    Libraries written against the Array API standard ask an array for its namespace, and create
-    arrays by the functions of the namespace. Here these functions create tensors of the array's runtime.
+    Libraries written for the Array API standard ask an array for its namespace, and create arrays by the functions of
+    that namespace. The functions here create tensors of the same runtime as that array.
 
     >>> rt = tenferro.EagerRuntime()
     >>> xp = rt.namespace

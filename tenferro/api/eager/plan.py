@@ -36,14 +36,14 @@ class Result(NamedTuple):
 
 
 class Plan:
-    """Part of a graph that is compiled as a function of arrays of fixed types.
+    """Part of a graph, compiled as a function of arrays of fixed types.
 
     Attributes:
-        key: a key that plans of equal programs share; None if a mark of the program has no key.
+        key: a key that is equal for plans of equal programs; None if a mark of the program has no key.
         types: the types of the results, with bounds for data-dependent extents.
 
     Raises:
-        ADRuleUnsupportedError: the part needs the value of a linear map that only has a transpose.
+        ADRuleUnsupportedError: the part needs the value of a linear map of which only the transpose is defined.
     """
 
     __slots__ = ("is_foreign", "is_inexact", "key", "part", "results", "run", "types")
@@ -73,7 +73,7 @@ class Plan:
         except Exception as error:
             if is_interruption(error):
                 raise
-            # The plan has one instruction: the interpreter of longer schedules names the failed instruction itself.
+            # An interpreter of several instructions names the failed one itself, so this plan has only one instruction.
             op: Any = self.part.instructions[-1].op
             raise failure(op, self.types, error) from error
         if type(result) is np.ndarray:
@@ -101,7 +101,7 @@ def _key_of(part: Subprogram) -> Any:
 
 
 def _runner(program: GraphProgram, binder: Binder) -> Callable[..., Any]:
-    """Return a function that runs the program: the kernel itself if it is one instruction, otherwise an interpreter."""
+    """Return a function that runs the program: the kernel itself for a single instruction, otherwise an interpreter."""
     schedule = binder.bind(program)
     if len(schedule.instructions) == 1:
         (only,) = schedule.instructions

@@ -14,7 +14,7 @@ __all__ = ["is_recording", "no_grad"]
 _IS_RECORDING = ContextVar("_IS_RECORDING", default=True)
 
 is_recording = _IS_RECORDING.get
-"""Function that returns whether operations are recorded in this thread or task."""
+"""Function that returns whether operations on eager tensors are recorded in this thread or task."""
 
 
 @contextmanager

@@ -36,21 +36,24 @@ __all__ = ["EagerRuntime"]
 
 
 PLANS = 4096
-"""Maximum number of cached plans, and maximum number of cached constants for Python numbers."""
+"""Maximum number of cached plans. It is also the maximum number of cached constants for Python numbers."""
 
 
 NOWHERE = SourceLine("", 0, "")
-"""Placeholder for the source line of a plan's instructions; each recorded call has its own source line."""
+"""Placeholder for the source line of the instructions of a plan. Each recorded call has its own source line."""
 
 
 OP_BY_OP = Plan(Subprogram.of(Graph(), (), ()), Binder())
-"""Placeholder that is cached for an API function that cannot be planned as a whole; its ops run one by one."""
+"""Entry of the cache for an API function that cannot be planned as a whole.
+
+The ops of such a function run one by one.
+"""
 
 
 class EagerRuntime:
-    """Runtime of eager tensors: it owns the kernels and derivative rules that their operations use, and the caches.
+    """Runtime of eager tensors. It owns the caches, and the kernels and derivative rules that operations use.
 
-    An operation is recorded only if an operand is tracked: a variable, or a tensor computed from a variable.
+    An operation is recorded only if an operand is tracked, that is, a variable or computed from a variable.
 
     Args:
         ad: the derivative rules of `backward`, and the cache of its programs; by default a new `AdContext`.
@@ -95,8 +98,8 @@ class EagerRuntime:
         """Pickle the runtime as a new runtime with default arguments.
 
         Raises:
-            InvalidConfigError: the runtime has an AdContext, an executor or extension runtimes of the caller, which
-                are not pickled.
+            InvalidConfigError: the caller passed an AdContext, an executor or extension runtimes, which cannot be
+                pickled.
         """
         if not self._is_plain:
             raise InvalidConfigError(
@@ -133,12 +136,12 @@ class EagerRuntime:
     lift = constant
 
     def adopt(self, array: Any) -> EagerTensor:
-        """Wrap an array as a constant without a copy, so that later changes of the array change the constant."""
+        """Wrap an array as a constant without a copy. If the array is changed later, the constant also changes."""
         return EagerTensor(self, array)
 
     @cached_property
     def namespace(self) -> EagerNamespace:
-        """Array API namespace: the functions of `tenferro`, where creation functions return tensors of this runtime."""
+        """Array API namespace of the runtime: its creation functions return tensors of this runtime."""
         from tenferro.api.eager.namespace import EagerNamespace  # because it imports the package
 
         return EagerNamespace(self)
@@ -183,7 +186,7 @@ class EagerRuntime:
     def call(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
-        """Run an API function as one operation, by a plan that is cached for its options and the types of its operands.
+        """Run an API function as one operation. Its plan is cached for its options and the types of its operands.
 
         If no plan is possible, call the function, so that its ops run one by one.
         """
@@ -223,7 +226,7 @@ class EagerRuntime:
         return EagerTensor(self, outputs[0], plan.results[0].spec)
 
     def noted(self, part: Subprogram, operands: Sequence[Any]) -> tuple[EagerTensor, ...]:
-        """Run a part of a graph on operands, and record it with its marks as one operation.
+        """Run a part of a graph on operands. Record the part, with its marks, as one operation.
 
         Raises:
             InvalidConfigError: an operand belongs to another runtime.
@@ -237,7 +240,7 @@ class EagerRuntime:
     def _noted(
         self, plan: Plan, operands: Sequence[Any], arrays: list[Any], outputs: tuple[Any, ...]
     ) -> tuple[EagerTensor, ...]:
-        """Wrap the results of an operation as eager tensors; except under `no_grad`, also record the operation."""
+        """Wrap the results of an operation as eager tensors. Also record the operation, except under `no_grad`."""
         if not is_recording():
             return tuple([
                 EagerTensor(self, array, spec)
@@ -257,7 +260,7 @@ class EagerRuntime:
 
     def _plan_of_op(self, op: StdTensorOp, arrays: list[Any]) -> Plan:
         specs = list(map(spec_of, arrays))
-        # Infer the types first, because an error of the graph would name `NOWHERE` as its line.
+        # Infer the types before adding the op: an error of the graph would name `NOWHERE` as the line.
         op.infer(*specs)
         graph = Graph()
         inputs = tuple([graph.add_input(spec) for spec in specs])
@@ -267,7 +270,7 @@ class EagerRuntime:
     def _plan_of_call(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> Plan:
-        """Trace a function and return its plan; OP_BY_OP if tracing adds no instruction or raises an error."""
+        """Trace a function and return its plan. Return `OP_BY_OP` if tracing adds no instruction or raises an error."""
         builder = GraphBuilder()
         builder.source = NOWHERE
         builder.caches = self.executor.extensions.caches
@@ -288,7 +291,7 @@ class EagerRuntime:
         )
 
     def number(self, value: ArrayLike, spec: TensorSpec) -> EagerTensor:
-        """Return a constant of type `spec` in which every element is `value`, a Python number; constants are cached.
+        """Return a constant of type `spec` whose elements all equal the Python number `value`. Constants are cached.
 
         Raises:
             DTypeError: the number is an integer outside the range of the dtype.
@@ -322,7 +325,7 @@ class EagerRuntime:
 
     @public
     def backward(self, y: EagerTensor, seed: ArrayLike | None = None) -> None:
-        """Add the cotangent of every variable that y depends on to its `grad`; see `EagerTensor.backward`."""
+        """Add, to the `grad` of each variable on which y depends, its cotangent; see `EagerTensor.backward`."""
         y_bar = self._seed(y, seed)
         if y.record is None:
             if not y.is_variable:
@@ -362,11 +365,11 @@ class EagerRuntime:
         leaf.grad = EagerTensor(self, bar if accumulated is None else accumulated.array + bar)
 
     def cache_stats(self) -> CacheStats:
-        """Count hits, misses and entries of the cache of backward programs."""
+        """Return the hits, misses and entries of the cache of backward programs."""
         return self.ad.cache_stats()
 
     def plan_stats(self) -> CacheStats:
-        """Count hits, misses and entries of the cache of plans, which has one plan per operation and operand types."""
+        """Return the hits, misses and entries of the cache of plans: one plan per operation and operand types."""
         return self._plans.stats()
 
     def cache_clear(self) -> None:
@@ -378,5 +381,5 @@ class EagerRuntime:
 
 
 def _without_lines(part: Subprogram) -> Subprogram:
-    """Remove the source lines of the instructions, because a cached plan serves calls from any line."""
+    """Remove the source lines from the instructions, because a cached plan is used by calls on any line."""
     return replace(part, instructions=tuple([i._replace(source=None) for i in part.instructions]))

@@ -1,8 +1,8 @@
-"""The tape: executed operations, in order, and their derivative.
+"""The tape: the operations that were run, in order, and the derivative of their composition.
 
-A tensor refers to the record of the operation that computed it, and a record refers to the operation and its operands.
-A record is therefore freed with the last tensor that depends on it. `backward` writes the records into a graph,
-differentiates the graph by the rules that traces use, and runs the program on the arrays in the records.
+A tensor refers to the record of the operation that computed it. A record refers to the operation and its operands. A
+record is therefore freed with the last tensor that depends on it. `backward` writes the records into a graph,
+differentiates the graph by the same rules as traces, and runs the program on the arrays in the records.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Operand(NamedTuple):
     """Operand of a recorded operation.
 
     Attributes:
-        array: the elements at the time of the record, because the tensor may be assigned to later.
+        array: the elements at the time of recording. The tensor may be assigned other elements later.
         record: the record that computed the operand; None for a constant or a variable.
         position: the index of the operand among the results of that record.
         variable: the tensor, if it is a variable.
@@ -43,7 +43,7 @@ class Record:
     """Record of one operation that has at least one tracked operand.
 
     Attributes:
-        number: a number that is larger than those of all records that computed an operand.
+        number: a number that is larger than the numbers of all records on which this record depends.
         source: the line of the user's code that called the operation.
     """
 
@@ -68,7 +68,7 @@ class _Derivative(NamedTuple):
     """Program that computes the cotangents of the variables.
 
     Attributes:
-        takes: for each operand of the program, its index among the values of the tape.
+        takes: for each input of the program, its position among the values of the tape.
     """
 
     program: GraphProgram
@@ -76,12 +76,12 @@ class _Derivative(NamedTuple):
 
 
 class Tape:
-    """The records that led to a tensor, in the order of execution.
+    """Records on which a tensor depends, in the order of execution.
 
     Attributes:
         records: the records, oldest first.
         values: the arrays of the constants and variables, and of the results of each record.
-        variables: the indices of the variables in `values`.
+        variables: the positions of the variables in `values`.
         leaves: the variables as tensors, in the same order.
     """
 
@@ -95,7 +95,8 @@ class Tape:
         for record in self.records:
             operand_indices: list[int] = []
             for x in record.operands:
-                # A variable may be assigned to between two records, so the key includes its array in this record.
+                # A variable may be assigned to between two records, so the key includes the array that it had in this
+                # record.
                 key: Any = (id(x.record), x.position)
                 if x.record is None:
                     key = (id(x.variable), id(x.array)) if x.variable is not None else id(x.array)
@@ -117,7 +118,7 @@ class Tape:
 
     @property
     def key(self) -> Any:
-        """Cache key of ops and types, equal for tapes with the same backward program; None if an op has no key."""
+        """Key that is equal for tapes with the same ops, types and backward program; None if an op has no key."""
         if any([line[0] is None for line in self.lines]):
             return None
         return (self.lines, tuple(self.specs), tuple(self.variables), self.result)
@@ -153,7 +154,7 @@ class Tape:
 def _without_unread(
     graph: Graph, outputs: Sequence[int], y_bar: int, graph_values: Sequence[int]
 ) -> _Derivative:
-    """Build the program of `outputs`, whose inputs are only those values of the tape that it reads, and `y_bar`."""
+    """Return the program of `outputs`. Its inputs are `y_bar`, and only those values of the tape that it reads."""
     tape_indices: dict[int, int] = {}
     for index, value in enumerate(graph_values):
         tape_indices.setdefault(value, index)
@@ -166,7 +167,7 @@ def _without_unread(
 
 
 def _records(result: EagerTensor) -> list[Record]:
-    """Return the records of all operations that a tensor depends on, oldest first."""
+    """Return the records of all operations on which a tensor depends, oldest first."""
     by_number: dict[int, Record] = {}
     waiting = [result.record]
     while waiting:

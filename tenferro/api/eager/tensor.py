@@ -84,7 +84,7 @@ class EagerTensor(Operators):
     def __tenferro_apply__(
         op: StdTensorOp, operands: tuple[Any, ...], like: EagerTensor
     ) -> tuple[Any, ...]:
-        """Run `op` at once; if an operand is a traced tensor, append `op` to its trace instead."""
+        """Run `op` at once or, if an operand is a traced tensor, append `op` to its trace."""
         runtime = like.runtime
         for x in operands:
             if type(x) is EagerTensor:
@@ -104,7 +104,7 @@ class EagerTensor(Operators):
     def __setitem__(self, index: Index, value: ArrayLike) -> None:
         """Assign the value of `self.at[index].set(value)` to this tensor.
 
-        Tensors that were computed from this tensor before, including slices, do not change, nor do their derivatives.
+        Tensors that were computed from this tensor before, including slices, keep their values and derivatives.
 
         Raises:
             InvalidConfigError: the tensor is a variable, and the assignment is outside `no_grad`.
@@ -124,8 +124,8 @@ class EagerTensor(Operators):
     def assign(self, value: ArrayLike) -> None:
         """Replace the value of a variable by a value of the same shape and dtype.
 
-        Operations that were recorded before keep the earlier value, and `backward` uses it for their derivatives.
-        `grad` does not change.
+        Operations that were recorded before the assignment keep the earlier value, also for their derivatives. `grad`
+        does not change.
 
         Args:
             value: an array, a Python number, or a constant tensor.
@@ -166,7 +166,7 @@ class EagerTensor(Operators):
     def _changed(self, operation: Callable[[Any, Any], Any], rhs: ArrayLike) -> Any:
         """Apply an augmented assignment such as `w += x` to a variable, in place.
 
-        For a tensor that is not a variable, return NotImplemented: Python then assigns the result of `w + x` to `w`.
+        If this tensor is not a variable, return NotImplemented. Python then assigns the result of `w + x` to `w`.
         """
         if not self.is_variable:
             return NotImplemented
@@ -203,10 +203,10 @@ class EagerTensor(Operators):
         return self.detach()
 
     def __tenferro_constant__(self) -> Any:
-        """Return the elements, to be used as a constant of a trace.
+        """Return the elements, which become a constant of a trace.
 
         Raises:
-            InvalidConfigError: the tensor is tracked, and its gradient would be lost.
+            InvalidConfigError: the tensor is tracked, so its gradient would be lost.
         """
         if self.is_tracked:
             raise InvalidConfigError(
@@ -220,7 +220,7 @@ class EagerTensor(Operators):
         return self.array
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """Return the Array API namespace whose creation functions return tensors of this tensor's runtime.
+        """Return the Array API namespace of this tensor's runtime.
 
         Raises:
             InvalidConfigError: `api_version` is not a supported version of the standard.
@@ -237,10 +237,10 @@ class EagerTensor(Operators):
         return self.runtime.number(value, self.spec)
 
     guards = None
-    """No guards, because the extents of eager tensors are numbers."""
+    """No guards are recorded, because the extents of eager tensors are numbers."""
 
     def __tenferro_distrust__(self) -> None:
-        """Do nothing: trust matters only for compilation by XLA, and operations on eager tensors run natively."""
+        """Do nothing. Trust matters only for compilation by XLA, and operations on eager tensors run natively."""
 
     @property
     def caches(self) -> Any:
@@ -255,10 +255,10 @@ class EagerTensor(Operators):
         return (self.is_variable or self.record is not None) and is_recording()
 
     def backward(self, seed: ArrayLike | None = None) -> None:
-        """Add the cotangent of every variable that this tensor depends on to the variable's `grad`.
+        """Add, to the `grad` of each variable on which this tensor depends, the variable's cotangent.
 
         Args:
-            seed: the cotangent of this tensor, of its shape and dtype; for a real scalar the default is 1.
+            seed: the cotangent of this tensor, with its shape and dtype. For a real scalar the default is 1.
 
         Raises:
             InvalidConfigError: the tensor depends on no variable.
@@ -279,7 +279,7 @@ class EagerTensor(Operators):
         self.grad = None
 
     def copy(self, order: str = "C") -> EagerTensor:
-        """Return a new tensor with the same value, which is not a variable and may be assigned to.
+        """Return a new tensor with the same value. It is not a variable, and may be assigned to.
 
         The copy is tracked if this tensor is tracked.
         """
@@ -350,7 +350,8 @@ class EagerTensor(Operators):
     ) -> Any:
         """Export the elements as read-only memory.
 
-        Before version 1.0, DLPack has no flag for read-only memory; consumers of these versions receive a copy.
+        DLPack before version 1.0 has no flag for read-only memory. A consumer that uses an older version receives a
+        copy.
 
         Raises:
             BufferError: `copy` is False, and the consumer's version is older than 1.0.
@@ -368,7 +369,7 @@ class EagerTensor(Operators):
         return self.copy()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> EagerTensor:
-        """Return a tensor of the same runtime with a copy of the elements; the copy of a variable is a variable.
+        """Return a tensor of the same runtime with copied elements. The copy of a variable is a variable.
 
         Raises:
             InvalidConfigError: the tensor was computed from variables, and the copy would lose its derivatives.

@@ -1,7 +1,7 @@
-"""`tenferro.linalg`: linear algebra on matrices in the last two axes; leading axes are batch axes.
+"""`tenferro.linalg`: linear algebra on matrices in the last two axes. Leading axes are batch axes.
 
-Functions have the names and signatures of the Array API, or else those of NumPy or SciPy. Supported dtypes are float32,
-float64, complex64 and complex128; integers are converted to float64.
+Functions have the names and signatures of the Array API. Functions that the standard does not have follow NumPy or
+SciPy. Supported dtypes are float32, float64, complex64 and complex128; integers are converted to float64.
 
 Source: Array API standard 2024.12, extension "linalg"; `numpy.linalg`; `scipy.linalg`.
 """

@@ -35,7 +35,7 @@ __all__ = [
 ]  # fmt: skip
 
 LARGEST_KRONECKER = 9
-"""Maximum order of discrete Lyapunov equations that are solved as one linear system."""
+"""Maximum order of a discrete Lyapunov equation that is solved as one linear system by default."""
 
 
 def solve_continuous_lyapunov(a: ArrayLike, q: ArrayLike) -> Any:
@@ -54,7 +54,7 @@ def solve_continuous_lyapunov(a: ArrayLike, q: ArrayLike) -> Any:
 
 
 def solve_lyapunov(a: ArrayLike, q: ArrayLike) -> Any:
-    """Solve a x + x a^H = q for x; this is SciPy's older name of `solve_continuous_lyapunov`.
+    """Solve a x + x a^H = q for x. This is SciPy's older name of `solve_continuous_lyapunov`.
 
     >>> solve_lyapunov(np.array([[2.0]]), np.array([[8.0]]))
     array([[2.]])
@@ -148,10 +148,11 @@ def solve_circulant(
 
     Args:
         c, b: vectors along the axes `caxis` and `baxis`; the other axes broadcast.
-        singular: the treatment of a singular system: "lstsq" returns its shortest least-squares solution; with "raise",
-            the solution has infinite or NaN elements.
-        tol: for "lstsq", the magnitude up to which an eigenvalue counts as zero; by default n eps times the largest.
-        outaxis: the axis of the result along which the solutions are.
+        singular: how to solve a singular system. "lstsq" returns its shortest least-squares solution. With "raise", the
+            solution has infinite or NaN elements.
+        tol: for "lstsq", the largest magnitude of an eigenvalue that counts as zero; by default n eps times the
+            largest.
+        outaxis: the axis of the result along which the solutions are stored.
 
     Raises:
         ShapeError: the extents of c and b differ. InvalidConfigError: `singular` is unknown.
@@ -184,7 +185,7 @@ def solve_circulant(
 
 
 def _from_bands(name: str, ab: ArrayLike, lower: bool) -> Any:
-    """Return the Hermitian matrix whose diagonals on and below the main diagonal (or on and above it) are rows of ab.
+    """Return the Hermitian matrix whose diagonals are the rows of `ab`: on and below the main diagonal if `lower`.
 
     Raises:
         ShapeError: ab is not a matrix.
@@ -196,15 +197,15 @@ def _from_bands(name: str, ab: ArrayLike, lower: bool) -> Any:
 
 
 def _triangle(bands: Any, lower: bool) -> Any:
-    """Return the triangular matrix a whose u + 1 diagonals are rows of `bands`.
+    """Return the triangular matrix a whose diagonals are the rows of `bands`.
 
-    bands[i - j, j] = a[i, j] if `lower`, otherwise bands[u + i - j, j] = a[i, j].
+    If `lower`, bands[i - j, j] = a[i, j]. Otherwise bands[u + i - j, j] = a[i, j], where u + 1 is the number of rows.
     """
     return from_bands(bands, 0 if lower else bands.shape[-2] - 1)
 
 
 def _to_bands(x: Any, count: int, lower: bool) -> Any:
-    """Return `count` diagonals of a triangular matrix as rows, the inverse of `_triangle`."""
+    """Return `count` diagonals of a triangular matrix as rows. The function is the inverse of `_triangle`."""
     n = x.shape[-1]
     k, j = np.arange(count)[:, None], np.arange(n)
     i = j + k if lower else j - (count - 1 - k)
@@ -217,11 +218,11 @@ def cholesky_banded(
 ) -> Any:
     """Return the Cholesky factor of a banded Hermitian positive definite matrix a.
 
-    The diagonals of a and of the factor are rows of a matrix. The factorisation is that of a full matrix.
+    The diagonals of a, and those of the factor, are rows of a matrix. The matrix a is factorised as a full matrix.
 
     Args:
         ab: the diagonals of a on and above its main diagonal, the highest first: ab[u + i - j, j] = a[i, j].
-        lower: whether ab and the factor have the diagonals on and below the main diagonal: ab[i - j, j] = a[i, j].
+        lower: whether `ab` and the factor contain the diagonals on and below the main diagonal: ab[i - j, j] = a[i, j].
         overwrite_ab, check_finite: no effect.
 
     Raises:
@@ -305,7 +306,7 @@ def eigvals_banded(
     a_band: ArrayLike, lower: bool = False, overwrite_a_band: bool = False, select: str = "a",
     select_range: Sequence[float] | None = None, check_finite: bool = True,
 ) -> Any:  # fmt: skip
-    """Return the eigenvalues of a banded Hermitian matrix in ascending order; see `eig_banded`.
+    """Return the eigenvalues of a banded Hermitian matrix in ascending order; `eig_banded` describes the arguments.
 
     >>> eigvals_banded(np.array([[0.0, 1.0], [2.0, 2.0]]))
     array([1., 3.])
@@ -317,7 +318,7 @@ def eigvalsh_tridiagonal(
     d: ArrayLike, e: ArrayLike, select: str = "a", select_range: Sequence[float] | None = None, check_finite: bool = True,
     tol: float = 0.0, lapack_driver: str = "auto",
 ) -> Any:  # fmt: skip
-    """Return the eigenvalues of a symmetric tridiagonal matrix in ascending order; see `eigh_tridiagonal`.
+    """Return the eigenvalues of a symmetric tridiagonal matrix in ascending order, as `eigh_tridiagonal` does.
 
     >>> eigvalsh_tridiagonal([2.0, 2.0], [1.0])
     array([1., 3.])

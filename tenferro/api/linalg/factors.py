@@ -50,9 +50,9 @@ __all__ = [
 def hessenberg(
     a: ArrayLike, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Any:
-    """Return the Hessenberg form H of `a`, and, if `calc_q`, the unitary Q with a = Q H Q^H.
+    """Return the Hessenberg form H of `a`. If `calc_q`, also return the unitary Q with a = Q H Q^H.
 
-    H is zero below its first subdiagonal.
+    All elements of H below its first subdiagonal are zero.
 
     Args:
         overwrite_a, check_finite: no effect.
@@ -85,12 +85,12 @@ def qr_multiply(
     a: ArrayLike, c: ArrayLike, mode: str = "right", pivoting: bool = False, conjugate: bool = False,
     overwrite_a: bool = False, overwrite_c: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Return the product of c with the factor Q of a = Q R, and R.
+    """Return the product of c with the factor Q of a = Q R, and the factor R.
 
     Args:
         c: a matrix or a vector.
         mode: "right" for the product c Q, "left" for Q c.
-        pivoting: whether to return the permutation p, too, as in `qr`.
+        pivoting: whether to also return the permutation p of columns, as `qr` does.
         conjugate: whether to multiply by the conjugate of Q.
         overwrite_a, overwrite_c: no effect.
 
@@ -111,7 +111,7 @@ def qr_multiply(
 def rq(
     a: ArrayLike, overwrite_a: bool = False, lwork: int | None = None, mode: str = "full", check_finite: bool = True
 ) -> Any:  # fmt: skip
-    """Return R and Q with a = R Q, where the last columns of R form an upper triangle, and Q has orthonormal rows.
+    """Return R and Q with a = R Q. The last columns of R are an upper triangle, and Q has orthonormal rows.
 
     Args:
         mode: "full" for a square Q, "economic" for as few rows of Q as possible, or "r" to return only R.
@@ -127,7 +127,7 @@ def rq(
     if mode not in ("full", "economic", "r"):
         raise InvalidConfigError(f'rq: mode must be "full", "economic" or "r", got {mode!r}')
     x = matrices.matrix("rq", a)
-    # Let E reverse the order of rows. From (E a)^H = Q' R' follows a = (E R'^H E) (E Q'^H).
+    # E denotes the matrix that reverses the order of rows. If (E a)^H = Q' R', then a = (E R'^H E) (E Q'^H).
     q, r = matrices.qr(adjoint(flip(x, axis=-2)), "reduced" if mode == "economic" else "complete")
     right = flip(adjoint(q), axis=-2)
     left = flip(adjoint(r), axis=(-2, -1))
@@ -135,7 +135,7 @@ def rq(
 
 
 def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Any, Any]:  # noqa: N803  # because SciPy calls them so
-    """Convert a real Schur form to the complex Schur form, with a triangular T and the same product Z T Z^H.
+    """Convert a real Schur form to the complex Schur form, in which T is triangular; the product Z T Z^H is the same.
 
     Args:
         T, Z: the real Schur form and its unitary matrix, as `schur` returns them.
@@ -191,9 +191,9 @@ def pinvh(
 
     Args:
         atol, rtol: an eigenvalue counts as 0 if its magnitude is at most atol + rtol times the largest magnitude. By
-            default, atol is 0 and rtol is n eps; with atol alone, rtol is 0.
-        lower: whether to read the lower triangle of a, otherwise the upper triangle.
-        return_rank: whether to return the number of eigenvalues that do not count as 0, too.
+            default, atol is 0 and rtol is n eps. If only atol is passed, rtol is 0.
+        lower: whether to read the lower triangle of a. Otherwise the upper triangle is read.
+        return_rank: whether to also return the number of eigenvalues that do not count as 0.
         check_finite: no effect.
 
     Raises:
@@ -218,7 +218,7 @@ def pinvh(
 
 
 def subspace_angles(A: ArrayLike, B: ArrayLike) -> Any:  # noqa: N803  # because SciPy calls them so
-    """Return the angles between the column spaces of two matrices of full rank, in radians, descending.
+    """Return the angles between the column spaces of two matrices of full rank, in radians and in descending order.
 
     Leading axes broadcast.
 

@@ -1,7 +1,7 @@
-"""SciPy's functions of matrices, matrix equations, and factorisations; many of them are computed by Schur forms.
+"""SciPy's functions of matrices, matrix equations, and factorisations. Many of them are computed from Schur forms.
 
 LAPACK computes Schur forms, natively and on CPUs through PJRT. Derivatives of results are computed from the equations
-that define the results: Schur forms are not differentiated.
+that define the results, so that Schur forms need not be differentiated.
 
 Source: SciPy 1.16, reference, scipy.linalg; Higham, "Functions of Matrices", 2008.
 """
@@ -93,13 +93,13 @@ def refuse_estimate(name: str, disp: bool) -> None:
 def cho_factor(
     a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Any, bool]:
-    """Return a pair of the Cholesky factor of `a` and the argument `lower`, for `cho_solve`.
+    """Return the Cholesky factor of `a` and the argument `lower`, as a pair for `cho_solve`.
 
     The factor is a triangular matrix whose other triangle is zero.
 
     Args:
         a: Hermitian positive definite matrices, of which only one triangle is read.
-        lower: whether to read the lower triangle and return a lower factor; by default both are upper.
+        lower: whether to read the lower triangle of `a`, and return a lower factor. By default both are upper.
         overwrite_a, check_finite: no effect.
 
     Raises:
@@ -177,7 +177,7 @@ def eigh_tridiagonal(
 
 
 def polar(a: ArrayLike, side: str = "right") -> tuple[Any, Any]:
-    """Return the polar factors u and p of `a`: a = u p if `side` is "right", a = p u if it is "left".
+    """Return the polar factors u and p of `a`: a = u p if `side` is "right", and a = p u if `side` is "left".
 
     u has orthonormal columns or rows, and p is positive semidefinite.
 
@@ -206,8 +206,8 @@ def schur(
     """Return the Schur form T and the unitary Z with a = Z T Z^H.
 
     Args:
-        output: "complex" for an upper triangular T; "real" for real T and Z of a real matrix, where a pair of complex
-            eigenvalues is a 2 by 2 block on the diagonal of T.
+        output: "complex" for an upper triangular T, or "real". For "real" and a real matrix, T and Z are real; a pair
+            of complex eigenvalues is then a 2 by 2 block on the diagonal of T.
         sort: must be None.
         lwork, overwrite_a, check_finite: no effect.
 
@@ -264,7 +264,7 @@ def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> Any:
 
 
 def _sylvester(a: Tensor, b: Tensor, q: Tensor) -> Any:
-    """Solve a x + x b = q; the derivatives of x solve the same equation with other right-hand sides."""
+    """Solve a x + x b = q. The derivatives of x solve the same equation with other right-hand sides."""
     return custom_linear_solve(
         lambda x: add(matmul(a, x), matmul(x, b)),
         q,
@@ -333,10 +333,10 @@ def _sqrtm(a: Tensor) -> Any:
 
 
 def _above_cut(values: Any) -> Any:
-    """Replace eigenvalues that are negative except for rounding by negative numbers, whose roots are i times a number.
+    """Replace eigenvalues that are negative except for rounding by negative numbers.
 
-    In a Schur form, negative eigenvalues of a real matrix may have small imaginary parts of either sign, and their
-    roots would have either sign, too.
+    In the Schur form of a real matrix, negative eigenvalues may have small imaginary parts of either sign. Their square
+    roots would then also have either sign.
     """
     if not values.shape[-1]:
         return values
@@ -358,11 +358,11 @@ def expm_frechet(
 ) -> Any:  # fmt: skip
     """Return expm(A) and its derivative in the direction E; leading axes broadcast.
 
-    Both are blocks of expm([[A, E], [0, A]]): the upper left block is expm(A), the upper right block its derivative.
+    expm(A) is the upper left block of expm([[A, E], [0, A]]), and the derivative is its upper right block.
 
     Args:
         method, check_finite: no effect.
-        compute_expm: whether to return both; if False, only the derivative is returned.
+        compute_expm: whether to return both. Otherwise only the derivative is returned.
 
     Raises:
         ShapeError: A is not square, E has a different order, or leading axes do not broadcast.
@@ -416,8 +416,8 @@ def _funm(x: Tensor, func: Callable[[Any], Any]) -> Any:
     n = x.shape[-1]
     gaps = subtract(expand_dims(values, axis=-2), expand_dims(values, axis=-1))
     for p in range(1, n):
-        # f commutes with t. For i, j on diagonal p, f_ij (t_jj - t_ii) therefore equals -(f t - t f)_ij, where f has
-        # only its diagonals 0 to p - 1, which are computed already.
+        # f commutes with t. Therefore, for i, j on diagonal p, f_ij (t_jj - t_ii) equals -(f t - t f)_ij, in which f
+        # has only its diagonals 0 to p - 1. These diagonals are computed already.
         commutator = subtract(matmul(f, t), matmul(t, f))
         is_here = np.eye(n, k=p, dtype=bool)
         f = where(is_here, divide(negative(commutator), where(is_here, gaps, 1)), f)

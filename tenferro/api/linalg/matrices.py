@@ -112,7 +112,7 @@ __all__ = [
 ]
 
 FACTORED = 128
-"""Smallest order of matrices that are factorised by a separate LU op, whose factors solutions and derivatives share."""
+"""Smallest order of matrices for which a separate LU op computes factors, which solutions and derivatives share."""
 
 
 class QRResult(NamedTuple):
@@ -192,7 +192,8 @@ def matrix(name: str, x: ArrayLike) -> Any:
 def _output(op: ExtensionOp, index: int, x: Any) -> Any:
     """Return one output of an op.
 
-    On arrays, the other outputs are not computed. In a trace, the op has all outputs, which its derivative needs.
+    On arrays, the other outputs are not computed. In a trace, the op has all its outputs, because its derivative needs
+    them.
     """
     used = [i == index for i in range(op.output_count)]
     alone = op.prune_outputs(used) if isinstance(x, np.ndarray) else None
@@ -234,7 +235,7 @@ def _scaled_columns(x: Tensor, s: Tensor) -> Any:
 def cholesky(
     a: ArrayLike, /, *, upper: bool = False, lower: bool | None = None, overwrite_a: bool = False, check_finite: bool = True
 ) -> Any:  # fmt: skip
-    """Return the Cholesky factor L with a = L L^H, or U with a = U^H U; NaN where a is not positive definite.
+    """Return the Cholesky factor L with a = L L^H, or U with a = U^H U. It is NaN where a is not positive definite.
 
     The Hermitian part (a + a^H) / 2 is factorised, unless `lower` selects a triangle.
 
@@ -261,7 +262,7 @@ def cholesky(
 
 
 QR_MODES = {"reduced": False, "economic": False, "r": False, "complete": True, "full": True}
-"""Whether Q is square, for each mode of `qr` by its NumPy or SciPy name."""
+"""Maps each mode of `qr`, by its NumPy or SciPy name, to whether Q is square."""
 
 
 def qr(
@@ -309,10 +310,10 @@ def qr(
 
 
 def qr_append(q: ArrayLike, r: ArrayLike, b: ArrayLike, /, *, axis: int = -1) -> QRResult:
-    """Return the factors Q and R of a matrix A with columns or rows `b` appended, from the factors q and r of A.
+    """Return the factors Q and R of a matrix A to which `b` is appended, computed from the factors q and r of A.
 
-    If columns are appended, as in [A, b], the first columns of Q are those of q, and r is the upper left corner of R.
-    If rows are appended, as in [A; b], Q and R are new.
+    If columns are appended, as in [A, b], the first columns of Q are q, and r is the upper left corner of R. If rows
+    are appended, as in [A; b], all of Q and R is computed.
 
     Let A have m rows and q have k columns. Appending p columns takes O(m k p) operations, whereas `qr` takes
     O(m (k + p)^2). If the new columns are nearly in the span of q, the cost is that of `qr`.
@@ -368,15 +369,15 @@ def svd(
     a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False, *,
     degenerate: str = "zero", overwrite_a: bool = False, check_finite: bool = True, lapack_driver: str = "gesdd",
 ) -> Any:  # fmt: skip
-    """Return U, S and V^H with a = U diag(S) V^H, S descending; S alone if `compute_uv` is false.
+    """Return U, S and V^H with a = U diag(S) V^H, where S descends. If `compute_uv` is false, return only S.
 
     Args:
-        full_matrices: whether U and V^H are square; otherwise they have one vector per singular value.
-        hermitian: whether a is Hermitian; only its lower triangle is then read, and the factors are computed by `eigh`.
-        degenerate: the derivative of vectors whose singular values coincide, which is undefined. "zero" omits the
-            rotation within their subspace, which is correct for functions of the values and of projectors on whole
-            subspaces. "nan" divides by zero. "raise" raises an error at run time, only natively. Values coincide when
-            they differ by at most 64 eps times the largest value.
+        full_matrices: whether U and V^H are square. Otherwise they have one vector per singular value.
+        hermitian: whether `a` is Hermitian. Then only its lower triangle is read, and `eigh` computes the factors.
+        degenerate: how to differentiate vectors whose singular values coincide; their derivative is undefined. "zero"
+            omits the rotation within the subspace of these vectors, which is correct for functions of the values and of
+            projectors on whole subspaces. "nan" divides by zero. "raise" raises an error at run time, but only
+            natively. Values coincide if they differ by at most 64 eps times the largest value.
         overwrite_a, check_finite, lapack_driver: no effect.
 
     Raises:
@@ -403,7 +404,7 @@ def _svd_of_hermitian(a: ArrayLike, compute_uv: bool, degenerate: str) -> Any:
 
 
 def svdvals(x: ArrayLike, /, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """Compute the singular values in descending order; SciPy's `overwrite_a` and `check_finite` have no effect."""
+    """Compute the singular values in descending order. SciPy's `overwrite_a` and `check_finite` have no effect."""
     return _output(fam.Svd(), 1, matrix("svdvals", x))
 
 
@@ -413,12 +414,12 @@ def eigh(
     type: int = 1, driver: str | None = None, overwrite_a: bool = False, overwrite_b: bool = False, check_finite: bool = True,
     degenerate: str = "zero",
 ) -> Any:  # fmt: skip
-    """Compute the eigenvalues, ascending, and eigenvectors of a Hermitian matrix.
+    """Compute the eigenvalues, in ascending order, and the eigenvectors of a Hermitian matrix.
 
     Args:
-        UPLO: "L" or "U" to read only the lower or upper triangle; by default the Hermitian part (a + a^H) / 2 is used.
-        b: a positive definite matrix, for the generalised problem that `type` selects.
-        lower: SciPy's argument, instead of `UPLO`: True means "L", False means "U".
+        UPLO: "L" or "U" to read only the lower or upper triangle. By default the Hermitian part (a + a^H) / 2 is used.
+        b: a positive definite matrix, for a generalised problem; see `type`.
+        lower: SciPy's argument, which replaces `UPLO`: True means "L", and False means "U".
         eigvals_only: whether to return only the eigenvalues.
         subset_by_index: the indices of the first and the last eigenvalue to return; all eigenvalues are computed.
         subset_by_value: an interval (low, high] of eigenvalues to return, for a single matrix.
@@ -487,7 +488,7 @@ def _of_pair(
 def _subset(
     name: str, values: Any, indices: Sequence[int] | None, interval: Sequence[float] | None
 ) -> slice | None:
-    """Return the slice of the ascending eigenvalues in an interval of indices or values; None selects all."""
+    """Return the slice of the ascending eigenvalues in an interval of indices or of values; None means all."""
     if indices is None and interval is None:
         return None
     if interval is None:
@@ -519,7 +520,7 @@ def eigvalsh(
     subset_by_index: Sequence[int] | None = None, subset_by_value: Sequence[float] | None = None, type: int = 1,
     driver: str | None = None, overwrite_a: bool = False, overwrite_b: bool = False, check_finite: bool = True,
 ) -> Any:  # fmt: skip
-    """Compute the eigenvalues of a Hermitian matrix in ascending order; see `eigh` for the arguments."""
+    """Compute the eigenvalues of a Hermitian matrix in ascending order; `eigh` describes the arguments."""
     x, _ = _of_pair("eigvalsh", a, b, _triangle_named("eigvalsh", UPLO, lower), type)
     values = _output(fam.Eigh(), 0, x)
     chosen = _subset("eigvalsh", values, subset_by_index, subset_by_value)
@@ -527,7 +528,7 @@ def eigvalsh(
 
 
 def hermitian_of(a: ArrayLike, triangle: object) -> Any:
-    """Return the Hermitian matrix that one triangle of `a` defines; if `triangle` is None, return `a`.
+    """Return the Hermitian matrix that one triangle of `a` defines. If `triangle` is None, return `a` unchanged.
 
     Raises:
         InvalidConfigError: `triangle` is neither "L" nor "U".
@@ -544,7 +545,7 @@ def hermitian_of(a: ArrayLike, triangle: object) -> Any:
 
 
 def _mirrored(a: ArrayLike, lower: bool, mirror: Callable[[Any], Any]) -> Any:
-    """Replace the upper triangle of `a` by the image under `mirror` of the lower; if not `lower`, vice versa."""
+    """Replace the upper triangle of `a` by `mirror` of its lower triangle; if `lower` is false, vice versa."""
     half, rest, k = (tril, triu, -1) if lower else (triu, tril, 1)
     return add(half(a), rest(mirror(half(a, k)), -k))
 
@@ -557,9 +558,9 @@ def eig(
 
     Args:
         b: an invertible matrix, for the generalised problem a v = w b v.
-        left: whether to return the left eigenvectors u with u^H a = w u^H b, before v. They are computed only for
-            linearly independent eigenvectors.
-        right: whether to return v. Without any vectors the result is the array of eigenvalues, not a tuple.
+        left: whether to return the left eigenvectors u, with u^H a = w u^H b, before v. They are computed correctly
+            only if the eigenvectors are linearly independent.
+        right: whether to return v. If no vectors are returned, the result is the array of eigenvalues, not a tuple.
         overwrite_a, overwrite_b, check_finite: no effect.
         homogeneous_eigvals: whether to return each eigenvalue as a fraction: numerators in row 0 of w, and denominators
             in row 1. All denominators are 1, because b is invertible.
@@ -604,16 +605,16 @@ def eigvals(
 
 
 def permuted_factors(name: str, x: ArrayLike) -> tuple[Any, Any]:
-    """Return the factors of x[perm] = L U in one matrix, L below the diagonal and U above, and the permutation."""
+    """Return the factors of x[perm] = L U in one matrix, L below its diagonal and U on and above it, and `perm`."""
     return apply(fam.Lu(), matrix(name, x))
 
 
 def lu_factor(
     a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Any, Any]:
-    """Return the LU factors of `a` in one matrix, L below the diagonal and U above, and the exchanges of rows piv.
+    """Return the LU factors of `a` in one matrix, and the exchanges of rows piv.
 
-    Row i is exchanged with row piv[i], for i = 0, 1, ...
+    L is stored below the diagonal, and U on and above it. Row i is exchanged with row piv[i], for i = 0, 1, ...
 
     Args:
         overwrite_a, check_finite: no effect.
@@ -644,13 +645,13 @@ def _counted(packed: Tensor) -> Any:
 
 
 def _positions(rows: Tensor) -> Any:
-    """Return a tensor of the shape of `rows` with the positions 0, 1, .. along the last axis."""
+    """Return the positions 0, 1, .. along the last axis, as a tensor of the shape of `rows`."""
     counted: Any = apply_one(Iota((rows.shape[-1],), 0, DType.I64), like=rows)
     return broadcast_to(counted, rows.shape)
 
 
 def _where_true(rows: Tensor, is_there: Any, values: Any = None) -> Any:
-    """Return the value, along the last axis, at which `is_there` is true; the axis keeps extent 1.
+    """Return the value, along the last axis, at the position where `is_there` is true. The axis is kept, with extent 1.
 
     The values are `values`, or by default `rows`.
     """
@@ -670,7 +671,7 @@ def lu(
     """Return P, L and U with a = P L U.
 
     Args:
-        permute_l: whether to return the product P L, and U.
+        permute_l: whether to return two factors, the product P L and U.
         p_indices: whether to return P as a vector p with a = L[p] U.
         overwrite_a, check_finite: no effect.
 
@@ -704,18 +705,18 @@ def truncated_svd(
 ) -> TruncatedSVDResult:
     """Return U, S, V^H and the rank of a truncated singular value decomposition.
 
-    The retained singular values are those above `rtol` times the largest, at most `max_rank` of them. U is [m, rank],
-    S [rank] and V^H [rank, n], with the dtypes of `svd`. The rank, an int64 scalar, depends on the data.
+    Singular values above `rtol` times the largest are retained, but at most `max_rank` of them. U is [m, rank], S is
+    [rank] and V^H is [rank, n], with the dtypes of `svd`. The rank, an int64 scalar, depends on the data.
 
     Derivatives are those of the full decomposition, restricted to the retained values, at constant rank. They are
-    correct if the function does not depend on phases of vectors, and if the smallest retained and the largest dropped
-    value differ. The rank has no derivative.
+    correct if the function does not depend on the phases of vectors, and if the smallest retained value and the largest
+    dropped value differ. The rank has no derivative.
 
     Args:
         max_rank: an integer from 1.
         rtol: a scalar; 0 retains all nonzero values.
         masked: whether the extents are min(m, n, max_rank) instead of the rank, with zeros beyond the rank. Products
-            and sums over this axis are the same. Batches, XLA and artifacts require it, because they have no
+            and sums over that axis are the same. Batches, XLA and artifacts require it, because they do not support
             data-dependent shapes.
 
     Raises:
@@ -742,7 +743,7 @@ def truncated_svd(
 
 
 def _at_most(x: Tensor, count: int, axis: int) -> Any:
-    """Keep the first `count` elements along an axis, which may have a data-dependent extent, or all if it has fewer."""
+    """Return the first `count` elements along an axis, or all if there are fewer. The extent may be data-dependent."""
     if not is_exact(x.shape[axis]):
         return dynamic_truncate(x, count, axis=axis)
     return x[..., :count] if axis == -1 else x[..., :count, :]
@@ -753,12 +754,12 @@ def rank_revealing_qr(
 ) -> RankRevealingQRResult:
     """Compute Q, R, perm and rank with a[:, perm] = Q R up to `rtol`, by QR with column pivoting.
 
-    Q is [m, rank] with orthonormal columns, R [rank, n] upper trapezoidal, and perm [n] the order of columns, int64.
-    The rank, an int64 scalar, is the number of diagonal elements of R that are larger in magnitude than `rtol` times
-    the first, at most `max_rank`.
+    Q is [m, rank] with orthonormal columns, R is [rank, n] and upper trapezoidal, and perm is [n], the order of columns
+    as int64. The rank, an int64 scalar, is the number of diagonal elements of R whose magnitude is larger than `rtol`
+    times that of the first element. It is at most `max_rank`.
 
-    Derivatives of Q and R hold perm and rank fixed, and are correct also for singular `a`. perm and rank have no
-    derivative.
+    Derivatives of Q and R are taken at constant perm and rank, and are also correct for singular `a`. perm and rank
+    have no derivative.
 
     Args:
         max_rank: an integer from 1; None for min(m, n).
@@ -786,8 +787,8 @@ def rank_revealing_qr(
     rank = sum(convert(is_retained, DType.I64), axis=-1)
     ordered = take_along_axis(x, expand_dims(perm, axis=-2), axis=-1)
     columns = expand_dims(is_retained, axis=-2)
-    # Columns beyond the rank are replaced by a basis of the complement, so that R has the inverse that the derivative
-    # of QR needs. The replaced columns do not affect the columns of Q before them.
+    # Columns beyond the rank are replaced by a basis of the complement. R is then invertible, as the derivative of QR
+    # requires. The columns of Q before the replaced columns do not change.
     basis = stop_gradient(qr(stop_gradient(ordered)).Q[..., :width])
     q = where(columns, qr(where(columns, ordered[..., :width], basis)).Q, 0)
     r = triu(matmul(adjoint(q), ordered))
@@ -824,7 +825,7 @@ def _solved(solver: Callable[..., Any], name: str, a: ArrayLike, b: Any) -> Any:
 
 
 def _by_factors(a: Tensor, b: Tensor) -> Any:
-    """Solve a X = b for matrices of equal batch axes; a large `a` has LU factors that derivatives share."""
+    """Solve a X = b for matrices with equal batch axes. For a large `a`, derivatives reuse the LU factors."""
     if not (is_static(a.shape[-1]) and a.shape[-1] >= FACTORED):
         return apply(fam.Solve(), a, b)
     packed, perm = apply(fam.Lu(), a)
@@ -841,7 +842,7 @@ _STRUCTURES = {
         )
     },
 }  # fmt: skip
-"""Long name of each value of SciPy's argument `assume_a`."""
+"""Maps each value of SciPy's argument `assume_a` to its long name."""
 
 
 def solve(
@@ -851,10 +852,10 @@ def solve(
     """Solve a X = b for X by LU with partial pivoting.
 
     Args:
-        b: a vector, or, if it has more than one axis, matrices.
-        assume_a: SciPy's name of the structure of a, such as "sym", "her", "pos" and "upper triangular". Elements that
-            follow from the structure are not read. "pos" solves by Cholesky factors. None and "banded" read all
-            elements.
+        b: a vector; if it has more than one axis, matrices.
+        assume_a: SciPy's name for the structure of a, such as "sym", "her", "pos" and "upper triangular". Elements that
+            follow from the structure are not read. "pos" solves the system by a Cholesky factorisation. None and
+            "banded" read all elements.
         lower: whether "sym", "her" and "pos" read the lower triangle instead of the upper triangle.
         transposed: whether to solve a^T X = b.
         overwrite_a, overwrite_b, check_finite: no effect.
@@ -893,7 +894,7 @@ def _by_cholesky(a: Tensor, b: Tensor) -> Any:
 
 
 def by_triangle(c: ArrayLike, lower: bool, b: ArrayLike) -> Any:
-    """Solve a x = b for x by a Cholesky factor c of a; b is a vector if it has one axis, otherwise matrices."""
+    """Solve a x = b for x, given a Cholesky factor c of a. If b has one axis it is a vector, otherwise matrices."""
     b = as_operand(b)
     first, second = ("N", "C") if lower else ("C", "N")
     is_vector = len(b.shape) == 1
@@ -903,7 +904,7 @@ def by_triangle(c: ArrayLike, lower: bool, b: ArrayLike) -> Any:
 
 
 def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Any:
-    """Solve tensordot(a, x, x.ndim) = b for x: a linear system with several axes of unknowns and of equations.
+    """Solve tensordot(a, x, x.ndim) = b for x: a linear system whose unknowns and equations have several axes each.
 
     Args:
         a: a tensor of shape b.shape + x.shape, where b and x have equally many elements.
@@ -937,8 +938,8 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
 def tensorinv(a: ArrayLike, ind: int = 2) -> Any:
     """Invert a tensor: tensordot(tensorinv(a, ind), b, ind) equals tensorsolve(a, b).
 
-    The first `ind` axes of `a` are those of the equations b, the other axes those of the unknowns. The result has
-    the axes of the unknowns first.
+    The first `ind` axes of `a` are the axes of the equations b, and the other axes are those of the unknowns. The axes
+    of the unknowns come first in the result.
 
     Raises:
         InvalidConfigError: `ind` is below 1. ShapeError: the numbers of equations and unknowns differ.
@@ -991,11 +992,11 @@ def solve_triangular(
 def lu_solve(
     lu_and_piv: tuple[Any, Any], b: Any, trans: Any = 0, overwrite_b: bool = False, check_finite: bool = True
 ) -> Any:  # fmt: skip
-    """Solve A X = b for X; leading axes broadcast, as in `solve`.
+    """Solve A X = b for X. Leading axes broadcast, as in `solve`.
 
     Args:
         lu_and_piv: the pair that `lu_factor` returned for A.
-        b: a vector, or, if it has more than one axis, matrices.
+        b: a vector; if it has more than one axis, matrices.
         trans: 0 for A itself, 1 for its transpose, 2 for its conjugate transpose.
         overwrite_b, check_finite: no effect.
 
@@ -1015,7 +1016,7 @@ def lu_solve(
 
 
 def solve_permuted(packed: Any, perm: Any, b: Any, trans: Any = 0) -> Any:
-    """Solve A X = b by the factors that `permuted_factors` returned for A; `trans` is as in `lu_solve`."""
+    """Solve A X = b with the factors that `permuted_factors` returned for A. `trans` is 0, 1 or 2, as in `lu_solve`."""
     if trans not in (0, 1, 2):
         raise InvalidConfigError(f"lu_solve: trans must be 0, 1 or 2, got {trans!r}")
     b = as_operand(b)
@@ -1045,7 +1046,7 @@ def _in_order(b: Any, perm: Any) -> Any:
 def inv(
     a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: str | None = None, lower: bool = False
 ) -> Any:  # fmt: skip
-    """Invert a matrix; `assume_a` and `lower` are as in `solve`, and SciPy's other arguments have no effect."""
+    """Invert a matrix. `assume_a` and `lower` are as in `solve`; SciPy's other arguments have no effect."""
     x = square("inv", a)
     if assume_a is None:
         return _by_factors(x, _identity(x))
@@ -1062,15 +1063,15 @@ def pinv(
     return_rank: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    """Compute the Moore-Penrose inverse; singular values up to atol + rtol times the largest count as zero.
+    """Compute the Moore-Penrose inverse. Singular values up to atol + rtol times the largest count as zero.
 
-    The derivative is that along matrices of the same rank: along other matrices there is none.
+    The derivative is defined only in directions that preserve the rank of the matrix.
 
     Args:
-        rtol: a number, or a number for each matrix; `rcond` is NumPy's older name of this argument.
+        rtol: a number, or one number for each matrix. `rcond` is NumPy's older name of this argument.
         atol: a number, by default 0. If only `atol` is passed, `rtol` is 0.
-        hermitian: whether `a` is Hermitian; only its lower triangle is then read.
-        return_rank: whether to return the number of singular values that do not count as zero, too.
+        hermitian: whether `a` is Hermitian. Then only its lower triangle is read.
+        return_rank: whether to also return the number of singular values that do not count as zero.
         check_finite: no effect.
 
     Raises:
@@ -1092,9 +1093,10 @@ def _count(x: Tensor, s: Tensor, rtol: Any, atol: Any = None) -> Any:
 
 @functools.partial(custom_jvp, nondiff_argnums=(1, 2))
 def pinv_and_bases(x: Tensor, rtol: ArrayLike | None, atol: ArrayLike | None) -> Any:
-    """Return the pseudoinverse, and the singular vectors U and V; vectors are zero if their value counts as zero.
+    """Return the pseudoinverse of x, and its singular vectors U and V, which are zero if their value counts as zero.
 
-    Only U U^H and V V^H are well defined, so the tangents of U and V may be chosen: they are orthogonal to U and V.
+    Only U U^H and V V^H are well defined, so the tangents of U and V can be chosen. They are chosen orthogonal to U and
+    V.
     """
     u, s, vh = svd(x, full_matrices=False)
     keep = greater(s, _cutoff(x, s, rtol, atol))
@@ -1109,10 +1111,10 @@ def pinv_and_bases(x: Tensor, rtol: ArrayLike | None, atol: ArrayLike | None) ->
 def _pinv_jvp(
     rtol: ArrayLike | None, atol: ArrayLike | None, primals: Sequence[Any], tangents: Sequence[Any]
 ) -> Any:
-    """Compute the tangent of P: -P A_dot P + P P^H A_dot^H (1 - A P) + (1 - P A) A_dot^H P^H P.
+    """Return P = pinv(A), and its tangent -P A_dot P + P P^H A_dot^H (1 - A P) + (1 - P A) A_dot^H P^H P.
 
-    The projections 1 - A P and 1 - P A are computed as 1 - U U^H and 1 - V V^H. The rounding errors of the products
-    would be larger by a factor of the square of A's condition number.
+    The projections 1 - A P and 1 - P A are computed as 1 - U U^H and 1 - V V^H. The rounding errors of the products A P
+    and P A would be larger by a factor of the square of A's condition number.
 
     Source: Golub and Pereyra (1973), doi:10.1137/0710036.
     """
@@ -1127,7 +1129,7 @@ def _pinv_jvp(
 
 
 def _outside(basis: Tensor, x: Tensor) -> Any:
-    """Project the columns of x on the orthogonal complement of the space that the orthonormal columns `basis` span."""
+    """Project the columns of x on the orthogonal complement of the span of the orthonormal columns of `basis`."""
     return subtract(x, matmul(basis, matmul(adjoint(basis), x)))
 
 
@@ -1144,15 +1146,15 @@ def _last(s: Tensor) -> Any:
 
 
 def _length(x: Any) -> Any:
-    """Return max(m, n) of matrices [m, n], as an integer, or, if an extent is symbolic, as a tensor."""
+    """Return max(m, n) for matrices [m, n]: an integer, or a tensor if an extent is symbolic."""
     length = dim_max(*x.shape[-2:])
     return length if is_static(length) else maximum(shape_of(x, -2), shape_of(x, -1))
 
 
 def _cutoff(x: Tensor, s: Tensor, rtol: Any, atol: Any = None) -> Any:
-    """Compute for each matrix x the bound atol + rtol max(s) on singular values s that count as zero.
+    """Compute, for each matrix x, the bound atol + rtol max(s) below which its singular values s count as zero.
 
-    The result has an axis of extent 1, to be compared with s. If `rtol` is None, it is max(m, n) eps.
+    The bounds have an axis of extent 1, along which they are compared with s. If `rtol` is None, it is max(m, n) eps.
     """
     dtype = spec_of(s).dtype
     if rtol is None:
@@ -1166,11 +1168,11 @@ def lstsq(
     a: Any, b: ArrayLike, rcond: ArrayLike | None = None, *, rtol: ArrayLike | None = None, cond: ArrayLike | None = None,
     overwrite_a: bool = False, overwrite_b: bool = False, check_finite: bool = True, lapack_driver: str | None = None,
 ) -> LstsqResult:  # fmt: skip
-    """Find the shortest x that minimises |a x - b|, by SVD, for a matrix a of any rank.
+    """Find the shortest x that minimises |a x - b|, by the SVD of a matrix a of any rank.
 
-    The result's field `residuals` has the sum of squares of a x - b for each column of b. As in NumPy, it is empty
-    unless a has more rows than columns and full column rank. In a trace the rank is unknown, and in a batch ranks may
-    differ: residuals are then returned for any rank.
+    The field `residuals` of the result contains the sum of squares of a x - b for each column of b. As in NumPy, it is
+    empty unless a has more rows than columns and full column rank. In a trace the rank is unknown, and in a batch ranks
+    may differ, so residuals are then returned for any rank.
 
     Args:
         rtol: singular values up to `rtol` times the largest count as zero; the default is max(m, n) eps.
@@ -1202,7 +1204,7 @@ def lstsq(
 
 
 def _has_residuals(a: Any, rank: Any) -> bool:
-    """Return whether `lstsq` returns residuals: if a has more rows than columns, and its rank, if known, is full."""
+    """Return whether `lstsq` returns residuals: a has more rows than columns, and its rank is full or unknown."""
     rows, columns = a.shape[-2:]
     if is_static(rows) and is_static(columns) and rows <= columns:
         return False
@@ -1214,7 +1216,7 @@ def _has_residuals(a: Any, rank: Any) -> bool:
 
 
 def slogdet(a: ArrayLike) -> SlogdetResult:
-    """Compute the sign of the determinant (its phase for complex a), and the logarithm of its magnitude."""
+    """Compute the sign of the determinant, which is its phase if a is complex, and the logarithm of its magnitude."""
     x = square("slogdet", a)
     packed, perm = apply(fam.Lu(), x)
     pivots = manipulation.extract_diag(packed, -2, -1)
@@ -1223,7 +1225,7 @@ def slogdet(a: ArrayLike) -> SlogdetResult:
 
 
 def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """Compute the determinant, by LU; its first and second derivatives hold for singular matrices, too.
+    """Compute the determinant, by LU. Its first and second derivatives are also right at singular matrices.
 
     SciPy's `overwrite_a` and `check_finite` have no effect.
     """
@@ -1233,12 +1235,12 @@ def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> A
 def matrix_rank(
     A: ArrayLike, tol: ArrayLike | None = None, hermitian: bool = False, *, rtol: ArrayLike | None = None  # noqa: N803  # because NumPy calls it so
 ) -> Any:  # fmt: skip
-    """Count the singular values above a bound.
+    """Return the number of singular values that are larger than a bound.
 
     Args:
         tol: the bound.
-        hermitian: whether A is Hermitian; only its lower triangle is then read.
-        rtol: the bound relative to the largest singular value, used if `tol` is None; the default is max(m, n) eps.
+        hermitian: whether A is Hermitian. Then only its lower triangle is read.
+        rtol: a bound relative to the largest singular value, used if `tol` is None. The default is max(m, n) eps.
 
     Raises:
         InvalidConfigError: both `tol` and `rtol` are passed.
@@ -1256,8 +1258,8 @@ def matrix_rank(
 def cond(x: Any, p: Any = None) -> Any:
     """Return the condition number |x| |x^-1| in the norm p.
 
-    For p None or 2 it is the ratio of the largest to the smallest singular value, for -2 the inverse of this ratio. It
-    is infinite for singular matrices, and NaN only if x has a NaN.
+    If p is None or 2, this is the largest singular value divided by the smallest. If p is -2, it is the smallest
+    divided by the largest. The number is infinite for singular matrices, and NaN only if x has a NaN.
 
     Raises:
         ShapeError: x has no elements, or x is not square and p requires the inverse.
@@ -1301,8 +1303,9 @@ def _refuse_order(ord: Any) -> NoReturn:
 def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """Compute the p-norm (sum |x|^p)^(1/p) over `axis`, where p is `ord`.
 
-    For p = inf it is the largest magnitude, for p = -inf the smallest, and for p = 0 the number of nonzero elements.
-    The derivative at 0 is 0. Elements are not scaled: the 2-norm is infinite if a square overflows, as in NumPy.
+    For p = inf it is the largest magnitude, for p = -inf the smallest magnitude, and for p = 0 the number of nonzero
+    elements. The derivative at 0 is 0. Elements are not scaled, so the 2-norm is infinite if a square overflows, as in
+    NumPy.
 
     Raises:
         InvalidConfigError: `ord` is not a number.
@@ -1364,7 +1367,7 @@ def matrix_norm(
 def norm(
     x: Any, ord: int | float | str | None = None, axis: Axis = None, keepdims: bool = False, check_finite: bool = True
 ) -> Any:  # fmt: skip
-    """Compute a norm as NumPy does: of vectors if `axis` is one axis, of matrices if it is a pair of axes.
+    """Compute a norm as NumPy does: of vectors if `axis` is one axis, and of matrices if it is a pair of axes.
 
     If `axis` and `ord` are None, return the 2-norm of all elements. SciPy's `check_finite` has no effect.
     """
@@ -1395,7 +1398,7 @@ def norm(
 
 
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Any:
-    """Extract the elements x[.., i, i + offset] of each matrix; the diagonal is the last axis of the result.
+    """Return the elements x[.., i, i + offset] of each matrix. The diagonal is along the last axis of the result.
 
     Raises:
         ShapeError: x is not a matrix.
@@ -1407,7 +1410,7 @@ def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Any:
 
 
 def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Any:
-    """Sum over the diagonal `offset` of each matrix; narrow integers are summed in 64 bits.
+    """Sum the elements x[.., i, i + offset] of each matrix. Narrow integers are summed in 64 bits.
 
     Raises:
         ShapeError: x is not a matrix.
@@ -1434,7 +1437,7 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 
 def matrix_power(a: ArrayLike, n: int) -> Any:
-    """Compute the n-th power of a matrix, by repeated squaring; for negative n, of its inverse.
+    """Compute the n-th power of a matrix by repeated squaring. If n is negative, the inverse is squared.
 
     Raises:
         ShapeError: the matrix is not square.
@@ -1458,7 +1461,7 @@ def matrix_power(a: ArrayLike, n: int) -> Any:
 
 
 def multi_dot(arrays: Sequence[Any], *, out: None = None) -> Any:
-    """Multiply several matrices in the order that needs the fewest operations; the first and last may be vectors."""
+    """Multiply several matrices in the order that needs the fewest operations. The first and last may be vectors."""
     refuse("multi_dot", "out", out)
     if len(arrays) < 2:
         raise InvalidConfigError(f"multi_dot: needs at least two arrays, got {len(arrays)}")

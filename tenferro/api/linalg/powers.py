@@ -24,10 +24,10 @@ from tenferro.types import ArrayLike
 __all__ = ["coshm", "cosm", "fractional_matrix_power", "logm", "signm", "sinhm", "sinm", "tanhm", "tanm"]  # fmt: skip
 
 MAX_ROOTS = 48
-"""Maximum number of square roots in `logm`; in float64, 12 suffice if the eigenvectors are well-conditioned."""
+"""Maximum number of square roots in `logm`. In float64, 12 suffice if the eigenvectors are well-conditioned."""
 
 NEAR = 0.3
-"""Bound on the 1-norm of x - 1 below which the quadrature of `logm` has no error above rounding."""
+"""Bound on the 1-norm of x - 1 below which the quadrature of `logm` has no error beyond rounding."""
 
 
 def _eye(like: Any) -> Any:
@@ -81,7 +81,7 @@ def logm(A: ArrayLike, disp: bool = True) -> Any:  # noqa: N803  # because SciPy
 
 
 def fractional_matrix_power(A: ArrayLike, t: float) -> Any:  # noqa: N803  # because SciPy calls it so
-    """Return A^t = expm(t logm(A)), which is complex; for an integer t, return the power in A's dtype.
+    """Return A^t = expm(t logm(A)), which is complex. If t is an integer, return the power in the dtype of A.
 
     Raises:
         ShapeError: A is not square.

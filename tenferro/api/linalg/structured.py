@@ -73,7 +73,7 @@ def _padded(x: Any, rows: tuple[int, int], columns: tuple[int, int]) -> Any:
 
 
 def block_diag(*arrs: ArrayLike) -> Any:
-    """Return the matrix with the given matrices along its diagonal, and zeros elsewhere.
+    """Return the matrix with the matrices `arrs` along its diagonal, and zeros elsewhere.
 
     A vector is a row, and a number a matrix of one element. Leading axes are batch axes, and broadcast.
 
@@ -95,7 +95,7 @@ def block_diag(*arrs: ArrayLike) -> Any:
 
 
 def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Any:
-    """Return the matrix with constant diagonals, first column c and first row r, by default conj(c).
+    """Return the matrix with constant diagonals whose first column is c and whose first row is r, by default conj(c).
 
     The first element of the matrix is that of c; the first element of r is not read. Vectors are in the last axis, and
     leading axes broadcast.
@@ -117,9 +117,9 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Any:
 
 
 def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Any:
-    """Return the matrix with constant antidiagonals, first column c and last row r, by default zeros.
+    """Return the matrix with constant antidiagonals whose first column is c and whose last row is r, by default zeros.
 
-    The first element of the last row is that of c; the first element of r is not read.
+    The first element of the last row is the last element of c. The first element of r is not read.
 
     Raises:
         ShapeError: c or r is not a vector.
@@ -196,7 +196,7 @@ def fiedler(a: ArrayLike) -> Any:
 
 
 def leslie(f: ArrayLike, s: ArrayLike) -> Any:
-    """Return the matrix with first row f, s on the diagonal below the main one, and zeros elsewhere.
+    """Return the matrix whose first row is f, with s on the diagonal below the main diagonal and zeros elsewhere.
 
     Vectors are in the last axis; leading axes broadcast.
 
@@ -292,7 +292,7 @@ def invhilbert(n: int, exact: bool = False) -> Any:
     """Return the inverse of the Hilbert matrix of order n, whose elements are integers.
 
     Args:
-        exact: whether the dtype is int64, which suffices up to n = 14; otherwise it is float64.
+        exact: whether the dtype is int64, which suffices up to n = 14. Otherwise it is float64.
 
     Raises:
         InvalidConfigError: n is not an integer from 0, or is above 14 although `exact`.
@@ -325,7 +325,7 @@ def invpascal(n: int, kind: str = "symmetric", exact: bool = True) -> Any:
     """Return the inverse of `pascal(n, kind)`.
 
     Args:
-        exact: whether the dtype is int64; otherwise it is float64.
+        exact: whether the dtype is int64. Otherwise it is float64.
 
     Raises:
         InvalidConfigError: n is not an integer from 0, `kind` is unknown, or an element does not fit in int64.
@@ -375,7 +375,7 @@ def pascal(n: int, kind: str = "symmetric", exact: bool = True) -> Any:
 
     Args:
         kind: "lower" for the triangular matrix L with L[i, j] = binomial(i, j), "upper" for L^T, "symmetric" for L L^T.
-        exact: whether the dtype is uint64, up to n = 34; otherwise it is float64.
+        exact: whether the dtype is uint64, which is used up to n = 34. Otherwise it is float64.
 
     Raises:
         InvalidConfigError: n is not an integer from 0, or `kind` is unknown.
@@ -418,7 +418,9 @@ def hadamard(n: int, dtype: DTypeLike = int) -> Any:
 
 
 def helmert(n: int, full: bool = False) -> Any:
-    """Return the Helmert matrix of order n, with n - 1 orthonormal rows of sum 0; if `full`, a constant row is first.
+    """Return the Helmert matrix of order n, with n - 1 orthonormal rows of sum 0.
+
+    If `full`, a constant row precedes them.
 
     Raises:
         InvalidConfigError: n is not an integer from 0.
@@ -462,9 +464,9 @@ def solve_banded(
     l_and_u: tuple[int, int], ab: ArrayLike, b: ArrayLike, overwrite_ab: bool = False, overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Any:  # fmt: skip
-    """Solve a x = b for x, where the matrix a has l diagonals below its main diagonal and u diagonals above.
+    """Solve a x = b for x, where the matrix a has l diagonals below its main diagonal and u diagonals above it.
 
-    Tridiagonal systems need time and memory in proportion to their size; other systems are solved as full matrices.
+    Tridiagonal systems take time and memory in proportion to their size. Other systems are solved as full matrices.
 
     Args:
         l_and_u: the pair of l and u.

@@ -19,7 +19,7 @@ inside `jit`, `compile` and `scan`.
     array([ 0.9, -1.9])
 
 Gradients of a real loss with respect to complex parameters point uphill, so complex parameters need no special
-treatment. (JAX's gradients are the conjugates of these.)
+treatment. (JAX's gradients are the conjugates of these gradients.)
 
 Source: optax.
 """

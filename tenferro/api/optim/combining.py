@@ -1,4 +1,4 @@
-"""Combinations of gradient transformations: sequences, and transformations of a part of the parameters."""
+"""Combinations of gradient transformations: sequences, and transformations of some of the parameters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["chain", "masked"]
 
 
 def chain(*args: GradientTransformation) -> GradientTransformation:
-    """Return a transformation that applies several transformations in order; its state is the tuple of their states.
+    """Return a transformation that applies several transformations in order. Its state is the tuple of their states.
 
     Raises:
         ArityError: in `update`, the number of states differs from the number of transformations.
@@ -40,17 +40,17 @@ def chain(*args: GradientTransformation) -> GradientTransformation:
 
 
 class MaskedNode(NamedTuple):
-    """Tree without leaves that replaces a parameter where the mask is False."""
+    """Tree without leaves that replaces a parameter for which the mask is False."""
 
 
 class MaskedState(NamedTuple):
-    """The state of the inner transformation, with trees that have a `MaskedNode` where the mask is False."""
+    """State of the inner transformation, whose trees have a `MaskedNode` where the mask is False."""
 
     inner_state: Any
 
 
 def masked(inner: GradientTransformation, mask: ArrayLike) -> GradientTransformation:
-    """Return a transformation that applies `inner` only where the mask is True; the other updates are unchanged.
+    """Return a transformation that applies `inner` only where the mask is True, and leaves the other updates unchanged.
 
     Args:
         mask: a tree of booleans that is a prefix of the parameters' tree, or a function from the parameters to such a

@@ -1,4 +1,4 @@
-"""Optimisers: chains of gradient transformations, of which the last one multiplies by the learning rate."""
+"""Optimisers: chains of gradient transformations. The last transformation multiplies by the learning rate."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def adam(
     *,
     nesterov: bool = False,
 ) -> GradientTransformation:
-    """Return the optimiser Adam, whose updates are running means of gradients divided by roots of means of squares.
+    """Return the optimiser Adam: updates are running means of gradients divided by roots of running means of squares.
 
     See `scale_by_adam` for the arguments.
 
@@ -94,7 +94,7 @@ def lion(
     weight_decay: ArrayLike = 1e-3,
     mask: ArrayLike | None = None,
 ) -> GradientTransformation:
-    """Return the optimiser Lion, whose updates are signs of running means of gradients, with weight decay.
+    """Return the optimiser Lion, whose updates are signs of running means of gradients. It has weight decay.
 
     See `scale_by_lion` and `adamw` for the arguments.
 
@@ -120,7 +120,7 @@ def rmsprop(
 ) -> GradientTransformation:
     """Return an optimiser that divides gradients by the roots of running means of their squares.
 
-    See `scale_by_rms`, or, if `centered`, `scale_by_stddev`.
+    `scale_by_rms` describes the arguments. If `centered`, `scale_by_stddev` is used instead.
 
     Source: optax.rmsprop; Hinton 2012, Graves 2013.
     """

@@ -1,4 +1,4 @@
-"""Schedules: functions from the number of steps so far, an integer or an integer tensor, to a number."""
+"""Schedules: functions of the number of steps so far, an integer or an integer tensor, that return a number."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def piecewise_constant_schedule(
     """Return a schedule that starts at `init_value` and is multiplied by a factor at each boundary.
 
     Args:
-        boundaries_and_scales: the factor for each boundary, a number of steps.
+        boundaries_and_scales: a map from boundaries, which are numbers of steps, to factors.
 
     Raises:
         InvalidConfigError: a factor is negative.
@@ -130,7 +130,8 @@ def exponential_decay(
 
     Args:
         staircase: whether the exponent is rounded down to an integer.
-        end_value: a bound that the value does not cross: a lower bound if decay_rate < 1, otherwise an upper bound.
+        end_value: a bound that the value does not cross. It is a lower bound if decay_rate < 1, otherwise an upper
+            bound.
 
     Raises:
         InvalidConfigError: a number of steps is negative, or `decay_rate` is not positive.
@@ -191,7 +192,7 @@ def warmup_cosine_decay_schedule(
 ) -> Schedule:
     """Return a schedule that rises linearly to `peak_value`, and then decays along half a period of a cosine.
 
-    The rise takes `warmup_steps` steps; rise and decay together take `decay_steps` steps.
+    The rise takes `warmup_steps` steps. The rise and the decay together take `decay_steps` steps.
 
     >>> schedule = warmup_cosine_decay_schedule(0.0, 1.0, warmup_steps=2, decay_steps=6)
     >>> [round(float(schedule(step)), 3) for step in (0, 1, 2, 4, 6)]

@@ -53,7 +53,7 @@ class GradientTransformation(NamedTuple):
 
 
 class EmptyState(NamedTuple):
-    """State of a transformation that needs none."""
+    """State of a transformation that needs no state."""
 
 
 def stateless(function: Callable[[Any], Any]) -> GradientTransformation:
@@ -78,7 +78,7 @@ def set_to_zero() -> GradientTransformation:
 def apply_updates(params: PyTree, updates: PyTree) -> Any:
     """Add the updates to the parameters, and convert the sums to the dtypes of the parameters.
 
-    A parameter None has no update, and stays None.
+    A parameter that is None has no update, and remains None.
 
     Raises:
         ArityError: the trees have different structures.
@@ -98,7 +98,7 @@ def apply_updates(params: PyTree, updates: PyTree) -> Any:
 
 
 def map_updates(function: Callable[..., Any], updates: PyTree, *rest: PyTree) -> Any:
-    """Apply `function` to the leaves of several trees; where `updates` has None, the result has None."""
+    """Apply `function` to corresponding leaves of several trees. Where `updates` has None, the result has None."""
 
     def of_leaf(update: Any, *rest_leaves: Tensor) -> Any:
         return None if update is None else function(update, *rest_leaves)
@@ -112,7 +112,7 @@ def abs_sq(x: ArrayLike) -> Any:
 
 
 def global_norm(updates: PyTree) -> Any:
-    """Compute the 2-norm of all elements of a tree together; 0 for a tree without leaves.
+    """Compute the 2-norm of all elements of a tree together. It is 0 for a tree without leaves.
 
     >>> import numpy as np
     >>> global_norm({"a": np.array([3.0]), "b": np.array([[4.0]])})
@@ -140,7 +140,7 @@ def second_moment(updates: PyTree, moments: PyTree, decay: Any) -> Any:
 def bias_corrected(moments: PyTree, decay: ArrayLike, count: ArrayLike) -> Any:
     """Divide the running means by 1 - decay^count, the sum of the weights of their terms.
 
-    This sum is computed by `expm1`, because 1 - 0.999 in float32 has only four correct digits.
+    The sum of weights is computed by `expm1`, because 1 - 0.999 in float32 has only four correct digits.
     """
     rate = _logarithm(decay)
 
@@ -170,7 +170,7 @@ def first_count() -> Any:
 
 
 def next_count(count: ArrayLike) -> Any:
-    """Return the count plus one, or, at the largest number of its dtype, the count itself."""
+    """Return the count plus one. If the count is the largest number of its dtype, return it unchanged."""
     array = asarray(count)
     dtype = spec_of(array).dtype.dtype
     most = np.asarray(np.iinfo(dtype).max, dtype)

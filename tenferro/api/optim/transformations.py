@@ -84,13 +84,13 @@ def scale(step_size: ArrayLike) -> GradientTransformation:
 
 
 class ScaleByScheduleState(NamedTuple):
-    """The number of steps so far."""
+    """State of `scale_by_schedule`: the number of steps so far."""
 
     count: Any
 
 
 def scale_by_schedule(step_size_fn: Schedule) -> GradientTransformation:
-    """Return a transformation that multiplies the updates by the current value of a schedule, in their dtypes.
+    """Return a transformation that multiplies the updates by the current value of a schedule, and keeps their dtypes.
 
     Source: optax.scale_by_schedule.
     """
@@ -114,7 +114,7 @@ def scale_by_learning_rate(
     """Return a transformation that multiplies the updates by -1 and by a learning rate.
 
     Args:
-        learning_rate: a number or a schedule; None leaves the updates unchanged.
+        learning_rate: a number or a schedule. If it is None, the updates are unchanged.
         flip_sign: whether to multiply by -1.
 
     Source: optax.scale_by_learning_rate.
@@ -132,7 +132,7 @@ def scale_by_learning_rate(
 
 
 class TraceState(NamedTuple):
-    """The sum of all updates, in which an update is multiplied by the decay once per later step."""
+    """State of `trace`: the sum of all updates, where each later step multiplies an update by the decay."""
 
     trace: Any
 
@@ -143,8 +143,8 @@ def trace(
     """Return a transformation that accumulates momentum: t = update + decay * t.
 
     Args:
-        nesterov: whether to return update + decay * t instead of t, as if one step later.
-        accumulator_dtype: the dtype of t, by default that of the parameter.
+        nesterov: whether to return update + decay * t instead of t, as if one step ahead.
+        accumulator_dtype: the dtype of t; by default the dtype of the parameter.
 
     Source: optax.trace.
     """
@@ -162,7 +162,7 @@ def trace(
 
 
 class ScaleByAdamState(NamedTuple):
-    """The number of steps, and the running means of the updates (mu) and of their squares (nu)."""
+    """State of `scale_by_adam`: the number of steps, and running means of updates (mu) and their squares (nu)."""
 
     count: Any
     mu: Any
@@ -184,7 +184,7 @@ def scale_by_adam(
 
     Args:
         b1, b2: the decay of mu and of nu.
-        mu_dtype: the dtype of mu, by default that of the parameter.
+        mu_dtype: the dtype of mu; by default the dtype of the parameter.
         nesterov: whether to use Nesterov's momentum for mu.
 
     Source: optax.scale_by_adam; Kingma and Ba 2015, Dozat 2016.
@@ -210,7 +210,7 @@ def scale_by_adam(
 
 
 class ScaleByLionState(NamedTuple):
-    """The number of steps, and the running mean of the updates."""
+    """State of `scale_by_lion`: the number of steps, and the running mean of the updates."""
 
     count: Any
     mu: Any
@@ -224,13 +224,13 @@ def scale_by_lion(
     mode: str = "hard",
     smooth_beta: float = 1.0,
 ) -> GradientTransformation:
-    """Return a transformation that replaces the updates g by the sign of x = (1 - b1) g + b1 m.
+    """Return a transformation that replaces each update g by the sign of x = (1 - b1) g + b1 m.
 
     m is a running mean of the updates, with decay b2.
 
     Args:
-        mode: "hard" for the sign of x, "smooth" for tanh(smooth_beta x), "refined" for x where |x| < 1 and the sign
-            elsewhere.
+        mode: "hard" for the sign of x; "smooth" for tanh(smooth_beta x); "refined" for x where |x| < 1, and the sign of
+            x elsewhere.
 
     Raises:
         InvalidConfigError: `mode` is unknown.
@@ -261,7 +261,7 @@ def scale_by_lion(
 
 
 class ScaleByRssState(NamedTuple):
-    """The sum of the squares of all updates."""
+    """State of `scale_by_rss`: the sum of the squares of all updates."""
 
     sum_of_squares: Any
 
@@ -269,7 +269,7 @@ class ScaleByRssState(NamedTuple):
 def scale_by_rss(
     initial_accumulator_value: Any = 0.1, eps: ArrayLike = 1e-7
 ) -> GradientTransformation:
-    """Return a transformation that divides each update by the root of the sum of all its squares so far.
+    """Return a transformation that divides each update by the root of the sum of the squares of all updates so far.
 
     Args:
         initial_accumulator_value: the sum before the first step.
@@ -292,13 +292,13 @@ def scale_by_rss(
 
 
 class ScaleByRmsState(NamedTuple):
-    """The running mean of the squares of the updates."""
+    """State of `scale_by_rms`: the running mean of the squares of the updates."""
 
     nu: Any
 
 
 class ScaleByRmsWithCountState(NamedTuple):
-    """The number of steps, and the running mean of the squares of the updates."""
+    """State of `scale_by_rms` with bias correction: the number of steps, and the running mean of squared updates."""
 
     count: Any
     nu: Any
@@ -346,14 +346,14 @@ def _by_root(variance: Tensor, eps: ArrayLike, eps_in_sqrt: bool) -> Any:
 
 
 class ScaleByRStdDevState(NamedTuple):
-    """The running means of updates and of their squares."""
+    """State of `scale_by_stddev`: the running means of updates and of their squares."""
 
     mu: Any
     nu: Any
 
 
 class ScaleByRStdDevWithCountState(NamedTuple):
-    """The number of steps, and the running means of updates and of their squares."""
+    """State of `scale_by_stddev` with bias correction: the number of steps, and means of updates and squares."""
 
     count: Any
     mu: Any
@@ -369,7 +369,7 @@ def scale_by_stddev(
 ) -> GradientTransformation:
     """Return a transformation that divides the updates by their running standard deviation.
 
-    The arguments are those of `scale_by_rms`.
+    `scale_by_rms` describes the arguments.
 
     Source: optax.scale_by_stddev; Graves 2013.
     """
@@ -434,7 +434,7 @@ def clip_by_global_norm(max_norm: ArrayLike) -> GradientTransformation:
 
 
 class WeightDecaySchedule(NamedTuple):
-    """The number of steps so far."""
+    """State of `add_decayed_weights` with a schedule: the number of steps so far."""
 
     count: Any
 
@@ -446,7 +446,8 @@ def add_decayed_weights(
 
     Args:
         weight_decay: a number, or a schedule of numbers.
-        mask: a tree of booleans, True for parameters that decay, or a function from the parameters to such a tree.
+        mask: a tree of booleans, which is True for parameters that decay; or a function from the parameters to such a
+            tree.
 
     Raises:
         InvalidConfigError: in `update`, the parameters are missing.
@@ -475,7 +476,10 @@ def add_decayed_weights(
 
 
 def _in_dtype_of(param: Tensor, rate: ArrayLike) -> Any:
-    """Convert an array or tensor from a schedule to the dtype of the parameter; a Python number is unchanged."""
+    """Convert an array or tensor that a schedule returned to the dtype of the parameter.
+
+    A Python number is unchanged.
+    """
     if isinstance(rate, int | float):
         return rate
     return astype(asarray(rate), spec_of(asarray(param)).dtype, copy=False)

@@ -1,14 +1,14 @@
-"""`tenferro.random`: random numbers from keys, the same natively and through XLA.
+"""`tenferro.random`: random numbers from keys. They are the same natively and through XLA.
 
-A key is two uint32; there is no other state. The random bits of a key are the results of the generator Threefry-2x32
-for the counters 0, 1, 2, and so on. They depend neither on the order of computation nor on the machine, and are the
-same eagerly and in a program. Use a key only once; `split` and `fold_in` derive independent keys from it.
+A key is two uint32 numbers, and there is no other state. The random bits of a key are the results of the generator
+Threefry-2x32 for the counters 0, 1, 2, and so on. The bits depend neither on the order of computation nor on the
+machine, and are the same eagerly and in a program. Use a key only once: `split` and `fold_in` derive independent keys.
 
 Bits, integers, permutations and uniform numbers in [0, 1) equal those of `jax.random` with its default generator. The
-last bits of numbers that are computed by a logarithm or erfinv differ between the native executor and XLA.
+last bits of numbers computed by a logarithm or by erfinv differ between the native executor and XLA.
 
-Floats are float64 by default, integers int64. Samples of continuous distributions have derivatives with respect to
-the parameters, also if drawn by rejection; samples of discrete distributions have none.
+By default, floats are float64 and integers are int64. Samples of continuous distributions, even if drawn by rejection,
+have derivatives with respect to the parameters. Samples of discrete distributions have no derivatives.
 
 >>> from tenferro import random
 >>> key = random.key(0)

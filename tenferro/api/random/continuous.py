@@ -1,7 +1,7 @@
 """Continuous distributions whose samples are formulas of uniform and normal numbers.
 
-A sample is a differentiable function of the parameters, for fixed random bits. The bits are those of `jax.random`, so
-that samples equal those of JAX up to rounding.
+For fixed random bits, a sample is a differentiable function of the parameters. The bits are those of `jax.random`, so
+samples equal those of JAX up to rounding.
 
 Source: `jax.random` for functions, signatures and formulas.
 """
@@ -67,7 +67,7 @@ def parameters(
 ) -> tuple[Any, ...]:
     """Return the dtype and the shape of samples, and the parameters of the distribution in this dtype.
 
-    The default shape is the broadcast shape of the parameters.
+    The default shape is the shape to which the parameters broadcast.
 
     Raises:
         DTypeError: the dtype is not a float. ShapeError: a parameter does not broadcast to the shape.
@@ -136,7 +136,7 @@ def lognormal(
 
 
 def maxwell(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64") -> Any:
-    """Draw numbers from the Maxwell distribution of scale 1, as lengths of vectors of three normal numbers.
+    """Draw numbers from the Maxwell distribution of scale 1: lengths of vectors of three normal numbers.
 
     Raises:
         DTypeError: the dtype is not a float, or the key is invalid.
@@ -153,7 +153,8 @@ def double_sided_maxwell(
 ) -> Any:  # fmt: skip
     """Draw numbers loc + scale r m, where r is -1 or 1, and m is from the Maxwell distribution.
 
-    As in `jax.random`, the shape of the parameters is appended to `shape`, which by default is this shape, too.
+    As in `jax.random`, the result has the shape `shape` followed by the shape of the parameters, which is also the
+    default of `shape`.
 
     Raises:
         DTypeError: the dtype is not a float, or the key is invalid.
@@ -176,8 +177,8 @@ def multivariate_normal(
     Args:
         mean: vectors (.., n).
         cov: positive definite matrices (.., n, n).
-        shape: the shape of the result without its last axis; by default that of the leading axes of mean and cov.
-        method: "cholesky", "eigh" or "svd", by which F is computed; the last two also accept semidefinite matrices.
+        shape: the shape of the result without its last axis. The default is that of the leading axes of mean and cov.
+        method: how to compute F: "cholesky", "eigh" or "svd". The last two also accept semidefinite matrices.
 
     Raises:
         ShapeError: the shapes do not match. InvalidConfigError: `method` is unknown.
@@ -211,7 +212,7 @@ def multivariate_normal(
 def orthogonal(
     key: ArrayLike, n: int, shape: Shape = (), dtype: DTypeLike | None = "float64", m: int | None = None
 ) -> Any:  # fmt: skip
-    """Draw n by m matrices with orthonormal rows or columns, real or complex, uniformly; m = n by default.
+    """Draw real or complex n by m matrices with orthonormal rows or columns, uniformly. The default of m is n.
 
     Args:
         shape: the extents of the leading axes of the result.
@@ -238,7 +239,7 @@ def pareto(
 ) -> Any:
     """Draw numbers exp(e / b) from the Pareto distribution with exponent b > 0 and least value 1.
 
-    Here e is exponentially distributed.
+    e is an exponentially distributed number.
 
     Raises:
         DTypeError, ShapeError: as for `uniform`.
@@ -305,7 +306,7 @@ def truncated_normal(
 def wald(
     key: ArrayLike, mean: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "float64"
 ) -> Any:
-    """Draw numbers from the Wald, or inverse Gaussian, distribution with the given mean and scale 1.
+    """Draw numbers from the Wald distribution (inverse Gaussian) with the given mean and scale 1.
 
     Raises:
         DTypeError, ShapeError: as for `uniform`.

@@ -86,13 +86,13 @@ def randint(
     maxval: ArrayLike,
     dtype: DTypeLike | None = "int64",
 ) -> Any:
-    """Draw uniform integers in [minval, maxval); minval for an empty range.
+    """Draw uniform integers in [minval, maxval). If the range is empty, the result is minval.
 
-    A number is minval + (2^n high + low) mod span, where high and low are random words of n bits and span is
+    A number is minval + (2^n high + low) mod span, where high and low are random words of n bits, and span is
     maxval - minval. The bias is below span / 2^(2 n).
 
     Args:
-        minval, maxval: integers or integer tensors; a bound outside the dtype's range is clamped.
+        minval, maxval: integers or integer tensors. A bound outside the dtype's range is clamped.
 
     Raises:
         DTypeError: the dtype or a bound is not an integer, or the key is invalid.
@@ -105,7 +105,7 @@ def randint(
     limits = np.iinfo(kind.dtype)
     bounds = (int(limits.min), int(limits.max))
     if kind.bits < 32:
-        # Numbers of narrow dtypes are drawn from words of 32 bits: with fewer bits, some would be more likely.
+        # Numbers of narrow dtypes are drawn from words of 32 bits. With fewer bits, some numbers would be more likely.
         low, _ = _end(minval, DType.I32, bounds, extents)
         high, _ = _end(maxval, DType.I32, (bounds[0], bounds[1] + 1), extents)
         return convert(_between(key, extents, DType.I32, low, high, np.array(False)), kind)
@@ -122,7 +122,7 @@ def _between(
     high: Tensor,
     is_beyond: np.ndarray[Any, Any],
 ) -> Any:
-    """Draw integers in [low, high), or in [low, high] where `is_beyond`: the bound was above the dtype's range."""
+    """Draw integers in [low, high). Where `is_beyond` (the bound was above the dtype's range), high is included."""
     word = UNSIGNED[kind.bits]
     is_empty = less_equal(high, low)
     span = convert(subtract(high, low), word)
@@ -130,7 +130,7 @@ def _between(
     beyond = logical_and(is_beyond, greater(high, low))
     span = where(beyond, add(span, np.ones((), word.dtype)), span)
     first, second = (bits(k, shape, word) for k in keys(key, 2))
-    # A span of 2^n, for words of n bits, wraps around to 0. Every word is then a valid offset.
+    # For words of n bits, a span of 2^n wraps around to 0. Every word is then a valid offset.
     is_all = equal(span, np.zeros((), word.dtype))
     divisor = where(is_all, np.ones((), word.dtype), span)
     half = fmod(np.array(2 ** (kind.bits // 2), word.dtype), divisor)
@@ -142,7 +142,10 @@ def _between(
 def _end(
     value: ArrayLike, dtype: DType, limits: tuple[int, int], shape: tuple[Any, ...]
 ) -> tuple[Any, Any]:
-    """Clamp a bound to the range `limits` and convert it to `dtype`; return it, and whether it was above the range."""
+    """Clamp a bound to the range `limits` and convert it to `dtype`.
+
+    Return the bound, and whether it was above the range.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         moved = min(max(value, limits[0]), limits[1])
         return np.array(moved, dtype.dtype), np.array(value > limits[1])
@@ -218,9 +221,9 @@ def categorical(
 
 
 def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool = False) -> Any:
-    """Shuffle the slices of x along `axis`, or, if x is an integer, the integers from 0 to x - 1.
+    """Shuffle the slices of x along `axis`. If x is an integer, shuffle the integers from 0 to x - 1.
 
-    The slices are sorted by random words. For large x, where two words may be equal, this is repeated.
+    The slices are sorted by random words. For large x, two words may be equal, so the slices are sorted repeatedly.
 
     Args:
         independent: whether each vector along `axis` is shuffled separately.
@@ -260,7 +263,7 @@ def choice(
     axis: int = 0,
     mode: str | None = None,
 ) -> Any:
-    """Draw slices of `a` along `axis`, or, if `a` is an integer, integers from 0 to a - 1, with probabilities p.
+    """Draw slices of `a` along `axis` with probabilities p. If `a` is an integer, draw integers from 0 to a - 1.
 
     Args:
         replace: whether a slice may be drawn more than once.
@@ -337,9 +340,9 @@ def rademacher(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "int
 def geometric(
     key: ArrayLike, p: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "int64"
 ) -> Any:
-    """Draw from the geometric distribution: the number of trials until the first success, of probability p.
+    """Draw from the geometric distribution: the number of trials until the first success, which has probability p.
 
-    A sample is 1 + floor(log u / log(1 - p)), with u uniform.
+    A sample is 1 + floor(log u / log(1 - p)), where u is uniform.
 
     Raises:
         DTypeError: the dtype is not an integer, or the key is invalid. ShapeError: as for `uniform`.
@@ -362,7 +365,7 @@ def poisson(
 ) -> Any:
     """Draw from the Poisson distribution of rate lam.
 
-    Rates below 10 use products of uniform numbers, larger rates rejection. Rates are rounded to float32, as in
+    Rates below 10 use products of uniform numbers, and larger rates use rejection. Rates are rounded to float32, as in
     `jax.random`.
 
     Raises:
@@ -386,7 +389,7 @@ def poisson(
 
 
 def _poisson_by_products(key: Tensor, rate: Tensor, shape: tuple[Any, ...]) -> Any:
-    """Count how many uniform numbers can be multiplied before their product is at most exp(-rate)."""
+    """Count the uniform numbers that can be multiplied before their product is at most exp(-rate)."""
 
     def step(state: Any) -> Any:
         count, key, total = state
@@ -431,13 +434,13 @@ def binomial(
     shape: Shape | None = None,
     dtype: DTypeLike | None = "float64",
 ) -> Any:
-    """Draw from the binomial distribution: the number of successes in n trials of probability p, as floats.
+    """Draw from the binomial distribution: the number of successes in n trials with probability p, as floats.
 
-    Where n min(p, 1-p) <= 10, geometric numbers are added until their sum is above n; elsewhere transformed rejection
+    Where n min(p, 1-p) <= 10, geometric numbers are added until their sum is above n. Elsewhere transformed rejection
     is used. n is rounded down. The result is inf for n = inf, and NaN for NaN or n < 0.
 
     Args:
-        n, p: numbers or tensors, whose common shape is the default shape of the samples.
+        n, p: numbers or tensors. The default shape of the samples is the shape to which n and p broadcast.
 
     Raises:
         DTypeError: the dtype is not a float, or the key is invalid. ShapeError: as for `uniform`.
@@ -474,7 +477,7 @@ def _binomial(key: Tensor, n: Tensor, p: Tensor, shape: tuple[Any, ...]) -> Any:
 
 
 def _binomial_by_sums(key: Tensor, n: Tensor, p: Tensor) -> Any:
-    """Count how many geometric numbers can be added before their sum is above n."""
+    """Count the geometric numbers that can be added before their sum is above n."""
     kind, shape, log_failure = spec_of(p).dtype, tuple(p.shape), log1p(negative(p))
 
     def step(state: Any) -> Any:
@@ -498,7 +501,10 @@ STIRLING_TAILS = tuple(
 
 
 def _stirling_tail(k: Tensor) -> Any:
-    """Return the difference of log k! and Stirling's formula, from `STIRLING_TAILS` or, for k >= 10, by a series."""
+    """Return the difference of log k! and Stirling's formula.
+
+    It is read from `STIRLING_TAILS`, or for k >= 10 from a series.
+    """
     is_small = less_equal(k, 9.0)
     small, large = where(is_small, k, 0.0), where(is_small, 9.0, k)
     known = np.array(STIRLING_TAILS, spec_of(k).dtype.dtype)
@@ -560,13 +566,13 @@ def multinomial(
 ) -> Any:
     """Draw from the multinomial distribution: how often each outcome occurs in n trials, as floats.
 
-    Outcome by outcome, the count is a binomial sample of the remaining trials.
+    The counts are drawn one outcome after another. Each is a binomial sample of the trials that remain.
 
     Args:
         p: the probabilities of the outcomes, along the last axis.
         n: the numbers of trials, which broadcast to the other axes of p.
-        shape: the shape of the result, including the axis of outcomes; by default that of p.
-        unroll: no effect; in JAX, the unroll factor of the loop.
+        shape: the shape of the result, including the axis of outcomes. The default is that of p.
+        unroll: has no effect. In JAX it is the unroll factor of the loop.
 
     Raises:
         DTypeError: the dtype is not a float, or the key is invalid.

@@ -1,6 +1,6 @@
 """The gamma distribution, sampled by rejection, and distributions whose samples are functions of gamma samples.
 
-As in `jax.random`, each sample has its own key and rejection loop. Samples thus equal those of JAX up to rounding.
+As in `jax.random`, each sample has its own key and rejection loop. Samples therefore equal those of JAX up to rounding.
 
 Source: Marsaglia and Tsang, ACM Transactions on Mathematical Software 26 (2000); `jax.random` for functions, signatures
 and the order of keys.
@@ -71,14 +71,15 @@ def gamma(
 ) -> Any:
     """Draw numbers from the gamma distribution with shape parameter a > 0 and scale 1.
 
-    Let d = a - 1/3, c = 1 / (3 sqrt(d)) and v = (1 + c x)^3, with x normal and u uniform. The proposal d v is accepted
-    if log u < x^2 / 2 + d - d v + d log v. For a < 1, a sample for a + 1 is multiplied by u^(1/a), with another u.
+    Let d = a - 1/3, c = 1 / (3 sqrt(d)) and v = (1 + c x)^3, where x is normal and u is uniform. The proposal d v is
+    accepted if log u < x^2 / 2 + d - d v + d log v. For a < 1, a sample for a + 1 is multiplied by u^(1/a), with
+    another u.
 
-    The derivative with respect to a is that of a sample at constant probability: dx/da = -(dP/da) / (dP/dx), where
+    The derivative with respect to a keeps the probability of the sample constant: dx/da = -(dP/da) / (dP/dx), where
     P(a, x) is the distribution function.
 
     Args:
-        a: a number or a tensor, whose shape is the default shape of the samples.
+        a: a number or a tensor. The default shape of the samples is the shape of a.
 
     Raises:
         DTypeError, ShapeError: as for `uniform`.
@@ -92,7 +93,7 @@ def gamma(
 def loggamma(
     key: ArrayLike, a: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "float64"
 ) -> Any:
-    """Draw logarithms of gamma samples, accurate also where the samples underflow; see `gamma`.
+    """Draw logarithms of gamma samples, accurate even where the samples underflow; `gamma` describes the arguments.
 
     Raises:
         DTypeError, ShapeError: as for `uniform`.
@@ -120,7 +121,7 @@ def _samples(
 
 @custom_jvp
 def _log_sample(a: Tensor, logarithm: Tensor) -> Any:
-    """Return the logarithm of a sample x; its derivative with respect to a keeps the probability P(a, x) constant."""
+    """Return the logarithm of a sample x. Its derivative with respect to a keeps the probability P(a, x) constant."""
     return multiply(logarithm, 1.0)
 
 
@@ -133,7 +134,7 @@ def _log_sample_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 @custom_jvp
 def _sample(a: Tensor, x: Tensor) -> Any:
-    """Return a sample x; its derivative with respect to a keeps the probability P(a, x) constant."""
+    """Return a sample x. Its derivative with respect to a keeps the probability P(a, x) constant."""
     return multiply(x, 1.0)
 
 
@@ -148,7 +149,8 @@ def _sample_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 def _log_slope(a: Tensor, logarithm: Tensor) -> Any:
     """Compute d log(x) / da at constant P(a, x): -(dP/da) / (x dP/dx).
 
-    For small x, P is x^a / Gamma(a + 1), and the derivative is (psi(a + 1) - log x) / a, where psi is digamma.
+    For small x, P is x^a / Gamma(a + 1), and the derivative is (psi(a + 1) - log x) / a, where psi is the digamma
+    function.
     """
     is_small = less(logarithm, -30.0)
     small, regular = where(is_small, logarithm, -30.0), where(is_small, 0.0, logarithm)
@@ -217,7 +219,7 @@ def beta(
 def chisquare(
     key: ArrayLike, df: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "float64"
 ) -> Any:
-    """Draw numbers from the chi-squared distribution with df degrees of freedom: twice a gamma sample of df / 2.
+    """Draw numbers from the chi-squared distribution with df degrees of freedom: twice gamma samples for df / 2.
 
     Raises:
         DTypeError, ShapeError: as for `uniform`.
@@ -234,10 +236,10 @@ def dirichlet(
     shape: Shape | None = None,
     dtype: DTypeLike | None = "float64",
 ) -> Any:
-    """Draw vectors of positive numbers of sum 1 from the Dirichlet distribution with parameters alpha (.., n).
+    """Draw vectors of positive numbers with sum 1 from the Dirichlet distribution with parameters alpha (.., n).
 
     Args:
-        shape: the shape of the result without its last axis; by default that of alpha's leading axes.
+        shape: the shape of the result without its last axis. The default is that of alpha's leading axes.
 
     Raises:
         DTypeError, ShapeError: as for `uniform`.
@@ -256,7 +258,7 @@ def dirichlet(
 def f(
     key: ArrayLike, dfnum: ArrayLike, dfden: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "float64"
 ) -> Any:  # fmt: skip
-    """Draw numbers from the F distribution: the quotient of two chi-squared samples over their degrees of freedom.
+    """Draw numbers from the F distribution: quotients of chi-squared samples divided by their degrees of freedom.
 
     Raises:
         DTypeError, ShapeError: as for `uniform`.
@@ -292,7 +294,7 @@ def generalized_normal(
 def ball(
     key: ArrayLike, d: int, p: float = 2, shape: Shape = (), dtype: DTypeLike | None = "float64"
 ) -> Any:
-    """Draw points of d coordinates uniformly from the unit ball of the p-norm.
+    """Draw points with d coordinates uniformly from the unit ball of the p-norm.
 
     Shapes: (*shape, d).
 
@@ -314,7 +316,7 @@ def t(
 ) -> Any:
     """Draw numbers z sqrt(h / g) from Student's distribution with df degrees of freedom.
 
-    Here h = df / 2, z is normal, and g is a gamma sample with parameter h.
+    h is df / 2, z is normal, and g is a gamma sample with parameter h.
 
     Raises:
         DTypeError, ShapeError: as for `uniform`.

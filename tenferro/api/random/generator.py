@@ -53,7 +53,7 @@ _MANTISSA = {DType.F16: 10, DType.BF16: 7, DType.F32: 23, DType.F64: 52}
 
 
 def key(seed: ArrayLike) -> Any:
-    """Return the key of a seed: its high and its low 32 bits, as uint32[2].
+    """Return the key of a seed: the high and the low 32 bits of the seed, as uint32[2].
 
     Args:
         seed: an integer of at most 64 bits, or an integer scalar tensor.
@@ -80,7 +80,7 @@ def key(seed: ArrayLike) -> Any:
 
 
 def split(key: ArrayLike, num: int | Sequence[int] = 2) -> Any:
-    """Derive independent keys from a key, as uint32[num, 2], or, if `num` is a shape, as uint32[*num, 2].
+    """Derive independent keys from a key, as uint32[num, 2]. If `num` is a shape, the result is uint32[*num, 2].
 
     Raises:
         InvalidConfigError, DTypeError: `num` is negative, or the key is invalid.
@@ -94,7 +94,7 @@ def split(key: ArrayLike, num: int | Sequence[int] = 2) -> Any:
 
 
 def fold_in(key: ArrayLike, data: ArrayLike) -> Any:
-    """Derive a key from a key and `data`, a 32-bit integer such as the number of a step or a process.
+    """Derive a key from a key and a 32-bit integer `data`, such as the number of a step or a process.
 
     Raises:
         InvalidConfigError, DTypeError: the key is invalid, or `data` is not an integer of at most 32 bits.
@@ -138,9 +138,9 @@ def _threefry(key: Tensor, x0: Tensor, x1: Tensor) -> tuple[Any, Any]:
 
 
 def _words(name: str, key: ArrayLike, shape: tuple[Any, ...]) -> tuple[Any, Any]:
-    """Return two tensors of `shape` with the two random words that the generator computes for each counter 0, 1, 2, ..
+    """Return two tensors of `shape`: the two random words that the generator computes for each counter 0, 1, 2, ..
 
-    The counters number the elements in row-major order.
+    The elements in row-major order correspond to the counters.
     """
     k = checked_key(name, key)
     size = product(shape)
@@ -156,7 +156,7 @@ def _words(name: str, key: ArrayLike, shape: tuple[Any, ...]) -> tuple[Any, Any]
 
 
 def bits(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "uint32") -> Any:
-    """Draw random bits, as integers of an unsigned dtype, whose numbers are all equally likely.
+    """Draw random bits, as integers of an unsigned dtype. All integers of the dtype are equally likely.
 
     Raises:
         DTypeError: the dtype is not an unsigned integer, or the key is invalid.
@@ -194,7 +194,7 @@ def uniform(
 ) -> Any:
     """Draw uniform numbers in [minval, maxval).
 
-    Random bits are the mantissa of a number in [1, 2), from which 1 is subtracted.
+    Random bits are used as the mantissa of a number in [1, 2), from which 1 is subtracted.
 
     Args:
         minval, maxval: numbers or tensors that broadcast to `shape`.
@@ -219,15 +219,15 @@ def uniform(
     low = parameter("uniform", minval, kind, extents)
     high = parameter("uniform", maxval, kind, extents)
     span = _difference(high, low)
-    # The minimum has no effect on the product, which never exceeds the span. It keeps compilers
-    # from fusing the product with the following sum, which would round once instead of twice.
+    # The minimum does not change the product, which never exceeds the span. It prevents compilers from fusing the
+    # product with the following sum: the fused operation would round once instead of twice.
     return maximum(low, add(minimum(multiply(unit, span), span), low))
 
 
 def _difference(x: Any, y: Any) -> Any:
     """Compute x - y for bounds, which are usually numbers or arrays.
 
-    Arrays are subtracted by NumPy: an op on arrays would load the native executor, which tracing must not do.
+    NumPy subtracts arrays: an op on arrays would load the native executor, which tracing must not do.
     """
     if is_traced(x) or is_traced(y):
         return subtract(x, y)
@@ -236,7 +236,7 @@ def _difference(x: Any, y: Any) -> Any:
 
 
 def parameter(name: str, value: ArrayLike, dtype: DType, shape: tuple[Any, ...]) -> Any:
-    """Convert a parameter of a distribution to the samples' dtype, and check that it broadcasts to their shape."""
+    """Convert a parameter of a distribution to the samples' dtype. Check that it broadcasts to the samples' shape."""
     x = convert(value, dtype)
     require_fits(name, x.shape, shape)
     return x

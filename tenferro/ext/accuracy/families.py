@@ -1,4 +1,4 @@
-"""An elementwise function with a bound on its error."""
+"""`ResultAccuracy`: an elementwise function with a bound on its error."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ MODES = ("HIGHEST", "TOLERANCE")
 @extension_family("tenferro", "result_accuracy", version=1)
 @dataclass(frozen=True)
 class ResultAccuracy(ExtensionOp):
-    """An elementwise function y = f(x), with the largest permitted error of a result.
+    """Elementwise function y = f(x), with the largest permitted error of a result.
 
-    The error bound is passed on to the compiler of a lowered program. Native execution, derivatives and compiled loops
-    ignore the bound: when the module was imported, the function's error was compared with it.
+    If the program is lowered, its compiler gets the error bound. Native execution, derivatives and compiled loops
+    ignore the bound, because the import of the module compared it with the error of the native function.
 
     Attributes:
         function: a standard op of one operand.
         mode: "HIGHEST" for the most accurate implementation, or "TOLERANCE".
-        atol, rtol, ulps: the error is at most atol + rtol |y| + ulps u, where u is one unit in the last place of y.
+        atol, rtol, ulps: the error bound is atol + rtol |y| + ulps u, where u is one unit in the last place of y.
     """
 
     function: Any

@@ -1,6 +1,6 @@
-"""Communication between devices, simulated on one device.
+"""Communication between devices, which is simulated on one device.
 
-The program of one device is batched along a leading axis of devices; `Exchange` becomes a gather along that axis.
+The program for one device is batched along a leading axis of devices. `Exchange` then becomes a gather along that axis.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ __all__ = ["Exchange", "on_all_devices"]
 
 
 def on_all_devices(program: GraphProgram, count: int) -> GraphProgram:
-    """Return a program that runs a program for one device on `count` devices; inputs and outputs get a leading axis.
+    """Return a program that runs `program`, written for one device, on `count` devices.
+
+    Inputs and outputs get a leading axis of devices.
 
     Raises:
         UnsupportedError: an op has no batch rule.

@@ -15,7 +15,10 @@ __all__ = ["Exchange"]
 
 
 class ExchangeRule(ExtensionAdRule):
-    """Rule of exchanges: a gather along the leading axis, because y[k] on device d is x of device `sources[d][k]`."""
+    """Batch rule of `Exchange`: a gather along the axis of devices.
+
+    On device d, y[k] is the x of device `sources[d][k]`.
+    """
 
     def batch_rule(self, op: Any, builder: Any, inputs: Any, batched: Any) -> Any:
         x = inputs[0] if batched[0] else lead(inputs[0], len(op.sources))
@@ -41,11 +44,10 @@ class ExchangeRule(ExtensionAdRule):
 @extension_family("tenferro", "exchange", version=1, rules=ExchangeRule)
 @dataclass(frozen=True)
 class Exchange(ExtensionOp):
-    """The values of x on other devices: on device d, y[k] is the x of device `sources[d][k]`, or zeros for -1.
+    """Values of x on other devices: on device d, y[k] is the x of device `sources[d][k]`, or zeros if that is -1.
 
-    The op is part of a program for one of `len(sources)` devices. Its second operand is the number d of the device. It
-    runs only in a batch of all devices; see `on_all_devices`.
-    in a batch of all devices; see `on_all_devices`.
+    The op is part of a program for one of `len(sources)` devices. Its second operand is the number d of the device. The
+    op cannot run on one device alone, but only in a batch of all devices; see `on_all_devices`.
     """
 
     sources: tuple[tuple[int, ...], ...]

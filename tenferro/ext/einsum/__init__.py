@@ -1,4 +1,4 @@
-"""Einstein summation as an extension family: notation, plan, expansion, runtime, derivative rule."""
+"""Einstein summation as an extension family: notation, plan, expansion, runtime and derivative rule."""
 
 from tenferro.ext.einsum import families
 from tenferro.ext.einsum.expansion import expand

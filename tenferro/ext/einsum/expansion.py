@@ -1,7 +1,7 @@
-"""An einsum as standard ops, which combine two operands at a time.
+"""An einsum as standard ops, which contract operands in pairs.
 
-A step combines two operands by at most three kinds of ops: diagonals of repeated labels, sums over labels that only
-one operand has, and one `DotGeneral`. The result is transposed once, at the end.
+Contracting a pair needs at most three kinds of ops: diagonals of repeated labels, sums over labels that only one of the
+operands has, and one `DotGeneral`. The result is transposed once, at the end.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ from tenferro.types import DType
 __all__ = ["expand"]
 
 Labelled = tuple[str, Any]
-"""An operand: the labels of its axes, and its value."""
+"""Operand: the labels of its axes, and its value."""
 
 
 def expand(inputs: Sequence[str], output: str, path: Sequence[Sequence[int]], values: Any) -> Any:
-    """Evaluate the einsum of `values`; `path` has the positions of the operands that each step contracts."""
+    """Evaluate the einsum of `values`.
+
+    Each entry of `path` lists the positions of the operands that a step contracts.
+    """
     dtype = DType.of(values[0].dtype)
     counted = DType.I32 if dtype.is_bool else dtype
     pending = [

@@ -24,11 +24,12 @@ class Einsum(ExtensionOp):
     """y[output] = product of all x_j[inputs[j]], summed over the labels that `output` lacks.
 
     A label that is repeated in an operand selects its diagonal. A label that is repeated in the output writes a
-    diagonal, with zeros elsewhere. Operands and result have the same dtype. A sum of bools is true if any term is true.
+    diagonal, with zeros elsewhere. Operands and result have the same dtype. For bools, a sum is true if any term is
+    true.
 
     Attributes:
-        optimize: the name of the optimiser that plans the order of contractions when the extents are known, or the
-            path itself: the positions that each step contracts. () stands for left to right.
+        optimize: how the order of contractions is planned when the extents are known. It is the name of an optimiser,
+            or the path itself: for each step, the positions of the operands to contract. () means from left to right.
 
     >>> from tenferro.types import DType
     >>> Einsum(("ij", "jk"), "ik").infer_output_meta([DType.F64] * 2, [(2, 3), (3, 4)])
@@ -50,14 +51,14 @@ class Einsum(ExtensionOp):
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it varies
-        """The number of operands: one for each string of labels."""
+        """The number of operands, which is the number of strings of labels."""
         return len(self.inputs)
 
     def extents(self, shapes: Sequence[Any]) -> dict[str, Any]:
-        """Return the extent of each label: a number if it is static in some operand, else the first symbol.
+        """Return the extent of each label: a number if an operand has a static extent for it, else the first symbol.
 
         Raises:
-            ShapeError: the number of labels of an operand is not its rank, or a label has two extents.
+            ShapeError: an operand has another rank than the number of its labels, or a label has two different extents.
         """
         extents: dict[str, Any] = {}
         for part, shape in zip(self.inputs, shapes, strict=True):

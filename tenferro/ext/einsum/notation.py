@@ -18,20 +18,20 @@ from tenferro.extension import ExtensionCacheKey
 __all__ = ["NOTATIONS", "Notation", "interleaved", "read", "spare_labels"]
 
 RESERVED = frozenset(",->.")
-"""Characters that are not labels; the space is ignored."""
+"""Characters that cannot be labels. Spaces are ignored."""
 MOST_LABELS = 1_000_000
 
 NOTATIONS = ExtensionCacheKey("tenferro.einsum.v1", "notations")
-"""Key of the cache of parsed notations; its entries are looked up by subscripts and ranks."""
+"""Key of the cache of parsed notations. Its entries are found by the subscripts and the ranks of the operands."""
 
 
 @dataclass(frozen=True)
 class Notation:
-    """Labels of each operand and of the result: one character for every axis.
+    """Labels of the operands and of the result, with one character for every axis.
 
     Attributes:
-        dots: the labels of the axes that the ellipsis stands for.
-        slots: for each operand, the position of the ellipsis in its labels, or None.
+        dots: the labels that replace the ellipsis.
+        slots: for each operand, the position of the ellipsis in its labels; None if it has no ellipsis.
     """
 
     inputs: tuple[str, ...]
@@ -43,8 +43,8 @@ class Notation:
 def read(subscripts: str, ranks: Sequence[int]) -> Notation:
     """Read the labels of operands of these ranks from `subscripts`.
 
-    Any character but `,->.` and the space is a label. Without an arrow the result has the ellipsis and
-    then, in the order of their code points, the labels that occur once.
+    All characters but `,->.` and the space are labels. Without an arrow, the axes of the result are those of the
+    ellipsis and then those of labels that occur once, in the order of their code points.
 
     Raises:
         InvalidConfigError: the subscripts are invalid, or do not fit the ranks.
@@ -96,7 +96,7 @@ def _ellipsis_width(part: str, rank: int) -> int:
 def interleaved(arguments: Sequence[Any]) -> tuple[str, list[Any]]:
     """Return subscripts and operands for arguments in the form operand, labels, operand, labels, .., output labels.
 
-    Labels are sequences of integers and Ellipsis; without output labels the result has the labels that occur once.
+    Labels are sequences of integers and Ellipsis. Without output labels, the result has the labels that occur once.
 
     Raises:
         InvalidConfigError: a label is neither an integer nor Ellipsis.
@@ -124,7 +124,7 @@ def _letter(label: Any) -> str:
         return "..."
     try:
         number = -1 if isinstance(label, bool) else operator.index(label)
-    except TypeError:  # for example an array in place of labels
+    except TypeError:  # for example, the argument is an array instead of labels
         number = -1
     if not 0 <= number < MOST_LABELS:
         raise InvalidConfigError(
@@ -139,6 +139,6 @@ def _letter(label: Any) -> str:
 
 
 def spare_labels(used: str) -> Iterator[str]:
-    """Yield labels that are not used yet."""
+    """Yield labels that `used` does not contain."""
     unavailable = set(used)
     return (label for label in map(chr, count(0x100)) if label not in unavailable)

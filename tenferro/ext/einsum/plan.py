@@ -1,4 +1,4 @@
-"""Plan of an einsum: the order of contractions, which opt_einsum finds.
+"""Planner for einsum: opt_einsum finds an order of contractions.
 
 Source: opt_einsum (Smith and Gray, 2018, doi:10.21105/joss.00753).
 """
@@ -24,27 +24,27 @@ __all__ = [
 ]
 
 PLANS = ExtensionCacheKey("tenferro.einsum.v1", "plans")
-"""Key of the cache of paths; its entries are looked up by op and shapes."""
+"""Key of the cache of paths. Its entries are found by the op and the shapes of the operands."""
 
 Path = tuple[tuple[int, ...], ...]
-"""Positions of the operands that each step contracts; a step's result is appended to the remaining operands."""
+"""Positions of the operands that each step contracts. The result of a step is appended to the remaining operands."""
 
 TYPICAL_EXTENT = 32
-"""Number that replaces a symbolic extent in planning; it affects only the speed of the result, not its value."""
+"""Number that replaces a symbolic extent in planning. It affects only the speed of the einsum, not its result."""
 
 
 MOST_OPERANDS = {"optimal": 8, "branch-all": 8, "branch-2": 20}
 """Maximum number of operands for optimisers that try every order; the number of orders grows factorially."""
 
 MOST_NEIGHBOURS = 10
-"""Maximum number of neighbours of an operand, for optimisers that enumerate connected sets of operands.
+"""Maximum number of neighbours of an operand for optimisers that enumerate connected sets of operands.
 
-Neighbours are operands that share a summed label. With n neighbours there are at least 2 ** n connected sets.
+Two operands are neighbours if they share a summed label. With n neighbours there are at least 2 ** n connected sets.
 """
 
 
 def require_bounded(optimize: Any, inputs: Sequence[str], output: str) -> None:
-    """Require that the optimiser `optimize` needs at most seconds for these operands.
+    """Require that the optimiser `optimize` finds a path for these operands within seconds.
 
     Raises:
         InvalidConfigError: the optimiser may take too long.
@@ -57,7 +57,7 @@ def require_bounded(optimize: Any, inputs: Sequence[str], output: str) -> None:
 
 
 def unbounded(optimize: Any, inputs: Sequence[str], output: str) -> str | None:
-    """Return the reason why the optimiser takes too long for these operands; None if it does not."""
+    """Return the reason why the optimiser may take too long for these operands; None if it is fast enough."""
     name = optimize[0] if isinstance(optimize, tuple) and optimize else optimize
     most = MOST_OPERANDS.get(name) if isinstance(name, str) else None
     if most is not None and len(inputs) > most:
@@ -81,10 +81,10 @@ def unbounded(optimize: Any, inputs: Sequence[str], output: str) -> str | None:
 def checked_optimize(optimize: Any, operands: int) -> Any:
     """Return the normal form of the argument `optimize`: a name, a path, an opt_einsum optimiser, or (name, limit).
 
-    True is "auto"; False and the empty path contract from left to right.
+    True becomes "auto". False becomes the empty path, which contracts from left to right.
 
     Raises:
-        InvalidConfigError: `optimize` has none of these forms, or is a path that does not fit the number of operands.
+        InvalidConfigError: `optimize` has none of these forms, or is a path for another number of operands.
 
     >>> checked_optimize(True, 3), checked_optimize(["einsum_path", (1, 2), (0, 1)], 3)
     ('auto', ((1, 2), (0, 1)))
@@ -134,7 +134,7 @@ def _is_path(optimize: Any) -> bool:
 
 
 def waits_for_extents(operands: int, optimize: Any) -> bool:
-    """Return whether the path depends on the extents."""
+    """Return whether the path depends on the extents, so that it cannot be planned before they are known."""
     return operands > 2 and not _is_path(optimize)
 
 
@@ -158,7 +158,7 @@ def plan(inputs: Sequence[str], output: str, shapes: Sequence[Any], optimize: An
 def plan_info(
     inputs: Sequence[str], output: str, shapes: Sequence[Any], optimize: Any
 ) -> tuple[list[tuple[int, ...]], Any]:
-    """Return the path, and opt_einsum's description of it: cost, scaling, largest intermediate value."""
+    """Return the path, and opt_einsum's report on it: its cost, its scaling and its largest intermediate value."""
     import opt_einsum  # imported here, because the import takes as long as NumPy's
 
     require_bounded(optimize, inputs, output)
@@ -181,7 +181,7 @@ def plan_info(
 
 
 def _names(labels: str) -> dict[int, str]:
-    """Assign an unused opt_einsum symbol to each label that is not a letter."""
+    """Return a map from labels that are not letters to symbols of opt_einsum that are not used as labels."""
     import opt_einsum
 
     letters = set(labels)

@@ -1,7 +1,7 @@
 """Derivatives of einsum, which is linear in each operand. Each transpose is again an einsum.
 
-x_bar_j[inputs[j]] is the einsum of y_bar[output] and the conjugates of the other operands. If only x_j has a label,
-an operand of ones with this label is added.
+The cotangent x_bar_j[inputs[j]] is an einsum of y_bar[output] and the conjugates of the other operands. If a label
+occurs only in x_j, an operand of ones with this label is added.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class EinsumRule(ExtensionAdRule):
             for label in filled
         ]
         labels = (op.output, *terms.values(), *filled)
-        # The transpose may take the optimiser longer: it has more operands, or one operand shares labels with all
-        # others.
+        # The optimiser may take longer for the transpose, which has more operands, or an operand that shares labels
+        # with all others. In that case, "auto" plans the path.
         is_planned = isinstance(op.optimize, str) and not unbounded(op.optimize, labels, own)
         planned = op.optimize if is_planned else "auto"
         pulled = Einsum(labels, own, planned)

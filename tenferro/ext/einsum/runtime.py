@@ -1,4 +1,4 @@
-"""Native execution of einsum. The executor caches a path for each tuple of shapes, and a program for each path."""
+"""Native execution of einsum. The executor caches one path per tuple of shapes, and one program per path."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ __all__ = ["EinsumRuntime"]
 
 
 class EinsumRuntime(ExtensionRuntime):
-    """Runtime of einsum: plans a path for the operands' shapes, then runs the op's expansion along the path."""
+    """Runtime of einsum.
+
+    It plans a path for the shapes of the operands, then runs the op's expansion along that path.
+    """
 
     order = "K"
 
@@ -31,7 +34,7 @@ class EinsumRuntime(ExtensionRuntime):
         return ExpansionRuntime(self.family_id)
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """Plan a path for the shapes, or look it up, and contract the operands along the path."""
+        """Contract the operands along a path, which is planned for their shapes or found in the cache."""
         shapes = tuple([x.shape for x in inputs])
         path = caches.store(PLANS).get(
             (op, shapes), lambda: plan(op.inputs, op.output, shapes, op.optimize)
@@ -39,5 +42,5 @@ class EinsumRuntime(ExtensionRuntime):
         return self._expansion.execute(replace(op, optimize=path), inputs, caches)
 
     def compiles_expansion(self, op: Any) -> bool:
-        """Return True: only the expansion is executed."""
+        """Return True, because `execute` also runs the expansion, so the results are bitwise equal."""
         return True

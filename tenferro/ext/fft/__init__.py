@@ -1,4 +1,4 @@
-"""Fourier transforms as an extension family: descriptor, native runtime, derivative rule."""
+"""Fourier transforms as an extension family: op, native runtime and derivative rule."""
 
 from tenferro.ext.fft import families
 from tenferro.ext.fft.rules import FftRule

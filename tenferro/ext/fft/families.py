@@ -1,5 +1,6 @@
-"""Discrete Fourier transforms along trailing axes, of the four kinds of StableHLO. Inverse transforms divide by the
-number of elements.
+"""Discrete Fourier transforms along trailing axes, in the four kinds that StableHLO has.
+
+Inverse transforms divide by the number of elements.
 
 Source: StableHLO spec #fft.
 """
@@ -28,9 +29,10 @@ COMPLEX = {DType.F32: DType.C32, DType.F64: DType.C64}
 class Fft(ExtensionOp):
     """Discrete Fourier transform over the last `len(lengths)` axes.
 
-    Kind "fft" is y[k] = sum_j x[j] exp(-2 pi i jk / n), complex to complex, and "ifft" is its inverse. For real x,
-    "rfft" returns the first n / 2 + 1 elements along the last axis, and "irfft" inverts "rfft". `lengths` are the
-    extents of the operand or, for "irfft", of the result; for "fft" and "ifft", None stands for the operand's extent.
+    The kind "fft" computes y[k] = sum_j x[j] exp(-2 pi i jk / n) from complex x to complex y, and "ifft" is its
+    inverse. For real x, "rfft" computes the first n / 2 + 1 elements along the last axis, and "irfft" is the inverse of
+    "rfft". `lengths` are the extents of the operand or, for "irfft", of the result. For "fft" and "ifft", an entry None
+    stands for the extent of the operand.
     """
 
     kind: str

@@ -1,7 +1,7 @@
-"""Derivatives of Fourier transforms, which are linear. Their transposes are again transforms.
+"""Derivatives of Fourier transforms, which are linear. Each transpose is again a Fourier transform.
 
-With n the number of elements transformed, fft^H = n ifft and ifft^H = fft / n. A real transform returns half of a
-symmetric spectrum: each element represents itself and, if that is another element, its mirror image.
+If n elements are transformed, the adjoints are fft^H = n ifft and ifft^H = fft / n. A real transform returns half of a
+symmetric spectrum. Each of its elements also represents its mirror image, unless it is its own mirror image.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["FftRule"]
 
 
 class FftRule(ExtensionAdRule):
-    """Derivative rule of a Fourier transform F: y_dot = F x_dot."""
+    """Derivative rule of a Fourier transform F, which is linear: y_dot = F x_dot."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         return builder.apply(op, tangents[0])
@@ -47,8 +47,8 @@ class FftRule(ExtensionAdRule):
         if op.kind == "ifft":
             return builder.apply(Fft("fft", op.lengths), y_bar) * (1 / max(count, 1))
         if op.kind == "rfft":
-            # "rfft" is "fft" without the second half of the spectrum. Its adjoint pads with zeros, and applies the
-            # adjoint of "fft".
+            # "rfft" computes "fft" and drops the second half of the spectrum. Therefore its adjoint appends zeros to
+            # the spectrum, and then applies the adjoint of "fft".
             missing = op.lengths[-1] - (op.lengths[-1] // 2 + 1)
             rank = y_bar.rank
             high = (*([0] * (rank - 1)), missing)
@@ -63,7 +63,7 @@ class FftRule(ExtensionAdRule):
 
 
 def of_own_lengths(op: Fft, builder: Any, y_bar: Value) -> Value:
-    """Compute the adjoint of "fft" or "ifft" for symbolic extents: the program computes the number of elements."""
+    """Compute the adjoint of "fft" or "ifft" if extents are symbolic: the program counts the elements when it runs."""
     x_bar = builder.apply(Fft("ifft" if op.kind == "fft" else "fft", op.lengths), y_bar)
     axes = range(y_bar.rank - len(op.lengths), y_bar.rank)
     for axis in axes:

@@ -11,7 +11,7 @@ __all__ = ["FftRuntime"]
 
 
 class FftRuntime(ExtensionRuntime):
-    """Runtime of Fourier transforms; pocketfft caches its plans."""
+    """Runtime of Fourier transforms. SciPy's pocketfft caches its own plans."""
 
     order = "K"
 
@@ -19,7 +19,10 @@ class FftRuntime(ExtensionRuntime):
         self.family_id = family_id
 
     def compiled_routine(self, op: Any) -> Routine:
-        """Return the transform for compiled code; its results differ from pocketfft's in the last bits."""
+        """Return the transform that compiled code calls.
+
+        Its results differ from those of `execute` in the last bits.
+        """
         return Routine("fft", kind=op.kind, lengths=op.lengths)
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:

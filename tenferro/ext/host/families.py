@@ -1,4 +1,4 @@
-"""Ops that check a condition, or call a Python function, when a program reaches them."""
+"""Ops that check a condition, or call a Python function, when a running program reaches them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["Callback", "Check"]
 @extension_family("tenferro", "check", version=1)
 @dataclass(frozen=True)
 class Check(ExtensionOp):
-    """Raises `template.format(*values)` unless all elements of the condition are true.
+    """Raise `template.format(*values)` as an error unless all elements of the condition are true.
 
-    The operands are the result of the previous effect, the condition, and the values. The output is always False. The
-    next effect takes it as its first operand; this dependence keeps effects in order.
+    The operands are the result of the previous effect, the condition, and the values. The output is always False. It is
+    the first operand of the next effect, and this dependence keeps the effects in order.
 
     Attributes:
-        template: fields are numbered, as in "x={0}, y={1:.3f}".
+        template: a format string with numbered fields, as in "x={0}, y={1:.3f}".
         count: the number of values.
-        batch_rank: the number of leading batch axes, which the condition and all values have.
+        batch_rank: the number of leading batch axes of the condition and of all values.
     """
 
     template: str
@@ -36,14 +36,14 @@ class Check(ExtensionOp):
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """The number of operands: the previous effect's value, the condition, and the values."""
+        """The number of operands: the result of the previous effect, the condition, and the values."""
         return 2 + self.count
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         return [(DType.Bool, ())]
 
     def failure(self, inputs: Sequence[Any]) -> CheckFailedError | None:
-        """Return the error for the first example whose condition is false, or None."""
+        """Return the error for the first example of the batch whose condition is false; None if all are true."""
         _, condition, *values = inputs
         condition = np.asarray(condition)
         if condition.all():
@@ -64,9 +64,9 @@ class Callback(ExtensionOp):
         function: a function from arrays to a list of arrays.
         results: the types of the results.
         count: the number of operands.
-        method: how a batch is computed by calls; see `tenferro.pure_callback`.
-        effects: whether the calls have effects, and so must stay in order. Then the first operand is the result of the
-            previous effect, and the first result is False, an operand of the next effect.
+        method: how the function is called for a batch; see `tenferro.pure_callback`.
+        effects: whether calls have effects, so that their order must be kept. Then the first operand is the result of
+            the previous effect, and the first result is False, which becomes an operand of the next effect.
     """
 
     function: Callable[..., Sequence[Any]]

@@ -1,5 +1,6 @@
-"""Rules of checks and callbacks: no derivatives. A batch is checked once; `method` decides how callbacks are
-batched.
+"""Rules of checks and callbacks. They have no derivatives.
+
+A batch is checked by one check. The attribute `method` of a callback decides how its batch is computed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def _leading(x: Any, size: Any) -> Any:
 
 
 class CheckRule(ExtensionAdRule):
-    """Rule of a check: there is no tangent."""
+    """Rule of `Check`: the output has no tangent."""
 
     family_id = Check.family_id
 
@@ -47,7 +48,7 @@ class CheckRule(ExtensionAdRule):
 
 @dataclass(frozen=True)
 class OneByOne:
-    """Map of a function over slices along the leading axis of the batched operands; results are stacked."""
+    """Map of `function` over slices along the leading axis of the batched operands. The results are stacked."""
 
     function: Callable[..., Sequence[Any]]
     batched: tuple[bool, ...]
@@ -55,7 +56,7 @@ class OneByOne:
     results: tuple[TensorSpec, ...]
 
     def __call__(self, *arrays: Any) -> Sequence[Any]:
-        """Compute the results of all slices."""
+        """Compute the results for all slices, and stack them."""
         outputs = [np.empty((self.size, *spec.shape), spec.dtype.dtype) for spec in self.results]
         for i in range(self.size):
             results = self.function(
@@ -67,13 +68,13 @@ class OneByOne:
 
 
 class CallbackRule(ExtensionAdRule):
-    """Rule of a callback: it has no tangent, and `method` decides how a batch is computed."""
+    """Rule of `Callback`: it has no derivative, and its attribute `method` decides how a batch is computed."""
 
     family_id = Callback.family_id
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         if op.effects and len(op.results) == 1:
-            return None  # because the call has no outputs
+            return None  # because the call has no outputs besides the effect
         raise ADRuleUnsupportedError(
             "pure_callback: the derivative of a Python function is not known; give it one by custom_jvp or custom_vjp "
             "around the call"

@@ -13,7 +13,7 @@ __all__ = ["CallbackRuntime", "CheckRuntime"]
 
 
 class CheckRuntime(ExtensionRuntime):
-    """Runtime of `Check`, which raises if a condition is false."""
+    """Runtime of `Check`. It raises an error if the condition is false."""
 
     order = "K"
 
@@ -21,7 +21,7 @@ class CheckRuntime(ExtensionRuntime):
         self.family_id = family_id
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """Return False if the condition is true.
+        """Return False, the result of the effect, if all elements of the condition are true.
 
         Raises:
             CheckFailedError: the condition is false.
@@ -33,7 +33,7 @@ class CheckRuntime(ExtensionRuntime):
 
 
 class CallbackRuntime(ExtensionRuntime):
-    """Runtime of `Callback`, which calls the function on read-only arrays."""
+    """Runtime of `Callback`. It calls the function with read-only arrays."""
 
     order = "K"
 

@@ -1,7 +1,7 @@
-"""Factorisations in the form of LAPACK's routines. Leading axes are batch axes.
+"""Factorisations with the results of LAPACK's routines. Leading axes are batch axes.
 
-These families serve imported modules, which read a routine's raw results: Householder vectors below R, pivots that
-count from one, and `info`. User code calls `tenferro.ext.linalg`.
+Imported modules use these families, because they read the raw results of a routine: Householder vectors below R, pivots
+that count from one, and `info`. User code calls `tenferro.ext.linalg` instead.
 
 Source: LAPACK Users' Guide, under the names of the routines; jaxlib's handlers for the order of operands and results.
 """
@@ -36,10 +36,10 @@ INFO = DType.I32
 @extension_family("tenferro", "getrf", version=1)
 @dataclass(frozen=True)
 class Getrf(ExtensionOp):
-    """LU factorisation: L below the diagonal, U on and above it, the row swaps, and `info`.
+    """LU factorisation: L below the diagonal, U on and above the diagonal, the row swaps `pivots`, and `info`.
 
-    To factorise, row i was swapped with row `pivots[i] - 1`, for i = 0, 1, ..; `info` is the index of the first zero
-    on the diagonal of U, counted from one, or 0 if there is no zero.
+    Row i is swapped with row `pivots[i] - 1`, for i = 0, 1, ..; `info` is the index, counted from one, of the first
+    zero on the diagonal of U. It is 0 if there is no zero.
     """
 
     output_count = 3
@@ -52,9 +52,9 @@ class Getrf(ExtensionOp):
 @extension_family("tenferro", "pivots_to_permutation", version=1)
 @dataclass(frozen=True)
 class PivotsToPermutation(ExtensionOp):
-    """The permutation of 0, .., size - 1 after swapping entries i and x0[i] for i = 0, 1, ..
+    """Permutation of 0, .., size - 1 that results from swapping entries i and x0[i] for i = 0, 1, ..
 
-    The operand x0 counts from zero, unlike the pivots of `Getrf`.
+    The operand x0 counts rows from zero, whereas the pivots of `Getrf` count from one.
     """
 
     size: int
@@ -75,7 +75,7 @@ class PivotsToPermutation(ExtensionOp):
 class Geqrf(ExtensionOp):
     """QR factorisation: R on and above the diagonal, Householder vectors below it, and their factors tau.
 
-    Q = H_1 H_2 .. with H_i = 1 - tau_i v_i v_i^H. The vector v_i is one at position i, and zero above it.
+    Q = H_1 H_2 .. with H_i = 1 - tau_i v_i v_i^H. The vector v_i is one at position i, and zero above position i.
     """
 
     output_count = 2
@@ -88,9 +88,9 @@ class Geqrf(ExtensionOp):
 @extension_family("tenferro", "geqp3", version=1)
 @dataclass(frozen=True)
 class Geqp3(ExtensionOp):
-    """QR factorisation with column pivoting: the results of `Geqrf` for the permuted columns of A.
+    """QR factorisation with column pivoting. The results are those of `Geqrf` for A with permuted columns.
 
-    The columns are permuted such that the diagonal of R decreases. The second result is the permutation, counted from
+    The columns are permuted such that the diagonal of R decreases. The second result is this permutation, counted from
     one.
     """
 
@@ -104,10 +104,10 @@ class Geqp3(ExtensionOp):
 @extension_family("tenferro", "householder_product", version=1)
 @dataclass(frozen=True)
 class HouseholderProduct(ExtensionOp):
-    """The leading columns of the product H_1 H_2 .. of Householder reflectors: LAPACK's orgqr and ungqr.
+    """Leading columns of the product H_1 H_2 .. of Householder reflectors: LAPACK's orgqr and ungqr.
 
-    The operands are the vectors, packed as by `Geqrf`, and their factors tau. The result has as many columns as the
-    first operand.
+    The operands are the Householder vectors, packed as in the results of `Geqrf`, and their factors tau. The result has
+    as many columns as the first operand.
     """
 
     input_count = 2
@@ -135,7 +135,7 @@ class HouseholderProduct(ExtensionOp):
 @extension_family("tenferro", "geev", version=1)
 @dataclass(frozen=True)
 class Geev(ExtensionOp):
-    """Eigenvalues, and left and right eigenvectors of unit length as columns; all complex.
+    """Eigenvalues, and left and right eigenvectors of unit length as columns. All are complex.
 
     A v = w v for right eigenvectors v, and u^H A = w u^H for left eigenvectors u.
     """
@@ -151,10 +151,10 @@ class Geev(ExtensionOp):
 @extension_family("tenferro", "gtsv", version=1)
 @dataclass(frozen=True)
 class Gtsv(ExtensionOp):
-    """The solution X of T X = B for a tridiagonal T, and `info`, which is nonzero if T is singular.
+    """Solution X of T X = B for a tridiagonal T, and `info`, which is nonzero if T is singular.
 
-    All three diagonals have n entries; the first entry of the lower and the last entry of the upper diagonal are not
-    read.
+    The operands are the lower, main and upper diagonal and B. Each diagonal has n entries. The first entry of the lower
+    and the last entry of the upper diagonal are not read.
     """
 
     input_count = 4
@@ -178,9 +178,9 @@ class Gtsv(ExtensionOp):
 @extension_family("tenferro", "sytrd", version=1)
 @dataclass(frozen=True)
 class Sytrd(ExtensionOp):
-    """A real tridiagonal matrix that is unitarily similar to a Hermitian matrix A, of which one triangle is read.
+    """Real tridiagonal matrix that is unitarily similar to a Hermitian matrix A. Only one triangle of A is read.
 
-    The results are the packed Householder vectors, the diagonal, the off-diagonal, and the vectors' factors tau.
+    The results are the packed Householder vectors, the diagonal, the off-diagonal, and the factors tau of the vectors.
     """
 
     lower: bool = True
@@ -204,8 +204,10 @@ class Sytrd(ExtensionOp):
 @extension_family("tenferro", "gehrd", version=1)
 @dataclass(frozen=True)
 class Gehrd(ExtensionOp):
-    """A Hessenberg matrix that is unitarily similar to A, with Householder vectors packed below it, and their
-    factors.
+    """Hessenberg matrix that is unitarily similar to A.
+
+    The results are the matrix, with Householder vectors packed below the first subdiagonal, and the factors of the
+    vectors.
     """
 
     output_count = 2
@@ -220,7 +222,7 @@ class Gehrd(ExtensionOp):
 class Gees(ExtensionOp):
     """Schur form: T and Z with A = Z T Z^H, the complex eigenvalues, and `info`.
 
-    T is upper triangular, except that a pair of complex eigenvalues of a real A is a block of two by two.
+    T is upper triangular. If A is real, a pair of complex eigenvalues is a block of two by two on its diagonal.
     """
 
     output_count = 4

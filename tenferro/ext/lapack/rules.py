@@ -1,6 +1,6 @@
-"""Derivatives of LAPACK's packed results, from the derivatives of the factorisations.
+"""Derivatives of LAPACK's packed results, computed from the derivatives of the factorisations.
 
-Reductions to tridiagonal, Hessenberg or Schur form have no derivative rule; eigenvalues have one.
+Reductions to tridiagonal, Hessenberg or Schur form have no derivative rule, but the eigenvalues of `Gees` have one.
 
 Source: Ballard et al., "Reconstructing Householder vectors from tall-skinny QR", 2014, for Q - 1 = V U;
 Puglisi, "Modification of the Householder method based on the compact WY representation", 1992.
@@ -47,7 +47,7 @@ __all__ = ["GeevRule", "Geqp3Rule", "GeqrfRule", "GetrfRule", "GtsvRule", "House
 
 
 class GetrfRule(MatrixRule):
-    """Derivative rule of getrf: that of `Lu`, for the permutation that the pivots describe."""
+    """Derivative rule of getrf. It applies the rule of `Lu`, for the permutation that the pivots describe."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         packed, pivots, _ = outputs
@@ -59,12 +59,11 @@ class GetrfRule(MatrixRule):
 def packed_tangents(
     builder: RuleBuilder, a: Value, packed: Value, factors: Value, a_dot: Value
 ) -> tuple[Value, Value]:
-    """Compute the tangents of R, with the Householder vectors V below it, and of the factors tau.
+    """Compute the tangents of a packed QR factorisation: of R with Householder vectors V below it, and of tau.
 
-    Q_dot and R_dot are computed by the rule of `Qr`. Q minus the first columns of the identity equals V U, where V is
-    unit lower triangular, and U is upper triangular with -tau on the diagonal. V_dot and U_dot follow from the
-    derivative of an LU factorisation without pivoting. A reflector with tau = 0 is the identity, and its tangent is
-    zero.
+    The rule of `Qr` computes Q_dot and R_dot. Q minus the first columns of the identity equals V U. Here V is unit
+    lower triangular, and U is upper triangular with -tau on the diagonal. V_dot and U_dot follow from the derivative of
+    an LU factorisation without pivoting. A reflector with tau = 0 is the identity, and its tangent is zero.
     """
     k = factors.shape[-1]
     left = cut(packed, -1, 0, k)
@@ -102,7 +101,7 @@ class GeqrfRule(MatrixRule):
 
 
 class Geqp3Rule(MatrixRule):
-    """Derivative rule of geqp3: that of `Geqrf`, for the permuted columns."""
+    """Derivative rule of geqp3. It applies the rule of `Geqrf` to A with permuted columns."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (a,), (packed, order, factors), (a_dot,) = primals, outputs, tangents
@@ -116,8 +115,8 @@ class Geqp3Rule(MatrixRule):
 class HouseholderProductRule(MatrixRule):
     """Derivative rule of Q = 1 - V T V_n^H with T = (1 + D S)^-1 D.
 
-    V are the Householder vectors, V_n its first n rows, D = diag tau, and S the part of V^H V above the diagonal.
-    T_dot = (1 + D S)^-1 (D_dot (1 - S T) - D S_dot T).
+    V contains the Householder vectors as columns, V_n is its first n rows, D = diag tau, and S is the part of V^H V
+    above the diagonal. T_dot = (1 + D S)^-1 (D_dot (1 - S T) - D S_dot T).
     """
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
@@ -149,16 +148,16 @@ class HouseholderProductRule(MatrixRule):
 
 
 class GeevRule(MatrixRule):
-    """Derivative rule of geev: that of `Eig`.
+    """Derivative rule of geev. It applies the rule of `Eig` twice.
 
-    Left eigenvectors of A are eigenvectors of A^H, whose eigenvalues are the conjugates.
+    The left eigenvectors of A are the eigenvectors of A^H, whose eigenvalues are conj(w).
     """
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (w, left, right), (a_dot,) = outputs, tangents
         rule, eig = EigRule(), linalg.Eig()
-        # The tangents of A are computed from w and the right vectors, and those of A^H from conj(w) and the left
-        # vectors.
+        # The first call computes the tangents of w and of the right eigenvectors from A_dot. The second call computes
+        # the tangents of the left eigenvectors from A_dot^H.
         w_dot, right_dot = rule.tangents(eig, builder, primals, (w, right), (a_dot,))
         turned = (conj(w), left), (adjoint(a_dot),)
         _, left_dot = rule.tangents(eig, builder, primals, *turned)
@@ -190,7 +189,7 @@ class GtsvRule(MatrixRule):
 
 
 def shifted(x: Value, by: int, axis: int = -2) -> Value:
-    """Shift entries: y[i] = x[i - by], with zeros beyond the ends."""
+    """Shift entries along an axis: y[i] = x[i - by], with zeros where i - by is out of bounds."""
     n = x.shape[axis]
     edge = zeros(cut(x, axis, 0, 1))
     if by > 0:

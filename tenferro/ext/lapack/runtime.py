@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 
 
 def with_workspace(function: Any, *arguments: Any, **options: Any) -> Any:
-    """Call a routine with a workspace of the size that it requests, and return all its results."""
+    """Call a LAPACK routine with a workspace of the size that the routine requests, and return all its results."""
     wanted = function(*arguments, lwork=-1, **options)[-2][0]
     return function(*arguments, lwork=int(wanted.real), **options)
 
@@ -56,7 +56,7 @@ def householder_product(op: fam.HouseholderProduct, packed: Array, factors: Arra
 
 
 def unpacked(imaginary: Array, vectors: Array) -> Array:
-    """Return complex vectors: LAPACK returns the real and imaginary part of a conjugate pair in two columns."""
+    """Return complex eigenvectors. LAPACK returns the real and imaginary parts of a conjugate pair in two columns."""
     unpacked_vectors = vectors.astype(np.result_type(vectors.dtype, np.complex64))
     for j in np.flatnonzero(imaginary > 0):
         unpacked_vectors[:, j] = vectors[:, j] + 1j * vectors[:, j + 1]
@@ -83,9 +83,10 @@ def _geev(a: Array) -> tuple[Array, ...]:
 
 
 def _scale(a: Array) -> Any:
-    """Return a power of two near the largest magnitude if this is far from 1, otherwise 1.
+    """Return a power of two near the largest magnitude in `a` if that is far from 1, otherwise return 1.
 
-    Callers divide the matrix by it: if OpenBLAS's geev has to scale a matrix, its eigenvalues stay scaled.
+    Callers divide the matrix by this number. If OpenBLAS's geev has to scale a matrix itself, it returns the
+    eigenvalues of the scaled matrix.
     """
     largest = np.abs(a).max(initial=0)
     info = np.finfo(a.dtype)
@@ -145,7 +146,7 @@ KERNELS: dict[type[Any], tuple[Callable[..., Any], tuple[int, ...]]] = {
     fam.Gehrd: (gehrd, (2,)),
     fam.Gees: (gees, (2,)),
 }
-"""Kernel for one matrix, by family, and the rank of each of the kernel's inputs."""
+"""Kernel for one matrix, and the ranks of the kernel's inputs, by family."""
 
 
 ROUTINES: dict[type[Any], str] = {
@@ -156,7 +157,7 @@ ROUTINES: dict[type[Any], str] = {
 
 
 class LapackRuntime(ExtensionRuntime):
-    """Runtime of one family of this package, which calls a kernel for each matrix of a batch."""
+    """Runtime of one of LAPACK's families. It calls a kernel for each matrix of a batch."""
 
     order = "K"
 
@@ -164,12 +165,12 @@ class LapackRuntime(ExtensionRuntime):
         self.family_id = family_id
 
     def compiled_routine(self, op: Any) -> Routine | None:
-        """Return LAPACK's routine, if compiled loops call it."""
+        """Return the LAPACK routine that compiled loops call for the op; None if there is none."""
         name = ROUTINES.get(type(op))
         return None if name is None else Routine(name, is_exact=True)
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """Run the routine on each matrix; if all results except `info` are empty, return zeros without a call."""
+        """Run the kernel on each matrix. If all results except `info` are empty, return zeros without running it."""
         dtypes = [DType.of(x.dtype) for x in inputs]
         declared = op.infer_output_meta(dtypes, [x.shape for x in inputs])
         outputs = [np.zeros(shape, dtype.dtype) for dtype, shape in declared]

@@ -1,4 +1,4 @@
-"""Linear algebra as extension families: ops, native runtimes, derivative rules."""
+"""Linear algebra as extension families: ops, native runtimes and derivative rules."""
 
 from tenferro.ext.linalg import families, rules
 from tenferro.ext.linalg.runtime import LinalgRuntime

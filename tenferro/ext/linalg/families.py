@@ -35,19 +35,20 @@ REAL = {DType.C32: DType.F32, DType.C64: DType.F64}
 COMPLEX = {DType.F32: DType.C32, DType.F64: DType.C64}
 
 DEGENERATE = ("zero", "nan", "raise")
-"""Options for the derivative of singular vectors or eigenvectors whose values coincide; see `Svd`."""
+"""Options for the derivative of singular vectors or eigenvectors at equal singular values or eigenvalues; see `Svd`."""
 TRANSPOSES = ("N", "T", "C")
-"""Options of a solver for its matrix: unchanged, transposed, or conjugate transposed."""
+"""Options of a solver for the matrix that it uses: A itself, its transpose, or its conjugate transpose."""
 SAME = 64
-"""Distance below which singular values or eigenvalues count as equal, in units of the largest value's rounding
-error.
+"""Distance below which singular values or eigenvalues count as equal.
+
+The unit is the rounding error of the largest value.
 """
 
 
 def matrix(
     op: ExtensionOp, dtypes: Sequence[Any], shapes: Sequence[Any]
 ) -> tuple[Any, Any, Any, Any]:
-    """Return dtype, batch shape, number of rows and number of columns of the first input.
+    """Return the dtype, batch shape, number of rows and number of columns of the first input.
 
     Raises:
         DTypeError: the dtype is neither float32, float64, complex64 nor complex128.
@@ -66,7 +67,7 @@ def matrix(
 
 
 def square(op: ExtensionOp, dtypes: Sequence[Any], shapes: Sequence[Any]) -> tuple[Any, Any, Any]:
-    """Return dtype, batch shape and order of a square first input.
+    """Return the dtype, batch shape and order of the first input, which must be a square matrix.
 
     Raises:
         ShapeError: the input is not square.
@@ -79,12 +80,12 @@ def square(op: ExtensionOp, dtypes: Sequence[Any], shapes: Sequence[Any]) -> tup
 
 
 def smaller(rows: Any, columns: Any) -> Any:
-    """min(rows, columns), also for symbols."""
+    """min(rows, columns), where the numbers may be symbols."""
     return dim_min(rows, columns)
 
 
 class MatrixOp(ExtensionOp):
-    """An operation on the last two axes of its first operand, whose leading axes are batch axes of all operands."""
+    """Operation on the last two axes of its first operand. The leading axes of all operands are batch axes."""
 
     def independent_axes(self, input_shapes: Sequence[Any]) -> int:
         return len(input_shapes[0]) - 2
@@ -93,8 +94,9 @@ class MatrixOp(ExtensionOp):
 @extension_family("tenferro", "cholesky", version=1)
 @dataclass(frozen=True)
 class Cholesky(MatrixOp):
-    """Lower triangular L with A = L L^H, where A is the Hermitian part of the input; NaN if A is not positive
-    definite.
+    """Lower triangular L with A = L L^H, where A is the Hermitian part of the input.
+
+    L is NaN if A is not positive definite.
     """
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
@@ -105,7 +107,7 @@ class Cholesky(MatrixOp):
 @extension_family("tenferro", "qr", version=1)
 @dataclass(frozen=True)
 class Qr(MatrixOp):
-    """Q and R with A = Q R. With `full`, Q is square; without `vectors`, the only result is R."""
+    """Factors Q and R with A = Q R. With `full`, Q is square. Without `vectors`, R is the only result."""
 
     full: bool = False
     vectors: bool = True
@@ -116,7 +118,7 @@ class Qr(MatrixOp):
 
     @property
     def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it varies
-        """Two with `vectors`, otherwise one."""
+        """The number of outputs: two with `vectors`, otherwise one."""
         return 2 if self.vectors else 1
 
     def prune_outputs(self, used: Sequence[bool]) -> Qr | None:
@@ -131,12 +133,12 @@ class Qr(MatrixOp):
 @extension_family("tenferro", "svd", version=1)
 @dataclass(frozen=True)
 class Svd(MatrixOp):
-    """U, s and V^H with A = U diag(s) V^H, and s descending. With `full`, U and V^H are square; without
-    `vectors`, the only result is s.
+    """Factors U, s and V^H with A = U diag(s) V^H, where s is in descending order.
 
-    `degenerate` selects the derivative of the singular vectors if singular values coincide. "zero" omits the rotation
-    within the subspace, which is right for functions of the values and of projectors on whole subspaces. "nan"
-    keeps the division by zero. "raise" raises an error when the program runs.
+    With `full`, U and V^H are square. Without `vectors`, s is the only result. `degenerate` selects the derivative of
+    the singular vectors if singular values are equal. "zero" omits the rotation within the subspace of equal values,
+    which is right for functions of the values and of projectors on whole subspaces. "nan" keeps the division by zero.
+    "raise" raises an error when the program runs.
     """
 
     full: bool = False
@@ -150,7 +152,7 @@ class Svd(MatrixOp):
 
     @property
     def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it varies
-        """Three with `vectors`, otherwise one."""
+        """The number of outputs: three with `vectors`, otherwise one."""
         return 3 if self.vectors else 1
 
     def prune_outputs(self, used: Sequence[bool]) -> Svd | None:
@@ -169,7 +171,8 @@ class Svd(MatrixOp):
 @extension_family("tenferro", "eigh", version=1)
 @dataclass(frozen=True)
 class Eigh(MatrixOp):
-    """Eigenvalues ascending, and eigenvectors as columns, of the Hermitian part of a matrix.
+    """Eigenvalues in ascending order, and eigenvectors as columns, of the Hermitian part of a matrix.
+
     `degenerate` and `vectors` have the same meaning as in `Svd`.
     """
 
@@ -182,7 +185,7 @@ class Eigh(MatrixOp):
 
     @property
     def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it varies
-        """Two with `vectors`, otherwise one."""
+        """The number of outputs: two with `vectors`, otherwise one."""
         return 2 if self.vectors else 1
 
     def prune_outputs(self, used: Sequence[bool]) -> Eigh | None:
@@ -197,7 +200,8 @@ class Eigh(MatrixOp):
 @extension_family("tenferro", "eig", version=1)
 @dataclass(frozen=True)
 class Eig(MatrixOp):
-    """Eigenvalues, and eigenvectors of unit length as columns, of a general matrix; both are complex.
+    """Eigenvalues, and eigenvectors of unit length as columns, of a general matrix. Both are complex.
+
     `vectors` has the same meaning as in `Svd`.
     """
 
@@ -208,7 +212,7 @@ class Eig(MatrixOp):
 
     @property
     def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it varies
-        """Two with `vectors`, otherwise one."""
+        """The number of outputs: two with `vectors`, otherwise one."""
         return 2 if self.vectors else 1
 
     def prune_outputs(self, used: Sequence[bool]) -> Eig | None:
@@ -224,7 +228,7 @@ class Eig(MatrixOp):
 @extension_family("tenferro", "lu", version=1)
 @dataclass(frozen=True)
 class Lu(MatrixOp):
-    """LU factorisation A[perm] = L U: L below the diagonal and U on and above it, and the row permutation `perm`."""
+    """LU factorisation A[perm] = L U: a matrix with L below and U on and above the diagonal, and the permutation."""
 
     output_count = 2
 
@@ -234,7 +238,7 @@ class Lu(MatrixOp):
 
 
 class Solver(MatrixOp):
-    """The solution X of op(A) X = B, for A and B with equal batch axes; `transpose` selects op."""
+    """Solution X of op(A) X = B, where A and B have equal batch axes. `transpose` selects op."""
 
     transpose: str
     input_count = 2
@@ -267,7 +271,7 @@ class Solver(MatrixOp):
 @extension_family("tenferro", "triangular_solve", version=1)
 @dataclass(frozen=True)
 class TriangularSolve(Solver):
-    """The solution X of op(A) X = B for a triangular A; the other triangle is not read.
+    """Solution X of op(A) X = B for a triangular A. The other triangle of A is not read.
 
     `transpose` selects op(A): "N" for A, "T" for its transpose, "C" for its conjugate transpose.
     """
@@ -285,7 +289,7 @@ class TriangularSolve(Solver):
 @extension_family("tenferro", "solve", version=1)
 @dataclass(frozen=True)
 class Solve(Solver):
-    """The solution X of op(A) X = B by LU with partial pivoting. X is infinite or NaN where A is singular.
+    """Solution X of op(A) X = B, by LU factorisation with partial pivoting. X is infinite or NaN if A is singular.
 
     `transpose` selects op(A): "N" for A, "T" for its transpose, "C" for its conjugate transpose.
     """
@@ -296,10 +300,10 @@ class Solve(Solver):
 @extension_family("tenferro", "lu_solve", version=1)
 @dataclass(frozen=True)
 class LuSolve(Solver):
-    """The solution X of op(A) X = B for operands (A, packed, perm, B); `Lu` computed packed and perm from A.
+    """Solution X of op(A) X = B for operands (A, packed, perm, B), where `Lu` computed `packed` and `perm` from A.
 
     `transpose` selects op(A): "N" for A, "T" for its transpose, "C" for its conjugate transpose. A itself is not read.
-    A is an operand because the derivative depends on it; the derivative is solved with the same factors.
+    It is an operand because the derivative depends on A_dot; the derivative is computed with the same factors.
     """
 
     transpose: str = "N"
@@ -323,7 +327,7 @@ class LuSolve(Solver):
 @extension_family("tenferro", "distinct", version=1)
 @dataclass(frozen=True)
 class Distinct(MatrixOp):
-    """The identity of a vector, which raises an error if two elements coincide; only the native executor runs it."""
+    """Identity of a vector that raises an error if two elements are equal. Only the native executor runs it."""
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         return [(input_dtypes[0], input_shapes[0])]

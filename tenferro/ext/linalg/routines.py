@@ -1,4 +1,4 @@
-"""LAPACK's routines through SciPy, with the workspace that they request, and one BLAS thread where this is faster."""
+"""Calls of LAPACK's routines through SciPy, with the workspace that they request, and one BLAS thread if faster."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ LARGEST_ALONE = 768
 
 
 def blas_threads_for(a: Array, by_scipy: bool) -> AbstractContextManager[None]:
-    """Return a context that limits BLAS to one thread if one thread factorises a matrix of this size faster than two.
+    """Return a context that limits BLAS to one thread, if one thread factorises a matrix of this size faster than two.
 
     Args:
-        by_scipy: whether SciPy's BLAS is called. It is loaded before the limit is set: a BLAS loaded afterwards would
-            keep its threads, and the first run would round differently from later runs.
+        by_scipy: whether SciPy's BLAS is called. That BLAS is loaded before the limit is set. A BLAS that is loaded
+      later would keep its threads, and the first run would be rounded differently from later runs.
     """
     if not (a.ndim > 1 and LARGE <= a.shape[-2] <= LARGEST_ALONE):
         return nullcontext()
@@ -47,17 +47,18 @@ def blas_threads_for(a: Array, by_scipy: bool) -> AbstractContextManager[None]:
 
 
 def columns(rows: Dense, a: Array) -> Array:
-    """Copy a batch of matrices, each to column-major layout, for a routine that overwrites it.
+    """Copy each matrix of a batch to column-major layout, for a routine that overwrites its operand.
 
     Args:
-        rows: function that makes row-major copies. A row-major copy of the transpose, transposed, is column-major.
+        rows: function that returns a row-major copy. It is applied to the transpose: the transpose of the copy is
+      column-major.
     """
     copy: Array = rows(np.swapaxes(a, -1, -2))
     return np.swapaxes(copy, -1, -2)
 
 
 def routine(name: str, *arrays: Array) -> Any:
-    """Choose LAPACK's routine for the dtype of these arrays."""
+    """Return LAPACK's routine `name` for the dtype of these arrays."""
     from scipy.linalg import lapack
 
     return lapack.get_lapack_funcs((name,), arrays)[0]
@@ -66,17 +67,17 @@ def routine(name: str, *arrays: Array) -> Any:
 def with_told_workspace(
     name: str, a: Array, *extents: int, overwrite_a: bool = False, **options: Any
 ) -> Any:
-    """Call a routine with the workspace size that its query routine returns for these extents and options."""
+    """Call a routine with a workspace of the size that its query routine returns for these extents and options."""
     wanted = routine(f"{name}_lwork", a)(*extents, **options)[0]
     size = max(int(wanted.real), 1)
     return routine(name, a)(a, lwork=size, overwrite_a=overwrite_a, **options)
 
 
 def nan_like(arrays: Iterable[Array]) -> tuple[Array, ...]:
-    """Return an array of NaN like each of `arrays`; complex numbers have NaN in both parts."""
+    """Return, for each array, an array of NaN of the same shape and dtype. Complex numbers have NaN in both parts."""
     return tuple([np.full_like(x, nan_of(x)) for x in arrays])
 
 
 def nan_of(x: Array) -> complex:
-    """Return the NaN that fills an array: complex NaN for a complex array."""
+    """Return the NaN with which an array like x is filled; for a complex array, both parts are NaN."""
     return complex(np.nan, np.nan) if np.iscomplexobj(x) else np.nan

@@ -1,7 +1,7 @@
-"""Derivatives of the linear algebra families, as tangents; cotangents follow by transposing the tangents.
+"""Derivative rules of the linear algebra families. They compute tangents, which are transposed to obtain cotangents.
 
-Tangents consist of matrix products, triangles and solves, which are linear and have transposes.
-Notation: X_dot is the tangent of X, ^H the conjugate transpose, and o the elementwise product.
+Tangents consist of matrix products, triangles and solves, which are linear and have transposes. In the formulas, X_dot
+is the tangent of X, ^H is the conjugate transpose, and o is the elementwise product.
 
 Source: Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
 differentiation", 2008; Roberts and Roberts, "QR and LQ decomposition matrix backpropagation
@@ -83,7 +83,8 @@ def triu(x: Value, k: int = 0) -> Value:
 def hermitian(x: Value) -> Value:
     """(x + x^H) / 2.
 
-    Each operand is halved before the sum. The transpose then starts with the sum, and both ops can be fused.
+    Both terms are halved before they are added. The transpose of the function then starts with the sum, so that both
+    ops can be fused.
     """
     half = x * 0.5
     return half + adjoint(half)
@@ -116,18 +117,21 @@ def as_dtype(x: Value, like: Value) -> Value:
 
 
 def identity_of(x: Value) -> Value:
-    """Create unit matrices in the shape and dtype of x."""
+    """Return identity matrices in the shape and dtype of x."""
     i, j = iota(x, x.rank - 2), iota(x, x.rank - 1)
     return convert(compare(i, "EQ", j), x.dtype)
 
 
 def cut(x: Value, axis: int, start: Any, limit: Any) -> Value:
-    """Return the slice [start, limit) along an axis; `axis` is negative, and counts from the end."""
+    """Return the elements `start` to `limit` - 1 along an axis; `axis` is negative and counts from the end."""
     return slice_along(x, x.rank + axis, start, limit)
 
 
 def may_exceed(lhs: Any, rhs: Any) -> bool:
-    """Return whether lhs may be larger than rhs; if not, the slice from rhs to lhs is empty and is omitted."""
+    """Return whether lhs may be larger than rhs.
+
+    If not, the elements from rhs to lhs are none, and are not computed.
+    """
     return at_least(rhs, lhs.dim if isinstance(lhs, UpperBound) else lhs) is not True
 
 
@@ -147,10 +151,11 @@ def from_right(builder: RuleBuilder, b: Value, a: Value, **options: Any) -> Valu
 
 
 def reciprocal_differences(values: Value, like: Value, degenerate: str) -> Value:
-    """F[i, j] = 1 / (values[j] - values[i]), 0 on the diagonal.
+    """F[i, j] = 1 / (values[j] - values[i]), and 0 on the diagonal.
 
-    F is also 0 where two values coincide, unless `degenerate` is "nan". The diagonal is masked by index: a compiler
-    that contracts a product and a difference into one rounding may compute a nonzero difference of equal numbers.
+    F is also 0 where two values are equal, unless `degenerate` is "nan". The diagonal is masked by its indices, not by
+    a zero difference. A compiler that contracts a product and a difference into one rounding may compute a nonzero
+    difference of equal numbers.
     """
     row, column = along_rows(values, like), along_columns(values, like)
     difference = row - column
@@ -165,7 +170,7 @@ def reciprocal_differences(values: Value, like: Value, degenerate: str) -> Value
 
 
 def distinct(builder: RuleBuilder, op: Any, values: Value) -> Value:
-    """Return the values. If `op.degenerate` is "raise", the program checks that they are distinct."""
+    """Return `values`. If `op.degenerate` is "raise", the program checks that no two values are equal."""
     return builder.apply(fam.Distinct(), values) if op.degenerate == "raise" else values
 
 
@@ -185,17 +190,17 @@ def like_real(values: Value, like: Value) -> Value:
 
 
 class MatrixRule(ExtensionAdRule):
-    """Base of the rules of all families here: leading axes are batch axes."""
+    """Base class of the rules of these families. It batches an op along additional leading axes."""
 
     def batch_rule(self, op: Any, builder: Any, inputs: Any, batched: Any) -> Any:
         return builder.apply(op, *lead_all(inputs, batched))
 
 
 class FactorisationRule(MatrixRule):
-    """Base of the rules of factorisations, which compute the vectors even if the op does not return them.
+    """Base class of the rules of factorisations. They compute the vectors even if the op does not return them.
 
     Attributes:
-        position: the output, of the op with vectors, that is the only output of the op without vectors.
+        position: without vectors, the op has only one output. This is its position among the outputs with vectors.
     """
 
     position: int
@@ -213,7 +218,7 @@ class FactorisationRule(MatrixRule):
 
 
 class CholeskyRule(MatrixRule):
-    """L_dot = L P(L^-1 A_dot L^-H), where P is the lower triangle with half the diagonal."""
+    """L_dot = L P(L^-1 A_dot L^-H), where P(X) is the lower triangle of X with half of its diagonal."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (low,), (a_dot,) = outputs, tangents
@@ -227,8 +232,8 @@ class QrRule(FactorisationRule):
     """Derivative of QR: Q_dot = W - Q U and R_dot = U R, with W = A_dot R^-1.
 
     U is the upper triangular matrix with a real diagonal for which Q^H W - U is skew-Hermitian. A wide matrix is split
-    into the square part that determines Q, and the rest. The additional columns of a full Q change only as far as
-    orthogonality requires: they are not rotated among themselves.
+    into its leading square part, which determines Q, and the rest. The additional columns of a full Q change only as
+    far as orthogonality requires, and are not rotated among themselves.
     """
 
     position = 1
@@ -260,8 +265,8 @@ class QrRule(FactorisationRule):
             return q1_dot, r1_dot
         q2 = cut(q, -1, k, m)
         q2_dot = -matmul(q1, matmul(adjoint(q1_dot), q2))
-        # The rows of R below the square part stay zero. The columns of Q for these rows only stay orthogonal to the
-        # others.
+        # R has zeros below its square part, and they stay zero. The columns of Q that multiply these rows only stay
+        # orthogonal to the other columns.
         zero = zeros(cut(r, -2, k, m))
         return joined(q1_dot, q2_dot, -1), joined(r1_dot, zero, -2)
 
@@ -284,7 +289,7 @@ class EighRule(FactorisationRule):
 class EigRule(FactorisationRule):
     """Derivative of eig for A = V diag(w) V^-1, with G = V^-1 A_dot V and F[i, j] = 1 / (w_j - w_i).
 
-    w_dot = diag G. V_dot = V (F o G), minus the part along each column, so that columns keep their lengths.
+    w_dot = diag G. V_dot is V (F o G) without its component along each column of V, so that columns keep their lengths.
     """
 
     position = 0
@@ -303,7 +308,7 @@ class SvdRule(FactorisationRule):
     s_dot = Re diag G, U_dot = U X and V_dot = V Y, plus terms orthogonal to the columns of U and V. X and Y are
     skew-Hermitian. Off the diagonal they solve X S - S Y = G - diag s_dot:
     X[i, j] = (G s_j + s_i G^H)[i, j] / (s_j^2 - s_i^2), Y[i, j] = (s_i G + G^H s_j)[i, j] / (s_j^2 - s_i^2).
-    The phase of complex vectors is free; it is fixed by adding the imaginary part of diag G to X only.
+    The phase of complex vectors is arbitrary. The imaginary part of diag G is added to X only, which fixes the phase.
     """
 
     position = 1
@@ -350,7 +355,8 @@ class SvdRule(FactorisationRule):
 class LuRule(MatrixRule):
     """Derivative of LU. With G = L^-1 A_dot[perm] U^-1: L_dot = L tril(G, -1), U_dot = triu(G) U.
 
-    For a rectangular matrix the leading square block determines L_dot and U_dot; other rows or columns follow linearly.
+    For a rectangular matrix, the leading square block determines its part of L_dot and U_dot. The other rows or columns
+    follow linearly.
     """
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
@@ -381,22 +387,25 @@ class LuRule(MatrixRule):
             right_dot = triangular(builder, corner, right_dot, lower=True, unit_diagonal=True)
             if may_exceed(
                 m, k
-            ):  # at run time the rows or the columns beyond k are empty, and so is their intersection
+            ):  # at run time, rows or columns beyond k are missing, so their intersection is empty
                 right_dot = joined(right_dot, zeros(cut(cut(a_dot, -2, k, m), -1, k, n)), -2)
             packed_dot = joined(packed_dot, right_dot, -1)
         return packed_dot, None
 
 
 FLIPPED = {"N": "C", "C": "N", "T": "N"}
-"""Value of `transpose` for the solve in the transpose rule, by that of the op; for "T", A is conjugated, too."""
+"""Option `transpose` of the solve that the transpose rule emits, by that of the op.
+
+For "T", A is conjugated as well.
+"""
 TURNED: dict[str, Callable[[Value], Value]] = {"N": lambda x: x, "T": swapped, "C": adjoint}
 
 
 class SolverRule(MatrixRule):
     """Derivative rule of X = A^-1 B, where A stands for op(A): X_dot = A^-1 (B_dot - A_dot X).
 
-    X is linear in B, and the transpose solves with A^H. The operands between A and B are factors of A. They have no
-    separate tangents, because the tangent of A determines theirs.
+    X is linear in B, and the transpose solves with A^H. Operands between A and B are factors of A. Their tangents are
+    not needed, because the tangent of A determines them.
     """
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
@@ -407,7 +416,7 @@ class SolverRule(MatrixRule):
         return builder.apply(op, a, *factors, add(b_dot, change))
 
     def read(self, op: Any, a_dot: Value) -> Value:
-        """Return the part of the tangent of A that affects the solution; here all of it."""
+        """Return the part of the tangent of A that affects the solution; by default the whole tangent."""
         return a_dot
 
     def transpose_rule(
@@ -429,8 +438,9 @@ class LuSolveRule(SolverRule):
 
 
 class TriangularSolveRule(SolverRule):
-    """Derivative rule of `TriangularSolve`; see `SolverRule`. Only the triangle that the op reads affects the
-    solution.
+    """Derivative rule of `TriangularSolve`; see `SolverRule`.
+
+    Only the triangle that the op reads affects the solution.
     """
 
     def read(self, op: Any, a_dot: Value) -> Value:
@@ -440,7 +450,7 @@ class TriangularSolveRule(SolverRule):
 
 
 class DistinctRule(MatrixRule):
-    """Derivative rule of `Distinct`: that of the identity, because a derivative needs no second check."""
+    """Derivative rule of `Distinct`. The tangent is returned unchanged, because a derivative needs no second check."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         return tangents[0]

@@ -29,9 +29,9 @@ __all__ = ["LinalgRuntime", "finite_or_nan"]
 Array = np.ndarray[Any, Any]
 
 WORK = 32
-"""Number of columns in a block of LAPACK's QR, which determines the size of its workspace."""
+"""Number of columns in a block of LAPACK's QR. It determines the size of the workspace."""
 ROWS = 32
-"""Minimum number of right-hand sides from which trsm is faster if the right-hand sides are rows."""
+"""Minimum number of right-hand sides for which trsm is faster if they are stored as rows."""
 
 
 def each_matrix(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> tuple[Array, ...]:
@@ -48,7 +48,7 @@ def each_matrix(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> t
 
 
 def hermitian(rows: Dense, a: Array, order: Literal["C", "F"] = "C") -> Array:
-    """(a + a^H) / 2, equal to a where a is Hermitian; each matrix of the result has memory order `order`."""
+    """(a + a^H) / 2, which equals a for a Hermitian matrix. Each matrix of the result has the memory order `order`."""
     if order == "F":
         # The transpose of a column-major mean is the row-major mean of the transpose.
         return np.swapaxes(hermitian(rows, np.swapaxes(a, -1, -2)), -1, -2)
@@ -64,7 +64,7 @@ def hermitian(rows: Dense, a: Array, order: Literal["C", "F"] = "C") -> Array:
 
 
 def or_nan(function: Callable[[Array], tuple[Array, ...]], a: Array) -> tuple[Array, ...]:
-    """Apply `function` to a batch; the results of a matrix on which it fails are NaN."""
+    """Apply `function` to a batch. If it fails on a matrix, the results for that matrix are NaN."""
     try:
         return function(a)
     except np.linalg.LinAlgError:
@@ -80,14 +80,17 @@ def or_nan(function: Callable[[Array], tuple[Array, ...]], a: Array) -> tuple[Ar
 
 
 def is_large(a: Array) -> bool:
-    """Return whether LAPACK is called directly for each matrix, because NumPy would copy the matrix twice."""
+    """Return whether LAPACK is called directly for each matrix.
+
+    For large matrices this saves two copies that NumPy makes.
+    """
     return min(a.shape[-2:]) >= LARGE and a.size > 0
 
 
 def is_large_in_double(a: Array) -> bool:
-    """Return whether LAPACK is called directly for each matrix of a double-precision batch.
+    """Return whether LAPACK is called directly for each matrix, which must be large and of double precision.
 
-    Matrices of single precision are left to NumPy, which computes spectra in double precision.
+    For single precision NumPy is called, because it computes singular values and eigenvalues in double precision.
     """
     return is_large(a) and a.dtype.char in "dD"
 
@@ -102,8 +105,9 @@ def cholesky(op: fam.Cholesky, rows: Dense, a: Array) -> Array:
 
 
 def _cholesky_of_large(a: Array) -> tuple[Array]:
-    """Compute the Cholesky factor by potrf, in place on a row-major matrix a. LAPACK reads it as a^T = U^H U, and L =
-    U^T.
+    """Compute the Cholesky factor by potrf, in place on a row-major matrix a.
+
+    LAPACK reads a as the column-major matrix a^T = U^H U, so that L = U^T.
     """
     upper, info = routine("potrf", a)(a.T, lower=0, clean=1, overwrite_a=1)
     return (np.tril(np.full_like(a, nan_of(a))) if info > 0 else upper.T,)
@@ -122,8 +126,9 @@ def qr(op: fam.Qr, rows: Dense, a: Array) -> Any:
 
 
 def _qr_of_large(op: fam.Qr, a: Array) -> tuple[Array, ...]:
-    """Compute QR by geqrf and orgqr, in place on a column-major matrix; NumPy would copy the matrix twice to transpose
-    it.
+    """Compute QR by geqrf and orgqr, in place on a column-major matrix.
+
+    NumPy would copy the matrix twice to transpose it.
     """
     m, n = a.shape
     packed, factors, _, _ = routine("geqrf", a)(a, lwork=WORK * n, overwrite_a=1)
@@ -141,9 +146,9 @@ def _qr_of_large(op: fam.Qr, a: Array) -> tuple[Array, ...]:
 
 
 def finite_or_nan(function: Callable[[Array], tuple[Array, ...]], a: Array) -> tuple[Array, ...]:
-    """Apply `function` to a batch; the results of a matrix are NaN if it is not finite, or if the routine fails.
+    """Apply `function` to a batch. The results for a matrix are NaN if it is not finite, or if `function` fails on it.
 
-    On a matrix that is not finite, LAPACK may fail or never end; zeros are passed instead.
+    LAPACK may fail or never end on a matrix that is not finite, so zeros replace such a matrix.
     """
     broken: Array = ~np.asarray(np.isfinite(a).all(axis=(-2, -1)))
     if not broken.any():
@@ -165,8 +170,9 @@ def svd(op: fam.Svd, rows: Dense, a: Array) -> Any:
 
 
 def _svd_of_large(op: fam.Svd, a: Array) -> tuple[Array, ...]:
-    """Compute the singular value decomposition by gesdd, on a column-major matrix, which is overwritten; NaN if gesdd
-    fails.
+    """Compute the singular value decomposition by gesdd, which overwrites the column-major matrix a.
+
+    The results are NaN if gesdd fails.
     """
     options = {"compute_uv": op.vectors, "full_matrices": op.full}
     u, s, vh, info = with_told_workspace("gesdd", a, *a.shape, overwrite_a=True, **options)
@@ -175,7 +181,7 @@ def _svd_of_large(op: fam.Svd, a: Array) -> tuple[Array, ...]:
 
 
 def eigh(op: fam.Eigh, rows: Dense, a: Array) -> Any:
-    """Compute eigenvalues and eigenvectors of the Hermitian part by divide and conquer."""
+    """Compute eigenvalues and eigenvectors of the Hermitian part of each matrix by divide and conquer."""
     if is_large_in_double(a):
         of_each = partial(each_matrix, partial(_eigh_of_large, op))
         return finite_or_nan(of_each, hermitian(rows, a, "F"))
@@ -186,8 +192,9 @@ def eigh(op: fam.Eigh, rows: Dense, a: Array) -> Any:
 
 
 def _eigh_of_large(op: fam.Eigh, a: Array) -> tuple[Array, ...]:
-    """Compute eigenvalues and eigenvectors by syevd or heevd, in place on a column-major matrix; NaN if the routine
-    fails.
+    """Compute eigenvalues and eigenvectors by syevd or heevd, in place on a column-major matrix.
+
+    The results are NaN if the routine fails.
     """
     name = "heevd" if np.iscomplexobj(a) else "syevd"
     options = {"compute_v": op.vectors, "lower": True}
@@ -197,7 +204,7 @@ def _eigh_of_large(op: fam.Eigh, a: Array) -> tuple[Array, ...]:
 
 
 def eig(op: fam.Eig, rows: Dense, a: Array) -> Any:
-    """Compute eigenvalues and eigenvectors of general matrices; the results are always complex."""
+    """Compute eigenvalues and eigenvectors of general matrices, which are complex even if the matrices are real."""
     kind = np.complex64 if a.dtype in (np.float32, np.complex64) else np.complex128
     if not op.vectors:
         return finite_or_nan(lambda x: (np.linalg.eigvals(x).astype(kind),), a)
@@ -205,7 +212,7 @@ def eig(op: fam.Eig, rows: Dense, a: Array) -> Any:
 
 
 def lu(op: fam.Lu, rows: Dense, a: Array) -> Any:
-    """Compute LU by getrf, in place on a copy; LAPACK's row swaps are converted to a permutation."""
+    """Compute LU by getrf, in place on a copy of each matrix. LAPACK's row swaps are converted to a permutation."""
     getrf, laswp = routine("getrf", a), routine("laswp", np.empty(0))
 
     def one(matrix: Array) -> tuple[Array, Array]:
@@ -224,8 +231,9 @@ def lu(op: fam.Lu, rows: Dense, a: Array) -> Any:
 
 
 def lu_solve(op: fam.LuSolve, rows: Dense, a: Array, packed: Array, perm: Array, b: Array) -> Array:
-    """Solve by two triangular solves. A[perm] = L U, so A X = B is L U X = B[perm], and A^T X = B is U^T L^T X[perm] =
-    B.
+    """Solve A X = B by two triangular solves with the factors of A[perm] = L U.
+
+    A X = B is solved as L U X = B[perm], and A^T X = B as U^T L^T X[perm] = B.
     """
     if b.size == 0:
         return b
@@ -245,10 +253,11 @@ def lu_solve(op: fam.LuSolve, rows: Dense, a: Array, packed: Array, perm: Array,
 
 
 def triangular_solve(op: fam.TriangularSolve, rows: Dense, a: Array, b: Array) -> Array:
-    """Solve by trsm; a zero on the diagonal results in infinities.
+    """Solve by trsm. A zero on the diagonal leads to infinities, not to an error.
 
-    trsm expects column-major matrices, and a row-major matrix is passed as its transpose. Many right-hand sides are
-    passed as rows, which is faster: op(A) X = B is solved as X^T op(A)^T = B^T.
+    trsm expects column-major matrices, so a row-major matrix is passed as its transpose. Many right-hand sides are
+    passed as
+    rows, because this is faster: op(A) X = B is solved as X^T op(A)^T = B^T.
     """
     from scipy.linalg import blas
 
@@ -257,12 +266,13 @@ def triangular_solve(op: fam.TriangularSolve, rows: Dense, a: Array, b: Array) -
     (trsm,) = blas.get_blas_funcs(("trsm",), (a, b))
 
     def one(matrix: Array, right: Array) -> tuple[Array]:
-        # For small matrices the result is row-major, like that of compiled code.
+        # For small matrices the result is row-major, like the result of compiled code.
         in_rows = right.shape[1] >= ROWS or len(matrix) < LARGE
         right = right.T if in_rows else right
         is_own = not right.flags.f_contiguous
         right = columns(rows, right) if is_own else right
-        # Whether the matrix that multiplies X is transposed, and whether it is conjugated.
+        # `turned` and `conjugate` tell whether the matrix that multiplies X is transposed, and whether it is
+        # conjugated.
         turned, conjugate = (op.transpose != "N") != in_rows, op.transpose == "C"
         lower = op.lower
         if len(matrix) < LARGE:
@@ -288,7 +298,7 @@ def triangular_solve(op: fam.TriangularSolve, rows: Dense, a: Array, b: Array) -
 
 
 def solve(op: fam.Solve, rows: Dense, a: Array, b: Array) -> Array:
-    """Solve by gesv; the solution for a singular matrix is infinite or NaN."""
+    """Solve by gesv. If a matrix is singular, its solution is infinite or NaN."""
     if op.transpose != "N":
         a = np.swapaxes(a, -1, -2)
         a = a.conj() if op.transpose == "C" else a
@@ -309,10 +319,10 @@ def solve(op: fam.Solve, rows: Dense, a: Array, b: Array) -> Array:
 
 
 def distinct(op: fam.Distinct, rows: Dense, values: Array) -> Array:
-    """Return the values after checking that they are distinct.
+    """Return `values` after checking that no two of them are equal.
 
     Raises:
-        DegenerateSpectrumError: the difference of two values is within rounding of the largest value.
+        DegenerateSpectrumError: two values differ by no more than the rounding error of the largest value.
     """
     ordered = np.sort(values, axis=-1)
     gap = np.abs(np.diff(ordered, axis=-1))
@@ -329,12 +339,12 @@ def distinct(op: fam.Distinct, rows: Dense, values: Array) -> Array:
 
 
 def always(_: Array) -> bool:
-    """Return True, for families that use SciPy's LAPACK for matrices of any extents."""
+    """Return True: the family uses SciPy's LAPACK for every matrix."""
     return True
 
 
 def never(_: Array) -> bool:
-    """Return False, for families that never use SciPy's LAPACK."""
+    """Return False: the family never uses SciPy's LAPACK."""
     return False
 
 
@@ -350,7 +360,7 @@ KERNELS: dict[type[Any], tuple[Callable[..., Any], Callable[[Array], bool]]] = {
     fam.LuSolve: (lu_solve, always),
     fam.Distinct: (distinct, never),
 }
-"""Kernel of each family, and a predicate of its first operand: whether the kernel calls SciPy's LAPACK, not NumPy's."""
+"""Kernel of each family, and a function of its first operand that returns whether it calls SciPy's LAPACK."""
 
 
 ROUTINES: dict[type[Any], str] = {
@@ -367,7 +377,7 @@ OPTIONS = ("transpose", "lower", "unit_diagonal", "full", "vectors")
 
 
 class LinalgRuntime(ExtensionRuntime):
-    """Runtime of one family of this package, which calls a kernel on NumPy arrays."""
+    """Runtime of one linear algebra family. It calls a kernel on NumPy arrays."""
 
     order = "K"
 
@@ -375,7 +385,7 @@ class LinalgRuntime(ExtensionRuntime):
         self.family_id = family_id
 
     def compiled_routine(self, op: Any) -> Routine | None:
-        """Return the LAPACK routine that compiled code calls for the op, or None."""
+        """Return the LAPACK routine that compiled code calls for the op; None if there is none."""
         name = ROUTINES.get(type(op))
         if name is None:
             return None
@@ -383,7 +393,7 @@ class LinalgRuntime(ExtensionRuntime):
         return Routine(name, **options, is_exact=True)
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """Compute the outputs of the op by its kernel, which calls LAPACK."""
+        """Return the outputs of the kernel for the op, which calls LAPACK."""
         kernel, is_by_scipy = KERNELS[type(op)]
         rows: Dense | None = getattr(caches.owner, "row_major", None)
         if rows is None:

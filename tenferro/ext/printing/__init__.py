@@ -1,4 +1,4 @@
-"""Printing while a program runs, as an extension family: op, native runtime, batch rule."""
+"""Printing while a program runs, as an extension family: op, native runtime and batch rule."""
 
 from tenferro.ext.printing import families
 from tenferro.ext.printing.rules import DebugPrintRule

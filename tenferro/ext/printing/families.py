@@ -1,4 +1,4 @@
-"""Op that prints a line when a program reaches it."""
+"""`DebugPrint`: the op that prints a line when a running program reaches it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["DebugPrint"]
 @extension_family("tenferro", "debug_print", version=1)
 @dataclass(frozen=True)
 class DebugPrint(ExtensionOp):
-    """Prints `template.format(*values)`, one line for each index of the leading `batch_rank` axes of the values.
+    """Print `template.format(*values)`, one line for each index of the leading `batch_rank` axes of the values.
 
-    The first operand is the result of the previous effect. The output is always False. The next effect takes it as its
-    first operand; this dependence keeps effects in order.
+    The first operand is the result of the previous effect. The output is always False. It is the first operand of the
+    next effect, and this dependence keeps the effects in order.
 
     Attributes:
-        template: fields are numbered, as in "x={0}, y={1:.3f}".
+        template: a format string with numbered fields, as in "x={0}, y={1:.3f}".
         count: the number of values.
-        batch_rank: the number of leading batch axes, which all values have.
+        batch_rank: the number of leading batch axes of all values.
     """
 
     template: str
@@ -32,7 +32,7 @@ class DebugPrint(ExtensionOp):
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """The number of operands: the previous effect's value, and the values."""
+        """The number of operands: the result of the previous effect, and the values."""
         return 1 + self.count
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Rules of printing: no derivatives; a batch prints one line per slice."""
+"""Rules of printing: it has no derivatives, and a batch prints one line per slice."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["DebugPrintRule"]
 
 
 class DebugPrintRule(ExtensionAdRule):
-    """Rule of printing: there is no tangent."""
+    """Rule of `DebugPrint`: the output has no tangent."""
 
     family_id = DebugPrint.family_id
 

@@ -1,4 +1,4 @@
-"""Native execution of `DebugPrint`: lines are printed on standard output."""
+"""Native execution of `DebugPrint`, which prints lines on standard output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["DebugPrintRuntime"]
 
 
 class DebugPrintRuntime(ExtensionRuntime):
-    """Runtime that formats NumPy arrays, or the elements of arrays of rank 0, as Python does."""
+    """Runtime of `DebugPrint`. It formats NumPy arrays or, for rank 0, their element, as Python does."""
 
     order = "K"
 
@@ -21,7 +21,7 @@ class DebugPrintRuntime(ExtensionRuntime):
         self.family_id = family_id
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """Print the line of each index of the batch axes, and return False."""
+        """Print one line for each index of the batch axes, and return False, the result of the effect."""
         _, *values = inputs
         shape = values[0].shape[: op.batch_rank] if op.batch_rank else ()
         for index in np.ndindex(*shape):

@@ -1,4 +1,4 @@
-"""Random bits as an extension family: op with its expansion, native runtime, batch rule."""
+"""Random bits as an extension family: op with its expansion, native runtime and batch rule."""
 
 from tenferro.ext.random import families
 from tenferro.ext.random.rules import ThreefryRule

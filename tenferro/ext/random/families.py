@@ -1,8 +1,9 @@
 """Threefry-2x32: a keyed bijection of pairs of 32-bit words, which maps a counter to random bits.
 
-The words x0 and x1 pass through 5 groups of four rounds. A round with rotation distance r is
-x0 += x1; x1 = rotl(x1, r) ^ x0. The key has the words k0, k1 and k2 = k0 ^ k1 ^ 0x1BD11BDA. k0 and k1 are added to
-(x0, x1) before the first group. After group g, k_(g+1) and k_(g+2) + g + 1 are added, with indices modulo 3.
+The words x0 and x1 pass through 5 groups of four rounds. A round with rotation distance r computes
+x0 += x1; x1 = rotl(x1, r) ^ x0. The key consists of the words k0, k1 and k2 = k0 ^ k1 ^ 0x1BD11BDA. Before the first
+group, k0 is added to x0, and k1 to x1. After group g, k_(g+1) is added to x0, and k_(g+2) + g + 1 to x1, where the
+indices of k are modulo 3.
 
 Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), whose
 known-answer vectors are in the tests.
@@ -30,7 +31,7 @@ from tenferro.types import DType
 __all__ = ["PARITY", "ROTATIONS", "Threefry2x32"]
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-"""Rotation distances of the rounds of even and of odd groups, in bits."""
+"""Rotation distances of the four rounds, in bits, of an even group and of an odd group."""
 PARITY = 0x1BD11BDA
 GROUPS = 5
 
@@ -40,7 +41,7 @@ GROUPS = 5
 class Threefry2x32(ExtensionOp):
     """(y0, y1) = threefry(key, (x0, x1)), elementwise.
 
-    The key is uint32[B.., 2], and the words are uint32[B.., S..]: each index of the leading axes has a key.
+    The key is uint32[B.., 2], and the words are uint32[B.., S..]. There is one key for each index of the axes B.
     """
 
     input_count = 3

@@ -1,4 +1,4 @@
-"""The batch rule of random bits: many keys at once. Integers have no derivatives."""
+"""Batch rule of random bits, which computes words for many keys at once. Integers have no derivatives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ThreefryRule"]
 
 
 class ThreefryRule(ExtensionAdRule):
-    """Batch rule of Threefry: the op accepts a batch of keys with a batch of words."""
+    """Batch rule of Threefry. The op itself accepts a batch of keys with a batch of words."""
 
     def batch_rule(self, op: Any, builder: Any, inputs: Any, batched: Any) -> Any:
         size = next(x.shape[0] for x, many in zip(inputs, batched, strict=True) if many)

@@ -1,4 +1,4 @@
-"""Native execution of Threefry: in place, on pieces of the words that fit into a core's cache."""
+"""Native execution of Threefry: in place, on parts of the words that fit into the cache of a core."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tenferro.extension import ExtensionCaches, ExtensionRuntime
 __all__ = ["ThreefryRuntime"]
 
 PIECE = 16384
-"""Number of words that pass through all rounds at once: three buffers of 64 KiB."""
+"""Number of words that pass through all rounds before the next words do. They take three buffers of 64 KiB."""
 
 
 class ThreefryRuntime(ExtensionRuntime):
-    """Runtime of Threefry, by NumPy operations on arrays of words."""
+    """Runtime of Threefry. It computes with NumPy operations on arrays of words."""
 
     order = "K"
 
@@ -37,7 +37,7 @@ class ThreefryRuntime(ExtensionRuntime):
         return y0, y1
 
     def compiles_expansion(self, op: Any) -> bool:
-        """Return True: integers have no rounding errors."""
+        """Return True, because integers have no rounding errors, so that expansion and `execute` agree bitwise."""
         return True
 
 

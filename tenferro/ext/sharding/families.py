@@ -1,4 +1,4 @@
-"""`ShardingConstraint`, the op that fixes how a value is divided over a mesh of devices.
+"""`ShardingConstraint`: the op that fixes how a value is sharded over a mesh of devices.
 
 Source: jax.lax.with_sharding_constraint; Shardy's documentation of `sdy.sharding_constraint`.
 """
@@ -19,10 +19,11 @@ __all__ = ["ShardingConstraint", "ShardingConstraintRule"]
 @extension_family("tenferro", "sharding_constraint", version=1)
 @dataclass(frozen=True)
 class ShardingConstraint(ExtensionOp):
-    """y = x, where the lowered program divides x over its mesh of devices.
+    """y = x, where a lowered program shards x over its mesh of devices.
 
     Attributes:
-        entries: for each axis of x, the names of the mesh axes that divide it; None lets the partitioner choose.
+        entries: for each axis of x, the names of the mesh axes along which it is sharded; None lets the partitioner
+            choose.
     """
 
     entries: tuple[tuple[str, ...] | None, ...]
@@ -39,10 +40,10 @@ class ShardingConstraint(ExtensionOp):
         return PartitionSpec(*[unconstrained if names is None else names for names in self.entries])
 
     def require_fits(self, shape: Sequence[Any], mesh: Mapping[str, int]) -> None:
-        """Check that `mesh` has the axes named in `entries`, and that extents can be divided evenly.
+        """Check that `mesh` has the axes named in `entries`, and that the devices can divide each extent evenly.
 
         Raises:
-            InvalidConfigError, ShapeError: the errors of `PartitionSpec.extents`.
+            InvalidConfigError, ShapeError: as for `PartitionSpec.extents`.
         """
         constrained = PartitionSpec(*[names or () for names in self.entries])
         constrained.extents(shape, mesh, "with_sharding_constraint")
@@ -62,7 +63,7 @@ class ShardingConstraint(ExtensionOp):
 
 
 class ShardingConstraintRule(ExtensionAdRule):
-    """Rules of a constraint: it also applies to tangents and cotangents; a batch axis is unconstrained."""
+    """Rules of the constraint. It also applies to tangents and cotangents, and leaves a batch axis unconstrained."""
 
     family_id = ShardingConstraint.family_id
 

@@ -25,8 +25,8 @@ __all__ = ["concatenate", "pad"]
 def pad(producers: Producers, op: Pad, inputs: Values, source: SourceLine | None) -> Values | None:
     """Simplify a pad.
 
-    A pad without edges is removed. A pad with negative edges only becomes a slice. A pad of a broadcast of its padding
-    value becomes a broadcast. Consecutive pads are merged.
+    A pad without edges is removed. A pad with negative edges only becomes a slice. If the operand is a broadcast of the
+    padding value, the pad becomes a broadcast. A pad of a pad becomes one pad.
     """
     x, fill = inputs
     shape = shape_of(producers, x)
@@ -61,7 +61,7 @@ def pad(producers: Producers, op: Pad, inputs: Values, source: SourceLine | None
 def concatenate(
     producers: Producers, op: Concatenate, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Flatten nested concatenations, remove empty operands, and merge adjacent slices of one tensor."""
+    """Replace nested concatenations by one, remove empty operands, and merge adjacent slices of one tensor."""
     if any([shape_of(producers, x) is None for x in inputs]):
         return None
     parts: list[int] = []
@@ -88,7 +88,7 @@ def concatenate(
 def _neighbours(
     producers: Producers, axis: int, first: int, second: int, source: SourceLine | None
 ) -> int | None:
-    """Merge two operands that are adjacent slices of one tensor, or broadcasts of one scalar; else return None."""
+    """Return one value for two operands that are adjacent slices of one tensor or repeat one scalar; else None."""
     shapes = [producers.types[x].shape for x in (first, second)]
     scalar = scalar_of(producers, first)
     if scalar is not None and scalar == scalar_of(producers, second):

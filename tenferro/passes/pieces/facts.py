@@ -32,13 +32,13 @@ Shape = tuple[int, ...]
 
 
 def shape_of(producers: Producers, value: int) -> Shape | None:
-    """Return the extents of a value; None if one is symbolic."""
+    """Return the shape of a value; None if an extent is symbolic."""
     spec = producers.types[value]
     return spec.shape if spec.is_static else None
 
 
 def are_static(*bounds: Sequence[Any]) -> bool:
-    """Return whether all bounds are numbers."""
+    """Return whether all elements of all sequences in `bounds` are numbers, not symbols."""
     return all([is_static(bound) for side in bounds for bound in side])
 
 
@@ -60,7 +60,7 @@ class Span(NamedTuple):
         return self.last + 1 if self.length else self.start
 
     def through(self, inner: Span) -> Span:
-        """Compose two spans: return the positions that `inner` selects among the positions of this span."""
+        """Compose two spans: return the positions that this span selects among the positions of `inner`."""
         start = inner.start + self.start * inner.stride if self.length else inner.start
         return Span(start, self.length, self.stride * inner.stride)
 
@@ -76,10 +76,10 @@ def spans_of(producers: Producers, op: Slice, x: int) -> list[Span] | None:
 
 
 def slice_of(producers: Producers, x: int, spans: Sequence[Span], source: SourceLine | None) -> int:
-    """Emit the slice of x with these spans; return x itself if they select all of x."""
+    """Emit the slice of x that selects `spans`, one span per axis. Return x itself if they select all of x."""
     if producers.types[x].shape == tuple([s.length for s in spans]):
         return x
-    # The stride of a single element is arbitrary; 1 makes equal slices equal ops.
+    # A span of one element has no stride. Writing 1 makes equal slices equal ops.
     strides = tuple([s.stride if s.length > 1 else 1 for s in spans])
     op = Slice(tuple([s.start for s in spans]), tuple([s.limit for s in spans]), strides)
     return producers.apply(op, (x,), source)[0]
@@ -91,7 +91,7 @@ def repeated(producers: Producers, scalar: int, shape: Shape, source: SourceLine
 
 
 def scalar_of(producers: Producers, value: int) -> int | None:
-    """Return the scalar value of which `value` is a broadcast; None if `value` is no broadcast scalar."""
+    """Return the scalar that `value` repeats as a broadcast; None if `value` is not a broadcast scalar."""
     node = producers.of(value, BroadcastInDim)
     if node is None or producers.types[node.inputs[0]].rank:
         return None
@@ -99,7 +99,7 @@ def scalar_of(producers: Producers, value: int) -> int | None:
 
 
 def number_in(producers: Producers, value: int, source: SourceLine | None) -> int | None:
-    """Return a scalar value that equals every element of `value`, or emit it; None if elements may differ."""
+    """Return a scalar equal to all elements of `value`, emitting it if necessary; None if elements may differ."""
     scalar, number = scalar_of(producers, value), splat(producers, value)
     if scalar is not None or number is None:
         return scalar
@@ -107,7 +107,7 @@ def number_in(producers: Producers, value: int, source: SourceLine | None) -> in
 
 
 def is_zero(producers: Producers, value: int) -> bool:
-    """Return whether a value is +0 everywhere."""
+    """Return whether all elements of a value are +0."""
     return is_splat_of(producers, value, 0)
 
 

@@ -31,7 +31,7 @@ __all__ = [
 def slice_of_slice(
     producers: Producers, op: Slice, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Compose two slices."""
+    """Replace a slice of a slice by one slice."""
     inner = producers.of(inputs[0], Slice)
     outer_spans = spans_of(producers, op, inputs[0])
     if inner is None or outer_spans is None:
@@ -76,7 +76,7 @@ def slice_of_pad(
 def slice_of_concatenation(
     producers: Producers, op: Slice, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Rewrite a slice of a concatenation as a slice of one operand, if the slice lies within the operand."""
+    """Replace a slice of a concatenation by a slice of one operand, if it selects only elements of that operand."""
     node, spans = producers.of(inputs[0], Concatenate), spans_of(producers, op, inputs[0])
     if node is None or spans is None:
         return None
@@ -94,7 +94,7 @@ def slice_of_concatenation(
 def slice_of_repeated(
     producers: Producers, op: Slice, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Rewrite a slice of a broadcast, along axes that are repeated, as a smaller broadcast."""
+    """Replace a slice of a broadcast by a smaller broadcast, if only axes along which elements repeat are cut."""
     node, spans = producers.of(inputs[0], BroadcastInDim), spans_of(producers, op, inputs[0])
     if node is None or spans is None:
         return None
@@ -111,8 +111,9 @@ def slice_of_repeated(
 def slice_of_update(
     producers: Producers, op: Slice, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Rewrite a slice of a dynamic update: inside its window as a slice of the update, outside as one of the
-    operand.
+    """Simplify a slice of a dynamic update.
+
+    A slice inside the window is a slice of the update. A slice outside the window is a slice of the operand.
     """
     node, spans = producers.of(inputs[0], DynamicUpdateSlice), spans_of(producers, op, inputs[0])
     if node is None or spans is None or not all([s.length for s in spans]):

@@ -1,8 +1,9 @@
-"""Rules that rewrite sums of tensors that are zero outside boxes as concatenations of the boxes.
+"""Rules for sums of tensors that are zero outside some slices along an axis, called boxes.
 
-A sum of pads adds +0.0 to the elements of each box, which only changes -0.0 to 0.0. So a sum of pads that do not
-overlap equals the concatenation of the boxes plus 0.0, a single elementwise operation. (x + 0.0) + y equals
-(x + y) + 0.0, because a sum is -0.0 only if all of its terms are -0.0.
+A sum of boxes is rewritten as their concatenation. Adding a pad to another adds +0.0 to the elements of each box, which
+only changes -0.0 to 0.0. So a sum of pads that do not overlap equals the concatenation of the boxes plus 0.0, which is
+a single elementwise operation. (x + 0.0) + y equals (x + y) + 0.0, because a sum is -0.0 only if all its terms are
+-0.0.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ __all__ = ["SUM", "plus_zero", "sum_with_zero"]
 
 @dataclass(frozen=True)
 class Pieces:
-    """A tensor that is zero outside some boxes along an axis.
+    """Tensor that is zero outside some boxes, which are slices along an axis.
 
     Attributes:
         axis: the axis along which the boxes follow each other.
         extent: the extent of the tensor along `axis`.
-        boxes: the value of each box and its first position along `axis`, in order.
+        boxes: for each box, its value and its first position along `axis`, sorted by position.
     """
 
     axis: int
@@ -40,7 +41,7 @@ class Pieces:
 
 
 def pieces_of(producers: Producers, value: int) -> Pieces | None:
-    """Return the boxes of a pad with +0 along one axis, or of a concatenation with zeros; None for other values."""
+    """Return the boxes of a pad with +0 along one axis, or of a concatenation with zeros; None for any other value."""
     shape = shape_of(producers, value)
     if shape is None:
         return None
@@ -138,7 +139,7 @@ def sum_of_equal_pads(
 
 
 def plus_zero(producers: Producers, x: int, source: SourceLine | None) -> int:
-    """Emit x + 0.0; return x itself if x is an integer, or is already a sum with 0.0."""
+    """Emit x + 0.0. Return x itself if x has integers, or is already a sum with 0.0."""
     spec = producers.types[x]
     if not spec.dtype.is_inexact or without_zero(producers, x) is not None:
         return x
@@ -147,7 +148,7 @@ def plus_zero(producers: Producers, x: int, source: SourceLine | None) -> int:
 
 
 def without_zero(producers: Producers, value: int) -> int | None:
-    """Return x if `value` is computed as x + 0.0; None if `value` has another form."""
+    """Return x if `value` is computed as x + 0.0; None if it is computed in another way."""
     node = producers.of(value, Add)
     if node is None or not producers.types[value].dtype.is_inexact:
         return None

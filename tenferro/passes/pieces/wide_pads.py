@@ -20,7 +20,7 @@ __all__ = ["widen_pads"]
 def widen_pads(program: GraphProgram) -> GraphProgram:
     """Return the program with pads of one operand rewritten as slices of one wide pad.
 
-    The pads are rewritten only if the wide pad has fewer elements than all the pads together.
+    The pads are rewritten only if the wide pad has fewer elements than all these pads together.
     """
     groups: defaultdict[Values, list[Pad]] = defaultdict(list)
     for op, inputs, _, _, _ in program.instructions:
@@ -50,9 +50,9 @@ def _only_grows(op: Pad) -> bool:
 
 
 def _widest(pads: Sequence[Pad], shape: Shape) -> Pad | None:
-    """Return the smallest pad of which all of `pads` are slices.
+    """Return the smallest pad from which each of `pads` can be sliced.
 
-    Return None if it has at least as many elements as all of `pads` together.
+    Return None if that pad has at least as many elements as all of `pads` together.
     """
     low = tuple([max(edges) for edges in zip(*[op.low for op in pads], strict=True)])
     high = tuple([max(edges) for edges in zip(*[op.high for op in pads], strict=True)])
@@ -72,7 +72,7 @@ def _narrowed(
     inputs: Values,
     source: SourceLine | None,
 ) -> Values | None:
-    """Emit a pad as a slice of the wide pad."""
+    """Replace a pad by a slice of the wide pad."""
     wide = next(wides)
     if wide is None or not isinstance(op, Pad):
         return None

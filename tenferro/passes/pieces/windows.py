@@ -1,4 +1,4 @@
-"""Rules for dynamic slices and updates, and for gathers and scatters of a window or of rows, at constant indices."""
+"""Rules for dynamic slices and updates, gathers and scatters whose indices are constants."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ __all__ = [
 ]
 
 MAX_INDICES = 1 << 12
-"""Maximum number of constant indices of a gather or scatter that is rewritten."""
+"""Maximum number of constant indices for which a gather or scatter is rewritten."""
 
 
 def window_of(
     producers: Producers, x: int, starts: Sequence[int], sizes: Sequence[Any]
 ) -> list[Span] | None:
-    """Return the spans of a window with constant starts, moved to lie inside x; None if a start is not constant."""
+    """Return the spans of a window, moved inside x as the op does; None if a start is not a constant."""
     numbers = [splat(producers, start) for start in starts]
     if any([number is None for number in numbers]):
         return None
@@ -54,7 +54,7 @@ def window_of(
 def fitted(
     producers: Producers, x: int, starts: Sequence[int], sizes: Sequence[Any]
 ) -> list[Span] | None:
-    """Return the spans of a window, moved to lie inside x; None if an extent is symbolic."""
+    """Return the spans of a window, moved inside x as the op does; None if an extent is symbolic."""
     shape = shape_of(producers, x)
     if shape is None or not are_static(sizes):
         return None
@@ -76,10 +76,10 @@ def dynamic_slice(
 def dynamic_update_slice(
     producers: Producers, op: DynamicUpdateSlice, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Simplify an update with constant starts.
+    """Simplify a dynamic update whose starts are constants.
 
-    An update of the whole operand is replaced by `update`, and an update of a broadcast scalar by a pad
-    of `update`. An earlier update of the same window is removed.
+    If it replaces the whole operand, the result is `update`. If the operand is a broadcast scalar, the result is a pad
+    of `update`. If the operand is an update of the same window, that earlier update is removed.
     """
     x, update, *starts = inputs
     spans = window_of(producers, x, starts, producers.types[update].shape)
@@ -125,12 +125,12 @@ def gather_of_window(
 
 
 class Rows(NamedTuple):
-    """Slices along one axis of a tensor, gathered or scattered by a constant vector of indices.
+    """Slices along one axis of a tensor, called rows, which are gathered or scattered at a constant vector of indices.
 
     Attributes:
-        axis: the axis of the tensor that `indices` index.
-        position: the axis of the gathered slices that numbers the slices.
-        indices: the positions of the slices along `axis`.
+        axis: the axis of the tensor along which the rows are selected.
+        position: the axis of the gathered tensor along which the rows are stacked.
+        indices: the positions of the rows along `axis`.
     """
 
     axis: int
@@ -139,12 +139,12 @@ class Rows(NamedTuple):
 
     @property
     def step(self) -> int | None:
-        """The difference of adjacent indices, if it is the same for all; otherwise None."""
+        """The difference of adjacent indices if all differences are equal; otherwise None."""
         steps = {b - a for a, b in pairwise(self.indices)}
         return steps.pop() if len(steps) == 1 else None
 
     def perm(self, rank: int, inverse: bool = False) -> tuple[int, ...]:
-        """Return the permutation from the axes of the tensor to the axes of the gathered slices, or its inverse."""
+        """Return the permutation from the axes of the tensor to the axes of the gathered rows, or its inverse."""
         axes = [axis for axis in range(rank) if axis != (self.position if inverse else self.axis)]
         axes.insert(*(self.axis, self.position) if inverse else (self.position, self.axis))
         return tuple(axes)
@@ -160,7 +160,7 @@ def rows_of(
     windows: Shape,
     rank: int,
 ) -> Rows | None:
-    """Return the rows of a gather or scatter, if it reads or writes whole slices at constant indices; else None."""
+    """Return the rows that a gather or scatter accesses; None unless they are whole slices at constant indices."""
     spec = producers.types[indices]
     if len(axes) != 1 or dropped != axes or batching or len(windows) != rank - 1:
         return None
@@ -185,7 +185,7 @@ def transposed(
 def gather_of_rows(
     producers: Producers, op: Gather, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Rewrite a gather of equidistant rows as a strided slice, a reversed slice, or a broadcast."""
+    """Replace a gather of equidistant rows by a slice with a stride, a reversed slice, or a broadcast."""
     x, indices = inputs
     shape = shape_of(producers, x)
     if shape is None or not are_static(op.slice_sizes):
@@ -217,7 +217,7 @@ def gather_of_rows(
 def scatter_of_rows(
     producers: Producers, op: Scatter, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Rewrite a scatter that adds equidistant rows to zeros as a pad with interior padding, reversed if necessary."""
+    """Replace a scatter that adds equidistant rows to zeros by a pad with interior padding, reversed if necessary."""
     x, indices, updates = inputs
     shape, written = shape_of(producers, x), shape_of(producers, updates)
     if op.combiner != "add" or shape is None or written is None or not is_zero(producers, x):
@@ -248,9 +248,9 @@ def scatter_of_rows(
 def scatter_of_window(
     producers: Producers, op: Scatter, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Rewrite a scatter that sets one window at constant indices as a dynamic update.
+    """Replace a scatter that sets one window at constant indices by a dynamic update.
 
-    A scatter whose window is out of bounds is removed.
+    A scatter whose window is out of bounds is removed, because it writes nothing.
     """
     x, indices, updates = inputs
     spec, shape, written = (

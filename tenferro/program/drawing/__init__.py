@@ -1,4 +1,4 @@
-"""Programs as pictures: boxes and arrows, for Graphviz and for a browser."""
+"""Drawings of programs as boxes and arrows, for Graphviz and for web browsers."""
 
 from tenferro.program.drawing.dot import to_dot
 from tenferro.program.drawing.page import to_html

@@ -1,4 +1,4 @@
-"""A program in Graphviz's language."""
+"""A program in DOT, the language of Graphviz."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FILLS = {"input": "#dbeafe", "op": "#f8fafc", "output": "#dcfce7"}
 
 
 def to_dot(program: GraphProgram) -> str:
-    r"""Return a graph with one node per input, op and output, which `dot -Tsvg` draws.
+    r"""Return a program in DOT, with one node per input, op and output. The command `dot -Tsvg` draws it.
 
     >>> import tenferro as tnf
     >>> print(to_dot(tnf.compile(lambda x: x + x, tnf.TensorSpec((2,), "f8"))))  # doctest: +ELLIPSIS

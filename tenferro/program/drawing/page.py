@@ -1,4 +1,4 @@
-"""A program as a self-contained page for a browser."""
+"""A program as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 __all__ = ["as_frame", "to_html"]
 
 MOST_INSIDE = 40
-"""Maximum number of lines of a body that are shown on hovering."""
+"""Maximum number of lines that are shown for the body of a loop when the mouse is over the loop."""
 
 
 def to_html(program: GraphProgram, rows: Sequence[InstructionProfile] | None = None) -> str:
-    """Return a page with the graph and its types.
+    """Return an HTML page that draws the ops of a program and the types of their outputs.
 
-    Consecutive ops from one source line or function are collapsed. Details are shown on hovering.
+    Consecutive ops from one source line or function are collapsed into one box. Details of a box are shown when the
+    mouse is over it.
 
     Args:
-        rows: the rows of a profile of the program, whose times are shown; rows of ops inside a loop follow the loop's
-            row.
+        rows: the instructions of a profile of the program, whose times are shown. Instructions inside a loop follow the
+            loop.
     """
     inside = _inside(program) if rows is None else _inside_of_rows(rows)
     tapes = {number: tape.lines() for number, tape in tapes_of(program).items()}
@@ -41,7 +42,7 @@ def to_html(program: GraphProgram, rows: Sequence[InstructionProfile] | None = N
         "ops": [instruction.op.name for instruction in program.instructions],
         "timed": rows is not None,
     }
-    # A closing tag inside a string would end the script.
+    # The text "</script>" inside a string would end the script, so each "<" is escaped.
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     page = Path(__file__).with_name("page.html").read_text("utf-8")
     return page.replace("TITLE", html.escape(program.name)).replace("DATA", text)
@@ -75,8 +76,9 @@ def _described(
 
 
 def _inside(program: GraphProgram) -> dict[int, list[str]]:
-    """Return lines that describe the ops in the bodies of each loop or conditional, by the number of its
-    instruction.
+    """Return lines of text that describe the ops in the bodies of each loop or conditional.
+
+    The keys are the positions of the loops and conditionals in the program.
     """
     inside: dict[int, list[str]] = {}
     for number, instruction in enumerate(program.instructions):
@@ -89,7 +91,7 @@ def _inside(program: GraphProgram) -> dict[int, list[str]]:
 
 
 def _steps_inside(op: Any) -> list[tuple[Any, str]]:
-    """Return the ops in the bodies of a loop or branch, and their output types."""
+    """Return the ops in the bodies of `op`, each with the types of its outputs. `op` need not be a loop."""
     return [
         (step.op, ", ".join([str(part.program.types[slot]) for slot in step.outputs]))
         for part in op.parts
@@ -98,7 +100,7 @@ def _steps_inside(op: Any) -> list[tuple[Any, str]]:
 
 
 def _inside_of_rows(rows: Sequence[InstructionProfile]) -> dict[int, list[str]]:
-    """Return lines that describe the ops in the bodies, with times, from the rows of a profile."""
+    """Return lines of text that describe the ops in the bodies of loops, with their times, from a profile's rows."""
     inside: dict[int, list[str]] = {}
     number = -1
     for row in rows:

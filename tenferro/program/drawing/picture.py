@@ -1,4 +1,4 @@
-"""The boxes of a drawn program: one per input, op and output. Scalar constants have no boxes."""
+"""The boxes of a drawn program: one per input, op and output. Scalar constants are not drawn as boxes."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["Box", "boxes_of"]
 
 @dataclass(frozen=True)
 class Box:
-    """One box, with arrows from the boxes that compute its operands.
+    """One box of a drawn program. Arrows lead to it from the boxes that compute its operands.
 
     Attributes:
         kind: "input", "op" or "output".
         name: the name of the op, the argument or the result.
         detail: the op with its payload, in which scalar constants are shown in place of operands.
-        gives: the types of the outputs.
-        takes: the numbers of the boxes of the operands, which are smaller than the number of this box.
-        instruction: the number of the instruction; None for inputs and outputs.
-        source: the line of the user's code.
+        gives: the types of the outputs of the op.
+        takes: the numbers of the boxes that compute the operands. They are smaller than the number of this box.
+        instruction: the position of the instruction in the program; None for inputs and outputs.
+        source: the line of the user's code that created the op.
     """
 
     kind: str
@@ -40,9 +40,10 @@ class Box:
 
 
 def boxes_of(program: GraphProgram) -> list[Box]:
-    """Return the boxes of a program, each after the boxes of its operands.
+    """Return the boxes of a program. The boxes of an op's operands precede the box of the op.
 
-    Scalar constants, and tensors filled with one number, are written in the boxes of the ops that read them.
+    Scalar constants, and tensors filled with one number, have no boxes. They are written in the boxes of the ops that
+    read them.
     """
     boxes: list[Box] = []
     maker: dict[int, int] = {}
