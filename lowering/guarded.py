@@ -103,9 +103,9 @@ def perform(
     """Perform an operation of `lowering.module_operations` on a module.
 
     Args:
-        operation: a name in `lowering.module_operations.OPERATIONS`, such as "bytecode".         arguments: further
-            arguments of the operation.         trusted: perform the operation in the calling process, which a malformed
-            module may crash.
+        operation: a name in `lowering.module_operations.OPERATIONS`, such as "bytecode".
+        arguments: further arguments of the operation.
+        trusted: perform the operation in the calling process, which a malformed module may crash.
         limits: limits of the worker's fork; by default those of `Limits.of_size`.
 
     Raises:
@@ -172,7 +172,7 @@ def _raise_error(error: dict[str, Any], limits: Limits) -> None:
 
 
 class ReadingProcess:
-    """Handle of the worker process that performs MLIR operations for all threads of the calling process.
+    """Owner of the worker process, which performs MLIR operations for all threads of the calling process.
 
     The worker starts at the first request and ends with the calling process. A fork of the calling process starts its
     own worker.

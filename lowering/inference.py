@@ -92,4 +92,4 @@ _ELEMENTWISE: Mapping[str, Callable[[DType], DType]] = {
     "complex": lambda dtype: dtype.complex,
     "is_finite": lambda dtype: DType.Bool,
 }
-"""For each elementwise operation on operands of equal types, a function from their dtype to the dtype of the result."""
+"""Functions from the operands' dtype to the result's dtype, by the name of the elementwise StableHLO operation."""

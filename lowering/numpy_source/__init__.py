@@ -36,4 +36,4 @@ CELLS: Column[Cell] = Column(
     control.ROWS,
     extension.ROWS,
 )
-"""For each op class, the function that writes the Python code of the op."""
+"""Functions that write the Python code of an op, by op class."""

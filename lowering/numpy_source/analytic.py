@@ -43,7 +43,7 @@ def polygamma(op: ops.Polygamma, w: Writer, x: Expression) -> Code:
 
 
 UFUNCS: Rows = {card: function(card.ufunc) for card in ops.CARDS if card.ufunc}
-"""For each op class whose attribute `ufunc` names a NumPy ufunc, the function that writes a call of the ufunc."""
+"""Functions that write a call of a NumPy ufunc, for the op classes whose attribute `ufunc` names the ufunc."""
 ROWS: Rows = {
     **UFUNCS,
     ops.Expm1: of_complex("expm1", "complex_expm1"),

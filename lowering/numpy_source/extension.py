@@ -221,7 +221,7 @@ FAMILIES: Mapping[str, tuple[Callable[..., Any], Callable[..., bool]]] = {
     "tenferro.einsum.v1": (einsum, plain_einsum),
     "tenferro.threefry2x32.v1": (threefry, lambda op: True),
 }
-"""For each family id, a function that writes an op of the family, and a predicate for the ops that it can write."""
+"""Functions that write the ops of a family, by family id, each with a predicate for the ops that it can write."""
 
 
 def is_written(op: Extension) -> bool:

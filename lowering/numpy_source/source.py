@@ -47,4 +47,4 @@ def shape_of(op: ShapeOf, w: Writer, x: Expression) -> Code:
 
 
 ROWS: Rows = {Constant: constant, Iota: iota, ShapeOf: shape_of}
-"""For each op class, the function that writes the op."""
+"""Functions that write the Python code of an op, by op class."""

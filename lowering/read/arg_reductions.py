@@ -104,10 +104,9 @@ def _keeps_the_winner(
 
 
 def _loses(start: Any, values: Any, largest: bool) -> bool:
-    """Return whether every element is at least as good as the initial value.
+    """Return whether the initial value can never win against an element, and so never affects the result.
 
-    The initial value then never affects the result. For `ArgMax`, a larger element is better; for `ArgMin`, a smaller
-    one.
+    For `ArgMax` no element may be smaller than the initial value, and for `ArgMin` no element may be larger.
     """
     start = np.asarray(start).reshape(())
     with np.errstate(all="ignore"):

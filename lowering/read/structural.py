@@ -42,7 +42,8 @@ def transpose(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 def reshape(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     """Read a reshape.
 
-    If one extent of the result is not a number, it is the number of elements divided by the other extents.
+    If the module declares one extent of the result as `?`, the extent is the number of elements divided by the other
+    extents.
     """
     (x,) = operands
     shape = list(operation.spec.shape)
@@ -55,7 +56,7 @@ def reshape(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def broadcast_in_dim(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read a broadcast; if an extent of the result is not a number, it is the extent of the operand's axis."""
+    """Read a broadcast; an extent that the module declares as `?` is the extent of the operand's axis."""
     shape, dims = list(operation.spec.shape), tuple(operation.attributes["broadcast_dimensions"])
     for axis, extent in zip(dims, r.spec(operands[0]).shape, strict=True):
         if not is_static(shape[axis]):
@@ -80,7 +81,7 @@ def slice_(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def _first_of_sorted(r: Reader, op: st.Slice, x: int) -> int | None:
-    """Read a slice of the first k elements of a `TopK` as a `TopK` with this k; return None for any other slice.
+    """Read a slice of the first k results of a `TopK` as a `TopK` with this k; return None for any other slice.
 
     JAX writes such a slice after a descending sort with indices, which is read as a `TopK`.
     """
@@ -101,7 +102,8 @@ def _first_of_top(r: Reader, op: st.Slice, x: int, top: TopK, inputs: Sequence[i
     is_first = not any(op.starts) and set(op.strides) == {1} and list(op.limits[:-1]) == lead
     if not is_first or k == extent:
         return None
-    # Applying an equal op to equal operands returns the results of the earlier op. So x is one of them.
+    # The builder returns the existing results if an equal op is applied again to equal operands. So x is one of the
+    # results of `apply`, and `index` finds out which.
     output = r.apply(top, *inputs).index(x)
     return r.apply(TopK(k), *inputs)[output]
 

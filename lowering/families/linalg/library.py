@@ -136,9 +136,9 @@ def call(
     """Emit a custom call of a library routine, and return its results.
 
     Args:
-        routine: the routine's name without the type prefix, such as "potrf".         operand_kinds, result_kinds: a
-            letter per operand or result, "m" for column-major matrices, else "v".         in_place: whether the first
-            result overwrites the memory of the first operand.
+        routine: the routine's name without the type prefix, such as "potrf".
+        operand_kinds, result_kinds: a letter per operand or result, "m" for column-major matrices, else "v".
+        in_place: whether the first result overwrites the memory of the first operand.
         flags: by default the flags that `target` returns.
     """
     name, default_flags = target(w, routine, operands[0].dtype)
