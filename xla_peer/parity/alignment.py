@@ -1,4 +1,4 @@
-"""Alignment of two programs: a walk backward from differing outputs to the instructions that cause the difference."""
+"""Alignment of two programs: search backwards from differing outputs for the instructions that cause it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Alignment(NamedTuple):
     Attributes:
         places: pairs of a slot of each program, whose instructions differ although their operands agree; the second
             slot is None if the other program omits the op.
-        open: differing slots whose instructions cannot be compared operand by operand.
+        open: pairs of differing slots whose instructions cannot be compared operand by operand.
     """
 
     places: list[tuple[int, int | None]]
@@ -46,7 +46,7 @@ class Alignment(NamedTuple):
 def aligned(
     side: Side, other: Side, pairs: Sequence[Pair], are_close: Callable[[int, int], bool]
 ) -> Alignment:
-    """Walk backward from differing slots to differing operands, as long as both programs apply the same op.
+    """Walk backwards from slots that differ to operands that differ, as long as both programs apply the same op.
 
     Args:
         side, other: the two programs.
@@ -95,14 +95,14 @@ def aligned(
 
 
 def _reads(side: Side, step: Instruction, number: int) -> bool:
-    """Return whether an operand of an instruction has the number `number` in `class_of`."""
+    """Return whether the class number `number` belongs to an operand of an instruction."""
     return number in [side.class_of[slot] for slot in step.inputs]
 
 
 def _are_alike(step: Instruction, there: Instruction, slot: int, other_slot: int) -> bool:
     """Return whether two instructions apply the same class of op to as many operands, and compute the two slots.
 
-    The slots must be outputs of the same number.
+    The slots must have the same index among the outputs of their instructions.
     """
     return (
         type(step.op) is type(there.op)

@@ -27,18 +27,19 @@ __all__ = [
 ]
 
 GAP = 1e4
-"""Minimum ratio of distances from the first run by which a flipped decision is recognised.
+"""Factor by which runs in which a decision flipped differ more from the first run than all other runs.
 
-A decision flipped in runs that are at least `GAP` times as far from the first run as all other runs.
+If some runs are at least `GAP` times as far from the first run as all other runs, a decision flipped in these runs.
 """
 NEAR = 4.0
-"""Distance in units in the last place within which two values agree even if the bound decides nothing."""
+"""Distance in units in the last place up to which two values agree even if the bound is too wide to decide."""
 
 
 class Alternatives(NamedTuple):
-    """Further values of elements that are right within rounding.
+    """Alternative values of elements, which are right within rounding, too.
 
-    Examples are the index of a candidate that ties with the winner, and infinity in place of the largest number.
+    Examples are the index of another element that equals the maximum within rounding, and infinity in place of the
+    largest number.
 
     Attributes:
         places: row-major positions of the elements; a position may occur several times.
@@ -58,7 +59,7 @@ class Allowance(NamedTuple):
     Attributes:
         limit: the allowed distance of each element.
         alternatives: alternative values of some elements.
-        is_granted: whether the user gave the limits. Such limits decide, however wide they are.
+        is_granted: whether the user gave the limits. The user's limits decide, however wide they are.
         unbounded: mask of the elements without a bound, which may have any value; or None.
         are_bits: whether the elements are copies of bit patterns, which are never flushed to zero.
     """
@@ -72,7 +73,7 @@ class Allowance(NamedTuple):
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Tolerances that the user gave instead of the bound of rounding; an element needs to satisfy only one of them."""
+    """User's tolerances, which replace the bound of rounding; an element needs to satisfy only one of them."""
 
     ulps: float = 0.0
     rtol: float = 0.0
