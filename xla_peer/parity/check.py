@@ -435,7 +435,7 @@ class Check:
 def departing(
     outputs: tuple[OutputParity, ...], divergence: Divergence
 ) -> tuple[tuple[OutputParity, ...], tuple[str, ...]]:
-    """If a divergence has a known explanation, record it in the outputs; also return a sentence about it."""
+    """Record the known explanation of a divergence, if any, in the outputs; return the outputs and a sentence."""
     explanation = explain(divergence)
     if explanation is None:
         return outputs, ()
