@@ -1,7 +1,7 @@
-"""A network that JAX exported is loaded without JAX, differentiated, and fine-tuned for ten steps.
+"""Load a network that JAX exported, differentiate it, and fine-tune it for ten steps, without importing JAX.
 
-The first part plays the exporter: in a separate process, it writes `model.jax` by `jax.export`. The second part never
-imports JAX.
+The first part of the script runs JAX in a separate process, which writes `model.jax` by `jax.export`. The second part
+reads this file and never imports JAX.
 """
 
 import subprocess

@@ -2,8 +2,8 @@
 
 A strip of width n has the transfer matrix T = V^(1/2) W V^(1/2), where V contains the bonds along a column and W those
 between columns. The free energy per site of an infinitely long strip is the logarithm of T's largest eigenvalue,
-divided by n. Power iteration multiplies T by a vector as a tensor network of n two-by-two bond matrices. This takes 4
-n operations of size 2^n instead of one of size 4^n.
+divided by n. Power iteration multiplies T by a vector as a tensor network of n two-by-two bond matrices. This takes 4 n
+operations of size 2^n instead of one product with the whole matrix, which has 4^n elements.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A wrong value that XLA computes on CPU (tensorflow/tensorflow issue 57744), and what the parity check says about it."""
+"""Show a wrong value that XLA computes on CPU (tensorflow issue 57744), and the report of the parity check about it."""
 
 import numpy as np
 

@@ -77,8 +77,8 @@ def main() -> None:
     # No bound may limit the fit: the gradient must be negligible compared with its change over one error bar.
     slopes = tnf.tree.leaves(tnf.grad(surprise)(fit.x, counts))
     assert max(np.abs(np.array(slopes) * tnf.tree.leaves(errors))) < 1e-2
-    # At a distance of one error bar, -log L increases by at least a half: a half if the other parameters were fitted
-    # again.
+    # One error bar away from the minimum, -log L increases by 1/2 if the other parameters are fitted again. They are
+    # not fitted again here, so it increases by more.
     for i in range(len(pulls)):
         vector, unravel = tnf.tree.ravel(fit.x)
         vector = np.array(vector)

@@ -1,8 +1,8 @@
-"""A transformer that JAX exported with its weights is run without JAX, differentiated, and fine-tuned for ten steps.
+"""Run a transformer that JAX exported with its weights, differentiate it, and fine-tune it, without importing JAX.
 
-The first part plays the exporter: a separate process writes `model.jax` by `jax.export`, and `weights.npz` with the
-weights, a batch of tokens, and JAX's results. The second part never imports JAX. The arguments of the exported module
-are the leaves of the JAX function's arguments; a dictionary's leaves are in the order of its sorted keys.
+The first part of the script runs JAX in a separate process. It writes `model.jax` by `jax.export`, and `weights.npz`
+with the weights, a batch of tokens, and JAX's results. The second part never imports JAX. The arguments of the exported
+module are the leaves of the JAX function's arguments; a dictionary's leaves are in the order of its sorted keys.
 """
 
 import subprocess

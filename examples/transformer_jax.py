@@ -1,4 +1,4 @@
-"""A small transformer in jax.numpy, trained by SGD to continue sequences; `transformer.py` is the same on tenferro."""
+"""Train a small transformer in jax.numpy to continue sequences, by SGD; `transformer.py` does so with tenferro."""
 
 import jax
 import jax.numpy as jnp

@@ -1,10 +1,10 @@
 """A matrix-product state of two tensors, truncated to a tolerance, and the derivative through the truncation.
 
-A state of two halves of 4 sites each has the amplitudes exp(-J (i - j)^2 / 50), where i and j number the values of the
-halves. An SVD truncates it at the bond between the halves. It keeps the singular values above a tolerance, so the
-width of the bond depends on the data. The derivative with respect to J of the sum of fourth powers of the amplitudes
-goes through the truncation. It is compared with a finite difference, and with the derivative of the state that is not
-truncated. The same program with masked factors runs through PJRT.
+The state has two halves of 4 sites each, and the amplitudes exp(-J (i - j)^2 / 50), where i and j number the values of
+the two halves. An SVD truncates the state at the bond between the halves. It keeps the singular values above a
+tolerance, so the width of the bond depends on the data. The script differentiates the sum of fourth powers of the
+amplitudes with respect to J, through the truncation. It compares the derivative with a finite difference, and with the
+derivative for the state without truncation. The same program with masked factors runs through PJRT.
 """
 
 from __future__ import annotations

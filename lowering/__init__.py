@@ -1,6 +1,7 @@
 """Lowering of programs: to StableHLO, as text and artifacts, and to Python source that needs only NumPy.
 
-The package reads programs. It never reads graphs, derivative rules or kernels. Writing StableHLO text needs no jaxlib.
+The input of each lowering is a compiled program; no module here imports graphs, derivative rules or kernels. Writing
+StableHLO text needs no jaxlib.
 """
 
 from lowering import families

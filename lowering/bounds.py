@@ -24,7 +24,7 @@ _BOUNDED = re.compile(
 
 
 def with_bounds(tree: ModuleTree) -> ModuleTree:
-    """Replace bounded dynamic extents in a module by `UpperBound`s.
+    """Return the module with `UpperBound`s in place of StableHLO's bounded dynamic extents.
 
     >>> bounded(ForeignType("tensor<?x2xf32, #stablehlo.bounds<4, ?>>"))
     f32[<=4,2]
@@ -45,13 +45,13 @@ def with_bounds(tree: ModuleTree) -> ModuleTree:
 
 
 def has_bounds(types: Sequence[Type]) -> bool:
-    """Return whether any extent of any of the types is an `UpperBound`."""
+    """Return whether `types` contains a tensor with an `UpperBound` among its extents."""
     shapes = [spec.shape for spec in types if isinstance(spec, TensorSpec)]
     return any([isinstance(extent, UpperBound) for shape in shapes for extent in shape])
 
 
 def bounded(spec: Type) -> Type:
-    """Convert a type with bounds to a `TensorSpec`; a type without bounds is returned unchanged.
+    """Convert a type with StableHLO bounds to a `TensorSpec`; return any other type unchanged.
 
     Raises:
         InvalidConfigError: a type has more or fewer bounds than extents, or a static extent has a bound.

@@ -1,7 +1,8 @@
-"""Functions that StableHLO lacks, written as private functions of plain StableHLO.
+"""Mathematical functions that StableHLO lacks, such as `erf`, written as private functions of StableHLO operations.
 
-The expansions are those of StableHLO's own passes. They are stored as templates in `emit/chlo/`, so that writing text
-needs no jaxlib. `python tools/chlo_templates.py` regenerates them.
+The bodies of these functions are the output of StableHLO's own passes for the CHLO dialect. They are stored as
+templates in `emit/chlo/`, so that writing text needs no jaxlib. `python tools/chlo_templates.py` regenerates the
+templates.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ def _template(file: str) -> str:
 
 
 def chlo_function(name: str, element: str, shape: Sequence[Any], symbol: str) -> str:
-    """Write `func.func private @symbol`, which computes chlo.`name` for tensors of this element type and shape.
+    """Return the text of a private function `@symbol` that computes the CHLO operation `name` for one tensor type.
 
-    If an extent is symbolic, the function's first arguments are the extents, and its constants are broadcast to the
-    shape.
+    The tensor type has the element type `element`, such as "f64", and the shape `shape`. If an extent is symbolic, the
+    function's first arguments are all extents, as scalars of i64. Its constants are then broadcast to the shape at run
+    time.
 
     >>> print(chlo_function("erf", "f64", (2,), "erf_0").splitlines()[0])
       func.func private @erf_0(%arg0: tensor<2xf64>) -> tensor<2xf64> {
@@ -53,7 +55,7 @@ def chlo_function(name: str, element: str, shape: Sequence[Any], symbol: str) ->
 
 
 def _shape_vector(rank: int) -> str:
-    """Write the lines that concatenate the extents %n0, %n1, .. to the vector %shape."""
+    """Return StableHLO text that concatenates the scalar extents %n0, %n1, .. to the vector %shape."""
     lines = [
         f"%s{axis} = stablehlo.reshape %n{axis} : (tensor<i64>) -> tensor<1xi64>"
         for axis in range(rank)

@@ -1,10 +1,11 @@
 """Extensions as `stablehlo.composite` operations.
 
-A consumer that supports the extension's family implements the composite. Any other consumer calls the decomposition.
+A compiler that supports the extension's family may run its own code for the composite. Any other compiler calls the
+decomposition.
 
-The name of the composite is the family id with `-` replaced by `_`, because StableHLO does not allow `-`. The id and
-the payload are attributes. The decomposition is a private function. It contains the family's registered lowering, or
-else its expansion in standard ops.
+The name of the composite is the family id with `-` replaced by `_`, because StableHLO does not allow `-`. The
+composite's attributes are the family id and the op's payload. Its decomposition is a private function, which contains
+the family's registered lowering, or else its expansion in standard ops.
 
 Source: StableHLO spec #composite.
 """
@@ -73,7 +74,10 @@ def _attributes(op: Extension) -> dict[str, Any]:
 
 
 def _attribute(value: Any, classes: Mapping[str, type[Any]]) -> Any:
-    """Convert a payload value to an MLIR attribute; None, NaN or an enum becomes a dictionary with one key."""
+    """Convert a payload value to an MLIR attribute.
+
+    MLIR has no attribute for None, NaN or an enum member, so these values are encoded as dictionaries with one key.
+    """
     if isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if isinstance(value, tuple | list):

@@ -1,4 +1,4 @@
-"""Emission: the loop that calls the emitter of each instruction of a program."""
+"""Emission of a program: a loop that calls the StableHLO emitter of each instruction's op."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["emit_instructions"]
 def emit_instructions(
     view: GraphProgram, writer: Writer, inputs: Sequence[Value] | None = None
 ) -> list[Value]:
-    """Emit the operations of a program, and return the program's outputs.
+    """Emit the operations of the program `view`, and return the program's outputs as values of the writer.
 
     Args:
-        inputs: the program's inputs, as values of the writer; by default the writer's arguments.
+        inputs: values of the writer that are passed as the program's inputs; by default the writer's arguments.
 
     Raises:
         NonStaticShapeError: an extent depends on the data.
@@ -56,7 +56,11 @@ def _emit(instruction: Instruction, view: GraphProgram, writer: Writer, values: 
 
 
 def _emitted(instruction: Instruction, writer: Writer, values: Sequence[Any]) -> Sequence[Value]:
-    """Emit an op; raise `NonStaticShapeError` if its emitter fails because it needs numbers for symbolic extents."""
+    """Call the emitter of an instruction's op, and return the values that it emits.
+
+    Raises:
+        NonStaticShapeError: the emitter failed because an extent of an operand is symbolic.
+    """
     op = instruction.op
     operands = [values[slot] for slot in instruction.inputs]
     symbolic = [x.spec for x in operands if not x.spec.is_static]

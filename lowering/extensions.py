@@ -30,7 +30,7 @@ Rule = Callable[..., Any]
 _RULES: dict[tuple[str, str | None], Rule] = {}
 _LOCK = threading.Lock()
 _REGISTERED: list[tuple[str, str | None]] = []
-"""Family id and platform of each registration, in order; a replacement is appended too."""
+"""Family id and platform of every registration so far, in order; a replacement is appended, and nothing removed."""
 
 
 def register_extension_lowering(
@@ -83,7 +83,7 @@ def has_lowering(family_id: str, platform: str) -> bool:
 
 
 def lowering_of(op: Extension, platform: str, linalg: str = "library") -> Rule | None:
-    """Return the op's lowering for the platform, else its lowering for all platforms, else None.
+    """Return the op's lowering for `platform`, or its lowering for all platforms, or None if it has neither.
 
     If `linalg` is "inline", a lowering for "inline" takes precedence. Lowerings that were registered separately take
     precedence over lowerings that are part of the op's family.
@@ -98,7 +98,10 @@ def lowering_of(op: Extension, platform: str, linalg: str = "library") -> Rule |
 
 
 def lowerings_in(program: GraphProgram, platform: str, linalg: str = "library") -> tuple[Any, ...]:
-    """Return the lowering of each extension in a program, or None; with the program they determine the text."""
+    """Return the lowering of each extension op in a program, with None for an op without a lowering.
+
+    The StableHLO text depends only on the program and these lowerings, so they are a key of compiled modules.
+    """
     return tuple([lowering_of(op, platform, linalg) for op in program.extensions])
 
 

@@ -1,6 +1,7 @@
 """Extents that a module computes when it runs.
 
-The module computes symbols from the shapes of its arguments, vectors of extents for dynamic operations, and assertions.
+The values of symbols are read from the shapes of the arguments. From these values the module computes shape operands of
+dynamic operations and the conditions of assertions.
 
 Source: StableHLO spec, "dynamic_reshape" and other dynamic operations; StableHLO's document on dynamism, for
 `shape_assertion`.
@@ -28,15 +29,15 @@ _I32 = TensorSpec.of((), DType.I32)
 
 
 class Extents:
-    """Emitter of the symbolic extents of a function's arguments, as int64 scalars.
+    """Emitter of operations that compute symbolic extents of one function, as int64 scalars.
 
-    The value of a symbol is the extent of the first axis that is declared as this symbol.
+    The value of a symbol is the extent of the first axis of an argument that is declared as this symbol.
 
     Args:
-        extents: symbols that a caller passes as scalar arguments, with these arguments.
+        extents: a dictionary from the symbols that the caller passes as scalars to the arguments that contain them.
 
     Raises:
-        NonStaticShapeError: no axis is declared as the symbol.
+        NonStaticShapeError: no axis of an argument is declared as a symbol that is needed.
     """
 
     def __init__(self, writer: Writer, extents: Mapping[Any, Value] | None = None) -> None:
@@ -73,7 +74,7 @@ class Extents:
 
     @property
     def symbols(self) -> list[Any]:
-        """The symbols, and the axes of arguments, whose extent `leaf` can emit."""
+        """The symbols and argument axes whose extent the method `leaf` can emit."""
         return list({**self._given, **self._places})
 
     def leaf(self, leaf: Any) -> Value:
@@ -112,15 +113,15 @@ class Extents:
         return self._op("maximum", lhs, rhs)
 
     def _modulo(self, lhs: Value, rhs: Value) -> Value:
-        """Emit the remainder for a positive rhs; as in Python, the remainder is not negative."""
+        """Emit `lhs % rhs` for a positive rhs, with Python's meaning: the remainder is not negative."""
         return self._op("remainder", self._add(self._op("remainder", lhs, rhs), rhs), rhs)
 
     def _divide(self, lhs: Value, rhs: Value) -> Value:
-        """Emit the quotient, rounded down as in Python."""
+        """Emit Python's `lhs // rhs`: the quotient rounded down."""
         return self._op("divide", self._op("subtract", lhs, self._modulo(lhs, rhs)), rhs)
 
     def shape(self, shape: Sequence[Any]) -> Value:
-        """Emit the shape as a vector of int64."""
+        """Emit a shape, whose extents may be symbolic, as a vector of int64."""
         w = self._writer
         if all(map(is_static, shape)):
             return w.constant(shape, DType.I64)
@@ -135,7 +136,7 @@ class Extents:
         return self._known[shape]
 
     def _entry(self, extent: Any) -> Value:
-        """Emit the extent as a vector of one element."""
+        """Emit an extent as a vector of one element, as `concatenate` needs it."""
         if is_static(extent):
             return self._writer.constant([extent], DType.I64)
         return self._writer.reshape(self.value(extent), (1,))
@@ -143,7 +144,11 @@ class Extents:
     # ---- assertions --------------------------------------------------------------------------
 
     def assert_inputs(self, names: Sequence[str]) -> None:
-        """Emit assertions that each axis of each argument has the extent of its spec."""
+        """Emit assertions that each axis of each argument has the extent that the argument's type declares.
+
+        Args:
+            names: the names of the arguments, for the error messages.
+        """
         for argument, name in zip(self._writer.arguments, names, strict=True):
             shape: tuple[Any, ...] = argument.shape
             for axis, extent in enumerate(shape):

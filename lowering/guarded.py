@@ -1,7 +1,7 @@
 """MLIR operations on modules of unknown origin, in a separate process with limits.
 
 MLIR may abort its process or corrupt its memory on damaged bytecode, and on some valid text. So the user's process
-never passes such a module to MLIR. It handles the module only as text, bytes and plain data:
+never passes such a module to MLIR. In the user's process the module is only text, bytes or plain data:
 
 - A worker process forks for each operation. One fork converts bytecode to text. The text is not trusted either, because
   the fork's memory may be damaged. So the next operation runs in another fork.
@@ -37,8 +37,8 @@ __all__ = ["Limits", "last_words", "perform"]
 
 HELP = "a module of your own has no limits with trusted=True"
 
-# The worker process creates the packages as empty modules. Their `__init__.py` files would import everything, and the
-# process would start in 0.7 s instead of 0.2 s.
+# The worker process creates the packages `lowering` and `tenferro` as empty modules. Their `__init__.py` files would
+# import everything, and the worker would start in 0.7 s instead of 0.2 s.
 START = """
 import sys, types
 sys.path[:] = {path!r}
@@ -57,7 +57,7 @@ class Limits:
     Attributes:
         cpu_seconds: processor time.
         wall_seconds: elapsed time.
-        memory: bytes that the process may allocate in addition to its memory at the start; enforced on Linux only.
+        memory: number of bytes that the process may allocate after its start; enforced on Linux only.
         largest_reply: maximum size of the result, in bytes.
     """
 
@@ -103,13 +103,15 @@ def perform(
     """Perform an operation of `lowering.module_operations` on a module.
 
     Args:
+        operation: a name in `lowering.module_operations.OPERATIONS`, such as "bytecode".
+        arguments: further arguments of the operation.
         trusted: perform the operation in the calling process, which a malformed module may crash.
         limits: limits of the worker's fork; by default those of `Limits.of_size`.
 
     Raises:
         MlirDiagnosticError: MLIR refused the module, or reading it crashed the worker process or exceeded the limits.
         UnsupportedError: the module is not trusted, and the system lacks `os.fork`.
-        TenferroError, ImportError: the operation raised this error.
+        TenferroError, ImportError: the error that the operation raised in the worker process.
     """
     if trusted:
         return OPERATIONS[operation].perform(module, *arguments)
@@ -131,7 +133,7 @@ def perform(
 
 
 def _ending_words(ending: dict[str, Any], limits: Limits) -> str:
-    """Return why a fork sent no complete reply; "" if the reply is complete."""
+    """Return a message that says why a fork sent no complete reply; "" if the reply is complete."""
     number, said = ending["signal"], ending["said"]
     if ending["ending"] == "late":
         return f"it took longer than {limits.wall_seconds:g} s; {HELP}"
@@ -139,7 +141,7 @@ def _ending_words(ending: dict[str, Any], limits: Limits) -> str:
         return f"what it stands for is more than {limits.largest_reply} bytes"
     if (
         number in (0, signal.SIGKILL) and ending["complete"]
-    ):  # a fork that was killed for a limit after its reply was complete
+    ):  # the fork exceeded a limit, but only after it had sent its complete reply
         return ""
     if number == signal.SIGXCPU:
         return f"it took more than {limits.cpu_seconds} s of processor time; {HELP}"
@@ -170,7 +172,7 @@ def _raise_error(error: dict[str, Any], limits: Limits) -> None:
 
 
 class ReadingProcess:
-    """Worker process that serves all threads of the calling process.
+    """Owner of the worker process, which performs MLIR operations for all threads of the calling process.
 
     The worker starts at the first request and ends with the calling process. A fork of the calling process starts its
     own worker.
@@ -198,7 +200,7 @@ class ReadingProcess:
                 raise MlirDiagnosticError(
                     [(f"the process that reads modules ended: {words}", "process")]
                 ) from None
-            except BaseException:  # the next request would read the rest of this reply as its own
+            except BaseException:  # otherwise the next request would receive the rest of this reply
                 self._end()
                 raise
 
@@ -276,20 +278,20 @@ class ReadingProcess:
                 stream.close()
 
     def end(self) -> None:
-        """End the process; the next request starts a new one."""
+        """End the worker process; the next request starts a new worker."""
         with self._lock:
             self._end()
 
     def abandon(self) -> None:
         """Forget the worker process without ending it.
 
-        A new fork of the calling process calls this method, because the worker belongs to its parent.
+        Each new fork of the calling process calls this method, because the worker belongs to the parent of the fork.
         """
         self._lock = threading.Lock()
         process, self._process = self._process, None
         if process is not None:
             process.returncode = (
-                0  # it is not a child of this process; `Popen` must not wait for it
+                0  # the worker is no child of this process, so `Popen` must not wait for it
             )
             self._close(process)
 

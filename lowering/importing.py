@@ -1,4 +1,4 @@
-"""`import_stablehlo`: converts StableHLO modules of any origin to programs."""
+"""`import_stablehlo`, which converts StableHLO modules of any origin to programs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ CANONICALIZED = frozenset(
         "dynamic_pad", "dynamic_reshape", "real_dynamic_slice",
     )
 )  # fmt: skip
-"""Operations with shapes as operands, which StableHLO's own passes rewrite to static operations before reading."""
+"""Operations with shapes as operands, which StableHLO's own passes make static before a module is read."""
 
 
 MOST_EXTENTS = 16
@@ -251,15 +251,15 @@ def import_values(
 ) -> tuple[GraphProgram, tuple[NamedValue, ...]]:
     """Import a module's `main` as a program whose outputs are the results of all operations, in order.
 
-    Return the program, and the name and position of each output. Values in regions and in called functions are not
-    included.
+    Return the program, and the name and position of each output. The outputs do not include values in regions and in
+    called functions.
 
     Args:
         module, specs, trusted: as for `import_stablehlo`.
 
     Raises:
-        UnsupportedError: the module has operations that StableHLO's passes would rewrite, so that names are lost. Or
-            it is bytecode, and jaxlib is not installed.
+        UnsupportedError: the module has operations that StableHLO's passes would rewrite, which would lose the names of
+            values. Or the module is bytecode, and jaxlib is not installed.
         Exception: the errors of `import_stablehlo`.
 
     >>> program, values = import_values('''
@@ -321,7 +321,8 @@ class TextTree:
 
     Attributes:
         tree: the tree, with tuples, scalars and quantised types already replaced by tensors.
-        own: numbers of the values that occur in the text, by function; replacements have added other values.
+        own: for each function, the numbers of the values that the text contains. The tree has further values, which the
+            replacement of tuples and scalars has added.
         lines: the lines of the text.
     """
 
@@ -375,7 +376,7 @@ _LOCATION = re.compile(
 
 
 def _without_locations(text: str) -> str:
-    """Remove the locations from a text, but no newlines, so that line numbers do not change."""
+    """Remove the locations from a module's text. Newlines are kept, so line numbers do not change."""
     return _LOCATION.sub("", text)
 
 
@@ -388,7 +389,7 @@ def _position(operation: Operation) -> tuple[int, int]:
 def _written_names(operation: Operation, lines: Sequence[str]) -> list[str]:
     """Return the names of an operation's results, which precede `=` and the operation on its line.
 
-    Without such names, the results are named after the number of the line.
+    If the line has no such names, return names that are made from the number of the line.
     """
     line, column = _position(operation)
     before = lines[line - 1][: column - 1].rstrip()
@@ -405,14 +406,15 @@ def _written_names(operation: Operation, lines: Sequence[str]) -> list[str]:
 def _largest(tree: ModuleTree) -> int:
     """Return the maximum number of ops into which a module that is not trusted may be expanded.
 
-    The number depends on the module's size. Nested calls could otherwise expand a small module without limit.
+    The maximum grows with the number of operations in the text. Without a maximum, nested calls could expand a small
+    module without limit.
     """
     written = sum(1 for _ in tree.operations())
     return min(MOST_OPS, max(20_000, 300 * written))
 
 
 def _prepared(tree: ModuleTree) -> ModuleTree:
-    """Return the module with tuples, scalars, indices and types with bounds replaced by types of tensors."""
+    """Return the module with tensors in place of tuples, scalars and indices, and with bounds as `UpperBound`s."""
     return with_bounds(without_tuples(without_scalars(tree)))
 
 
@@ -424,7 +426,7 @@ def _tree(
 ) -> ModuleTree:
     """Parse a module by MLIR if `has_mlir`, else by `lowering.syntax`.
 
-    `lowering.syntax` always parses the bytecode of large files, because it can read them in pieces.
+    `lowering.syntax` always parses bytecode of large files, because it can read a file in pieces.
     """
     if not has_mlir or isinstance(contents, MappedBytes):
         return read_module(contents, elements)
@@ -442,7 +444,10 @@ def _text_of(contents: str | bytes | MappedBytes, trusted: bool) -> str | bytes:
 def _contents_and_elements(
     module: Any, trusted: bool, has_mlir: bool
 ) -> tuple[str | bytes | MappedBytes, dict[str, memoryview]]:
-    """Return the module as text or bytecode, and the elements of large constants, which the text omits, by name."""
+    """Return the module as text or bytecode, and a dictionary from names to the elements of large constants.
+
+    The text contains only the names of these constants.
+    """
     if _is_path(module) and is_large(module):
         return read_large(module)
     return _contents(module, trusted, has_mlir), {}
@@ -474,7 +479,7 @@ def _is_path(text: Any) -> bool:
 
 
 def _decoded(data: bytes, trusted: bool, has_mlir: bool) -> str | bytes:
-    """Convert the bytes of a file to text, or to bytecode if MLIR is not available.
+    """Convert the bytes of a module to text, or to bytecode if MLIR is not available.
 
     In a serialised `jax.export`, the bytecode follows four bytes with its length.
     """
@@ -505,7 +510,8 @@ def _entry(tree: ModuleTree, name: str) -> Function:
 def _without_tokens(function: Function) -> Function:
     """Return the function without tokens among its arguments and results.
 
-    JAX adds tokens for ordered effects. Token arguments are replaced by `stablehlo.create_token` in the body.
+    JAX adds tokens as arguments and results to order side effects. In the body, `stablehlo.create_token` replaces each
+    token argument.
     """
     body = function.body
     tokens = [is_token(spec) for spec in body.types]
@@ -535,11 +541,11 @@ def _without_tokens(function: Function) -> Function:
 
 @dataclass(frozen=True)
 class ExtentArgument:
-    """An integer argument whose elements are extents of the program.
+    """An integer argument of the module whose elements become extents of the program.
 
     Attributes:
         spec: the type that the module declares, of rank 0 to 2.
-        extents: one extent per element.
+        extents: for each element of the argument, the extent that it stands for: a number or a symbol.
     """
 
     spec: TensorSpec
@@ -548,7 +554,7 @@ class ExtentArgument:
 
 @dataclass(frozen=True)
 class Reading:
-    """A reader that has converted a function, and the function's arguments and results as values of its program.
+    """Result of reading a function: the reader, and the function's arguments and results in the reader's graph.
 
     Attributes:
         reader: the reader, which contains the program's graph.
@@ -565,7 +571,7 @@ class Reading:
     def of_block(
         cls, reader: Reader, block: Block, inputs: Sequence[TensorSpec | ExtentArgument]
     ) -> Reading:
-        """Convert a block for arguments of these types."""
+        """Convert a block whose arguments have the types `inputs`."""
         arguments: list[int] = []
         values: list[int] = []
         for spec in inputs:
@@ -607,8 +613,8 @@ def _with_extents(
 ) -> Reading:
     """Read a function whose shapes may depend on integer arguments.
 
-    If a shape operand is not computed from the shapes of arguments, all small integer arguments are read as extents.
-    The function is then read once more, in which only the arguments that determine shapes are extents.
+    If a shape operand is computed from something else than the shapes of arguments, the function is read again with all
+    small integer arguments as extents. A third reading then keeps only the arguments that determine shapes as extents.
     """
     try:
         return read(inputs)
@@ -706,7 +712,7 @@ def _word(name: str) -> str:
 
 
 def _caller_type(declared: TensorSpec, said: Any, name: str) -> TensorSpec | ExtentArgument:
-    """Check the caller's spec of an argument, and return it as a type or as an extent.
+    """Check the caller's spec of an argument, and return the argument's type or its extents.
 
     Args:
         declared: the argument's type in the module.

@@ -1,4 +1,4 @@
-"""Inference of result types, for tenferro's ops and for StableHLO operations.
+"""Inference of the result types of tenferro's ops and of StableHLO operations.
 
 Source: StableHLO spec, the constraints of each operation.
 """
@@ -34,11 +34,13 @@ def result_type(op: Any, *operands: Value) -> TensorSpec:
 def result_of(name: str, operands: Sequence[Value], result: TensorSpec | None = None) -> TensorSpec:
     """Return the result type of the operation `stablehlo.<name>`.
 
-    It is inferred for elementwise operations. For other operations, the caller must pass it as `result`.
+    The type is inferred for elementwise operations. For all other operations, the caller must pass the type as
+    `result`.
 
     Raises:
         DTypeError, ShapeError: the operands of an elementwise operation have different types.
-        InvalidConfigError: neither is there an inferred type nor a `result`, or they differ.
+        InvalidConfigError: the operation is not elementwise and `result` is None, or `result` differs from the inferred
+            type.
     """
     dtype_of = _ELEMENTWISE.get(name)
     if dtype_of is None:
@@ -48,7 +50,8 @@ def result_of(name: str, operands: Sequence[Value], result: TensorSpec | None = 
                 "give result="
             )
         return result
-    # Two different symbols count as equal here, because the module asserts the guards of its program at run time.
+    # Two different symbols count as equal here. When the module runs, it asserts the program's guards, which check that
+    # such symbols are equal.
     common = same_type(f"stablehlo.{name}", [operand.spec for operand in operands], GuardLog())
     dtype = dtype_of(common.dtype)
     inferred = common if dtype is common.dtype else TensorSpec.of(common.shape, dtype)
@@ -89,4 +92,4 @@ _ELEMENTWISE: Mapping[str, Callable[[DType], DType]] = {
     "complex": lambda dtype: dtype.complex,
     "is_finite": lambda dtype: DType.Bool,
 }
-"""Functions from the operands' dtype to the result's dtype, for elementwise operations on operands of equal types."""
+"""Functions from the operands' dtype to the result's dtype, by the name of the elementwise StableHLO operation."""

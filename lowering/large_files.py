@@ -30,13 +30,14 @@ NEAR = 4096
 """Number of bytes before a hexadecimal literal that are searched for the operation or resource that it belongs to."""
 
 _NAMED = re.compile(rb'("[^"]*"|[\w$.]+)\s*:\s*\Z')
-"""Pattern of a resource's name and colon, at the end of the text before its hexadecimal literal."""
+"""Pattern that matches a resource's name and colon directly before its hexadecimal literal."""
 
 
 class MappedBytes:
     """Bytes of a memory-mapped file.
 
-    A slice of at least `LARGE` bytes is copied to memory that a constant of the program can use without another copy.
+    A slice of at least `LARGE` bytes is copied to aligned memory, so that a constant of the program can use it without
+    another copy.
     """
 
     __slots__ = ("_content", "_start", "_stop")
@@ -71,7 +72,7 @@ class MappedBytes:
 
 
 def is_large(path: Any) -> bool:
-    """Return whether `read_large` reads this file; smaller files are read by the worker process."""
+    """Return whether a file is so large that `read_large` must read it; the worker process reads smaller files."""
     return hasattr(os, "fork") and os.path.isfile(path) and os.path.getsize(path) > LARGE_FILE
 
 
@@ -154,7 +155,7 @@ def _without_elements(content: mmap.mmap) -> tuple[bytes, dict[str, memoryview]]
                 continue
         except (
             binascii.Error
-        ):  # the literal is left in the text, where MLIR reports its error and position
+        ):  # the malformed literal stays in the text, where MLIR will report it with its position
             continue
         copied = end + 1
     return b"".join([*pieces, content[copied:]]), elements
@@ -197,7 +198,7 @@ def _find(content: mmap.mmap, what: bytes, start: int, stop: int) -> int:
 
 
 def _give_back(content: mmap.mmap, start: int, stop: int) -> None:
-    """Release the memory of the mapped pages of one piece; the operating system reads a page again on access."""
+    """Release the memory of mapped pages that have been read; the operating system reads a page again on access."""
     if hasattr(mmap, "MADV_DONTNEED"):
         start -= start % mmap.PAGESIZE
         content.madvise(mmap.MADV_DONTNEED, start, min(PIECE + mmap.PAGESIZE, stop - start))

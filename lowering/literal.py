@@ -1,4 +1,4 @@
-"""Text of constants in StableHLO's notation, which reproduces every element exactly.
+"""Conversion of constants to text in StableHLO's notation, from which every element can be restored exactly.
 
 Floats are written with enough digits to round-trip. Infinities and NaN are written as bit patterns. A tensor of more
 than `LONGEST_LIST` elements is written as one hexadecimal string.
@@ -46,7 +46,10 @@ def dense(array: Any) -> str:
 
 
 def _little_endian(array: Any) -> bytes:
-    """Encode the elements of an array as little-endian bytes; a narrower integer is the low bits of a byte."""
+    """Encode the elements of an array as little-endian bytes.
+
+    An integer of fewer than 8 bits is stored in the low bits of a byte.
+    """
     dtype = DType.of(array.dtype)
     if dtype.is_integer and dtype.is_narrow:
         return (array.view(np.uint8) & np.uint8((1 << dtype.bits) - 1)).tobytes()
@@ -67,7 +70,9 @@ def quoted(text: str) -> str:
 
 
 def is_splat(array: Any) -> bool:
-    """Return whether all elements have the same bits; pieces are compared one after the other to save memory.
+    """Return whether all elements have the same bits.
+
+    The array is compared in pieces, because the result of a comparison needs memory too.
 
     >>> is_splat(np.zeros(3)), is_splat(np.array([0.0, -0.0])), is_splat(np.ones(()))
     (True, False, True)

@@ -107,7 +107,7 @@ def lower_to_stablehlo(
         keep=lambda op: (
             lowering_of(op, platform, linalg) is not None or (calls and op.family_id == FAMILY)
         ),
-    )  # composites are expanded here too, although only the error is used: it lists all ops that cannot be lowered
+    )  # also for composites: the expansion raises one error for all ops that cannot be lowered
     program = program if wrapped else expanded
     view = program.lowering_view()
     if not symbolic:
@@ -181,7 +181,7 @@ def _shard(
     partitioning: Partitioning,
     specs: Sequence[PartitionSpec],
 ) -> None:
-    """Add the sharding of each leaf to its attributes."""
+    """Add the sharding of each input or output as the attribute `sdy.sharding` to its dictionary in `attributes`."""
     mesh = dict(partitioning.mesh)
     for own, name, leaf, spec in zip(attributes, names, types, specs, strict=True):
         spec.extents(leaf.shape, mesh, name)
@@ -203,7 +203,7 @@ def _passed(spec: TensorSpec, order: str) -> TensorSpec:
 def _with_reversed_axes(
     writer: Writer, values: Sequence[Value], orders: Sequence[str]
 ) -> list[Value]:
-    """Reverse the axes of the values whose order is "F"."""
+    """Emit a transpose with reversed axes for each value whose order is "F"; return the others unchanged."""
     return [
         writer.transpose(value, range(value.rank)[::-1]) if order == "F" else value
         for value, order in zip(values, orders, strict=True)

@@ -133,7 +133,7 @@ def compile_for_trial(text: str, options: str, devices: int) -> None:
 
 
 def _refused(error: Any) -> MlirDiagnosticError:
-    """Convert MLIR's error to a `MlirDiagnosticError`."""
+    """Return a `MlirDiagnosticError` with the messages and locations of MLIR's own error."""
     return MlirDiagnosticError(
         [(item.message, str(item.location)) for item in error.error_diagnostics]
     )
@@ -175,7 +175,8 @@ def portable_artifact(text: str | bytes, target_version: str | None = None) -> b
         with context():
             if "sdy.mesh" in str(module):
                 return _mixed_artifact(module, version)
-            # The serialisation converts the module to VHLO in place; `module` is a copy that nothing else uses.
+            # The serialisation changes its argument to the VHLO dialect. That is safe here, because nothing else uses
+            # `module`.
             return bytes(stablehlo.serialize_portable_artifact(module, version))
     except UnsupportedError:
         raise
@@ -189,9 +190,10 @@ def portable_artifact(text: str | bytes, target_version: str | None = None) -> b
 
 
 def _mixed_artifact(module: Any, target: str) -> bytes:
-    """Convert the StableHLO operations of a module with Shardy operations to a portable artifact.
+    """Convert a module that also has Shardy operations to a portable artifact.
 
-    Shardy's operations have no versioned form, and are stored unchanged.
+    StableHLO operations are stored in their versioned form. Shardy's operations have no such form, and are stored
+    unchanged.
     """
     from jaxlib import _jax, version  # pyright: ignore[reportAttributeAccessIssue]  # because it ships no stubs
 
@@ -205,7 +207,10 @@ def _mixed_artifact(module: Any, target: str) -> bytes:
 
 
 def artifact_version(name: str | None) -> str:
-    """Return the StableHLO version of a compatibility window such as "week12"; any other name is returned unchanged."""
+    """Return the StableHLO version, such as "1.8.0", of a compatibility window such as "week12".
+
+    A `name` that is no window is taken as a version, and returned unchanged.
+    """
     stablehlo = jaxlib_modules()[5]
     name = "week12" if name is None else name
     if name == "current":
@@ -267,7 +272,7 @@ def _rewritten(text: str, pipeline: str) -> str:
 
 
 def canonical(text: str) -> str:
-    """Rewrite CHLO, deprecated operations, and dynamic operations with constant shape operands to StableHLO.
+    """Rewrite CHLO, deprecated operations, and dynamic operations with constant shapes as plain StableHLO.
 
     Raises:
         MlirDiagnosticError: a pass rejects the module.
@@ -287,7 +292,7 @@ def legalize_chlo(text: str) -> str:
 
 
 def refined(text: str, types: Sequence[str]) -> str:
-    """Refine a module with symbolic extents to arguments of these static types, so that all shapes are static.
+    """Specialise a module with symbolic extents to arguments of static types, so that all shapes are static.
 
     The result still contains the assertions about shapes; their conditions are constants.
 

@@ -1,4 +1,4 @@
-"""Conversion of MLIR's modules to plain data: objects of the classes in `lowering.module_tree`."""
+"""Conversion of modules that MLIR has parsed to plain data, with the classes of `lowering.module_tree`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ __all__ = ["module_tree"]
 def module_tree(text: str) -> ModuleTree:
     """Convert a module to plain data.
 
-    Constants whose elements are in another file have none here; `lowering.syntax.elements.with_elements` adds them.
+    Elements of constants that are stored outside the text are missing in the tree;
+    `lowering.syntax.elements.with_elements` adds them.
 
     Raises:
         MlirDiagnosticError: the module is malformed; the error contains MLIR's messages and locations.
@@ -35,8 +36,8 @@ def module_tree(text: str) -> ModuleTree:
     with context():
         attributes = _attributes(ir, module.operation.attributes)
         tree = ModuleTree(str(attributes.pop("sym_name", "main")), attributes=attributes)
-        # MLIR renames a resource if an earlier module used its name. So the names of resources are read from the text
-        # that MLIR prints, not from the original text.
+        # MLIR renames a resource if an earlier module of this process used the same name. So the names of resources are
+        # read from the text that MLIR prints, not from the original text.
         blobs = _resources(str(module)) if "dense_resource<" in text else {}
         for op in module.body.operations:
             if op.operation.name == "func.func":
@@ -133,7 +134,7 @@ _BLOB = re.compile(r'("[^"]*"|[\w$.]+)\s*:\s*"0x([0-9A-Fa-f]*)"')
 
 
 def _resources(text: str) -> dict[str, str]:
-    """Return the resources at the end of a module's text: hexadecimal digits by name."""
+    """Return a dictionary from the names of the resources at the end of a module's text to their hexadecimal digits."""
     start = text.rfind("{-#")
     if start < 0:
         return {}
@@ -151,7 +152,7 @@ _ELEMENTS = {element_type(dtype): dtype for dtype in DType}
 
 
 def _type(ir: Any, mlir_type: Any) -> Any:
-    """Convert an MLIR type to a `TensorSpec`; any type but that of a tensor of a supported dtype to a `ForeignType`."""
+    """Convert an MLIR type to a `TensorSpec` if it is a tensor of a supported dtype, else to a `ForeignType`."""
     if isinstance(mlir_type, ir.RankedTensorType):
         ranked = ir.RankedTensorType(mlir_type)
         dtype = _ELEMENTS.get(str(ranked.element_type))
@@ -176,7 +177,7 @@ def _attributes(ir: Any, attributes: Any) -> dict[str, Any]:
 
 
 def _attribute(ir: Any, attribute: Any) -> Any:
-    """Convert an attribute to Python data; an attribute of any other kind to the text that MLIR prints."""
+    """Convert an attribute to Python data, or to the text that MLIR prints if its class has no reader in `_READERS`."""
     kind = type(attribute).__name__
     reader = _READERS.get(kind)
     if reader is not None:
@@ -197,7 +198,7 @@ def _plain(value: Any) -> Any:
 
 
 def _elements(ir: Any, attribute: Any) -> Any:
-    """Convert the elements of a constant to an array; if all are equal, to a broadcast view of one element."""
+    """Convert the elements of a constant to an array; equal elements become a broadcast view of one element."""
     spec = _type(ir, attribute.type)
     if isinstance(spec, ForeignType):
         if "index" in spec.text:

@@ -54,7 +54,7 @@ class StableHloModule:
         return all(spec.is_static for spec in self.input_specs)
 
     def refined(self, shapes: Sequence[Sequence[int]]) -> StableHloModule:
-        """Refine a module with symbolic extents to inputs of these shapes; a static module is returned unchanged.
+        """Specialise a module with symbolic extents to inputs of these shapes; return a static module unchanged.
 
         Raises:
             ShapeError, GuardError: the shapes contradict the types of the inputs, or a guard.
@@ -69,8 +69,8 @@ class StableHloModule:
             TensorSpec.of(tuple(shape), spec.dtype)
             for shape, spec in zip(shapes, self.input_specs, strict=True)
         ]
-        # The assertions are removed: the guards were checked above, and XLA does not implement the custom call that
-        # asserts them.
+        # The assertions of the guards are removed. The guards were checked above, and XLA does not implement the custom
+        # call `shape_assertion`.
         lines = self.text.splitlines()
         plain = "\n".join([line for line in lines if "custom_call @shape_assertion" not in line])
         text = self._perform("refined", [tensor_type(spec) for spec in specs], text=plain)
@@ -147,7 +147,7 @@ class StableHloModule:
         return self.plain_text
 
     def __repr__(self) -> str:
-        """Show the type, platform and size; `print` shows the text."""
+        """Return a line with the module's type, platform and number of lines; `print(module)` shows the text."""
         inputs, outputs = (
             first_of(list(map(tensor_type, specs)))
             for specs in (self.input_specs, self.output_specs)
@@ -156,7 +156,7 @@ class StableHloModule:
         return f"<StableHloModule for {self.platform}: ({inputs}) -> ({outputs}), {lines} lines>"
 
     def _repr_html_(self) -> str:
-        """Show a summary, and in a collapsed section the text, of which at most `NOTEBOOK` characters."""
+        """Return HTML for notebooks: a summary, and a collapsed section with the start of the text."""
         shown, total = self.plain_text[:NOTEBOOK], len(self.plain_text)
         rest = (
             f"\n.. {total - NOTEBOOK:,} more characters; print shows all"

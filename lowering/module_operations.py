@@ -1,7 +1,7 @@
 """MLIR's operations on a module as text or bytes, by name.
 
-Each operation accepts the module and plain data, and returns text, bytes, a tree or JSON data. So `lowering.guarded`
-can run it in the user's process or in a worker process.
+An operation's arguments are the module and plain data. Its result is text, bytes, a module tree or JSON data. So
+`lowering.guarded` can run every operation in the user's process or in a worker process.
 """
 
 from __future__ import annotations

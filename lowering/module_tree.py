@@ -44,7 +44,7 @@ def has_unknown_extents(spec: Type) -> bool:
 
 
 def is_token(spec: Type) -> bool:
-    """Return whether a type is StableHLO's token, which orders effects."""
+    """Return whether a type is StableHLO's token type; tokens order operations with side effects."""
     return isinstance(spec, ForeignType) and "token" in spec.text
 
 
@@ -56,7 +56,7 @@ class Operation:
         name: the name with the dialect, such as "stablehlo.add".
         operands, results: the numbers of these values.
         types: the types of the results.
-        attributes: the attributes by name. An attribute that the text omits is missing here, too.
+        attributes: the attributes by name. Default values that the text omits are not added.
         regions: the block of each region.
         location: file, line and column, as MLIR prints them.
     """
@@ -71,9 +71,9 @@ class Operation:
 
     @property
     def config(self) -> Any:
-        """The backend configuration of a custom call: a dictionary, a string, or None.
+        """The attribute `backend_config` of a custom call: a dictionary, a string, or None.
 
-        JAX writes it as the attribute `mhlo.backend_config`.
+        JAX writes dictionaries as the attribute `mhlo.backend_config` instead.
         """
         return self.attributes.get("mhlo.backend_config") or self.attributes.get("backend_config")
 
@@ -119,8 +119,8 @@ class Block:
 class Function:
     """A function of a module.
 
-    The types of the arguments are those of the body. `argument_names` and `result_names` are empty, or contain "", if
-    the module does not name its arguments or results. The body of a declaration has no operations.
+    The types of the arguments are `body.types`. `argument_names` and `result_names` are empty, or contain "", if the
+    module does not name its arguments or results. A function that is only declared has a body without operations.
     """
 
     name: str
@@ -135,7 +135,7 @@ class ModuleTree:
     """A module: its functions by name, its attributes, and the text of Shardy's meshes by name.
 
     Attributes:
-        nested: the modules inside, which are verified, and which nothing reads.
+        nested: modules inside the module. They are verified, but not converted to programs.
     """
 
     name: str

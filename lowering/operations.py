@@ -1,4 +1,4 @@
-"""StableHLO as data: values, operations with their regions, functions and modules.
+"""Data classes for StableHLO modules that are written: values, operations with regions, functions and modules.
 
 Emitters create these records through `lowering.writer`; `lowering.printer` writes them as text.
 
@@ -82,7 +82,7 @@ class Operation:
 
     @property
     def has_effect(self) -> bool:
-        """Whether the operation has a side effect, and is kept even if nothing uses its results."""
+        """Whether the operation has a side effect. Such an operation is written even if nothing uses its results."""
         return bool(self.attributes.get("has_side_effect"))
 
     @property
@@ -136,7 +136,7 @@ class Function:
 
 @dataclass(slots=True, eq=False)
 class PrintedFunction:
-    """A private function as text, which another compiler has printed; it calls no other function."""
+    """A private function whose text another compiler has printed. It calls no other function."""
 
     text: str
     callees: frozenset[str] = frozenset()
@@ -207,6 +207,6 @@ class Struct:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """An attribute as text, for attributes of dialects that this module has no classes for."""
+    """An attribute that is given as text, for dialects whose attributes have no class in this module."""
 
     text: str

@@ -1,4 +1,4 @@
-"""The printer of StableHLO modules, which writes all names, types and punctuation.
+"""Printer that converts a StableHLO module to text.
 
 The name of an operation determines whether it is printed in StableHLO's short form or in MLIR's generic form.
 
@@ -36,7 +36,7 @@ __all__ = ["printed"]
 
 
 def printed(module: Module) -> tuple[str, str]:
-    """Return the text of a module with the user's lines as locations, and the text without locations."""
+    """Return two texts of a module: with the lines of the user's code as locations, and without locations."""
     places: dict[Any, int] = {}
     plain = _function_lines(module.main)
     located = [*plain]
@@ -189,7 +189,7 @@ _IN_LINES = frozenset({"stablehlo.reduce", "stablehlo.sort"})
 def _region(operation: Operation, region: Block, names: _Names) -> str:
     """Return the text of a region: on indented lines, on lines without indentation, or on a single line.
 
-    The operation's name determines which.
+    The name of the operation to which the region belongs determines the layout.
     """
     names = _Names(names)
     names.name_arguments(region.arguments)
@@ -208,7 +208,10 @@ def _region(operation: Operation, region: Block, names: _Names) -> str:
 
 
 def _short(op: Operation, names: _Names) -> str:
-    """Print `stablehlo.add %a, %b, key = value : types`; a type that operands and result share is written once."""
+    """Print `stablehlo.add %a, %b, key = value : types`.
+
+    If all operands and the result have the same type, the type is written once.
+    """
     shown = "".join([f", {key} = {_bare(value)}" for key, value in op.attributes.items()])
     (result,) = op.results
     is_shared = not op.attributes and all(x.spec == result.spec for x in op.operands)
@@ -362,7 +365,7 @@ def _signature(op: Operation) -> str:
 
 
 def _bare(value: Any) -> str:
-    """Return an attribute's text in the short form, with integers without types and words without quotation marks."""
+    """Return an attribute's text in the short form: without the types of integers, and without quotation marks."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return integers(value)
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -4,8 +4,8 @@ The worker has one thread, imports only MLIR's bindings, and never passes a modu
 starting an interpreter would take 200 ms. If a module corrupts a fork's memory, the next fork is not affected.
 
 A request consists of two lengths of eight bytes each, a JSON document of the first length, and a module of the second.
-The reply has the same format; its parts are an error and a result. It is sent in pieces, each preceded by its
-length in eight bytes. An empty piece follows, and a piece that says how the fork ended.
+The reply has the same format: two lengths, an error as JSON, and a result. It is sent in pieces, each preceded by the
+length of the piece in eight bytes. An empty piece marks the end. The piece after it says how the fork ended.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _forked(request: dict[str, Any], module: bytearray) -> dict[str, Any]:
         ending = _forward(source, request["wall_seconds"], request["largest_reply"])
     finally:
         os.close(source)
-        os.kill(process, signal.SIGKILL)  # the fork has finished, or must not continue
+        os.kill(process, signal.SIGKILL)  # the fork may still run, after too much time or output
         _, status = os.waitpid(process, 0)
     return {"ending": ending, "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0}
 
@@ -123,7 +123,7 @@ def _limit(request: dict[str, Any]) -> None:
     """Limit the resources of this process, and redirect its standard input and output to the null device."""
     if hasattr(
         os, "sched_setaffinity"
-    ):  # XLA would start a thread for each core, and threads take memory
+    ):  # XLA would start a thread for each core, and each thread needs memory
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:4])
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 0)
@@ -137,7 +137,8 @@ def _limit(request: dict[str, Any]) -> None:
     for limit, bound in bounds.items():
         hard = resource.getrlimit(limit)[1]
         bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
-        # Only the soft limit is set. A process that exceeds the hard limit would get SIGKILL, without a message.
+        # Only the soft limit is lowered, which makes the system send a signal that names the limit. Beyond a hard
+        # limit, the system would send SIGKILL, which names none.
         resource.setrlimit(limit, (bound, hard))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
@@ -152,7 +153,7 @@ def _data_bytes() -> int:
 
 
 def _freed() -> int:
-    """Return the peak memory of this process minus its current memory, in bytes."""
+    """Return the number of bytes that this process has freed since its peak: peak memory minus current memory."""
     try:
         with open("/proc/self/status") as file:
             sizes = dict(line.split(":", 1) for line in file)

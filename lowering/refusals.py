@@ -1,4 +1,4 @@
-"""Ops that the compiler of a platform cannot compile, or on which it crashes: lowering raises an error for them.
+"""Table of ops that a platform's compiler cannot compile, or on which it crashes; lowering raises an error for them.
 
 The entries for TPU were observed with libtpu 0.0.42; `make platforms` reports missing entries.
 """
@@ -107,7 +107,7 @@ def refuse_types(text: str, platform: str) -> None:
     """Raise an error if a module's text contains an element type that XLA lacks.
 
     Raises:
-        UnsupportedError: it does; the error names the dtype and the platform.
+        UnsupportedError: the text contains such a type; the error names the dtype and the platform.
     """
     for dtype in NOT_IN_XLA:
         if f"{element_type(dtype)}>" in text:
@@ -144,7 +144,7 @@ def refuse(op: StdTensorOp, platform: str, types: list[TensorSpec]) -> None:
     """Raise an error if the platform does not support the op on values of these types.
 
     Raises:
-        UnsupportedError: it does not support the op; the error names the op, the type and the platform.
+        UnsupportedError: the platform does not support the op for one of the types; the error names all three.
     """
     for spec in types:
         if spec.is_static and spec.size * spec.dtype.itemsize > MOST_BYTES:

@@ -1,4 +1,4 @@
-"""Partition of a program over a mesh of devices, and its text in Shardy.
+"""Partition of a program over a mesh of devices, and the text of Shardy's operations and attributes that describe it.
 
 Source: Shardy's documentation of `sdy.mesh`, `sdy.sharding` and `sdy.sharding_constraint`.
 """
@@ -31,7 +31,7 @@ class Partitioning:
     def require_fits(
         self, inputs: Sequence[tuple[str, Any]], outputs: Sequence[tuple[str, Any]]
     ) -> None:
-        """Check that there is a spec for each leaf, and that its extents can be divided evenly among the devices.
+        """Check that each leaf has a `PartitionSpec`, and that its extents can be divided evenly among the devices.
 
         Args:
             inputs, outputs: the name and the type of each leaf.

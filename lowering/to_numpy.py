@@ -1,4 +1,4 @@
-"""`to_numpy`: writes a program as a Python file that needs only NumPy."""
+"""`to_numpy`, which writes a program as a Python file that needs only NumPy."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ READ_CONSTANTS = 'CONSTANTS = dict(np.load(Path(__file__).with_suffix(".npz")))'
 MAX_LISTED_RESULTS = 48
 """Maximum number of elements of recorded results that are written as lists.
 
-If there are more, they are stored with the constant arrays.
+Results with more elements are stored in the file of constant arrays.
 """
 
 
 class Recorded(NamedTuple):
-    """Inputs and the results of native execution, with which a generated file compares its own results.
+    """Inputs of a native run and its results, with which a generated file compares the results of its own function.
 
     Attributes:
         inputs, outputs: the leaves of arguments and results.
@@ -229,9 +229,10 @@ def identifier(name: str, default: str) -> str:
 
 
 class Signature:
-    """Parameters of the generated function, and expressions for the leaves of its arguments.
+    """Parameters of the generated function, and Python expressions for the program's inputs.
 
-    If the arguments are trees of plain containers, the parameters are these trees; else there is a parameter per leaf.
+    If the arguments of the traced function are trees of plain containers, the generated function has the same
+    parameters. Otherwise it has a parameter for each leaf.
 
     Attributes:
         structure: the tree of each parameter, with the numbers of the program's inputs as leaves.
@@ -273,7 +274,7 @@ class Signature:
         ]
 
     def extents(self, writer: Writer) -> dict[str, str]:
-        """Return the statements that assign the values of symbols to variables, by variable.
+        """Return a dictionary from Python variables to the statements that assign the values of symbols to them.
 
         The names of the variables are added to `writer.extents`.
 
@@ -302,7 +303,7 @@ class Signature:
         return lines
 
     def call(self, name: str, leaves: Sequence[str]) -> str:
-        """Return the text of a call of the generated function, whose arguments have these leaves."""
+        """Return the text of a call of the generated function `name`, whose arguments have the leaves `leaves`."""
         return f"{name}({', '.join(_text(entry, leaves) for entry in self.structure)})"
 
 
@@ -318,7 +319,9 @@ def _is_plain_tree(tree: Any) -> bool:
 
 
 def _paths(tree: Any, root: str) -> dict[int, str]:
-    """Return the expression of each leaf of a tree that is the value of the expression `root`, by leaf.
+    """Return a dictionary from the leaves of a tree, which are integers, to Python expressions for them.
+
+    The expressions select the leaves from the value of the expression `root`.
 
     >>> _paths({"a": [0, 1], "b": None}, "p")
     {0: 'p["a"][0]', 1: 'p["a"][1]'}
@@ -352,7 +355,7 @@ def _text(tree: Any, leaves: Sequence[str]) -> str:
 
 
 def tree_text(tree: TreeDef, leaves: Sequence[str]) -> str:
-    """Return the Python expression of a tree with these leaves.
+    """Return the Python expression of a tree whose leaves are the expressions `leaves`.
 
     If the tree has containers that are not plain, such as dataclasses, return a tuple of the leaves.
 

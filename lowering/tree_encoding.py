@@ -1,4 +1,4 @@
-"""Encoding of `ModuleTree`s as bytes: a JSON document, then the elements of the arrays.
+"""Encoding of `ModuleTree`s as bytes: a JSON document, followed by the elements of all constant arrays.
 
 Decoding creates only plain data, so the bytes may come from a process that is not trusted. All blocks are stored in one
 list, and operations refer to their regions by positions in the list, so encoding needs no recursion.
@@ -77,7 +77,7 @@ class _Encoder:
         blocks: the encoded blocks, by position; None for blocks that have not been encoded.
         waiting: the blocks that have not been encoded, with their positions.
         elements: the elements of arrays, in the order of their offsets.
-        offset: the total number of bytes of these elements.
+        offset: the total number of bytes of `elements`, which is the offset of the next array.
     """
 
     def __init__(self) -> None:

@@ -82,7 +82,7 @@ def is_promotable(dtype: DType, wider: DType) -> bool:
 
 
 def tensor_type(spec: TensorSpec) -> str:
-    """Return the text of a tensor type; a question mark replaces each extent that is not a number.
+    """Return the text of a tensor type, with a question mark for each extent that is not a number.
 
     >>> tensor_type(TensorSpec((2, "n"), "float64")), tensor_type(TensorSpec((), "bool"))
     ('tensor<2x?xf64>', 'tensor<i1>')

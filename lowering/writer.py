@@ -1,4 +1,4 @@
-"""`Writer`: builds the operations of one function or region.
+"""`Writer`, which builds the operations of one function or region.
 
 Emitters call the writer's methods, which add operations and return values. The writer adds equal constants only once
 per function, and omits operations whose results are not used. `lowering.printer` writes the operations as text.
@@ -42,7 +42,7 @@ class Writer:
         emitters: the emitter of each op.
         operations: the operations, in the order in which they were added.
         functions: the private functions of the module, by name.
-        symbols: the names of private functions, by what they compute.
+        symbols: the names of private functions, by a key that identifies what the function computes.
         source: the user's line for the operations that are added next.
         arguments: the arguments of the function or region.
         extents: the emitter of symbolic extents, or None if all extents are numbers.
@@ -99,7 +99,7 @@ class Writer:
     def op(
         self, name: str, *operands: Value, result: TensorSpec | None = None, **attributes: Any
     ) -> Value:
-        """Add `stablehlo.name`, an operation with one result and no region, and return the result.
+        """Add the operation `stablehlo.<name>`, which has one result and no region, and return the result.
 
         Args:
             result: the type of the result; not needed if the operands determine it, as for elementwise operations.
@@ -145,7 +145,7 @@ class Writer:
     def body(self, outputs: Sequence[Value]) -> Block:
         """Return the body of a function with these outputs.
 
-        It contains the operations on which the outputs depend, and operations with a side effect.
+        The body contains only operations on which the outputs depend, and operations with a side effect.
         """
         needed, live = set(outputs), list[Operation]()
         for operation in reversed(self.operations):
@@ -197,7 +197,7 @@ class Writer:
         return self.region({f"a{i}": spec for i, spec in enumerate(specs)}, write)
 
     def combiner(self, name: str, dtype: DType) -> Block:
-        """Return a region that combines two scalars by the operation stablehlo.`name`."""
+        """Return a region that combines two scalars by the operation `stablehlo.<name>`."""
         scalar = TensorSpec.of((), dtype)
         return self.region({"a": scalar, "b": scalar}, lambda w, a, b: w.op(name, a, b).called("c"))
 
@@ -282,7 +282,8 @@ class Writer:
 
     def _write_constant(self, array: Any, spec: TensorSpec) -> Value:
         if spec.dtype.is_bool and array.size > LONGEST_LIST and not is_splat(array):
-            # The hexadecimal form of i1 differs between versions of MLIR. So a constant of ui8 is converted.
+            # The hexadecimal form of i1 constants differs between versions of MLIR. So a ui8 constant is written and
+            # converted.
             return self.convert(self.constant(array.astype(np.uint8)), DType.Bool)
         return self.op("constant", result=spec, value=array)
 
@@ -313,7 +314,7 @@ class Writer:
         return self.op("bitcast_convert", x, result=TensorSpec.of(shape, dtype))
 
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
-        """Permute the axes of x; if x is itself a transpose, both are combined, and omitted if they cancel."""
+        """Permute the axes of x; if x is itself a transpose, emit one combined transpose, or none if both cancel."""
         perm = tuple(perm)
         base, before = self._transposes.get(x, (x, tuple(range(x.rank))))
         whole = tuple(before[axis] for axis in perm)

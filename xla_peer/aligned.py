@@ -1,4 +1,4 @@
-"""NumPy arrays in host memory that PJRT can use without a copy."""
+"""Allocation of NumPy arrays whose memory PJRT can use without a copy."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def empty(
 ) -> np.ndarray[Any, Any]:
     """Allocate an uninitialised NumPy array in memory aligned to 64 bytes.
 
-    PJRT on the CPU uses such an array without a copy, so a device array may share its memory: `XlaExecutor.put`
-    describes the effect of a later write to the array.
+    PJRT on the CPU uses such an array without a copy, so a device array may share the memory of the NumPy array.
+    `XlaExecutor.put` describes what a later write to the NumPy array does.
 
     Raises:
         ShapeError: an extent is negative.

@@ -1,4 +1,4 @@
-"""`Artifact`: a StableHLO module with its signature and constants, in memory or in a file."""
+"""`Artifact`, a StableHLO module with its signature and constants, in memory or in a file."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ class Artifact:
     """An exported StableHLO module with its description and constants, as `export` and `load` return it.
 
     Attributes:
-        manifest: names, types, structure, platforms and versions.
+        manifest: the names and types of inputs and outputs, the structure of arguments and results, the platforms, and
+            the versions.
         module: the StableHLO module, with constants as its last arguments.
         bytecode: the module as a portable artifact, the content of a `.mlirbc` file.
-        constants: the arrays of these constants, by name.
-        gradient: an artifact that takes the inputs and cotangents of the float outputs, and returns
-            cotangents of the float inputs; None if it was exported without one.
+        constants: the arrays for the module's last arguments, by name.
+        gradient: an artifact of the derivative. It takes the inputs and cotangents of the float outputs, and returns
+            cotangents of the float inputs. None if the artifact was exported without a gradient.
 
     >>> import numpy as np, tenferro as tnf, xla_peer
     >>> artifact = xla_peer.export(lambda x: {"twice": x + x}, tnf.TensorSpec(("n",), "float64"))
@@ -99,8 +100,8 @@ class Artifact:
         """Compile the artifact for device arrays on a device.
 
         Args:
-            executor: the executor of the device; by default the CPU's if the artifact was exported for the CPU, else
-                the executor of the artifact's first platform.
+            executor: the executor of the device. By default it is an executor for the CPU if the artifact was exported
+                for the CPU, else for the artifact's first platform.
             specs: concrete specs or arrays, one per input, if the artifact has symbolic extents.
 
         Raises:
@@ -160,7 +161,7 @@ class Artifact:
         return unflatten(self.manifest.out_tree, results)
 
     def program(self) -> GraphProgram:
-        """Import the module as a program; for a partitioned artifact, as a program of one device.
+        """Import the module as a program; a partitioned artifact is imported as a program for one device.
 
         Raises:
             TenferroError: see `lowering.import_stablehlo`.
@@ -202,10 +203,10 @@ class Artifact:
         return self._compiled(executor or self._default_executor, shapes)(*buffers)
 
     def save(self, path: Any) -> None:
-        """Write the artifact: `.mlir` is text, `.mlirbc` a portable artifact; both contain the manifest.
+        """Write the artifact to a file, as text (`.mlir`) or as a portable artifact (`.mlirbc`).
 
-        Constants that the module takes as arguments, test vectors and the gradient are first written to separate
-        files in the same folder.
+        Both formats contain the manifest. Constants that the module takes as arguments, test vectors and the gradient
+        are written before, to separate files in the same folder.
 
         Raises:
             InvalidConfigError: the suffix is neither `.mlir` nor `.mlirbc`, or the path is a folder, a pipe or a

@@ -1,4 +1,4 @@
-"""Conditions of `tenferro.check` as additional results of a program, checked after the run."""
+"""Support of `tenferro.check` on XLA: conditions become additional results of a program, checked after a run."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ __all__ = ["CheckedProgram", "CheckedPrograms"]
 
 @dataclass(frozen=True, eq=False)
 class CheckedProgram:
-    """A program without checks, whose last results are the operands of the checks.
+    """A program from which checks were removed; the operands of the checks are its last results.
 
     Attributes:
-        source: the original program, with the checks.
+        source: the original program, which contains the checks.
+        program: the program without checks, with additional results.
         checks: each check's op, its source line, and the number of its operands.
     """
 
@@ -33,7 +34,8 @@ class CheckedProgram:
         """Check the conditions in the results of a run, and return the other results in the program's structure.
 
         Raises:
-            CheckFailedError: a condition is not true; the error is that of the first such check in the program.
+            CheckFailedError: a condition is not true. If there are several, the error is for the first check in the
+                program.
         """
         position = len(self.source.output_slots)
         for op, line, count in self.checks:
@@ -53,7 +55,7 @@ class CheckedPrograms:
         )
 
     def of(self, program: GraphProgram) -> CheckedProgram | None:
-        """Return the program with the operands of its checks as results; None if it has no checks.
+        """Return a program with the operands of its checks as additional results; return None if it has no checks.
 
         Raises:
             UnsupportedError: a check is in a loop or a branch.

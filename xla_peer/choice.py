@@ -1,4 +1,4 @@
-"""`Choice`: for one set of shapes and dtypes, decides whether a JAX function runs natively or by `jax.jit`."""
+"""`Choice`, which decides whether a JAX function runs natively or by `jax.jit`, for one set of shapes and dtypes."""
 
 from __future__ import annotations
 
@@ -28,12 +28,11 @@ MAX_ROUNDS = 5
 ROUNDS_SECONDS = 0.05
 """Duration of a comparison, in seconds, after which no further pair of timed runs begins."""
 CLOSE = 2 / 3
-"""Exponent for `is_close`: with the machine epsilon eps, a difference of at most eps^CLOSE times the largest element
-is accepted without a verdict."""
+"""Exponent in the tolerance of `is_close`: eps^CLOSE times the largest element, with the machine epsilon eps."""
 
 
 class Choice:
-    """Decision between native execution and `jax.jit`, made once, by times and results on the user's arguments.
+    """Decision between native execution and `jax.jit`, made once, from runs on the user's arguments.
 
     The first calls run natively. Once their total time reaches the estimated time of a first result of `jax.jit`, the
     arguments of one call run both natively and by `jax.jit`. This comparison takes about as long as the runs before it.
@@ -103,7 +102,10 @@ class Choice:
         return [np.array(y) for y in results]  # a copy, because callers may write to results
 
     def _decide(self, arrays: Sequence[Any], results: Sequence[Any]) -> None:
-        """Run natively and by `jax.jit`, and set `side` to the faster one, or if results differ to the right one."""
+        """Run natively and by `jax.jit`, and set `side` to the faster of the two.
+
+        If the results differ by more than rounding, set `side` to the one whose results are right.
+        """
         try:
             jitted = self._jitted(arrays)  # the first call compiles, so it is not timed
             ours, theirs = self._timed(arrays)
@@ -147,7 +149,7 @@ class Choice:
     def _disagreement(
         self, arrays: Sequence[Any], ours: Sequence[Any], theirs: Sequence[Any]
     ) -> tuple[Side, str] | None:
-        """Return "native" or "jax.jit", whichever is right, and the verdict; None if rounding explains the differences.
+        """Return which results are right, "native" or "jax.jit", and the verdict; None if they differ by rounding.
 
         Without a clear verdict, the native results count as right.
         """
@@ -168,7 +170,7 @@ class Choice:
 
 
 def is_close(x: Any, y: Any) -> bool:
-    """Return whether two arrays are so close that no verdict is needed: see `CLOSE`. Integers must be equal."""
+    """Return whether two arrays are equal up to the tolerance that `CLOSE` defines; integers must be equal."""
     jax, _ = pjrt.modules()
     if not jax.numpy.issubdtype(x.dtype, jax.numpy.inexact):
         return bool(np.array_equal(x, y))

@@ -126,16 +126,19 @@ Cuts = Annotated[
 
 
 NEGATIVE = {"ignore_unknown_options": True}
-"""Settings of commands that accept negative numbers; such commands reject a misspelt option as an invalid input."""
+"""Settings of commands that accept negative numbers as arguments.
+
+Such a command passes an unknown option on as an argument, so a misspelt option is rejected as an invalid input.
+"""
 
 
 class DisagreementError(Exception):
-    """Error of a command whose results disagree; the exit status is then 1."""
+    """Error that a command raises if results disagree; `reporting` converts it to the exit status 1."""
 
 
 @contextmanager
 def reporting(json: bool) -> Generator[Output]:
-    """Yield the output of a command; convert errors in the context to messages and an exit status."""
+    """Yield the `Output` of a command; convert errors that the context raises to messages and an exit status."""
     output = Output(json)
     try:
         with silenced(json):
@@ -159,7 +162,7 @@ def reporting(json: bool) -> Generator[Output]:
 
 
 def _named(results: Any) -> list[tuple[str, Any]]:
-    """Return the leaves of a result, each with its name."""
+    """Return pairs of a name, such as `result[0]`, and a leaf, for all leaves of a result."""
     leaves, _ = flatten(results)
     return [(f"result{path}", leaf) for path, leaf in zip(leaf_paths(results), leaves, strict=True)]
 
@@ -177,7 +180,7 @@ def _write(path: str, content: bytes) -> None:
 
 
 def _write_arrays(path: str, named: list[tuple[str, Any]]) -> None:
-    """Write a single array to a .npy file, or several arrays, by name, to a .npz file."""
+    """Write a single array to a .npy file, or several named arrays to a .npz file."""
     buffer = io.BytesIO()
     if path.endswith(".npy") and len(named) == 1:
         np.save(buffer, stored(np.asarray(named[0][1])))
@@ -191,7 +194,7 @@ def _write_arrays(path: str, named: list[tuple[str, Any]]) -> None:
 
 
 def _opened(target: str, inputs: list[str] | None, seed: int) -> tuple[Target, list[Any]]:
-    """Find a target, and read its arguments; return both."""
+    """Return the target that a command line names, and the arguments that its `inputs` describe."""
     opened = find_target(target)
     return opened, opened.arguments(inputs or (), seed)
 
@@ -204,7 +207,7 @@ def _executor(platform: str, check_finite: bool = False) -> Any:
 
 
 def _peer(platform: str, in_process: bool, timeout: float, memory: int | None) -> Any:
-    """Return the executor of a check, which runs XLA on a platform, in a separate process by default."""
+    """Return an executor that runs XLA on a platform for a check; it uses a separate process unless `in_process`."""
     if in_process or not isolated_by_default():
         return xla_peer.XlaExecutor(platform)
     return xla_peer.IsolatedExecutor(platform, timeout=timeout, memory_limit=memory)
@@ -383,7 +386,7 @@ def _partitioned(opened: Target, program: Any, mesh: str, cut: list[str] | None)
 def _drawn(
     opened: Target, program: Any, types: list[Any], words: list[str], seed: int
 ) -> tuple[Any, ...]:
-    """Return arguments for a comparison: arrays of the command line if it has all inputs, else random arrays."""
+    """Return arguments for a comparison: the arrays of the command line if it names all inputs, else random arrays."""
     if words and all(not isinstance(leaf, tnf.TensorSpec) for leaf in flatten(types)[0]):
         return tuple(opened.arguments(words, seed))
     return unflatten(program.in_tree, random_arrays(program, np.random.default_rng(seed)))
@@ -603,7 +606,7 @@ def digits(
 
 
 def _contender(target: str, arguments: list[Any]) -> Any:
-    """Return the contender of `--against`: the path of a module, or a program."""
+    """Return what the option `--against` names: the path of a module, or a program."""
     if target.endswith((".mlir", ".mlirbc")):
         return Path(target)
     return find_target(target).compiled(arguments)
@@ -829,7 +832,7 @@ def triage(
 
 
 def _ssa(name: str) -> str:
-    """Return the name of a value with a percent sign; the given name may lack it."""
+    """Return the name of an SSA value with a leading percent sign, which `name` may lack."""
     return name if name.startswith("%") else f"%{name}"
 
 

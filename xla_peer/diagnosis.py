@@ -1,4 +1,4 @@
-"""`python -m xla_peer doctor`: a report of working and failing platforms, and of commands that repair them."""
+"""Implementation of `python -m xla_peer doctor`: which platforms work or fail, and which commands repair them."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def _loops() -> str:
     executor = tenferro.GraphExecutor(compiled=True, cache_dir="")
     x = np.ones(3)
     loop = tenferro.compile(lambda x: tenferro.fori_loop(0, 100, lambda i, y: y * 0.5 + x, x), x)
-    with suppress(Exception), warnings.catch_warnings():  # so that its log has the reason
+    with suppress(Exception), warnings.catch_warnings():  # the executor logs the reason
         warnings.simplefilter("ignore", CompileWarning)
         executor.run(loop, x)
     failures = executor.compile_stats().failures
@@ -184,7 +184,7 @@ def _loops() -> str:
 
 
 def _others() -> list[str]:
-    """Return the plugins of other installed packages, and the plugins in the environment variable."""
+    """Return the names of PJRT plugins of other packages: installed, or listed in PJRT_NAMES_AND_LIBRARY_PATHS."""
     names = {point.name for point in importlib.metadata.entry_points(group="jax_plugins")}
     named = os.environ.get("PJRT_NAMES_AND_LIBRARY_PATHS", "")
     names |= {entry.partition(":")[0] for entry in named.split(",") if ":" in entry}
@@ -210,7 +210,10 @@ def _examined(name: str) -> PlatformReport:
 
 
 def _asked(name: str) -> dict[str, Any]:
-    """Run the probe of a platform in a separate process; return its answer, or a description of the process's end."""
+    """Run `xla_peer.probe` for a platform in a separate process, and return the probe's answer.
+
+    If the process gives no answer, the result has the key "error", with a description of how the process ended.
+    """
     command = [sys.executable, "-m", "xla_peer.probe", name]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)

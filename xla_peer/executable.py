@@ -1,4 +1,4 @@
-"""`Executable`: a compiled program on one device, called on device arrays."""
+"""`Executable`, a compiled program that is called on device arrays."""
 
 from __future__ import annotations
 
@@ -29,17 +29,18 @@ class Executable:
 
     Results are `jax.Array`s, with `block_until_ready`, `__array__` and `__dlpack__`. If the program fails while it
     runs, `block_until_ready` raises jax's JaxRuntimeError, and `XlaExecutor.get` BackendFailureError. Other ways to
-    read the results, such as `numpy.asarray`, do not check for a failure, and abort the process after one.
+    read the results, such as `numpy.asarray`, do not check whether the program failed. If it did, they abort the
+    process.
 
     Attributes:
         module: the StableHLO module from which the program was compiled.
         input_specs, output_specs, input_names, output_names: types and names of the leaves, in order.
         donate: names of the inputs whose memory a call may reuse; a call deletes these arrays.
         constant_bytes: total size of the constants that each call passes as arguments.
-        wide: whether an input has a dtype that jax narrows by default, such as float64.
+        wide: whether an input has a 64-bit dtype, such as float64, which jax converts to 32 bits by default.
         gives_a_leaf: whether the result is a single array, not a tree.
         from_host: a function from the leaves of the arguments to a tuple of the result's leaves, or to its only leaf.
-            It does not check its arguments, which may also be row-major NumPy arrays.
+            The function does not check its arguments, which may also be row-major NumPy arrays.
 
     >>> import numpy as np, tenferro as tnf
     >>> from xla_peer import XlaExecutor
@@ -90,8 +91,8 @@ class Executable:
         self._call = pjrt.fast_call(loaded, *where, passed_outputs, self._checked)
         plain = not (self._is_cut or self._constants or self.donate)
         if plain and pjrt.knows_trees(in_tree, out_tree):
-            # Python looks up __call__ on the class, so this instance gets its own class: a method that
-            # forwards to self._call would make each call a tenth slower.
+            # Python looks up `__call__` on the class, not on the instance. So this instance gets a class of its own: a
+            # method that forwards to `self._call` would make each call a tenth slower.
             call = pjrt.fast_call(loaded, *where, passed_outputs, self._leaves, self._packed)
             own: Any = type("Executable", (Executable,), {"__call__": staticmethod(call)})
             self.__class__ = own
@@ -118,13 +119,13 @@ class Executable:
 
     @public
     def _leaves(self, arguments: tuple[Any, ...]) -> Sequence[Any]:
-        """Check and return the leaves of the arguments; `fast_call` calls this for types that are new to it."""
+        """Check and return the leaves of the arguments; `fast_call` calls this function for new argument types."""
         return self._checked(self._flattened(arguments))
 
     def on_leaves(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
         """Compute the leaves of the result from the leaves of the arguments."""
         if self._is_cut and any(map(pjrt.is_gone, leaves)):
-            # On several devices, PJRT aborts the process after a deleted array, instead of raising an error.
+            # On several devices, PJRT aborts the process if an argument was deleted. `_checked` raises an error before.
             self._checked(leaves)
         try:
             results = self._call(*leaves, *self._constants)
@@ -135,7 +136,7 @@ class Executable:
             raise pjrt.failed(error) from error
         for leaf, name in zip(leaves, self.input_names, strict=True):
             if name in self.donate:
-                leaf.delete()  # so that a second use fails in our check, whose message names the argument
+                leaf.delete()  # a second use then raises an error that names the argument
         return results
 
     def run_leaves(self, leaves: Sequence[Any], out: Sequence[Any] | None = None) -> list[Any]:
@@ -249,6 +250,6 @@ def _only(results: Sequence[Any]) -> Any:
 
 
 def _place(sharding: Any) -> str:
-    """Return a description of a sharding: its only device, or its partition of the array over several devices."""
+    """Return a description of a sharding: the device if there is only one, else the partition over the devices."""
     devices = sorted(map(str, sharding.device_set))
     return devices[0] if len(devices) == 1 else str(sharding)

@@ -1,4 +1,4 @@
-"""`XlaExecutor`: runs programs through StableHLO and PJRT."""
+"""`XlaExecutor`, which runs programs through StableHLO and PJRT."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["XlaExecutor"]
 
 
 class Variant(NamedTuple):
-    """Key of an executable, apart from the program: what the executable was compiled for.
+    """Properties of a call for which an executable is compiled; with the program, they are the key of the executable.
 
     Attributes:
         shapes: the shapes of the arguments.
@@ -52,7 +52,7 @@ class Variant(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Executable of a program's last run, which a run with arguments of the same types reuses.
+    """Executable and settings of a program's last run, which a run with arguments of the same types reuses.
 
     Attributes:
         program: the program; the reference keeps its `id` from being reused.
@@ -60,7 +60,7 @@ class Plan(NamedTuple):
         executable: the executable.
         orders: the memory order of each argument; None if the arguments are passed unchanged.
         out: the memory order of the results.
-        only: a function that runs a program with one result on host arrays; None if the general path is needed.
+        only: a function that runs a program with a single result directly on host arrays; None if it cannot be used.
     """
 
     program: GraphProgram
@@ -76,11 +76,11 @@ class XlaExecutor:
     """Executor that lowers a program to StableHLO, compiles it once per set of shapes, and runs it on one device.
 
     Args:
-        platform: "cpu", "cuda", "rocm", "tpu", the name of a PJRT plugin, or the path of a plugin; "gpu" is "cuda" or
-            "rocm", whichever jax finds.
+        platform: "cpu", "cuda", "rocm", "tpu", the name of a PJRT plugin, or the path of a plugin; "gpu" selects "cuda"
+            or "rocm", whichever jax finds.
         device: index of the device among the devices of the platform.
-        precision: precision of matrix products and convolutions that state none; "highest" computes float32 products
-            in float32.
+        precision: precision of matrix products and convolutions whose op states no precision; "highest" computes
+            float32 products in float32.
         linalg: "library" for the platform's own routines, or "inline" for plain StableHLO.
         extensions: "expand" or "composite"; see `lowering.lower_to_stablehlo`.
         order: memory order of the results of `run`: "C", "F", or "A". "A" is "F" if all arguments are column-major, and
@@ -88,7 +88,7 @@ class XlaExecutor:
         optimization_level: XLA's backend level, 0 to 3; None is XLA's default.
         options: XLA's debug options by name.
         cache_size: maximum number of executables in memory.
-        memory_bytes: maximum total size of the constants of these executables, in bytes.
+        memory_bytes: maximum total size of the constants of all executables in memory, in bytes.
         cache_dir: a folder in which later processes find executables. None is the folder that the environment variable
             TENFERRO_CACHE_DIR names, and "" is no folder. The folder contains native code: see `CompileCache`.
         cache_bytes: maximum size of the folder in bytes.
@@ -184,7 +184,7 @@ class XlaExecutor:
         return partial(XlaExecutor, self.platform, device, **options, **self._bounds), ()
 
     def abandon(self) -> None:
-        """Drop the executables in a forked child, which cannot use those of its parent process."""
+        """Drop all executables, because a forked child cannot use the executables of its parent process."""
         self._compiled = BoundedCache(
             self._compiled.capacity, self._compiled.max_bytes, attrgetter("constant_bytes")
         )
@@ -212,7 +212,8 @@ class XlaExecutor:
         if self._registrations != registration_count():
             self._compiled.at_hand.clear()
             self._registrations = registration_count()
-        # Comparing with the arguments of the last run, which have been checked, is cheaper than checking and hashing.
+        # The arguments of the program's last run were checked. If the new arguments have the same types, the same
+        # executable is reused, without checks and hashing.
         plan = self._compiled.at_hand.get(id(program))
         if plan is None or plan.seen != seen:
             plan = self._plan(program, arrays, seen)
@@ -391,7 +392,7 @@ class XlaExecutor:
         return Executable(module, loaded, *trees, *places, donate, specs)
 
     def _places(self, module: StableHloModule) -> tuple[list[Any], list[Any]]:
-        """Return a sharding for every input and for every output, which puts the array on the executor's device."""
+        """Return shardings for all inputs and for all outputs, which place each array on the executor's device."""
         here = pjrt.on_one(self.device)
         return [here] * len(module.input_specs), [here] * len(module.output_specs)
 
@@ -423,9 +424,7 @@ class XlaExecutor:
         built = self._built(module, devices, options, name)
         try:
             serialized = pjrt.serialized(self._client, built)
-        except (
-            BackendFailureError
-        ):  # because a platform that cannot serialise executables can still run them
+        except BackendFailureError:  # the platform cannot serialise executables, but can run them
             cache.count_failed_write()
         else:
             cache.store(key, serialized)
@@ -450,7 +449,7 @@ class XlaExecutor:
                 raise error.at(_blamed_line(module.text, str(error))) from error.__cause__
 
     def _try_compilation(self, text: str, devices: Sequence[Any], options: Any) -> None:
-        """Compile untrusted text in a separate process first, because XLA aborts on some valid text.
+        """Compile an untrusted module in a separate process, because XLA aborts the process for some valid modules.
 
         Raises:
             BackendFailureError: the separate process ended, or exceeded its limits.
@@ -484,7 +483,10 @@ class XlaExecutor:
 
 
 def _order(array: Any) -> str:
-    """Return "F" for a column-major array, else "C". An array that is also row-major, such as a vector, has "C"."""
+    """Return "F" for a column-major array, else "C".
+
+    An array that is both column-major and row-major, such as a vector, counts as "C".
+    """
     flags = array.flags
     return "F" if flags.f_contiguous and not flags.c_contiguous else "C"
 

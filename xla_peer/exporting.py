@@ -1,4 +1,4 @@
-"""`export` and `load`: programs as StableHLO files that other tools read too."""
+"""`export` and `load`, which write programs to StableHLO files that other tools can read, and read them back."""
 
 from __future__ import annotations
 
@@ -129,8 +129,8 @@ def export(
         path: the file to write: `.mlir` for text, `.mlirbc` for a portable artifact, `.py` for NumPy, `.onnx` for a
             model.
         precision: precision of dots; see `lowering.lower_to_stablehlo`.
-        linalg: "library" calls the platform's routines; "inline" writes plain StableHLO; "auto" is "library" wherever
-            one text serves all the platforms, else "inline".
+        linalg: "library" calls the platform's routines; "inline" writes plain StableHLO; "auto" selects "library" if
+            one text with such calls runs on all the platforms, else "inline".
         largest_constant: maximum size of a constant in the text, in bytes; larger constants become arguments of
             `main`, which are stored in a separate file.
         vectors: test vectors in the artifact, for `xla_peer.verify`: the number of vectors with random arguments, or
@@ -138,8 +138,9 @@ def export(
         gradient: also export the derivative, with test vectors of its own.
         seed: the seed of random arguments and cotangents.
         context: the context with the rules for `gradient`.
-        weights: the name of a `.safetensors` file in the folder of `path` for the constants that are not written in
-            the text. By default an `.npz` file has these constants; an ONNX model contains up to 64 MiB of them.
+        weights: the name of a `.safetensors` file in the folder of `path` for the constants that are not written in the
+            text. By default these constants are stored in an `.npz` file; an ONNX model itself contains up to 64 MiB of
+            them.
         partitioning: the partition of inputs and outputs over a mesh, whose devices need not exist; by default the
             partition of a partitioned program. The module expresses it in the Shardy dialect.
 
@@ -184,7 +185,8 @@ def export(
     versions = {"stablehlo": mlir_bindings.artifact_version(target), **installed_versions()}
     generator = np.random.default_rng(seed)
     cases = _cases(program, vectors, generator)
-    # GPUs round with larger errors than CPUs, so the tolerances of an artifact for GPUs are computed for a GPU.
+    # GPUs compute with larger rounding errors than CPUs. So if the artifact is for a GPU too, the tolerances of its
+    # test vectors are computed for the GPU.
     widest = next((platform for platform in platforms if platform in GPUS), "cpu")
     proof = vectors_of(program, cases, widest)
     vectors_file = write_vectors(proof, seed, versions) if cases else b""
@@ -282,7 +284,10 @@ def _pulled(
     generator: np.random.Generator,
     context: AdContext | None,
 ) -> tuple[GraphProgram, list[list[Any]]]:
-    """Return the program from inputs and cotangents to gradients, and the arguments of its test vectors."""
+    """Return the derivative of a program, and the arguments of the derivative's test vectors.
+
+    The derivative maps inputs and cotangents of the float outputs to gradients.
+    """
     seeded = [program.output_specs[number] for number in active(program.output_specs)]
     has_inputs = bool(active(program.input_specs))
     if not has_inputs or not seeded:
@@ -311,7 +316,7 @@ def _pulled(
 
 
 def as_program(fn_or_program: Any, specs: Sequence[Any]) -> GraphProgram:
-    """Return the program of a function, traced on specs, or a given program, specialised to specs if there are any."""
+    """Trace a function on `specs`, or specialise a program to `specs` if there are any; return the program."""
     if not isinstance(fn_or_program, GraphProgram):
         return traced(fn_or_program, *specs)
     return fn_or_program.specialize_to(specs) if specs else fn_or_program
@@ -324,7 +329,7 @@ def module_for(
     linalg: str,
     partitioning: Partitioning | None = None,
 ) -> tuple[StableHloModule, str]:
-    """Lower a program to one module for all platforms; return it and its linear algebra, "library" or "inline".
+    """Lower a program to one module for all platforms; return the module and its `linalg`, "library" or "inline".
 
     Raises:
         InvalidConfigError: no platform is given, a platform is unknown, or the platforms need different modules.
@@ -479,7 +484,7 @@ def _constant(array: Any, item: StoredConstant) -> Any:
     value = restored(array, wanted.dtype)
     if value.dtype != wanted.dtype.dtype or value.shape != wanted.shape:
         raise DTypeError(f"load: {item.name} is {array.dtype}{list(array.shape)}, not {wanted}")
-    # Adopt the memory of the array, so that a program made from the artifact does not copy the constant.
+    # The constant uses the memory of the array, so that a program made from the artifact does not copy it.
     constant = Constant.adopting(np.asarray(value, order="C"))
     if constant.digest.hex() != item.digest:
         raise InvalidConfigError(

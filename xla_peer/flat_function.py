@@ -1,4 +1,4 @@
-"""`FlatFunction`: a JAX function of arrays, its native program, and the functions that JAX derives.
+"""`FlatFunction`, a JAX function of arrays with its native program, and the functions that JAX derives from it.
 
 JAX's transformations treat a native function as one primitive, like a program (see `jax_primitive`). The function's
 tangents, transpose and batched version are again JAX functions, so all of JAX's rules apply. Each of these functions
@@ -27,8 +27,8 @@ class FlatFunction:
         fn: the JAX function.
         avals: the type of each argument, a `jax.ShapeDtypeStruct` or a `TensorSpec`.
         name: the name of the function in prints of the program.
-        primal: for a function from `NativeOwner.tangents`, the original function, and the flags of its active
-            arguments.
+        primal: for a function that `NativeOwner.tangents` returned, a pair of the original function and a flag per
+            argument, true if the argument has a tangent. Else None.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class FlatFunction:
 
 
 class NativeOwner:
-    """The cache of the functions that JAX's transformations derive from native functions, and their runner."""
+    """Owner of native functions in JAX's traces: it runs them, and caches the functions that JAX derives from them."""
 
     def __init__(self, run: Callable[[GraphProgram, Sequence[Any]], Any]) -> None:
         self._run = run
@@ -98,8 +98,8 @@ class NativeOwner:
             return [jax.numpy.asarray(y) for y in self._run(function.program, arrays)]
 
     def lower(self, context: Any, function: FlatFunction, operands: Sequence[Any]) -> Any:
-        """Emit a callback that runs the program natively into the module that JAX is lowering."""
-        program = function.program  # because a callback must not trace
+        """Add to the module that JAX is lowering a callback, which runs the program natively."""
+        program = function.program  # computed here, because a callback must not trace
 
         def run(*arrays: Any) -> tuple[Any, ...]:
             return tuple(map(np.asarray, self._run(program, list(map(np.asarray, arrays)))))
@@ -107,7 +107,10 @@ class NativeOwner:
         return pjrt.emit_callback(context, run, operands)
 
     def tangents(self, function: FlatFunction, active: tuple[bool, ...]) -> FlatFunction:
-        """Return the function from the inputs and tangents of active inputs to tangents of float outputs."""
+        """Return a function that computes the tangents of the float outputs.
+
+        Its arguments are all inputs, followed by a tangent for each input that `active` flags.
+        """
         jax, _ = pjrt.modules()
 
         def fn(*operands: Any) -> list[Any]:
@@ -125,7 +128,7 @@ class NativeOwner:
     def _of_active(
         self, function: FlatFunction, active: Sequence[bool], xs: Sequence[Any]
     ) -> Callable[..., list[Any]]:
-        """Return the function from the active arguments to the float outputs."""
+        """Return the float outputs as a function of the active arguments; the other arguments are fixed to `xs`."""
 
         def fn(*chosen: Any) -> list[Any]:
             free = iter(chosen)
@@ -139,7 +142,10 @@ class NativeOwner:
     def transposed(
         self, function: FlatFunction, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
     ) -> FlatFunction:
-        """Return the function from fixed inputs and cotangents of `nonzero` outputs to cotangents of linear inputs."""
+        """Return a function that computes cotangents of the inputs that `linear` flags.
+
+        Its arguments are the other inputs, followed by cotangents of the outputs that `nonzero` flags.
+        """
         jax, _ = pjrt.modules()
         unknown = _chosen(function.avals, linear)
 
@@ -169,7 +175,7 @@ class NativeOwner:
             return [x_bar for x_bar, here in zip(x_bars, linear[count:], strict=True) if here]
 
         if function.primal is not None and not any(linear[: len(function.primal[0].avals)]):
-            pull = pull_tangents  # a pullback may have a rule where its transpose has none
+            pull = pull_tangents  # the pullback may have a rule even if the transpose has none
         known = _chosen(function.avals, [not here for here in linear])
         avals = [*known, *_chosen(function.results, nonzero)]
         return self._derived.get(

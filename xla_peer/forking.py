@@ -1,4 +1,4 @@
-"""Protection of the children of `os.fork`: PJRT's threads do not exist in a child, where a call would hang.
+"""Protection of child processes that `os.fork` creates. PJRT's threads do not exist in a child, so a call would hang.
 
 In the child, executors and executables that were created before the fork raise errors. If the parent had started
 jax's client, new executors also raise errors. The "spawn" and "forkserver" methods of `multiprocessing` are not
@@ -18,7 +18,7 @@ __all__ = ["forked", "refuse", "require_own_client", "watch"]
 
 
 class Forkable(Protocol):
-    """An object that holds state of its process, which a forked child must drop."""
+    """Protocol of objects with state of their process, such as PJRT clients, which a forked child must drop."""
 
     def abandon(self) -> None:
         """Drop the state of the parent; called in the child."""
@@ -50,7 +50,7 @@ def require_own_client() -> None:
 
 
 def refuse(*arguments: Any) -> NoReturn:
-    """Raise the error of a call in a forked child; replaces the functions of executors there."""
+    """Raise the error of a call in a forked child; there, this function replaces the functions of executors."""
     raise PlatformUnavailableError(
         "this process was forked from one in which PJRT was running, and PJRT's threads are not here; "
         'fork before the first XlaExecutor, or start processes with multiprocessing\'s "spawn"'

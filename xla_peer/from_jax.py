@@ -1,4 +1,4 @@
-"""`from_jax`: conversion of a JAX function to a program, through the StableHLO to which jax lowers it."""
+"""`from_jax`, which converts a JAX function to a program: jax lowers the function to StableHLO, which is imported."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
     """Convert a JAX function to a program, which can be run on NumPy, differentiated, compared and exported.
 
     JAX's derivative rules are kept: `custom_jvp`, `custom_vjp`, `stop_gradient`, custom linear solves and roots, and
-    formulas of functions that jax lowers to loops. A `custom_vjp` has no forward mode. The rules are lost with
-    symbolic extents and in pickled programs: differentiating a call with a lost rule raises an error that names it.
+    the derivative formulas of functions that jax lowers to loops. A `custom_vjp` has no forward mode. The rules are
+    lost if an extent is symbolic, and in pickled programs. Differentiation of a call whose rule is lost raises an error
+    that names the rule.
 
     Args:
         fn: the function, which jax traces and lowers for the CPU.
@@ -94,7 +95,7 @@ def in_dtypes_of(types: Sequence[Any]) -> Any:
 
 
 def _typed(leaf: Any) -> Any:
-    """Return a leaf that has a shape and a dtype unchanged; convert a Python number to JAX's weak type."""
+    """Convert a Python number to JAX's type of a weakly typed scalar; return any other leaf unchanged."""
     import jax  # because it is slow to import
 
     if not isinstance(leaf, bool | int | float | complex):
@@ -104,7 +105,9 @@ def _typed(leaf: Any) -> Any:
 
 
 def _shapes(types: list[TensorSpec], leaves: list[Any]) -> list[Any]:
-    """Convert types to JAX's, with all symbols in one scope; the types of weak leaves are weak.
+    """Convert types to JAX's types; if a leaf is weakly typed, its type is too.
+
+    All symbols are created in one scope, because JAX can relate only symbols of the same scope.
 
     Raises:
         NonStaticShapeError: jax cannot express an extent.
@@ -190,7 +193,7 @@ def _inconclusive() -> Any:
 
 
 def _input_names(fn: Callable[..., Any], specs: tuple[Any, ...]) -> tuple[str, ...]:
-    """Return a name for each leaf of the arguments: the parameter that holds it, and the path inside."""
+    """Return a name for each leaf of the arguments: the name of the parameter, followed by the leaf's path in it."""
     bases = _bases(fn, len(specs))
     return tuple(
         [base + path for base, tree in zip(bases, specs, strict=True) for path in leaf_paths(tree)]

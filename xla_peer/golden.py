@@ -1,4 +1,4 @@
-"""`golden`: every value of a module by its name in the text, and the first wrong value of a dump."""
+"""`golden` computes every value of a module natively; `compare_golden` finds the first wrong value in a dump."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LARGEST_DUMP = 1 << 36
 """Maximum unpacked size of a dump, in bytes."""
 LEAF = flatten(0)[1]
 LINES = "lines.json"
-"""Name of the archive member that maps the name of each value to its line number and its line."""
+"""Name of the archive member with a dictionary from each value's name to the number and text of its line."""
 
 
 def golden(
@@ -57,7 +57,7 @@ def golden(
         path: an .npz file to which each value is written as soon as it is computed, instead of keeping it in memory.
             `numpy.load` reads the file; its member `lines.json` has the line of each value. If the run is
             interrupted, no file is left.
-        only: names of the requested values.
+        only: the names of the values to return; by default all.
         until: the name of the last value that is computed.
         inside: include the values inside of loops, branches and called functions, each with its path: `%4/2/%w` is
             `%w` in iteration 2 of the loop `%4`, `%4/2/cond/%t` a value of its condition. `%5/true/%a` is in a
@@ -105,7 +105,7 @@ def _inside(
     only: Iterable[str] | None,
     until: str | None,
 ) -> dict[str, Any]:
-    """Return or write the values of a run, including the values inside of loops, branches and functions.
+    """Compute the values of a run, including values inside of loops, branches and functions; return or write them.
 
     Raises:
         InvalidConfigError: no value of the run has one of the names.
@@ -153,7 +153,7 @@ def _archive(file: BinaryIO) -> Generator[tuple[Callable[[str, Any], None], dict
 
 
 class _Stop(BaseException):
-    """Signal to end a run: the last requested value has been computed, or a value cannot be written."""
+    """Exception that ends a run, because the last requested value is computed, or a value cannot be written."""
 
 
 def _run(
@@ -192,7 +192,7 @@ def _run(
                 left.discard(slot)
         except (
             Exception
-        ) as error:  # raised after the run, so it is not reported as an error of the step
+        ) as error:  # raised after the run, so that it is not reported as an error of the step
             errors.append(error)
         if errors or not left:
             raise _Stop
@@ -206,7 +206,7 @@ def _run(
 
 
 def _freeing(schedule: ExecProgram) -> ExecProgram:
-    """Free each slot of the schedule after its last use, including outputs of the original program."""
+    """Return a schedule that frees each slot after its last use, even if the slot is an output of the program."""
     last_use: dict[int, int] = {}
     for number, step in enumerate(schedule.instructions):
         last_use |= dict.fromkeys((*step.output_slots, *step.input_slots), number)
@@ -262,7 +262,7 @@ class GoldenComparison:
 
     Attributes:
         outputs: one comparison per common value, in the order of the text.
-        values: the name of each compared value, and its line in the text.
+        values: the name and the line of each compared value.
         missing: names of values that the dump lacks.
     """
 
@@ -324,8 +324,9 @@ def compare_golden(
 ) -> GoldenComparison:
     """Compare another executor's values of a module with native values, and return the first divergence.
 
-    With `inside`, each operation in loops, branches and functions is judged by itself, on the dump's operands if it
-    has them. The operation of the first wrong value is then at fault.
+    With `inside`, each operation in loops, branches and functions is judged by itself: the native result is computed
+    from the operands in the dump, if the dump contains them. The first wrong value is then the result of a wrong
+    operation.
 
     Args:
         module, inputs: see `golden`.
@@ -378,7 +379,7 @@ def _judged(
     theirs: Mapping[str, Any],
     granted: str,
 ) -> dict[str, tuple[NamedValue, OutputParity]]:
-    """Compare the dumped values of `main` with native values, allowing for the rounding of all earlier operations."""
+    """Compare dumped values of `main` with native values; tolerances include rounding in all earlier operations."""
     numbers = [number for number, value in enumerate(named) if value.name in theirs]
     if not numbers:
         return {}
@@ -452,7 +453,7 @@ def _compared_inside(
 
 
 def _locally(step: Step, y: Any, operands: Sequence[Any], granted: str) -> OutputParity:
-    """Compare a dumped result with the native result of its operation on the dump's operands."""
+    """Compare a dumped result with the native result of the same operation on the operands in the dump."""
     program, name = step.program, step.value.name
     assert program is not None
     native = native_outputs(program, operands)

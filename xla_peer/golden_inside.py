@@ -1,4 +1,4 @@
-"""The values inside of loops, branches and called functions of a module, operation by operation."""
+"""Native execution of a module that reports the values inside of loops, branches and called functions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Step:
 
 @dataclass
 class _NamedArray:
-    """Value of the current run: the array, its name with its path, and whether the array is the same in every run."""
+    """Value of the current run: its array, its name with its path, and whether it is a constant of the module."""
 
     array: Any
     name: str = ""

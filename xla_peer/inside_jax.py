@@ -1,10 +1,10 @@
-"""`to_jax`: a program as a JAX function, under jit, jvp, grad, vmap and their compositions.
+"""`to_jax`, which converts a program to a JAX function that jit, jvp, grad, vmap and their compositions accept.
 
 The primitive of `jax_primitive` represents the program in JAX's traces. Lowering merges the program into the module
 that jax is lowering, so XLA fuses it with the surrounding code.
 
-jax's convention for complex cotangents is the transpose, tenferro's the adjoint: J^T ct = conj(J^H
-conj(ct)).
+For a complex cotangent ct, jax computes J^T ct, but tenferro computes J^H ct, with the Jacobian J. The conversion is
+J^T ct = conj(J^H conj(ct)).
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class JaxFunction:
         return self._derived.get(("compiled", program, rules), lambda: jax.jit(call))(*leaves)
 
     def _rules(self, program: GraphProgram, platforms: Sequence[str]) -> tuple[Any, ...]:
-        """Return the registered lowerings that determine the program's text."""
+        """Return the registered lowerings on which the program's text depends; they are part of the cache key."""
         places = ("library", "inline")
         return tuple([lowerings_in(program, name, at) for name in platforms for at in places])
 
@@ -153,7 +153,10 @@ class JaxFunction:
         return self._derived.get(("module", program, named, self._rules(program, named)), make)
 
     def tangents(self, program: GraphProgram, active: tuple[bool, ...]) -> GraphProgram:
-        """Return the program from the inputs and tangents of active inputs to tangents of float outputs."""
+        """Return a program that computes the tangents of the float outputs.
+
+        Its inputs are all inputs of `program`, followed by a tangent for each input that `active` flags.
+        """
 
         def fn(*primals_and_dots: Any) -> Any:
             xs, dots = list(primals_and_dots[: len(active)]), primals_and_dots[len(active) :]
@@ -177,7 +180,10 @@ class JaxFunction:
     def transposed(
         self, program: GraphProgram, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
     ) -> GraphProgram:
-        """Return the program from fixed inputs and cotangents of `nonzero` outputs to cotangents of linear inputs."""
+        """Return a program that computes cotangents of the inputs that `linear` flags.
+
+        Its inputs are the other inputs of `program`, followed by cotangents of the outputs that `nonzero` flags.
+        """
 
         def fn(*operands: Any) -> Any:
             fixed = iter(operands)

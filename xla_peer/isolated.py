@@ -1,4 +1,4 @@
-"""`IsolatedExecutor`: an `XlaExecutor` in a separate process, so that a crash of XLA does not end this process."""
+"""`IsolatedExecutor`, which runs XLA in a separate process, so that a crash of XLA does not end this process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 ISOLATED_VARIABLE = "TENFERRO_ISOLATED"
-"""Environment variable; its value `off` runs XLA in the calling process, unless the caller passes `isolated=True`."""
+"""Name of an environment variable. If its value is `off`, XLA runs in the calling process by default."""
 LARGEST_TEXTS = 1 << 28
 """Maximum total size of the texts that an executor caches, in bytes."""
 
@@ -39,7 +39,7 @@ _numbers = itertools.count()
 
 @public_methods
 class IsolatedExecutor:
-    """Runs programs and modules through XLA in a child process: a crash, a hang or exhausted memory raises an error.
+    """Executor that runs programs through XLA in a child process; a crash, a hang or exhausted memory raises an error.
 
     The first run starts the child, and a later run restarts it if it ended. Results equal those of an `XlaExecutor`
     with the same settings; arguments are copied to row-major order. Executors share one child unless `process` is
@@ -49,12 +49,13 @@ class IsolatedExecutor:
         platform, device, precision, linalg, extensions, optimization_level, options, effects, notices: see
             `XlaExecutor`.
         timeout: maximum time for the compilation of a module, and for each run of it, in seconds.
-        memory_limit: additional bytes that a request may allocate; None for no limit. Only Linux enforces it.
+        memory_limit: maximum number of bytes that a request may allocate in addition; None for no limit. Only Linux
+            enforces the limit.
         process: the child to use instead of the shared one.
 
     Raises:
         InvalidConfigError: the timeout or the memory limit is not above 0.
-        PlatformUnavailableError: the platform is not available; the message names the available ones.
+        PlatformUnavailableError: the platform is not available; the message names the available platforms.
         UnsupportedError: the system lacks `os.fork`.
 
     >>> import tenferro as tnf
@@ -176,7 +177,7 @@ class IsolatedExecutor:
         out_tree: TreeDef | None = None,
         constants: Sequence[Any] = (),
     ) -> IsolatedModule:
-        """Return the module, which is compiled when it is first run; see `XlaExecutor.compile_module`.
+        """Return an `IsolatedModule`, which is compiled at its first run; see `XlaExecutor.compile_module`.
 
         Args:
             in_tree, out_tree: as in `XlaExecutor.compile_module`; unused, because a child has no device arrays.
@@ -204,7 +205,7 @@ class IsolatedExecutor:
 
 
 class IsolatedModule:
-    """A module that the child of an executor compiles and runs; `executor` and `module` are the constructor's."""
+    """A module that the child process of an executor compiles and runs."""
 
     def __init__(
         self, executor: IsolatedExecutor, lowered: Lowered, name: str = "a module"
@@ -263,7 +264,7 @@ def isolated_by_default() -> bool:
 
 
 def isolated_peer(executor: Any, isolated: bool | None) -> Any:
-    """Return the XLA executor of a check; it runs in a separate process unless the caller opts out.
+    """Return the executor with which a check runs XLA, in a separate process unless `isolated` is False.
 
     Args:
         executor: None for the CPU; an `XlaExecutor` is recreated in the child; other executors are returned unchanged.

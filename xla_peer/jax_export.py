@@ -1,4 +1,4 @@
-"""`export_for_jax`: programs as bytes that `jax.export.deserialize` reads."""
+"""`export_for_jax`, which serialises programs as bytes that `jax.export.deserialize` reads."""
 
 from __future__ import annotations
 

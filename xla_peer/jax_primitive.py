@@ -1,8 +1,8 @@
 """The JAX primitive for a call of a program on arrays.
 
-The rules of the primitive bind it again, on programs for tangents, cotangents or batches. So every transformation of
-JAX can be applied again to the result. The owner of a program defines its evaluation, its lowering and these derived
-programs.
+JAX calls the primitive's rules when it transforms a call. Each rule returns a call of the same primitive with another
+program: for tangents, cotangents or batches. So every transformation of JAX can be applied to the result again. The
+`Owner` of a program evaluates it, lowers it, and creates these derived programs.
 
 The file uses jax.extend.core.Primitive, and the modules ad, batching and mlir of jax.interpreters.
 """
@@ -39,16 +39,16 @@ class Owner(Protocol):
     def tangents(self, program: Any, active: tuple[bool, ...]) -> Any:
         """Return the program of the tangents.
 
-        Its inputs are those of `program` and then a tangent of each input that `active` flags. Its outputs are the
-        tangents of the float and complex outputs.
+        The inputs of the returned program are the inputs of `program`, and then a tangent of each input that `active`
+        flags. Its outputs are the tangents of the float and complex outputs.
         """
         ...
 
     def transposed(self, program: Any, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> Any:
         """Return the program of the cotangents.
 
-        Its inputs are the operands that `linear` does not flag, and then a cotangent of each output that `nonzero`
-        flags. Its outputs are the cotangents of the operands that `linear` flags.
+        The inputs of the returned program are the operands that `linear` does not flag, and then a cotangent of each
+        output that `nonzero` flags. Its outputs are the cotangents of the operands that `linear` flags.
         """
         ...
 
@@ -62,7 +62,7 @@ class Owner(Protocol):
 
 @cache
 def program_primitive() -> Any:
-    """Return the primitive with its rules. It is created once, because jax compares primitives by identity."""
+    """Return the primitive with its rules; it is created only once, because jax compares primitives by identity."""
     jax, _ = pjrt.modules()
     from jax.extend.core import Primitive
     from jax.interpreters import ad, batching, mlir

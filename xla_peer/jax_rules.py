@@ -1,11 +1,12 @@
 """Derivative rules that JAX functions define, kept in programs that `from_jax` imports.
 
 StableHLO cannot express `custom_jvp`, `custom_vjp`, custom linear solves and `stop_gradient`, and some functions that
-JAX differentiates by a formula are lowered to loops. So each such call in a jaxpr is rewritten as a call of a private
-function of the module. The import puts a mark on the results of such a function. When a marked call is
+JAX differentiates by a formula are lowered to loops. So each call with such a rule in a jaxpr is rewritten as a call of
+a private function of the module. The import puts a mark on the results of such a function. When a marked call is
 differentiated, JAX traces the tangent or the pullback of the original call, which is then imported.
 
-JAX's convention for complex cotangents is the transpose, tenferro's the adjoint: J^H y_bar = conj(J^T conj(y_bar)).
+For a complex cotangent y_bar, JAX computes J^T y_bar, but tenferro computes J^H y_bar, with the Jacobian J. The
+conversion is J^H y_bar = conj(J^T conj(y_bar)).
 
 Relies on jax.extend.core, and on the names of primitives in `RULES`.
 """
@@ -40,7 +41,7 @@ RULES: Mapping[str, str] = {
         "formula",
     ),
 }  # fmt: skip
-"""The kind of rule of each primitive of JAX whose rule StableHLO cannot express.
+"""Names of JAX's primitives whose derivative rules StableHLO cannot express, with the kind of the rule.
 
 A `hi_primitive`, which later versions of JAX use for `ldexp` and many other functions, may define a tangent, a
 pullback, or both.
@@ -50,7 +51,10 @@ Import = Callable[..., GraphProgram]
 
 
 def with_rules(jaxpr: Any, import_: Import) -> tuple[Any, dict[str, Any]]:
-    """Return a jaxpr with each call that has a rule in a separate function, and the creators of marks by function.
+    """Move each call with a derivative rule in a jaxpr to a separate function; return the new jaxpr and its rules.
+
+    The rules are a dictionary from the name of each separate function to a Python function, which creates the mark of a
+    call.
 
     Args:
         jaxpr: a closed jaxpr.
@@ -82,7 +86,10 @@ class _Rewriting:
         return jaxpr if open_ is jaxpr.jaxpr else self._core.ClosedJaxpr(open_, jaxpr.consts)
 
     def open(self, jaxpr: Any) -> Any:
-        """Return a jaxpr with its calls rewritten; the same one each time, because lowering caches by identity."""
+        """Return a jaxpr with its calls rewritten.
+
+        Equal arguments return the identical object, because jax's lowering caches functions by identity.
+        """
         if id(jaxpr) not in self._done:
             eqns = [self._equation(eqn) for eqn in jaxpr.eqns]
             is_same = all([new is eqn for new, eqn in zip(eqns, jaxpr.eqns, strict=True)])
@@ -151,7 +158,7 @@ class JaxRule:
         name: the name of the called function, for error messages.
         kind: kind of the rule, a value of `RULES`.
         call: the call, a JAX function of arrays that returns a list.
-        avals: the types of its arguments, as JAX's abstract values.
+        avals: the types of the call's arguments, as JAX's abstract values.
         import_: the function `from_jax`, which imports the derivatives.
 
     Attributes:
@@ -180,13 +187,17 @@ class JaxRule:
         return self._call(*xs)
 
     def mark(self, operand_count: int, result_count: int, takes: tuple[int, ...]) -> Mark:
-        """Create the mark of a call; `takes` has positions of results, counted from the first operand of the call."""
+        """Create the mark of a call.
+
+        Args:
+            takes: positions of the marked results in the list of the call's operands, followed by its results.
+        """
         if self.kind == "stop_gradient":
             return _Stopped(takes)
         return _RuleMark(self, operand_count, result_count, takes)
 
     def _of_active(self, xs: Sequence[Any], active: Sequence[bool], outputs: Sequence[int]) -> Any:
-        """Return the function from the active arguments to the chosen outputs; other arguments are fixed to `xs`."""
+        """Return the outputs `outputs` as a function of the active arguments; the other arguments are fixed to `xs`."""
 
         def fn(*chosen: Any) -> list[Any]:
             free = iter(chosen)
@@ -198,7 +209,10 @@ class JaxRule:
     def tangents(
         self, specs: Sequence[TensorSpec], active: tuple[bool, ...], outputs: tuple[int, ...]
     ) -> Subprogram:
-        """Return the program from all arguments and tangents of the active ones to tangents of the chosen outputs."""
+        """Return a program that computes the tangents of the outputs `outputs`.
+
+        Its inputs are all arguments, followed by a tangent for each argument that `active` flags.
+        """
         count = len(active)
 
         def fn(*operands: Any) -> Any:
@@ -213,9 +227,12 @@ class JaxRule:
     def pullback(
         self, specs: Sequence[TensorSpec], active: tuple[bool, ...], outputs: tuple[int, ...]
     ) -> tuple[Subprogram, Subprogram]:
-        """Return programs from arguments to residuals, and from residuals and cotangents to cotangents of arguments.
+        """Return two programs: the first computes residuals, the second cotangents of the arguments.
 
-        Only the chosen outputs and the active arguments have cotangents.
+        The first program's inputs are the arguments. The second program's inputs are the residuals and the cotangents
+        of the outputs.
+
+        Only the outputs in `outputs` and the arguments that `active` flags have cotangents.
         """
 
         def make() -> tuple[Subprogram, Subprogram]:
@@ -248,7 +265,10 @@ class JaxRule:
         outputs: tuple[int, ...],
         bars: Sequence[TensorSpec],
     ) -> Subprogram:
-        """Return the program from other arguments and cotangents of outputs to cotangents of linear arguments."""
+        """Return a program that computes cotangents of the arguments that `linear` flags.
+
+        Its inputs are the other arguments, followed by cotangents of the outputs, whose types are `bars`.
+        """
         fixed = [spec for spec, here in zip(specs, linear, strict=True) if not here]
 
         def fn(*operands: Any) -> Any:
@@ -291,7 +311,7 @@ class JaxRule:
 
 
 def _key_impl(jax: Any, aval: Any) -> Any:
-    """Return the implementation of random keys if a type is a key type; else None."""
+    """Return the implementation of random keys, such as "threefry2x32", if a type is JAX's key type; else None."""
     if not jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key):
         return None
     seen: list[Any] = []
@@ -306,7 +326,10 @@ class _Stopped(KeptMark, StopGradient):
 
 
 class _RuleMark(KeptMark):
-    """Mark of a call of a JAX function with a rule; its operands are the operands and then the results of the call."""
+    """Mark of a call of a JAX function with a derivative rule.
+
+    The mark's operands are the operands of the call, followed by its results.
+    """
 
     __slots__ = ("operand_count", "result_count", "rule")
 
@@ -334,15 +357,22 @@ class _RuleMark(KeptMark):
 
     @property
     def outputs(self) -> tuple[int, ...]:
-        """The numbers of the results that the mark takes, among the results of the call."""
+        """The indices of the marked results among the results of the call."""
         return tuple([position - self.operand_count for position in self.takes])
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return the numbers of the call's operands: differentiation uses the rule, not the steps of the call."""
+        """Return the indices of the mark's operands through which derivatives flow: the operands of the call.
+
+        The call's own steps are not differentiated.
+        """
         return tuple(range(self.operand_count))
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Compute tangents by JAX's rule; if the rule is a pullback, the tangents are opaque until transposition."""
+        """Compute tangents by JAX's rule.
+
+        If the rule is a pullback, which computes only cotangents, the tangents are opaque values that can only be
+        transposed.
+        """
         n = self.operand_count
         active = tuple([dot is not None for dot in tangents[:n]])
         if not any(active):
@@ -415,7 +445,7 @@ class LostRule(KeptMark):
     Args:
         shown: the kind of the rule, and its function.
         operand_count: the number of the call's operands, which come before its results.
-        takes: positions of the marked results, counted from the first operand of the call.
+        takes: positions of the marked results in the list of the call's operands, followed by its results.
     """
 
     __slots__ = ("operand_count", "shown")
@@ -439,7 +469,7 @@ class LostRule(KeptMark):
         return (LostRule, self.shown, self.operand_count, self.takes)
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return the numbers of the call's operands."""
+        """Return the indices of the mark's operands through which derivatives flow: the operands of the call."""
         return tuple(range(self.operand_count))
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:

@@ -17,8 +17,8 @@ __all__ = ["json_value"]
 def json_value(value: Any) -> Any:
     """Convert the value to dicts, lists, numbers, strings and None.
 
-    A float that is not finite is the string "nan", "inf" or "-inf", a complex number [re, im], an array its
-    nested lists, a type its printed form.
+    A float that is not finite becomes the string "nan", "inf" or "-inf". A complex number becomes [re, im], an array
+    nested lists, and a type its printed form.
 
     Raises:
         TypeError: the value is of another class, which the message names.

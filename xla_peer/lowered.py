@@ -1,4 +1,4 @@
-"""Programs lowered for an executor: the module, and the constants that it takes as arguments."""
+"""Lowering of programs for an executor, to a module and the constants that the module takes as arguments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["LARGEST_CONSTANT", "Lowered", "LoweringSettings"]
 LARGEST_CONSTANT = 1 << 16
 """Maximum size of a constant in the text of a module, in bytes.
 
-Larger constants are arguments, because XLA copies constants in the text several times.
+Larger constants become arguments of the module, because XLA copies constants in the text several times.
 """
 
 MAX_OPS = 50_000
@@ -73,8 +73,10 @@ class LoweringSettings:
         """Lower a program for arguments of the given shapes.
 
         Args:
-            orders: memory order of each input, "C" by default; `out` is the memory order of all outputs.
-            cut: the same program with its partitioning; constants of a partitioned program are written in the text.
+            orders: memory order of each input, "C" or "F"; by default "C" for all.
+            out: memory order of all outputs.
+            cut: `program` with its partitioning, or None. The constants of a partitioned program are written in the
+                text.
             calls_python: whether the module may call Python functions, which requires that this process compiles it.
 
         Raises:

@@ -1,4 +1,4 @@
-"""`Manifest`: the description of an artifact, which its StableHLO module contains as JSON."""
+"""`Manifest`, the description of an artifact; the artifact's StableHLO module contains it as JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VERSION = 1
 
 
 def weights_name(name: str) -> str:
-    """Return the name of a file of weights, after checking that the file is in the artifact's own folder.
+    """Check that `name` is a safetensors file in the artifact's own folder, and return it.
 
     Raises:
         InvalidConfigError: the suffix is not `.safetensors`, or the path leads out of the folder.
@@ -59,8 +59,8 @@ class Manifest:
         versions: versions of StableHLO, tenferro and jaxlib, by name.
         vectors: SHA-256 of the file of test vectors; "" if the artifact has no vectors.
         has_gradient: whether an artifact of the derivative is stored beside this artifact.
-        weights: the name of the safetensors file with the constants, in the artifact's folder; "" if they are in the
-            artifact's own archive.
+        weights: the name of the safetensors file in the artifact's folder that contains the constants; "" if they are
+            in the artifact's `.npz` file.
         partitioning: the mesh, and the partition of inputs and outputs over it; None for a program of one device.
     """
 

@@ -1,4 +1,4 @@
-"""`Mesh`: a grid of devices with named axes; and programs partitioned over a mesh."""
+"""`Mesh`, a grid of devices with named axes, and programs that are partitioned over a mesh."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ class Mesh:
     `jax.config.update("jax_num_cpu_devices", 8)` before the first use creates eight devices from one CPU.
 
     Raises:
-        InvalidConfigError: there are fewer devices than the mesh needs, or not one name for each axis.
-        PlatformUnavailableError: the platform is not available; the message names the available ones.
+        InvalidConfigError: there are fewer devices than the mesh needs, or the number of names is not the number of
+            axes.
+        PlatformUnavailableError: the platform is not available; the message names the available platforms.
 
     >>> Mesh({"x": 1, "y": 1})
     Mesh(x=1, y=1 on cpu)
@@ -96,9 +97,9 @@ class Mesh:
     def put(self, array: Any, spec: PartitionSpec | None = None) -> Any:
         """Shard an array over the mesh. Without a spec, the array is replicated on every device.
 
-        With several processes, each process passes the whole array. The arrays must be equal: the processes compare
-        their SHA-256 by one small all-gather, which takes about a millisecond per megabyte. A device array is copied
-        from device to device.
+        With several processes, each process passes the whole array. The arrays must be equal. To check this, the
+        processes compare the SHA-256 of the arrays by one small all-gather, which takes about a millisecond per
+        megabyte. A device array is copied from device to device.
 
         Raises:
             ShapeError, InvalidConfigError: the spec does not fit, or the arrays differ among processes.
@@ -112,7 +113,7 @@ class Mesh:
         return self.put_checked(operand, spec)
 
     def put_checked(self, array: Any, spec: PartitionSpec) -> Any:
-        """Shard a NumPy array that is the same in all processes over the mesh."""
+        """Shard a NumPy array over the mesh, without a check that it is the same in all processes."""
         spec.extents(array.shape, self.shape, "put")
         return pjrt.put_sharded(array, self.sharding(spec))
 
@@ -173,7 +174,7 @@ def _grid(sizes: Mapping[str, int], platform: str) -> Any:
 class PartitionedProgram:
     """A program with a mesh, and with a `PartitionSpec` for each leaf of its arguments and its result.
 
-    `XlaExecutor.run` and `XlaExecutor.compile` accept it in place of a program; see `partition`.
+    `XlaExecutor.run` and `XlaExecutor.compile` accept a partitioned program in place of a program; see `partition`.
     """
 
     program: GraphProgram
@@ -305,7 +306,7 @@ def partition(
     Args:
         in_specs: one `PartitionSpec` for all arguments, or a tuple with one entry per argument. An entry may be a tree
             that is a prefix of the argument's tree. None replicates an argument on every device.
-        out_specs: the specs of the result, in the same form.
+        out_specs: the specs of the result: one for all leaves, or a tree that is a prefix of the result's tree.
 
     Raises:
         ArityError: the specs are not a prefix of the trees.

@@ -1,4 +1,4 @@
-"""`native`: a decorator for JAX functions. JAX traces the function, and tenferro's native executor runs it."""
+"""`native`, a decorator for JAX functions: JAX traces the function, and tenferro's native executor runs it."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def native(
     JAX's trees, and dtypes are those of `jax.jit`: without `jax_enable_x64` a float64 argument is float32, and Python
     numbers are weakly typed.
 
-    A native function can be called inside of `jax.jit`, `jax.grad`, `jax.jvp` and `jax.vmap`. They transform `f` by
-    JAX's rules, and the transformed function runs natively, too; inside `jax.jit`, by a callback.
+    A native function can be called inside of `jax.jit`, `jax.grad`, `jax.jvp` and `jax.vmap`. These transform `f` by
+    JAX's rules, and the transformed function also runs natively; inside `jax.jit` it is called back from XLA.
     `native(jax.grad(f))` is faster than `jax.grad(native(f))`, which computes the value of `f` twice.
 
     Args:
@@ -160,7 +160,8 @@ class NativeReport:
         name: name of the function.
         programs: for each program, the types of its arguments, the number of its instructions, and the seconds
             that tracing and import took.
-        choices: under `choose`, for each program, "native" or "jax.jit", whichever runs, and the reason; else empty.
+        choices: with the option `choose`, for each program "native" or "jax.jit", whichever runs, and the reason; else
+            empty.
         cache: statistics of the cache of programs.
         derived: statistics of the cache of functions that JAX's transformations derived, such as gradients.
         compiled: numbers of compiled and failed steps; see `GraphExecutor.compile_stats`.
@@ -190,7 +191,7 @@ class NativeReport:
 
 
 class _Entry(NamedTuple):
-    """Function traced for arguments of some types.
+    """A JAX function that was traced for arguments of certain types, with the imported program.
 
     Attributes:
         function: the JAX function of the leaves of the arguments.
@@ -198,10 +199,10 @@ class _Entry(NamedTuple):
         dtypes: the dtype of each argument of the program.
         out_tree: the structure of the results, as a tree of JAX.
         key_inputs: for each argument, the implementation of random keys if it is an array of keys, else None.
-        keys: the same for each result.
+        keys: for each result, the implementation of random keys if it is an array of keys, else None.
         donated: the indices of the donated leaves.
         seconds: the time of tracing and import.
-        choice: under `choose`, the object that runs the program or the function by `jax.jit`.
+        choice: with the option `choose`, the object that decides whether the program or `jax.jit` runs.
     """
 
     function: FlatFunction
@@ -216,10 +217,12 @@ class _Entry(NamedTuple):
 
 
 class _Last(NamedTuple):
-    """Record of the last call with positional arguments only; a call of the same types reuses its entry.
+    """Record of the last call with positional arguments only.
+
+    A call with arguments of the same types reuses the traced function of that call.
 
     Attributes:
-        types: `_type_of` of each leaf of the arguments.
+        types: the result of `_type_of` for each leaf of the arguments.
         tree: the structure of the arguments, as a tree of JAX.
         context: the settings of JAX that affect tracing.
         entry: the traced function.
@@ -234,7 +237,7 @@ class _Last(NamedTuple):
 
 
 def _type_of(x: Any, array_class: type | None) -> Any:
-    """Return the properties of a leaf that determine the program, such as shape and dtype; the elements do not."""
+    """Return the properties of a leaf on which the traced program depends, such as its shape and dtype."""
     if type(x) is np.ndarray:
         return (x.shape, x.dtype)
     if type(x) is array_class:
@@ -269,11 +272,12 @@ class NativeFunction(Jitted[..., Any]):
         self._trace_context = pjrt.trace_context()
         self._last: _Last | None = None
         self._gives_jax = options["results"] == "jax"
-        # The class is taken from the first JAX array that is passed: creating an array here would start JAX's backends.
+        # The class of JAX's arrays, known after the first call with a JAX array. To create an array here would start
+        # JAX's backends.
         self._array_class: Any = None
 
     def __reduce__(self) -> Any:
-        """Pickle the global name or, without one, the function and the options; programs are traced again later."""
+        """Pickle the name of a global function, or else the wrapped function and the options, without programs."""
         return reduced(self, native, self._fn, **self._options)
 
     # ---- calls -----------------------------------------------------------------------------------
@@ -322,7 +326,7 @@ class NativeFunction(Jitted[..., Any]):
                 if type(leaf) is not np.ndarray and impl is None:
                     host_array(
                         leaf, name
-                    )  # raises for arrays on a device, which are not copied implicitly
+                    )  # raises an error for arrays on a device, which are never copied implicitly
             self._array_class = self._array_class or self._class_of_arrays(leaves, entry)
             if not call.static_args and not call.static_kwargs and not call.has_kwargs:
                 is_plain = (
@@ -493,7 +497,7 @@ class NativeFunction(Jitted[..., Any]):
     def _specified(
         self, call: Call, leaves: Sequence[Any], tree: Any, specs: Sequence[Any]
     ) -> list[Any]:
-        """Return the leaves of the argument `specs` of `native`, after a comparison with the arguments.
+        """Return the leaves of the option `specs`, after a check that they match the arguments.
 
         Raises:
             InvalidConfigError: the tree of the specs differs from the arguments' tree.

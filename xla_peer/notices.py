@@ -1,4 +1,4 @@
-"""Notices on the error stream, about operations that take long and about known faults."""
+"""Notices on the error stream about operations that take long, and about known faults of jaxlib."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from contextvars import ContextVar
 __all__ = ["NOTICES_VARIABLE", "noticed", "notify_once", "silenced"]
 
 NOTICES_VARIABLE = "TENFERRO_NOTICES"
-"""Name of the environment variable; its value `off` suppresses all notices."""
+"""Name of an environment variable whose value `off` suppresses all notices."""
 
 PATIENCE = 2.0
 """Seconds after which the first notice about an operation is printed."""
@@ -36,7 +36,7 @@ def silenced(silence: bool = True) -> Generator[None]:
 def noticed(doing: str, done: str, wanted: bool = True) -> Generator[None]:
     """Print a notice when the body of the `with` statement has run for two seconds, and another when it ends.
 
-    The second notice has the total time. For a shorter body nothing is printed.
+    The second notice contains the total time. If the body takes less than two seconds, nothing is printed.
 
     Args:
         doing: the text of the first notice, such as "compiling f".
@@ -52,7 +52,7 @@ def noticed(doing: str, done: str, wanted: bool = True) -> Generator[None]:
     start, patience = time.monotonic(), PATIENCE
     timer = threading.Timer(patience, _say, [f"{doing}: {patience:.3g} s so far .."])
     timer.daemon = True
-    with suppress(RuntimeError):  # because limits may refuse a thread
+    with suppress(RuntimeError):  # because the system may refuse to start a thread
         timer.start()
     try:
         yield

@@ -22,7 +22,7 @@ SUFFIX = ".py"
 
 
 def require_suffix(path: Any, suffix: str, what: str) -> None:
-    """Raise InvalidConfigError if a path has another suffix; None is allowed.
+    """Raise an error if a path does not end in `suffix`; the path None is allowed.
 
     Raises:
         InvalidConfigError: the path does not end in `suffix`.

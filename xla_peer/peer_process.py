@@ -1,4 +1,4 @@
-"""A child process that runs XLA; it is kept running between requests, and replaced after it ends.
+"""Child process that runs XLA. It is kept between requests, and replaced by a new child if it ends.
 
 The child imports the needed modules once and forks a worker, which starts PJRT. If XLA ends the worker, the child
 forks another worker, which is much faster than importing the modules again.
@@ -44,7 +44,7 @@ from xla_peer.peer_server import serve
 serve({requests}, {answers}, {memory}, {parent})
 """
 REQUEST = struct.Struct("<4Q")
-"""Layout of a request in the pipe: its number, the size of the shared memory, and the document's offset and size.
+"""Layout of a request in the pipe: the request's number, the size of the shared memory, the document's offset and size.
 """
 LONGEST_ANSWER = 1 << 20
 """Maximum size of an answer, in bytes."""
@@ -63,7 +63,8 @@ class Limits(NamedTuple):
 
     Attributes:
         timeout: maximum time for the request, in seconds.
-        memory_limit: additional bytes that the worker may allocate; None for no limit. Only Linux enforces it.
+        memory_limit: maximum number of bytes that the worker may allocate in addition; None for no limit. Only Linux
+            enforces the limit.
     """
 
     timeout: float = 300.0
@@ -81,7 +82,7 @@ class PeerProcess:
 
     Attributes:
         worker: id of the process that runs XLA; 0 if there is none.
-        script: the argument.
+        script: the Python code that the child runs.
         starts: the number of workers that were started.
     """
 
@@ -142,17 +143,17 @@ class PeerProcess:
                 raise
             except (
                 BaseException
-            ):  # because the next request would read this one's late answer as its own
+            ):  # otherwise the next request would receive the late answer to this request
                 self._end()
                 raise
 
     def close(self) -> None:
-        """End the child; the next request starts another."""
+        """End the child process; the next request starts a new child."""
         with self._lock:
             self._end()
 
     def abandon(self) -> None:
-        """Drop the reference to the parent's child; called in a forked process."""
+        """Drop the reference to the child process, in a forked process, to whose parent the child belongs."""
         process, streams = self._process, self._streams
         if self._finalizer is not None:
             self._finalizer.detach()
@@ -171,7 +172,7 @@ class PeerProcess:
             PeerEndedError: no worker can be started.
         """
         if self._process is not None and self._process.poll() is not None:
-            self._end()  # the child was killed, and its worker ends with it
+            self._end()  # the child was killed, so its worker ends, too
         if self._process is not None:
             try:
                 while self._is_readable(0.0):  # a worker ended after its last answer
@@ -201,7 +202,7 @@ class PeerProcess:
         script = self.script.format(path=sys.path, parent=os.getpid(), **handles)
         try:
             process = subprocess.Popen(
-                # -P, because the current folder may be untrusted: the module may come from it.
+                # -P keeps Python from importing files of the current folder, which may be as untrusted as the module.
                 [sys.executable, "-P", "-c", script],
                 stdin=subprocess.DEVNULL,
                 stdout=messages,
@@ -245,7 +246,7 @@ class PeerProcess:
                     raise self._worker_ended(message["ended"], stage)
                 # The worker ended before it read the request, so the request is sent to the next worker.
             error = self._worker_ended(message["ended"], "starting")
-            self._end()  # because the last request may still be in its pipe
+            self._end()  # the pipe to the child may still contain the last request
             raise error
         except TimeoutError:
             if self.worker:
@@ -345,7 +346,7 @@ def _abandon() -> None:
 call_in_child(_abandon)
 
 SHARED_PROCESS = PeerProcess()
-"""The child of executors without a `process`; `SHARED_PROCESS.close()` ends it."""
+"""Child process that all executors without the argument `process` share; `SHARED_PROCESS.close()` ends it."""
 
 
 def _ending(status: int) -> str:

@@ -1,4 +1,4 @@
-"""The child of `PeerProcess`: compiles modules and runs them until its parent ends."""
+"""Main program of the child process that `PeerProcess` starts: it compiles and runs modules until its parent ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KEPT = 64
 
 
 def serve(requests: int, answers: int, memory: int, parent: int) -> None:
-    """Fork a worker that answers requests, and another after each that ends, until the parent ends or closes its pipe.
+    """Fork a worker that answers requests, and the next after it ends, until the parent ends or closes its pipe.
 
     Args:
         requests, answers: handles of the pipes.
@@ -59,7 +59,7 @@ def serve(requests: int, answers: int, memory: int, parent: int) -> None:
             os.kill(worker, signal.SIGKILL)
         if not status:
             return
-        # Discard unread requests before reporting the end, because the parent then sends the request again.
+        # Unread requests are discarded before the end is reported, because the parent then sends them again.
         os.set_blocking(requests, False)
         with contextlib.suppress(BlockingIOError):
             os.read(requests, 1 << 16)
@@ -80,7 +80,7 @@ def _waited(worker: int, parent: int) -> int | None:
 def _say(answers: int, message: dict[str, Any]) -> None:
     """Send a message to the parent, without buffering."""
     content = json.dumps(message).encode()
-    with contextlib.suppress(BrokenPipeError):  # because the parent has ended
+    with contextlib.suppress(BrokenPipeError):  # the parent has ended
         os.write(answers, len(content).to_bytes(8, "little") + content)
 
 
@@ -108,7 +108,7 @@ def _end_with(starter: int) -> None:
 
 
 class Server:
-    """The worker's executors and executables, cached by the requests that created them."""
+    """Handler of requests in a worker, with caches of executors and executables."""
 
     def __init__(self, memory: SharedArrays) -> None:
         self.memory = memory
@@ -116,7 +116,7 @@ class Server:
         self.compiled: OrderedDict[int, Executable] = OrderedDict()
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Answer a request: `name`, `compile` or `run`."""
+        """Perform a request, whose operation is `name`, `compile` or `run`, and return the answer."""
         limits = _limited(request["limit"])
         try:
             return getattr(self, f"_{request['operation']}")(request)
@@ -140,7 +140,7 @@ class Server:
             output_specs=tuple(map(TensorSpec.parse, request["output_specs"])),
             input_names=tuple(request["input_names"]),
             output_names=tuple(request["output_names"]),
-            trusted=True,  # because a crash of this process does not harm the parent
+            trusted=True,  # a crash of this process does not harm the parent
         )
         constants = [np.array(x) for x in self._arrays(request["inputs"])]
         compiled = self._executor(request).compile_module(module, constants=constants)
@@ -169,7 +169,7 @@ class Server:
 
 
 def _error(kind: str, message: str, source: str | None) -> dict[str, Any]:
-    """Create an answer that reports an error; its message is shortened to the maximum size of an answer."""
+    """Create an answer that reports an error; a long message is shortened to fit into an answer."""
     return {"error": {"kind": kind, "message": message[: LONGEST_ANSWER // 16], "source": source}}
 
 

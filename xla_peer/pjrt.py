@@ -1,4 +1,4 @@
-"""PJRT through jaxlib: the only file that calls non-public functions of jax.
+"""Interface to PJRT through jaxlib; no other file calls non-public functions of jax.
 
 Each function lists the non-public names that it uses, so that only this file must be checked for a new jaxlib.
 """
@@ -120,14 +120,14 @@ def client(name: str) -> Any:
 
 
 def named_platform(name: str, pjrt_client: Any) -> str:
-    """Return the platform's name; for "gpu", which JAX uses for several platforms, the client's specific name.
+    """Return the name of a platform; "gpu", which JAX uses for several platforms, is replaced by the client's own name.
 
-    Relies on Client.platform_version, which begins with that name.
+    Relies on Client.platform_version, which begins with the client's own name.
     """
     return str(pjrt_client.platform_version).split()[0] if name == "gpu" else name
 
 
-@cache  # because a plugin is loaded once per process
+@cache  # because a plugin can be loaded only once per process
 def _plugin_client(path: str) -> Any:
     """Create the client of a PJRT plugin in a shared library.
 
@@ -212,7 +212,7 @@ def compile_module(
 
     Args:
         options: the result of `compile_options`.
-        callbacks: the functions of arrays that the module calls, by number.
+        callbacks: the Python functions of arrays that the module calls by their index in this sequence.
 
     Relies on Client.compile_and_load, with `host_callbacks` for a module of MLIR's and a DeviceList.
 
@@ -245,7 +245,7 @@ _MARK = "exception of a tenferro.pure_callback, number "
 
 
 def _reported(function: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
-    """Return a wrapper of a callback, for PJRT to call.
+    """Return a wrapper of a callback, which PJRT calls in place of the callback.
 
     The wrapper passes copies of the arrays, because PJRT owns them. It records an exception under a number, and
     raises an error with that number, because PJRT keeps only the message.
@@ -332,7 +332,7 @@ def jaxlib_version() -> str:
 
 
 def cache_identity(pjrt_client: Any, devices: Sequence[Any], options: Any) -> list[bytes]:
-    """Return the parts of a cache key besides the module: options, platform, devices, jaxlib version and CPU.
+    """Return the parts of an executable's cache key, except the module: options, platform, devices, versions and CPU.
 
     Relies on CompileOptions.SerializeAsString.
     """
@@ -384,14 +384,14 @@ def put(array: np.ndarray[Any, Any], device: Any, copy: bool = True) -> Any:
 
 
 def _not_placed(array: np.ndarray[Any, Any], error: Exception) -> Exception:
-    """Create the error to raise for an exception of `failures` that putting an array on a device raised."""
+    """Create the error for an exception that was raised when an array was put on a device; see `failures`."""
     if is_interruption(error):
         return error
     return BackendFailureError(f"put: {TensorSpec(array.shape, array.dtype)}: {error}")
 
 
 def moved(array: Any, device: Any) -> Any:
-    """Move a device array to a device, in row-major order; return a row-major array of the device unchanged."""
+    """Move a device array to a device, in row-major order; return it unchanged if it is already there in this order."""
     if array.devices() == {device} and is_row_major(array):
         return array
     return resharded(array, device)
@@ -476,7 +476,7 @@ def put_dlpack(producer: Any, device: Any, copy: bool) -> Any:
         ) from None
     (source,) = array.devices()
     if source.platform == "cpu" and (copy or not is_row_major(array)):
-        return put(np.asarray(array), device)  # copies the elements before it returns
+        return put(np.asarray(array), device)  # `put` copies the elements before it returns
     return moved(array, device)
 
 
@@ -528,7 +528,7 @@ def put_sharded(array: np.ndarray[Any, Any], sharding: Any) -> Any:
 def put_local(
     array: np.ndarray[Any, Any], sharding: Any, shape: Sequence[int] | None = None
 ) -> Any:
-    """Put the part of a partitioned array that belongs to this process on its devices; the dtype is kept.
+    """Put this process's part of a partitioned array on the devices of this process; the dtype is kept.
 
     The devices of the sharding belong to several processes, each of which passes its own part.
 
@@ -613,7 +613,10 @@ def _digest(array: np.ndarray[Any, Any]) -> Any:
 
 
 def _gathered(rows: Sequence[Any], devices: Any) -> Any:
-    """Gather each device's rows of digests, in every process; parts for other processes' devices are ignored."""
+    """Gather the rows of digests of all devices, in every process.
+
+    `rows` has an entry per device; the entries for devices of other processes are ignored.
+    """
     jax, _ = modules()
     mesh = jax.sharding.Mesh(devices.ravel(), ("device",))
     shape = (devices.size, *rows[0].shape)
@@ -685,7 +688,7 @@ def emit_callback(context: Any, run: Any, operands: Sequence[Any]) -> Any:
     """
     from jax.interpreters import mlir
 
-    # In some versions of jax, a token is one of the results by default.
+    # In some versions of jax, the results include a token unless the option `returns_token` is False.
     asked = inspect.signature(mlir.emit_python_callback).parameters
     options = {"returns_token": False} if "returns_token" in asked else {}
     results, _, _ = mlir.emit_python_callback(

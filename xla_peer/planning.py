@@ -1,4 +1,4 @@
-"""`plan`: memory and communication of a program partitioned over a mesh of virtual devices.
+"""`plan`, which computes memory use and communication of a program partitioned over a mesh of virtual devices.
 
 XLA's partitioner compiles the program for virtual CPU devices. It runs in a separate process, because a process
 fixes its number of devices when it starts. The collectives are listed from the optimised HLO. Nothing is
@@ -53,9 +53,9 @@ class Collective:
         devices: the number of devices in each group that exchanges data.
         bytes: the size, on one device, of the complete array that a group gathers, sums or exchanges.
         moved: the minimum number of bytes that each device sends.
-        count: the number of executions; None in a loop whose trip count depends on data.
-        seconds: the minimum time of all executions, `moved` by the speed of the link for each; of one iteration if
-            `count` is None. It is None if the speed of links is unknown.
+        count: the number of executions in a run of the program; None in a loop whose trip count depends on data.
+        seconds: the minimum time of all executions, or of one execution if `count` is None. One execution takes `moved`
+            divided by the speed of the link. None if the speed of links is unknown.
     """
 
     kind: str
@@ -149,7 +149,7 @@ def plan(
 ) -> Plan:
     """Compile a program for a mesh of virtual devices, and return its memory use and its collectives.
 
-    The memory use is that of XLA on the CPU; other platforms pad and fuse differently. Times are lower bounds: the
+    The memory use is computed for XLA on the CPU; other platforms pad and fuse differently. Times are lower bounds: the
     bytes that each device must send, divided by the speed of its link.
 
     Args:
@@ -267,7 +267,7 @@ def _require_mesh(mesh: Mapping[str, int]) -> None:
 
 
 def _entries(names: Sequence[str], cuts: Mapping[str, Sequence[Any]]) -> list[Any]:
-    """Return the entries for each leaf, found by its name, or by the name of the argument that contains it."""
+    """Return the entries of `cuts` for each leaf, by the leaf's name or by the name of the argument around it."""
     return [cuts.get(name, cuts.get(re.split(r"[\[.]", name)[0], ())) for name in names]
 
 
@@ -331,7 +331,7 @@ def _counts(hlo: str) -> dict[str, int | None]:
         for branches in BRANCHES.findall(line):
             names += re.findall(r"[\w.\-]+", branches)
         calls += [(computation, name, factor) for name in names]
-    # HLO prints a computation before its callers, so the reverse order has callers first.
+    # In the text of HLO, a computation precedes its callers. So in reverse order, callers come first.
     for caller, name, factor in reversed(calls):
         outer, others = counts.get(caller, 0), counts.get(name, 0)
         if outer is None or factor is None or others is None:
@@ -383,7 +383,7 @@ def _speed(axes: Sequence[str], links: float | Mapping[str, float] | None) -> fl
 
 
 def _answer(folder: Path) -> None:
-    """Compile the program in a folder, and write the answer to it; the main function of the separate process."""
+    """Compile the program in a folder, and write the answer to it: the main function of the separate process."""
     import jax
 
     request = json.loads((folder / "request.json").read_text())

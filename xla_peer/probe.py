@@ -16,9 +16,7 @@ __all__ = ["probe"]
 def probe(platform: str) -> dict[str, Any]:
     """Run a program on a platform; return the devices, the version, and whether the result is right."""
     if os.path.sep not in platform:
-        os.environ["JAX_PLATFORMS"] = (
-            platform  # affects only this process, which tries one platform
-        )
+        os.environ["JAX_PLATFORMS"] = platform  # this process tries only one platform
     import numpy as np
 
     import tenferro as tnf

@@ -1,4 +1,4 @@
-"""The derivative of a program's float outputs by its float inputs; other inputs are constants."""
+"""Derivative of a program's float outputs with respect to its float inputs; all other inputs are constants."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def float_arguments(arguments: Sequence[Any]) -> tuple[int, ...]:
 def float_vjp(
     program: GraphProgram, leaves: Sequence[Any], context: AdContext | None = None
 ) -> tuple[list[Any], Callable[..., tuple[Any, ...]]]:
-    """Return the leaves of the result, and the function from cotangents of float results to those of float inputs.
+    """Return the leaves of the result, and a function from cotangents of float results to cotangents of float inputs.
 
     Args:
         context: the context with the rules that differentiate the program.

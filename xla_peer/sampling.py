@@ -1,4 +1,4 @@
-"""Random arguments of a program."""
+"""Random arguments for programs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tenferro.types import TensorSpec
 __all__ = ["random_array", "random_arrays"]
 
 TRIES = 64
-"""Maximum number of draws of extents, until one draw satisfies the guards of the program."""
+"""Maximum number of draws of symbolic extents before an error; a draw must satisfy the guards of the program."""
 
 
 def random_arrays(program: GraphProgram, generator: np.random.Generator) -> list[Any]:
     """Draw an array for each input of a program; a symbolic extent is drawn from 1 to 6.
 
-    Floats are normally distributed, integers are between 0 and 9.
+    Floats are normally distributed, and integers are between 0 and 9.
 
     Raises:
         InvalidConfigError: none of `TRIES` draws of extents satisfies the program's guards.

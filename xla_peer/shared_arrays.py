@@ -57,7 +57,7 @@ class SharedArrays:
         self._map: mmap.mmap | None = None
 
     def resize(self, size: int) -> None:
-        """Change the size of the memory; only for the process that created it."""
+        """Change the size of the memory; only the process that created the memory may call this method."""
         if size != self.size:
             os.ftruncate(self.handle, size)
             self.remap(size)

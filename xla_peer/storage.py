@@ -1,4 +1,4 @@
-"""Paths of an artifact's files, and the storage of arrays in them."""
+"""Paths of the files of an artifact, and conversion of arrays for these files."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def constants_path(path: Any, weights: str = "") -> str:
 
 
 def stored(array: Any) -> Any:
-    """Return the array as a dtype that NumPy's files support: an array of `ml_dtypes` as integers with its bits."""
+    """Convert an array to a dtype that NumPy's files support: for `ml_dtypes`, to integers with the same bits."""
     bits = DType.of(array.dtype).stored
     return array if bits is None else array.view(bits)
 

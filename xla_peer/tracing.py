@@ -1,4 +1,4 @@
-"""`traced`: the program of a function, traced by tenferro, or by JAX if it is a function of JAX arrays."""
+"""`traced`, which converts a function to a program: tenferro traces it, or JAX if it is a function of JAX arrays."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def traced(fn_or_program: GraphProgram | Callable[..., Any], *specs: Any) -> Gra
 def differentiable(
     fn_or_program: GraphProgram | Callable[..., Any], program: GraphProgram
 ) -> Callable[..., Any]:
-    """Return the callable to differentiate: the function if tenferro traced it, or else `run` of the program.
+    """Return the callable to differentiate: the function if tenferro traced it, else the method `run` of its program.
 
     A function of JAX arrays cannot be called by tenferro's transforms, but its imported program can.
     """

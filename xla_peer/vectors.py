@@ -45,7 +45,10 @@ class TestVector:
 def vectors_of(
     program: GraphProgram, cases: Sequence[Sequence[Any]], platform: str = "cpu"
 ) -> tuple[TestVector, ...]:
-    """Compute one vector per case, which is a list of leaves; tolerances hold for the platform and the CPU."""
+    """Compute a test vector for each case; the tolerances hold for `platform` and for the CPU.
+
+    A case is the list of the leaves of the arguments.
+    """
     vectors: list[TestVector] = []
     for leaves_in in cases:
         arguments = unflatten(program.in_tree, leaves_in)
@@ -72,7 +75,7 @@ def write_vectors(vectors: Sequence[TestVector], seed: int, versions: Any) -> by
         json.dumps({"cases": len(vectors), "seed": seed, "versions": dict(versions)})
     )
     buffer = io.BytesIO()
-    # Large arrays are not compressed, because the reader refuses a file that unpacks to far more than its size.
+    # Large arrays are not compressed, because the reader rejects a file that unpacks to far more than its size.
     is_small = sum([array.nbytes for array in arrays.values()]) < SMALL // 2
     (np.savez_compressed if is_small else np.savez)(buffer, **arrays)
     return buffer.getvalue()

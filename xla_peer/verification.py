@@ -1,4 +1,4 @@
-"""`verify`: the check of an artifact on any machine, by means of the test vectors that it contains."""
+"""`verify`, which checks an artifact on any machine by the test vectors that the artifact contains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Verification", "verify"]
 
 @dataclass(frozen=True)
 class Verification:
-    """The comparison of an artifact's results with its test vectors; `print(verification)` shows it.
+    """Comparison of the results of an artifact with its test vectors; `print(verification)` shows a summary.
 
     Attributes:
         name: the artifact's name.
@@ -69,7 +69,7 @@ class Verification:
 def verify(
     artifact: Any, platform: str | None = None, *, executor: XlaExecutor | None = None
 ) -> Verification:
-    """Run an artifact, and its gradient, on every test vector, and compare the results with the recorded ones.
+    """Run an artifact and its gradient on all test vectors, and compare the results with the recorded results.
 
     Args:
         artifact: an `Artifact`, or the path of its file.

@@ -1,4 +1,4 @@
-"""Emitters: functions that write the StableHLO of each op."""
+"""Emitters: for each op, the function that writes the op as StableHLO."""
 
 from lowering.emit import (
     analytic,

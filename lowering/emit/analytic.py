@@ -20,7 +20,7 @@ __all__ = ["ACCURATE", "ROWS", "AccurateFunction"]
 
 
 def widened(emit: Emitter) -> Emitter:
-    """Return an emitter that computes float16 and bfloat16 in float32, and rounds once."""
+    """Return an emitter that calls `emit` in float32 for float16 and bfloat16 operands, and rounds the result once."""
 
     def computed(op: Any, w: Writer, *operands: Value) -> Value:
         dtype = operands[0].dtype
@@ -39,14 +39,14 @@ def direct(name: str) -> Emitter:
 
 @dataclass(frozen=True)
 class AccurateFunction:
-    """Emitter of a function whose StableHLO operation may state a required accuracy.
+    """Emitter of a function whose StableHLO operation accepts the attribute `result_accuracy`.
 
     Attributes:
         name: the StableHLO operation.
         error_f32, error_f64: largest errors of native execution, interpreted or compiled, in units in the last
             place, from docs/accuracy.md.
-        is_bounded: whether |y| <= 1 for all results y. The relative error is then an upper bound of the absolute
-            error, so an absolute tolerance can be compared with it.
+        is_bounded: whether |y| <= 1 for all results y. If so, the absolute error is at most the relative error, so an
+            absolute tolerance can be compared with the relative error.
 
     Source: StableHLO spec, `result_accuracy`.
     """
@@ -70,12 +70,15 @@ class AccurateFunction:
 
 
 def expanded(name: str) -> Emitter:
-    """Return the emitter that calls a private function, which contains the expansion of chlo.`name`."""
+    """Return the emitter of a call to a private function that computes the CHLO operation `name`."""
     return widened(lambda op, w, x: call(name, w, x))
 
 
 def call(name: str, w: Writer, x: Value) -> Value:
-    """Emit a call of a private function with the expansion of chlo.`name`, and define the function if it is new."""
+    """Emit a call to a private function that computes the CHLO operation `name`.
+
+    The module gets one such function for each static shape and dtype; it is defined by the first call.
+    """
     spec = x.spec
     element, shape = element_type(spec.dtype), spec.shape
     if spec.is_static:
@@ -83,7 +86,8 @@ def call(name: str, w: Writer, x: Value) -> Value:
         symbol = f"{name}_{spec.dtype.short}_{extents}".rstrip("_")
         operands = (x,)
     else:
-        # One function per call, because refinement specialises a function to the shapes of its caller.
+        # Each call gets a function of its own, because StableHLO's shape refinement specialises a function to the
+        # shapes of one caller.
         symbol = f"{name}_{spec.dtype.short}_of_{len(w.functions)}"
         operands = (*map(w.extent, shape), x)
     if symbol not in w.functions:

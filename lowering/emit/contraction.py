@@ -14,16 +14,16 @@ __all__ = ["ROWS"]
 
 
 def precision_of(op: DotGeneral | Convolution, w: Writer) -> str:
-    """Return the name of the op's precision in upper case; an op without a precision has the module's."""
+    """Return the op's precision in upper case, or the precision of the module if the op has none."""
     return (op.precision or w.precision).upper()
 
 
 def dot_general(op: DotGeneral, w: Writer, lhs: Value, rhs: Value) -> Value:
     """Emit `stablehlo.dot_general`; products of low-precision floats are summed in float32, and the sum is rounded.
 
-    Narrow integers are converted before they are multiplied, except on TPU, which can multiply int8. On CUDA, XLA
-    would pass int8 matrices to a routine of cuBLAS that accumulates in int32. Some of its results are twice the
-    product, for example for 2 x 3 and 3 x 2 matrices (seen with jaxlib 0.11.2 on an H200).
+    Integers are converted to the dtype of the sum before they are multiplied, except on TPU, which can multiply int8.
+    On CUDA, XLA would pass int8 matrices to a routine of cuBLAS that accumulates in int32. Some of its results are
+    twice the product, for example for 2 x 3 and 3 x 2 matrices (seen with jaxlib 0.11.2 on an H200).
     """
     result = result_type(op, lhs, rhs)
     work = (op.accumulate_dtype or lhs.dtype).accumulator
@@ -47,12 +47,13 @@ def dot_general(op: DotGeneral, w: Writer, lhs: Value, rhs: Value) -> Value:
 def convolution(op: Convolution, w: Writer, x: Value, kernel: Value) -> Value:
     """Emit `stablehlo.convolution`.
 
-    Integers of fewer than 32 bits are converted to int32, because XLA saturates int8 on the CPU. GPU libraries support
-    only real convolutions, so on GPUs a complex convolution is computed by four real convolutions.
+    Integers of fewer than 32 bits are converted to int32, because XLA's int8 convolution on the CPU saturates instead
+    of wrapping. GPU libraries support only real convolutions, so on GPUs a complex convolution is computed by four real
+    convolutions.
     """
     result = result_type(op, x, kernel)
     if 0 in kernel.shape or 0 in x.shape:
-        return w.full(0, result)  # StableHLO rejects empty windows; each result is an empty sum, 0
+        return w.full(0, result)  # StableHLO rejects empty windows; every result is an empty sum
     if w.platform in GPUS and x.dtype.is_complex:
         return _complex_convolution(op, w, x, kernel, result)
     return _convolution(op, w, x, kernel, result)

@@ -1,7 +1,8 @@
 """Emitters of the control family.
 
 Each sub-program, such as the body of a loop, is written as a private function. The region of the operation calls this
-function. The region captures loop-invariant values: the constants of the loop, and the tensors that are scanned over.
+function. The region may use values from outside: the constants of a loop, and the tensors that a scan slices. The
+private function receives these captured values as its first arguments.
 """
 
 from __future__ import annotations
@@ -23,13 +24,17 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["ROWS"]
 
 Write = Callable[[Writer, Sequence[Value]], Sequence[Value]]
-"""Function of an inner writer and its arguments, which writes a function's body and returns the results."""
+"""Function `write(inner, arguments)` that writes the body of a private function to the writer `inner`.
+
+It returns the values that the private function returns.
+"""
 
 
 class _Regions:
-    """The regions of one operation, which capture the same values.
+    """Writer of the regions of one operation, such as the condition and the body of a while loop.
 
-    Symbolic extents that the module computes are captured too, because a private function can use only its arguments.
+    All regions capture the same values. Symbolic extents are captured too: the private function of a region can use
+    only its arguments, so it could not compute the extents.
     """
 
     def __init__(self, w: Writer, captured: Sequence[Value]) -> None:
@@ -40,9 +45,10 @@ class _Regions:
         self.captured = [*extents, *captured]
 
     def region(self, name: str, state: Sequence[TensorSpec], write: Write) -> Block:
-        """Write one region, whose own arguments have the types `state`.
+        """Write one region, whose block arguments have the types `state`.
 
-        The function `write` is called with an inner writer, and the captured values followed by those arguments.
+        `write` receives a new writer and the arguments of the region's private function: the captured values, followed
+        by the block arguments.
         """
         w, count = self.writer, len(self.symbols)
         inner = w.inner([*[value.spec for value in self.captured], *state])
@@ -55,14 +61,15 @@ class _Regions:
 
 
 def _run(part: Any, w: Writer, inputs: Sequence[Value]) -> list[Value]:
-    """Emit the operations of a sub-program, and return its outputs."""
+    """Emit the operations of the sub-program `part` inline, and return its outputs."""
     return emit_instructions(part.program.lowering_view(), w, inputs)
 
 
 def cond(op: Cond, w: Writer, index: Value, *operands: Value) -> tuple[Value, ...]:
     """Emit `stablehlo.if` if the index is a bool, else `stablehlo.case`.
 
-    The branches of `stablehlo.if` are written in reverse, because its first branch is the one for true.
+    The first branch of `stablehlo.if` is for true, but the first branch of `Cond` is for false. So the two branches are
+    written in reverse order.
     """
     regions = _Regions(w, operands)
 
@@ -81,7 +88,7 @@ def alternatives(op: Alternatives, w: Writer, *operands: Value) -> Sequence[Valu
 
 
 def while_(op: While, w: Writer, *inputs: Value) -> tuple[Value, ...]:
-    """Emit `stablehlo.while` over the carry."""
+    """Emit `stablehlo.while`, whose loop variables are the carry of the op; its constants are captured."""
     consts, carry = inputs[: op.num_consts], inputs[op.num_consts :]
     regions = _Regions(w, consts)
     state = [value.spec for value in carry]
@@ -91,7 +98,7 @@ def while_(op: While, w: Writer, *inputs: Value) -> tuple[Value, ...]:
 
 
 def scan(op: Scan, w: Writer, *inputs: Value) -> tuple[Value, ...]:
-    """Emit `stablehlo.while` over a counter, the carry and the stacked outputs."""
+    """Emit a scan as `stablehlo.while`, whose loop variables are a counter, the carry and the stacked outputs."""
     n, m, first = op.num_consts, op.num_carry, op.first_xs
     consts, carry, xs = inputs[:n], inputs[n:first], inputs[first:]
     results = result_types(op, inputs)

@@ -16,7 +16,7 @@ __all__ = ["ROWS"]
 
 
 def dynamic_truncate(op: DynamicTruncate, w: Writer, x: Value, size: Value) -> NoReturn:
-    """Raise an error, because StableHLO cannot express the data-dependent extent."""
+    """Raise `NonStaticShapeError`: StableHLO cannot express a result whose extent is computed from data."""
     raise NonStaticShapeError(
         f"DynamicTruncate: axis {op.axis} of output 0 is cut to a size that is data; run it natively, "
         "or keep the full extent and mask what is beyond the size with Select"

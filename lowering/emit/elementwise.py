@@ -18,7 +18,7 @@ def direct(name: str) -> Emitter:
 
 
 def on_bool(name: str, otherwise: Emitter) -> Emitter:
-    """Return the emitter that writes op `name` for bools, and `otherwise` for numbers."""
+    """Return an emitter that writes `stablehlo.<name>` if the operands are bools, and calls `otherwise` if not."""
 
     def emit(op: Any, w: Writer, *operands: Value) -> Value:
         return (direct(name) if operands[0].dtype.is_bool else otherwise)(op, w, *operands)
@@ -27,7 +27,10 @@ def on_bool(name: str, otherwise: Emitter) -> Emitter:
 
 
 def on_unsigned(unsigned: Emitter, otherwise: Emitter) -> Emitter:
-    """Return an emitter that uses `unsigned` for unsigned integers, which some StableHLO ops reject."""
+    """Return an emitter that calls `unsigned` if the operands are unsigned integers, else `otherwise`.
+
+    Some StableHLO operations, such as `stablehlo.sign`, reject unsigned integers.
+    """
 
     def emit(op: Any, w: Writer, *operands: Value) -> Value:
         return (unsigned if operands[0].dtype.kind == "u" else otherwise)(op, w, *operands)
@@ -36,10 +39,11 @@ def on_unsigned(unsigned: Emitter, otherwise: Emitter) -> Emitter:
 
 
 def guarded_division(name: str, emit_zero: Emitter) -> Emitter:
-    """Return the emitter of a division whose integer results are defined for every pair of operands.
+    """Return the emitter of a division or remainder, with defined integer results for a zero divisor and for overflow.
 
-    If the divisor is zero or the quotient overflows, the emitted division has the divisor 1. A zero divisor then
-    selects the result of `emit_zero`. So constant folding and all backends agree.
+    StableHLO leaves both cases to the implementation. So the emitted division has the divisor 1 where the divisor is
+    zero or the quotient overflows. Where the divisor is zero, a select then returns the value that `emit_zero` emits.
+    XLA's constant folding and all of its backends therefore agree.
     """
 
     def emit(op: Any, w: Writer, x: Value, y: Value) -> Value:
@@ -54,21 +58,22 @@ def guarded_division(name: str, emit_zero: Emitter) -> Emitter:
             minus_one = w.compare("EQ", y, w.full(-1, y.spec))
             overflow = w.op("and", w.compare("EQ", x, least), minus_one)
             divisor = w.select(overflow, one, divisor)
-        # On overflow the divisor is 1, not -1: the quotient is the least integer and the remainder 0, as required.
+        # On overflow, x is the least integer and y is -1. Division by 1 then returns the wrapped quotient, which is the
+        # least integer, and the remainder 0.
         return w.select(zero_divisor, emit_zero(op, w, x, y), w.op(name, x, divisor))
 
     return emit
 
 
 def all_ones(op: Any, w: Writer, x: Value, y: Value) -> Value:
-    """Emit the integer with every bit set: -1 for signed dtypes."""
+    """Emit integers with every bit set, in the shape and dtype of x: -1 if signed, else the largest integer."""
     return w.full(-1 if x.dtype.kind == "i" else x.dtype.extremes[1], x.spec)
 
 
 def count_leading_zeros(op: ops.CountLeadingZeros, w: Writer, x: Value) -> Value:
-    """Count leading zeros of the same bits as an unsigned integer.
+    """Count leading zeros; a signed integer is first reinterpreted as unsigned.
 
-    XLA's constant folding is wrong for negative integers of fewer than 32 bits.
+    XLA's constant folding counts wrongly for negative integers of fewer than 32 bits.
     """
     if x.dtype.kind == "u":
         return w.op("count_leading_zeros", x)
@@ -79,8 +84,8 @@ def count_leading_zeros(op: ops.CountLeadingZeros, w: Writer, x: Value) -> Value
 def population_count(op: ops.PopulationCount, w: Writer, x: Value) -> Value:
     """Count the bits that are set.
 
-    Integers of fewer than 8 bits are zero-extended before, because XLA counts the bits of a whole byte, which include
-    copies of the sign.
+    Integers of fewer than 8 bits are first zero-extended to a byte. XLA counts the bits of the whole byte, and the
+    upper bits of a negative integer are copies of its sign.
     """
     if not x.dtype.is_narrow:
         return w.op("popcnt", x)
@@ -114,14 +119,17 @@ def power(op: ops.Power, w: Writer, x: Value, y: Value) -> Value:
 
 
 def clamp(op: ops.Clamp, w: Writer, x: Value, lower: Value, upper: Value) -> Value:
-    """Emit a maximum and a minimum instead of `stablehlo.clamp`, because they treat NaN and bools as `Clamp` does."""
+    """Emit `min(max(x, lower), upper)`; unlike `stablehlo.clamp`, this treats NaN and bools as the op `Clamp` does."""
     return minimum(op, w, maximum(op, w, x, lower), upper)
 
 
 def convert(op: ops.Convert, w: Writer, x: Value) -> Value:
-    """Emit a conversion: from complex by the real part, and from or to bfloat16 by float32.
+    """Emit a conversion of x to the dtype `op.to`.
 
-    A conversion to complex is written as a real part and zeros, because the TPU compiler aborts on
+    Complex numbers are converted to real dtypes by their real part. Conversions from and to bfloat16 are made in two
+    steps, by way of float32.
+
+    A conversion to complex is written as `stablehlo.complex` of x and zeros, because the TPU compiler aborts on
     `stablehlo.convert` to complex.
     """
     to = op.to

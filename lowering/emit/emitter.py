@@ -1,4 +1,4 @@
-"""The type of emitters."""
+"""Table from op classes to emitters."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tenferro.ops import StdTensorOp
 __all__ = ["Emitter", "EmitterRows"]
 
 Emitter = Callable[..., Any]
-"""Function `emit(op, w, *operands)`, which writes operations by the writer `w` and returns one value or a tuple.
+"""Function `emit(op, w, *operands)` that writes an op's operations to the writer `w` and returns the op's results.
 
-The types of the returned values must be `result_types(op, operands)`. The payload of `op` contains numbers, and
-op-local extents that `op.resolved` resolves to numbers.
+It returns one value or a tuple of values, whose types must be `result_types(op, operands)`. Extents in the payload of
+`op` are numbers or refer to axes of the operands; `op.resolved` replaces these references by extents.
 """
 
 EmitterRows = Mapping[type[StdTensorOp], Emitter]

@@ -1,6 +1,7 @@
 """The emitter of extension ops, which calls the registered lowering of the extension's family.
 
-Extensions without a registered lowering are expanded to standard ops before.
+Extensions without a registered lowering do not reach this emitter: `lower_to_stablehlo` first expands them to standard
+ops.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = ["ROWS"]
 
 
 def registered(op: Extension, w: Writer, *operands: Value) -> Any:
-    """Emit an op by its family's lowering for the writer's platform.
+    """Call the lowering that the op's family has registered for the writer's platform, and check the result types.
 
     Raises:
         ExtensionLoweringError: the lowering fails, or returns anything but values of the declared types.
@@ -35,7 +36,8 @@ def registered(op: Extension, w: Writer, *operands: Value) -> Any:
     except TenferroError:
         raise
     except Exception as error:
-        # Arithmetic with a symbolic extent raises TypeError, which the caller converts to an error about shapes.
+        # A lowering that computes with a symbolic extent raises TypeError. The caller converts this TypeError to a
+        # `NonStaticShapeError`.
         is_of_symbols = isinstance(error, TypeError) and not all(x.spec.is_static for x in operands)
         if is_of_symbols or is_interruption(error):
             raise

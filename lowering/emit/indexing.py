@@ -31,9 +31,9 @@ def gather(op: Gather, w: Writer, x: Value, indices: Value) -> Value:
 def gathered(
     op: Gather | GatherDynamicSliceSizes, w: Writer, x: Value, indices: Value, result: TensorSpec
 ) -> Value:
-    """Emit `stablehlo.gather` with this result type, or `dynamic_gather` if a slice size is symbolic.
+    """Emit `stablehlo.gather` with the type `result`, or `stablehlo.dynamic_gather` if a slice size is symbolic.
 
-    Along an axis of extent 0, the slice size is 0.
+    Along an axis of extent 0, the slice size is set to 0, because StableHLO rejects slices larger than the operand.
     """
     sizes = tuple([
         0 if extent == 0 else size
@@ -67,7 +67,8 @@ def _numbers(index_vector_dim: int, **lists: Sequence[int]) -> dict[str, Any]:
 def scatter(op: Scatter, w: Writer, x: Value, indices: Value, updates: Value) -> Value:
     """Emit `stablehlo.scatter`, whose region combines an element with an update.
 
-    XLA fails if no axis of the operand is indexed. In that case an indexed axis of extent 1 is added.
+    XLA cannot compile a scatter whose index vectors are empty. In that case, x gets a leading axis of extent 1, and
+    every index is the position 0 on this axis.
     """
     if not op.scatter_dims_to_operand_dims:
         shape = x.shape
@@ -135,7 +136,7 @@ def _updated(w: Writer, x: Value, update: Value, starts: Sequence[Value]) -> Val
 
 
 def dynamic_slice_at(w: Writer, x: Value, index: Value) -> Value:
-    """Emit x[index], along the leading axis."""
+    """Emit the slice x[index] along the leading axis, at an index that is computed at run time."""
     rest = x.shape[1:]
     result = TensorSpec.of(rest, x.dtype)
     if all(map(is_static, rest)):

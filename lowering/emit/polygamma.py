@@ -1,13 +1,13 @@
 """Polygamma functions, the derivatives of digamma, for the whole real line.
 
 For x >= 0, psi_n(x) is a sum over all poles. The terms of the ten nearest poles are summed separately. The
-Euler-Maclaurin formula approximates the sum over all other poles, with a = x + 10 and Bernoulli numbers B_2k:
+Euler-Maclaurin formula approximates the sum over all other poles. With a = x + 10 and the Bernoulli numbers B_2k:
 
     psi_n(x) = (-1)^(n+1) [sum over k < 10 of n! / (x + k)^(n+1)
                            + (n-1)! / a^n (1 + n / 2a + sum over k of B_2k (n+2k-1)! / ((n-1)! (2k)!) a^-2k)]
 
-For x < 0 the reflection formula is used. It contains derivatives of the cotangent, which are polynomials D_n in the
-cotangent:
+For x < 0 the reflection formula is used. It contains the n-th derivative of the cotangent, which is a polynomial D_n in
+the cotangent:
 
     psi_n(x) = (-1)^n psi_n(1 - x) - pi^(n+1) D_n(cot pi x),    D_0(c) = c,  D_n+1 = -(1 + c^2) D_n'
 
@@ -28,7 +28,7 @@ from tenferro.ops.analytic import derivative_of_cotangent
 __all__ = ["polygamma"]
 
 NEAREST = 10
-"""Number of poles that are summed separately."""
+"""Number of poles k = 0, 1, .. whose terms n! / (x + k)^(n+1) are summed one by one."""
 BERNOULLI = [
     Fraction(*ratio)
     for ratio in ((1, 6), (-1, 30), (1, 42), (-1, 30), (5, 66), (-691, 2730), (7, 6), (-3617, 510))
@@ -39,19 +39,20 @@ BERNOULLI = [
 def polygamma(w: Writer, n: int, x: Value) -> Value:
     """Emit psi_n for float32 or float64 and n >= 1.
 
-    At a pole the result is NaN if the one-sided limits differ, else infinite.
+    At a pole (x = 0, -1, -2, ..) the limits from the left and from the right differ in sign if n is even. The result is
+    then NaN; for odd n it is infinity.
     """
     zero = w.full(0, x.spec)
     is_negative = w.compare("LT", x, zero)
     mirrored = w.op("subtract", w.full(1, x.spec), x)
     y = right_of_zero(w, n, w.select(is_negative, mirrored, x))
-    # The reflection formula is evaluated for all x. A positive x is replaced by -0.5, because the cotangent has poles
-    # there too: if another compiler differentiates the text, derivatives at these poles would be NaN.
+    # The reflection formula is evaluated for all x. The cotangent has poles at positive integers too. So a positive x
+    # is replaced by -0.5: otherwise derivatives would be NaN there if another compiler differentiates the module.
     left = w.select(is_negative, x, w.full(-0.5, x.spec))
     poles = w.op("negate", cotangents(w, n, left))
     others = w.op("subtract" if n % 2 else "add", poles, y)
-    # The term of the cotangent overflows near a pole, and for orders whose factorial overflows. It is then the result,
-    # because it exceeds the other term.
+    # The cotangent's term overflows near a pole, and everywhere if n! overflows. Where it is infinite it is the result:
+    # the other term is negligible, but may be infinite with the opposite sign, so that the sum would be NaN.
     finite = w.op("is_finite", poles)
     reflected = w.select(finite, others, poles)
     is_whole = w.compare("EQ", x, w.op("floor", x))
@@ -87,8 +88,8 @@ def tail(w: Writer, n: int, a: Value) -> Value:
 def ratio(w: Writer, numerator: int, x: Value, power: int) -> Value:
     """Emit `numerator / x**power`.
 
-    x is divided by a power of two near the numerator's root of this order, so that the numerator and `x**power` do
-    not overflow.
+    Let s be a power of two near `numerator**(1 / power)`. The quotient is computed as `(numerator / s**power) / (x /
+    s)**power`, because `numerator` and `x**power` could overflow.
     """
     exponent = round(math.log2(numerator) / power)
     scaled = w.op("multiply", x, w.full(2.0**-exponent, x.spec)) if exponent else x
@@ -112,8 +113,8 @@ def integer_power(w: Writer, x: Value, power: int) -> Value:
 def cotangents(w: Writer, n: int, x: Value) -> Value:
     """Emit pi^(n+1) D_n(cot pi x), as an even or odd polynomial in p = pi cot pi x.
 
-    The distance r to the nearest pole is exact. For |r| > 1/4 the cotangent is computed as the tangent of
-    pi (1/2 - |r|), so it is exactly 0 at its zeros.
+    The distance r to the nearest pole is exact. For |r| > 1/4 the cotangent is computed as the tangent of pi (1/2 -
+    |r|). At |r| = 1/2 the result is therefore exactly 0.
     """
     r = w.op("subtract", x, w.op("round_nearest_even", x))
     size = w.op("abs", r)
@@ -132,13 +133,14 @@ def cotangents(w: Writer, n: int, x: Value) -> Value:
         y = w.op("multiply", p, y)
     if all(map(math.isfinite, numbers)):
         return y
-    # If a coefficient is infinite, `y` is NaN where the cotangent is 0. The exact value is the lowest coefficient.
+    # If a coefficient is infinite, `y` is 0 times infinity, NaN, where p is 0. There the polynomial equals its constant
+    # term.
     at_zero = w.full(0 if lowest else numbers[0], x.spec)
     return w.select(w.compare("EQ", p, w.full(0, x.spec)), at_zero, y)
 
 
 def float_of(coefficient: int, power: int, x: Value) -> float:
-    """Compute `coefficient * pi**power`; beyond the range of x's dtype, return an infinity of the same sign."""
+    """Return `coefficient * pi**power`, or an infinity of the same sign if the product overflows x's dtype."""
     bits = math.log2(abs(coefficient)) + power * math.log2(math.pi)
     if bits >= np.finfo(x.dtype.dtype).maxexp:
         return math.inf if coefficient > 0 else -math.inf

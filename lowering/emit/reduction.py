@@ -42,7 +42,7 @@ def identity(name: str, dtype: DType) -> Any:
 
 
 def combiner(name: str, dtype: DType) -> str:
-    """Return the operation that combines two elements; for bools, "maximum" is "or" and "minimum" is "and"."""
+    """Return the StableHLO operation for the reduction `name`; for bools, "maximum" is "or" and "minimum" is "and"."""
     if dtype.is_bool:
         return {"maximum": "or", "minimum": "and"}.get(name, name)
     return name
@@ -63,9 +63,10 @@ def reduction(name: str) -> Emitter:
 
 
 def scan(name: str) -> Emitter:
-    """Return the emitter of a cumulative op by the operation `name`.
+    """Return the emitter of a cumulative sum, product, maximum or minimum; `name` combines two elements.
 
-    It emits `stablehlo.reduce_window`, with a window of the axis's extent that ends at each element.
+    The emitter writes `stablehlo.reduce_window`. The window is as long as the axis, and for each result it ends at the
+    element with the same index.
     """
 
     def emit(op: Any, w: Writer, x: Value) -> Value:
@@ -131,7 +132,7 @@ def _better(
 
 
 def sort(op: Sort, w: Writer, *operands: Value) -> Any:
-    """Emit `stablehlo.sort`, which orders all operands by the elements of the first operand."""
+    """Emit a sort that reorders all operands together, in ascending order of the first operand."""
     in_total_order = sort_in_total_order(w, operands, op.axis, op.stable)
     if in_total_order is not None:
         return in_total_order
@@ -142,7 +143,10 @@ def sort(op: Sort, w: Writer, *operands: Value) -> Any:
 def sort_together(
     w: Writer, operands: tuple[Value, ...], axis: int, stable: bool, ascending: bool
 ) -> tuple[Value, ...]:
-    """Sort by the first operand; NaN comes last in ascending order, and first in descending order."""
+    """Emit `stablehlo.sort`, which reorders all operands together by the elements of the first operand.
+
+    NaN counts as larger than every number: it comes last in ascending order, and first in descending order.
+    """
     scalars = [TensorSpec.of((), x.dtype) for x in operands]
     names = {f"{side}{i}": scalar for i, scalar in enumerate(scalars) for side in "ab"}
 
@@ -159,7 +163,7 @@ def sort_together(
 
 
 def _before(w: Writer, a: Value, b: Value) -> Value:
-    """Return whether a sorts before b: a < b, or only b is NaN."""
+    """Emit a bool that says whether a sorts before b: a < b, or b is NaN and a is not."""
     if a.dtype.is_complex:
         return _before_complex(w, a, b)
     if not a.dtype.is_float:
@@ -172,7 +176,7 @@ def _before(w: Writer, a: Value, b: Value) -> Value:
 
 
 def _before_complex(w: Writer, a: Value, b: Value) -> Value:
-    """Return whether a sorts before b in NumPy's order of complex numbers.
+    """Emit a bool that says whether a sorts before b in NumPy's order of complex numbers.
 
     Numbers without NaN come first, then numbers with NaN in the imaginary part, in the real part, and in both. Within
     each of these four classes, real parts are compared, then imaginary parts if the real parts are equal.
@@ -202,7 +206,8 @@ def _before_complex(w: Writer, a: Value, b: Value) -> Value:
 def _nan_class(w: Writer, imag: Value, real: Value, name: str) -> Value:
     """Emit the class of a complex number: 0 without NaN, 1 if the imaginary part is NaN, 2 if the real part, 3 if both.
 
-    `imag` and `real` are bools that say whether these parts are NaN.
+    `imag` and `real` are bools: whether the imaginary part and the real part are NaN. `name` is appended to the names
+    of the emitted values.
     """
     one = w.convert(imag, DType.I32).called(f"one_{name}")
     two = w.convert(real, DType.I32).called(f"two_{name}")
@@ -211,7 +216,7 @@ def _nan_class(w: Writer, imag: Value, real: Value, name: str) -> Value:
 
 
 def top_k(op: TopK, w: Writer, x: Value) -> tuple[Value, Value]:
-    """Sort values and positions in descending order, stably, and keep the first k."""
+    """Emit a stable descending sort of x along the last axis; return the first `op.k` values and their indices."""
     axis = x.rank - 1
     values, places = sort_together(w, (x, w.iota(x.shape, axis)), axis, True, ascending=False)
     return _first(w, values, op.k), _first(w, places, op.k)

@@ -30,7 +30,8 @@ __all__ = ["ROWS", "emit_pad"]
 def reshape(op: Reshape, w: Writer, x: Value) -> Value:
     """Emit a column-major reshape: reverse the axes, reshape in row-major order, and reverse the axes again.
 
-    If only extents of 1 are added or removed, both orders agree, and the axes are not reversed.
+    If the reshape only adds or removes axes of extent 1, row-major and column-major order agree. Then one row-major
+    reshape is emitted.
     """
     shape = result_type(op, x).shape
     if [n for n in x.shape if n != 1] == [n for n in shape if n != 1]:
@@ -81,8 +82,9 @@ def concatenate(op: Concatenate, w: Writer, *operands: Value) -> Value:
 
 
 def extract_diag(op: ExtractDiag, w: Writer, x: Value) -> Value:
-    """Emit a `stablehlo.gather` of the elements (i, i), which copies all bits and which other compilers can
-    differentiate.
+    """Emit a `stablehlo.gather` of the elements (i, i) of two axes.
+
+    A gather copies all bits of each element, such as the sign of a zero, and other compilers can differentiate it.
     """
     axes = tuple(sorted((op.axis_a, op.axis_b)))
     batch_axis = op.axis_a - (op.axis_b < op.axis_a)
@@ -102,7 +104,7 @@ def extract_diag(op: ExtractDiag, w: Writer, x: Value) -> Value:
 
 
 def embed_diag(op: EmbedDiag, w: Writer, x: Value) -> Value:
-    """Repeat x along the new axis, and select zero off the diagonal."""
+    """Emit x on the diagonal of two axes: broadcast x along the new axis, and select zeros off the diagonal."""
     result = result_type(op, x)
     shape = result.shape
     mask = diagonal_mask(w, shape, op.axis_a, op.axis_b)
@@ -116,7 +118,7 @@ def diagonal_mask(w: Writer, shape: tuple[int, ...], axis_a: int, axis_b: int) -
 
 
 def triangle(w: Writer, x: Value, k: int, lower: bool) -> Value:
-    """Set elements above the k-th diagonal of each matrix to zero if `lower`, else elements below it."""
+    """Emit a copy of x with zeros above the k-th diagonal of each matrix if `lower`, else with zeros below it."""
     rows = w.op("add", w.iota(x.shape, x.rank - 2), w.full(k, TensorSpec.of(x.shape, DType.I64)))
     mask = w.compare("LE" if lower else "GE", w.iota(x.shape, x.rank - 1), rows)
     return w.select(mask, x, w.full(0, x.spec))

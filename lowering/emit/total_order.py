@@ -1,7 +1,8 @@
-"""Rewriting of sorts by integer keys to sorts of floats in the total order.
+"""Emission of sorts in IEEE 754's total order of floats.
 
-The reader `lowering.read.total_order` replaces a comparison of floats in the total order by a comparison of integers,
-which it computes from their bits. Here sorts by such integers are written as sorts by the floats again.
+No op of tenferro compares floats in the total order. So the reader `lowering.read.total_order` converts the bits of the
+floats to integer keys, and compares the keys. If a program sorts by such keys, the functions here write the sort by the
+floats again.
 
 Source: StableHLO spec, "compare" with TOTALORDER.
 """
@@ -27,8 +28,9 @@ def sort_in_total_order(
 ) -> tuple[Value, ...] | None:
     """Emit a sort in the total order, and return the sorted operands.
 
-    Return None unless the first operand consists of the integer keys of another operand, which has a float dtype. The
-    sorted keys are computed from the sorted floats; the module omits them if nothing uses them.
+    Return None unless the first operand contains the integer keys that are computed from another operand, which has a
+    float dtype. The sorted keys are then computed from the sorted floats, and omitted from the module if nothing uses
+    them.
     """
     ordered, *moved = operands
     if ordered.dtype not in (DType.I16, DType.I32, DType.I64):
@@ -62,7 +64,7 @@ def _comparator(
 ) -> tuple[Mapping[str, TensorSpec], Callable[..., Value]]:
     """Return the types of a comparator's arguments by name, and the function that writes its body.
 
-    It compares elements of the operand at index `place` of `moved`.
+    The comparator's body compares elements of `moved[place]`, the operand that contains the floats.
     """
     scalars = [TensorSpec.of((), x.dtype) for x in moved]
     names = {f"{side}{i}": scalar for i, scalar in enumerate(scalars) for side in "ab"}
@@ -78,9 +80,10 @@ def _comparator(
 
 
 def _ordered_bits(made: Mapping[Value, Operation], value: Value) -> Value | None:
-    """Return b if the value is computed as b ^ ((b >> (width - 1)) & largest); None for any other value.
+    """Return the value b if `value` is computed as b ^ ((b >> (width - 1)) & largest), else None.
 
-    `width` is the number of bits of the dtype, and `largest` its largest integer.
+    This formula maps the bits b of floats to integers in the total order. `width` is the number of bits of the dtype,
+    and `largest` the largest integer of the dtype.
     """
     pair = _of(made, value, "xor")
     mask = None if pair is None else _of(made, pair[1], "and")
@@ -93,7 +96,10 @@ def _ordered_bits(made: Mapping[Value, Operation], value: Value) -> Value | None
 
 
 def _of(made: Mapping[Value, Operation], value: Value, name: str) -> Sequence[Value] | None:
-    """Return the operands of the operation that computes a value; None unless the operation has this name."""
+    """Return the operands of the operation that computes `value` if it is `stablehlo.<name>`, else None.
+
+    `made` is a dictionary from each value to the operation that computes it.
+    """
     operation = made.get(value)
     if operation is None or operation.name != f"stablehlo.{name}":
         return None
@@ -101,7 +107,7 @@ def _of(made: Mapping[Value, Operation], value: Value, name: str) -> Sequence[Va
 
 
 def _number(made: Mapping[Value, Operation], value: Value) -> int | None:
-    """Return the integer that every element of a constant equals; None for any other value."""
+    """Return the integer that all elements of `value` equal, if `value` is such a constant, else None."""
     spread = _of(made, value, "broadcast_in_dim")
     operation = made.get(value if spread is None else spread[0])
     if operation is None or operation.name != "stablehlo.constant":

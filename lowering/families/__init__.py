@@ -1,4 +1,4 @@
-"""Lowerings of tenferro's own extension families; they are registered on import."""
+"""Lowerings of tenferro's own extension families. Importing this package registers all of them."""
 
 from lowering.families import accuracy, fft, lapack, linalg, sharding
 

@@ -1,4 +1,4 @@
-"""Lowering of functions with a required accuracy, to operations with the attribute `result_accuracy`."""
+"""Lowering of functions with a required accuracy to StableHLO operations with the attribute `result_accuracy`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["register"]
 
 
 def accurate(op: ResultAccuracy, w: Writer, x: Value) -> Value:
-    """Emit the function's operation with its tolerances as `result_accuracy`.
+    """Emit the StableHLO operation of a function, with the required tolerances as its attribute `result_accuracy`.
 
-    The operation has the operand's dtype, without a conversion to float32, because the tolerances are meant for it.
+    float16 and bfloat16 operands are not converted to float32, because the tolerances refer to the operand's dtype.
     """
     fields = [
         f"{name} = {getattr(op, name):.16e}" for name in ("atol", "rtol") if getattr(op, name)

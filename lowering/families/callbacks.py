@@ -1,7 +1,7 @@
-"""Lowering of calls of Python functions, to custom calls of jaxlib's CPU handler.
+"""Lowering of calls of Python functions to custom calls of a handler in jaxlib, which runs them on the CPU.
 
-The handler finds a function by its number. The StableHLO text contains only the numbers. The functions are passed to
-the compiler in the order of their numbers.
+The StableHLO text identifies each function by a number. The functions themselves are passed to the compiler as a list,
+and the handler calls the function at the index that the text contains.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Fourier family in StableHLO: `stablehlo.fft`, which transforms up to three trailing axes."""
+"""Lowering of Fourier transforms to `stablehlo.fft`, which transforms up to three trailing axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Lowering of single LAPACK routines to custom calls, on the CPU, and on GPUs and TPUs with a corresponding routine.
+"""Lowering of extension ops that are single LAPACK routines to custom calls.
+
+All of these ops are supported on the CPU. On GPUs and TPUs, ops with a corresponding routine of the vendor are.
 
 Source: jaxlib's handlers, as JAX calls them.
 """
@@ -34,12 +36,12 @@ def getrf(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def getrf_on_tpu(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Call the TPU's routine, and compute LAPACK's `info` from its result.
+    """Call the TPU compiler's LU routine, and compute LAPACK's `info` from U.
 
     `info` is the number of the first zero on the diagonal of U, counted from one, or 0 if there is none.
 
     Raises:
-        UnsupportedError: the matrix is in double precision, which the routine does not support.
+        UnsupportedError: the matrix is float64 or complex128, which the routine does not support.
     """
     if a.dtype not in tpu.SINGLE:
         raise UnsupportedError(f"Getrf: {a.spec} on tpu; use linalg.lu, or float32")
@@ -61,7 +63,7 @@ def getrf_on_tpu(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def permutation(op: Any, w: Writer, pivots: Value) -> Value:
-    """Convert row swaps to a permutation, by jaxlib's routine on GPUs, and by a loop on other platforms."""
+    """Convert the row swaps of an LU factorisation to a permutation, by jaxlib's routine on GPUs, else by a loop."""
     (result,) = result_types(op, (pivots,))
     if w.platform in VENDOR and pivots.dtype is INFO:
         name = f"{VENDOR[w.platform]}_lu_pivots_to_permutation"
@@ -75,7 +77,7 @@ def geqrf(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def geqp3(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Call geqp3, which may move every column when it pivots.
+    """Call geqp3, a QR factorisation with column pivoting, with no column fixed to a position.
 
     A matrix without rows is returned without a call, because geqp3 divides by the number of rows.
     """
@@ -93,7 +95,7 @@ def householder_product(op: Any, w: Writer, packed: Value, factors: Value) -> Va
 
 
 def geev(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Call geev, and combine the real and imaginary parts of eigenvalues, which it returns for real matrices."""
+    """Call geev; for a real matrix, combine the arrays of real and imaginary parts of eigenvalues that geev returns."""
     batch, n, _ = parts(a)
     values, left, right = result_types(op, (a,))
     info = spec(INFO, *batch)
@@ -113,7 +115,7 @@ def geev(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def gtsv(op: Any, w: Writer, *operands: Value) -> tuple[Value, ...]:
-    """Call gtsv, and return the solution and `info`, without the diagonals that the routine overwrites."""
+    """Call gtsv, which solves tridiagonal systems; return the solution and `info` without the overwritten diagonals."""
     x, info = result_types(op, operands)
     diagonal = operands[0].spec
     results = (diagonal, diagonal, diagonal, x, info)
@@ -122,7 +124,7 @@ def gtsv(op: Any, w: Writer, *operands: Value) -> tuple[Value, ...]:
 
 
 def sytrd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Call sytrd; its result `info` is omitted, because it is nonzero only if an argument is invalid."""
+    """Call sytrd, and return its results without `info`, which is nonzero only if an argument is invalid."""
     batch, _, _ = parts(a)
     results = (*result_types(op, (a,)), spec(INFO, *batch))
     routine = "sytrd_lower" if op.lower else "sytrd_upper"
@@ -158,7 +160,7 @@ LIBRARY = {
     "tenferro.geqrf.v1": geqrf,
     "tenferro.householder_product.v1": householder_product,
 }
-"""Lowerings for CPUs and GPUs, by family; cuSOLVER and hipSOLVER have the same routines as LAPACK."""
+"""Lowerings for CPUs and GPUs, by family id: to routines that LAPACK, cuSOLVER and hipSOLVER all contain."""
 TPU = {
     "tenferro.getrf.v1": getrf_on_tpu,
     "tenferro.geqrf.v1": lambda op, w, a: tpu.reflectors(w, a, result_types(op, (a,))[1]),

@@ -1,4 +1,4 @@
-"""Lowering of sharding constraints, to Shardy's operation if the module has a mesh, else to no operation."""
+"""Lowering of sharding constraints: to `sdy.sharding_constraint` if the module has a mesh, else to nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Programs as Python source that needs only NumPy: writers of the code of each op, and functions that NumPy lacks."""
+"""Conversion of programs to Python source that needs only NumPy.
+
+For each op, a function writes the op's Python code. The code may call functions that NumPy lacks, which the generated
+file then includes.
+"""
 
 from lowering.numpy_source import (
     analytic,
@@ -32,4 +36,4 @@ CELLS: Column[Cell] = Column(
     control.ROWS,
     extension.ROWS,
 )
-"""The function that writes the Python code of each op."""
+"""Functions that write the Python code of an op, by op class."""

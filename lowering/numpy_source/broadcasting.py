@@ -1,6 +1,7 @@
-"""Code of the operands of elementwise functions.
+"""Python code of the operands of elementwise functions and operators.
 
-An explicit broadcast of an operand is omitted if another operand has the result's shape, because NumPy then broadcasts.
+If one operand has the result's shape, explicit broadcasts of the other operands are omitted, because NumPy broadcasts
+them.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ def operands_of(
     """Return the code of each operand, as short as NumPy's broadcasting and promotion allow.
 
     Args:
-        weak: indices of the operands that may be written as Python numbers, if at least one operand is an array; by
-            default all.
+        weak: indices of operands that may be written as Python numbers, if at least one other operand is an array. By
+            default, all operands may.
     """
     shape = w.specs[0].shape
     is_full = [
@@ -62,7 +63,7 @@ def operator_text(symbol: str, level: Level, lhs: Code, rhs: Code) -> Code:
 
 
 def binary(symbol: str, level: Level) -> Any:
-    """Return the cell that writes a binary operator of this precedence."""
+    """Return the function that writes the binary operator `symbol`, whose precedence in Python is `level`."""
 
     def cell(op: Any, w: Writer, lhs: Expression, rhs: Expression) -> Code:
         return operator_text(symbol, level, *operands_of(w, (lhs, rhs)))

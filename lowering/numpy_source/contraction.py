@@ -1,4 +1,4 @@
-"""Code of matrix products and convolutions."""
+"""Python code of matrix products and convolutions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ROWS"]
 
 
 def _converted(w: Writer, x: Expression, dtype: DType) -> Code:
-    """Return an operand's code, with a conversion to the dtype in which products are summed."""
+    """Return the code of x, converted to `dtype`, in which products are summed."""
     if x.spec.dtype is dtype:
         return x.code
     return Code(f"{x.at(Level.ATOM)}.astype({w.dtype(dtype)})")
@@ -41,7 +41,7 @@ def dot_general(op: DotGeneral, w: Writer, lhs: Expression, rhs: Expression) -> 
 def _as_matrices(
     op: DotGeneral, w: Writer, lhs: Expression, rhs: Expression, codes: list[Code]
 ) -> Code | None:
-    """Return the product by the operator `@`; None if it does not compute this product of these operands."""
+    """Return the code of a product as `lhs @ rhs`; None if the operator `@` cannot express the product."""
     if len(op.lhs_contracting) != 1:
         return None
     batch = len(op.lhs_batch)
@@ -79,7 +79,7 @@ def _as_einsum(op: DotGeneral, lhs: Expression, rhs: Expression, codes: list[Cod
     The result has the batch axes, then the free axes of `lhs`, then the free axes of `rhs`.
 
     Raises:
-        UnsupportedError: there are more axes than letters.
+        UnsupportedError: the operands have more axes than there are letters for the subscripts of `np.einsum`.
     """
     count = lhs.spec.rank + rhs.spec.rank
     if lhs.spec.rank == rhs.spec.rank == 1 and not (op.lhs_contracting or op.lhs_batch):
@@ -106,7 +106,7 @@ def _as_einsum(op: DotGeneral, lhs: Expression, rhs: Expression, codes: list[Cod
 
 
 def convolution(op: Convolution, w: Writer, x: Expression, kernel: Expression) -> Code:
-    """Write a call of `convolution` in `functions.py`, between transposes of the operands and the result.
+    """Write a call of `convolution` in `functions.py`, with transposes of its operands and result.
 
     The function accepts x with the axes batch, features, space, and a kernel with the axes output features, input
     features, space. Arguments with default values are omitted.

@@ -1,4 +1,4 @@
-"""Loops and conditionals, written as Python's statements."""
+"""Python code of loops and conditionals, written as statements."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ __all__ = ["ROWS"]
 
 
 def _invariant(w: Writer, values: Sequence[Expression]) -> list[Expression]:
-    """Return operands whose code may be repeated: each is assigned to a name unless its evaluation costs nothing."""
+    """Assign each value to a name, unless its expression may be repeated without cost; return the values.
+
+    A branch or loop body may use the values several times.
+    """
     for value in values:
         w.named(value)
     return list(values)
 
 
 def _assigned(w: Writer, names: Sequence[str], values: Sequence[Expression]) -> None:
-    """Write one statement that assigns the values to the names; a name that keeps its value is omitted."""
+    """Write one statement that assigns `values` to `names`; omit each name that already has its value."""
     changed = [(name, str(x)) for name, x in zip(names, values, strict=True) if name != str(x)]
     if changed:
         w.say(
@@ -58,7 +61,7 @@ def cond(op: ops.Cond, w: Writer, index: Expression, *operands: Expression) -> l
 
 
 def alternatives(op: ops.Alternatives, w: Writer, *operands: Expression) -> list[Code]:
-    """Write the sub-program `op.parallel`, which needs no loop, unlike the sequential alternative."""
+    """Write the sub-program `op.parallel`: unlike the op's sequential sub-program, it needs no loop in Python."""
     results = w.program(op.parallel.program, _invariant(w, operands))
     return [Code(w.named(result)) for result in results]
 
@@ -88,7 +91,7 @@ def while_(op: ops.While, w: Writer, *operands: Expression) -> list[Code]:
 def scan(op: ops.Scan, w: Writer, *operands: Expression) -> list[Code]:
     """Write `for`, which appends the results of each iteration to lists; after the loop each list is stacked.
 
-    If there are several stacked outputs and at least one iteration, one list of tuples replaces them.
+    If there are several lists and at least one iteration, one list of tuples replaces the lists.
     """
     n, first, m = op.num_consts, op.first_xs, op.num_carry
     consts, xs = _invariant(w, operands[:n]), _invariant(w, operands[first:])
@@ -127,9 +130,10 @@ def scan(op: ops.Scan, w: Writer, *operands: Expression) -> list[Code]:
 
 
 def _stacked(w: Writer, op: ops.Scan, rows: str, row: TensorSpec) -> Code:
-    """Return the array that stacks a list of rows.
+    """Return the code of an array that stacks the list `rows`, a Python variable.
 
-    If the list may be empty, `np.stack` would fail. A function then gets the shape and dtype of the empty result.
+    `np.stack` fails for an empty list. So if the list may be empty, `stacked` of `functions.py` is called instead, with
+    the shape and dtype of the empty result.
     """
     stacked = call("np.stack", rows)
     if isinstance(op.length, int) and op.length > 0:

@@ -1,4 +1,4 @@
-"""Code of the dynamic family: ops with data-dependent extents, which NumPy's arrays may have."""
+"""Python code of ops whose results have data-dependent extents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def dynamic_truncate(op: DynamicTruncate, w: Writer, x: Expression, size: Expres
 
 
 def pad_to_match(op: PadToMatch, w: Writer, x: Expression, reference: Expression) -> Code:
-    """Write a call of the function `padded_to` with the extent of `reference`; the generated file includes it."""
+    """Write a call of `padded_to` in `functions.py`, which pads x to the extent of `reference`."""
     return call(w.function("padded_to"), x, f"{w.named(reference)}.shape[{op.axis}]", op.axis)
 
 

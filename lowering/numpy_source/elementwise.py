@@ -1,4 +1,4 @@
-"""Code of the elementwise family: Python's operators and NumPy's functions."""
+"""Python code of elementwise ops: Python's operators and NumPy's functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INTEGERS = "iu"
 
 
 def function(name: str) -> Any:
-    """Return the cell that calls the NumPy function `np.<name>`."""
+    """Return the function that writes a call of `np.<name>`."""
 
     def cell(op: Any, w: Writer, *operands: Expression) -> Code:
         return call(f"np.{name}", *[code.text for code in operands_of(w, operands)])
@@ -28,7 +28,7 @@ def function(name: str) -> Any:
 
 
 def own(name: str) -> Any:
-    """Return the cell that calls the function `name` of `functions.py`."""
+    """Return the function that writes a call of the function `name` in `functions.py`."""
 
     def cell(op: Any, w: Writer, *operands: Expression) -> Code:
         return call(w.function(name), *[code.text for code in operands_of(w, operands, [])])
@@ -37,7 +37,11 @@ def own(name: str) -> Any:
 
 
 def logical(symbol: str, level: Level, on_bool: str, bool_level: Level) -> Any:
-    """Return a cell that writes the operator `on_bool` for bools, and `symbol` otherwise."""
+    """Return a function that writes the operator `on_bool` for bool operands, and the operator `symbol` for others.
+
+    Args:
+        level, bool_level: the precedences of `symbol` and `on_bool` in Python.
+    """
     arithmetic, logic = binary(symbol, level), binary(on_bool, bool_level)
     return lambda op, w, lhs, rhs: (logic if lhs.spec.dtype.is_bool else arithmetic)(
         op, w, lhs, rhs
@@ -45,14 +49,14 @@ def logical(symbol: str, level: Level, on_bool: str, bool_level: Level) -> Any:
 
 
 def by_kind(of_integers: Any, of_others: Any) -> Any:
-    """Return a cell that uses `of_integers` if the first operand is an integer, and `of_others` otherwise."""
+    """Return a function that calls `of_integers` if the first operand has an integer dtype, else `of_others`."""
     return lambda op, w, *operands: (
         of_integers if operands[0].spec.dtype.is_integer else of_others
     )(op, w, *operands)
 
 
 def remainder(op: Any, w: Writer, x: Expression, y: Expression) -> Code:
-    """Write `np.fmod`, or for integer divisors that may be zero `integer_remainder` of `functions.py`."""
+    """Write `np.fmod`, or a call of `integer_remainder` in `functions.py` if y is an integer that may be zero."""
     number = y.code.number
     is_safe = not x.spec.dtype.is_integer or (number is not None and number.text != "0")
     return (function("fmod") if is_safe else own("integer_remainder"))(op, w, x, y)
@@ -76,7 +80,7 @@ def power(op: Any, w: Writer, x: Expression, y: Expression) -> Code:
 
 
 def negate(op: Any, w: Writer, x: Expression) -> Code:
-    """Write a minus sign; if x is itself a negation, return its operand instead."""
+    """Write `-x`; if x is itself a negation, return the code of x's operand instead."""
     if isinstance(x.op, ops.Negate):
         return x.operands[0].code
     text = str(x)
@@ -84,7 +88,7 @@ def negate(op: Any, w: Writer, x: Expression) -> Code:
 
 
 def invert(op: Any, w: Writer, x: Expression) -> Code:
-    """Write the operator `~`."""
+    """Write `~x`."""
     return Code(f"~{x.at(Level.UNARY)}", Level.UNARY)
 
 
@@ -112,9 +116,10 @@ def select(op: Any, w: Writer, pred: Expression, on_true: Expression, on_false: 
 
 
 def shift(symbol: str, name: str) -> Any:
-    """Return the cell of a shift: the operator `symbol` if the amount is a number below the width, else a call.
+    """Return the function that writes a shift, as the operator `symbol` or as a call of `name` in `functions.py`.
 
-    The function `name` of `functions.py` also supports larger amounts, for which Python's operators are undefined.
+    The operator is written if the amount is a constant below the number of bits. The function `name` also supports
+    larger amounts, for which NumPy's operators are undefined.
     """
 
     def cell(op: Any, w: Writer, x: Expression, y: Expression) -> Code:
@@ -177,7 +182,7 @@ def reduce_precision(op: ops.ReducePrecision, w: Writer, x: Expression) -> Code:
 
 
 def upcast(name: str) -> Any:
-    """Return the cell of a function of `functions.py` that computes float16 in float32."""
+    """Return the function that writes a call of `name` in `functions.py`, with float16 computed in float32."""
 
     def cell(op: Any, w: Writer, *operands: Expression) -> Code:
         codes = operands_of(w, operands, [])

@@ -16,7 +16,8 @@ __all__ = ["Cell", "Code", "Expression", "Level", "Rows", "call", "in_parenthese
 class Level(IntEnum):
     """Precedence of Python's operators.
 
-    An expression needs parentheses as an operand of an operator of a higher level than its own.
+    A higher level binds more tightly. An operand needs parentheses if its own level is lower than the level of the
+    operator.
     """
 
     COMPARISON = 6
@@ -33,14 +34,15 @@ class Level(IntEnum):
 
 @dataclass(frozen=True)
 class Code:
-    """A Python expression, as a cell returns it.
+    """A Python expression that the code of an op computes.
 
     Attributes:
         text: the expression's text.
         level: the precedence of the outermost operator.
-        aligned: if `text` is a call of `np.broadcast_to`, the operand's code, which NumPy can broadcast implicitly.
+        aligned: if `text` is a call of `np.broadcast_to`, the code of its operand, which elementwise functions
+            broadcast implicitly.
         number: if all elements are the same constant, the code of this Python number.
-        free: whether the expression may be repeated, because its evaluation costs nothing, as of a view.
+        free: whether the expression may be repeated, because its evaluation costs almost nothing, as for a view.
     """
 
     text: str
@@ -51,7 +53,9 @@ class Code:
 
 
 class Expression:
-    """A value of the program: its type and its code. The code is a name once the value has been assigned to a name.
+    """A value of the program, with its type and its Python code.
+
+    The code is an expression. Once a statement has assigned the value to a name, the code is the name.
 
     Attributes:
         code: the Python expression.
@@ -81,7 +85,7 @@ class Expression:
         return self.code.free or self.code.text.isidentifier()
 
     def at(self, level: Level) -> str:
-        """Return the text as an operand of an operator of this level, with parentheses if necessary."""
+        """Return the text as an operand of an operator with the precedence `level`, with parentheses if necessary."""
         return in_parentheses(self.code, level)
 
     def __str__(self) -> str:

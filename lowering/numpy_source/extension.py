@@ -1,4 +1,4 @@
-"""Code of the extension families that NumPy, or a function of `functions.py`, implements.
+"""Python code of extension ops that NumPy, or a function in `functions.py`, implements.
 
 Ops of all other families are expanded into standard ops.
 """
@@ -40,13 +40,16 @@ def svd(op: Any, w: Writer, a: Expression) -> Any:
 
 
 def eigh(op: Any, w: Writer, a: Expression) -> Any:
-    """Write `np.linalg.eigh` or `np.linalg.eigvalsh` of the matrix's Hermitian part, (a + a^H) / 2."""
+    """Write a call of `np.linalg.eigh` or `np.linalg.eigvalsh` with the Hermitian part of the matrix, (a + a^H) / 2."""
     part = call(w.function("hermitian_part"), a).text
     return call("np.linalg.eigh", part).text if op.vectors else call("np.linalg.eigvalsh", part)
 
 
 def eig(op: Any, w: Writer, a: Expression) -> Any:
-    """Write a call of `eig` in `functions.py`, or `np.linalg.eigvals`; results are converted to complex."""
+    """Write a call of `eig` in `functions.py`, or of `np.linalg.eigvals` if no eigenvectors are needed.
+
+    The results are converted to a complex dtype: NumPy returns real arrays if all eigenvalues are real.
+    """
     kind = w.dtype(a.spec.dtype.complex)
     w.functions.add("eig")
     if op.vectors:
@@ -60,7 +63,10 @@ def lu(op: Any, w: Writer, a: Expression) -> str:
 
 
 def getrf(op: Any, w: Writer, a: Expression) -> list[Code]:
-    """Write calls of `getrf` and `getrf_info`, which the generated file includes; one is added to the pivots."""
+    """Write calls of `getrf` and `getrf_info`, which the generated file includes.
+
+    The pivots of `getrf` count rows from 0. LAPACK counts from 1, so 1 is added.
+    """
     packed = w.fresh("packed")
     pivots = w.fresh("pivots") if w.is_read[1] else "_"
     w.say(f"{packed}, {pivots} = {w.function('getrf')}({a})")
@@ -114,7 +120,10 @@ def householder_product(op: Any, w: Writer, packed: Expression, factors: Express
 
 
 def _applied(op: Any, a: Expression) -> str:
-    """Return the matrix of a solve: A, its transpose or its conjugate transpose, as `op.transpose` says."""
+    """Return the code of the matrix of a linear system: A, its transpose or its conjugate transpose.
+
+    `op.transpose` is "N", "T" or "C".
+    """
     if op.transpose == "N":
         return str(a)
     turned = call("np.swapaxes", a, -1, -2)
@@ -151,7 +160,7 @@ def distinct(op: Any, w: Writer, values: Expression) -> Code:
 
 
 def fft(op: Any, w: Writer, x: Expression) -> Code:
-    """Write a function of `np.fft` along the last axes; its lengths are omitted if the op omits them."""
+    """Write a call of a function in `np.fft` along the last axes, with the op's lengths unless all lengths are None."""
     axes = tuple_of(range(-len(op.lengths), 0))
     shape = x.spec.shape
     lengths = None
@@ -182,7 +191,7 @@ def threefry(op: Any, w: Writer, key: Expression, x0: Expression, x1: Expression
 
 
 def plain_einsum(op: Any) -> bool:
-    """Return whether `np.einsum` supports the op: labels are ASCII letters, and none is repeated in the output."""
+    """Return whether `np.einsum` supports the op: its labels are ASCII letters, and the output repeats no label."""
     labels = "".join([*op.inputs, op.output])
     return len(set(op.output)) == len(op.output) and labels.isascii() and labels.isalpha()
 
@@ -212,17 +221,17 @@ FAMILIES: Mapping[str, tuple[Callable[..., Any], Callable[..., bool]]] = {
     "tenferro.einsum.v1": (einsum, plain_einsum),
     "tenferro.threefry2x32.v1": (threefry, lambda op: True),
 }
-"""The cell of each family, and a predicate that says which of the family's ops the cell can write."""
+"""Functions that write the ops of a family, by family id, each with a predicate for the ops that it can write."""
 
 
 def is_written(op: Extension) -> bool:
-    """Return whether an extension op is written by a cell; an op without a cell is expanded into standard ops."""
+    """Return whether `FAMILIES` has a function that writes the op; any other op is expanded into standard ops."""
     cell = FAMILIES.get(op.family_id)
     return cell is not None and cell[1](op.op)
 
 
 def extension(op: Extension, w: Writer, *operands: Expression) -> Any:
-    """Write an extension op by the cell of its family."""
+    """Write an extension op by the function of its family in `FAMILIES`."""
     for x in operands:
         w.dtype(x.spec.dtype)
     cell, _ = FAMILIES[op.family_id]

@@ -1,4 +1,4 @@
-"""Code of gathers, scatters and slices at data-dependent positions, as calls of functions in `functions.py`."""
+"""Python code of gathers, scatters and slices at computed positions, as calls of functions in `functions.py`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["ROWS"]
 
 
 def _tuple(axes: Sequence[int]) -> str | None:
-    """Return the text of a tuple of axes as a keyword argument; None, which omits the argument, if it is empty."""
+    """Return the Python text of a tuple of axes; None if there are no axes, so that `call` omits the argument."""
     return tuple_of(axes) if axes else None
 
 
 def take_axis(op: Any, x: Expression, indices: Expression) -> int | None:
-    """Return the axis along which `np.take` computes the gather; None if it does not compute this gather.
+    """Return the axis along which `np.take` computes the same as the gather; None if there is no such axis.
 
     `np.take` copies whole slices, and puts the axes of the indices in place of the indexed axis.
     """

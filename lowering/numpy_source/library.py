@@ -1,4 +1,4 @@
-"""The text of the functions and constants in `functions.py`, and the dependencies between them."""
+"""Reader of `functions.py`: the text of its functions and constants, and which of the others each of them uses."""
 
 from __future__ import annotations
 

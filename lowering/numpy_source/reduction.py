@@ -1,4 +1,4 @@
-"""Code of reductions, cumulative functions and sorts, as calls of NumPy's functions."""
+"""Python code of reductions, cumulative functions and sorts, as calls of NumPy's functions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ __all__ = ["ROWS"]
 
 
 def _axes(op: Any, x: Expression) -> Any:
-    """Return the argument `axis` of a reduction; None, which omits the argument, for all axes."""
+    """Return the argument `axis` of a reduction; None if all axes are reduced, so that `call` omits the argument."""
     if len(op.axes) == x.spec.rank:
         return None
     return op.axes[0] if len(op.axes) == 1 else tuple_of(op.axes)
 
 
 def _accumulator(w: Writer, dtype: DType) -> tuple[str | None, str]:
-    """Return the argument `dtype` of a sum, or None, and the text that converts the result back, or ""."""
+    """Return the argument `dtype` of a sum, or None, and the text of a conversion of its result, or "".
+
+    float16 is summed in float32 and converted back. For narrow integers, `dtype` keeps NumPy from summing in int64.
+    """
     w.dtype(dtype)
     if dtype is DType.F16:
         return "np.float32", ".astype(np.float16)"
@@ -31,7 +34,7 @@ def _accumulator(w: Writer, dtype: DType) -> tuple[str | None, str]:
 
 
 def total(name: str) -> Any:
-    """Return the cell of a sum or product, `np.<name>`, whose result has the operand's dtype."""
+    """Return the function that writes a sum or product, `np.<name>`, whose result has the operand's dtype."""
 
     def cell(op: Any, w: Writer, x: Expression) -> Code:
         if not op.axes:
@@ -43,7 +46,7 @@ def total(name: str) -> Any:
 
 
 def extreme(name: str) -> Any:
-    """Return the cell of a maximum or minimum, with an initial value if a reduced axis may be empty."""
+    """Return the function that writes `np.max` or `np.min`, with an initial value if a reduced axis may be empty."""
 
     def cell(op: Any, w: Writer, x: Expression) -> Code:
         if not op.axes:
@@ -58,7 +61,7 @@ def extreme(name: str) -> Any:
 
 
 def bitwise(name: str) -> Any:
-    """Return the cell of a reduction by the ufunc `np.<name>`; bools are reduced by `np.all` or `np.any`."""
+    """Return the function that writes a reduction by the ufunc `np.<name>`, or for bools by `np.all` or `np.any`."""
 
     def cell(op: Any, w: Writer, x: Expression) -> Code:
         if not op.axes:
@@ -72,12 +75,15 @@ def bitwise(name: str) -> Any:
 
 
 def winner(name: str) -> Any:
-    """Return the cell of `np.argmax` or `np.argmin`."""
+    """Return the function that writes a call of `np.argmax` or `np.argmin`."""
     return lambda op, w, x: call(f"np.{name}", x, axis=op.axis)
 
 
 def cumulative(name: str) -> Any:
-    """Return the cell of a cumulative function; for a reverse scan, operand and result are flipped along the axis."""
+    """Return the function that writes a cumulative function, such as `np.cumsum`.
+
+    If the op accumulates in reverse, the operand and the result are flipped along the axis.
+    """
 
     def cell(op: Any, w: Writer, x: Expression) -> Code:
         options: dict[str, Any] = {"axis": op.axis}

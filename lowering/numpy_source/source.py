@@ -1,4 +1,4 @@
-"""Code of the source family: constants, index arrays and extents."""
+"""Python code of ops without tensor operands: constants, index arrays and extents."""
 
 from __future__ import annotations
 
@@ -47,4 +47,4 @@ def shape_of(op: ShapeOf, w: Writer, x: Expression) -> Code:
 
 
 ROWS: Rows = {Constant: constant, Iota: iota, ShapeOf: shape_of}
-"""Cells of the source family."""
+"""Functions that write the Python code of an op, by op class."""

@@ -1,4 +1,4 @@
-"""Code of the structural family: transposes, reshapes, slices, broadcasts and the like, by NumPy's functions."""
+"""Python code of transposes, reshapes, slices, broadcasts and other ops that move elements."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def transpose(op: ops.Transpose, w: Writer, x: Expression) -> Code:
 
 
 def untransposed(x: Expression) -> Expression | None:
-    """Return the value whose reversal of axes is x: x itself if its rank is below 2, or the operand of a transpose.
+    """Return the value whose axes in reverse order are x: x itself if its rank is below 2, or the operand of `x.op`.
 
-    Return None for any other value.
+    Return None if x is not the result of such a transpose.
     """
     if x.spec.rank < 2:
         return x
@@ -52,8 +52,8 @@ def untransposed(x: Expression) -> Expression | None:
 def reshaped(w: Writer, x: Expression, shape: Sequence[Any]) -> Code:
     """Return the code of a row-major reshape.
 
-    It is an index such as `x[:, None]` if the reshape only adds axes of extent 1, or removes axes that a slice has
-    reduced to extent 1. Else it is `x.reshape(..)`.
+    The code is an index such as `x[:, None]` if the reshape only adds axes of extent 1, or only removes axes that a
+    slice has reduced to extent 1. Otherwise the code is `x.reshape(..)`.
     """
     old = list(x.spec.shape)
     if isinstance(x.op, ops.Slice) and all(map(is_exact, old)):
@@ -77,7 +77,7 @@ def _without_trailing(entries: list[str]) -> list[str]:
 
 
 def _dropped(old: Sequence[Any], new: Sequence[Any]) -> list[int]:
-    """Return the axes of extent 1 whose removal changes the shape `old` to `new`; empty if there are no such axes."""
+    """Return axes of extent 1 that can be removed from the shape `old` to make the shape `new`; empty if none can."""
     dropped: list[int] = []
     position = 0
     for axis, extent in enumerate(old):
@@ -100,7 +100,7 @@ def _is_reshape(x: Expression) -> bool:
 
 
 def reshape(op: ops.Reshape, w: Writer, x: Expression) -> Code:
-    """Write a column-major reshape: row-major if both orders agree, which is shorter, else with `order="F"`."""
+    """Write a column-major reshape: `x.reshape(.., order="F")`, without `order` if row-major order agrees."""
     shape = w.specs[0].shape
     if not all(map(is_exact, shape)):
         shape = op.shape
@@ -120,10 +120,10 @@ def reshape(op: ops.Reshape, w: Writer, x: Expression) -> Code:
 
 
 def spread(x: Code, axes: Sequence[int], rank: int, first: int | None = None) -> Code:
-    """Return an index that adds axes to a value, so that it broadcasts to an array of rank `rank`.
+    """Return the code of x with an index that adds axes, so that x broadcasts to an array of rank `rank`.
 
     Args:
-        axes: the axes of that array that are the value's axes, in ascending order.
+        axes: for each axis of x, the matching axis of the array, in ascending order.
         first: the first axis that the index mentions; by default the first of `axes`.
     """
     if not axes:
@@ -213,7 +213,7 @@ def reverse(op: ops.Reverse, w: Writer, x: Expression) -> Code:
 
 
 def extract_diag(op: ops.ExtractDiag, w: Writer, x: Expression) -> Code:
-    """Write `np.diagonal`, and `np.moveaxis` unless the op's result has the diagonal on its last axis, too."""
+    """Write `np.diagonal`, with `np.moveaxis` if the diagonal is not the last axis of the op's result."""
     axis = op.axis_a - (op.axis_b < op.axis_a)
     diagonal = call("np.diagonal", x, 0, op.axis_a, op.axis_b)
     if axis == x.spec.rank - 2:
@@ -227,7 +227,7 @@ def embed_diag(op: ops.EmbedDiag, w: Writer, x: Expression) -> Code:
 
 
 def triangle(name: str) -> Any:
-    """Return the cell of `np.tril` or `np.triu`."""
+    """Return the function that writes a call of `np.tril` or `np.triu`."""
     return lambda op, w, x: call(f"np.{name}", x, *([op.k] if op.k else []))
 
 

@@ -38,14 +38,14 @@ class Writer:
     """Writer of the statements of one Python function.
 
     Args:
-        table: the cell of each op.
+        table: the table of functions that write each op.
         reserved: names that the generated file uses for other purposes.
 
     Attributes:
         lines: the statements that have been written.
         functions: names of the functions in `functions.py` that the statements call.
         constants: arrays that are stored in the file of constants, by name.
-        extents: the Python variable of each symbol.
+        extents: for each symbolic extent, the Python variable that contains its value.
     """
 
     def __init__(self, table: Any, reserved: Sequence[str] = ()) -> None:
@@ -111,7 +111,7 @@ class Writer:
     # ---- statements ------------------------------------------------------------------------------
 
     def say(self, text: str, source: Any = None) -> None:
-        """Write a statement, with a comment that shows the user's line, if the last comment showed another line."""
+        """Write a statement, with a comment that shows the user's line, unless the last comment showed it already."""
         line = INDENT * self._depth + text
         comment = ""
         if source is not None and source != self._told:
@@ -198,7 +198,10 @@ class Writer:
         specs: Sequence[TensorSpec],
         is_read: Sequence[bool],
     ) -> list[Expression]:
-        """Return the results of an op as expressions; several are assigned at once, to `_` where nothing reads them."""
+        """Return the results of an op as expressions.
+
+        Several results are assigned to names by one statement; a result that nothing reads is assigned to `_`.
+        """
         self.specs, self.is_read = tuple(specs), tuple(is_read)
         codes = self.table.cell(op)(op, self, *operands)
         if isinstance(codes, str):
@@ -239,7 +242,10 @@ class Writer:
         return tuple_of([self.extent(extent, operands) for extent in shape])
 
     def result_shape(self, op: Any, operands: Sequence[Expression], field: str = "shape") -> str:
-        """Return the text of the first result's shape; if it is not exact, of the shape in the op's payload."""
+        """Return the Python text of the shape of an op's first result.
+
+        If an inferred extent is only a bound, the shape is read from the payload, the attribute `field` of the op.
+        """
         shape = self.specs[0].shape
         if all(map(is_exact, shape)):
             return self.shape(shape)
@@ -376,7 +382,10 @@ class StatementFinder:
         return match[1] if match and not match[1].isdigit() else ""
 
     def is_anonymous(self, source: Any) -> bool:
-        """Return whether no statement of the user names the value, as for values of derivatives or imported modules."""
+        """Return whether no statement of the user assigns the value to a name.
+
+        Values of derivatives and of imported modules are examples.
+        """
         if source is None or source.file.endswith(".py"):
             return source is not None and bool(source.derivative_of)
         if source.file.startswith("<"):
@@ -403,7 +412,10 @@ class StatementFinder:
         return targets
 
     def comment(self, source: Any) -> str:
-        """Return the number and text of the user's line, and whose derivative it is; "" if the file cannot be read."""
+        """Return a comment for a value: the number and text of the user's line, or "" if the file cannot be read.
+
+        For a value of a derivative, the comment also names the differentiated function.
+        """
         text = linecache.getline(source.file, source.line).strip()
         place = f"line {source.line}" if text else ""
         if source.derivative_of:

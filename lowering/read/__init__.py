@@ -1,6 +1,6 @@
-"""Readers: functions that convert StableHLO's operations to ops.
+"""Readers: functions that convert StableHLO operations to tenferro's ops.
 
-The files have the same names as those of the emitters, `lowering/emit`, which convert ops to operations.
+The files have the same names as the files in `lowering/emit`, which convert ops to StableHLO operations.
 """
 
 from lowering.read import (

@@ -1,6 +1,7 @@
 """Readers of functions with a required accuracy, the attribute `result_accuracy`.
 
-A program contains the requirement as an extension op. If native execution may violate it, reading raises an error.
+In a program, an extension op represents the function and its required accuracy. If native execution may be less
+accurate, reading the operation raises an error.
 
 Source: StableHLO spec, `result_accuracy`; JAX's `Tolerance`, for the sum of tolerances.
 """
@@ -50,7 +51,7 @@ def with_accuracy(read: Read) -> Read:
             return y
         made = r.builder.made_by(y)
         if made is None or type(made[0]) not in ACCURATE:
-            return y  # without the requirement: a complex cube root is read as several ops, a constant as none
+            return y  # the requirement is dropped: a complex cube root is read as several ops
         tolerances = {name: float(fields.get(name, 0)) for name in ("atol", "rtol")}
         op = ResultAccuracy(made[0], mode, ulps=int(fields.get("ulps", 0)), **tolerances)
         if mode == "TOLERANCE":
@@ -61,7 +62,7 @@ def with_accuracy(read: Read) -> Read:
 
 
 def _require_met(name: str, op: ResultAccuracy, dtype: DType) -> None:
-    """Require that the error of native execution is within the tolerance, both in units in the last place.
+    """Require that the error of native execution is at most the tolerance; both are in units in the last place.
 
     Raises:
         UnsupportedError: the error may exceed the tolerance, or is unknown.

@@ -1,9 +1,9 @@
-"""Reductions of pairs (value, index) to the index of the largest or smallest element.
+"""Reader of reductions of pairs (value, index) that compute the index of the largest or smallest element.
 
-The reduction's region selects one of two pairs. If it only compares and selects, its result depends only on the order
-of the values and of the indices. So the region is evaluated for every possible order: of a pair and a pair with a
-larger index, and of the initial pair and any other pair. If it always selects the pair that `ArgMax` or `ArgMin`
-selects, the reduction is read as this op.
+The reduction's region selects one of two pairs. If the region only compares and selects, its result depends only on the
+order of the values and of the indices. So the region is evaluated for every possible order of two pairs: a pair and a
+pair with a larger index, and the initial pair and any other pair. If the region always selects the pair that `ArgMax`
+or `ArgMin` selects, the reduction is read as `ArgMax` or `ArgMin`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ __all__ = ["arg_reduction"]
 def arg_reduction(
     r: Reader, block: Block, operands: Sequence[int], axes: Sequence[int]
 ) -> list[int] | None:
-    """Read a reduction as a maximum and `ArgMax`, or as a minimum and `ArgMin`; return None if it is neither.
+    """Read a reduction of pairs as a maximum and `ArgMax`, or as a minimum and `ArgMin`.
+
+    Return None if the reduction computes something else.
 
     Args:
         block: the reduction's region.
@@ -65,7 +67,7 @@ def _keeps_the_winner(
 ) -> bool:
     """Return whether the region always selects the pair that `ArgMax`, or `ArgMin` if not `largest`, selects.
 
-    It is evaluated for every order of two values, and for every order of two indices below `extent`.
+    The region is evaluated for every order of two values, and for every order of two indices below `extent`.
     """
     constants = constants_of(r, block)
     values, numbers = standings(dtype, constants), standings(kind, constants)
@@ -102,7 +104,10 @@ def _keeps_the_winner(
 
 
 def _loses(start: Any, values: Any, largest: bool) -> bool:
-    """Return whether no element can be worse than the initial value, which therefore never affects the result."""
+    """Return whether the initial value can never win against an element, and so never affects the result.
+
+    For `ArgMax` no element may be smaller than the initial value, and for `ArgMin` no element may be larger.
+    """
     start = np.asarray(start).reshape(())
     with np.errstate(all="ignore"):
         worse = (values < start) if largest else (values > start)

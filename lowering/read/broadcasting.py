@@ -1,6 +1,7 @@
 """Readers of CHLO's broadcasting operations, such as `chlo.broadcast_add`.
 
-They broadcast the operands explicitly, then call the reader of the operation without broadcasting.
+Such a reader broadcasts the operands explicitly, and then calls the reader of the corresponding operation that does not
+broadcast, such as `stablehlo.add`.
 
 Source: CHLO's operation definitions, "broadcast_dimensions".
 """
@@ -27,9 +28,10 @@ PREFIX = "chlo.broadcast_"
 
 
 def broadcasting_rows(readers: ReadRows) -> ReadRows:
-    """Return a reader for each broadcasting operation, by name.
+    """Return a dictionary from the names of broadcasting operations to their readers.
 
-    Omit operations without a counterpart in StableHLO or CHLO that does not broadcast and has a reader.
+    An operation is omitted if `readers` contains no corresponding operation of StableHLO or CHLO that does not
+    broadcast.
     """
     rows: dict[str, Read] = {}
     for name in DEFINITIONS:
@@ -107,7 +109,7 @@ def _spread(
 def _common_shape(
     operation: Operation, shapes: Sequence[Sequence[Any]], placed: Sequence[Sequence[int]]
 ) -> tuple[Any, ...]:
-    """Return the shape to which operands are broadcast; symbolic extents are computed when the program runs.
+    """Return the shape to which all operands are broadcast; symbolic extents are computed when the program runs.
 
     Raises:
         UnsupportedError: an extent depends on data, and another operand has another extent.
@@ -127,7 +129,7 @@ def _common_shape(
 
 
 def _common_extent(a: Any, b: Any) -> Any:
-    """Return the extent to which two axes are broadcast.
+    """Return the extent to which two axes of extents a and b are broadcast.
 
     A guard of the program checks that the extents of two symbolic axes are equal or 1.
 

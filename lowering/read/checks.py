@@ -1,7 +1,7 @@
 """Readers of the checks and probes of StableHLO's reference interpreter.
 
-A check is performed while the module is read, if its values do not depend on arguments. Any other check is an error,
-because programs contain no checks.
+The module is read without arguments. A check whose values do not depend on arguments is performed during reading. Any
+other check is an error, because programs contain no checks.
 
 Source: StableHLO's reference documentation, dialects `check` and `interpreter`.
 """
@@ -61,11 +61,11 @@ def close(operation: Operation, x: Any, y: Any) -> Any:
 
 
 def _order_number(x: Any) -> Any:
-    """Convert floats to their number in order of size, counted from zero."""
+    """Convert floats to integers such that adjacent floats differ by 1, and zero is mapped to 0."""
     bits = x.view(f"u{x.dtype.itemsize}").astype(object)
     dtype = DType.of(x.dtype)
     if dtype is DType.F8E8M0FNU:
-        return bits  # which have no sign
+        return bits  # this dtype has no sign bit
     sign = 1 << (dtype.bits - 1)
     magnitude = bits & (sign - 1)
     return np.where((bits & sign) != 0, -magnitude, magnitude)
@@ -105,7 +105,7 @@ def expected(holds: Callable[[Operation, Any, Any], Any]) -> Read:
 
 
 def probe(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Return the operand, and record its elements, or None if they depend on arguments.
+    """Record the operand's elements under the probe's id, or None if they depend on arguments; return the operand.
 
     StableHLO's interpreter writes the elements to a file instead.
     """

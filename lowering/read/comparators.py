@@ -1,4 +1,4 @@
-"""Sorts by a comparator, the region of `stablehlo.sort`.
+"""Reader of sorts by a comparator, which is the region of `stablehlo.sort`.
 
 Some comparators only compare values, select, and combine bools. Their results depend only on the order of
 arguments and constants, so these comparators are evaluated for every possible order. If the results match a
@@ -89,7 +89,7 @@ def _sorted(r: Reader, operands: list[int], index: int, axis: int, key: Key) -> 
 
 
 def counts_along(r: Reader, places: int, axis: int) -> bool:
-    """Return whether the elements of the tensor `places` are known to be 0, 1, .. along an axis."""
+    """Return whether the tensor `places` is computed by an `Iota`, so that its elements are 0, 1, .. along an axis."""
     producer = r.builder.made_by(places)
     if producer is None:
         return False
@@ -132,8 +132,8 @@ def standings(dtype: DType, constants: Sequence[Any]) -> Any:
         around |= {low, low + 1, high - 1, high}
         return np.array(sorted([n for n in around if low <= n <= high]), kind)
     with np.errstate(all="ignore"):
-        # There is no float between two constants that are adjacent floats. So the nearest floats on both sides of each
-        # constant are included.
+        # The numbers must contain values below, between and above the constants. The neighbouring floats of each
+        # constant are such values, unless two constants are themselves neighbours.
         beside = [np.nextafter(c, kind.type(end)) for c in own for end in (-np.inf, np.inf)]
         near = {float(c) for c in (*own, *beside)} | {-1.5, -1.0, -0.5, 0.5, 1.0, 1.5}
         candidates = [*sorted(near - {0.0}), 0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan]
@@ -149,7 +149,8 @@ def _lexicographic(r: Reader, block: Block, specs: list[TensorSpec]) -> tuple[Ke
     constants = constants_of(r, block)
     seen = _operands_compared(block)
     for keys in range(1, len(specs) + 1):
-        # Operands after the keys get two values each, to test that the order does not depend on them.
+        # The operands after the first `keys` operands get two values each, to test that the order does not depend on
+        # these operands.
         pools = [standings(spec.dtype, constants) for spec in specs[:keys]]
         pools += [
             np.array([0, 1] if keys + n in seen else [0]).astype(spec.dtype.dtype)
@@ -207,8 +208,8 @@ def _agrees(answers: Any, pairs: list[Any], order: tuple[Key, ...]) -> bool:
         tied &= same
     if np.array_equal(answers, wanted):
         return True
-    # A plain comparison with NaN is always false. Then the comparator does not define the order of a pair with NaN, and
-    # only pairs without NaN must match.
+    # Any comparison with NaN may be false, as in IEEE 754. Then the comparator does not define the order of a pair with
+    # NaN, so only pairs without NaN must match.
     numbers = np.ones(len(answers), bool)
     for a, b in pairs:
         numbers &= (a == a) & (b == b)
@@ -290,7 +291,7 @@ def _rounds(n: int) -> list[tuple[Any, Any]]:
 
 
 def _gathered_slices(r: Reader, x: int, places: Any, axis: int) -> int:
-    """Gather the slices of x along an axis at constant indices."""
+    """Gather the slices of x along an axis at the constant indices `places`."""
     shape = r.spec(x).shape
     rank = len(shape)
     op = Gather(

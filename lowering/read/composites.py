@@ -1,7 +1,7 @@
 """Readers of composites, and of custom calls that name an extension family.
 
 tenferro's lowering writes an extension op as a composite, with the family id and the payload as attributes. Such a
-composite is read as this op again. Other packages register readers for composites of other names with
+composite is read as the extension op again. Other packages register readers for composites of other names with
 `register_composite_reader`. For a composite without a reader its decomposition is read.
 """
 
@@ -36,7 +36,7 @@ _LOCK = threading.Lock()
 
 
 def register_composite_reader(name: str, reader: CompositeReader, *, replace: bool = False) -> None:
-    """Register a reader, which converts composites of this name, or of this family id, to one op.
+    """Register a function that converts composites of a name, or of a family id, to one op.
 
     Args:
         name: the composite's name in the text, such as "odml.rms_norm", or a family id.
@@ -80,9 +80,9 @@ def rebound(
     name: str,
     attributes: Mapping[str, Any],
 ) -> Sequence[int] | None:
-    """Apply the op that a name and attributes describe.
+    """Apply the op that the name and attributes of a composite or custom call describe.
 
-    Return None if there is no such op, or if the types of its results differ from the declared types.
+    Return None if the name and attributes describe no op, or if the op's result types differ from the declared types.
     """
     inputs = [r.spec(x) for x in operands]
     outputs = [spec for spec in operation.types if isinstance(spec, TensorSpec)]
@@ -100,7 +100,7 @@ def rebound(
 
 
 def _of_family(family_id: Any, attributes: Mapping[str, Any]) -> ExtensionOp | None:
-    """Build the op of a registered family from attributes, which contain its payload; return None if it fails."""
+    """Build an op of a registered family from attributes that contain its payload; return None if that fails."""
     try:
         factory = lookup_extension_factory(check_family_id(family_id))
         if factory is None:

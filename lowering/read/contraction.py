@@ -70,7 +70,10 @@ def _dot(r: Reader, operation: Operation, operands: Sequence[int], *axes: Sequen
 def _multiplied(
     r: Reader, op: DotGeneral | Convolution, operands: Sequence[int], wanted: DType
 ) -> int:
-    """Multiply in a dtype that holds the product; the product of bools is true if any pair of terms is true."""
+    """Apply a product op in a dtype that can hold its result, and convert the result to `wanted`.
+
+    A product of bools is computed in int32: it is true if any pair of multiplied elements is true.
+    """
     dtypes = [r.spec(x).dtype for x in operands]
     if dtypes[0].is_bool:
         counted = [r.convert(x, DType.I32) for x in operands]
@@ -83,8 +86,8 @@ def _multiplied(
 def _common(lhs: DType, rhs: DType, wanted: DType) -> DType:
     """Return the dtype to which operands of a product are converted before it is computed.
 
-    It is the operands' dtype if that is the result's or wider. Else it is the result's dtype, or for a narrow float
-    result the dtype in which such floats are accumulated.
+    It is the operands' dtype if both operands have it, and it is the result's dtype `wanted` or wider. Otherwise it is
+    `wanted`, or for a narrow float result the dtype in which such floats are accumulated.
     """
     if lhs is rhs and (lhs is wanted or lhs.bits > wanted.bits):
         return lhs
@@ -102,7 +105,7 @@ def ragged_dot(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     - A contracting axis: each group is summed separately. The results are stacked along a new first axis.
     - A batch axis: the product does not depend on the groups.
 
-    The sizes may depend on the indices along axes of the same kind that precede the ragged axis.
+    The sizes of the groups may differ between indices along axes of the same kind that precede the ragged axis.
 
     Source: CHLO's operation definitions, "ragged_dot".
     """
@@ -247,14 +250,17 @@ def convolution(r: Reader, operation: Operation, operands: Sequence[int]) -> int
 
 
 def _without_barrier(r: Reader, x: int) -> int:
-    """Return the operand of the barrier that lowering inserts before integer convolutions; x if there is none."""
+    """Return the operand of the optimization barrier that computes x; return x if no barrier computes it.
+
+    Lowering inserts such a barrier before each integer convolution.
+    """
     producer = r.builder.made_by(x)
     is_barrier = producer is not None and producer[0] == OptimizationBarrier(1)
     return producer[1][0] if producer and is_barrier and r.spec(x).dtype.is_integer else x
 
 
 def einsum(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read an einsum of one or two operands."""
+    """Read `einsum` or `unary_einsum` as the extension op `Einsum`."""
     ranks = [len(r.spec(x).shape) for x in operands]
     notation = read_subscripts(operation.attributes["einsum_config"], ranks)
     (y,) = extension(r, Einsum(notation.inputs, notation.output), *operands)
@@ -279,7 +285,10 @@ def fft(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def cholesky(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read a Cholesky factorisation; one triangle of the operand is replaced by the mirror image of the other."""
+    """Read a Cholesky factorisation, which uses one triangle of the operand.
+
+    The op `Cholesky` uses both triangles, so the unused triangle is replaced by the mirror image of the other.
+    """
     dtype = r.spec(operands[0]).dtype
     x = r.convert(operands[0], dtype.accumulator)
     is_lower = operation.attributes.get("lower", False)
@@ -304,7 +313,7 @@ def adjoint(r: Reader, x: int) -> int:
 
 
 def mirrored(r: Reader, x: int) -> int:
-    """Build the Hermitian matrix whose lower triangle is that of x."""
+    """Build the Hermitian matrix that has the same lower triangle as x."""
     spec = r.spec(x)
     shape = spec.shape
     rank = len(shape)

@@ -18,9 +18,11 @@ from tenferro.types import TensorSpec
 __all__ = ["MOST_ITERATIONS", "ROWS", "chosen_branch", "evaluated_values", "has_next"]
 
 MOST_ITERATIONS = 400
-"""Maximum number of iterations of all loops that are unrolled, because they have checks, probes or messages.
+"""Maximum total number of iterations of the loops that are unrolled.
 
-Each of them evaluates a condition, so that a module with more would take more than a second.
+A loop is unrolled if it contains checks, probes or messages.
+
+Each iteration evaluates the loop's condition, so more iterations would take more than a second.
 """
 
 
@@ -46,12 +48,15 @@ def custom_call(r: Reader, operation: Operation, operands: Sequence[int]) -> Seq
 
 
 def nothing(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Return a constant for each result: results are tokens, which only order effects and have no value."""
+    """Return the constant False for each result: the results are tokens, which order side effects and have no value."""
     return [r.constant(False) for _ in operation.results]
 
 
 def while_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read a loop; if its trip count can be determined, as a scan, which has forward and reverse derivatives."""
+    """Read a loop as `Scan` if its trip count can be computed, else as `While`.
+
+    A `Scan` has forward and reverse derivatives.
+    """
     condition, body = operation.regions
     if any([_observes(region) for region in operation.regions]):
         (decision,) = r.block(condition, operands, r.surroundings)
@@ -92,14 +97,17 @@ def _observed(
 
 
 def has_next(r: Reader, decision: int) -> bool | None:
-    """Return whether an unrolled loop goes on; None if arguments decide this, or after `MOST_ITERATIONS`."""
+    """Return whether an unrolled loop has another iteration.
+
+    Return None if that depends on arguments, or after `MOST_ITERATIONS` iterations.
+    """
     continues = r.evaluated(decision)
     r.unrolled += bool(continues)
     return None if continues is None or r.unrolled > MOST_ITERATIONS else bool(continues)
 
 
 def evaluated_values(r: Reader, values: Sequence[int]) -> list[int]:
-    """Replace values that depend on no argument by constants."""
+    """Return `values`, with a constant in place of each value that depends on no argument."""
     arrays = [r.evaluated(value) for value in values]
     return [
         value if array is None else r.constant(array)
@@ -108,17 +116,17 @@ def evaluated_values(r: Reader, values: Sequence[int]) -> list[int]:
 
 
 def chosen_branch(index: int, count: int) -> int:
-    """Return the branch of an index; one that is out of range selects the last branch."""
+    """Return the number of the branch that `index` selects; an index out of range selects the last branch."""
     return index if 0 <= index < count else count - 1
 
 
 def if_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read a conditional on a bool; the regions are reversed, because the first is the branch for true."""
+    """Read a conditional on a bool; the regions are reversed, because in `stablehlo.if` the first is for true."""
     return _case(r, operation, operands[0], operation.regions[::-1])
 
 
 def case(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read a conditional on an integer; an integer that is out of range selects the last branch."""
+    """Read a conditional on an integer; an integer out of range selects the last branch."""
     return _case(r, operation, operands[0], operation.regions)
 
 
@@ -137,7 +145,7 @@ def _case(r: Reader, operation: Operation, index: int, regions: Sequence[Block])
 
 
 def _for_effects(r: Reader, region: Block, arguments: Sequence[int]) -> Sequence[int]:
-    """Read a region without results for its effects, and return one result, False, because a branch needs a result."""
+    """Read a region without results, for its side effects; return the constant False, because a branch has a result."""
     r.block(region, arguments, r.surroundings)
     return [r.constant(False)]
 
@@ -145,8 +153,9 @@ def _for_effects(r: Reader, region: Block, arguments: Sequence[int]) -> Sequence
 def scan(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
     """Read a scan along an axis.
 
-    The region maps slices along this axis and the carry to output slices and the new carry. `Scan` expects the carry
-    first and the scanned axis in front, so arguments are reordered and axes are transposed.
+    The region maps slices along this axis and the carry to output slices and the new carry. The op `Scan` expects the
+    carry before the slices, and the scanned axis as the leading axis. So the arguments are reordered, and the axes
+    transposed.
     """
     a, block = operation.attributes, operation.regions[0]
     count = int(a["operandSegmentSizes"][0])

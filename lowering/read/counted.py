@@ -1,8 +1,8 @@
-"""Counted loops: a `while` whose trip count can be computed is read as a scan.
+"""Reader of counted loops: a `while` whose trip count can be computed is read as a scan.
 
 The trip count can be computed if the loop's condition compares a constant with an element of the carry to which each
-iteration adds a constant. A tensor of which iteration t reads only slice t becomes a scanned input. A tensor of which
-iteration t writes only slice t becomes a stacked output. So a lowered scan is read as a scan again, and has
+iteration adds a constant. If iteration t reads only slice t of a tensor, the tensor becomes a scanned input. If
+iteration t writes only slice t, the tensor becomes a stacked output. So a lowered scan is read as a scan again, and has
 reverse-mode derivatives.
 """
 
@@ -25,7 +25,7 @@ __all__ = ["counted_loop"]
 
 
 class Line(NamedTuple):
-    """Integer that is an affine function of the iteration t: slope * t + first."""
+    """Value of an integer that is an affine function of the iteration number t: slope * t + first."""
 
     slope: int
     first: int
@@ -33,11 +33,11 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class InductionVariable:
-    """The iterations of a loop.
+    """Induction variable of a loop, with the loop's trip count.
 
     Attributes:
         counter: slot of the induction variable.
-        line: its value as a function of the iteration.
+        line: the value of the induction variable as a function of the iteration number.
         count: the number of iterations.
     """
 
@@ -47,7 +47,10 @@ class InductionVariable:
 
 
 def counted_loop(r: Reader, loop: While, operands: Sequence[int]) -> Sequence[int] | None:
-    """Apply a loop as a scan, and return the final carry; return None if the trip count cannot be computed."""
+    """Append a scan that computes the same as `loop`, and return the final carry.
+
+    Return None if the trip count cannot be computed.
+    """
     constants = [r.constant_array(value) for value in operands]
     body = _body_of(loop)
     n = loop.num_consts
@@ -67,9 +70,9 @@ def counted_loop(r: Reader, loop: While, operands: Sequence[int]) -> Sequence[in
 
 
 def _body_of(loop: While) -> GraphProgram:
-    """Return the body's program, including its marks if the loop keeps them.
+    """Return the program of the loop's body, with marks for differentiation if the loop keeps them.
 
-    Marks hide instructions on floats, but none on integers, so that induction variables are found.
+    Marks may hide instructions on floats, but never on integers. So induction variables are found in both cases.
     """
     return loop.body if loop.body.is_kept else loop.body.program
 
@@ -80,9 +83,9 @@ def _body_of(loop: While) -> GraphProgram:
 def _induction_variable(
     loop: While, constants: Sequence[Any], numbers: Mapping[int, int]
 ) -> InductionVariable | None:
-    """Find the induction variable and the trip count from the condition, which must compare it with a constant.
+    """Find the induction variable and the trip count, from a condition that compares the variable with a constant.
 
-    Return None for any other condition.
+    Return None if the condition does anything else.
 
     Args:
         constants: the loop's operands, or None for operands that are not constants.
@@ -121,9 +124,9 @@ _FLIPPED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ", "NE": "N
 
 
 def _count(direction: str, first: int, step: int, bound: int) -> int | None:
-    """Return how many terms of first, first + step, .. satisfy the comparison with `bound` before one does not.
+    """Return how many leading terms of first, first + step, .. satisfy the comparison `direction` with `bound`.
 
-    Return None if it never ends.
+    Return None if all terms satisfy it, so that the loop never ends.
     """
     if direction in ("LE", "GE"):
         direction, bound = direction[0] + "T", bound + (1 if direction == "LE" else -1)
@@ -152,7 +155,7 @@ def _step(loop: While, counter: int) -> int | None:
 
 
 def _constants(program: GraphProgram) -> dict[int, int]:
-    """Return the constants of a program that are integers or bools of rank 0, by slot."""
+    """Return a dictionary from slots to the values of constants of rank 0 that are integers or bools."""
     return {
         step.outputs[0]: int(step.op.array)
         for step in program.instructions
@@ -168,7 +171,7 @@ def _constants(program: GraphProgram) -> dict[int, int]:
 def _lines(
     program: GraphProgram, variable: InductionVariable, numbers: Mapping[int, int]
 ) -> dict[int, Line]:
-    """Return the scalars of the body that are affine functions of the iteration, by slot."""
+    """Return the scalars of the loop's body that are affine functions of the iteration number, by slot."""
     affine = {slot: Line(0, number) for slot, number in numbers.items()}
     affine[variable.counter] = variable.line
     for step in program.instructions:
@@ -193,7 +196,7 @@ def _lines(
 
 
 def _ends(line: Line, variable: InductionVariable) -> tuple[int, int]:
-    """Return the least and the greatest value of an affine function over the iterations."""
+    """Return the least and the greatest value of an affine function over all iterations of the loop."""
     last = line.slope * max(variable.count - 1, 0) + line.first
     return min(line.first, last), max(line.first, last)
 
@@ -252,13 +255,13 @@ _RULES: dict[Any, Callable[..., Line | None]] = {
 
 @dataclass(frozen=True)
 class _Windows:
-    """Finder of the tensors of which each iteration reads or writes one slice.
+    """Search for tensors from which each iteration of a loop reads, or to which it writes, exactly one slice.
 
     Attributes:
         program: the loop's body.
         lines: the scalars that are affine functions of the iteration, by slot.
         readers: the instructions that use each slot.
-        handed: the body's outputs for elements of the carry that iterations change.
+        handed: the slots of the body's outputs for those elements of the carry that the loop changes.
     """
 
     program: GraphProgram
@@ -268,7 +271,7 @@ class _Windows:
     handed: Sequence[int]
 
     def direction(self, starts: Sequence[int], extent: Any) -> int | None:
-        """Return 1 if iteration t accesses slice t, and -1 if it accesses the t-th slice from the end; else None.
+        """Return 1 if iteration t accesses slice t, -1 if it accesses the t-th slice from the end, else None.
 
         Args:
             starts: slots of the first indices of the slice that an iteration accesses.
@@ -282,7 +285,10 @@ class _Windows:
         return 1 if ends == (0, max(last, 0)) else -1 if ends == (last, 0) else None
 
     def read(self, slot: int) -> int | None:
-        """Return the direction, 1 or -1, in which iterations read the slices of an input; None if they do otherwise."""
+        """Return the direction in which iterations read the slices of the input `slot`: 1 or -1; see `direction`.
+
+        Return None if the iterations read anything else of the input.
+        """
         if slot in self.handed:
             return None
         spec = self.program.types[slot]
@@ -298,9 +304,11 @@ class _Windows:
         return directions.pop() if len(directions) == 1 else None
 
     def written(self, slot: int, output: int, maker: Instruction | None) -> int | None:
-        """Return the direction, 1 or -1, in which iterations overwrite the slices of a carry; else None.
+        """Return the direction in which iterations overwrite the slices of the carry `slot`: 1 or -1; see `direction`.
 
-        Nothing but the overwriting instruction `maker` may use the carry.
+        Return None if the iterations do anything else with the carry.
+
+        The instruction `maker`, which overwrites a slice, must be the only one that uses the carry.
         """
         spec = self.program.types[slot]
         if maker is None or not isinstance(maker.op, DynamicUpdateSlice) or not spec.rank:
@@ -322,7 +330,7 @@ class _Windows:
 def _as_scan(
     loop: While, variable: InductionVariable, unchanged: set[int], numbers: Mapping[int, int]
 ) -> tuple[Scan, list[int], list[int]]:
-    """Convert a loop to a scan; return the scan, the slots of its operands, and the slots of the carry it returns."""
+    """Convert a loop to a scan; return the scan, the slots of its operands, and the slots of its final carry."""
     body, n = _body_of(loop), loop.num_consts
     handed = [slot for j, slot in enumerate(body.output_slots) if n + j not in unchanged]
     windows = _Windows(
@@ -354,7 +362,9 @@ def _body(
     xs: Sequence[int],
     stacked: Sequence[int],
 ) -> Any:
-    """Write the scan's body, whose inputs are slices of scanned tensors, and whose outputs slices of stacked tensors.
+    """Write the body of the scan from the body of the loop.
+
+    The scan's body has slices of scanned tensors as inputs, and slices of stacked tensors as outputs.
 
     Args:
         body: the loop's body.

@@ -1,4 +1,4 @@
-"""Readers of custom calls, by target."""
+"""Readers of `stablehlo.custom_call`, one for each supported call target."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def same(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[i
 
 
 def checked(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Omit a check of the reference interpreter's tests, which has no results."""
+    """Return no results: the call is a check in the reference interpreter's tests, and is omitted."""
     return []
 
 
@@ -64,7 +64,7 @@ def shape_assertion(r: Reader, operation: Operation, operands: Sequence[int]) ->
 
 
 def _reason(message: str) -> str:
-    """Return the first part of a message of JAX, without the values and the link that follow it."""
+    """Return the start of an error message that JAX wrote, without the values and the link at its end."""
     return f"shape_assertion: {message.partition(' Obtained')[0].partition(' Using')[0]}"
 
 

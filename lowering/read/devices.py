@@ -5,8 +5,8 @@ operand. A mesh in the module, or `import_stablehlo(devices=..)`, defines severa
 results of all devices at once, along a leading axis. A collective is read as an `Exchange` of values, followed by each
 device's own computation.
 
-A device is identified by its replica and its partition; its number is replica * partitions + partition, where
-`partitions` is the number of partitions.
+A device is identified by the numbers of its replica and of its partition. The number of the device is replica *
+partitions + partition, where `partitions` is the number of partitions of a replica.
 
 Source: StableHLO spec, "Parallel execution", #all_gather, #all_reduce, #all_to_all, #collective_broadcast,
 #collective_permute, #partition_id, #recv, #reduce_scatter, #replica_id, #send; Shardy's documentation of `sdy.manual_computation`.
@@ -54,7 +54,7 @@ class Devices(NamedTuple):
 
     @classmethod
     def of(cls, requested: int | Mapping[str, int], attributes: Mapping[str, Any]) -> Devices:
-        """Check the caller's devices against the module's declarations, and return them.
+        """Return the devices that the caller requests, after a check against the module's declarations.
 
         Args:
             requested: the number of devices; a dictionary with "replicas" and "partitions"; or the sizes of a mesh's
@@ -91,7 +91,7 @@ class Devices(NamedTuple):
 def on_devices(
     r: Reader, write: Write, specs: Sequence[TensorSpec], values: Sequence[int], devices: Devices
 ) -> list[int]:
-    """Apply a function on all devices at once, and return its results with a leading axis, one element per device.
+    """Apply a function on all devices at once; each result has a leading axis with an element per device.
 
     Args:
         write: writes the function for one device; it maps the arguments to the results.
@@ -134,8 +134,8 @@ def groups_of(r: Reader, operation: Operation, by_channel: str) -> list[list[int
     """Return the groups of devices that communicate, as lists of device numbers in the order of the attribute.
 
     Args:
-        by_channel: the meaning of the attribute's numbers if the operation has a channel. They are partitions of each
-            replica ("partitions"), or replicas with all their partitions ("both").
+        by_channel: the meaning of the attribute's numbers if the operation has a channel. The numbers are partitions of
+            each replica ("partitions"), or replicas with all their partitions ("both").
     """
     replicas, partitions = _among(r)
     groups = _groups_attribute(operation)
@@ -160,7 +160,10 @@ def groups_of(r: Reader, operation: Operation, by_channel: str) -> list[list[int
 
 
 def _groups_attribute(operation: Operation) -> Any:
-    """Return the attribute `replica_groups` as an array with a row per group; compute it if it names mesh axes."""
+    """Return the attribute `replica_groups` as an array with a row per group.
+
+    If the attribute names mesh axes instead, the groups are computed from the mesh.
+    """
     groups = operation.attributes["replica_groups"]
     if isinstance(groups, str):
         return groups_along(groups)
@@ -176,7 +179,7 @@ def members_of(r: Reader, operation: Operation, by_channel: str) -> list[tuple[i
     """Return, for each device, the members of the group that contains it; see `groups_of`.
 
     Raises:
-        InvalidConfigError: a number is not that of a device, or a device is not in exactly one group.
+        InvalidConfigError: a group contains a number that no device has, or a device is not in exactly one group.
     """
     count, groups = _among(r).total, groups_of(r, operation, by_channel)
     members = [device for group in groups for device in group]
@@ -189,7 +192,10 @@ def members_of(r: Reader, operation: Operation, by_channel: str) -> list[tuple[i
 
 
 def exchanged(r: Reader, x: int, sources: Sequence[Sequence[int]]) -> int:
-    """Return the values of x on other devices, along a new leading axis; `sources` lists them for each device."""
+    """Return the values that x has on other devices, along a new leading axis.
+
+    `sources` contains, for each device, the list of these other devices.
+    """
     op = Exchange(tuple(map(tuple, sources)))
     return r.apply_one(Extension(op), x, r.device())
 
@@ -213,7 +219,7 @@ def position_of(r: Reader, groups: Sequence[Sequence[int]]) -> int:
 
 
 def of_device(r: Reader, numbers: Sequence[int]) -> int:
-    """Return this device's number from a list that contains a number for each device."""
+    """Return the element of `numbers` that belongs to this device; the list has one element per device."""
     gather = Gather(
         offset_dims=(),
         collapsed_slice_dims=(0,),
@@ -230,7 +236,7 @@ def is_alone(r: Reader, operation: Operation) -> bool:
     """Return whether the program computes the results of only one device.
 
     Raises:
-        UnsupportedError: it does, but the operation's groups contain several devices.
+        UnsupportedError: the program computes only one device, but the operation's groups contain several.
     """
     if r.devices is not None:
         return False
@@ -251,7 +257,11 @@ def _require_one(operation: Operation, count: int) -> None:
 
 
 def combined(r: Reader, operation: Operation, x: int) -> int:
-    """Reduce the leading axis of x by the operation's region, as a tree: neighbours are combined first, in order."""
+    """Reduce the leading axis of x by the operation's region.
+
+    The reduction is a binary tree: neighbouring slices are combined first, then neighbouring results, so the order is
+    preserved.
+    """
     while (count := r.spec(x).shape[0]) > 1:
         even = count - count % 2
         pair = [r.slice(r.slice(x, 0, 0, even), 0, start, even, 2) for start in (0, 1)]
@@ -273,7 +283,7 @@ def replica_sum(r: Reader, operation: Operation, operands: Sequence[int]) -> Seq
     """Read `cross-replica-sum`, the older form of `all_reduce` with an addition as its region.
 
     Raises:
-        InvalidConfigError: the groups omit a replica below the largest; MLIR does not verify the groups of this
+        InvalidConfigError: the groups do not contain all replicas 0, 1, ..; MLIR does not verify the groups of this
             operation.
     """
     groups = _groups_attribute(operation)
@@ -288,7 +298,7 @@ def replica_sum(r: Reader, operation: Operation, operands: Sequence[int]) -> Seq
 
 
 def reduced(r: Reader, operation: Operation, x: int, groups: Sequence[Sequence[int]]) -> int:
-    """Reduce the values of x on the devices of each group; groups may differ in size."""
+    """Reduce the values that x has on the devices of a group, for each group; groups may differ in size."""
     sizes = [len(group) for group in groups]
     largest = max(sizes)
     values = exchanged(r, x, [[*group, *[-1] * (largest - len(group))] for group in groups])
@@ -309,7 +319,7 @@ def all_gather(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequ
 
 
 def merged(r: Reader, x: int, axis: int) -> int:
-    """Concatenate the slices x[0], x[1], .. along their axis `axis`."""
+    """Concatenate the slices x[0], x[1], .. along the axis number `axis` of a slice."""
     shape = r.spec(x).shape
     x = r.transpose(x, (*range(1, axis + 1), 0, *range(axis + 1, len(shape))))
     count, *rest = shape
@@ -371,13 +381,13 @@ def permuted(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def _moved(r: Reader, operation: Operation, x: int, pairs: Any) -> int:
-    """Return the value of each device's source, and zeros on devices without a source."""
+    """Return the value that x has on the source of each device, and zeros on devices without a source."""
     y = exchanged(r, x, [[source] for source in _sources(r, operation, pairs)])
     return r.reshape(y, r.spec(x).shape)
 
 
 def _sources(r: Reader, operation: Operation, pairs: Any) -> list[int]:
-    """Return the device from which each device receives; -1 if there is none."""
+    """Return, for each device, the number of the device from which it receives a value, or -1."""
     replicas, partitions = _among(r)
     sources = [-1] * (replicas * partitions)
     is_among_partitions = channel_of(operation) > 0
@@ -513,7 +523,7 @@ def outfeed(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def run_parallel(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read `interpreter.run_parallel`, which runs a function on each of several processes, the devices.
+    """Read `interpreter.run_parallel`, which runs a function on each of several processes; a process is a device.
 
     If all processes run the same function, they are computed at once; see `_run_in_turn` for different functions.
 
@@ -555,20 +565,24 @@ def run_parallel(r: Reader, operation: Operation, operands: Sequence[int]) -> Se
 
 
 Steps = Generator[tuple[Operation, list[int]], Sequence[int], list[int]]
-"""Reader of a process: yields operations that communicate, with operands, receives their results, and returns values."""
+"""Generator that reads the function of one process.
+
+It yields each operation that communicates, with its operands. It is sent the results of the operation. At the end it
+returns the function's results.
+"""
 
 
 def _run_in_turn(
     r: Reader, operation: Operation, names: Sequence[str], arguments: Sequence[Sequence[int]]
 ) -> list[int]:
-    """Read each process until it waits: for a message, or for all others at a collective.
+    """Read the processes in turn. Each is read until it waits for a message, or at a collective for all others.
 
     Operations that communicate may be in called functions, and in branches and loops that no argument decides, which
     are unrolled.
 
     Raises:
-        UnsupportedError: processes wait for each other; or those at a collective reach others, or others' end; or
-            operations that communicate are in other regions.
+        UnsupportedError: processes wait for each other; or a process reaches a different collective than the others, or
+            ends while they wait; or an operation that communicates is in any other region.
     """
     talking = frozenset(
         [name for name in r.tree.functions if any([_talks(each) for each in _reached(r, name)])]
@@ -596,7 +610,10 @@ def _run_in_turn(
 
 
 class _Message(NamedTuple):
-    """Values on a channel, and the processes that may receive them; None for all."""
+    """Values that were sent on a channel and not yet received.
+
+    `targets` contains the processes that may receive the values, or is None for all processes.
+    """
 
     channel: int
     targets: frozenset[int] | None
@@ -678,7 +695,7 @@ def _talks(operation: Operation) -> bool:
 def _steps_of_call(
     r: Reader, name: str, operands: Sequence[int], talking: frozenset[str], depth: int = 0
 ) -> Steps:
-    """Read a function that communicates, or whose callees do."""
+    """Read a function that communicates with other processes, or calls a function that does."""
     if depth > DEEPEST_CALL:
         raise InvalidConfigError(f"@{name}: calls are nested more than {DEEPEST_CALL} deep")
     return _steps_of_block(r, r.tree.functions[name].body, operands, {}, talking, depth)
@@ -692,7 +709,7 @@ def _steps_of_block(
     talking: frozenset[str],
     depth: int,
 ) -> Steps:
-    """Read a block; operations that do not communicate are read as elsewhere."""
+    """Read a block that contains operations that communicate; all other operations are read by their usual readers."""
     values = Scope(outer)
     values.update(zip(block.arguments, arguments, strict=True))
     for operation in block.operations[:-1]:
@@ -720,7 +737,7 @@ def _steps_of_block(
 def _steps_of_regions(
     r: Reader, operation: Operation, operands: list[int], run: Callable[..., Steps]
 ) -> Steps:
-    """Read the branch that is taken, or the iterations of a loop one after another.
+    """Read the selected branch of a conditional, or the iterations of a loop one after another.
 
     Raises:
         UnsupportedError: arguments decide which branch is taken, or when the loop ends; unrolled loops have
@@ -748,7 +765,7 @@ def _steps_of_regions(
 
 
 def _kind_of(operation: Operation) -> tuple[Any, ...]:
-    """Return the properties in which the operations of different processes must agree to be one collective."""
+    """Return the properties that must be equal for operations of different processes to be the same collective."""
     attributes = sorted([(name, str(value)) for name, value in operation.attributes.items()])
     region = [each.name for block in operation.regions for each in block.operations]
     return operation.name, tuple(attributes), operation.types, tuple(region)
@@ -765,7 +782,7 @@ def _unstacked(r: Reader, x: int, device: int) -> int:
 
 
 def _reached(r: Reader, name: str) -> Iterator[Operation]:
-    """Yield the operations of a function, of its regions, and of the functions that it calls, directly or not."""
+    """Yield the operations of a function and of all functions that it calls, directly or not, including regions."""
     names = [name]
     for called in names:
         for operation in r.tree.functions[called].body.walk():
@@ -776,7 +793,7 @@ def _reached(r: Reader, name: str) -> Iterator[Operation]:
 
 
 def _run_at_once(r: Reader, name: str, operands: Sequence[int], devices: Devices) -> Sequence[int]:
-    """Apply one function for all processes at once, along a leading axis, and return the results by process."""
+    """Apply one function for all processes at once, along a leading axis; return the results process by process."""
     count = len(operands) // devices.total
     columns = [list(operands[i::count]) for i in range(count)]
     specs = [r.spec(column[0]) for column in columns]
@@ -802,7 +819,8 @@ def number(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 def sharding_constraint(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     """Read a sharding constraint of a whole tensor as an extension op, which returns its operand.
 
-    The constraint is omitted if the program computes several devices, or if a `PartitionSpec` cannot describe it.
+    The constraint is omitted if the program computes the results of several devices, or if a `PartitionSpec` cannot
+    describe it.
     """
     entries = constraint_of(str(operation.attributes["sharding"]), r.tree.meshes)
     if r.devices is not None or entries is None:
@@ -858,7 +876,7 @@ def _cut(r: Reader, x: int, cut: Cut) -> int:
 
 
 def _joined(r: Reader, x: int, cut: Cut) -> int:
-    """Join the parts of all devices, which are stacked along the leading axis of x, to the whole tensor."""
+    """Assemble a whole tensor from the parts of all devices, which are stacked along the leading axis of x."""
     counts, (_, *shape) = cut.counts, r.spec(x).shape
     _, firsts = np.unique(cut.rows, return_index=True)
     y = r.reshape(_rows(r, x, firsts), (*counts, *shape))
@@ -870,7 +888,7 @@ def _joined(r: Reader, x: int, cut: Cut) -> int:
 
 
 def _rows(r: Reader, x: int, rows: np.ndarray) -> int:
-    """Gather the slices of x along its leading axis whose numbers are `rows`; if these are all in order, return x."""
+    """Gather the slices x[rows[0]], x[rows[1]], ..; return x itself if `rows` is 0, 1, .., x.shape[0] - 1."""
     shape = r.spec(x).shape
     if rows.tolist() == list(range(shape[0])):
         return x

@@ -76,7 +76,7 @@ def dimension_size(r: Reader, operation: Operation, operands: Sequence[int]) -> 
 
 
 def set_dimension_size(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read `set_dimension_size`: keep the first elements along an axis; the second operand is their number."""
+    """Read `set_dimension_size`, which keeps the first n elements along an axis; the second operand is n."""
     x, size = operands
     axis = operation.attributes["dimension"]
     extents = extents_of(r, size)
@@ -276,7 +276,8 @@ def _steps(r: Reader, start: int, stride: int, count: Any) -> int:
 def _strided(r: Reader, x: int, axis: int, stride: Any) -> int:
     """Select every n-th element along an axis, where n is the extent `stride`, which may be symbolic.
 
-    The axis is padded and reshaped to rows of n elements, and the first element of each row is selected.
+    The op `Slice` needs a number as its stride. So the axis is padded and reshaped to rows of n elements, and the first
+    element of each row is selected.
     """
     r.builder.guards.require(stride, ">=", 1, "a stride of real_dynamic_slice is at least 1")
     shape = r.spec(x).shape
@@ -373,7 +374,8 @@ def _padded_bound(
 def dynamic_gather(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     """Read a gather whose slice sizes are an operand.
 
-    If a size is symbolic, but the result's declared type determines it, the number replaces it and a guard checks it.
+    If a slice size is symbolic, but the declared type of the result contains a number for it, that number is used. A
+    guard then checks that the size equals the number.
     """
     numbers, shape = operation.attributes["dimension_numbers"], operation.spec.shape
     rank = len(r.spec(operands[0]).shape)
@@ -395,7 +397,10 @@ def dynamic_gather(r: Reader, operation: Operation, operands: Sequence[int]) -> 
 
 
 def dynamic_convolution(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read a convolution whose padding is an operand; if the padding is symbolic, another op pads the input first."""
+    """Read a convolution whose padding is an operand.
+
+    If the padding is symbolic, the op `Pad` pads the input before the convolution.
+    """
     lhs, rhs, padding = operands
     edges = _shape(r, operation, padding)
     attributes = operation.attributes | {"padding": _array(edges, (len(edges) // 2, 2))}
@@ -459,9 +464,10 @@ def _note_need(r: Reader, *extents: Any) -> None:
 
 
 def extents_value(r: Reader, argument: int, spec: TensorSpec, extents: Sequence[Any]) -> int:
-    """Return the extents of an argument as a tensor of the type `spec`, and record them.
+    """Return a tensor of the type `spec` whose elements are the extents of an input of the program, and record them.
 
-    The module declares this type for an integer argument, which the program replaces by extents.
+    The module declares an integer argument of the type `spec`. The program has an empty array with these extents
+    instead.
     """
     sizes = [
         r.convert(r.apply_one(ShapeOf(axis), argument), spec.dtype) for axis in range(len(extents))
@@ -490,7 +496,7 @@ def undecided(operation: Operation) -> UndecidedExtentError:
 def extents_of(r: Reader, value: int) -> Any:
     """Return the elements of an integer or bool tensor as an array of numbers, `SymDim`s and bools.
 
-    Return None if they are neither constant nor computed from extents.
+    Return None if an element is neither constant nor computed from extents.
     """
     extents = r.extents.get(value)
     if extents is not None:
@@ -548,7 +554,10 @@ def _note_claim(r: Reader, operation: Operation, operands: Sequence[int], result
 
 
 def _at_least(r: Reader, lhs: Any, rhs: Any) -> bool | None:
-    """Return whether lhs >= rhs, given the lower bounds that the module asserts for symbols; None if undecided."""
+    """Return whether lhs >= rhs for all extents that satisfy the lower bounds that the module asserts.
+
+    Return None if the bounds do not decide the relation.
+    """
     if isinstance(lhs, int) and isinstance(rhs, int):
         return lhs >= rhs
     shifted: dict[Any, Any] = {
@@ -559,7 +568,7 @@ def _at_least(r: Reader, lhs: Any, rhs: Any) -> bool | None:
 
 
 def _array(elements: Sequence[Any], shape: tuple[int, ...]) -> Any:
-    """Create an array of objects; np.array would try to convert a `SymDim` to a number."""
+    """Create an array of objects of this shape; `np.array` would try to convert a `SymDim` to a number."""
     array = np.empty(len(elements), object)
     for i, element in enumerate(elements):
         array[i] = element
@@ -616,7 +625,7 @@ def _quotient_by_magnitude(r: Reader, lhs: Any, rhs: Any) -> Any:
 
 
 def _remainder(r: Reader, lhs: Any, rhs: Any) -> Any:
-    """Compute the remainder of two extents, which has the sign of lhs."""
+    """Compute the remainder of lhs divided by rhs, with the sign of lhs, as StableHLO does."""
     if isinstance(rhs, int) and not rhs:
         return None
     if _at_least(r, lhs, 0) and _at_least(r, rhs, 0):
@@ -671,7 +680,11 @@ def _either(on_bools: Callable[..., Any], on_integers: Callable[..., Any]) -> Ca
 
 
 def _masked(r: Reader, lhs: Any, rhs: Any) -> Any:
-    """Compute `and` of integers; the bits below or above a power of two are a remainder or a multiple of it."""
+    """Compute the bitwise `and` of two integers, one of which may be symbolic.
+
+    A mask of the bits below a power of two p computes the remainder modulo p. A mask of the bits from p upwards rounds
+    down to a multiple of p.
+    """
     if isinstance(lhs, int) and isinstance(rhs, int):
         return lhs & rhs
     x, mask = (rhs, lhs) if isinstance(lhs, int) else (lhs, rhs)
@@ -683,7 +696,7 @@ def _masked(r: Reader, lhs: Any, rhs: Any) -> Any:
 
 
 def _of_numbers(function: Callable[[int, int], int]) -> Callable[..., Any]:
-    """Return a function of two elements that is known only if both are numbers."""
+    """Return a rule's function of two elements that returns None unless both elements are numbers."""
 
     def constant_array(r: Reader, lhs: Any, rhs: Any) -> Any:
         return function(lhs, rhs) if isinstance(lhs, int) and isinstance(rhs, int) else None
@@ -692,7 +705,10 @@ def _of_numbers(function: Callable[[int, int], int]) -> Callable[..., Any]:
 
 
 def _shifted(scale: Callable[[Reader, Any, int], Any]) -> Callable[..., Any]:
-    """Return a rule that shifts by a number of bits, less than an element has, as multiplication or division."""
+    """Return a rule for a shift by a constant, as a multiplication or division by a power of two.
+
+    The constant must be less than the number of bits of an element.
+    """
 
     def rule(r: Reader, operation: Operation, x: Any, counts: Any) -> Any:
         bits = operation.spec.dtype.bits
@@ -713,7 +729,7 @@ def _power(r: Reader, x: Any, exponent: Any) -> Any:
 
 
 LARGEST_EXPONENT = 8
-"""Largest exponent of an extent; a power is a product."""
+"""Largest constant exponent of a symbolic extent; the power is computed as a product."""
 
 
 def _select(r: Reader, pred: Any, on_true: Any, on_false: Any) -> Any:
@@ -739,7 +755,10 @@ def _is_rounded_up(r: Reader, lhs: Any, rhs: Any) -> Any:
 
 
 def _compare(r: Reader, operation: Operation, lhs: Any, rhs: Any) -> Any:
-    """Compare extents elementwise: a result is a bool if it is the same for all symbols, else a `SymDim`, 0 or 1."""
+    """Compare extents elementwise.
+
+    A result is a bool if it is the same for all values of the symbols, else a `SymDim` that is 0 or 1.
+    """
     if lhs is None or rhs is None:
         return None
     direction = operation.attributes["comparison_direction"]
@@ -769,7 +788,10 @@ def _decided(r: Reader, direction: str, lhs: Any, rhs: Any) -> Any:
 
 
 def _converted(r: Reader, operation: Operation, x: Any) -> Any:
-    """Convert an integer; to bool, whether it is not 0. A dtype below 32 bits might not hold an extent."""
+    """Convert recorded integers to the dtype of the result; the conversion to bool is the comparison with 0.
+
+    Return None for a symbolic extent and an integer dtype of fewer than 32 bits, which might not hold it.
+    """
     dtype = operation.spec.dtype
     if x is None or not dtype.is_bool:
         is_held = x is None or dtype.bits >= 32 or all(map(is_static, x.ravel().tolist()))
@@ -810,7 +832,10 @@ def _cut_by_operands(r: Reader, operation: Operation, x: Any, *edges: Any) -> An
 
 
 def _fixed_slice(r: Reader, operation: Operation, x: Any, *starts: Any) -> Any:
-    """Slice an array of extents, as `dynamic_slice`: constant starts are clipped so that the slice fits."""
+    """Slice an array of extents as `dynamic_slice` does, which clips the starts so that the slice is in bounds.
+
+    Return None if a start is not a constant.
+    """
     if x is None or any([start is None or not is_static(start.item()) for start in starts]):
         return None
     sizes = operation.attributes["slice_sizes"]
@@ -882,7 +907,7 @@ RULES: Mapping[str, Callable[..., Any]] = {
     "stablehlo.subtract": _each(lambda r, x, y: x - y),
     "stablehlo.xor": _either(_differs, _of_numbers(operator.xor)),
 }
-"""Rules that compute the recorded extents of an operation's result from those of its operands, by operation name."""
+"""Rules that compute the extents of an operation's result from the extents of its operands, by operation name."""
 
 ROWS: ReadRows = {
     "stablehlo.dynamic_broadcast_in_dim": broadcast_in_dim,

@@ -25,12 +25,15 @@ __all__ = ["ROWS"]
 
 
 def plain(op: StdTensorOp) -> Read:
-    """Return a reader that applies `op`, which has the semantics of the operation."""
+    """Return the reader of an operation that has the same semantics as `op`."""
     return lambda r, operation, operands: r.apply_one(op, *operands)
 
 
 def convert(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read a conversion; for a complex operand the real part is converted, also to bool, unlike `Convert`."""
+    """Read a conversion; of a complex operand, only the real part is converted.
+
+    The op `Convert` does the same, except for a conversion to bool, so the real part is taken before it.
+    """
     (x,) = operands
     to = operation.spec.dtype
     if r.spec(x).dtype.is_complex and to.is_bool:
@@ -78,7 +81,7 @@ def compare(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def compared_in_total_order(r: Reader, direction: str, lhs: int, rhs: int) -> int:
-    """Compare floats in the total order, by converting them to integers of the same order."""
+    """Compare floats in the total order: convert them to integers of the same order, and compare the integers."""
     ordered = [total_order.key(r, x) for x in (lhs, rhs)]
     return r.apply_one(el.Compare(direction), *ordered)
 
@@ -117,7 +120,7 @@ def in_order(r: Reader, direction: str, x: int, y: int) -> int:
 
 
 def is_before(r: Reader, direction: str, x: int, y: int) -> int:
-    """Compare complex numbers in a direction: by real part, then by imaginary part."""
+    """Compare complex numbers, such as x < y for the direction "LT", by real part, then by imaginary part."""
     (a, b), (i, j) = ([r.apply_one(part, z) for z in (x, y)] for part in (el.Real(), el.Imag()))
     beyond = r.apply_one(el.Compare(f"{direction[0]}T"), a, b)
     further = r.apply_one(el.Compare(direction), i, j)
@@ -144,10 +147,10 @@ def extreme(op: StdTensorOp, on_truth: StdTensorOp, direction: str) -> Read:
 
 
 def square(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Compute x x.
+    """Compute the square of x.
 
-    For complex x = a + ib the result is (a - b)(a + b) + 2ab i. Its real part is set to 0 if |a| = |b| is finite. A
-    difference of squares would be NaN if both squares overflow.
+    For complex x = a + ib the result is (a - b)(a + b) + 2ab i. Its real part is set to 0 if |a| = |b| is finite. The
+    formula a^2 - b^2 would be NaN if both squares overflow.
 
     Source: CHLO's decomposition of `square`.
     """
@@ -165,7 +168,7 @@ def square(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def part(op: StdTensorOp) -> Read:
-    """Return the reader of the real or the imaginary part; for a real operand they are the operand and zero."""
+    """Return the reader of the real or the imaginary part; a real operand has itself and zero as these parts."""
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         (x,) = operands
@@ -194,8 +197,8 @@ def mapped(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
 def reduce_precision(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     """Read `reduce_precision`.
 
-    For a format without mantissa bits, StableHLO converts NaN to infinity, but `ReducePrecision` keeps NaN. A select
-    then replaces it.
+    For a format without mantissa bits, StableHLO converts NaN to infinity, but the op `ReducePrecision` keeps NaN. So a
+    select replaces NaN by infinity.
     """
     (x,) = operands
     a = operation.attributes
@@ -209,7 +212,7 @@ def reduce_precision(r: Reader, operation: Operation, operands: Sequence[int]) -
 def in_complex128(read: Callable[..., int], real: StdTensorOp) -> Read:
     """Return a reader that applies the op `real` to real numbers, and the formula `read` to complex numbers.
 
-    The formula is computed in complex128.
+    The formula is computed in complex128, and its result converted back.
     """
 
     def of_either(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -227,7 +230,7 @@ def cbrt(r: Reader, z: int) -> int:
 
 
 def atan2(r: Reader, y: int, x: int) -> int:
-    """Compute the angle of the complex numbers y and x as -i log((x + i y) / sqrt(x^2 + y^2))."""
+    """Compute atan2 for complex y and x, as -i log((x + i y) / sqrt(x^2 + y^2))."""
     i = r.full(1j, r.spec(x))
     sum_of_squares = r.apply_one(el.Add(), *[r.apply_one(el.Multiply(), z, z) for z in (x, y)])
     radius = r.apply_one(analytic.Sqrt(), sum_of_squares)
@@ -242,7 +245,7 @@ def atan2(r: Reader, y: int, x: int) -> int:
 def polygamma(r: Reader, operation: Operation, operands: Sequence[int]) -> int | Sequence[int]:
     """Read chlo.polygamma as the op `Polygamma` if all orders are the same constant natural number.
 
-    Otherwise read it as StableHLO's formula.
+    Otherwise read it as the formula that StableHLO's pass writes for it.
     """
     orders = r.evaluated(operands[0])
     order = float(orders.flat[0]) if orders is not None and orders.size else -1.0
@@ -253,13 +256,13 @@ def polygamma(r: Reader, operation: Operation, operands: Sequence[int]) -> int |
 
 @lru_cache(maxsize=16)
 def _expansion(name: str, dtype: DType) -> Block:
-    """Return the formula for chlo.`name` of StableHLO's passes, as a block of operations on scalars."""
+    """Return the formula that StableHLO's pass writes for the CHLO operation `name`, as operations on scalars."""
     text = chlo_function(name, element_type(dtype), (), name)
     return text_tree(f"module {{\n{text}}}\n").functions[name].body
 
 
 def expanded(name: str) -> Read:
-    """Return a reader by the formula that StableHLO's pass writes for a CHLO operation, in float32 or wider."""
+    """Return a reader that applies the formula of StableHLO's pass for a CHLO operation, in float32 or wider."""
     is_complex = name == "_asin_acos_kernel"
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> int:

@@ -1,6 +1,6 @@
-"""Reading of private functions that lowering has written for ops such as `Erf`, as these ops.
+"""Recognition of the private functions that lowering writes for ops such as `Erf`: calls are read as the op again.
 
-A function counts as such an expansion only if its body equals the body that lowering writes; the name is not enough.
+A function is recognised only if its name and its body both equal the name and body that lowering writes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAMED = re.compile(rf"({'|'.join(OPS)})_(?:f32|f64|c64|c128)\w*")
 
 
 def expanded_op(function: Function) -> StdTensorOp | None:
-    """Return the op for which lowering writes this function; None for any other function."""
+    """Return the op whose expansion this function is; None if lowering writes this function for no op."""
     named = _NAMED.fullmatch(function.name)
     if named is None or len(function.body.types) != 1:
         return None

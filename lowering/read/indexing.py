@@ -31,7 +31,7 @@ def gather(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def index_select(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read `torch_index_select`: gather the slices along one axis at indices that are an operand.
+    """Read `torch_index_select`, which gathers slices along one axis; the second operand contains the indices.
 
     Both operands may have leading batch axes.
     """
@@ -99,7 +99,7 @@ def _scattered(
 
 
 def _combiners(r: Reader, operation: Operation, inputs: Sequence[int]) -> list[str] | None:
-    """Return the combiner of `Scatter` for each operand; None if the region combines an operand in any other way."""
+    """Return the combiner of the op `Scatter` for each operand; None if there is no combiner for one of them."""
     names = combiner_operation(operation.regions[0])
     if names is None:
         return None

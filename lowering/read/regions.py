@@ -8,7 +8,7 @@ from tenferro.types import DType
 __all__ = ["ON_BOOL", "combiner_operation", "scatter_combiner"]
 
 ON_BOOL = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
-"""The logical operation that an arithmetic operation means for bools."""
+"""Names of logical operations on bools, by the name of the arithmetic operation with the same meaning."""
 SCATTERS = {"add": "add", "multiply": "multiply", "minimum": "min", "maximum": "max", "set": "set"}
 """Combiners of the op `Scatter` for numbers, by the operation of the region."""
 ON_TRUTH = {"or": "add", "and": "multiply", "set": "set"}
@@ -17,7 +17,9 @@ COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "
 
 
 def combiner_operation(block: Block) -> tuple[str, ...] | None:
-    """Return the names of the operations that combine each pair of a region's arguments; None for any other region.
+    """Return, for each pair of a region's arguments, the name of the operation that combines the pair.
+
+    Return None if any pair is not combined by a single operation.
 
     The name is "set" if the region returns the second argument of the pair.
     """

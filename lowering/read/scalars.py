@@ -1,7 +1,7 @@
 """Rewriting of scalars and indices of other MLIR dialects, before a module is read.
 
-Modules with dynamic shapes may compute extents with them. Scalars are replaced by tensors of rank 0, `index` by int64,
-and operations on them by StableHLO's operations.
+Modules with dynamic shapes may compute extents with such scalars. Scalars are replaced by tensors of rank 0, the type
+`index` by int64, and operations on scalars by StableHLO operations.
 
 Source: MLIR's `arith`, `shape` and `tensor` dialects.
 """
@@ -90,10 +90,10 @@ def _without(function: Function) -> Function:
 
 
 class _Rewriting:
-    """Rewriter of one function.
+    """Rewriter that replaces the scalars of one function.
 
     Attributes:
-        free: the number of the next new value.
+        free: the number that the next added value gets.
         constants: the integers that `arith.constant` defines, by value number.
     """
 

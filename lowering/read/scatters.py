@@ -1,4 +1,4 @@
-"""Scatters whose region is elementwise, but no combiner of the op `Scatter`.
+"""Reader of scatters whose region is elementwise, but is no combiner that the op `Scatter` supports.
 
 Windows are gathered, combined with the updates by the region, and written back. Windows that may overlap are combined
 one after the other, in the order of their indices, as in XLA on CPUs and the reference interpreter. If the module
@@ -36,7 +36,7 @@ __all__ = ["Margins", "Numbers", "scattered"]
 
 @dataclass(frozen=True)
 class Numbers:
-    """The dimension numbers of a scatter, by StableHLO's names."""
+    """Dimension numbers of a scatter, with StableHLO's names."""
 
     update_window_dims: tuple[int, ...]
     inserted_window_dims: tuple[int, ...]
@@ -59,7 +59,7 @@ class Numbers:
         )
 
     def gather(self, operand: Sequence[int], update: Sequence[int]) -> ix.Gather:
-        """Return the `Gather` op that reads the windows that the scatter writes.
+        """Return a `Gather` op that reads the same windows of the operand as the scatter writes.
 
         Args:
             operand, update: the shapes of the operand and of the updates.
@@ -201,7 +201,7 @@ def _turning_axes(
 ) -> tuple[list[int], list[int]]:
     """Return the axes of the indices, and of the updates, along which windows may overlap.
 
-    Windows of different batches never overlap, so batch axes are omitted.
+    Batching axes are omitted, because windows at different indices along these axes never overlap.
     """
     every = [axis for axis in range(len(r.spec(indices).shape)) if axis != numbers.index_vector_dim]
     others = [

@@ -20,7 +20,7 @@ def csr_product(r: Reader, operation: Operation, operands: Sequence[int]) -> Seq
     """Read the product of a CSR matrix and a dense matrix or vector `rhs`.
 
     The elements of row i are data[k] in column columns[k], for starts[i] <= k < starts[i + 1]. So element i of the
-    result is the sum of data[k] * rhs[columns[k]] over these k. Elements of `data` after the last start are padding.
+    result is the sum of data[k] * rhs[columns[k]] over these k. Elements data[k] with k >= starts[-1] are padding.
 
     Raises:
         ShapeError: the shapes are not those of a CSR matrix.
@@ -45,8 +45,8 @@ def csr_product(r: Reader, operation: Operation, operands: Sequence[int]) -> Seq
     ends = r.reshape(r.slice(starts, 0, 1, rows[0]), (rows[0] - 1, 1))
     ones = r.full(1, TensorSpec((rows[0] - 1,), index))
     zeros = r.full(0, TensorSpec(count, index))
-    # The row of element k is the number of rows that end at k or before. For padding this is the number of rows, an
-    # index out of bounds, so that the scatter omits it.
+    # The row of element k is the number of rows that end at k or before. For padding, the computed row equals the
+    # number of rows. That index is out of bounds, so the scatter omits the padding.
     ended = r.apply_one(Scatter((), (0,), (), (), (0,), 1, "add"), zeros, ends, ones)
     row = r.reshape(r.apply_one(CumSum(0), ended), (*count, 1))
     window = tuple(range(1, len(dense)))

@@ -44,7 +44,8 @@ def transpose(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 def reshape(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     """Read a reshape.
 
-    If one extent of the result is not a number, it is the number of elements divided by the other extents.
+    If the module declares one extent of the result as `?`, the extent is the number of elements divided by the other
+    extents.
     """
     (x,) = operands
     shape = list(operation.spec.shape)
@@ -88,7 +89,7 @@ def slice_(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def _first_of_sorted(r: Reader, op: st.Slice, x: int) -> int | None:
-    """Read a slice of the first k elements of a `TopK` as a `TopK` with this k; return None for any other slice.
+    """Read a slice of the first k results of a `TopK` as a `TopK` with this k; return None for any other slice.
 
     JAX writes such a slice after a descending sort with indices, which is read as a `TopK`.
     """
@@ -109,7 +110,8 @@ def _first_of_top(r: Reader, op: st.Slice, x: int, top: TopK, inputs: Sequence[i
     is_first = not any(op.starts) and set(op.strides) == {1} and list(op.limits[:-1]) == lead
     if not is_first or k == extent:
         return None
-    # Applying an equal op to equal operands returns the results of the earlier op. So x is one of them.
+    # The builder returns the existing results if an equal op is applied again to equal operands. So x is one of the
+    # results of `apply`, and `index` finds out which.
     output = r.apply(top, *inputs).index(x)
     return r.apply(TopK(k), *inputs)[output]
 

@@ -1,8 +1,8 @@
 """Sorts of floats in the total order, -NaN < -inf < .. < -0 < 0 < .. < inf < NaN.
 
-`Sort` and `TopK` treat all NaNs as equal, and -0 as equal to +0. So the bits of floats are converted to integers that
-have the total order, the keys. The floats are sorted together with their keys, so that derivatives flow through the
-floats.
+`Sort` and `TopK` treat all NaNs as equal, and -0 as equal to +0. So the bits of floats are converted to keys: integers
+in the same order as the floats in the total order. The floats are sorted together with their keys, so that derivatives
+flow through the floats.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ __all__ = ["key", "taken_along_last", "top_k"]
 
 
 def key(r: Reader, x: int, descending: bool = False) -> int:
-    """Convert x to integers in the order of its elements, or in the reverse order."""
-    if r.spec(x).dtype is DType.F8E8M0FNU:  # which has no sign
+    """Convert x to integers whose order is the total order of x's elements, or its reverse if `descending`."""
+    if r.spec(x).dtype is DType.F8E8M0FNU:  # this dtype has no sign bit, so its bits are in order
         x = r.apply_one(el.BitcastConvert(DType.U8), x)
     dtype = r.spec(x).dtype
     if not dtype.is_float:
         return r.apply_one(el.Not(), x) if descending else x
     if dtype.bits == 6:
-        x = r.convert(x, DType.F8E4M3FN)  # which has every value of the 6-bit floats
+        x = r.convert(x, DType.F8E4M3FN)  # this 8-bit dtype has every value of the 6-bit floats
     word = {4: DType.I4, 8: DType.I8, 16: DType.I16, 32: DType.I32, 64: DType.I64}[
         r.spec(x).dtype.bits
     ]
@@ -45,7 +45,7 @@ def key(r: Reader, x: int, descending: bool = False) -> int:
 
 
 ONE_NAN = frozenset([DType.F8E4M3B11FNUZ, DType.F8E4M3FNUZ, DType.F8E5M2FNUZ])
-"""Dtypes without -0, whose bits are those of the only NaN; it has the sign bit, and so is below all numbers."""
+"""Dtypes in which the bits of -0 represent the only NaN. This NaN has the sign bit, so it is below all numbers."""
 
 
 def top_k(r: Reader, x: int, k: Any, largest: bool = True) -> tuple[int, int]:
@@ -66,12 +66,12 @@ def top_k(r: Reader, x: int, k: Any, largest: bool = True) -> tuple[int, int]:
 
 
 def taken_along_last(r: Reader, x: int, places: int) -> int:
-    """Return the elements x[.., places[.., i]] as y[.., i]."""
+    """Return y with y[.., i] = x[.., places[.., i]]: elements of x at separate indices for each row."""
     return r.apply_one(along_last(len(r.spec(x).shape)), x, places)
 
 
 def along_last(rank: int) -> Gather:
-    """Return the gather of elements along the last axis, at separate indices for each row."""
+    """Return the op that gathers elements along the last axis of an array, at separate indices for each row."""
     rows = tuple(range(rank - 1))
     return Gather(
         offset_dims=(),

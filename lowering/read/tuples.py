@@ -1,4 +1,4 @@
-"""Rewriting of tuples, before a module is read: they are replaced by their elements.
+"""Rewriting of modules before they are read: tuples are replaced by their elements.
 
 If an argument or result of a function is a tuple, it is replaced by several arguments or results, as in XLA.
 
@@ -39,7 +39,7 @@ def _is_tuple(kind: Type) -> bool:
 
 
 def _leaf_types(kinds: Iterable[Type]) -> tuple[Type, ...]:
-    """Return the types with each tuple replaced by the types of its elements, also of nested tuples, in order."""
+    """Return the types, with each tuple type replaced by the types of its elements; nested tuples are replaced too."""
     leaves: list[Type] = []
     waiting = list(kinds)[::-1]
     while waiting:
@@ -57,7 +57,7 @@ class _Flattening:
     Attributes:
         whole: the function with its tuples.
         free: the number of the next new value.
-        parts: the elements of each tuple, by value number.
+        parts: the value numbers of a tuple's elements, by the value number of the tuple.
         same: for each removed `get_tuple_element`, the element that replaces its result.
     """
 
@@ -70,7 +70,8 @@ class _Flattening:
     def function(self) -> Function:
         """Return the function without tuples.
 
-        If a tuple is an argument, all names of arguments are dropped; if it is a result, all names of results.
+        If an argument is a tuple, the names of all arguments are dropped. If a result is a tuple, the names of all
+        results are.
         """
         whole = self.whole
         arguments, types = self.opened(whole.body.arguments, whole.body.types)
@@ -112,7 +113,7 @@ class _Flattening:
         return tuple(leaves), tuple(types)
 
     def leaves(self, values: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the values with each tuple replaced by its elements, also of nested tuples, in order."""
+        """Return the values, with each tuple replaced by its elements; nested tuples are replaced too."""
         leaves: list[int] = []
         waiting = list(values[::-1])
         while waiting:

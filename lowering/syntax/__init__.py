@@ -1,6 +1,7 @@
 """Parsers of StableHLO in pure Python, for text in MLIR's generic and pretty forms, and for bytecode.
 
-They return the same tree as `lowering.mlir_tree`, which uses MLIR's bindings. So modules can be read without jaxlib.
+The parsers return the same tree as `lowering.mlir_tree`, which uses MLIR's bindings. So modules can be read without
+jaxlib.
 """
 
 from collections.abc import Mapping

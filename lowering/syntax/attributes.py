@@ -1,4 +1,4 @@
-"""Parser of the types and attributes in MLIR's text.
+"""Parser of types, attributes and locations in MLIR's text.
 
 A tensor type of a supported dtype is parsed as a `TensorSpec`, and any other type as a `ForeignType` with its text.
 Attributes are parsed as numbers, strings, tuples, dictionaries and arrays. Attributes of dialects without a parser are
@@ -48,7 +48,7 @@ _STRINGS_AND_ALIASES = re.compile(r'"(?:[^"\\]|\\.)*"|#[\w$.-]+')
 LARGEST_EXTENT = (1 << 63) - 1
 LARGEST_WIDTH = 1 << 24
 SMALL_LITERAL = 64
-"""Maximum number of characters of a literal that is decoded only once, if several constants have the same text."""
+"""Maximum number of characters of a literal whose decoded elements are shared by constants with the same text."""
 
 
 class FunctionType:
@@ -101,7 +101,7 @@ _DIALECTS = frozenset(
         "vhlo",
     ]
 )
-"""Dialects whose types and attributes are accepted; most are represented by their text.
+"""Dialects whose types and attributes are accepted. Most of these types and attributes are represented by their text.
 
 Dialects without types or attributes are omitted.
 """
@@ -182,7 +182,7 @@ _FIELDS = {
         r"mode=#stablehlo\.result_accuracy_mode<(?:DEFAULT|HIGHEST|TOLERANCE)>"
     ),
 }
-"""Pattern that the text in brackets of an attribute must match after spaces are removed, by name.
+"""Patterns for the text in brackets of an attribute, by the attribute's name; the text must match without its spaces.
 
 These attributes are represented by their text.
 """
@@ -248,10 +248,10 @@ NAMED_NUMBERS = {
         "scattered_dims_to_operand_dims", "update_window_dims",
     ),
 }  # fmt: skip
-"""Fields of the attributes with dimension numbers; all but `index_vector_dim`, an integer, are lists of integers."""
+"""Fields of the attributes with dimension numbers; `index_vector_dim` is an integer, the others lists of integers."""
 
 _PRINTED = {"scattered_dims_to_operand_dims": "scatter_dims_to_operand_dims"}
-"""Names in the text of fields that MLIR's Python bindings, and the tree, name differently."""
+"""Names of fields in the text, with the names that MLIR's Python bindings and the tree use instead."""
 
 WORDS = {
     "comparison_direction": ("EQ", "NE", "GE", "GT", "LE", "LT"),
@@ -271,7 +271,7 @@ Source: StableHLO specification.
 def conv_numbers(labels: tuple[tuple[Any, ...], ...]) -> dict[str, Any]:
     """Derive the dimension numbers of a convolution from three tuples of labels, such as ("b", "0", "f").
 
-    They label the axes of the input, the kernel and the output.
+    The tuples label the axes of the input, the kernel and the output.
 
     Raises:
         ValueError: a label is missing, unknown, or occurs twice.
@@ -320,24 +320,24 @@ class AttributeParser:
         return self.tokens.error(message, self.at if at is None else at)
 
     def accept(self, word: str) -> bool:
-        """Consume the next token if it is this word."""
+        """Consume the next token if it is `word`, and return whether it is."""
         if self.words[self.at] == word:
             self.at += 1
             return True
         return False
 
     def expect(self, word: str) -> None:
-        """Consume the next token, which must be this word.
+        """Consume the next token, which must be `word`.
 
         Raises:
-            MlirDiagnosticError: the next token is any other word.
+            MlirDiagnosticError: the next token is not `word`.
         """
         if self.words[self.at] != word:
             raise self.error(f"expected '{word}', got {self.shown()}")
         self.at += 1
 
     def shown(self) -> str:
-        """Return the next token as error messages show it."""
+        """Return the next token in quotes and shortened, for an error message."""
         word = self.words[self.at]
         return "the end of the text" if word == END else f"'{word[:40]}'"
 
@@ -593,7 +593,7 @@ class AttributeParser:
     def _affine(self) -> str:
         """Read the text of an affine map or set.
 
-        Its conditions may contain `>=`, so a `>` ends the text only outside of parentheses.
+        The conditions of a set may contain `>=` in parentheses. So a `>` ends the text only outside of parentheses.
         """
         start = self.at
         depth = 0
@@ -793,7 +793,7 @@ class AttributeParser:
     def _word(self, dialect: str) -> Any:
         """Read an attribute such as `#stablehlo<precision HIGH>`, after `#stablehlo` or `#chlo`.
 
-        It is a value of an enumeration, or another attribute whose name is within the brackets.
+        The brackets contain a value of an enumeration, as in this example, or the name and fields of another attribute.
         """
         start = self.at
         self.expect("<")
@@ -923,7 +923,10 @@ class AttributeParser:
         return self.location_aliases[name]
 
     def _fused(self, metadata: str, parts: Sequence[str]) -> str:
-        """Return the text of several locations: each once, without unknown ones, and without nesting of equal metadata."""
+        """Return the text of a fused location, as MLIR prints it.
+
+        MLIR omits duplicates and unknown locations, and merges inner fused locations that have the same metadata.
+        """
         different: dict[str, None] = {}
         for part in parts:
             inner = self._fusions.get(part)

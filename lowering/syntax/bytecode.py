@@ -1,4 +1,4 @@
-"""`bytecode_tree`: parses MLIR's bytecode, with the operations of StableHLO or with VHLO's versioned operations.
+"""`bytecode_tree`, which parses MLIR's bytecode with StableHLO operations or with VHLO's versioned operations.
 
 Bytecode stores attributes and types as entries of tables, which refer to each other by number. Entries are decoded
 with a work list instead of recursion, because chains of references may be long.
@@ -25,7 +25,7 @@ from tenferro.errors import UnsupportedError
 __all__ = ["bytecode_tree"]
 
 NEWER = {"stablehlo.collective_broadcast": "has_dynamic_root"}
-"""Properties that older releases of StableHLO do not write to bytecode, by operation."""
+"""Names of properties that older releases of StableHLO do not write to bytecode, by operation name."""
 NEWEST = 6
 """Newest version of MLIR's bytecode that can be read."""
 
@@ -55,7 +55,7 @@ def bytecode_tree(data: bytes | MappedBytes) -> ModuleTree:
 
 
 class _MissingError(Exception):
-    """Signal that the entry `index` must be decoded before the current entry."""
+    """Exception to signal that the entry `index` must be decoded before the current entry."""
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -66,8 +66,8 @@ class _Entries:
 
     Attributes:
         reader: the reader, which decodes the bytes of an entry.
-        attributes: the number of attributes; they precede the types in the table.
-        places: for each entry, its dialect, whether it has a custom encoding, and its first and last offset.
+        attributes: the number of attributes, which precede the types in the table.
+        places: for each entry, its dialect, whether its encoding is custom, and the offsets of its start and end.
         values: the decoded entries, or `_UNREAD`.
         missing: entries that the current entry contains and that have not been decoded.
     """
@@ -120,7 +120,7 @@ class _Entries:
     def part(self, index: int) -> Any:
         """Return an entry that the current entry contains, or a placeholder if it has not been decoded.
 
-        In the latter case the current entry is decoded again later.
+        If it is a placeholder, the current entry is decoded again later.
         """
         entry = self.values[index]
         if entry is _UNREAD:
@@ -331,11 +331,11 @@ class _BytecodeReader:
         return value
 
     def attribute(self, cursor: Cursor) -> Any:
-        """Read the number of an attribute, and decode the attribute completely."""
+        """Read the number of an attribute, and return the decoded attribute, including all attributes inside it."""
         return self.entries.value(self.attribute_index(cursor.number()))
 
     def type(self, cursor: Cursor) -> Any:
-        """Read the number of a type, and decode the type completely."""
+        """Read the number of a type, and return the decoded type, including all types inside it."""
         return self.entries.value(self._type_index(cursor.number()))
 
     def attribute_index(self, index: int) -> int:
@@ -545,7 +545,7 @@ class _BytecodeReader:
         """Read the properties of an operation of a registered dialect.
 
         Args:
-            newer: the name of a property that the bytecode omits, because an older release has written it.
+            newer: the name of a property that the bytecode lacks, because an older release of StableHLO wrote it.
         """
         attributes = {}
         for item, is_required in definition.attributes:
@@ -583,7 +583,7 @@ def _sparse_array(cursor: Cursor, size: int) -> tuple[int, ...]:
 
 
 def _tree(top: Block, value_types: list[Any]) -> ModuleTree:
-    """Build the module from the top-level block; versioned operations are replaced by operations of StableHLO."""
+    """Build the module tree from the top-level block, with StableHLO operations in place of versioned operations."""
     modules = [item for item in top.operations if item.name == "builtin.module"]
     if len(top.operations) != 1 or not modules:
         raise MlirDiagnosticError([("expected one module", "bytecode")])
@@ -601,7 +601,7 @@ def _tree(top: Block, value_types: list[Any]) -> ModuleTree:
 
 
 def _module_tree(module: Operation, value_types: list[Any]) -> ModuleTree:
-    """Build the tree of a module without the modules inside."""
+    """Build the tree of a module, without the modules that are nested in it."""
     attributes = {
         name: value.text if isinstance(value, FunctionType) else value
         for name, value in module.attributes.items()
@@ -647,7 +647,7 @@ CAST = "builtin.unrealized_conversion_cast"
 def _remove_casts(function: Operation) -> None:
     """Remove the conversions between VHLO's and StableHLO's types in a function, in place.
 
-    They have no effect, because the tree represents both types in the same way.
+    The conversions have no effect, because the tree represents VHLO's and StableHLO's types in the same way.
     """
     blocks = list(function.regions)
     for block in blocks:

@@ -1,4 +1,6 @@
-"""Canonical texts of types for which MLIR's parser accepts several texts, of which MLIR prints only one.
+"""Canonical texts of types.
+
+MLIR's parser accepts several texts of the same type. The canonical text is the one that MLIR prints.
 
 Source: MLIR's quant dialect, "Uniform quantised type"; StableHLO's `type_extensions`.
 """

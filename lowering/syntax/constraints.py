@@ -1,7 +1,7 @@
-"""`broken`: finds a constraint of the specification that an operation's attributes, regions or operands violate.
+"""`broken`, which finds a constraint of the specification that an operation's attributes, regions or operands violate.
 
-Readers check only the shapes and dtypes of results. Without the checks of this file, a module that violates another
-constraint might run.
+The readers of operations check only the shapes and dtypes of results. The checks here reject modules that violate any
+other constraint, which would otherwise run.
 
 Source: StableHLO specification; (I1) and (C1) are its numbers for constraints of inputs and for other constraints.
 """
@@ -27,7 +27,7 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["MOST_DEVICES", "Types", "broken"]
 
 Types = Mapping[int, Type]
-"""The types of values, by value number."""
+"""Dictionary from value numbers to the types of the values."""
 Check = Callable[[Operation, Sequence[Type], Types], Iterable[str]]
 """Function of an operation, the types of its operands, and the types of all values.
 
@@ -56,7 +56,7 @@ def broken(operation: Operation, types: Types) -> str | None:
 
 
 MOST_DEVICES = 1 << 16
-"""Maximum number of devices in groups, pairs and meshes, which are listed."""
+"""Maximum number of devices in groups, pairs and meshes, because their devices are stored as lists."""
 
 # ---- attributes --------------------------------------------------------------------------------
 
@@ -75,7 +75,7 @@ _BOOLS = frozenset(
 
 
 def kinds(operation: Operation) -> Iterable[str]:
-    """Yield messages about attributes whose values have the wrong type, which the attribute's name determines."""
+    """Yield messages about attributes whose values have another type than the attribute's name requires."""
     if not operation.name.startswith("stablehlo."):
         return
     for name, value in operation.attributes.items():
@@ -97,11 +97,11 @@ _TAKES_INDICES: Mapping[str, int] = {
     "stablehlo.dynamic_iota": 0, "stablehlo.dynamic_pad": 2, "stablehlo.dynamic_reshape": 1,
     "stablehlo.real_dynamic_slice": 1, "stablehlo.rng": 2, "stablehlo.scatter": 1,
 }  # fmt: skip
-"""The first operand that may have elements of type index."""
+"""Number of leading operands that must not have the element type index; the operands after them may have it."""
 
 
 def indices(operation: Operation, operands: Sequence[Type]) -> Iterable[str]:
-    """Yield messages about elements of type index, which few operations take, and none returns."""
+    """Yield messages about values with the element type index, which few operations accept, and none returns."""
     if not operation.name.startswith(("chlo.", "stablehlo.")):
         return
     types = [*operands[: _TAKES_INDICES.get(operation.name)], *operation.types]
@@ -132,7 +132,10 @@ _RAGGED = frozenset(
 
 
 def _groups(operation: Operation, value: Any) -> Iterable[str]:
-    """Yield messages about invalid groups of devices; groups along mesh axes, which are text, are not checked."""
+    """Yield messages about invalid groups of devices.
+
+    Groups along mesh axes are given as text, and are not checked here.
+    """
     if isinstance(value, str):
         return
     array = value if isinstance(value, np.ndarray) else np.zeros(0)
@@ -179,12 +182,13 @@ def _combines(
 ) -> Iterable[str]:
     """Yield messages about a region that does not combine pairs of elements, one pair per operand.
 
-    The arguments of the region must be a first element per operand, then a second element per operand. It must return
-    a scalar per operand, of the same type E as both elements. Elements of operands must be promotable to E.
+    The arguments of the region must be a first element per operand, then a second element per operand. The region must
+    return a scalar per operand, whose type E is also the type of both arguments. The elements of the operand must be
+    promotable to E.
 
     Args:
         operands: the types of the operands, whose elements the region combines.
-        starts: the types of the initial values or updates with which they are combined.
+        starts: the types of the initial values or updates with which the elements are combined.
     """
     if not block.operations:
         yield "has a region that does not end with a return"
@@ -297,7 +301,7 @@ def gather(operation: Operation, operands: Sequence[Type], types: Types) -> Iter
 
 
 def _sorted(numbers: Mapping[str, Any], *names: str) -> Iterable[str]:
-    """Yield messages about dimension numbers that are not sorted, or contain a number twice; `names` are checked."""
+    """Yield messages about those of the dimension numbers `names` that are not sorted or contain a number twice."""
     for name in names:
         dimensions = list(numbers.get(name, ()))
         if dimensions != sorted({*dimensions}):
@@ -311,7 +315,10 @@ def collective(operation: Operation, operands: Sequence[Type], types: Types) -> 
 
 
 def along(*names: str) -> Check:
-    """Return a check that attributes are axes of every operand: #all_gather (C1), #reduce_scatter (C1), (C2), #all_to_all (C1), (C3)."""
+    """Return a check that the attributes `names` are axes of every operand.
+
+    It checks #all_gather (C1), #reduce_scatter (C1), (C2), #all_to_all (C1), (C3).
+    """
 
     def check(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
         for name in names:
@@ -368,7 +375,7 @@ def loop(operation: Operation, operands: Sequence[Type], types: Types) -> Iterab
 def branches(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
     """Check #case (I1), (C1) to (C3), #if (I1), (C1), (C2).
 
-    The operand is a scalar, and each branch returns as many values as the operation.
+    The first operand must be a scalar, and each branch must return as many values as the operation.
     """
     dtype = DType.Bool if operation.name == "stablehlo.if" else DType.I32
     if operands[0] != TensorSpec.of((), dtype):
@@ -433,7 +440,7 @@ def convolution(operation: Operation, operands: Sequence[Type], types: Types) ->
 _MULTIPLIED = frozenset(
     ["f8E3M4", "f8E4M3", "f8E4M3B11FNUZ", "f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ"]
 )
-"""Floats of 8 bits; hardware can multiply operands of any two of these types, and accumulate in f32."""
+"""Floats of 8 bits. Some hardware can multiply any two of these types, and accumulate the products in f32."""
 _ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "bf16 bf16 bf16": ("1",),
     "bf16 bf16 f32": ("1", "3", "6", "9"),
@@ -443,7 +450,7 @@ _ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "f64 f64 f64": ("1",),
     "tf32 tf32 f32": ("1", "3"),
 }
-"""Supported numbers of primitive operations, by the types of `lhs`, `rhs` and the sum."""
+"""Numbers of primitive operations that hardware supports, by the types of `lhs`, `rhs` and the accumulator."""
 
 
 def contraction(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
@@ -495,9 +502,9 @@ def resize(operation: Operation, operands: Sequence[Type], types: Types) -> Iter
 
 
 def vector(*places: int) -> Check:
-    """Return a check that the operands at these places are integer vectors of known length, of the same type.
+    """Return a check that the operands at the positions `places` are integer vectors of static length and of one type.
 
-    They are shapes or amounts of padding of a dynamic operation.
+    Such operands are shapes or amounts of padding of a dynamic operation.
     """
 
     def check(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
@@ -528,7 +535,8 @@ def dynamic_gather(operation: Operation, operands: Sequence[Type], types: Types)
 def _hints(operation: Operation, first: Type) -> Iterable[str]:
     """Check #dynamic_broadcast_in_dim (C5), (C7) to (C9).
 
-    The attributes that list expanding and nonexpanding axes list each axis at most once, and extents can be broadcast.
+    The attributes `known_expanding_dimensions` and `known_nonexpanding_dimensions` must list each axis at most once,
+    and the extents must be broadcastable.
     """
     named = [
         int(axis)
@@ -818,4 +826,4 @@ CHECKS: Mapping[str, Check] = {
         for name in names.split()
     },
 }
-"""Checks by operation name; `elementwise` applies in addition to elementwise operations."""
+"""Checks by operation name; elementwise operations are checked by `elementwise` in addition."""

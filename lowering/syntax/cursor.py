@@ -1,4 +1,4 @@
-"""`Cursor`: reads integers, strings and sections of MLIR's bytecode.
+"""`Cursor`, which reads integers, strings and sections of MLIR's bytecode.
 
 Source: MLIR bytecode format, "Format Overview" and "Encoding".
 """
@@ -38,7 +38,7 @@ class Cursor:
         return self.data[self.at - 1]
 
     def bytes(self, count: int) -> bytes:
-        """Read the next `count` bytes; if there are many, and the data is a file, return a memoryview."""
+        """Read the next `count` bytes; from a mapped file, many bytes are returned as a memoryview."""
         if count > self.end - self.at:
             raise self.error(f"attempting to parse {count} bytes when {self.end - self.at} remain")
         self.at += count
@@ -65,7 +65,7 @@ class Cursor:
         return int.from_bytes(self.data[at : self.at], "little") >> (count + 1)
 
     def flagged(self) -> tuple[int, bool]:
-        """Read a varint whose lowest bit is a flag; return the other bits and the flag."""
+        """Read a varint whose lowest bit is a flag; return the number that the other bits form, and the flag."""
         value = self.number()
         return value >> 1, bool(value & 1)
 

@@ -1,4 +1,4 @@
-"""Signatures of operations: their numbers of operands, results and regions, and their attributes.
+"""Table of the signatures of operations: the numbers of operands, results and regions, and the attributes.
 
 Bytecode stores the attributes without names, in alphabetical order.
 
@@ -150,8 +150,8 @@ sdy *:0:0 return
 """
 """Table of signatures. A row has the form `dialect operands:results:regions name .. ; attribute ..`.
 
-Its names are those of operations with this signature. A star allows any number. A question mark follows the name of an
-optional attribute.
+The names are the operations that have this signature. A star in place of a number allows any number. A question mark
+follows the name of an optional attribute.
 """
 
 

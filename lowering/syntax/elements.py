@@ -1,4 +1,4 @@
-"""Conversion of the elements of constants, as text or bytes, to arrays.
+"""Conversion of the elements of constants from text or bytes to arrays.
 
 Source: MLIR language reference, "DenseIntOrFPElementsAttr".
 """
@@ -77,7 +77,7 @@ def float_value(text: str, dtype: Any) -> Any:
 def dense_elements(text: str, spec: TensorSpec) -> Any:
     """Convert the text between the brackets of `dense<..>` to an array.
 
-    If the text has only one element, it stands for all elements, and the array is a broadcast view.
+    If the text contains a single element, all elements equal it, and the array is a broadcast view.
 
     Raises:
         ValueError: the text is malformed, or does not have the shape of the type.
@@ -120,7 +120,7 @@ def dense_elements(text: str, spec: TensorSpec) -> Any:
 
 
 def _parsed(text: str) -> Any:
-    """Convert the text of a literal to nested lists of words."""
+    """Convert the text of a literal to nested lists with the text of each element."""
     try:
         return json.loads(_ELEMENT.sub(r'"\g<0>"', text), strict=True)
     except (json.JSONDecodeError, RecursionError) as error:
@@ -132,7 +132,7 @@ _SIMPLE_FLOATS = re.compile(r"(?:-?[0-9]++\.[0-9]*+(?:[eE][-+]?[0-9]++)? )*")
 
 
 def _scalars(words: list[str], dtype: DType) -> Any:
-    """Convert the texts of elements to an array of rank 1."""
+    """Convert the texts of elements, such as "1.5" or "true", to an array of rank 1."""
     kind = dtype.dtype
     if dtype is DType.Bool:
         known = {"true": True, "false": False, "1": True, "0": False, "-1": True}

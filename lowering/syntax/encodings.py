@@ -35,7 +35,7 @@ DYNAMIC = -(1 << 63)
 class References(Protocol):
     """Interface to the attributes and types to which an encoding refers by number.
 
-    A method with a cursor reads the number from the encoding, and returns the attribute or type.
+    A method whose argument is a cursor reads such a number from the encoding, and returns the attribute or type.
     """
 
     def string(self, index: int) -> str:
@@ -43,7 +43,7 @@ class References(Protocol):
         ...
 
     def part(self, cursor: Cursor) -> Any:
-        """Read an attribute that the current attribute contains; it may be a placeholder, until it is decoded."""
+        """Read an attribute that the current attribute contains, or return a placeholder if it has not been decoded."""
         ...
 
     def needed(self, cursor: Cursor) -> Any:
@@ -288,7 +288,7 @@ def _dense_elements(r: References, c: Cursor) -> Any:
 
 
 def elements_of(kind: Any, data: bytes) -> Any:
-    """Decode the bytes of a constant's elements as an array; as text if the type `kind` is a `ForeignType`."""
+    """Decode the bytes of a constant's elements as an array, or as text if the type `kind` is a `ForeignType`."""
     if isinstance(kind, TensorSpec):
         if UNKNOWN in kind.shape:
             raise ValueError(f"elements of type {kind}, whose shape is open")
@@ -303,7 +303,7 @@ def elements_of(kind: Any, data: bytes) -> Any:
 
 
 def _packed_truths(data: bytes, spec: TensorSpec) -> Any:
-    """Decode bools that are packed, eight to a byte."""
+    """Decode bools of which eight are packed into each byte."""
     if len(data) == 1 and data[0] in (0, 0xFF):
         return np.broadcast_to(np.array(bool(data[0])), spec.shape)
     if len(data) != (spec.size + 7) // 8:
@@ -628,7 +628,7 @@ def _real(c: Cursor) -> float:
 
 
 def _scale(c: Cursor) -> str:
-    """Read a scale, and return its text: as MLIR prints it, or with more digits if that text were inexact."""
+    """Read a quantisation scale, and return its text as MLIR prints it, or with more digits if that were inexact."""
     scale = _real(c)
     short = f"{scale:.6e}"
     return short if float(short) == scale else repr(scale)

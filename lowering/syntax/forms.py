@@ -9,7 +9,7 @@ words that are separated by spaces:
     {}           an optional dictionary of attributes
     name:kind    an attribute, which is read by the method `FormParser.read_<kind>` or as a word of an enumeration
     ?( .. )      an optional part, present if its first word is the next token
-    types:kind   the types, after which the operation ends, read by the method `FormParser.types_<kind>`
+    types:kind   the types at the end of the operation, which are read by the method `FormParser.types_<kind>`
     other        a token of the text
 
 Source: StableHLO's and CHLO's operation definitions, and the text that their printers write.
@@ -102,7 +102,7 @@ _CHLO_BROADCAST = [*_BINARY, *_CHLO_BINARY, "compare", "complex"]
 ELEMENTWISE = frozenset([f"stablehlo.{name}" for name in (*_UNARY, *_BINARY)])
 """Elementwise operations of StableHLO whose pretty form consists of operands and types.
 
-It has one type, or a type for each operand and for the result.
+The form has either one type for all operands and the result, or a type for each of them.
 """
 
 FORMS: Mapping[str, str] = {

@@ -1,4 +1,4 @@
-"""`function_of`: converts the operation `func.func` to a `Function` of the tree."""
+"""`function_of`, which converts the operation `func.func` to a `Function` of the module tree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ TERMINATORS = frozenset({"func.return", "sdy.return", "stablehlo.return"})
 
 
 def _given_names(attributes: Sequence[Any], keys: Sequence[str]) -> tuple[str, ...]:
-    """Return the name of each argument or result, which its attributes contain; "" for an argument without a name."""
+    """Return the name of each argument or result, read from its attributes, or "" if there is none.
+
+    Args:
+        attributes: a dictionary per argument or result.
+        keys: the names of attributes that may contain the name.
+    """
     return tuple([
         next((str(entry[name]) for name in keys if name in entry), "") for entry in attributes
     ])  # fmt: skip

@@ -11,11 +11,13 @@ from tenferro.errors import InvalidConfigError
 __all__ = ["DEEPEST", "require_shallow"]
 
 DEEPEST = 256
-"""Maximum nesting depth of brackets; the parser recurses once per level."""
+"""Maximum nesting depth of brackets; the parser recurses once per level, so deeper text could overflow the stack."""
 
 
 STRING_OR_COMMENT = re.compile(r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"|//[^\n]*')
-"""Pattern of a string or a comment; both in one pattern, because a string may contain `//`, and a comment quotes.
+"""Pattern of a string or a comment.
+
+One pattern matches both, because a string may contain `//`, and a comment may contain quotes.
 
 The quantifiers are possessive, so that matching a string of many megabytes needs no memory.
 """

@@ -1,4 +1,4 @@
-"""`FormParser`: parses operations in the pretty form, as the patterns of `lowering.syntax.forms` describe."""
+"""`FormParser`, which parses operations in MLIR's pretty form, by the patterns of `lowering.syntax.forms`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["STEPS", "FormParser"]
 
 
 class FormParser(AttributeParser):
-    """Parser of the pretty forms without regions.
+    """Parser of operations in a pretty form that contains no regions.
 
     Attributes:
-        scope: the numbers of the values that a name such as `%5` denotes, by name.
+        scope: a dictionary from names such as `%5` to the numbers of the values that the name denotes.
         value_types: the type of each value, by number.
     """
 
@@ -71,7 +71,8 @@ class FormParser(AttributeParser):
     ) -> tuple[Any, ...] | None:
         """Read an operation by the steps of a compiled pattern.
 
-        Operands and attributes are added to the arguments. Return the result types; None if the pattern has no types.
+        The operands and attributes that are read are added to `operands` and `attributes`. Return the result types;
+        None if the pattern contains no types.
         """
         for kind, argument, name in steps:
             if kind == "token":
@@ -155,7 +156,10 @@ class FormParser(AttributeParser):
             attributes[name] = self.attribute()
 
     def _read_value(self, attributes: dict[str, Any]) -> None:
-        """Read the value of `arith.constant`; its type, which is the operation's, is stored as the attribute ":"."""
+        """Read the value of `arith.constant`.
+
+        The type of the value is also the type of the operation's result, and is stored as the attribute ":".
+        """
         start = self.at
         attributes["value"] = self.attribute()
         end = self.at
@@ -331,7 +335,7 @@ class FormParser(AttributeParser):
     # ---- types of pretty forms ---------------------------------------------------------------
 
     def types_function(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """Read a function's type, or a single type, which is that of the result and of every operand."""
+        """Read a function type, or a single type that the result and all operands have."""
         at = self.at
         if self.words[at] == "(":
             kind = self.function_type()
@@ -367,7 +371,7 @@ class FormParser(AttributeParser):
         return ()
 
     def types_checked(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """Read one type for all operands, or a type for each operand; the operation has no result."""
+        """Read one type that all operands have, or a type for each operand; the operation has no result."""
         at = self.at
         types = self.type_list()
         self.check_operands(operands, types * len(operands) if len(types) == 1 else types, at)
@@ -391,7 +395,7 @@ class FormParser(AttributeParser):
         return (self.type(),)
 
     def types_pairwise(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """Read the operands' types, which are also the results' types; there are none without operands."""
+        """Read the types of the operands, which the results have too; without operands, the text contains no types."""
         if not operands:
             if self.accept("("):
                 self.expect(")")
@@ -504,7 +508,10 @@ _ATTRIBUTES.update({kind: _reader_of_words(kind) for kind in WORDS})
 
 
 def _compiled(pattern: str) -> list[tuple[str, Any, str]]:
-    """Compile a pattern of `FORMS` to steps, tuples of a kind, an argument and the name of an attribute or ""."""
+    """Compile a pattern of `FORMS` to a list of steps.
+
+    A step is a tuple of its kind, its argument, and the name of the attribute that it reads, or "".
+    """
     return _steps(iter(pattern.split()))
 
 

@@ -1,7 +1,7 @@
-"""`text_tree`: parses a module's text, in MLIR's generic form or in pretty forms, to a tree.
+"""`text_tree`, which parses a module's text, in MLIR's generic form or in pretty forms, to a tree.
 
-Regions are parsed without recursion. For each operation that waits for one of its regions to be parsed, a stack
-contains a generator.
+Regions are parsed without recursion. A stack contains a generator for each operation one of whose regions is being
+parsed.
 
 Source: MLIR language reference; StableHLO specification, "Syntax".
 """
@@ -48,12 +48,12 @@ def text_tree(text: str) -> ModuleTree:
 
 
 class _Region:
-    """Region that is to be read.
+    """Description of a region that is to be read.
 
     Attributes:
         names, types: the arguments of its block, if they precede the region in the text.
-        is_function: whether it is the body of a function.
-        is_isolated: whether it cannot use values that are defined outside.
+        is_function: whether the region is the body of a function.
+        is_isolated: whether the region cannot use values that are defined outside.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class _TextParser(FormParser):
     # ---- modules -----------------------------------------------------------------------------
 
     def module(self) -> ModuleTree:
-        """Read the text; the result is its only operation if this is a module, else a module around all operations."""
+        """Read the text; return its only operation if that is a module, else a module that contains all operations."""
         around = _OpenModule(ModuleTree("main"))
         stack = [around]
         while True:
@@ -176,7 +176,7 @@ class _TextParser(FormParser):
         return _OpenModule(ModuleTree("main"), at, properties)
 
     def _module_end(self, module: _OpenModule, outer: _OpenModule) -> None:
-        """Read what follows a module's operations, and add the module to the enclosing one."""
+        """Read the end of a module's text after its operations, and add the module to the enclosing module."""
         tree = module.tree
         if module.properties is not None:
             self.expect(")")
@@ -426,7 +426,7 @@ class _TextParser(FormParser):
     # ---- blocks ------------------------------------------------------------------------------
 
     def _driven(self, reading: Any) -> Any:
-        """Run the generator that reads an operation, and those of operations in its regions; return the result.
+        """Run the generator of an operation, and the generators of operations in its regions; return the operation.
 
         A stack of frames replaces recursion.
         """
@@ -586,7 +586,7 @@ class _TextParser(FormParser):
             self._trailing_location(None)
 
     def _located(self, operation: Operation, at: int) -> Operation:
-        """Add the location that follows the operation; without one, its position in the text."""
+        """Set the operation's location: the location that follows it in the text, or else its position in the text."""
         operation.location = (
             self._trailing_location(operation)
             if self._is_at_location()
@@ -598,7 +598,10 @@ class _TextParser(FormParser):
         return self.words[self.at] == "loc" and self.words[self.at + 1] == "("
 
     def _trailing_location(self, operation: Operation | None) -> str:
-        """Read a location. One that is only an alias may be defined later, and is resolved at the end."""
+        """Read a location and its closing parenthesis.
+
+        A location that is only an alias may be defined later in the text. It is resolved at the end.
+        """
         self.at += 2
         words, at = self.words, self.at
         if words[at][:1] != "#" or words[at + 1] != ")":
@@ -652,8 +655,8 @@ class _TextParser(FormParser):
         self.expect(")")
         attributes = self._properties()
         regions: list[Block] = []
-        # The types of the results follow the regions in the text. So their numbers are reserved here without types, and
-        # their names are added to the scope only after the regions, which cannot use the results.
+        # In the text, the types of the results follow the regions. So the results get their numbers here, without
+        # types. Their names are added to the scope after the regions, because the regions cannot use the results.
         numbers = self.reserved([None] * sum(number for _, number in results))
         if self.accept("("):
             while True:
@@ -846,7 +849,7 @@ class _TextParser(FormParser):
         is_pending = len(self.pending)
         self._completed(
             operation, at + 1
-        )  # MLIR's location of this form is its parenthesis, not its name
+        )  # in this form MLIR's location is the parenthesis after the name
         if inner:
             for item in region.operations:
                 item.location = operation.location
@@ -874,7 +877,7 @@ class _TextParser(FormParser):
         return (yield _Region([name for name, _ in pairs], [kind for _, kind in pairs]))
 
     def _applied(self, name: str, kind: FunctionType, name_at: int, at: int) -> Block:
-        """Build the region of `stablehlo.reduce(..) applies name`, which applies this operation to two elements."""
+        """Build the region of `stablehlo.reduce(..) applies name`: a block that applies `name` to two elements."""
         if name not in _APPLIED:
             raise self.error(f"invalid operation for a reduction: '{name[:40]}'", name_at)
         if len(kind.inputs) != 2:

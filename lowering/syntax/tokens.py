@@ -1,7 +1,7 @@
-"""Tokens of MLIR's text, which one regular expression splits.
+"""Splitting of MLIR's text into tokens by one regular expression.
 
-A tensor type without nested brackets is one token, and so is a literal such as `dense<..>`. Most of a module's text
-consists of such tokens, and each distinct token is parsed only once.
+A tensor type without nested brackets is one token, and a literal such as `dense<..>` is one token. Most of a module's
+text consists of such long tokens, and equal tokens are parsed only once.
 
 Source: MLIR language reference, "Notation" and "Common syntax".
 """
@@ -65,7 +65,7 @@ class Tokens:
     def offsets(self) -> list[int]:
         """The offset of each token in the text.
 
-        They are computed at the first use, because they are not needed if all operations have locations.
+        The offsets are computed at the first use, because they are not needed if all operations have locations.
         """
         return [*[match.start(1) for match in _TOKEN.finditer(self.text)], len(self.text)]
 

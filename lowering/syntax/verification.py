@@ -1,4 +1,4 @@
-"""`verify`: checks the operations of a tree, which any parser may have built, against their definitions.
+"""`verify`, which checks the operations of a module tree against their definitions, whichever parser built the tree.
 
 Shapes and dtypes of results are checked later, by the readers of operations.
 """
@@ -22,7 +22,7 @@ __all__ = ["verify"]
 def verify(tree: ModuleTree) -> ModuleTree:
     """Check that operations have the operands, results, regions and attributes of their definitions; return the tree.
 
-    Modules inside are checked, too.
+    Nested modules are checked, too.
 
     Raises:
         MlirDiagnosticError: an operation is unknown or does not match its definition, or a called function is

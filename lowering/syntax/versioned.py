@@ -37,7 +37,7 @@ _NUMBERS = {
     "gather": ("dimension_numbers", _GATHER),
     "scatter": ("scatter_dimension_numbers", _SCATTER),
 }
-"""Attributes with dimension numbers, and their fields, by operation; in VHLO each field is a separate attribute."""
+"""The name and fields of the attribute with dimension numbers, by operation; in VHLO each field is an attribute."""
 _PRINTED = {"scattered_dims_to_operand_dims": "scatter_dims_to_operand_dims"}
 _SECOND = frozenset({
     "operand_batching_dims", "start_indices_batching_dims", "input_batching_dims",
@@ -88,7 +88,7 @@ _OFTEN_ABSENT: dict[str, tuple[Any, ...]] = {
     "use_global_device_ids": (False,),
     "version": (0,),
 }
-"""Values of VHLO's attributes that mean that StableHLO's attribute is absent, by name."""
+"""Values of VHLO's attributes, by name, that are written if the attribute is absent in StableHLO."""
 
 
 def versioned_attributes(name: str) -> tuple[str, ...]:
@@ -189,7 +189,7 @@ def _join_algorithm(title: str, attributes: dict[str, Any]) -> None:
 
 
 def _drop_absent(title: str, attributes: dict[str, Any]) -> None:
-    """Remove the attributes whose values mean that StableHLO's attribute is absent."""
+    """Remove each attribute of a VHLO operation whose value means that the attribute is absent in StableHLO."""
     for name, value in list(attributes.items()):
         if isinstance(value, FunctionType) and name != "function_type":
             attributes[name] = value.text

@@ -36,7 +36,7 @@ EXTENT = re.compile(r"\d+|[a-wyzA-Z_][a-wyzA-Z_0-9]*")
 
 @dataclass(frozen=True)
 class NamedInputs:
-    """Values from a command line, by position and by name: arrays, types, numbers, or dicts of arrays."""
+    """Inputs that a command line gives, by position or by name: arrays, types, numbers, or dicts of arrays."""
 
     positional: tuple[Any, ...]
     named: dict[str, Any]
@@ -46,10 +46,10 @@ class NamedInputs:
 
 
 def read_inputs(tokens: Sequence[str], names: Sequence[str]) -> NamedInputs:
-    """Read the values in the tokens, for a target whose inputs have the given names.
+    """Parse the inputs on a command line, for a target whose inputs have the names `names`.
 
     Raises:
-        InvalidConfigError: a token is not a value, a file has no arrays, or a name occurs twice or is not a name of
+        InvalidConfigError: a token is no value, or a file contains no arrays. Or a name occurs twice, or is no input of
             the target.
         FileNotFoundError: a file does not exist.
     """
@@ -75,7 +75,7 @@ def read_inputs(tokens: Sequence[str], names: Sequence[str]) -> NamedInputs:
 
 
 def matched(inputs: NamedInputs, names: Sequence[str], what: str) -> list[Any]:
-    """Return one value for each name, in the order of the names.
+    """Return one value for each of the input names `names`, in this order.
 
     Raises:
         ArityError: there are too many values, or too few; the message has the missing names.

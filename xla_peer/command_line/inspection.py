@@ -1,4 +1,4 @@
-"""`tenferro inspect`: the text of a program at every stage of compilation, with its cost and memory."""
+"""Implementation of `tenferro inspect`: a program's text at every stage of compilation, its cost and memory."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Inspection:
         }
 
     def facts(self) -> list[tuple[str, str]]:
-        """Return the cost and the memory as pairs of a label and a value, for people."""
+        """Return the cost and the memory as pairs of a label and a formatted value."""
         counted = {"flops", "transcendentals", "bytes accessed"}
         rows = [(name, f"{value:.6g}") for name, value in self.cost.items() if name in counted]
         rows += [

@@ -15,7 +15,7 @@ SPEED = re.compile(r"([\d.]+(?:e\d+)?) ?([kMGT]?)(B|bit|b)(?:/s|ps)")
 
 
 def read_mesh(text: str) -> dict[str, int]:
-    """Return the sizes of a mesh's axes, by name.
+    """Parse the option `--mesh`, and return the sizes of the mesh's axes by name.
 
     >>> read_mesh("data=64,model=8")
     {'data': 64, 'model': 8}
@@ -32,7 +32,7 @@ def read_mesh(text: str) -> dict[str, int]:
 
 
 def read_cuts(words: Sequence[str]) -> dict[str, list[Any]]:
-    """Return the entries of `PartitionSpec`s, by the names of inputs and results.
+    """Parse the option `--cut`, and return the entries of a `PartitionSpec` for each input or result that it names.
 
     >>> read_cuts(["x=data", "w=-,model", "table=data+model"])
     {'x': ['data'], 'w': [None, 'model'], 'table': [['data', 'model']]}
@@ -55,7 +55,9 @@ def read_cuts(words: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def read_links(words: Sequence[str]) -> float | dict[str, float] | None:
-    """Return the speed of links in bytes per second: a number, or a number by axis; None if there are no words.
+    """Parse speeds of links between devices, and return bytes per second: one number, or a number for each mesh axis.
+
+    Return None if there are no words.
 
     >>> read_links(["100GB/s"]), read_links(["data=400Gbit/s", "model=900GB/s"]), read_links([])
     (100000000000.0, {'data': 50000000000.0, 'model': 900000000000.0}, None)

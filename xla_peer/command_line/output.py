@@ -89,7 +89,7 @@ class Output:
 
 
 def summary(array: Any) -> str:
-    """Return a short description of an array: its elements if they are few, else their range and mean.
+    """Return a short description of an array: its elements if there are at most 16, else their range and mean.
 
     >>> summary(np.arange(3.0)), summary(np.zeros((100, 100)))
     ('[0. 1. 2.]', 'from 0 to 0, mean 0')

@@ -1,4 +1,4 @@
-"""The target of a command: `file.py:function`, an exported `.py` file, a `.tnf` file, an ONNX model, or an artifact."""
+"""Targets of commands: `file.py:function`, an exported `.py` file, a `.tnf` file, an ONNX model, or an artifact."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ __all__ = ["Target", "find_target"]
 
 @dataclass(frozen=True)
 class Target:
-    """A function, a program or an artifact, and the names of its inputs.
+    """The object that a command operates on: a function, a program or an artifact.
 
     Attributes:
         name: the target as written on the command line.
         names: names of the leaves of the arguments if their structure is known, else names of the parameters.
         types: the types of a function's arguments, if its file declares them.
-        partitioning: how the program in the file is partitioned over a mesh, if it is.
+        partitioning: the partition of the program over a mesh, if the file contains a partitioned artifact.
     """
 
     name: str
@@ -106,7 +106,7 @@ class Target:
         return self.artifact.program()
 
     def callable(self, arguments: Sequence[Any]) -> Callable[..., Any]:
-        """Return the target as a function that tenferro can trace on arguments like the given ones."""
+        """Return the target as a function that tenferro can trace on arguments with the types of `arguments`."""
         return self.function if self.function is not None else self.compiled(arguments)
 
     def differentiable(self, arguments: Sequence[Any]) -> Callable[..., Any]:
@@ -145,7 +145,7 @@ def find_target(text: str) -> Target:
         program = import_onnx(text)
         return Target(text, program.input_names, program=program)
     if not contains(text, ATTRIBUTE.encode()):
-        program = import_stablehlo(Path(text))  # because it is the user's code
+        program = import_stablehlo(Path(text))  # no artifact of tenferro, but a module of the user
         return Target(text, program.input_names, program=program)
     artifact = load(text)
     names = tuple([name for name, _ in artifact.manifest.inputs])
@@ -154,17 +154,21 @@ def find_target(text: str) -> Target:
 
 
 HEADER = re.compile(r"(\w+): \((.*)\) -> \(.*\)")
-"""Pattern of the first docstring line of a file that `lowering.to_numpy` wrote: a function and its leaves' types."""
+"""Pattern of the first docstring line of a file that `lowering.to_numpy` wrote.
+
+The line contains the name of the function, and the names and types of its inputs and outputs.
+"""
 LEAF = re.compile(r"([A-Za-z_][^:]*): (\w+\[[^\]]*\])")
 PLAIN = re.compile(r"[A-Za-z_]\w*(\['\w+'\]|\[\d+\])*")
-"""Pattern of names of leaves, such as `p['w'][0]`, from which trees of arguments are rebuilt.
+"""Pattern of names of leaves, such as `p['w'][0]`.
 
-If a name does not match the pattern, every leaf is a parameter of its own.
+If all names match, the trees of the arguments are rebuilt from the names. Otherwise the function has a parameter for
+each leaf.
 """
 
 
 def _exported_header(path: str) -> tuple[str, tuple[Any, ...], ast.Module] | None:
-    """Return the function of a file that `lowering.to_numpy` wrote, the types of its arguments, and its syntax.
+    """Return the function's name, the argument types and the syntax tree of a file that `lowering.to_numpy` wrote.
 
     The result is None for any other file. The file is not executed.
     """
@@ -190,7 +194,7 @@ def _exported_header(path: str) -> tuple[str, tuple[Any, ...], ast.Module] | Non
 
 
 def _listed(tree: Any) -> Any:
-    """Return a tree of dicts with each dict whose keys are numbers replaced by a list."""
+    """Return a tree of dicts in which each dict whose keys are all numbers is replaced by a list."""
     if not isinstance(tree, dict):
         return tree
     values = {key: _listed(value) for key, value in tree.items()}
@@ -198,7 +202,10 @@ def _listed(tree: Any) -> Any:
 
 
 def _execute(tree: ast.Module, module: Any, path: Path) -> None:
-    """Execute a file that `lowering.to_numpy` wrote; its arrays are read directly into memory for constants."""
+    """Execute a file that `lowering.to_numpy` wrote.
+
+    Its arrays are read directly into memory that constants can use, so that no copy of them is needed.
+    """
     body: list[ast.stmt] = []
     for node in tree.body:
         text = ast.unparse(node)
@@ -217,9 +224,9 @@ def _execute(tree: ast.Module, module: Any, path: Path) -> None:
 
 
 ARCHIVED = ast.unparse(ast.parse(READ_CONSTANTS))
-"""The statement of a NumPy file that reads its arrays from an archive, as `ast.unparse` writes it."""
+"""Statement of an exported NumPy file that reads the file's arrays from an archive, as `ast.unparse` writes it."""
 MAPPED = re.compile(r"CONSTANTS = mapped_arrays\(Path\(__file__\)\.with_name\(('[^']*')\)\)")
-"""Pattern of the statement of a NumPy file that maps its arrays, as `ast.unparse` writes it."""
+"""Pattern of the statement of an exported NumPy file that maps the file's arrays, as `ast.unparse` writes it."""
 
 
 def _copied_constants(array: Any) -> Any:

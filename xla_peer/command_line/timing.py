@@ -1,4 +1,4 @@
-"""`tenferro bench`: times of a program's native runs and of its runs through PJRT, interleaved in one process."""
+"""Implementation of `tenferro bench`: times of native runs and of runs through PJRT, interleaved in one process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Timing:
 
     Attributes:
         contestant: the name of the executor.
-        first: the time from the traced program to the first result, including all compilation.
+        first: the time of the first run of the traced program, including all compilation.
         median, least, most: the median, minimum and maximum time of the later runs.
         runs: the number of later runs.
     """
@@ -54,7 +54,7 @@ def bench(
         seconds: the total time of the later runs.
     """
     native, xla = tnf.GraphExecutor(), XlaExecutor(platform)
-    # Devices need dense arrays, so the arrays are made dense before the timed runs.
+    # PJRT accepts only contiguous arrays. They are copied here, so that the timed runs do not include the copies.
     dense = [np.asarray(leaf, order="C") for leaf in program.check_arguments(tuple(arguments))]
     firsts: list[float] = []
     firsts.append(_timed(lambda: native.run(program, *arguments)))

@@ -1,4 +1,4 @@
-"""Parts of the command `tenferro watch`: the choice of compilers and cases, and the output of tables."""
+"""Functions of the command `tenferro watch`: the choice of compilers and test cases, and the output of tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["bisected", "chosen_adapters", "chosen_cases", "page", "watched", "wr
 
 IREE = ("iree-base-compiler", "iree-base-runtime")
 HERE = "here"
-"""Word that stands for the installed jaxlib where a release is expected."""
+"""Word that selects the installed jaxlib in place of a release number."""
 
 
 def chosen_adapters(
@@ -39,7 +39,8 @@ def chosen_adapters(
     Args:
         jaxlibs: releases of jaxlib, `here`, and paths of Python interpreters, separated by commas.
         iree: a release of IREE; empty for no run of IREE.
-        opinions: registered names, or `NAME=FILE.py:FUNCTION`, followed by `@PYTHON` for another interpreter.
+        opinions: other compilers, as registered names or as `NAME=FILE.py:FUNCTION`. A suffix `@PYTHON` selects another
+            interpreter.
 
     Raises:
         InvalidConfigError, RegistrationError: an opinion is unknown or invalid.
@@ -64,7 +65,9 @@ def chosen_adapters(
 
 
 def chosen_cases(module: str, inputs: str, only: Sequence[str]) -> list[Case]:
-    """Return the user's module as a case, or all cases of hall and ordinary programs that match one of the words.
+    """Return the user's module as a test case, or the built-in cases whose names contain one of the words in `only`.
+
+    The built-in cases are the reports in `xla_peer.hall` and ordinary programs.
 
     Raises:
         InvalidConfigError: no name of a case contains any of the words.
@@ -122,7 +125,7 @@ def written(table: Table, path: Path) -> list[tuple[str, str]]:
 
 
 def page(table: Table) -> str:
-    """Return a table as a Markdown page, with an explanation of its words and the log of the hall."""
+    """Return a Markdown page with the table, an explanation of the words in it, and the searches for public reports."""
     lines = [PAGE, table.to_markdown(), "## Log", "", "Searches of public issues:", ""]
     lines += [f'- "{words}"' for words in SEARCHES]
     lines += ["", "Not rebuilt:", "", *[f"- {name}: {reason}" for name, reason in ELSEWHERE]]

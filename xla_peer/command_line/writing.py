@@ -1,4 +1,7 @@
-"""Files of programs: `tenferro export` and `tenferro convert` choose the format by the suffix."""
+"""Writing of programs to files, for `tenferro export` and `tenferro convert`.
+
+The suffix of the path selects the format.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ FORMS = {
 }
 """The format that `export` writes for each suffix of a file."""
 LARGEST_BESIDE_WEIGHTS = 128
-"""Maximum size of an array that is written in the text although weights are in a file, in bytes: 16 float64."""
+"""Maximum size in bytes of an array that is written in the text although weights go to a file: 16 float64 elements."""
 
 
 @dataclass(frozen=True)

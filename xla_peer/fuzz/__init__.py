@@ -1,4 +1,4 @@
-"""The fuzzer `tenferro fuzz`: it runs random typed programs on both paths, and reports different results."""
+"""Implementation of `tenferro fuzz`, which runs random programs natively and through XLA, and reports differences."""
 
 from xla_peer.fuzz.campaign import FuzzReport, Group, fuzz
 from xla_peer.fuzz.program import random_case

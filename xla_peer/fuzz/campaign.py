@@ -1,4 +1,4 @@
-"""`fuzz`: a campaign that runs random programs on both paths for some minutes, and reports differences."""
+"""`fuzz`, which runs random programs natively and through XLA for some minutes, and reports differences."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ __all__ = ["FuzzReport", "Group", "fuzz"]
 
 GRADIENT_EVERY = 3
 INTERPRETER_EVERY = 20
-"""Default interval between programs that the reference interpreter runs; GRADIENT_EVERY is that of gradients."""
+"""Default number of programs after which StableHLO's reference interpreter also runs one.
+
+`GRADIENT_EVERY` is the default number after which a program is differentiated.
+"""
 
 
 @dataclass
@@ -39,7 +42,7 @@ class Group:
     Attributes:
         op, dtype: the op and dtype that differ, or the class of the error.
         reason: the name of the explanation; "" if no explanation is known.
-        numbers: the numbers of the cases.
+        numbers: the numbers of the programs in the stream.
         told: a description of the first case, after its reduction.
         folder: the path of the folder that reproduces the first case.
     """
@@ -78,7 +81,7 @@ class FuzzReport:
         ops, dtypes: the number of occurrences of each op and of each dtype.
         forms: the number of programs that ran in each form: unchanged, as the body of a loop, with a symbolic extent,
             or as imported text.
-        groups: divergences of the paths, and failures.
+        groups: the differences between native and XLA results, and failures, grouped by op, dtype and reason.
     """
 
     seed: int
@@ -216,7 +219,7 @@ def _share(report: FuzzReport, minutes: float | None, programs: int | None) -> f
 
 
 def _case(seed: int, number: int, report: FuzzReport) -> Case:
-    """Return the case of a number, rewritten in the form of that number, or unchanged if that is impossible."""
+    """Return case number `number` of the stream, rewritten in the form that the number selects, or unchanged."""
     case, form = random_case(seed, number), form_of(number)
     rewritten = formed(case, form)
     report.forms["plain" if rewritten is None else form] += 1
@@ -226,7 +229,7 @@ def _case(seed: int, number: int, report: FuzzReport) -> Case:
 def _examined(
     case: Case, number: int, peer: Any, report: FuzzReport
 ) -> ParityReport | Exception | None:
-    """Run a case on both paths; return its divergence or error, or None if the paths agree."""
+    """Run a case natively and through the peer; return the report of a difference, an error, or None if they agree."""
     report.programs += 1
     for step in case.program.instructions:
         report.ops[step.op.name] += 1
@@ -245,7 +248,7 @@ def _examined(
     except UnsupportedError as error:
         if getattr(peer, "platform", "cpu") == "cpu":
             return error
-        report.refused += 1  # the platform lacks an op of the program
+        report.refused += 1  # the platform does not support an op of the program
         return None
     except Exception as error:  # because every exception must be reported
         return error
@@ -271,7 +274,7 @@ def _note(
     groups: dict[tuple[str, str, str], Group],
     folder: Any,
 ) -> None:
-    """Add a finding to its group; shrink and describe the first finding of a group without a known reason."""
+    """Add a difference or error to its group; reduce and describe the first one of a group without a known reason."""
     divergence = None if isinstance(outcome, Exception) else outcome.first_divergence
     if isinstance(outcome, Exception):
         key = (type(outcome).__name__, str(outcome).partition("\n")[0][:80], "")
@@ -304,7 +307,7 @@ def _note(
 
 
 def _smallest(divergence: Divergence, peer: Any) -> Divergence:
-    """Return the divergence of a smaller program on simpler arrays, found by shrinking the original case."""
+    """Reduce the case of a divergence to a smaller program and simpler arrays; return the divergence of the result."""
 
     def parting(case: Case) -> Divergence | None:
         report = check_parity(case.program, *case.leaves, executor=peer, interpreter=False)

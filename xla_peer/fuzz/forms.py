@@ -21,7 +21,10 @@ ORDER = ("plain", "plain", "imported", "loop", "plain", "symbolic")
 
 
 def looped(case: Case) -> Case:
-    """Return a case whose loop body is the program; the carry consists of arguments that have the type of a result."""
+    """Return a case with a loop whose body is the program.
+
+    The carry of the loop consists of arguments that have the type of a result.
+    """
     program = case.program
     results = list(enumerate(program.output_specs))
     carried: dict[int, int] = {}
@@ -78,7 +81,7 @@ FORMS: Mapping[str, Callable[[Case], Case]] = {
 
 
 def form_of(number: int) -> str:
-    """Return the name of the form of a case, by the number of the case in the stream."""
+    """Return the name of the form that case number `number` of the stream gets."""
     return ORDER[number % len(ORDER)]
 
 

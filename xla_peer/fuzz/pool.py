@@ -39,7 +39,7 @@ class Pool:
         return self.graph.types[value]
 
     def chance(self, probability: float) -> bool:
-        """Draw a bool that is True with the given probability."""
+        """Draw a bool that is True with this probability."""
         return bool(self.rng.random() < probability)
 
     def integer(self, low: int, high: int) -> int:
@@ -52,7 +52,7 @@ class Pool:
         return candidates[int(self.rng.integers(len(candidates)))]
 
     def some(self, items: Iterable[int], least: int = 0) -> tuple[int, ...]:
-        """Choose a random subset of the items, in order."""
+        """Choose a random subset of at least `least` items, in ascending order."""
         candidates = list(items)
         count = self.integer(min(least, len(candidates)), len(candidates))
         return tuple(sorted(self.rng.permutation(candidates)[:count].tolist()))
@@ -65,7 +65,7 @@ class Pool:
     def operand(
         self, dtypes: Iterable[DType], fits: Callable[[TensorSpec], bool] = lambda spec: True
     ) -> int:
-        """Choose an existing value of one of the dtypes, or add a new one."""
+        """Choose an existing value that has one of the dtypes and satisfies `fits`, or add a new value."""
         accepted = in_order(dtypes)
         there = [v for v in self.values if self.spec(v).dtype in accepted and fits(self.spec(v))]
         if there and self.chance(REUSE):
@@ -78,12 +78,12 @@ class Pool:
         raise LookupError("no random shape fits")
 
     def like(self, spec: TensorSpec) -> int:
-        """Choose an existing value of exactly the given type, or add a new one."""
+        """Choose an existing value of the type `spec`, or add a new value of this type."""
         there = [v for v in self.values if self.spec(v) == spec]
         return self.choice(there) if there and self.chance(REUSE) else self.leaf(spec)
 
     def of(self, shape: Sequence[int], dtype: DType) -> int:
-        """Choose an existing value of exactly the given shape and dtype, or add a new one."""
+        """Choose an existing value of this shape and dtype, or add a new value."""
         return self.like(TensorSpec.of(tuple(shape), dtype))
 
     def leaf(self, spec: TensorSpec) -> int:
@@ -107,7 +107,10 @@ class Pool:
 
 
 def in_order(dtypes: Iterable[DType]) -> list[DType]:
-    """Return dtypes in the order of the enum, without narrow ones, because a set's order differs between processes."""
+    """Return dtypes in the order of the enum `DType`, without narrow dtypes.
+
+    The order of a set would differ between processes, and with it the random programs.
+    """
     wanted = set(dtypes)
     return [dtype for dtype in DType if dtype in wanted and not dtype.is_narrow]
 

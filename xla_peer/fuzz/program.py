@@ -21,7 +21,7 @@ LARGEST = 4096
 
 
 def random_case(seed: int, number: int, most_ops: int = 12) -> Case:
-    """Generate the case with the given number, in the stream of cases that the seed determines."""
+    """Generate case number `number` of the stream of random cases that `seed` determines."""
     rng = np.random.default_rng([seed, number])
     pool = Pool(rng)
     wanted = pool.integer(1, most_ops)
@@ -49,6 +49,9 @@ def random_case(seed: int, number: int, most_ops: int = 12) -> Case:
 
 
 def _results(pool: Pool) -> list[int]:
-    """Return the values that no op uses; as outputs of the program, they make the result of every op matter."""
+    """Return the values that no op uses.
+
+    With these values as outputs of the program, every op affects an output.
+    """
     operands = {value for step in pool.graph.instructions for value in step.inputs}
     return [value for value in pool.values if value not in operands] or pool.values[-1:]

@@ -1,7 +1,7 @@
-"""The fuzzer's column in the table of ops, with a function for each op that draws a random use of it.
+"""Table of functions, one per op class, that draw a random op of the class and its operands for the fuzzer.
 
-The function takes the op's card and the pool, and returns an op with a payload, and its operands. An op that is
-never drawn has `NotProposed` instead, with the reason.
+A function takes the op class (its card) and the pool of values. It returns an op with a random payload, and its
+operands. For an op class that is never drawn, the table contains `NotProposed` with the reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The hall of miscompiles: programs that reproduce public reports of wrong values and crashes, with right values."""
+"""Test cases for compilers: programs that reproduce public reports of wrong values and crashes, with right values."""
 
 from xla_peer.hall.inductor import INDUCTOR
 from xla_peer.hall.iree import IREE

@@ -57,7 +57,7 @@ SHIFTED = main(
 
 
 def doubled(y: Any, at: Any) -> Any:
-    """Double the rows of `y` at the indices `at`; a row whose index is repeated is doubled once."""
+    """Double the rows of `y` at the indices `at`; a row whose index occurs several times is doubled only once."""
     chosen = tnf.any(at[:, None] == tnf.arange(2), axis=0)
     return tnf.where(chosen[:, None], y + y, y)
 

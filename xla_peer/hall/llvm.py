@@ -1,4 +1,4 @@
-"""Reports on LLVM's optimizer, as programs for compilers that use it."""
+"""Reports on LLVM's optimizer, as programs for compilers that use LLVM."""
 
 from __future__ import annotations
 

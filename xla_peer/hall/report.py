@@ -1,4 +1,4 @@
-"""`Report`: a public report of wrong values or a crash, rebuilt as a small program with its right values."""
+"""`Report`, a public report of wrong values or a crash, rebuilt as a small program with the right values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log of the hall of miscompiles: the searches for reports, and the reports that were not rebuilt."""
+"""Search terms for public reports of miscompilations, and the reports that were not rebuilt as programs."""
 
 from __future__ import annotations
 

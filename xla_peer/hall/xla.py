@@ -198,7 +198,10 @@ def dilated_maxima(x: Any) -> Any:
 
 
 def sum_of_products(*shape: int) -> str:
-    """Write a module that multiplies `y`, of this shape, by `x` along the first three axes, and sums over axis 2."""
+    """Write a module that multiplies `y` by `x`, and sums the products over axis 2.
+
+    `y` has the shape `shape`, and `x` the first three extents of it.
+    """
     first, both, results = (
         f"tensor<{'x'.join(map(str, extents))}xf32>"
         for extents in (shape[:3], shape, shape[:2] + shape[3:])

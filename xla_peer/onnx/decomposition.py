@@ -1,4 +1,4 @@
-"""Decompositions of ops that ONNX lacks. A NumPy function for the op is traced, and its ops are written as nodes."""
+"""Decomposition of ops that ONNX lacks: a NumPy function for the op is traced, and the traced ops become ONNX nodes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def written(w: Writer, function: Callable[..., Any], *xs: Value) -> list[Value]:
 
 
 def decomposed(function: Callable[..., Any]) -> Any:
-    """Return a writer of an op that traces `function`; float16 operands are computed in float32."""
+    """Return a function that writes an op as the traced ops of `function`, with float16 computed in float32."""
 
     def cell(op: Any, w: Writer, *xs: Value) -> Value:
         specs = w.specs

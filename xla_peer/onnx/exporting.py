@@ -28,11 +28,11 @@ __all__ = ["export_onnx", "require_onnx", "run", "to_onnx"]
 
 ENGINES = ("reference", "onnxruntime")
 BESIDE = 64 << 20
-"""Total size in bytes above which constants are written to a file beside the model, so that no copy of all is made."""
+"""Total size of constants, in bytes, above which `export_onnx` writes them to a separate file, to save copies."""
 LARGEST_MODEL = (1 << 31) - (1 << 24)
 """Maximum size in bytes of the constants in a model; protobuf is limited to 2 GiB."""
 OPSETS = (26, 28)
-"""Lowest and highest supported opset; opset 26 introduced BitCast and CumProd, which are needed."""
+"""Lowest and highest supported opset. Opset 26 introduced BitCast and CumProd, which the nodes of some ops use."""
 
 
 def to_onnx(program: GraphProgram, opset: int | None = None) -> Any:
@@ -42,7 +42,8 @@ def to_onnx(program: GraphProgram, opset: int | None = None) -> Any:
     ONNX lacks are written as formulas. A model does not check guards on symbolic extents.
 
     Args:
-        opset: the version of the operators; by default the newest that the installed `onnx` has, up to 28.
+        opset: the version of ONNX's operators; by default the newest version that the installed `onnx` supports, up to
+            28.
 
     Raises:
         UnsupportedError: ops have no counterpart in ONNX, which one error lists with types and lines; or the program
@@ -174,7 +175,10 @@ def weights_path(path: Any, weights: str = "") -> Path:
 
 
 def _external_arrays(constants: Mapping[str, Any], weights: str) -> dict[str, Any]:
-    """Select the constants to write beside the model; their dtypes have the same bytes in ONNX and in safetensors."""
+    """Select the constants to write to a safetensors file.
+
+    Only dtypes that have the same bytes in ONNX and in safetensors are selected.
+    """
     size = sum([array.nbytes for array in constants.values()])
     if not weights and size <= BESIDE:
         return {}
@@ -245,7 +249,7 @@ def run(model: Any, arrays: Sequence[Any], engine: str = "reference") -> list[An
             options,
             providers=providers,
         )
-    except Exception as error:  # because the classes of its errors are private
+    except Exception as error:  # because onnxruntime's error classes are private
         raise UnsupportedError(f"onnxruntime: {error}") from error
     return list(session.run(None, feeds))
 
@@ -280,7 +284,10 @@ def _require_real(program: GraphProgram) -> None:
 
 
 def _names(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
-    """Convert names to distinct identifiers for ONNX values, other than `taken` and those of `Writer.fresh`."""
+    """Convert names to distinct identifiers for ONNX values.
+
+    The identifiers differ from the names in `taken` and from names that `Writer.fresh` returns.
+    """
     result: list[str] = []
     for name in names:
         base = re.sub(r"\W+", "_", name).strip("_") or "x"

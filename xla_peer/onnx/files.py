@@ -46,8 +46,8 @@ class Field(NamedTuple):
 
     Attributes:
         number: the number of the field.
-        first: the position of its tag.
-        begin, end: the range of its content.
+        first: the position of the field's tag, with which the field starts.
+        begin, end: the range of the field's content.
     """
 
     number: int
@@ -107,7 +107,8 @@ def array_at(tensor: Any, place: Place | None) -> Any:
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
     shape = tuple(tensor.dims)
     if dtype.itemsize * int(np.prod(shape, dtype=object)) != memory.nbytes:
-        # Elements are smaller than a byte, or the size is wrong: the package onnx decodes, or raises an error.
+        # Elements are smaller than a byte, or the size is wrong. The package onnx decodes such elements, or raises an
+        # error.
         tensor.raw_data = memory.tobytes()
         tensor.ClearField("data_location")
         return numpy_helper.to_array(tensor)
@@ -229,7 +230,7 @@ def _fields(content: mmap.mmap, position: int, end: int) -> Iterator[Field]:
 
 
 def _read_varint(content: mmap.mmap, position: int, end: int) -> tuple[int, int]:
-    """Return the varint at a position, a number with seven bits in each byte, and the position after it."""
+    """Decode the varint, a number with seven bits in each byte, at a position; return it and the position after it."""
     value = shift = 0
     while position < end and shift < 70:
         byte = content[position]

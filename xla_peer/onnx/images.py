@@ -1,6 +1,7 @@
-"""ONNX operators of image models: sampling at positions between elements, unpooling, and selecting boxes.
+"""ONNX operators of image models as NumPy functions: interpolation, unpooling, and selection of boxes.
 
-Each function takes the attributes `a` of a node, and its operands; see `xla_peer/onnx/readers.py`.
+The arguments of each function are the attributes `a` of a node, and the node's operands; see
+`xla_peer/onnx/readers.py`.
 
 Source: ONNX operators; each docstring has the name of the operator. For positions outside of an image, the source is
 ONNX's reference implementation.
@@ -41,7 +42,7 @@ def _elements(x: Any, taps: Sequence[Any]) -> Any:
 
     Args:
         x: an array of shape [batch, spatial axes .., features].
-        taps: for each spatial axis, an array [batch, points] of positions.
+        taps: for each spatial axis, the positions along it: an array of shape [batch, points].
     """
     spatial = x.shape[1:-1]
     flat: Any = 0
@@ -59,14 +60,14 @@ def sampled(
 
     Args:
         x: an array of shape [batch, spatial axes .., features].
-        places: for each spatial axis, an array [batch, points] of positions; the unit is the distance of elements.
+        places: for each spatial axis, the positions along it, in units of elements: an array of shape [batch, points].
         mode: "nearest", "linear" or "cubic"; cubic weights are those of Keys with the coefficient -0.75.
         padding: how to treat positions outside of the image: "zeros", "border" or "reflection".
         borders: for each spatial axis, the ends of the image, at which reflection mirrors.
     """
     axes: list[
         list[tuple[Any, Any]]
-    ] = []  # for each axis, the positions that are read and their weights
+    ] = []  # for each axis, the positions of elements to read, and their weights
     for place, extent, (low, high) in zip(places, x.shape[1:-1], borders, strict=True):
         if mode == "nearest":
             place = np.rint(place)
@@ -99,11 +100,14 @@ def sampled(
 
 
 def grid_sample(a: Any, x: Any, grid: Any) -> Any:
-    """Read GridSample. The image extends from -1 to 1 along each axis; a position has x before y."""
+    """Read GridSample: interpolate the image x at the positions in `grid`.
+
+    Along each axis the image extends from -1 to 1. A position is a vector of coordinates with x before y.
+    """
     spatial, is_aligned = x.shape[2:], bool(a.get("align_corners"))
     mode = str(a.get("mode", "linear")).removeprefix(
         "bi"
-    )  # "bilinear" and "bicubic" are names before opset 20
+    )  # before opset 20 the names are "bilinear" and "bicubic"
     borders = [(0.0, n - 1.0) if is_aligned else (-0.5, n - 0.5) for n in spatial]
     points = np.reshape(grid, (grid.shape[0], -1, len(spatial)))[..., ::-1]
     places = [
@@ -116,7 +120,10 @@ def grid_sample(a: Any, x: Any, grid: Any) -> Any:
 
 
 def affine_grid(a: Any, theta: Any, size: Any) -> Any:
-    """Read AffineGrid: multiply (x, y, .., 1) of each element's center by theta. The grid extends from -1 to 1."""
+    """Read AffineGrid: multiply the vector (x, y, .., 1) of each element's center by the matrix theta.
+
+    Coordinates along each axis extend from -1 to 1.
+    """
     _, _, *spatial = ints(size, "a size")
     lines = [
         np.linspace(-1, 1, n) if a.get("align_corners") else (2 * np.arange(n) + 1) / n - 1
@@ -131,7 +138,10 @@ def affine_grid(a: Any, theta: Any, size: Any) -> Any:
 def deform_conv(
     a: Any, x: Any, kernel: Any, offset: Any, bias: Any = None, mask: Any = None
 ) -> Any:
-    """Read DeformConv: a convolution that reads each tap of the kernel at an offset, and weights it by a mask.
+    """Read DeformConv, a convolution with deformed windows.
+
+    Each kernel element is multiplied by the input at a position that is shifted by an offset. A mask weights the
+    products.
 
     Source: Dai and others, Deformable convolutional networks (2017).
     """
@@ -182,7 +192,7 @@ def deform_conv(
 def roi_align(a: Any, x: Any, regions: Any, batch: Any) -> Any:
     """Read RoiAlign: divide each region into bins, and return the mean or the maximum of samples in each bin.
 
-    Without a sampling ratio, the number of samples depends on the regions, which must then be constants.
+    If the attribute `sampling_ratio` is 0, the number of samples depends on the regions, which must then be constants.
 
     Source: He and others, Mask R-CNN (2017).
     """
@@ -219,7 +229,7 @@ def _pooled(
         batch: the index of the image to which each region belongs.
         start: the corner of each region.
         bins: the size of a bin of each region.
-        shape: the number of bins along each axis.
+        shape: the number of bins of a region along each axis.
         samples: the number of samples in a bin along each axis.
     """
     low: list[Any] = []
@@ -321,7 +331,7 @@ def max_unpool(a: Any, x: Any, indices: Any, shape: Any = None) -> Any:
 
 
 def _overlaps(boxes: Any, is_centered: bool) -> tuple[Any, Any]:
-    """Return the areas of the intersections and of the unions of all pairs of boxes, each [batch, boxes, boxes].
+    """Return the areas of intersection and of union of all pairs of boxes, as arrays of shape [batch, boxes, boxes].
 
     The intersection with an empty box is 0. A box has the coordinates of two corners or, if `is_centered`, those of its
     center and its sides.
@@ -344,7 +354,7 @@ def _overlaps(boxes: Any, is_centered: bool) -> tuple[Any, Any]:
 def non_max_suppression(
     a: Any, boxes: Any, scores: Any, largest: Any = None, overlap: Any = None, threshold: Any = None
 ) -> Any:
-    """Read NonMaxSuppression: select boxes in the order of their scores, unless they overlap with a selected box.
+    """Read NonMaxSuppression: select boxes in descending order of scores, without boxes that overlap a selected box.
 
     The number of selected boxes depends on the data; see `selected`.
     """
@@ -392,4 +402,4 @@ IMAGES: Mapping[str, Callable[..., Any]] = {
     "NonMaxSuppression": non_max_suppression,
     "RoiAlign": roi_align,
 }
-"""Readers by operator, as `READERS`."""
+"""Functions that compute an ONNX operator, by the name of the operator."""

@@ -1,4 +1,4 @@
-"""`import_onnx`: converts an ONNX model to a program."""
+"""`import_onnx`, which converts an ONNX model to a program."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from xla_peer.onnx.signals import SIGNALS
 __all__ = ["import_onnx"]
 
 OPERATORS = {**READERS, **LAYERS, **IMAGES, **SIGNALS, **SELECTIONS}
-"""Readers of all operators except those of `CONTROL`, whose attributes contain graphs."""
+"""Functions that compute an ONNX operator, by name, for all but the operators in `CONTROL`, which contain graphs."""
 CONTROL = ("If", "Loop", "Scan")
 TEXTS = (".json", ".onnxjson", ".textproto", ".prototxt", ".pbtxt", ".onnxtxt", ".onnxtext")
 """Suffixes of files that contain a model as text."""
@@ -124,16 +124,21 @@ def _missing(graph: Any, functions: set[str]) -> Any:
 
 
 def _evaluated(graph: Any, values: dict[str, Any], opset: int) -> list[Any]:
-    """Compute the outputs of a graph in an attribute, such as a branch; `values` has the values outside, by name."""
+    """Compute the outputs of a graph that is an attribute of a node, such as a branch.
+
+    `values` contains the values of the enclosing graphs by name; the graph's initializers are added to it.
+    """
     values.update(initializers(graph, {}))
     return _results(graph, values, opset)
 
 
 def _results(graph: Any, values: dict[str, Any], opset: int) -> list[Any]:
-    """Compute the outputs of a graph. Values that depend only on constants are NumPy arrays, the others tensors.
+    """Compute the outputs of a graph.
 
-    The attributes that a reader gets also contain the number of the node's outputs, as `outputs`, and the version of
-    the model's operators, as `opset`.
+    A value that depends only on constants is a NumPy array; any other value is a traced tensor.
+
+    Two entries are added to the attributes of each node: `outputs`, the number of the node's outputs, and `opset`, the
+    version of the model's operators.
     """
     helper, numpy_helper = import_module("onnx.helper"), import_module("onnx.numpy_helper")
     for node in graph.node:
@@ -163,7 +168,10 @@ def _results(graph: Any, values: dict[str, Any], opset: int) -> list[Any]:
 
 
 def _aligned(x: Any, y: Any, axis: int) -> Any:
-    """Append axes to y, so that its first axis broadcasts against the given axis of x, as operators before opset 7."""
+    """Append axes to y, so that its first axis is broadcast against the axis number `axis` of x.
+
+    Operators before opset 7 broadcast in this way.
+    """
     trailing = np.ndim(x) - axis % np.ndim(x) - np.ndim(y)
     return np.reshape(y, (*y.shape, *[1] * trailing))
 
@@ -175,7 +183,7 @@ def _branch(graph: Any, values: Mapping[str, Any], opset: int) -> Callable[..., 
 def _if(
     attributes: Mapping[str, Any], operands: Sequence[Any], values: Mapping[str, Any]
 ) -> list[Any]:
-    """Read If: run one branch if the condition is constant, or else write a conditional."""
+    """Read If: trace only the selected branch if the condition is constant, else trace a conditional."""
     (flag,) = operands
     then_branch, else_branch = (
         _branch(attributes[name], values, attributes["opset"])
@@ -189,7 +197,7 @@ def _if(
 def _loop(
     attributes: Mapping[str, Any], operands: Sequence[Any], values: Mapping[str, Any]
 ) -> list[Any]:
-    """Read Loop as a scan if its trip count and its condition are constant, or else as a while loop.
+    """Read Loop as a scan if its trip count and its condition are constant, else as a while loop.
 
     A while loop cannot stack the outputs of its iterations.
     """
@@ -241,9 +249,9 @@ def _loop(
 def _scan(
     attributes: Mapping[str, Any], operands: Sequence[Any], values: Mapping[str, Any]
 ) -> list[Any]:
-    """Read Scan: the first operands are the carry, and each iteration reads a slice of the others.
+    """Read Scan: the first operands are the carry, and each iteration reads a slice of each remaining operand.
 
-    The first results are the last carry; the others are stacked.
+    The first results are the final carry; the remaining results stack the outputs of all iterations.
     """
     body, count = attributes["body"], attributes["num_scan_inputs"]
     m = len(operands) - count

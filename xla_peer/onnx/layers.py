@@ -1,6 +1,7 @@
-"""ONNX operators of several steps, as NumPy functions: recurrent and quantised layers, resizing, window functions.
+"""Composite ONNX operators as NumPy functions: recurrent and quantised layers, resizing, window functions.
 
-Each function takes the attributes `a` of a node, and its operands; see `xla_peer/onnx/readers.py`.
+The arguments of each function are the attributes `a` of a node, and the node's operands; see
+`xla_peer/onnx/readers.py`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ ACTIVATIONS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def recurrent(defaults: list[str], states: int, step: Callable[..., Any]) -> Any:
-    """Return the reader of a recurrent layer.
+    """Return the function that computes a recurrent layer.
 
     Args:
         defaults: names of the default activations of one direction.
@@ -154,7 +155,7 @@ def _lstm(
 
 
 def _positions(mode: str, n: int, m: int, scale: float, roi: Any) -> Any:
-    """Return the position in an axis of n elements from which each of the m elements of the resized axis is taken.
+    """Return, for each of the m elements of a resized axis, its position in the original axis of n elements.
 
     Args:
         mode: ONNX's `coordinate_transformation_mode`.
@@ -216,7 +217,7 @@ def resize(a: Any, x: Any, roi: Any = None, scales: Any = None, sizes: Any = Non
 
     Source: ONNX operators, Resize; Keys, Cubic convolution interpolation for digital image processing (1981).
     """
-    if a["opset"] < 11:  # whose operands are only x and scales
+    if a["opset"] < 11:  # then the operands are only x and scales
         roi, scales = None, roi
         a = {**a, "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     axes = axes_of(x, a.get("axes", range(np.ndim(x))))
@@ -300,7 +301,7 @@ def dequantize(a: Any, x: Any, scale: Any, zero: Any = None) -> Any:
 
 
 def dynamic_quantize(a: Any, x: Any) -> list[Any]:
-    """Return x quantised to uint8, with the scale and the zero point.
+    """Convert x to uint8 by quantisation; return the integers, the scale and the zero point.
 
     The scale and the zero point are computed from the range of the elements, which is extended to include 0.
     """
@@ -341,7 +342,7 @@ def quantized_matmul(
 
     Args:
         x, xs, xz: the integers, the scale and the zero point of the first matrix.
-        y, ys, yz: the same for the second matrix.
+        y, ys, yz: the integers, the scale and the zero point of the second matrix.
         scale, zero: the scale and the zero point of the result.
     """
     factor = (xs * ys / scale).astype(np.float64)
@@ -365,7 +366,7 @@ def quantized_conv(
 
     Args:
         x, xs, xz: the integers, the scale and the zero point of the features.
-        kernel, ks, kz: the same for the kernel.
+        kernel, ks, kz: the integers, the scale and the zero point of the kernel.
         scale, zero: the scale and the zero point of the result.
     """
     y = conv_integer(a, x, kernel, xz, kz)
@@ -380,7 +381,7 @@ def quantized_conv(
 
 
 def window(*coefficients: float) -> Any:
-    """Return the reader of a window function: the sum of coefficient k times cos(k angle).
+    """Return the function that computes a window function: the sum of coefficient k times cos(k angle) over all k.
 
     The samples cover one period or, if the window is not periodic, include both ends of the period.
     """
@@ -415,7 +416,7 @@ def center_crop_pad(a: Any, x: Any, shape: Any) -> Any:
 
 
 def reverse_sequence(a: Any, x: Any, lengths: Any) -> Any:
-    """Reverse the first elements of each sequence, as many as `lengths` states."""
+    """Reverse the first elements of each sequence; `lengths` contains the number of elements to reverse."""
     time, batch = a.get("time_axis", 0), a.get("batch_axis", 1)
     y = np.moveaxis(x, (batch, time), (0, 1))
     t, lengths = np.arange(y.shape[1]), np.reshape(lengths, (-1, 1))
@@ -426,7 +427,7 @@ def reverse_sequence(a: Any, x: Any, lengths: Any) -> Any:
 
 
 def standardize(a: Any, x: Any) -> Any:
-    """Subtract the mean over the axes of the attribute, and divide by the standard deviation."""
+    """Subtract the mean over the axes in the attribute `axes`, and divide by the standard deviation."""
     axes = axes_of(x, a.get("axes", (0, 2, 3)))
     centred = x - np.mean(x, axis=axes, keepdims=True)
     return centred / (np.sqrt(np.mean(centred * centred, axis=axes, keepdims=True)) + 1e-9)
@@ -456,4 +457,4 @@ LAYERS: Mapping[str, Callable[..., Any]] = {
         {**a, "opset": 10}, x, a.get("scales") if scales is None else scales
     ),
 }
-"""Readers by operator, as `READERS`."""
+"""Functions that compute an ONNX operator, by the name of the operator."""

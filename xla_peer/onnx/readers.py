@@ -1,6 +1,7 @@
-"""The operators of ONNX as NumPy functions, which run on arrays and on traced tensors alike.
+"""ONNX operators as NumPy functions, which run on arrays and on traced tensors.
 
-The reader of an operator is a function of the attributes `a` of a node, a dict, and of the node's operands.
+The arguments of each function are the attributes `a` of a node, a dictionary, and the node's operands. Such a function
+is called the reader of the operator.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ EIGHT_BITS = frozenset(map(DType.of, (
 
 
 FAR = 2**31 - 1
-"""Largest extent; slices that end further before the first element go back to it."""
+"""Largest extent. With a negative step, an end below -`FAR` means that the slice includes the first element."""
 
 
 def concrete(x: Any, what: str) -> Any:
-    """Return a value as an array, which requires that it depends only on constants.
+    """Return a value that depends only on constants as an array.
 
     Args:
         what: a description of the value for the message.
@@ -66,7 +67,7 @@ def ints(x: Any, what: str) -> list[Any]:
 
 
 def counted(n: Any) -> Any:
-    """Return 0, .., n - 1, as a tensor if n is a symbolic extent."""
+    """Return the vector 0, .., n - 1, as a NumPy array, or as a tensor if n is a symbolic extent."""
     return np.arange(n) if is_static(n) else tnf.arange(n)
 
 
@@ -81,7 +82,7 @@ def numbers_of(extents: Any) -> Any:
 
 
 def dtype_of(number: int) -> Any:
-    """Return the NumPy dtype of ONNX's number of an element type."""
+    """Return the NumPy dtype of an element type, which ONNX identifies by a number."""
     helper = import_module("onnx.helper")
     return DType.of(helper.tensor_dtype_to_np_dtype(number)).dtype
 
@@ -92,12 +93,17 @@ def numpy_dtype(x: Any) -> Any:
 
 
 def kind_of(x: Any) -> str:
-    """Return the kind of a dtype, "b", "i", "u", "f" or "c", also for dtypes of ml_dtypes, for which NumPy has "V"."""
+    """Return the kind of x's dtype: "b", "i", "u", "f" or "c".
+
+    NumPy's own kind is "V" for dtypes of ml_dtypes.
+    """
     return DType.of(x.dtype).kind
 
 
 def cast(x: Any, dtype: Any, saturate: Any = True) -> Any:
-    """Convert to a dtype as ONNX does: integers wrap. An array of symbolic extents counts as int64.
+    """Convert x to a dtype as ONNX does: integers wrap.
+
+    An array of symbolic extents counts as int64.
 
     Args:
         saturate: whether a number beyond the range of an 8-bit float, or an infinity, becomes the largest number.
@@ -108,7 +114,7 @@ def cast(x: Any, dtype: Any, saturate: Any = True) -> Any:
         return x
     kind = DType.of(dtype)
     if kind.is_integer and kind.is_narrow and kind_of(x) == "f":
-        x = x.astype(np.int32)  # because a conversion to narrow integers saturates
+        x = x.astype(np.int32)  # int32 in between, because a direct conversion saturates
     if kind in EIGHT_BITS and saturate:
         largest = float(ml_dtypes.finfo(dtype).max)
         x = x.astype(np.float32) if kind_of(x) != "f" or numpy_dtype(x).itemsize < 4 else x
@@ -119,7 +125,8 @@ def cast(x: Any, dtype: Any, saturate: Any = True) -> Any:
 def convert(a: Any, x: Any, kind: Any) -> Any:
     """Read Cast to the dtype `kind`.
 
-    float8_e8m0fnu has only powers of two; a number is rounded up to the next one, unless `round_mode` says otherwise.
+    The dtype float8_e8m0fnu contains only powers of two. A number is rounded up to the next power of two, unless the
+    attribute `round_mode` says otherwise.
     """
     saturate = a.get("saturate", 1)
     if kind != ml_dtypes.float8_e8m0fnu:
@@ -137,7 +144,7 @@ def convert(a: Any, x: Any, kind: Any) -> Any:
 
 
 def axes_of(x: Any, axes: Any) -> tuple[int, ...]:
-    """Return axes of x as numbers from 0; negative axes count from the end."""
+    """Convert axes of x to numbers from 0; negative axes count from the end."""
     return tuple(int(axis) % max(np.ndim(x), 1) for axis in axes)
 
 
@@ -177,7 +184,10 @@ def power(a: Any, x: Any, y: Any) -> Any:
 
 
 def reduction(function: Callable[..., Any]) -> Any:
-    """Return the reader of a reduction, whose axes are an attribute in older opsets, and an operand in newer ones."""
+    """Return the reader of a reduction.
+
+    In older opsets the reduced axes are an attribute, in newer opsets an operand.
+    """
 
     def read(a: Any, x: Any, axes: Any = None) -> Any:
         chosen = a.get("axes") if axes is None else ints(axes, "axes")
@@ -199,7 +209,7 @@ def log_sum_exp(x: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def arg(function: Callable[..., Any]) -> Any:
-    """Return the reader of ArgMax or ArgMin; `select_last_index` selects the last of equal extremes."""
+    """Return the reader of ArgMax or ArgMin; the attribute `select_last_index` selects the last of equal elements."""
 
     def read(a: Any, x: Any) -> Any:
         axis = a.get("axis", 0) % np.ndim(x)
@@ -213,7 +223,10 @@ def arg(function: Callable[..., Any]) -> Any:
 
 
 def reshape(a: Any, x: Any, shape: Any) -> Any:
-    """Reshape in row-major order. Without the attribute `allowzero`, an extent 0 stands for the operand's extent."""
+    """Reshape in row-major order.
+
+    Without the attribute `allowzero`, an extent of 0 in `shape` stands for the operand's extent at the same position.
+    """
     sizes = ints(shape, "a shape")
     if not a.get("allowzero"):
         sizes = [x.shape[i] if n == 0 else n for i, n in enumerate(sizes)]
@@ -243,7 +256,7 @@ def unsqueeze(a: Any, x: Any, axes: Any = None) -> Any:
 def slice_(
     a: Any, x: Any, starts: Any = None, ends: Any = None, axes: Any = None, steps: Any = None
 ) -> Any:
-    """Slice by Python's rules along some axes."""
+    """Slice x along some axes, with starts, ends and steps as in Python."""
     first = a.get("starts") if starts is None else ints(starts, "starts")
     last = a.get("ends") if ends is None else ints(ends, "ends")
     along = a.get("axes", range(len(first))) if axes is None else ints(axes, "axes")
@@ -251,7 +264,7 @@ def slice_(
     index = [slice(None)] * np.ndim(x)
     for start, end, axis, step in zip(first, last, along, by, strict=True):
         n = x.shape[axis]
-        if step < 0 and not is_static(n):  # only all elements, backwards
+        if step < 0 and not is_static(n):  # supported only for all elements in reverse order
             index[axis] = slice(None if start == -1 else start, None if end < -FAR else end, step)
             continue
         stop = None if step < 0 and end < -n else end
@@ -260,12 +273,12 @@ def slice_(
 
 
 def concat(a: Any, *xs: Any) -> Any:
-    """Join along an axis."""
+    """Concatenate the operands along an axis."""
     return np.concatenate(list(xs), axis=a["axis"])
 
 
 def split(a: Any, x: Any, sizes: Any = None) -> Any:
-    """Split along an axis, into given sizes or as equally as possible."""
+    """Split x along an axis, into parts of the given sizes, or into parts that are as equal as possible."""
     axis = a.get("axis", 0)
     parts = a.get("split") if sizes is None else ints(sizes, "sizes")
     if parts is None:
@@ -276,7 +289,7 @@ def split(a: Any, x: Any, sizes: Any = None) -> Any:
 
 
 def expand(a: Any, x: Any, shape: Any) -> Any:
-    """Broadcast x and `shape` against each other: an extent 1 of either takes the extent of the other."""
+    """Broadcast x to the shape to which x.shape and `shape` are broadcast together."""
     asked = ints(shape, "a shape")
     rank = max(np.ndim(x), len(asked))
     own = (*[1] * (rank - np.ndim(x)), *x.shape)
@@ -348,7 +361,10 @@ def scatter_elements(a: Any, x: Any, indices: Any, updates: Any) -> Any:
 
 
 def pad(a: Any, x: Any, pads: Any = None, value: Any = None, axes: Any = None) -> Any:
-    """Pad with a constant, the edge, a reflection, or elements from the other end; negative widths remove elements."""
+    """Pad x with a constant, the edge elements, a reflection, or elements from the opposite end.
+
+    Negative widths remove elements.
+    """
     widths = a.get("pads") if pads is None else ints(pads, "pads")
     along = range(np.ndim(x)) if axes is None else axes_of(x, ints(axes, "axes"))
     low, high = [0] * np.ndim(x), [0] * np.ndim(x)
@@ -402,7 +418,10 @@ def top_k(a: Any, x: Any, k: Any = None) -> Any:
 
 
 def _softmax_axes(a: Any, x: Any) -> Any:
-    """Return the axes over which a softmax sums: the attribute `axis` or, before opset 13, all axes from it on."""
+    """Return the axes over which a softmax sums: the axis in the attribute `axis`.
+
+    Before opset 13, all axes from this axis on are summed.
+    """
     if a["opset"] < 13:
         return tuple(range(a.get("axis", 1) % np.ndim(x), np.ndim(x)))
     return axes_of(x, (a.get("axis", -1),))
@@ -432,14 +451,14 @@ def clip(a: Any, x: Any, low: Any = None, high: Any = None) -> Any:
 
 
 def gemm(a: Any, x: Any, y: Any, c: Any = None) -> Any:
-    """alpha A' B' + beta C."""
+    """Return alpha A' B' + beta C, where A' is x or its transpose, and B' is y or its transpose."""
     x, y = x.T if a.get("transA") else x, y.T if a.get("transB") else y
     product = a.get("alpha", 1.0) * (x @ y)
     return cast(product if c is None else product + a.get("beta", 1.0) * c, numpy_dtype(x))
 
 
 def layer_norm(a: Any, x: Any, scale: Any, bias: Any = None) -> Any:
-    """Return (x - mean) / sqrt(variance + epsilon), scaled and shifted; also the mean, and the inverse of the root."""
+    """Return (x - mean) / sqrt(variance + epsilon) * scale + bias, the mean, and 1 / sqrt(variance + epsilon)."""
     axis = a.get("axis", -1) % np.ndim(x)
     axes = tuple(range(axis, np.ndim(x)))
     mean = np.mean(x, axis=axes, keepdims=True)
@@ -459,7 +478,7 @@ def rms_norm(a: Any, x: Any, scale: Any) -> Any:
 
 
 def batch_norm(a: Any, x: Any, scale: Any, bias: Any, mean: Any, variance: Any) -> Any:
-    """Normalise each feature by the given mean and variance or, in training, by those of the batch."""
+    """Normalise each feature by `mean` and `variance` or, in training, by the mean and variance of the batch."""
     shape = (1, -1, *[1] * (np.ndim(x) - 2))
     epsilon, axes = a.get("epsilon", 1e-5), (0, *range(2, np.ndim(x)))
     results: list[Any] = []
@@ -554,7 +573,7 @@ def windows(a: Any, x: Any, identity: Any) -> tuple[Any, list[int], int]:
 
 
 def average_pool(a: Any, x: Any) -> Any:
-    """Compute the mean of each window. Padding counts only with the attribute `count_include_pad`."""
+    """Compute the mean of each window; padded elements count only with the attribute `count_include_pad`."""
     total = np.sum(windows(a, x, 0)[0], axis=0)
     ones: Any = np.ones((1, 1, *x.shape[2:]), numpy_dtype(x))
     if a.get("count_include_pad"):
@@ -564,7 +583,8 @@ def average_pool(a: Any, x: Any) -> Any:
         ones = np.pad(ones, [(0, 0), (0, 0), *edges], constant_values=1)
         a = {**a, "pads": [0] * 2 * len(edges), "auto_pad": "NOTSET"}
     count = np.sum(windows(a, ones, 0)[0], axis=0)
-    # With padding counted, `count` may have one more window, which starts in the padding; drop that window.
+    # If padding counts, `count` may have one more window than `total`, which starts in the padding. That window is
+    # dropped.
     return total / count[(..., *map(slice, total.shape[2:]))]
 
 
@@ -628,7 +648,7 @@ def space_to_depth(a: Any, x: Any) -> Any:
 
 
 def trilu(a: Any, x: Any, k: Any = None) -> Any:
-    """Keep the upper or the lower triangle from diagonal k on, and set other elements to 0."""
+    """Keep the upper or lower triangle that ends at diagonal k, and set all other elements to 0."""
     shift = 0 if k is None else ints(k, "k")[0]
     return np.triu(x, shift) if a.get("upper", 1) else np.tril(x, shift)
 
@@ -656,7 +676,7 @@ def range_(a: Any, start: Any, limit: Any, delta: Any) -> Any:
 
 
 def gelu(a: Any, x: Any) -> Any:
-    """Return x Phi(x), where Phi is the normal distribution function, or its approximation by tanh."""
+    """Return x Phi(x), with the standard normal distribution function Phi, or an approximation of it by tanh."""
     if a.get("approximate", "none") == "tanh":
         return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
     return 0.5 * x * (1 + tnf.erf(x / math.sqrt(2)))
@@ -674,7 +694,7 @@ def lp_norm(a: Any, x: Any) -> Any:
 
 
 def is_inf(a: Any, x: Any) -> Any:
-    """Find infinities of the requested signs."""
+    """Return a mask of the infinities of x, with the signs that the attributes request."""
     above = (x == np.inf) if a.get("detect_positive", 1) else np.zeros(x.shape, bool)
     below = (x == -np.inf) if a.get("detect_negative", 1) else np.zeros(x.shape, bool)
     return above | below
@@ -732,12 +752,12 @@ def selu(a: Any, x: Any) -> Any:
 
 
 def softplus(x: Any) -> Any:
-    """log(1 + e^x)."""
+    """Return log(1 + e^x)."""
     return np.logaddexp(x, np.zeros_like(x))
 
 
 def prelu(a: Any, x: Any, slope: Any) -> Any:
-    """Multiply negative elements by a slope; before opset 7, a vector has one for each feature."""
+    """Multiply negative elements of x by `slope`; before opset 7, a vector contains a slope for each feature."""
     if a["opset"] < 7 and np.ndim(slope) == 1:
         slope = np.reshape(slope, (-1, *[1] * (np.ndim(x) - 2)))
     return np.where(x < 0, slope * x, x)
@@ -766,7 +786,7 @@ def group_norm(a: Any, x: Any, scale: Any, bias: Any) -> Any:
 
 
 def dropout(a: Any, x: Any, ratio: Any = None, training: Any = None) -> Any:
-    """Return x unchanged, and a mask of true: outside of training nothing is dropped."""
+    """Return x unchanged, and a mask that is true everywhere, because nothing is dropped outside of training."""
     if (
         training is not None
         and bool(concrete(training, "training_mode"))
@@ -777,7 +797,10 @@ def dropout(a: Any, x: Any, ratio: Any = None, training: Any = None) -> Any:
 
 
 def heads(x: Any, count: Any) -> Any:
-    """Reshape [batch, length, features] to [batch, heads, length, features of a head]; four axes are unchanged."""
+    """Split features into heads: [batch, length, features] becomes [batch, heads, length, features of a head].
+
+    An operand that already has four axes is returned unchanged.
+    """
     if np.ndim(x) == 4:
         return x
     return np.transpose(np.reshape(x, (*x.shape[:2], count, -1)), (0, 2, 1, 3))
@@ -793,9 +816,9 @@ def attention(
     past_v: Any = None,
     lengths: Any = None,
 ) -> Any:
-    """Return softmax(Q K^T scale + bias) V, where the masks are part of the bias; fully masked rows are 0.
+    """Return softmax(Q K^T scale + bias) V; the bias includes the masks, and a row that is masked completely is 0.
 
-    Also return the keys and values, with those of earlier calls, and the products of queries and keys.
+    Also return the keys and values of this call and of earlier calls, and the products of queries and keys.
 
     Source: ONNX operators, Attention.
     """
@@ -902,8 +925,8 @@ def conv_transpose(a: Any, x: Any, kernel: Any, bias: Any = None) -> Any:
     edges = [(pads[i], pads[i + count]) for i in range(count)]
     if sizes is not None:
         totals = [f - n for f, n in zip(full, sizes, strict=True)]
-        # If the number of elements to cut is odd, the extra one is at the start, or for SAME_UPPER at the end. If the
-        # result is too short, zeros are appended.
+        # If an odd number of elements must be cut, one more is cut at the start than at the end, or for SAME_UPPER the
+        # reverse. If the result is too short, zeros are appended.
         cut = [max(t, 0) // 2 if mode == "SAME_UPPER" else (max(t, 0) + 1) // 2 for t in totals]
         edges = [(low, t - low) for low, t in zip(cut, totals, strict=True)]
     padding = [
@@ -994,11 +1017,14 @@ READERS: Mapping[str, Callable[..., Any]] = {
     "Tile": tile, "TopK": top_k, "Transpose": lambda a, x: np.transpose(x, a.get("perm")), "Trilu": trilu,
     "Unsqueeze": unsqueeze, "Where": plain(np.where), "Xor": plain(lambda x, y: x ^ y),
 }  # fmt: skip
-"""Readers by operator. A missing optional operand is None, or is omitted at the end."""
+"""Functions that compute an ONNX operator, by the name of the operator.
+
+A missing optional operand is passed as None, or omitted if no operand follows it.
+"""
 
 
 def _identity(x: Any, largest: bool) -> Any:
-    """Return the largest or the least number of the dtype of x, the identity of a minimum or a maximum."""
+    """Return the largest number of x's dtype (the identity of a minimum), or else the least (of a maximum)."""
     kind = numpy_dtype(x)
     if kind.kind == "b":
         return largest

@@ -21,7 +21,7 @@ __all__ = ["SELECTIONS", "selected"]
 
 
 def selected(x: Any, is_wanted: Any, axis: int = 0) -> Any:
-    """Return the slices of x along an axis whose element of the vector `is_wanted` is true, in order."""
+    """Return the slices of x along an axis for which the bool vector `is_wanted` is true, in order."""
     try:
         places = np.flatnonzero(np.asarray(is_wanted))
     except ConcretizationError:
@@ -31,10 +31,13 @@ def selected(x: Any, is_wanted: Any, axis: int = 0) -> Any:
 
 
 def compress(a: Any, x: Any, condition: Any) -> Any:
-    """Return the slices of x along the attribute `axis`, or without it the elements, for which `condition` is true."""
+    """Return the slices of x along the axis in the attribute `axis` for which `condition` is true.
+
+    Without the attribute, x is flattened, and its elements are selected.
+    """
     (axis,) = axes_of(x, (a["axis"],)) if "axis" in a else (0,)
     x = x if "axis" in a else np.ravel(x)
-    count = condition.shape[0]  # may be less than the extent; the remaining slices are dropped
+    count = condition.shape[0]  # may be less than the extent of x; the remaining slices are dropped
     return selected(tnf.take(x, np.arange(count), axis=axis), condition, axis)
 
 
@@ -47,8 +50,9 @@ def non_zero(a: Any, x: Any) -> Any:
 def unique(a: Any, x: Any) -> Any:
     """Return the distinct elements of x, or its distinct slices along the attribute `axis`, and three vectors.
 
-    The first vector has the first position of each distinct element. The second vector has, for each element of x, its
-    index among the distinct elements. The third vector has the counts.
+    The first vector contains the first position of each distinct element in x. The second vector contains, for each
+    element of x, its index among the distinct elements. The third vector contains the number of occurrences of each
+    distinct element.
     """
     (axis,) = axes_of(x, (a["axis"],)) if "axis" in a else (0,)
     values = np.moveaxis(x, axis, 0) if "axis" in a else np.ravel(x)
@@ -60,7 +64,7 @@ def unique(a: Any, x: Any) -> Any:
     if kind_of(x) == "f":
         differs = differs & ~(np.isnan(ranked[1:]) & np.isnan(ranked[:-1]))
     is_first = np.concatenate([np.ones(min(n, 1), bool), np.any(differs, axis=1)])
-    # `group` has the number of the group of equal slices to which each slice in sorted order belongs.
+    # `group` contains, for each slice in sorted order, the number of the group of equal slices to which it belongs.
     group = np.cumsum(is_first.astype(np.int64)) - 1
     first = tnf.at(np.zeros(n, np.int64))[np.where(is_first, group, n)].set(order, mode="drop")
     counts = tnf.at(np.zeros(n, np.int64))[group].add(np.ones(n, np.int64))
@@ -82,4 +86,4 @@ SELECTIONS: Mapping[str, Callable[..., Any]] = {
     "NonZero": non_zero,
     "Unique": unique,
 }
-"""Readers by operator, as `READERS`."""
+"""Functions that compute an ONNX operator, by the name of the operator."""

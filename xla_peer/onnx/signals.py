@@ -1,6 +1,7 @@
 """ONNX operators of signal and sequence models: Fourier transforms, linear attention, and caches.
 
-Each function takes the attributes `a` of a node, and its operands; see `xla_peer/onnx/readers.py`.
+The arguments of each function are the attributes `a` of a node, and the node's operands; see
+`xla_peer/onnx/readers.py`.
 
 Source: ONNX operators; each docstring has the name of the operator.
 """
@@ -25,7 +26,10 @@ def _pairs(z: Any, kind: Any) -> Any:
 
 
 def dft(a: Any, x: Any, length: Any = None, axis: Any = None) -> Any:
-    """Read DFT, a Fourier transform. The last axis of x has extent 1 for real numbers, and 2 for pairs of parts."""
+    """Read DFT, a Fourier transform along one axis.
+
+    The last axis of x has extent 1 if the elements are real, and extent 2 for pairs of a real and an imaginary part.
+    """
     default = a.get("axis", 1) if a["opset"] < 20 else -2
     (along,) = axes_of(x, [default] if axis is None else ints(axis, "an axis"))
     is_half, is_inverse = bool(a.get("onesided")), bool(a.get("inverse"))
@@ -116,9 +120,9 @@ def linear_attention(
 
 
 def causal_conv(a: Any, x: Any, kernel: Any, bias: Any = None, past: Any = None) -> list[Any]:
-    """Read CausalConvWithState: a convolution along time of each channel, with elements of earlier calls in `past`.
+    """Read CausalConvWithState, a convolution of each channel along time; `past` contains elements of earlier calls.
 
-    Return the result, and the last elements for the next call.
+    Return the result, and the last elements of the input, which the next call receives as `past`.
     """
     kind, size = numpy_dtype(x), kernel.shape[2] - 1
     before = np.zeros((*x.shape[:2], size), kind) if past is None else past
@@ -151,4 +155,4 @@ SIGNALS: Mapping[str, Callable[..., Any]] = {
     "STFT": stft,
     "TensorScatter": tensor_scatter,
 }
-"""Readers by operator, as `READERS`."""
+"""Functions that compute an ONNX operator, by the name of the operator."""

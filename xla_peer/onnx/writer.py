@@ -1,4 +1,4 @@
-"""`Writer`: builds the nodes of an ONNX graph, and of the graphs inside its loops and conditionals."""
+"""`Writer`, which builds the nodes of an ONNX graph, and of the graphs inside its loops and conditionals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Value", "Writer", "element_type"]
 
 
 class Value(NamedTuple):
-    """Value of an ONNX graph: its name in the graph, and its type in the program."""
+    """Value of an ONNX graph, with its name in the graph and its type in the tenferro program."""
 
     name: str
     spec: TensorSpec
@@ -43,7 +43,7 @@ def element_type(dtype: DType) -> int:
 
 
 class Writer:
-    """List of the nodes of an ONNX graph, with methods that append nodes.
+    """Builder of an ONNX graph: a list of nodes, with methods that append nodes.
 
     Args:
         table: the function that writes the nodes of each op.
@@ -52,7 +52,7 @@ class Writer:
         nodes: nodes of the graph that is being written.
         symbols: for each symbolic extent, the input and the axis from which it is read.
         missing: a line of the error message for each op without a counterpart in ONNX.
-        numbers: the elements of values whose elements are all equal and constant, by the value's name.
+        numbers: for each value whose elements all equal the same constant, this constant, by the value's name.
         specs: the types of the results of the op that is being written.
         constants: arrays of the initializers, by name.
     """
@@ -89,7 +89,7 @@ class Writer:
         """Append a node with one output, and return the output.
 
         Args:
-            spec: the type of the output; by default that of the first input.
+            spec: the type of the output; by default the type of the first input.
         """
         (name,) = self.nodes_of(kind, inputs, 1, **attributes)
         first = inputs[0]
@@ -103,7 +103,7 @@ class Writer:
         return TensorSpec.of(x.spec.shape, dtype)
 
     def cast(self, x: Value, dtype: DType) -> Value:
-        """Write a cast to an element type; a value of this type is returned unchanged."""
+        """Write a Cast to an element type; return x unchanged if it already has this type."""
         if x.dtype is dtype:
             return x
         return self.op("Cast", x, spec=self.like(x, dtype), to=element_type(dtype))
@@ -146,7 +146,7 @@ class Writer:
         return self.op("Concat", *parts, spec=spec, axis=0)
 
     def extent(self, extent: Any, operands: Sequence[Value] = ()) -> Value:
-        """Return an extent as a vector of one int64."""
+        """Return an extent, which may be symbolic, as a vector of one int64."""
         if isinstance(extent, int):
             return self.integers(extent)
         if not isinstance(extent, Polynomial):
@@ -178,7 +178,7 @@ class Writer:
         return self.runtime_extent(name, axis)
 
     def extent_of(self, x: Value, axis: int) -> Value:
-        """Return the extent of an axis of x as a vector of one int64: a constant if it is a number."""
+        """Return the extent of an axis of x as a vector of one int64, which is a constant if the extent is a number."""
         extent = x.spec.shape[axis]
         if isinstance(extent, int):
             return self.integers(extent)
@@ -212,7 +212,7 @@ class Writer:
         return self._moved(x, self.op("Expand", x, self.shape(shape, operands), spec=spec))
 
     def _moved(self, x: Value, y: Value) -> Value:
-        """Return y, which has the same elements as x; `numbers` is kept up to date."""
+        """Return y, which has the same elements as x; if `numbers` has an entry for x, add the same entry for y."""
         if x.name in self.numbers:
             self.numbers[y.name] = self.numbers[x.name]
         return y
@@ -243,7 +243,7 @@ class Writer:
 
     @contextmanager
     def inside(self) -> Any:
-        """Collect the nodes that are written in the body of the `with` statement in a separate list, and yield it."""
+        """Yield a new list, to which the nodes are added that the body of the `with` statement writes."""
         outer, self.nodes = self.nodes, []
         try:
             yield self.nodes

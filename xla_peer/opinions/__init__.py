@@ -1,4 +1,4 @@
-"""Runs StableHLO modules by other compilers. A short adapter for each compiler runs in a separate process."""
+"""Execution of StableHLO modules by other compilers; a short adapter for each compiler runs in a separate process."""
 
 from xla_peer.opinions.environments import Environments
 from xla_peer.opinions.executor import AdapterExecutor

@@ -14,7 +14,7 @@ from tenferro.errors import InvalidConfigError, PlatformUnavailableError
 __all__ = ["ENVIRONMENTS_VARIABLE", "Environments"]
 
 ENVIRONMENTS_VARIABLE = "TENFERRO_ENVIRONMENTS"
-"""Name of the environment variable with the folder of the environments, which is used if the caller gives none."""
+"""Name of an environment variable with the default folder of the environments."""
 COMPLETE = "complete"
 """Name of the file that marks an environment in which all packages were installed."""
 SECONDS = 1800
@@ -43,7 +43,7 @@ class Environments:
         self.interpreter = python or sys.executable
 
     def path(self, packages: Sequence[str]) -> Path:
-        """Return the path of the environment with the given packages, whether it exists or not."""
+        """Return the path at which the environment with these packages exists or would be created."""
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"
         if self.interpreter != sys.executable:
             version = _output(

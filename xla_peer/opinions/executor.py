@@ -1,4 +1,4 @@
-"""`AdapterExecutor`: runs modules through an adapter, each in a separate process."""
+"""`AdapterExecutor`, which runs modules through an adapter of another compiler, in a separate process."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class AdapterExecutor:
     Args:
         adapter: the adapter; see `register`.
         timeout: maximum time for compiling and running a module, in seconds.
-        options: debug options of XLA, for adapters that take them.
+        options: debug options of XLA, for adapters of XLA, which accept them.
 
     Raises:
         PlatformUnavailableError: the adapter cannot be imported by its interpreter, or the system has no `os.fork`.
@@ -128,7 +128,7 @@ class AdapterExecutor:
             return [_read(directory, *place) for place in answer["arrays"]]
 
     def text(self, function: str, module: str) -> str:
-        """Call the function named `function` in the adapter's file with a module, and return its result, a text."""
+        """Call the function `function` in the adapter's file with a module, and return the text that it returns."""
         with tempfile.TemporaryDirectory(prefix="tenferro-opinion-") as folder:
             request = {"function": function, "arrays": [], "options": {}, "is_text": True}
             return str(self._ask(Path(folder), module, request)["text"])
@@ -162,7 +162,7 @@ class AdapterExecutor:
                 raise self._ended("the adapter's process is gone", said, text) from None
             except (
                 BaseException
-            ):  # end the process: a late answer would be read as the answer to the next request
+            ):  # a late answer would be read as the answer to the next request, so end the process
                 self._end()
                 raise
             said = self._said()
@@ -282,7 +282,7 @@ class _Module:
 
 def _end(process: subprocess.Popen[str], messages: IO[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)  # its forks too
+        os.killpg(process.pid, signal.SIGKILL)  # the process and its forks
     process.wait()
     for stream in (process.stdin, process.stdout, messages):
         if stream is not None:
@@ -298,7 +298,7 @@ def _write(folder: Path, stem: str, x: Any) -> list[Any]:
 
 
 def _read(folder: Path, stem: str, dtype: str, shape: Sequence[int]) -> Any:
-    """Read an array from a file with its bytes."""
+    """Read an array from a file that contains the bytes of its elements."""
     data = bytearray((folder / Path(stem).name).read_bytes())
     try:
         kind: Any = np.dtype(dtype)

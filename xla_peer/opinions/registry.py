@@ -1,4 +1,4 @@
-"""Registry of adapters by name. An adapter is a function that runs modules by another compiler."""
+"""Registry of adapters by name. An adapter is a Python function that runs StableHLO modules by another compiler."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Adapter:
         module: name of the Python module.
         function: name of the function in the module.
         python: path of the Python interpreter.
-        has_passes: whether the function takes debug options of XLA, and the file has a function `stablehlo_of`.
+        has_passes: whether the function accepts debug options of XLA, and the file contains a function `stablehlo_of`.
     """
 
     name: str

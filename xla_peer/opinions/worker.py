@@ -1,9 +1,9 @@
 """Program that runs an adapter, in the environment of its compiler: `python worker.py SETTINGS.json`.
 
-It imports the adapter once, and forks a process for each request, so that a crash ends only the process of one
-request. A request is a folder with a module and arrays, to which the answer is written. The paths of folders arrive on
-standard input, and statuses are written to standard output. Nothing is unpickled. This file needs only Python and
-NumPy, because tenferro may not be installed in the environment.
+It imports the adapter once, and forks a process for each request, so that a crash ends only the process of one request.
+A request is a folder with a module and arrays. The answer is written to the same folder. The worker reads the paths of
+folders from standard input, and writes statuses to standard output. Nothing is unpickled. This file needs only Python
+and NumPy, because tenferro may not be installed in the environment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LONGEST_MESSAGE = 4000
 
 
 def load_adapter(module: str, file: str) -> Any:
-    """Import the Python module with the adapter: from `file`, or by its name if `file` is empty."""
+    """Import the Python module with the adapter, from the path `file`, or by the name `module` if `file` is empty."""
     if not file:
         return importlib.import_module(module)
     spec = importlib.util.spec_from_file_location(module, file)
@@ -54,7 +54,7 @@ def dtype_of(name: str) -> Any:
 
 
 def read_array(folder: Path, stem: str, dtype: str, shape: list[int]) -> Any:
-    """Read an array from a file with its bytes."""
+    """Read an array from a file that contains the bytes of its elements."""
     data = bytearray((folder / stem).read_bytes())
     return np.frombuffer(data, dtype_of(dtype)).reshape(shape)
 

@@ -1,4 +1,4 @@
-"""The parity check: compares native results with those of another path, and finds the first op that diverges."""
+"""Parity check: comparison of native results with those of another compiler, and search for the first wrong op."""
 
 from xla_peer.parity.check import check_parity
 from xla_peer.parity.comparison import OutputParity, Tolerance

@@ -1,12 +1,11 @@
 """Rounding errors of long sums and products, measured on the actual terms.
 
-Rounding errors of random terms partly cancel, so their sum grows as the square root of the number of terms. Rounding
-errors of equal terms all have one sign, so their sum grows in proportion to the number. Therefore the error is
-measured, on a few elements of the result. Their terms are added up in the dtype of the sum, and every partial sum is
-compared with one in higher precision.
-Reductions, scans, products of small matrices and matrix-vector products are measured as one chain of all terms,
-other products as chains of `BLOCK` terms. These are the longest chains that NumPy, BLAS and XLA on CPUs were
-observed to form.
+The rounding errors of random terms partly cancel, so the total error grows as the square root of the number of terms.
+The rounding errors of equal terms all have one sign, so the total error grows in proportion to the number of terms.
+Therefore the error is measured on a few elements of the result. The terms of these elements are added up in the dtype
+of the sum. Every partial sum is compared with the same partial sum in higher precision. Reductions, scans, products of
+small matrices and matrix-vector products are measured as one chain of all terms, other products as chains of `BLOCK`
+terms. These are the longest chains that NumPy, BLAS and XLA on CPUs were observed to form.
 
 Terms with alternating signs cancel in one chain, but in a lane of a vector unit all terms may have the same sign. So
 the terms are also added up in as many lanes as each number in `LANES`.
@@ -37,7 +36,7 @@ LONGEST = 1 << 22
 """Maximum number of terms that are added up; the error of a longer sum is extrapolated in proportion to its length."""
 BLOCK = 4096
 LANES = (2, 4, 8, 16)
-"""Numbers n of lanes: lane j adds up the terms j, j + n, j + 2 n, ..."""
+"""Numbers of lanes that are tried. With n lanes, lane j adds up the terms j, j + n, j + 2 n, ..."""
 LANE_ROWS = 16
 """Maximum number of elements of the result whose terms are added up in lanes."""
 SMALL = 1_000_000
@@ -70,7 +69,7 @@ def accumulated_error(
 
 
 def _magnitude(op: StdTensorOp, kernel: Kernel, operands: Sequence[Any], result: Any) -> Any:
-    """Compute the sum of the absolute terms or, for a product, its absolute value: rounding errors are relative to it.
+    """Compute the magnitude to which rounding errors are relative: the sum of absolute terms, or the absolute product.
 
     The sum is computed by running the op on absolute operands.
     """
@@ -78,7 +77,8 @@ def _magnitude(op: StdTensorOp, kernel: Kernel, operands: Sequence[Any], result:
         return _wide_abs(result)
     sizes = [x if DType.of(x.dtype).kind in "biu" else np.abs(x).astype(x.dtype) for x in operands]
     magnitude = _wide_abs(np.asarray(kernel(op, *sizes)))
-    # The sum of absolute terms may overflow although the terms cancel in every order.
+    # The sum of absolute terms may overflow although the sum of the terms does not, so it is limited to the largest
+    # number.
     return np.minimum(magnitude, float(ml_dtypes.finfo(result.real.dtype).max))
 
 
@@ -87,7 +87,7 @@ def _wide_abs(x: Any) -> Any:
 
 
 def _share(op: Any, operands: Sequence[Any], result: Any) -> float:
-    """Estimate the share of `_magnitude` by which the result may differ: at least one rounding.
+    """Estimate the error of the result as a fraction of `_magnitude`; the estimate is at least one rounding.
 
     The share is 0 for a sum of two terms, which every implementation rounds once.
     """
@@ -103,7 +103,7 @@ def _share(op: Any, operands: Sequence[Any], result: Any) -> float:
     is_one_chain = alone == 2 or (isinstance(op, co.DotGeneral) and _is_one_chain(op, *operands))
     chain = terms[:, : LONGEST if is_one_chain else BLOCK, None]
     longest = _measured(combine, chain)
-    if combine is np.add:  # factors do not cancel, so lanes cannot increase the error of a product
+    if combine is np.add:  # factors of a product do not cancel, so lanes do not increase its error
         longest = max(longest, _in_lanes(terms))
     grown = max(1.0, count / LONGEST)
     return max(float(ml_dtypes.finfo(terms.real.dtype).eps) / 2, longest * grown / 4)
@@ -134,7 +134,8 @@ def _measured(combine: np.ufunc, terms: Any) -> float:
 
     Args:
         combine: `np.add` or `np.multiply`.
-        terms: an array [rows, length, lanes]; the terms of a lane are combined along `length`, and then the lanes.
+        terms: an array of shape [rows, length, lanes]. The terms of each lane are combined along `length`, and then the
+            results of all lanes.
     """
     wide = np.clongdouble if terms.dtype.kind == "c" else np.longdouble
     partial = combine.accumulate(terms, axis=1)
@@ -145,13 +146,13 @@ def _measured(combine: np.ufunc, terms: Any) -> float:
 
 
 def _chosen(count: int, length: int) -> Any:
-    """Return evenly spaced indices below `count`, at most `ELEMENTS`, and fewer if the sums have many terms."""
+    """Return evenly spaced indices below `count`: at most `ELEMENTS`, and fewer if each sum has many terms."""
     most = max(1, min(ELEMENTS, LONGEST // max(length, 1)))
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
 
 
 def _rows(x: Any, axes: Sequence[int]) -> Any:
-    """Select some slices of x along the given axes, and flatten each to a row of the result."""
+    """Select some slices of x that extend along `axes`, and flatten each slice to a row of the result."""
     free_axes = [axis for axis in range(x.ndim) if axis not in axes]
     view = x.transpose(*free_axes, *axes)
     extents = view.shape[: len(free_axes)]
@@ -184,7 +185,10 @@ def _contracted(op: co.DotGeneral, lhs: Any, rhs: Any) -> Any:
 
 
 def _convolved(op: co.Convolution, x: Any, kernel: Any) -> Any:
-    """Return the terms of some elements of a convolution: the elements of a window times the kernel, a row for each."""
+    """Return the terms of some elements of a convolution, with a row per element.
+
+    The terms are the products of the elements of a window and of the kernel.
+    """
     x = x.transpose(op.input_batch, op.input_feature, *op.input_spatial)
     w = kernel.transpose(op.kernel_output_feature, op.kernel_input_feature, *op.kernel_spatial)
     w = np.flip(w, tuple(2 + axis for axis, flag in enumerate(op.window_reversal) if flag))
@@ -231,7 +235,7 @@ TERMS: Column[Callable[..., Any]] = Column(
         co.Convolution: _convolved,
     },
 )
-"""Functions that return the terms of some elements of a result, with a row per element, by op that combines terms."""
+"""Functions that return the terms of some elements of an op's result, with a row per element, by op class."""
 
 
 def _scattered(

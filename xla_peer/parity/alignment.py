@@ -1,4 +1,4 @@
-"""Alignment of two programs: a walk backward from differing outputs to the instructions that cause the difference."""
+"""Alignment of two programs: search backwards from differing outputs for the instructions that cause it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def aligned(
     are_equal: Callable[[int, int], bool],
     are_close: Callable[[int, int], bool],
 ) -> Alignment:
-    """Walk backward from differing slots to differing operands, as long as both programs apply the same op.
+    """Walk backwards from slots that differ to operands that differ, as long as both programs apply the same op.
 
     Args:
         side, other: the two programs.
@@ -118,14 +118,14 @@ def _is_same(side: Side, other: Side, agrees: Callable[[int, int], bool], x: int
 
 
 def _reads(side: Side, step: Instruction, number: int) -> bool:
-    """Return whether an operand of an instruction has the number `number` in `class_of`."""
+    """Return whether the class number `number` belongs to an operand of an instruction."""
     return number in [side.class_of[slot] for slot in step.inputs]
 
 
 def _are_alike(step: Instruction, there: Instruction, slot: int, other_slot: int) -> bool:
     """Return whether two instructions apply the same class of op to as many operands, and compute the two slots.
 
-    The slots must be outputs of the same number.
+    The slots must have the same index among the outputs of their instructions.
     """
     return (
         type(step.op) is type(there.op)

@@ -1,7 +1,7 @@
 """Alternative values of outputs that are indices or counts.
 
-Alternatives are the indices of candidates that may win within rounding, and the counts that may result from
-comparisons near equality.
+An index of an extremum has as alternatives the indices of elements that may be the extremum within rounding. A count
+has as alternatives the counts that result if comparisons near equality flip.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Choice:
         output: the index of the output in the program.
         op: the op that selects the index, or adds up the count.
         operand: the slot of the op's operand.
-        carried: the ops that move or convert the result on its way to the output, in order.
+        carried: the ops that move or convert the result of `op` before it is the output, in order.
     """
 
     output: int
@@ -65,7 +65,7 @@ def _carries(step: Instruction, program: GraphProgram) -> bool:
 
 
 def bit_patterns(program: GraphProgram) -> list[bool]:
-    """Return, for each output, whether it is a float with the bits of an integer, from a BitcastConvert.
+    """Return, for each output, whether it is a float that `BitcastConvert` made from the bits of an integer.
 
     Such a float must have the same bits on both paths, even if it is subnormal.
     """
@@ -84,7 +84,7 @@ def bit_patterns(program: GraphProgram) -> list[bool]:
 
 
 def rivals(choice: Choice, keys: Any, limit: Any, output: Any) -> Alternatives:
-    """Return the alternative indices of a maximum or minimum: of candidates within rounding of the winner.
+    """Return the alternative indices of a maximum or minimum: indices of elements within rounding of the extremum.
 
     The first of equal keys wins, so a later key is a candidate only if rounding can make it larger than all keys
     before it.
@@ -121,7 +121,7 @@ def counts_between(choice: Choice, terms: Sequence[Any], output: Any) -> Alterna
     """Return the alternative counts: all integers from the smallest to the largest possible sum.
 
     Args:
-        terms: the terms of the sum in each run; a term may have its value from any run.
+        terms: the terms of the sum in each run. Each term may have the value of any run, independently of other terms.
     """
     kernel = native_executor().kernel(choice.op)
     low, high = (np.asarray(kernel(choice.op, end(terms))) for end in (_least, _largest))

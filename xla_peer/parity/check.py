@@ -1,4 +1,4 @@
-"""`check_parity`: compares native execution with XLA or another implementation."""
+"""`check_parity`, which compares native results with the results of XLA or another implementation."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def check_parity(
         executor: the executor to compare with, which also runs modules; by default XLA on the CPU.
         grad: whether to compare gradients too. The differentiated function is the real part of the sum of all outputs,
             weighted by numbers around one. A program without float inputs or outputs has no gradient.
-        ulps, rtol, atol: tolerances that replace the bound of rounding; it suffices to meet one of them.
-        bound: "sampled" estimates the bound from runs that round differently. "proven" uses
-            `xla_peer.error_bound`, which is wider, and which no right implementation exceeds. Outputs without a
-            proven bound are `not decidable here`.
-        confidence: confidence of the estimate, between 0 and 1. It determines the number of runs, which the
-            report shows.
+        ulps, rtol, atol: tolerances that replace the bound of rounding; an element needs to satisfy only one of them.
+        bound: "sampled" estimates the bound from runs that round differently. "proven" uses `xla_peer.error_bound`,
+            which is wider, but no right implementation exceeds it. Outputs without a proven bound are `not decidable
+            here`.
+        confidence: confidence of the estimate, between 0 and 1. A higher confidence needs more runs; the report shows
+            their number.
         interpreter: whether StableHLO's reference interpreter computes a third result, in a separate process. By
             default it does so if the paths disagree and the program is small.
         locate: whether to find the first op that diverges if the paths disagree; in a loop, with its iteration.
@@ -176,7 +176,7 @@ def _searched(
 
 
 class Check:
-    """Check of one program on one set of arguments: runs it in several ways, and combines the results to a report."""
+    """Check of one program on one set of arguments, by several executors whose results are combined in a report."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class Check:
         self.interpreter = interpreter
 
     def report(self, locate: bool) -> ParityReport:
-        """Compare native outputs with the peer's and, for an imported program, with those of the original text."""
+        """Compare native outputs with the outputs of the peer and, for an imported program, of the original module."""
         program, leaves = self.program, self.leaves
         native = native_outputs(program, leaves)
         try:
@@ -240,7 +240,7 @@ class Check:
     ) -> tuple[OutputParity, ...]:
         """Set the verdict `lower precision` for outputs that differ because the peer's products have fewer bits.
 
-        The module permits fewer bits.
+        The verdict is set only if the module permits products with fewer bits.
         """
         granted = granted_precision(self.program, self.paths.peer)
         lower = LowerPrecision(self.program, self.leaves, granted, self.paths.platform)
@@ -269,7 +269,7 @@ class Check:
         )
 
     def _open_steps(self, outputs: Sequence[OutputParity]) -> tuple[str, ...]:
-        """Return the lines about steps that have no proven bound, if an output is undecided for this reason."""
+        """Return report lines about steps without a proven bound, if an output is undecided because of such a step."""
         if not self.paths.is_proven or not any(output.undecided for output in outputs):
             return ()
         return lost_bounds(self.program, self.leaves)
@@ -293,9 +293,9 @@ class Check:
         allowed: Sequence[Allowance],
         locate: bool,
     ) -> tuple[tuple[OutputParity, ...], tuple[str, ...], Ending | None]:
-        """Compare the outputs with those of the original text, which runs through PJRT, and correct the verdicts.
+        """Run the original module through PJRT, compare its outputs with the native outputs, and correct the verdicts.
 
-        Return the outputs, notes, and the ending of the process if the original text ends it.
+        Return the corrected outputs, notes, and how the process ended if the original module ended it.
         """
         program = self.program
         try:
@@ -336,7 +336,7 @@ class Check:
         return tuple(joined), tuple(words), None
 
     def against(self, contender: Contender, locate: bool) -> ParityReport:
-        """Compare native outputs with those of `contender`; PJRT and the interpreter decide which are wrong."""
+        """Compare native outputs with the outputs of `contender`; PJRT and the interpreter decide which are wrong."""
         program, leaves = self.program, self.leaves
         arguments = unflatten(program.in_tree, leaves)
         native = native_outputs(program, leaves)
@@ -371,9 +371,9 @@ class Check:
     def _wrong_collective(
         self, other: Sequence[Any], allowed: Sequence[Allowance]
     ) -> tuple[str, ...]:
-        """Find the collective whose modification makes the native outputs equal to those of the contender.
+        """Find a collective whose modification makes the native outputs equal to the outputs of the contender.
 
-        It is searched for only in a module for several devices.
+        Only a module for several devices is searched.
         """
         origin = self.program.origin
         if origin is None or "sdy.manual_computation" not in origin.text:
@@ -445,7 +445,7 @@ class Check:
 def departing(
     outputs: tuple[OutputParity, ...], divergence: Divergence
 ) -> tuple[tuple[OutputParity, ...], tuple[str, ...]]:
-    """Record the known reason for a divergence, if there is one, in the outputs; also return a sentence about it."""
+    """Record the known explanation of a divergence, if any, in the outputs; return the outputs and a sentence."""
     explanation = explain(divergence)
     if explanation is None:
         return outputs, ()
@@ -521,7 +521,7 @@ def _is_proven(bound: str, tolerance: Tolerance | None) -> bool:
 def tolerance_of(
     name: str, ulps: float | None, rtol: float | None, atol: float | None
 ) -> Tolerance | None:
-    """Return the tolerances that the user gave; None if there are none, so that the bound of rounding decides.
+    """Return the user's tolerances; None if there are none, so that the bound of rounding decides.
 
     Raises:
         InvalidConfigError: a tolerance is negative or not finite.

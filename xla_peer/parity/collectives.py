@@ -1,7 +1,7 @@
 """Search for the wrong collective in a module for several devices.
 
-One collective at a time is changed in the text: its groups to those along other mesh axes, its pairs to reversed
-    pairs, or its reduction to another one. If a change corrects the results, the collective is wrong.
+One collective at a time is changed in the text. It gets the groups along other mesh axes, reversed pairs of devices, or
+another reduction. If a change corrects the results, the collective is wrong.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["wrong_collective"]
 MOST_TRIED = 64
 """Maximum number of changes of a module that are tried."""
 MOST_CHARACTERS = 1 << 18
-"""Maximum number of characters of a text that is changed."""
+"""Maximum number of characters of a module's text that is searched."""
 
 _COLLECTIVE = re.compile(
     r'"?stablehlo\.(all_reduce|all_gather|all_to_all|reduce_scatter|collective_broadcast|collective_permute)"?\('

@@ -27,18 +27,19 @@ __all__ = [
 ]
 
 GAP = 1e4
-"""Minimum ratio of distances from the first run by which a flipped decision is recognised.
+"""Factor by which runs in which a decision flipped differ more from the first run than all other runs.
 
-A decision flipped in runs that are at least `GAP` times as far from the first run as all other runs.
+If some runs are at least `GAP` times as far from the first run as all other runs, a decision flipped in these runs.
 """
 NEAR = 4.0
-"""Distance in units in the last place within which two values agree even if the bound decides nothing."""
+"""Distance in units in the last place up to which two values agree even if the bound is too wide to decide."""
 
 
 class Alternatives(NamedTuple):
-    """Further values of elements that are right within rounding.
+    """Alternative values of elements, which are right within rounding, too.
 
-    Examples are the index of a candidate that ties with the winner, and infinity in place of the largest number.
+    Examples are the index of another element that equals the maximum within rounding, and infinity in place of the
+    largest number.
 
     Attributes:
         places: row-major positions of the elements; a position may occur several times.
@@ -58,7 +59,7 @@ class Allowance(NamedTuple):
     Attributes:
         limit: the allowed distance of each element.
         alternatives: alternative values of some elements.
-        is_granted: whether the user gave the limits. Such limits decide, however wide they are.
+        is_granted: whether the user gave the limits. The user's limits decide, however wide they are.
         unbounded: mask of the elements without a bound, which may have any value; or None.
         are_bits: whether the elements are copies of bit patterns, which are never flushed to zero.
     """
@@ -72,7 +73,7 @@ class Allowance(NamedTuple):
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Tolerances that the user gave instead of the bound of rounding; an element needs to satisfy only one of them."""
+    """User's tolerances, which replace the bound of rounding; an element needs to satisfy only one of them."""
 
     ulps: float = 0.0
     rtol: float = 0.0
@@ -89,18 +90,21 @@ class OutputParity:
             other differs.
         max_abs, max_rel: absolute and relative distance of finite elements.
         of_norm: Frobenius norm of the differences of finite elements, relative to the norm of the native elements.
-        share: the largest quotient of a distance and the allowed distance at the same element; 0 if all elements are
-            equal, infinite if no distance is allowed. Undecided elements do not count.
-        worst: index of the element with this quotient; if the bound is 0, of the element with the largest difference.
-        native, xla: the values of this element, natively and on the other path.
-        ulps, allowed: the distance and the allowed distance of this element, in units in the last place.
+        share: the largest quotient of an element's distance and its allowed distance. It is 0 if all elements are
+            equal, and infinite if no distance is allowed. Undecided elements do not count.
+        worst: index of the element with the quotient `share`; if the bound is 0, of the element with the largest
+            difference.
+        native, xla: the values of the element `worst`, natively and on the other path.
+        ulps, allowed: the distance and the allowed distance of the element `worst`, in units in the last place.
         undecided: the number of differing elements that are not judged, because their bound exceeds the largest
             element of the output, so that any value would pass.
-        reached: the number of elements of the other path that are equal to an alternative value, but not close.
+        reached: the number of elements of the other path that equal an alternative value, but are not close to the
+            native value.
         outside: number of elements that differ by more than is allowed.
         nan, inf: the number of elements that are NaN, or infinite, on one path only.
         zero_sign: the number of zeros of different signs, which is not a disagreement.
-        flushed: the number of elements that are subnormal on one path and zero on the other, and not close.
+        flushed: the number of elements that are subnormal on one path and zero on the other path, unless they are
+            close.
         unstable: the number of elements with alternatives, such as the index of a maximum that is nearly
             attained twice.
         alone: the path that is wrong, if known.
@@ -212,7 +216,8 @@ def compare(
     inside = np.array((apart == 0) | (distance <= limit))
     size = modulus(native) if dtype.is_inexact else np.ones(native.shape)
     largest = _max(np.where(np.isfinite(size), size, 0.0))
-    # The limit does not apply if one value is infinite or NaN: such elements must be equal, or equal an alternative.
+    # The limit does not apply if one of the two values is infinite or NaN. Such values must be equal, or the other
+    # path's value must equal an alternative.
     decides = (limit <= largest) | ~np.isfinite(size) | bool(is_granted or not dtype.is_inexact)
     if dtype.is_complex:
         inside |= _same_but_one_part(native, xla)
@@ -256,7 +261,7 @@ def compare(
 
 
 def _same_but_one_part(native: Any, xla: Any) -> Any:
-    """Find complex numbers whose one part is infinite or NaN on both paths, and whose other parts are nearly equal."""
+    """Return a mask of complex numbers with an equal infinite or NaN part, and a nearly equal other part."""
     parts = [(native.real, xla.real), (native.imag, xla.imag)]
     same = [(a == b) | (np.isnan(a) & np.isnan(b)) for a, b in parts]
     special = [same_part & ~np.isfinite(a) for same_part, (a, _) in zip(same, parts, strict=True)]
@@ -267,10 +272,10 @@ def _same_but_one_part(native: Any, xla: Any) -> Any:
 
 
 def _reached(native: Any, xla: Any, limit: Any, alternatives: Alternatives) -> Any:
-    """Return the positions of elements that equal one of their alternatives within the limit.
+    """Return the row-major positions of elements that equal one of their alternatives within the limit.
 
-    If the native element is infinite and a perturbed run has a number, larger numbers are accepted too, and smaller
-    ones down to this number divided by `SAFETY`.
+    If the native element is infinite and a perturbed run computed a number x in its place, all numbers from x /
+    `SAFETY` upwards are accepted.
     """
     places, values = alternatives
     there = xla.ravel()[places]
@@ -328,7 +333,7 @@ def explained(
 
 
 def _finite_size(native: Any, moved: Sequence[Any]) -> Any:
-    """Return |native| or, where it is not finite, the largest finite |x| of the perturbed runs, or else 0."""
+    """Return |native|, or where it is not finite the largest finite |x| of the perturbed runs, or else 0."""
     size = modulus(native)
     is_finite = np.isfinite(size)
     size = np.where(is_finite, size, 0.0)
@@ -342,9 +347,9 @@ def _finite_size(native: Any, moved: Sequence[Any]) -> Any:
 def _spread(native: Any, moved: Sequence[Any], drawn: int | None, flips: bool) -> Any:
     """Measure the largest distance of each element from its value in the first run, over the runs with finite values.
 
-    If some runs are `GAP` times farther away than all other runs, a decision flipped in them. Their values are
-    alternatives, and not part of the spread. Runs that perturb only one kind of op may leave an element unchanged.
-    Then a decision is assumed to have flipped in other runs only if the element changes by a large share.
+    If some runs are `GAP` times farther away than all other runs, a decision flipped in these runs. Their values are
+    alternatives, and not part of the spread. Runs that perturb only one kind of op may leave an element unchanged. Then
+    a decision is assumed to have flipped in other runs only if the element changes by a large share.
     """
     first = _wide(moved[0])
     distances: list[Any] = []
@@ -372,7 +377,7 @@ def _spread(native: Any, moved: Sequence[Any], drawn: int | None, flips: bool) -
         calm = np.where(is_far, calm, np.maximum(calm, away))
     if flips and len(distances) > len(ordered):
         far = np.maximum(GAP * np.maximum(calm, least), eps**0.25 * modulus(first))
-        far = np.where(far == 0, np.inf, far)  # no value is far if all others are zeros
+        far = np.where(far == 0, np.inf, far)  # nothing is far if all other distances are 0
         return np.where((ordered[0] > far) & decides, calm, np.maximum(spread, calm))
     return np.maximum(spread, calm)
 
@@ -422,7 +427,7 @@ def granted(native: Any, tolerance: Tolerance) -> Allowance:
 
 
 def _flushed(native: Any, xla: Any) -> Any:
-    """Find the elements that are subnormal on one path and zero on the other.
+    """Return a mask of the elements that are subnormal on one path and zero on the other path.
 
     For a complex number, each part must be equal on both paths, or subnormal on one and zero on the other.
     """

@@ -1,9 +1,9 @@
 """Number of runs with random rounding that a bound needs for a given confidence.
 
-A movement is the change of an element in such a run. Movements are assumed to be normally distributed with mean 0, like
-sums of many rounding errors. The distance of two right implementations then has a standard deviation that is larger
-by sqrt(2). The bound is `SAFETY` times the largest of N movements. If all N movements happen to be small, the bound
-covers less than the share `SHARE` of right implementations. The probability of this is
+A movement is the change of an element in a run with random rounding. Movements are assumed to be normally distributed
+with mean 0, like sums of many rounding errors. The distance of two right implementations then has a standard deviation
+that is larger by sqrt(2). The bound is `SAFETY` times the largest of N movements. If all N movements happen to be
+small, the bound covers less than the share `SHARE` of right implementations. The probability of this is
 
     P(N) = (2 Phi(sqrt(2) z / SAFETY) - 1)^N,  z = Phi^-1((1 + SHARE) / 2)
 
@@ -37,7 +37,7 @@ SAFETY = 8.0
 SHARE = 0.999
 """Share of right implementations that the bound covers."""
 LEAST_CHANCE = 0.09
-"""Smallest probability of an outcome of a decision that the runs should find."""
+"""Smallest probability of an outcome of a decision that the runs must find with the given confidence."""
 
 
 def rounding_runs(confidence: float) -> int:

@@ -1,4 +1,4 @@
-"""Computations to compare with a program: programs, modules, artifacts, and functions of JAX, PyTorch or NumPy."""
+"""Computations with which a program is compared: programs, modules, artifacts, functions of JAX, PyTorch or NumPy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Contender:
         peer: the executor that runs `other` if it is a module.
 
     Raises:
-        InvalidConfigError: `other` is none of these.
+        InvalidConfigError: `other` is none of these kinds of computation.
     """
 
     def __init__(self, other: Any, program: GraphProgram, peer: Any) -> None:
@@ -88,7 +88,7 @@ class Contender:
     def _in_child(self, function: Any, arguments: Sequence[Any]) -> list[Any]:
         """Run a function that `jax.jit` has wrapped in the child process, compiled with JAX's options.
 
-        A function with callbacks runs in the calling process, because the callbacks exist only there.
+        A function with callbacks runs in the calling process, because Python callbacks cannot be called from the child.
         """
         module = from_jax(function, *arguments).origin
         if module is None:
@@ -227,7 +227,7 @@ def _host(torch: Any, y: Any) -> Any:
 
 
 def _is_of_torch(function: Any, torch: Any) -> bool:
-    """Return whether a function takes PyTorch's tensors: PyTorch defines it, or its code refers to PyTorch."""
+    """Return whether a function expects PyTorch tensors, because PyTorch defines it or its code refers to PyTorch."""
     while isinstance(function, partial):
         function = function.func
     if isinstance(function, torch.nn.Module) or _belongs_to_torch(function):
@@ -240,7 +240,7 @@ def _is_of_torch(function: Any, torch: Any) -> bool:
 
 
 def _belongs_to_torch(value: Any) -> bool:
-    """Return whether a value is a module of PyTorch, or is defined in one, judged by the name of the module."""
+    """Return whether a value is a module of PyTorch, or is defined in such a module, judged by the module's name."""
     value = getattr(value, "__objclass__", value)  # the class of torch.Tensor.sin, for example
     name = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None)
     return str(name).partition(".")[0] == "torch"

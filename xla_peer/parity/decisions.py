@@ -1,4 +1,4 @@
-"""Search for the decision that rounding flips, such as a comparison or a rounding to an integer."""
+"""Search for a decision, such as a comparison or a rounding to an integer, that rounding errors flip."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _has(x: Any, index: tuple[int, ...]) -> bool:
 
 
 def _flipped(results: Sequence[Any]) -> tuple[tuple[int, ...], Any, Any] | None:
-    """Return the index of the first element that differs between runs, and two different values; None if all agree.
+    """Return the index of the first element that differs between runs, and two of its values; None if all runs agree.
 
     Floats count as different if they differ by more than a thousandth.
     """

@@ -1,4 +1,4 @@
-"""Decision by the definition of a function in mpmath: which path is wrong at one element.
+"""Judgement of an op at one element by the exact value of its mathematical definition, which mpmath computes.
 
 Both paths apply the function to the same operands, so errors of earlier ops have no influence.
 """
@@ -21,7 +21,7 @@ __all__ = ["by_definition"]
 
 DIGITS = 60
 CLEAR = 4.0
-"""Minimum ratio of the errors of the two paths above which the less accurate path is called wrong."""
+"""Ratio of the errors of the two paths from which on the less accurate path is called wrong."""
 
 
 class _Element(NamedTuple):

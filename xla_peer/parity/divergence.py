@@ -1,4 +1,4 @@
-"""Search for the first op on which the paths diverge: its inputs agree, and its output does not.
+"""Search for the first op on which two executors diverge: the op's inputs agree, and its output does not.
 
 The op is found by bisection: prefixes of the program run on both paths. Each prefix is compiled as a separate
     program, which XLA fuses like the whole program. If the op is a loop, its body runs with the native values of each
@@ -44,7 +44,8 @@ class Divergence:
         op: the op, as printed in the program.
         line: the user's source line, if it is known.
         output: the comparison of the op's own output.
-        verdict: a sentence about which path the reference interpreter contradicts, or why the interpreter did not run.
+        verdict: a sentence that says which path the reference interpreter contradicts, or why the interpreter did not
+            run.
         iterations: the iteration of each enclosing loop, outermost first, such as "iteration 3 of Scan at model.py:7".
         other: the corresponding op if two programs are compared; empty if both paths run the same program.
         sides: the names of both paths.
@@ -121,7 +122,7 @@ class Divergence:
 
 
 class Paths(Protocol):
-    """Native execution and another way to run a program, which are compared."""
+    """Protocol of two ways to run a program that are compared: native execution, and another path."""
 
     @property
     def platform(self) -> str:
@@ -166,7 +167,7 @@ class _Parting(NamedTuple):
 def first_divergence(
     program: GraphProgram, leaves: Sequence[Any], paths: Paths
 ) -> Divergence | None:
-    """Find the first op that diverges; if each op agrees alone, the op whose output diverges in the whole program.
+    """Find the first op that diverges when it runs alone, or else the first op that diverges within the whole program.
 
     Args:
         program: a program with static shapes whose paths disagree.
@@ -246,7 +247,7 @@ def maker(program: GraphProgram, output: OutputParity) -> Instruction | None:
 
 
 def _bisected(program: GraphProgram, leaves: Sequence[Any], paths: Paths) -> int | None:
-    """Return the number of the first instruction whose inputs agree and whose outputs do not; None if there is none."""
+    """Return the index of the first instruction whose inputs agree on both paths and whose outputs do not, or None."""
 
     def agrees(index: int) -> bool:
         return paths.agree(prefix(program, program.instructions[index].outputs), leaves)
@@ -262,9 +263,9 @@ def first_failing(
     """Return the number of the first instruction that fails although its operands are right; None if there is none.
 
     Args:
-        wrong: numbers of instructions that compute the failing outputs.
-        goes_well: a function of the number of an instruction. It returns whether a program that returns only the
-            outputs of this instruction succeeds, and is called at most once for each instruction.
+        wrong: indices of the instructions that compute the wrong outputs.
+        goes_well: a function of the index of an instruction. It returns whether a program that returns only the outputs
+            of this instruction succeeds. It is called at most once for each instruction.
     """
     known: dict[int, bool] = {}
 
@@ -290,7 +291,7 @@ def first_failing(
 
 
 def prefix(program: GraphProgram, slots: Sequence[int]) -> GraphProgram:
-    """Return a program with the inputs of `program` whose outputs are the given slots."""
+    """Return the part of `program` that computes the given slots, with the same inputs and the slots as outputs."""
     graph, values = program.to_graph()
     return GraphProgram.from_graph(
         graph,

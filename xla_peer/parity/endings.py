@@ -29,8 +29,8 @@ class Ending:
         how: `SIGSEGV` or another signal, `exit status 7`, `timeout` or `out of memory`.
         stage: `compiling` or `running`: what the process did last.
         said: the last line that the process printed; it may be empty.
-        op: the first op that ends the process, as printed in the program; empty if there is none or it was not
-            searched for.
+        op: the first op that ends the process, as printed in the program. It is empty if no single op does, or if there
+            was no search.
         line: the user's line, if known.
         module: StableHLO text that ends the process: the op alone if that suffices, else the steps up to it, or
             the whole program.
@@ -163,7 +163,7 @@ def _ended(program: GraphProgram, leaves: Sequence[Any], peer: Any) -> PeerEnded
     except PeerEndedError as error:
         return error
     except TenferroError:
-        return None  # a rejected module does not end the process
+        return None  # the peer rejected the module, so its process did not end
     return None
 
 

@@ -1,4 +1,4 @@
-"""`error_bound`: a proven bound on the distance between the native result and that of any right implementation."""
+"""`error_bound`, which proves how far the result of any right implementation may be from the native result."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ MOST_LINES = 10
 
 @dataclass(frozen=True)
 class OpenStep:
-    """Op some of whose elements have no bound, or whose decisions depend on rounding.
+    """Op that computes elements without a bound, or elements that are decisions which rounding may flip.
 
     Attributes:
         op: the op.
         line: the line of the user's source.
-        count: the number of these elements, summed over all iterations of a loop.
+        count: the number of such elements, summed over all iterations of a loop.
     """
 
     op: str
@@ -162,7 +162,7 @@ def _summary(name: str, ball: Ball) -> OutputBound:
     units = np.ones(value.shape) if DType.of(value.dtype).kind in "biu" else spacing(value)
     with np.errstate(
         over="ignore"
-    ):  # because the spacing is tiny near zero, the quotient may overflow
+    ):  # the spacing of floats is tiny near zero, so the quotient may overflow
         in_units = np.where(np.isfinite(modulus(value)), radius / units, 0.0)[is_finite]
         median = float(np.median(in_units)) if in_units.size else 0.0
     return OutputBound(

@@ -1,6 +1,6 @@
 """Known reasons why the paths diverge although neither is wrong, or why the peer departs from StableHLO.
 
-Each reason has a predicate that recognises it.
+For each reason, a predicate returns whether the reason explains a divergence.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ REWRITES_OFF = {"xla_disable_hlo_passes": "algsimp"}
 
 @dataclass(frozen=True)
 class Parting:
-    """A divergence, with the properties that explanations test."""
+    """A divergence, with properties that the predicates of explanations test."""
 
     divergence: Divergence
 
@@ -95,7 +95,7 @@ class Parting:
         return NativeAndPeer(plain).agree(self.divergence.program, self.divergence.leaves)
 
     def agrees_before_the_last(self) -> bool:
-        """Return whether the program has more than one op, and the operands of the last op agree."""
+        """Return whether the paths agree on the operands of the last op, in a program with more than one op."""
         divergence = self.divergence
         if len(divergence.program.instructions) < 2:
             return False
@@ -160,9 +160,9 @@ def _size(y: Any) -> float:
 def _meets_subnormals(parting: Parting) -> bool:
     """Return whether subnormal numbers explain the difference at the worst element, in one of three ways.
 
-    - An operand is subnormal at this element, or depends on a subnormal argument or constant. Replacing the subnormal
-    number by others of this size gives the result of the other path. Complex numbers may be somewhat larger, because
-    formulas halve and square their parts.
+    - An operand is subnormal at this element, or depends on a subnormal argument or constant. If the subnormal number
+      is replaced by other numbers of its size, the native result equals the result of the other path. Complex numbers
+      may be somewhat larger, because formulas halve and square their parts.
     - The difference of the two results is a subnormal number, for example one term of a product.
     - One result is zero, and the other is within a few powers of two of the smallest normal number; or the op is a
       complex power, whose factors may be subnormal.
@@ -214,8 +214,8 @@ def _reached_from_subnormals(
 ) -> bool:
     """Return whether native runs with replaced subnormal numbers reach PJRT's value of the worst element.
 
-    In each run, all subnormal arguments are replaced: by the smallest normal number, by zero, or by numbers of their
-    own magnitude. Their signs are either kept or changed. PJRT's value must be within the range of the results.
+    In each run, all subnormal arguments are replaced: by the smallest normal number, by zero, or by numbers of the same
+    magnitude. The signs are either kept or changed. PJRT's value must be within the range of the results of these runs.
 
     Args:
         position: the index of the output.
@@ -296,7 +296,7 @@ def _may_overflow(parting: Parting) -> bool:
 
 
 def _largest_term(x: Any, multiplies: bool) -> Any:
-    """Return |x| where it is finite, and 0 elsewhere; for a factor of a product, at least 1."""
+    """Return |x| where it is finite, and 0 elsewhere; for factors of a product, return at least 1."""
     if DType.of(x.dtype).kind in "biu":
         return x
     size = np.abs(x)
@@ -324,7 +324,7 @@ def _leaves_zeros_out(parting: Parting) -> bool:
         return _is_among(peer, others[worst].reshape(1))
     if parting.is_complex:
         return False
-    # The sum of infinite products is infinite if they have one sign, and NaN otherwise.
+    # The sum of infinite products is infinite if all products have the same sign, and NaN otherwise.
     signs = np.where(np.isinf(kernel), np.sign(kernel), 0).astype(kernel.dtype)
     (of_signs,) = native_outputs(program, [np.sign(x), signs])
     is_infinite = np.abs(of_signs[worst]) == meetings[worst]
@@ -334,7 +334,7 @@ def _leaves_zeros_out(parting: Parting) -> bool:
 def _is_folded_nan(parting: Parting) -> bool:
     """Return whether PJRT's exp of a NaN is a number because the NaN comes from a constant.
 
-    As a check, the op must agree if its operand is an argument of the program.
+    The reason applies only if both paths agree when the operand is an argument of the program instead.
     """
     native, peer = parting.results
     if not isinstance(parting.op, an.Exp) or native == native or peer != peer:
@@ -461,7 +461,7 @@ EXPLANATIONS = (
 def explain(divergence: Divergence) -> Explanation | None:
     """Return the first reason that applies to a divergence; None if no reason applies.
 
-    None is also returned if the peer's process ends while a reason is tested.
+    Return None also if the peer's process ends while a reason is tested.
     """
     parting = Parting(divergence)
     try:

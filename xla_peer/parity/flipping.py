@@ -35,15 +35,15 @@ from xla_peer.parity.sensitivity import (
 __all__ = ["WIDER", "Flipping", "flipping"]
 
 AMPLIFIED = SAFETY / 2
-"""Distance from a tie within which a decision may flip, as a multiple of the change of its operands by rounding."""
+"""Distance of operands from a tie within which a decision may flip; the unit is the operands' change by rounding."""
 MOST_FLIPS = 64
 """Maximum number of elements that are flipped, each in a separate run."""
 MOST_SUMS = 512
-"""Maximum number of distinct sums of effects at an element of an output; if there are more, their range is allowed."""
+"""Maximum number of distinct sums of effects at an element of an output; with more, their whole range is allowed."""
 WIDER = 16.0
-"""Minimum ratio of the bound from free runs to the bound with pinned decisions for which the latter bound is used.
+"""Ratio of the bounds with free and with pinned decisions above which the bound with pinned decisions is used.
 
-Above this ratio, flipped decisions cause the larger bound.
+Above this ratio, it is flipped decisions that make the bound from free runs large.
 """
 
 
@@ -70,9 +70,9 @@ class Flips:
 
 
 class Pinned(Moved):
-    """Change that rounds at random, but keeps the decisions of the run with ordinary rounding.
+    """Modified execution that rounds at random, but keeps the decisions of the run with ordinary rounding.
 
-    It records the elements of decisions that may flip in `flips`.
+    It records in `flips` the elements of decisions that may flip.
     """
 
     def __init__(
@@ -96,11 +96,11 @@ class Pinned(Moved):
 
 
 class PinnedTogether(Pinned, Together):
-    """Change that increases all sums of many terms, but keeps the decisions of the run with ordinary rounding."""
+    """Modified execution that increases all sums of many terms, but keeps the decisions of ordinary rounding."""
 
 
 class Flipped(Plain):
-    """Change that flips one element of one decision."""
+    """Modified execution that flips one element of one decision."""
 
     def __init__(self, position: int, place: int, value: Any) -> None:
         self.flip, self.place, self.value = position, place, value
@@ -131,7 +131,7 @@ class Flipping:
     flipped: list[list[Any]] | None
 
     def alternatives(self, number: int, native: Any, limit: Any) -> tuple[Alternatives, Any]:
-        """Return alternative values of an output that flips cause, and its limits.
+        """Return the alternative values of an output that flipped decisions cause, and the limits of its elements.
 
         An alternative value is the native value plus the sum of some effects. If an element has too many such sums,
         its limit is increased instead.
@@ -195,7 +195,7 @@ def flipping(
 
 @np.errstate(all="ignore")
 def _farther(x: Any, y: Any, times: float) -> Any:
-    """Return x + times * (y - x); x itself where the result is not finite."""
+    """Return x + times * (y - x), and x where this is not finite."""
     if x.dtype.kind in "biu":
         return y
     wide = np.complex128 if x.dtype.kind == "c" else np.float64

@@ -1,10 +1,10 @@
-"""Runs StableHLO's reference interpreter for a third result, in a separate process, because it may crash.
+"""Computation of a third result by StableHLO's reference interpreter, in a separate process, because it may crash.
 
     python -m xla_peer.parity.interpreter FOLDER
 
-reads `module.mlir` and `inputs.npz` in the folder, and writes `outputs.npz`. The interpreter shares no code
-with XLA or NumPy, but it runs the same text as XLA. It does not support custom calls. It crashes on complex
-results, so the module returns them as two real arrays.
+reads `module.mlir` and `inputs.npz` in the folder, and writes `outputs.npz`. The interpreter shares no code with XLA or
+NumPy, but it runs the same text as XLA. It does not support custom calls. It crashes on complex results, so the module
+returns a complex result as two real arrays.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tenferro.types import DType, flatten, unflatten
 __all__ = ["LARGEST", "interpreted", "interpreted_text"]
 
 LARGEST = 100_000
-"""Maximum number of elements of all values of a program together; the interpreter is too slow for larger ones."""
+"""Maximum total number of elements of all values of a program; the interpreter is too slow for more."""
 SECONDS = 60
 
 

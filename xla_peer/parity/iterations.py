@@ -23,7 +23,8 @@ def iterations_of(
 ) -> Iterator[tuple[str, int, GraphProgram, list[Any]]]:
     """Yield a tuple for each iteration of a loop in a native run, or for the branch that a conditional takes.
 
-    The tuple has the name of the iteration, the number of the subprogram, the subprogram and its arguments.
+    The tuple contains the name of the iteration, the index of the sub-program in the op, the sub-program, and its
+    arguments.
     """
     if isinstance(op, Alternatives):
         yield "the parallel one of Alternatives", 1, op.parallel.program, list(operands)

@@ -1,4 +1,4 @@
-"""`judge`: decide which of two sets of outputs of a module is right, independent of their implementations."""
+"""`judge`, which decides which of two sets of outputs of a module is right, whatever computed them."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def judge(
 
     The module runs natively, and the effect of rounding on that run bounds the distance of right outputs. The verdict
     of an output is `equal`, `rounding` or `unstable` if both a and b are within the bound of the native output. It is
-    `wrong: a` or `wrong: b` if only the other one is within the bound, and `wrong: a and b` if neither is and they
-    differ from each other. It is `not decidable here` if the bound is wider than the values. If the native run may be
-    wrong itself, the module's text also runs through PJRT and StableHLO's reference interpreter.
+    `wrong: a` if only b is within the bound, and `wrong: b` if only a is. It is `wrong: a and b` if neither is, and a
+    and b differ from each other. It is `not decidable here` if the bound is wider than the values. If the native run
+    may be wrong itself, the module's text also runs through PJRT and StableHLO's reference interpreter.
 
     Args:
         module: StableHLO as text, bytes, a `StableHloModule` or a path; a program, an artifact, or a function of
@@ -55,7 +55,7 @@ def judge(
         inputs: the arguments of `main`, in order.
         outputs_a, outputs_b: the two sets of results of `main`, in order.
         executor: the executor that runs the text; XLA on the CPU by default.
-        ulps, rtol, atol: tolerances that replace the bound of rounding; it suffices to meet one of them.
+        ulps, rtol, atol: tolerances that replace the bound of rounding; an element needs to satisfy only one of them.
         interpreter: whether to run the reference interpreter; by default it runs if the native run and PJRT do not
             decide.
         locate: whether to find the first op that diverges, if PJRT also computes the wrong output.
@@ -153,7 +153,7 @@ def _computed_lower(
 
 
 class Witnesses:
-    """Results of PJRT and of the reference interpreter for a program; each is computed once, when it is needed."""
+    """Results of PJRT and of the reference interpreter for a program; each is computed when it is first needed."""
 
     def __init__(
         self,
@@ -186,18 +186,18 @@ class Witnesses:
         except PeerEndedError:
             raise
         except TenferroError:
-            original = None  # XLA rejects some texts, but compiles the lowered program
+            original = None  # XLA rejects the module's text, but may compile the lowered program
         if original is None:
             return self.paths.peer_outputs(self.program, self.leaves)
         return original
 
     def peer_agrees(self, number: int, y: Any, allowance: Allowance) -> bool:
-        """Return whether PJRT's output of this number agrees with `y`; False if PJRT's process ended."""
+        """Return whether output number `number` of PJRT agrees with `y`; False if PJRT's process ended."""
         peer = self.peer
         return not isinstance(peer, str) and not compare("", peer[number], y, *allowance).outside
 
     def peer_gives(self, number: int, y: Any) -> bool:
-        """Return whether PJRT's output of this number has the same bits as `y`."""
+        """Return whether output number `number` of PJRT has the same bits as `y`."""
         peer = self.peer
         return not isinstance(peer, str) and peer[number].tobytes() == y.tobytes()
 
@@ -234,7 +234,7 @@ def _judged(
 
     Args:
         name, number: the name and the index of the output.
-        one, other: the output in the sets a and b.
+        one, other: the output in set a and in set b.
         native: the native output.
     """
     together = compare(name, one, other, *allowance)
@@ -306,7 +306,7 @@ def _defined(
     sides: tuple[Sequence[Any], Sequence[Any]],
     allowed: Sequence[Allowance],
 ) -> tuple[list[OutputParity], list[str]]:
-    """Return verdicts corrected by the definition of the op on which PJRT diverges, and a note about the op."""
+    """Return verdicts, corrected by the exact value of the op on which PJRT diverges, and a note about the op."""
     defined = by_definition(parted)
     if defined is None:
         return list(outputs), []
@@ -339,5 +339,5 @@ def _located(
             try:
                 return first_divergence(program, leaves, paths)
             except PeerEndedError:
-                return None  # a part of the module may end the process even if the whole does not
+                return None  # a part may end the process even if the whole module does not
     return None

@@ -1,10 +1,10 @@
-"""The first op at which two supposedly equivalent programs differ, found from their intermediate values.
+"""Search for the first op at which two supposedly equivalent programs differ, by their intermediate values.
 
-Both programs run natively on the same arguments, and all values are kept. Instructions of the two programs are
-partners if they apply the same op to the same operands, or if their values are equal up to rounding. The search
-starts at a differing output. It walks backward through both programs in parallel as long as their ops are equal, and
-then through values without a partner. The programs begin to differ at an instruction without a partner whose operands
-all have partners.
+Both programs run natively on the same arguments, and all values are kept. Instructions of the two programs are partners
+if they apply the same op to the same operands, or if their values are equal up to rounding. The search starts at an
+output that differs. It goes backwards through both programs in parallel as long as their ops are equal, and then
+through values without a partner. The programs begin to differ at an instruction without a partner whose operands all
+have partners.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ MOST_BYTES = 1 << 28
 MOST_COMPARED = 256
 """Maximum number of values of the same type with which a value is compared to find a partner."""
 FEW = 3
-"""Maximum number of instructions at which programs of similar structure begin to differ.
+"""Maximum number of instructions at which two programs of similar structure begin to differ.
 
-If there are more, the programs have different structures, and only values locate the difference.
+Programs with more such instructions have different structures. Then only values, not instructions, are compared to
+locate the difference.
 """
 
 
@@ -46,8 +47,8 @@ class Difference(NamedTuple):
         number: the number of the instruction in `program`.
         leaves: the arguments of `program`.
         iterations: descriptions of the iterations of the enclosing loops, outermost first.
-        other, other_number, other_leaves: the same for the other program; the number is None if the other program has
-            no corresponding instruction.
+        other, other_number, other_leaves: the other program, the index of its instruction, and its arguments. The index
+            is None if the other program has no corresponding instruction.
     """
 
     program: GraphProgram
@@ -76,7 +77,7 @@ def first_difference(
 
     Args:
         program, other: programs with static shapes and arguments of the same types.
-        outputs: the numbers of the differing outputs.
+        outputs: the indices of the outputs that differ.
     """
     iterations: list[str] = []
     difference = _difference((program, leaves), (other, leaves), list(outputs), ())
@@ -178,7 +179,8 @@ def _parting_outputs(values: _Values, others: _Values) -> list[int]:
 def _classes(values: _Values, others: _Values) -> tuple[dict[int, int], dict[int, int]]:
     """Assign a number to each slot of both programs, and return the numbers of each program by slot.
 
-    Inputs with equal values get equal numbers, and so do the results of equal ops on operands with equal numbers.
+    Inputs with equal values get equal numbers. The results of equal ops on operands with equal numbers get equal
+    numbers, too.
     """
     classes: dict[Any, int] = {}
     numbered: list[dict[int, int]] = []
@@ -206,7 +208,7 @@ def _swapped(
 ) -> tuple[int | None, int | None]:
     """Return the instructions, in both programs, that compute the first differing output.
 
-    This is used if the values of the output also occur elsewhere in the other program, for example because two
+    This function is used if the output's values also occur elsewhere in the other program, for example because two
     outputs are swapped.
     """
     for number in outputs:
@@ -253,9 +255,9 @@ def _ops_by_slot(program: GraphProgram) -> dict[int, type]:
 
 
 def _says_little(x: Any) -> bool:
-    """Return whether many ops may compute an array by chance, so that an equal array is not a partner.
+    """Return whether unrelated ops may compute the same array by chance, so that equality shows no partner.
 
-    This holds for bools, and for arrays whose elements are all 0, all 1, all -1, all infinite or all NaN.
+    Such arrays are bool arrays, and arrays whose elements are all 0, all 1, all -1, all infinite or all NaN.
     """
     if x.dtype.kind == "b" or not x.size:
         return True
@@ -291,7 +293,8 @@ def _are_close(x: Any, y: Any) -> bool:
     if not (apart <= eps**0.75 * float(size.max(initial=0.0))).all():
         return False
     # Rounding errors may be relative to a much larger element, so small elements may differ by more. But cancellation
-    # costs only few elements half of their digits, so at most a quarter of the elements may.
+    # destroys half of the digits of only few elements. So at most a quarter of the elements may differ by more than
+    # sqrt(eps).
     return int(np.count_nonzero(apart > eps**0.5 * size)) <= x.size // 4
 
 
@@ -373,7 +376,7 @@ def _counterpart(
 
 
 def _inside(difference: Difference) -> tuple[str, Call, Call] | None:
-    """Find the first iteration of a loop in which the bodies of both programs give different results.
+    """Find the first iteration of a loop in which the bodies of both programs compute different results.
 
     Each body runs on the values of its own program. Return a description of the iteration, and both bodies with their
     arguments.

@@ -26,9 +26,10 @@ __all__ = [
 MOST_ELEMENTS = 1 << 24
 """Maximum total number of elements of the values that are kept from one run."""
 SHARE = 0.9
-"""Quantile of the elements' movements that is taken as the movement of an array.
+"""Quantile of the movements of the elements that is used as the movement of the whole array.
 
-If a sum is near zero by chance, only few elements lose digits. If the user's formula cancels, most elements do.
+If sums are near zero by chance, only few elements lose digits. If the user's formula cancels, most elements lose
+digits.
 """
 
 
@@ -107,14 +108,14 @@ class Record:
         self.steps.append(StepMoves(step, operands, results))
 
     def note(self, step: ExecInstruction, operands: Sequence[Any], results: Sequence[Any]) -> None:
-        """Record an execution in a run that rounds differently. It is ignored if the run took another branch."""
+        """Record an execution in a run that rounds differently; ignore it if this run took another branch."""
         number, self._at = self._at, self._at + 1
         if number < len(self.steps) and self.steps[number].step is step:
             self.steps[number].note(operands, results)
 
 
 class RecordedValues(Plain):
-    """Change that leaves values unchanged, and records the operands and results of each op."""
+    """Modified execution that leaves values unchanged, but records the operands and results of each op."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
@@ -126,7 +127,7 @@ class RecordedValues(Plain):
 
 
 class RecordedMoves(Moved):
-    """Change that rounds randomly, and records the movements of the operands and results of each op."""
+    """Modified execution that rounds randomly, and records the movements of the operands and results of each op."""
 
     def __init__(self, generator: np.random.Generator, record: Record) -> None:
         super().__init__(generator)
@@ -142,7 +143,7 @@ class RecordedMoves(Moved):
 def movement(x: Any, y: Any) -> Any:
     """Compute the movement from x to y, min(|y - x| / |x|, 1), for each element.
 
-    If x is zero, the movement is relative to the largest |x|. If it is not finite, the result is 0.
+    Where x is zero, the movement is relative to the largest |x|. Where the movement is not finite, the result is 0.
     """
     if not _has_digits(x) or x.shape != y.shape:
         return np.zeros(x.shape)

@@ -1,4 +1,4 @@
-"""Decision by StableHLO's reference interpreter which path is wrong, if the paths disagree."""
+"""Decision which of two disagreeing results is wrong, by the result of StableHLO's reference interpreter."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Opinion(NamedTuple):
     """Third result, of the interpreter or of a definition, compared with both paths.
 
     Attributes:
-        words: a sentence about the path with which the third result agrees, or why it does not decide.
+        words: a sentence that says with which path the third result agrees, or why it does not decide.
         alone: the path that the third result contradicts, which is therefore wrong; empty if it does not decide.
     """
 

@@ -1,4 +1,4 @@
-"""The two paths of a program, and the allowed differences of their results."""
+"""The two ways to run a program that are compared, and the allowed differences of their results."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class NativeAndPeer:
         return compared(program, native, peer, self.limits(program, leaves, native))
 
     def agree(self, program: GraphProgram, leaves: Sequence[Any]) -> bool:
-        """Return whether all outputs agree within their bounds. The bounds are computed only if bits differ."""
+        """Return whether all outputs agree within their bounds, which are computed only if any bits differ."""
         native, peer = self.outputs(program, leaves)
         if all([y.tobytes() == z.tobytes() for y, z in zip(native, peer, strict=True)]):
             return True
@@ -198,7 +198,7 @@ def _with_flips(
     allowance: Allowance,
     least: float,
 ) -> Allowance:
-    """Compute an output's allowance from runs with pinned decisions, extended by the effects of flipped decisions."""
+    """Compute allowed values of an output from runs with pinned decisions, and add the effects of flipped decisions."""
     if native.dtype.kind in "biu":
         others, _ = flips.alternatives(number, native, allowance.limit)
         return allowance._replace(alternatives=_joined(allowance.alternatives, others))

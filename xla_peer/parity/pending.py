@@ -1,4 +1,4 @@
-"""Pending roundings: roundings of intermediate values that a compiler may omit. They are derived from types alone.
+"""Pending roundings: roundings of intermediate values that a compiler may omit, derived from the program alone.
 
 Every implementation rounds a single sum or product in the same way. But if another operation uses the result, a
 compiler may omit the rounding: it may contract a product and a sum to one operation, combine constants, or skip
@@ -147,7 +147,7 @@ def _result(
         return Pending(own if differs else 0.0, differs)
     product = max([operand.product for operand in operands], default=0.0)
     if type(op) in CHOICES:
-        # No compiler omits a rounding before a decision, which compares rounded values.
+        # No compiler omits a rounding before a decision, because the decision compares rounded values.
         return Pending(product, differs or any(before), is_constant, product)
     if type(op) in WHOLE and not spec.dtype.is_complex:
         return Pending(0.0, differs or any(before), is_constant)
@@ -197,7 +197,8 @@ def divides_by_reciprocal(
 ) -> bool:
     """Return whether XLA may replace a division by a multiplication with the reciprocal.
 
-    XLA does this for constant divisors, and for a divisor of several quotients, but not for bfloat16.
+    XLA makes this replacement for constant divisors and for divisors that several quotients share, but not for
+    bfloat16.
     """
     if not isinstance(op, el.Divide):
         return False
@@ -221,7 +222,7 @@ def _repeats(
 
 
 def _rounds(op: ControlOp) -> bool:
-    """Return whether any op in the bodies rounds."""
+    """Return whether any op in the bodies of a loop or conditional rounds."""
     for step, program in nested_instructions(op):
         if not isinstance(step.op, ControlOp):
             specs = tuple([program.types[slot] for slot in step.inputs])

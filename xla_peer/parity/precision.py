@@ -48,9 +48,9 @@ RUNS = 9
 
 
 def required_precision(caller: str, precision: str | None) -> str | None:
-    """Return the argument `precision` of a public function, after checking it.
+    """Check the argument `precision` of a public function, and return it.
 
-    None accepts fewer bits as far as the module permits.
+    The value None accepts products with fewer bits, as far as the module permits.
 
     Raises:
         InvalidConfigError: the precision is neither None nor "highest".
@@ -63,9 +63,9 @@ def required_precision(caller: str, precision: str | None) -> str | None:
 
 
 def granted_precision(program: GraphProgram, peer: Any) -> str:
-    """Return the precision of products that state none.
+    """Return the precision of products whose op states no precision.
 
-    For an imported program it is "default", as StableHLO specifies; otherwise the executor's setting determines it.
+    For an imported program the precision is "default", as StableHLO specifies. Otherwise it is the executor's setting.
     """
     if program.origin is not None:
         return "default"
@@ -78,8 +78,8 @@ class LowerPrecision:
 
     Args:
         program: a program with static shapes.
-        leaves: its arguments.
-        granted: the precision of products that state none.
+        leaves: the leaves of the program's arguments.
+        granted: the precision of products whose op states no precision.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class LowerPrecision:
         if not self.bits or DType.of(native.dtype).kind in "biu":
             return None
         largest, squares = (part[number] for part in self._deviations)
-        # The error of truncation is twice that of rounding.
+        # A compiler may truncate operands, and the error of truncation is twice the error of rounding.
         scale = 2.0 / TYPICAL
         wide = allowance._replace(limit=allowance.limit + SAFETY * scale * largest)
         if compare("", native, other, *wide).outside:
@@ -131,7 +131,7 @@ class LowerPrecision:
             [float(measure(x)) for x in (away**2, squares)] for measure in (np.mean, np.median)
         )
         if not (all(mean) and all(median)):
-            return None  # only few elements differ, but with fewer bits most elements would
+            return None  # only few elements differ; with fewer bits, most elements would differ
         # The runs change the operands by TYPICAL * 2^-self.bits; the measured change gives the number of bits.
         bits, typical = (self.bits - float(np.log2(x / y)) / 2 for x, y in (mean, median))
         if bits < self.bits - SLACK or abs(bits - typical) > 2 * SLACK:
@@ -141,7 +141,7 @@ class LowerPrecision:
 
 
 class Shortened(Moved):
-    """Change that perturbs the operands of products by the bits that their precision permits to omit.
+    """Modified execution that perturbs the operands of products by the bits that the precision permits to omit.
 
     All other ops are unchanged.
     """
@@ -180,7 +180,7 @@ def _inside(step: Any, program: GraphProgram) -> list[tuple[StdTensorOp, DType]]
 
 
 def _distance(y: Any, z: Any) -> Any:
-    """Return |y - z|, and 0 where it is not finite."""
+    """Return |y - z|, and 0 where the difference is not finite."""
     if DType.of(y.dtype).kind in "biu":
         return np.zeros(y.shape)
     wide = np.complex128 if y.dtype.kind == "c" else np.float64

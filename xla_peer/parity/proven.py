@@ -1,4 +1,4 @@
-"""Proven limits: the radii of `error_bound` around the native outputs."""
+"""Proven limits of the differences of outputs: the radii that `error_bound` computes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_INTEGERS = 16
 def proven_limits(
     program: GraphProgram, leaves: Sequence[Any], native: Sequence[Any]
 ) -> list[Allowance]:
-    """Compute the allowed distance of each element from the native outputs: all right results are in the balls."""
+    """Compute the allowed distance of each element from the native value such that all right results are within it."""
     balls, _ = enclosed(program, leaves)
     return [_allowance(ball, np.asarray(y)) for ball, y in zip(balls, native, strict=True)]
 
@@ -52,7 +52,7 @@ def _allowance(ball: Ball, native: Any) -> Allowance:
 
 
 def _among_integers(ball: Ball, native: Any) -> Allowance:
-    """Return the other integers in each ball, or the other bool, as alternative values."""
+    """Return the allowed values of integers or bools: all other integers within each ball, or the other bool."""
     centre, radius = ball.value.astype(np.float64), ball.radius
     unbounded = radius > MOST_INTEGERS
     reach = np.where(unbounded, 0.0, radius)

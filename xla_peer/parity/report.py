@@ -1,4 +1,4 @@
-"""`ParityReport`: the results of `check_parity`, for a terminal, a notebook, and programs."""
+"""`ParityReport`, the result of `check_parity`, with forms for terminals, notebooks and programs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class ParityReport:
         outputs: one comparison per output.
         interpreter: a sentence about StableHLO's reference interpreter: the path with which it agrees, that it shares
             an expansion with PJRT, that its result is between the two, or why it has no opinion.
-        first_divergence: the first op whose inputs agree and whose output does not; None if all agree.
+        first_divergence: the first op whose inputs agree on both paths and whose output does not; None if all ops
+            agree.
         sides: the names of the two paths that are compared.
         decisions: for unstable outputs, the decision that rounding flips.
         notes: sentences about known faults of the peer, and about further results that were compared.
@@ -156,7 +157,7 @@ class ParityReport:
     def summary(self) -> list[str]:
         """Summarise a disagreement in two lines; empty if there is none.
 
-        The first line has the op and the path that is wrong, and the second line the difference and what to do next.
+        The first line names the op and the wrong path. The second line contains the difference and advice.
         """
         first, ended = self.first_divergence, self.ended
         bad = [output for output in self.outputs if not output.ok]
@@ -210,12 +211,12 @@ class ParityReport:
     def save(self, folder: Any, seconds: float = 20.0) -> Path | None:
         """Write a shrunk reproduction to a folder; return None if all outputs agree.
 
-        To shrink it, intermediate values become arguments and arrays become simpler, as long as the paths still
-        diverge or the peer's process still ends. See `Divergence.save` for the files; `tenferro triage FOLDER`
-        writes an issue from them.
+        The reproduction is shrunk: intermediate values become arguments, and arrays become simpler, as long as the
+        paths still diverge or the peer's process still ends. See `Divergence.save` for the files; `tenferro triage
+        FOLDER` writes an issue from them.
 
         Args:
-            seconds: no smaller program is tried after this time.
+            seconds: time after which no smaller program is tried.
 
         Raises:
             OSError: the folder cannot be made or written.
@@ -290,7 +291,7 @@ def _worst(output: OutputParity) -> tuple[str, ...]:
 
 
 def _share(output: OutputParity) -> str:
-    """Format the largest quotient of a difference and its bound, or say in words that there is no bound or quotient."""
+    """Format the largest quotient of a difference and its bound; if there is no quotient, return words instead."""
     if math.isinf(output.share):
         return "beyond any" if output.allowed else "none allowed"
     if output.share < 0.005:

@@ -1,4 +1,4 @@
-"""Failing cases, written to folders, and the text of an issue about such a folder."""
+"""Folders that reproduce failing cases, and issue texts about such folders."""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ def save_reproduction(
 ) -> Path:
     """Write a failing case to a folder, and return the folder.
 
-    `inputs.npz` has the arguments, `repro.tnf` the program, and `repro.py` four lines that check the program again. If
-    StableHLO text is given, `module.mlir` has this text, `expected.npz` the native results, and `repro_jax.py` a
-    script that needs only JAX. `about.json` has the versions, the environment, the results of the installed jaxlib, and
-    a digest of the module and its arguments.
+    `inputs.npz` contains the arguments, `repro.tnf` the program, and `repro.py` four lines that check the program
+    again. If StableHLO text is given, `module.mlir` has this text, `expected.npz` the native results, and
+    `repro_jax.py` a script that needs only JAX. `about.json` has the versions, the environment, the results of the
+    installed jaxlib, and a digest of the module and its arguments.
 
     Args:
         text: the StableHLO text of the program.
@@ -120,7 +120,7 @@ def save_reproduction(
         about["digest"] = hashlib.sha256(text.encode() + inputs).hexdigest()
         try:
             expected = native_outputs(program, leaves)
-        except TenferroError as error:  # because the native run may fail, too
+        except TenferroError as error:  # because the native run may fail, as the peer's run did
             about["native"] = str(error).splitlines()[0]
         else:
             files["expected.npz"] = _archive("y", expected)
@@ -130,7 +130,7 @@ def save_reproduction(
             files["repro_jax.py"] = with_jax.replace("OUTPUT_DTYPES", repr(dtypes[1])).encode()
     files["about.json"] = json.dumps(about, indent=2).encode()
     for name in ("repro.tnf", *files):
-        target_of(directory / name)  # before the first file is written
+        target_of(directory / name)  # raises an error before the first file is written
     save(program, directory / "repro.tnf")
     for name, content in files.items():
         with replacing(directory / name) as file:
@@ -229,7 +229,7 @@ def _about(path: Path) -> dict[str, Any]:
 def _ran(directory: Path, python: str, outcomes: dict[str, str]) -> list[str]:
     """Run a reproduction with a Python interpreter, and return the lines of the issue about the result.
 
-    The outcome that `about.json` has for the same version of jaxlib is removed from `outcomes`.
+    If `outcomes`, which was read from `about.json`, has an outcome for the same version of jaxlib, it is removed.
     """
     try:
         done = subprocess.run(

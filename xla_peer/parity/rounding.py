@@ -1,4 +1,4 @@
-"""Table of the rounding of each op in right implementations, for the parity check.
+"""Table of the rounding errors that each op may have in a right implementation, for the parity check.
 
 An op is exact, rounded once, or approximate. Exact ops copy, select or compare. Ops that round the exact value
 once have equal results in every implementation. For an approximate op, the table has the allowed difference
@@ -33,7 +33,7 @@ __all__ = ["ROUNDING", "TRANSCENDENTAL", "Rounding", "rounding_of"]
 
 Specs = tuple[TensorSpec, ...]
 Terms = Callable[[Any, Specs], int]
-"""Function that returns the number of terms that an op combines for one element, given the types of its inputs."""
+"""Function of an op and the types of its inputs that returns the number of terms that one result element combines."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Rounding:
         real: error of a real result in ulps, in addition to one correct rounding.
         complex: error of a complex result in ulps, in addition to one correct rounding.
         combined: a function that returns the number of terms that the op adds or multiplies in an unspecified order.
-        intermediate: a function that returns the number of terms as large as the argument that the op adds up
-            internally. Their rounding error is relative to the operands.
+        intermediate: a function that returns the number of terms that the op adds up internally, each about as large as
+            the argument. The rounding errors of these terms are relative to the operands.
         argument: error of each operand in ulps, for functions that first round a sum or product of operands.
     """
 
@@ -62,7 +62,7 @@ class Rounding:
         return self.complex if is_complex else self.real
 
     def operand(self, op: Any, specs: Specs) -> float:
-        """Return the error of each operand in ulps that has the effect of the rounding of intermediate terms.
+        """Return the error of each operand, in ulps, that has the same effect as the rounding of intermediate terms.
 
         Rounding errors have random signs, so the error grows as the square root of the number of terms.
         """
@@ -78,7 +78,7 @@ TRANSCENDENTAL = Rounding(real=8, complex=80)
 # XLA computes cosh(x) as e^(x + log(1/2)) + e^(-x + log(1/2)), and sinh(x) likewise where |x| > 1. The sum in the
 # exponent is rounded by up to half a unit in the last place of x, which is |x|/2 units of the result.
 HYPERBOLIC = Rounding(real=8, complex=80, argument=0.25)
-# XLA's polynomial for erfinv is in log1p(-x x), and x x is rounded.
+# XLA computes erfinv by a polynomial in log1p(-x x), and the argument x x is rounded before.
 ERROR_FUNCTION = Rounding(real=8, complex=80, argument=0.25)
 # lgamma, digamma and polygamma are sums of terms that may be as large as the argument and cancel near zeros of the
 # result.

@@ -1,14 +1,14 @@
-"""Measurement of the change of results if every op rounds a little differently.
+"""Measurement of how much the results of a program change if every op rounds a little differently.
 
 The program runs natively, op by op, a few times. In each run the result of every op is changed up or down at random,
 by at most the units in the last place that `ROUNDING` allows. Roundings that another implementation may omit are
 omitted at random. Sums and products of many terms are changed by the error that was measured on their terms; in one
 more run all of them are changed in the same direction.
 
-The change of the outputs is the effect of rounding, which includes cancellation, ill conditioning and comparisons
-that flip. If a run meets subnormal numbers, one more run flushes them to zero, as XLA does on a CPU. If ops
-distinguish the signs of zeros, one more run changes the sign of each zero that a sum returned, because implementations
-may return either sign. The result is a first-order estimate from samples, not a proof.
+The change of the outputs shows the effect of rounding, including cancellation, ill conditioning and comparisons that
+flip. If a run meets subnormal numbers, one more run flushes them to zero, as XLA does on a CPU. If ops distinguish the
+signs of zeros, one more run changes the sign of each zero that a sum returned, because implementations may return
+either sign. The result is a first-order estimate from samples, not a proof.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ __all__ = [
 ]
 
 AS_GOOD_AS_EQUAL = 4.0
-"""Maximum distance of two numbers that may become equal by rounding, as a multiple of the error of a function."""
+"""Maximum distance of two numbers that may become equal by rounding; the unit is the error of a function."""
 REORDERED = 2.0
-"""Maximum change of a sum or product in the carry of a loop, as a multiple of one rounding.
+"""Maximum change of a sum or product in the carry of a loop; the unit is one rounding.
 
 The change simulates a compiler that combines the iterations in another order.
 """
@@ -77,7 +77,7 @@ class Record:
 
     Attributes:
         entries: the operands and the result of each decision.
-        is_complete: whether the record has all decisions; `LARGEST_RECORD` limits its size.
+        is_complete: whether the record contains all decisions; `LARGEST_RECORD` limits its size.
         has_flipped: whether a decision had another result in another run.
     """
 
@@ -143,7 +143,7 @@ def changed_run(
 ) -> tuple[GraphProgram, Callable[..., list[Any]]]:
     """Return the program with static shapes, and a function `run(change=)` that runs it op by op.
 
-    The argument `change` is a `Plain` or a subclass, which replaces the results of ops.
+    The argument `change` is an instance of `Plain` or of a subclass. Its methods replace arguments and results of ops.
     """
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
     schedule = replace(native_executor().binder, passes=(), plan=()).bind(static)
@@ -180,7 +180,7 @@ class Operands:
 
 
 class Plain:
-    """Change that leaves all values unchanged; it records whether an element was subnormal.
+    """Modified execution that leaves all values unchanged, and records whether any element was subnormal.
 
     Subclasses replace the results of ops, to simulate other implementations.
     """
@@ -202,7 +202,7 @@ class Plain:
 
 
 class Recorder(Plain):
-    """Change that leaves all values unchanged, and records the operands and results of decisions."""
+    """Modified execution that leaves all values unchanged, and records the operands and results of decisions."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
@@ -215,7 +215,7 @@ class Recorder(Plain):
 
 
 class Moved(Plain):
-    """Change that adds random rounding errors to the results of ops, as large as the platform may make."""
+    """Modified execution that adds random rounding errors to the results of ops, as large as the platform's may be."""
 
     def __init__(
         self, generator: np.random.Generator, platform: str = "cpu", record: Record | None = None
@@ -252,7 +252,7 @@ class Moved(Plain):
         return results
 
     def _before_a_decision(self, operands: Operands) -> list[Any]:
-        """Apply the pending roundings to the operands of a decision, once to an operand that occurs twice."""
+        """Apply the pending roundings to a decision's operands; an operand that occurs twice is changed only once."""
         moved: dict[int, Any] = {}
         slots = operands.step.input_slots
         for slot, x, spec, value in zip(
@@ -284,7 +284,7 @@ class Moved(Plain):
         with np.errstate(all="ignore"):
             is_near = modulus(x - y) < share * modulus(
                 x
-            )  # differences of close numbers are not rounded
+            )  # the difference x - y of close numbers is exact
         is_near &= self.generator.random(x.shape, np.float32) < 0.5
         return np.where(is_near, op.direction == "EQ", result)
 
@@ -323,8 +323,8 @@ class Moved(Plain):
     ) -> list[Any]:
         """Return the results for operands that are changed by a fraction of a unit in the last place.
 
-        The changed operands are not representable. So the results are interpolated between those for the operands and
-        those for adjacent floats.
+        The changed operands are not representable as floats. So each result is interpolated between the result for the
+        operands and the result for adjacent floats.
         """
         beside = [self._moved(x, float(ml_dtypes.finfo(x.dtype).eps)) for x in arrays]
         return [
@@ -358,7 +358,7 @@ class Moved(Plain):
         total = x + y
         if dtype == wide:
             rest = total - x
-            error = (x - (total - rest)) + (y - rest)  # the exact rounding error of the total
+            error = (x - (total - rest)) + (y - rest)  # the exact rounding error of `total`
             away += error
         else:
             error = total - total.astype(dtype)
@@ -412,7 +412,7 @@ class Moved(Plain):
 
 
 class Together(Moved):
-    """Change that increases the results of all sums and products of many terms, and leaves other ops unchanged."""
+    """Modified execution that increases the results of all sums and products of many terms, but of no other op."""
 
     def results(self, op: StdTensorOp, kernel: Kernel, operands: Operands) -> list[Any]:
         if rounding_of(op, operands.specs).combined is None:
@@ -424,7 +424,7 @@ class Together(Moved):
 
 
 class Flushed(Plain):
-    """Change that replaces subnormal operands by zeros of their sign, except operands of ops that copy bits."""
+    """Modified execution that replaces subnormal operands by zeros of the same sign, except for ops that copy bits."""
 
     def leaf(self, x: Any) -> Any:
         return _by_part(lambda a: np.where(subnormal(a), np.copysign(0 * a, a), a), x)
@@ -437,7 +437,7 @@ class Flushed(Plain):
 
 
 class FlippedZeros(Plain):
-    """Change that reverses the signs of zeros that are results of sums, which may be either in an implementation."""
+    """Modified execution that reverses the sign of each zero that a sum returns, because either sign is right."""
 
     def leaf(self, x: Any) -> Any:
         return x
@@ -450,7 +450,7 @@ class FlippedZeros(Plain):
 
 
 def subnormal(x: Any) -> Any:
-    """Find subnormal elements; a complex number counts if one of its parts is subnormal."""
+    """Return a mask of the subnormal elements; a complex number counts as subnormal if one of its parts is."""
     if DType.of(x.dtype).kind in "biu":
         return np.zeros((), bool)
     if x.dtype.kind == "c":

@@ -1,4 +1,4 @@
-"""Shrinking: smaller programs and simpler arrays on which the paths still diverge, or the peer's process still ends."""
+"""Reduction of failing cases to smaller programs and simpler arrays on which they still fail."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ DIGITS = (1, 2, 3, 4)
 
 @dataclass(frozen=True)
 class Case:
-    """Program with the leaves of its arguments, which are to be shrunk."""
+    """Program with the leaves of its arguments; both are to be shrunk."""
 
     program: GraphProgram
     leaves: tuple[Any, ...]
 
 
 def shrunk(case: Case, parts: Callable[[Case], bool], seconds: float | None = None) -> Case:
-    """Shrink a case as long as the predicate `parts` holds for the smaller case.
+    """Shrink a case as long as the predicate `parts` is true for the smaller case.
 
     First, all outputs but one are dropped. Then intermediate values are replaced by arguments, from the last value to
     the first. Then an intermediate value is returned instead of the output, the earliest one possible. Then arrays
@@ -95,7 +95,7 @@ def shrunk_divergence(divergence: Divergence, seconds: float) -> Divergence:
     )
     output = worst(case)
     if output is None:
-        return divergence  # XLA's results may not be deterministic: the shrunk case agrees now
+        return divergence  # the shrunk case now agrees: XLA may not be deterministic
     return replace(divergence, program=case.program, leaves=case.leaves, output=output)
 
 
@@ -124,7 +124,7 @@ def shrunk_ending(ending: Ending, seconds: float) -> Ending:
 
 
 def _single(case: Case) -> Iterator[Case]:
-    """Yield the case with each of its outputs alone, if it has several."""
+    """Yield, for each output of a case with several outputs, the case with only this output."""
     slots = list(dict.fromkeys(case.program.output_slots))
     if len(slots) > 1:
         yield from (_used(prefix(case.program, [slot]), case.leaves) for slot in slots)

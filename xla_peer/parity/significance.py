@@ -1,9 +1,8 @@
-"""`digits`: shows where a function loses significant digits, line by line.
+"""`digits`, which shows where a function loses significant digits, line by line.
 
 The program runs op by op, once with ordinary rounding and a few times with random rounding, as in `check_parity`. The
-change of a value relative to its size gives its number of significant digits. The number of digits that an op loses is
-the difference between the digits of its operands and those of its result. The line with the largest loss is called
-the culprit.
+change of a value relative to its size gives its number of significant digits. An op loses as many digits as its
+operands have more significant digits than its result. The line with the largest loss is called the culprit.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ class LineDigits:
 
     @property
     def worst(self) -> float:
-        """The larger loss, of the line or of its derivative."""
+        """The number of digits that the line or its derivative loses, whichever is larger."""
         return max(self.lost, self.gradient_lost or 0.0)
 
 
@@ -80,7 +79,7 @@ class Digits:
 
     Attributes:
         name: name of the program.
-        lines: the lines that have an op, sorted by file and line number.
+        lines: the source lines that contain an op, sorted by file and line number.
         left: the number of significant digits of each output.
     """
 
@@ -127,7 +126,7 @@ class Digits:
         return "\n".join([*lines, *(aligned([head, *rows]) if rows else [])])
 
     def to_html(self) -> str:
-        """Show the source with digits beside its lines, as a self-contained page below 200 kB.
+        """Return a self-contained HTML page below 200 kB, which shows the source with digits beside its lines.
 
         The first link leads to the culprit.
         """
@@ -154,7 +153,7 @@ class Digits:
     _repr_html_ = to_html
 
     def _shown_lines(self, culprit: LineDigits | None) -> list[LineDigits]:
-        """Return the culprit and the lines that lose most, up to the limit, in the order of the source."""
+        """Return the culprit and the lines that lose most, up to `MOST_BYTES`, in the order of the source."""
         by_loss = sorted(self.lines, key=lambda line: (line != culprit, -line.worst))
         sizes = itertools.accumulate(_length(_rows({line.line: line}, culprit)) for line in by_loss)
         count = sum(size <= MOST_BYTES for size in sizes)
@@ -192,10 +191,10 @@ def _shown(value: float | None) -> str:
 def digits(fn: Callable[..., Any] | GraphProgram, *arrays: Any, grad: bool = False) -> Digits:
     """Measure the significant digits that a function loses, line by line.
 
-    For a value v, let d(v) = -log10(|v' - v| / |v|), where v' is the value in a run that rounds differently. An op
-    y = f(x) loses d(x) - d(y) digits, for the operand x with the fewest digits; a negative number counts as 0. For
-    elementwise ops the loss is computed for each element, and the 90 % quantile is taken for the array. The reason is
-    that a sum near zero by chance loses digits in few elements. For all other ops, d(y) is computed from
+    For a value v, let d(v) = -log10(|v' - v| / |v|), where v' is the value in a run that rounds differently. An op y =
+    f(x) loses d(x) - d(y) digits, for the operand x with the fewest digits; a negative number counts as 0. For
+    elementwise ops the loss is computed for each element, and the 90 % quantile of the elements is used. The reason is
+    that sums which are near zero by chance lose digits in only few elements. For all other ops, d(y) is computed from
     max |y' - y| / max |y|.
 
     Args:

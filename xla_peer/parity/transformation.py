@@ -20,11 +20,11 @@ __all__ = ["TransformationReport", "check_transformation"]
 
 @dataclass(frozen=True)
 class TransformationReport:
-    """Result of comparing a module before and after passes; `print(report)` shows it.
+    """Result of a comparison of a module before and after passes; `print(report)` shows the result.
 
     Attributes:
-        parity: the comparison of the outputs; its path `native` is the module before the passes, and `module` is the
-            module after them.
+        parity: the comparison of the outputs; its path `native` is the module before the passes, and its path `module`
+            is the module after the passes.
         before: the first value of the original module that the transformed module does not compute, although it
             computes the operands of this value. None if the outputs agree, or values have no names.
         after: the corresponding value of the transformed module; None if there is no such value.
@@ -123,21 +123,24 @@ def check_transformation(
     except UnsupportedError:
         return TransformationReport(
             parity
-        )  # reading needs StableHLO's passes, which change the names of values
+        )  # to read the module needs StableHLO's passes, which change the names of values
     return TransformationReport(parity, *values)
 
 
 def _first_values(
     before: Any, after: Any, leaves: Sequence[Any], parity: ParityReport
 ) -> tuple[NamedValue | None, NamedValue | None]:
-    """Return the first value of the original module that differs, and its counterpart; None for unnamed values."""
+    """Return the first value of the original module that differs, and its counterpart in the transformed module.
+
+    A value without a name, or a missing counterpart, is None.
+    """
     wrong = [number for number, output in enumerate(parity.outputs) if output.outside]
     one, other = _Named.of(before, leaves, wrong), _Named.of(after, leaves, wrong)
     if one is None or other is None:
         return None, None
     difference = first_difference(one.program, other.program, leaves, range(len(wrong)))
     if difference is None or difference.program is not one.program:
-        return None, None  # because values inside loops have no names
+        return None, None  # the difference is inside a loop, where values have no names
     here = one.value_of(difference.instruction.outputs)
     there = difference.other_instruction
     return here, None if there is None else other.value_of(there.outputs)
@@ -152,7 +155,7 @@ class _Named:
 
     @classmethod
     def of(cls, module: Any, leaves: Sequence[Any], outputs: Sequence[int]) -> _Named | None:
-        """Read a module, and keep the outputs with the given numbers; None if such an output is an argument."""
+        """Read a module, and keep the outputs with these indices; return None if such an output is an argument."""
         program, values = import_values(module)
         static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
         names: dict[int, NamedValue] = {}
@@ -171,7 +174,7 @@ class _Named:
         return cls(chosen, names)
 
     def value_of(self, slots: Sequence[int]) -> NamedValue | None:
-        """Return the name of the first of the slots that has a name; None if no slot has one."""
+        """Return the first named value among the slots; None if no slot has a name."""
         return next((self.names[slot] for slot in slots if slot in self.names), None)
 
 

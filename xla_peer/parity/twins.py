@@ -1,8 +1,8 @@
 """Search for public reports whose modules have the same or a similar structure as a program.
 
 The structure of a program is described by its form: a set of digests, one per value. The digest of a value is computed
-from the name of the op and the digests of its operands, which are sorted if the op commutes. All inputs have one
-digest, and all constants and their broadcasts have another. Types, attributes and elements do not matter. The
+from the name of the op and the digests of its operands, which are sorted if the op commutes. All inputs have the same
+digest. All constants and their broadcasts also have the same digest. Types, attributes and elements do not matter. The
 similarity of two modules is the share of digests that both forms contain.
 
 A failing case that was shrunk has arguments in place of some values of a report's module. So a report is also named if
@@ -34,9 +34,9 @@ TRANSPARENT = (BroadcastInDim, Reshape)
 FEWEST = 2
 """Minimum number of ops of a case that may be found as a part of a report's module."""
 NEAR = 0.5
-"""Minimum share of common digests for which a report is named."""
+"""Minimum share of common digests from which on a report is named as similar."""
 MOST = 3
-"""Maximum number of reports that are named."""
+"""Maximum number of similar reports that are named."""
 HALLS = ("xla_peer.hall", "tests.hall.reports")
 """Python modules with the public reports in REPORTS; the first module that can be imported is used."""
 
@@ -81,7 +81,7 @@ def form_of(program: GraphProgram) -> frozenset[str]:
     order, waiting = list[GraphProgram](), [program]
     while (
         waiting
-    ):  # programs come before the bodies of their loops, so the reverse order computes bodies first
+    ):  # a program precedes the bodies of its loops, so the reverse order has bodies first
         part = waiting.pop()
         order.append(part)
         waiting += [
@@ -121,7 +121,7 @@ def _form(program: GraphProgram, forms: dict[int, frozenset[str]]) -> frozenset[
 
 
 def public_reports() -> tuple[Any, ...]:
-    """Return the reports of the hall of miscompiles; empty if the hall is not installed."""
+    """Return the public reports of `xla_peer.hall`; empty if this package is not installed."""
     for name in HALLS:
         try:
             return tuple(importlib.import_module(name).REPORTS)

@@ -1,4 +1,4 @@
-"""Distance between arrays in units in the last place."""
+"""Functions that measure the distance between arrays in units in the last place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["modulus", "spacing", "ulps_apart"]
 
 
 def spacing(x: Any) -> np.ndarray[Any, Any]:
-    """Compute the spacing of floats at each element, in float64; for complex numbers, at the modulus.
+    """Compute the distance between adjacent floats at each element, in float64; for complex numbers, at the modulus.
 
     >>> spacing(np.array([1.0, 3.0])) * 2.0**52
     array([1., 2.])

@@ -1,9 +1,9 @@
-"""Outcomes of decisions that the arguments do not reach, and a search for arguments that reach them.
+"""Outcomes of decisions that the arguments of a check do not reach, and a search for arguments that reach them.
 
-A check misses faults in branches that are not taken, at bounds of a clip that no element reaches, and in
-comparisons that have the same result for all elements. So the program runs once, op by op, and the outcomes of each
-decision are recorded, in every iteration of loops. An outcome is called a side of the decision. Decisions that no
-argument can change are omitted.
+A check misses faults in branches that are not taken, at bounds of a clip that no element reaches, and in comparisons
+that have the same result for all elements. So the program runs once, op by op, and the outcomes of each decision are
+recorded, in every iteration of loops. The code calls an outcome a side of the decision. Decisions that no argument can
+change are omitted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NAME = re.compile(r"^\s*(%[\w$.-]+)")
 
 @dataclass(frozen=True)
 class Untouched:
-    """Outcome of a decision that no element and no iteration had.
+    """Outcome of a decision that did not occur at any element in any iteration.
 
     Attributes:
         op: the instruction, with types.
@@ -81,7 +81,7 @@ class _Site:
 
     Attributes:
         program: the program, or the body of a loop or branch, that contains the decision.
-        step, at: the instruction of the decision, and its step in the schedule.
+        step, at: the instruction of the decision, and the step of the schedule that runs the instruction.
         sides: the outcomes in words, as they are reported if they are missing.
         place: the enclosing loops and branches.
         condition: the comparison that computes the condition of a select; None for other decisions.
@@ -131,7 +131,7 @@ def untouched(program: GraphProgram, leaves: Sequence[Any]) -> tuple[Untouched, 
     for number, site in enumerate(sites):
         taken = touched.get(id(site.at))
         if taken is None:
-            continue  # the enclosing branch was not taken, and is reported itself
+            continue  # the enclosing branch was not taken; that is reported instead
         step = site.step if site.condition is None else site.condition
         for side, words in enumerate(site.sides):
             if side not in taken:
@@ -156,7 +156,7 @@ def reaching(
     """Yield sets of arguments that reach new outcomes of decisions, each with one of these outcomes.
 
     To find them, arrays are scaled, drawn at random, or set to constants of the program and adjacent numbers, in all
-    elements or in one element. For a seed, the sequence is always the same.
+    elements or in one element. The same seed always produces the same sequence.
 
     Args:
         leaves: the arguments from which the search starts.
@@ -242,7 +242,7 @@ def _sides(op: StdTensorOp) -> tuple[str, ...]:
 
 @np.errstate(all="ignore")
 def _reached_sides(op: StdTensorOp, arrays: Sequence[Any], results: Sequence[Any]) -> set[int]:
-    """Return the numbers of the outcomes, in the order of `_sides`, that occur in a run of the op."""
+    """Return the indices, in the tuple that `_sides` returns, of the outcomes that occur in a run of the op."""
     match op:
         case el.Select():
             return {int(each) for each in np.unique(arrays[0])}
@@ -282,7 +282,7 @@ def _constants(program: GraphProgram) -> list[float]:
 def _mutated(
     arrays: Sequence[Any], constants: Sequence[float], rng: np.random.Generator, number: int
 ) -> list[Any]:
-    """Return the arrays with one of them, or all of them, changed; `number` determines the kind of change."""
+    """Return the arrays, with one array or all arrays changed at random; `number` determines the kind of change."""
     chosen = int(rng.integers(len(arrays) + 1)) if arrays else 0
     kind = number % 5
     return [

@@ -1,4 +1,4 @@
-"""Cache of successful checks, so that unchanged programs are not checked again."""
+"""Cache of successful parity checks, so that unchanged programs are not checked again."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class CachedVerdict(NamedTuple):
 
     Attributes:
         verdicts: verdicts of the outputs, in order.
-        share: the largest quotient of a difference and its bound.
-        name: the output with this quotient.
+        share: the largest quotient of a difference and its bound over all outputs.
+        name: the name of the output with the quotient `share`.
     """
 
     verdicts: tuple[str, ...]
@@ -117,7 +117,7 @@ class VerdictCache:
         return outcome
 
     def put(self, key: str | None, outcome: CachedVerdict) -> None:
-        """Store a result for a key. Its file is written under another name and then renamed.
+        """Store a result for a key; the result's file is written under another name and then renamed.
 
         Raises:
             OSError: the folder cannot be created or written.

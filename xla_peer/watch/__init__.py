@@ -1,4 +1,4 @@
-"""`tenferro watch`: runs public miscompiles and ordinary programs with several releases of compilers."""
+"""Implementation of `tenferro watch`, which runs public miscompiles and ordinary programs with several compilers."""
 
 from xla_peer.watch.bisection import Bisection, bisect
 from xla_peer.watch.cases import Case, hall_cases, ordinary_cases

@@ -16,7 +16,7 @@ __all__ = ["Bisection", "bisect", "releases_between"]
 
 @dataclass(frozen=True)
 class Bisection:
-    """Two consecutive releases with different outcomes.
+    """Result of a bisection: two consecutive releases with different outcomes.
 
     Attributes:
         last: the release before the change.
@@ -44,15 +44,15 @@ def bisect(
 ) -> Bisection:
     """Find a release in which the outcome of a case changes, by bisection.
 
-    The outcomes of the first and the last release must differ. If the outcome changes several times, the function finds
-    one of the changes.
+    The outcomes of the first and the last release must differ. If the outcome changes several times, one of these
+    changes is found.
 
     Args:
         case: see `Case`.
         releases: releases of jaxlib, in order.
         run: a function that returns the outcome of the case with a release. By default, the case runs in an environment
             in which that jaxlib is installed.
-        environments: the folder of environments for the default of `run`.
+        environments: the folder of environments, which is used if `run` is None.
 
     Raises:
         InvalidConfigError: there are fewer than two releases, or the first and the last have the same outcome.

@@ -1,4 +1,4 @@
-"""The cases that a watch runs: modules with arguments and right results."""
+"""Test cases that `tenferro watch` runs: modules with arguments and right results."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from xla_peer.parity.iterations import native_outputs
 __all__ = ["Case", "hall_cases", "module_case", "ordinary_cases"]
 
 RTOL = 1e-6
-"""Relative difference from a report's right values that rounding explains."""
+"""Maximum relative difference from the right values of a public report that rounding explains."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """Test case of compilers: a module, its arguments and its right results.
+    """Test case for compilers: a module, its arguments and its right results.
 
     Attributes:
         name: name of the case, unique in a table.
@@ -66,7 +66,7 @@ class Case:
 
 
 def is_close(y: Any, expected: Any) -> bool:
-    """Return whether `y` has the dtype and the shape of `expected`, and within rounding its values."""
+    """Return whether `y` has the dtype and the shape of `expected`, and equals it up to rounding."""
     y = np.asarray(y)
     if y.dtype != expected.dtype or y.shape != expected.shape:
         return False
@@ -78,7 +78,7 @@ def is_close(y: Any, expected: Any) -> bool:
 
 
 def hall_cases(words: Sequence[str] = ()) -> list[Case]:
-    """Return one case per public report in the hall of miscompiles.
+    """Return a test case for each public report in `xla_peer.hall`.
 
     With `words`, only cases whose name contains one of the words are returned.
     """
@@ -118,7 +118,7 @@ def _case_of_report(report: Report, name: str) -> Case:
 
 
 def module_case(path: Path, arrays: Sequence[Any]) -> Case:
-    """Return the case of a StableHLO file and its arguments.
+    """Return a test case that consists of a StableHLO file and its arguments.
 
     Results that equal the native results bit by bit are right.
     """
@@ -130,7 +130,7 @@ def module_case(path: Path, arrays: Sequence[Any]) -> Case:
 
 
 def ordinary_cases(words: Sequence[str] = ()) -> list[Case]:
-    """Return cases of programs on which no fault is known.
+    """Return test cases of ordinary programs, for which no fault of a compiler is known.
 
     With `words`, only cases whose name contains one of the words are returned. Results are right if they equal the
     native results bit by bit.

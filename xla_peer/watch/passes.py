@@ -1,4 +1,4 @@
-"""The XLA pass at fault for a wrong result, a crash or a hang.
+"""Search for the XLA pass that causes a wrong result, a crash or a hang.
 
 There are two methods. The first method imports the modules that XLA dumps between its passes, and runs them natively.
 The pass at fault is the one that wrote the first module with a wrong result. The second method disables passes one at
@@ -51,7 +51,7 @@ class PassFault:
 
     Attributes:
         name: name of the pass, or of the option of code generation.
-        by_meaning: whether the module after the pass has other native results than the module before it.
+        by_meaning: whether the native results of the module after the pass differ from those before the pass.
         by_disabling: whether the result is right without the pass.
     """
 
@@ -167,7 +167,7 @@ def _means_right(case: Case, executor: AdapterExecutor, text: str) -> bool | Non
         with np.errstate(all="ignore"):
             outputs: list[Any] = native_outputs(program, list(case.arrays))
     except (TenferroError, ImportError):
-        return None  # because fusions, custom calls and layouts have no StableHLO
+        return None  # because fusions, custom calls and layouts cannot be converted to StableHLO
     return len(outputs) == len(case.program.output_specs) and case.is_right(outputs)
 
 
@@ -179,7 +179,7 @@ def _candidates(dumps: Sequence[_Dump]) -> list[str]:
 
 
 def _first_alone(case: Case, executor: AdapterExecutor, candidates: Sequence[str]) -> str:
-    """Return the first of the candidate passes without which the result is right, or ""."""
+    """Return the first candidate such that the result is right if only this pass is disabled; "" if there is none."""
     return next(
         (
             name
@@ -191,7 +191,7 @@ def _first_alone(case: Case, executor: AdapterExecutor, candidates: Sequence[str
 
 
 def _smallest(case: Case, executor: AdapterExecutor, candidates: Sequence[str]) -> list[str]:
-    """Find a minimal set of passes without which the result is right; empty if there are none."""
+    """Find a minimal set of passes such that the result is right if they are disabled; empty if there is none."""
 
     def is_right(names: Sequence[str]) -> bool:
         return _is_right_with(case, executor, {"xla_disable_hlo_passes": ",".join(names)})
@@ -207,7 +207,7 @@ def _smallest(case: Case, executor: AdapterExecutor, candidates: Sequence[str]) 
 
 
 def _is_right_with(case: Case, executor: AdapterExecutor, options: Options) -> bool:
-    """Return whether the result is right with these debug options; False if XLA rejects them."""
+    """Return whether the result is right with these debug options of XLA; False if XLA fails with them."""
     try:
         outputs = executor.outputs(case.text, case.arrays, options)
     except (PeerEndedError, BackendFailureError):

@@ -1,4 +1,4 @@
-"""The table of a watch, with a row for each case and a column for each compiler, as Markdown and as JSON."""
+"""Table of outcomes, with a row for each test case and a column for each compiler, as Markdown and as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tenferro.errors import InvalidConfigError
 __all__ = ["STATES", "Entry", "Row", "Table"]
 
 STATES = ("right", "undecided", "refused", "wrong", "ended")
-"""States of an entry. `ended` stands for a crash or a hang."""
+"""States of an entry; `ended` means a crash or a hang."""
 RED = ("wrong", "ended")
 """States that count as failures."""
 
@@ -26,7 +26,7 @@ class Entry:
             `undecided` if another right implementation may compute the same values.
         words: the verdict of the parity check, the signal, or the refusal.
         op: the first op whose result differs from the native result; empty if it was not determined.
-        fault: the pass at fault, or the option without which the result is right; empty if unknown.
+        fault: the pass at fault, or the option that corrects the result if it is changed; empty if unknown.
     """
 
     state: str
@@ -56,7 +56,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Row:
-    """A case, and its entry for each compiler.
+    """Row of a table: a test case, with an entry for each compiler.
 
     Attributes:
         name, words, link, compiler: attributes of the case.
@@ -84,7 +84,7 @@ class Table:
 
     @property
     def red(self) -> list[tuple[str, str]]:
-        """Name of the case and of the compiler, for each wrong value, crash and hang."""
+        """Pairs of a case's name and a compiler's name, for each wrong value, crash and hang."""
         return [
             (row.name, compiler)
             for row in self.rows
@@ -93,7 +93,7 @@ class Table:
         ]
 
     def worse_than(self, before: Table) -> list[tuple[str, str]]:
-        """Return the case and the compiler of each entry that fails in this table, but is right in the table `before`.
+        """Return case and compiler of each entry that fails in this table, but is right in the table `before`.
 
         Compilers are matched by name and version. A version that `before` lacks is compared with the last column of
         the same compiler.

@@ -1,4 +1,4 @@
-"""Run cases with compilers, and judge the results."""
+"""Execution of test cases with several compilers, and judgement of the results."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def judged(
         case: the module, its arguments and its right results.
         executor: executor of the compiler.
         names_passes: whether to search for the pass at fault.
-        similar: entries for wrong results of this case, by the bytes of the results. If another compiler has the same
-            results, its entry is reused; a new entry is added.
+        similar: entries for wrong results of this case, by the bytes of the results. If another compiler computed the
+            same results, its entry is returned. Otherwise the new entry is added.
         likely: names of passes that are probably at fault; see `fault_of`.
     """
     try:
@@ -135,6 +135,6 @@ def _fault(case: Case, executor: AdapterExecutor, likely: Sequence[str]) -> str:
 
 
 def _shortened(words: str) -> str:
-    """Return the first nonempty line."""
+    """Return the first nonempty line of a message, shortened to `LONGEST_WORDS` characters."""
     line = next((x.strip() for x in words.splitlines() if x.strip()), "")
     return line if len(line) <= LONGEST_WORDS else line[: LONGEST_WORDS - 3] + "..."

@@ -1,4 +1,4 @@
-"""Lowerings of the linalg families, to calls of the platform's library or to standard StableHLO operations."""
+"""Lowerings of the linear algebra families, to calls of the platform's library or to standard StableHLO operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Solution of linear systems by an LU factorisation: a row permutation and two triangular solves on every platform."""
+"""Lowering of the solution of linear systems from LU factors: a row permutation and two triangular solves.
+
+It is the same on every platform.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Matrix functions by the platform's library: LAPACK on the CPU, cuSOLVER or hipSOLVER on a GPU.
 
-The library's routines are called by custom calls of XLA's typed FFI. The attributes for layouts declare matrices as
-column-major, after leading batch axes. A routine reports failure in its result `info`; the other results are then set
+The library's routines are called by custom calls of XLA's typed FFI. Each custom call declares its matrices as
+column-major, with batch axes in front. A routine reports failure in its result `info`; the other results are then set
 to NaN.
 
 Source: jaxlib's handlers, `lapack_<type><routine>_ffi` and `cusolver_<routine>_ffi`, with the flags that JAX passes
@@ -60,7 +60,13 @@ SYEVD = {"algorithm": Integer(0, "ui8"), "lower": True}
 
 
 def svd_flags(vectors: bool, full: bool, **more: bool) -> dict[str, Any]:
-    """Return the flags of a custom call for an SVD on a GPU, by name."""
+    """Return the attributes, by name, that select the results of an SVD routine on a GPU.
+
+    Args:
+        vectors: whether singular vectors are computed.
+        full: whether the matrices of singular vectors are square.
+        more: attributes that only one of the routines has.
+    """
     return {"compute_uv": vectors, "full_matrices": full, **more}
 
 
@@ -87,7 +93,7 @@ GPU_FLAGS: dict[str, dict[str, Any]] = {
 
 
 def layout(kind: str, rank: int) -> Dense:
-    """Return the layout of an array: its axes from minor to major.
+    """Return the layout attribute of an array: its axes in the order of memory, the fastest-varying axis first.
 
     For the kind "m", matrices are column-major and batch axes precede them. For "v", the array is row-major.
     """
@@ -100,7 +106,8 @@ def layout(kind: str, rank: int) -> Dense:
 def target(w: Writer, routine: str, dtype: DType) -> tuple[str, dict[str, Any]]:
     """Return the name of the handler that calls `routine` on the writer's platform, and its flags.
 
-    The routine may have a suffix, as in "gesdd_full", which selects the flags.
+    `routine` may have a suffix that selects the flags. For example, "gesdd_full" calls gesdd with the flags for full
+    matrices.
     """
     name = routine.partition("_")[0]
     if w.platform in VENDOR:
@@ -126,10 +133,12 @@ def call(
     in_place: bool = True,
     flags: Mapping[str, Any] | None = None,
 ) -> tuple[Value, ...]:
-    """Emit a custom call of a routine; with `in_place` the first result overwrites the first operand.
+    """Emit a custom call of a library routine, and return its results.
 
     Args:
+        routine: the routine's name without the type prefix, such as "potrf".
         operand_kinds, result_kinds: a letter per operand or result, "m" for column-major matrices, else "v".
+        in_place: whether the first result overwrites the memory of the first operand.
         flags: by default the flags that `target` returns.
     """
     name, default_flags = target(w, routine, operands[0].dtype)
@@ -149,7 +158,8 @@ def call_of_finite(
 ) -> tuple[Value, ...]:
     """Emit a custom call of a routine that receives zeros in place of each matrix that is not finite.
 
-    The last result, `info`, is 1 for such a matrix. If the routine received it, its iteration might not terminate.
+    The last result, `info`, is 1 for a matrix that is not finite. The routine's iteration might not terminate on such a
+    matrix.
     """
     batch, _, _ = parts(a)
     finite = is_finite(w, a)
@@ -169,7 +179,7 @@ def custom_call(
     result_kinds: str,
     in_place: bool,
 ) -> tuple[Value, ...]:
-    """Emit a custom call of the handler `name`; see `call`.
+    """Emit a custom call of the FFI handler `name`, with the attributes `flags`; see `call` for the other arguments.
 
     Raises:
         NonStaticShapeError: an operand or result has a symbolic extent.
@@ -205,7 +215,7 @@ def custom_call(
 
 
 def cholesky(op: Any, w: Writer, a: Value) -> Value:
-    """Call potrf; a factor is NaN if the matrix is not positive definite."""
+    """Call potrf; return the lower Cholesky factor of each matrix, or NaN if the matrix is not positive definite."""
     batch, _, _ = parts(a)
     a = hermitian(w, a)
     low, info = call(w, "potrf", (a,), "m", (a.spec, spec(INFO, *batch)), "mv")
@@ -226,7 +236,7 @@ def product(w: Writer, packed: Value, tau: Value) -> Value:
 MOST_BY_JACOBI = 1024
 """Maximum number of rows or columns for which cuSOLVER's Jacobi iteration computes an SVD, as in JAX.
 
-The SVD of a larger matrix is computed by QR iterations.
+Larger matrices are passed to gesvd, which uses QR iterations.
 """
 LARGEST_OF_A_BATCH = 32
 """Maximum number of rows or columns for cuSOLVER's batched Jacobi routine, which returns only full unitary matrices."""
@@ -235,8 +245,8 @@ LARGEST_OF_A_BATCH = 32
 def svd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
     """Call LAPACK's gesdd on CPUs, and gesvdj or gesvd on GPUs.
 
-    A wide matrix is transposed for gesvd. The results for an empty matrix are emitted without a call, because LAPACK
-    rejects it.
+    A matrix with more columns than rows is transposed for gesvd. For an empty matrix no call is emitted, because LAPACK
+    rejects it: the singular vectors are unit matrices.
     """
     batch, m, n = parts(a)
     if 0 in (m, n):
@@ -295,7 +305,7 @@ def eigh(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def eig(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Call geev; for a real matrix, combine its results for the real and imaginary parts of eigenvalues."""
+    """Call geev; for a real matrix, combine the arrays of real and imaginary parts of eigenvalues that geev returns."""
     batch, n, _ = parts(a)
     wide = COMPLEX.get(a.dtype, a.dtype)
     vectors, value, info = spec(wide, *batch, n, n), spec(a.dtype, *batch, n), spec(INFO, *batch)

@@ -1,4 +1,4 @@
-"""Building blocks of lowerings of matrix functions: corners, triangles, adjoints, permuted rows."""
+"""Functions that emit parts of matrix algorithms: corners, triangles, adjoints, permuted rows."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def parts(a: Value) -> tuple[tuple[int, ...], int, int]:
 
 
 def cut(w: Writer, x: Value, rows: int, columns: int) -> Value:
-    """Slice the upper left corner of each matrix, with these numbers of rows and columns."""
+    """Emit the first `rows` rows and `columns` columns of each matrix; return x itself if it has this size."""
     batch, m, n = parts(x)
     if (m, n) == (rows, columns):
         return x
@@ -56,7 +56,7 @@ def cut(w: Writer, x: Value, rows: int, columns: int) -> Value:
 
 
 def triangle(w: Writer, x: Value, lower: bool) -> Value:
-    """Keep one triangle with the diagonal, and set the other triangle to zero."""
+    """Emit x with zeros above the diagonal of each matrix if `lower`, else with zeros below it."""
     rank = x.rank
     rows, columns = w.iota(x.shape, rank - 2), w.iota(x.shape, rank - 1)
     keep = w.compare("GE" if lower else "LE", rows, columns)
@@ -64,20 +64,20 @@ def triangle(w: Writer, x: Value, lower: bool) -> Value:
 
 
 def unit(w: Writer, like: TensorSpec) -> Value:
-    """Emit ones on the diagonal of each matrix, and zeros elsewhere."""
+    """Emit an array of the type `like` with ones on the diagonal of each matrix, and zeros elsewhere."""
     rows, columns = (w.iota(like.shape, axis) for axis in (like.rank - 2, like.rank - 1))
     return w.select(w.compare("EQ", rows, columns), w.full(1, like), w.full(0, like))
 
 
 def or_nan(w: Writer, info: Value, x: Value) -> Value:
-    """Replace x by NaN for each matrix on which a LAPACK routine failed, as its nonzero `info` says."""
+    """Emit x, with NaN for each matrix of the batch whose `info`, the error code of a LAPACK routine, is not 0."""
     fine = w.compare("EQ", info, w.full(0, info.spec))
     fine = w.broadcast(fine, x.shape, tuple(range(info.rank)))
     return w.select(fine, x, w.full(np.nan, x.spec))
 
 
 def is_finite(w: Writer, a: Value) -> Value:
-    """Return whether all elements of each matrix are finite."""
+    """Emit a bool for each matrix that says whether all elements are finite."""
     components = [w.op(name, a) for name in ("real", "imag")] if a.dtype.is_complex else [a]
     answers = [w.op("is_finite", x) for x in components]
     finite = w.op("and", *answers) if a.dtype.is_complex else answers[0]

@@ -1,6 +1,6 @@
 """Matrix functions on TPU: custom calls in single precision, standard StableHLO operations in double precision.
 
-complex128 raises an error, because the TPU compiler aborts on it.
+A complex128 matrix raises an error, because the TPU compiler aborts on complex128.
 
 Source: the calls that JAX writes for TPU.
 """

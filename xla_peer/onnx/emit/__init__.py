@@ -1,4 +1,4 @@
-"""The table of the ONNX nodes of each op."""
+"""Table of functions that write the ONNX nodes of each op."""
 
 from typing import Any
 
@@ -33,4 +33,4 @@ NODES: Column[Any] = Column(
     control.ROWS,
     extension.ROWS,
 )
-"""Functions that write the ONNX nodes of each op, or raise an error with the reason why there are none."""
+"""Functions that write the ONNX nodes of an op, by op class; for an op that ONNX lacks, it raises an error."""

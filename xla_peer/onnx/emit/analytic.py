@@ -24,7 +24,7 @@ def expm1(x: Any) -> Any:
 
 
 def log1p(x: Any) -> Any:
-    """Return log(u) x / (u - 1) with u = 1 + x: the rounding errors of both factors cancel.
+    """Return log(1 + x), as log(u) x / (u - 1) with u = 1 + x, so that the rounding errors of log(u) and u - 1 cancel.
 
     Source: Kahan, as in Goldberg, What every computer scientist should know about floating-point arithmetic (1991).
     """
@@ -59,18 +59,18 @@ def atan2(y: Any, x: Any) -> Any:
 
 
 def rsqrt(op: Any, w: Writer, x: Value) -> Value:
-    """Write one over the square root."""
+    """Write 1 / sqrt(x), as the nodes Sqrt and Reciprocal."""
     return w.op("Reciprocal", w.op("Sqrt", x))
 
 
 def polygamma(op: ops.Polygamma, w: Writer, x: Value) -> Value:
-    """Write the formula for polygamma, which ONNX lacks."""
+    """Write polygamma, which ONNX lacks, as the ops of `functions.polygamma`."""
     (y,) = written(w, lambda x: functions.polygamma(op.order, x), x)
     return y
 
 
 def erf(op: Any, w: Writer, x: Value) -> Value:
-    """Emit Erf, or for float64 a formula: engines compute Erf in float32, or refuse it."""
+    """Emit Erf, or for float64 the ops of `functions.erf`: engines compute Erf of float64 in float32, or reject it."""
     return (decomposed(functions.erf) if x.dtype is DType.F64 else node("Erf"))(op, w, x)
 
 
@@ -104,4 +104,4 @@ ROWS: Rows = {
     ops.Digamma: decomposed(functions.digamma),
     ops.Polygamma: polygamma,
 }
-"""Writers of the analytic ops. An op without an entry here is refused."""
+"""Functions that write the analytic ops. Ops that are not listed after the first line raise an error."""

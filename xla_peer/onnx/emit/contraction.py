@@ -48,7 +48,10 @@ def dot_general(op: DotGeneral, w: Writer, lhs: Value, rhs: Value) -> Value:
 
 
 def convolution(op: Convolution, w: Writer, x: Value, kernel: Value) -> Value:
-    """Write Conv between transposes: ONNX requires the axes batch, features, space. Each batch group is a Conv."""
+    """Write a Conv node for each batch group, with transposes before and after it.
+
+    ONNX requires the axes in the order batch, features, spatial axes.
+    """
     spec = w.specs[0]
     if not x.dtype.is_float:
         raise UnsupportedError("ONNX has no counterpart: Conv takes floats")

@@ -1,4 +1,4 @@
-"""ONNX nodes of conditionals and loops, If and Loop. Their bodies read outer values by name."""
+"""ONNX nodes of conditionals and loops: If and Loop. The bodies of these nodes use outer values by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COUNT, FLAG = TensorSpec.of((), DType.I64), TensorSpec.of((), DType.Bool)
 
 
 def cond(op: ops.Cond, w: Writer, index: Value, *operands: Value) -> list[Value]:
-    """Emit If for a bool, and nested Ifs for an index of several branches."""
+    """Emit If for a bool predicate, and nested Ifs for an integer that selects one of several branches."""
     specs = w.specs
     if index.dtype.is_bool:
         return _chosen(w, index, op.branches[1], op.branches[0], operands, specs)
@@ -33,8 +33,8 @@ def _switched(
 ) -> list[Value]:
     """Write nested Ifs that select one of `branches`, and return the outputs.
 
-    The first of `branches` runs if `index` equals `number`, the next one if it equals `number` + 1, and so on. The last
-    one runs for any other index.
+    The first of `branches` runs if `index` equals `number`, the second if `index` equals `number` + 1, and so on. The
+    last branch runs for any other index.
     """
     first, *rest = branches
     if not rest:
@@ -95,8 +95,8 @@ def scan(op: ops.Scan, w: Writer, *operands: Value) -> list[Value]:
             w.op("Gather", x, t, spec=TensorSpec.of(x.spec.shape[1:], x.dtype), axis=0) for x in xs
         ]
         results = w.program(op.body.program, [*consts, *carry, *slices])
-        # Each output of an iteration is reshaped to a vector: onnx.reference stacks only vectors as ONNX specifies. It
-        # treats scalars as vectors of one element, and concatenates matrices.
+        # Each output of an iteration is reshaped to a vector: the engine `onnx.reference` stacks only vectors in the
+        # way that ONNX specifies. It treats scalars as vectors of one element, and concatenates matrices.
         rows = [y if y.rank == 1 else w.reshape(y, (prod(y.spec.shape),)) for y in results[m:]]
         return [flag, *results[:m], *rows]
 
@@ -118,7 +118,7 @@ def scan(op: ops.Scan, w: Writer, *operands: Value) -> list[Value]:
 
 
 def alternatives(op: ops.Alternatives, w: Writer, *operands: Value) -> list[Value]:
-    """Write the nodes of the second program, which has no loop over the elements."""
+    """Write the nodes of the sub-program `op.parallel`, which has no loop over the elements."""
     return w.program(op.parallel.program, operands)
 
 

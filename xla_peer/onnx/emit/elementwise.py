@@ -1,4 +1,4 @@
-"""ONNX nodes of the elementwise family."""
+"""ONNX nodes of elementwise ops."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SELECTED = (DType.U8, DType.I32, DType.I64, DType.F32, DType.F64)
 
 
 def node(kind: str) -> Any:
-    """Return a writer that emits one node of this kind."""
+    """Return a function that writes an op as one node with the ONNX operator `kind`."""
     return lambda op, w, *xs: w.op(kind, *xs)
 
 
 def missing(reason: str) -> Any:
-    """Return a writer that raises an `UnsupportedError` with the reason: ONNX has no counterpart for the op."""
+    """Return a function that raises `UnsupportedError` for an op without a counterpart in ONNX; `reason` says why."""
 
     def cell(op: Any, w: Writer, *xs: Value) -> Any:
         raise UnsupportedError(f"ONNX has no counterpart: {reason}")
@@ -35,7 +35,10 @@ def missing(reason: str) -> Any:
 
 
 def by_kind(kinds: str, here: Any, elsewhere: Any) -> Any:
-    """Return a writer that calls `here` if the kind of the last operand's dtype is in `kinds`, else `elsewhere`."""
+    """Return a function that calls `here` if the kind of the last operand's dtype is in `kinds`, else `elsewhere`.
+
+    `kinds` is a string of NumPy's letters, such as "iu" for integers.
+    """
     return lambda op, w, *xs: (here if xs[-1].dtype.kind in kinds else elsewhere)(op, w, *xs)
 
 
@@ -43,7 +46,7 @@ def where(w: Writer, pred: Value, x: Value, y: Value, shape: Any = None) -> Valu
     """Write an elementwise selection; operands of other types than `SELECTED` are cast for the selection.
 
     Args:
-        shape: shape of the result; by default that of the operand with the highest rank.
+        shape: shape of the result; by default the shape of the operand with the highest rank.
     """
     if shape is None:
         shape = max((pred, x, y), key=lambda value: value.rank).spec.shape
@@ -69,7 +72,7 @@ def divide(op: Any, w: Writer, x: Value, y: Value) -> Value:
 
 
 def remainder(op: Any, w: Writer, x: Value, y: Value) -> Value:
-    """Emit Mod with C's fmod; integers modulo zero give x."""
+    """Emit Mod with the attribute `fmod`: the result has the sign of x. For integers and y = 0 the result is x."""
     if not x.dtype.is_integer:
         return w.op("Mod", x, y, fmod=1)
     zero = w.op("Equal", y, w.number(0, x.dtype), spec=w.like(x, DType.Bool))
@@ -78,14 +81,14 @@ def remainder(op: Any, w: Writer, x: Value, y: Value) -> Value:
 
 
 def negate(op: Any, w: Writer, x: Value) -> Value:
-    """Write the negative; for unsigned integers 0 - x, which wraps."""
+    """Emit Neg, or for unsigned integers, which Neg does not accept, Sub for 0 - x, which wraps."""
     return (
         w.op("Sub", w.number(0, x.dtype), x, spec=x.spec) if x.dtype.kind == "u" else w.op("Neg", x)
     )
 
 
 def power(op: Any, w: Writer, x: Value, y: Value) -> Value:
-    """Emit Pow; integers are widened, and a negative power is 0 unless the base is 1 or -1."""
+    """Emit Pow for floats. For integers, widen the operands; a negative power is 0 unless the base is 1 or -1."""
     if not x.dtype.is_integer:
         return w.op("Pow", x, y)
     wide = DType.I64 if x.dtype.itemsize == 8 else DType.I32
@@ -127,12 +130,12 @@ def compare(op: ops.Compare, w: Writer, x: Value, y: Value) -> Value:
 
 
 def select(op: Any, w: Writer, pred: Value, x: Value, y: Value) -> Value:
-    """Write a selection by element."""
+    """Write an elementwise selection; see `where`."""
     return where(w, pred, x, y)
 
 
 def shift(direction: str) -> Any:
-    """Return a writer of a logical shift, computed on unsigned integers of the same width.
+    """Return a function that writes a logical shift as BitShift of unsigned integers of the same width.
 
     The result is 0 if the amount is at least the width, for which BitShift is undefined.
     """
@@ -152,7 +155,7 @@ def shift(direction: str) -> Any:
 
 
 def shift_right_arithmetic(op: Any, w: Writer, x: Value, y: Value) -> Value:
-    """Write an arithmetic right shift by a logical one: a negative integer is complemented before and after."""
+    """Write an arithmetic right shift as a logical one; the bits of negative integers are inverted before and after."""
     word, signed = DType.of(f"uint{x.dtype.bits}"), DType.of(f"int{x.dtype.bits}")
     amount = bitcast(w, y, word)
     last = w.number(x.dtype.bits - 1, word)
@@ -188,7 +191,7 @@ def _leading_zeros(x: Any, width: int) -> Any:
 
 
 def counted(function: Any) -> Any:
-    """Return a writer that counts bits by `function(integers, width)`, on integers widened to 64 bits."""
+    """Return a function that writes an op as the ops of `function(integers, width)`, on integers widened to 64 bits."""
 
     def cell(op: Any, w: Writer, x: Value) -> Value:
         word = w.cast(bitcast(w, x, DType.of(f"uint{x.dtype.bits}")), DType.U64)
@@ -208,7 +211,7 @@ def bitcast(w: Writer, x: Value, dtype: DType) -> Value:
 
 
 def bitcast_convert(op: ops.BitcastConvert, w: Writer, x: Value) -> Value:
-    """Write a bit cast to the same width."""
+    """Emit BitCast, which ONNX supports only between dtypes of the same width."""
     if x.dtype.bits != op.to.bits:
         raise UnsupportedError("ONNX has no counterpart: BitCast keeps the width")
     return bitcast(w, x, op.to)
@@ -246,7 +249,7 @@ def convert(op: ops.Convert, w: Writer, x: Value) -> Value:
 
 
 def real(op: Any, w: Writer, x: Value) -> Value:
-    """Write the operand unchanged, which is its own real part and conjugate: ONNX programs have no complex numbers."""
+    """Emit Identity: in ONNX programs all operands are real, so the real part and the conjugate equal the operand."""
     return w.op("Identity", x)
 
 

@@ -1,4 +1,7 @@
-"""ONNX nodes of factorisations and solves, from NumPy functions. Other extension families are expanded before."""
+"""ONNX nodes of matrix factorisations and solves, which are traced from NumPy functions.
+
+Ops of all other extension families are expanded to standard ops before.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from xla_peer.onnx.writer import Value, Writer
 __all__ = ["ROWS", "is_written"]
 
 LARGEST = 128
-"""Maximum number of rows and columns of a matrix; the number of nodes grows in proportion to them."""
+"""Maximum number of rows and of columns of a matrix, because the number of nodes grows in proportion to them."""
 
 
 def _cholesky(op: Any, a: Any) -> Any:
@@ -99,7 +102,7 @@ FAMILIES: Mapping[str, Callable[..., Any]] = {
     "tenferro.solve.v1": _solve,
     "tenferro.lu_solve.v1": _lu_solve,
 }
-"""Families that are not expanded, with the NumPy function of each; the operations of the function become nodes."""
+"""NumPy functions by family id. An op of such a family is not expanded; the traced ops of the function become nodes."""
 
 
 INLINED = ("tenferro.eigh.v1", "tenferro.svd.v1")
@@ -116,7 +119,7 @@ def extension(op: Extension, w: Writer, *xs: Value) -> list[Value]:
     """Write a factorisation or a solve of matrices without symbolic extents.
 
     Raises:
-        UnsupportedError: the family is another one, an extent is symbolic, or an extent exceeds `LARGEST`.
+        UnsupportedError: the op's family is not supported, an extent is symbolic, or an extent exceeds `LARGEST`.
     """
     function = FAMILIES.get(op.family_id)
     if op.family_id in INLINED and all([x.spec.is_static for x in xs]):

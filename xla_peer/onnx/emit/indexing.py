@@ -70,7 +70,8 @@ def gather(op: Any, w: Writer, x: Value, indices: Value) -> Value:
 def scatter(op: ops.Scatter, w: Writer, x: Value, indices: Value, updates: Value) -> Value:
     """Write a ScatterND into the flattened operand.
 
-    An element is appended to the operand, and removed from the result: windows that are out of bounds write there.
+    One more element is appended to the flattened operand. Windows that are out of bounds are written to this element,
+    which is then removed from the result.
     """
     spec = w.specs[0]
     _static(x, indices, updates)
@@ -116,7 +117,7 @@ def scatter(op: ops.Scatter, w: Writer, x: Value, indices: Value, updates: Value
 
 
 def dynamic_slice(op: ops.DynamicSlice, w: Writer, x: Value, *starts: Value) -> Value:
-    """Write a gather along each axis, at the clamped start and the following indices."""
+    """Write a gather along each axis, at the clamped start and the indices that follow it."""
     _static(x)
     sizes = w.specs[0].shape
     (y,) = written(w, lambda x, *starts: functions.dynamic_slice(x, starts, sizes), x, *starts)

@@ -16,8 +16,8 @@ __all__ = ["ROWS"]
 def combined_in(dtype: DType) -> DType:
     """Return the dtype in which ONNX's operators combine elements of `dtype`.
 
-    The operators do not support narrow integers. A cast of the result to the narrow dtype wraps, as its own arithmetic
-    does.
+    The operators do not support narrow integers. So narrow integers are combined in 32 bits. The cast of the result
+    back to the narrow dtype wraps, as arithmetic in the narrow dtype does.
     """
     if dtype.is_bool or (dtype.kind == "i" and dtype.itemsize < 4):
         return DType.I32
@@ -27,14 +27,17 @@ def combined_in(dtype: DType) -> DType:
 
 
 def ordered(w: Writer, x: Value) -> Value:
-    """Cast to a type that onnxruntime can compare, without changing the order; U64, for which there is none, stays."""
+    """Cast x to a dtype that onnxruntime can compare and that preserves the order.
+
+    There is no such dtype for uint64, so uint64 is returned unchanged.
+    """
     if x.dtype in (DType.I32, DType.I64, DType.U64, DType.F32, DType.F64):
         return x
     return w.cast(x, DType.F32 if x.dtype.is_float else DType.I64)
 
 
 def reduced(kind: str) -> Any:
-    """Return a writer of a reduction by the operator `kind`."""
+    """Return a function that writes a reduction as the ONNX operator `kind`."""
 
     def cell(op: Any, w: Writer, x: Value) -> Value:
         spec = w.specs[0]
@@ -51,7 +54,7 @@ def reduced(kind: str) -> Any:
 
 
 def logical(kind: str) -> Any:
-    """Return a writer of a reduction of bools by `and` or `or`, as a minimum or maximum of integers."""
+    """Return a function that writes a reduction of bools by `and` or `or`, as a minimum or maximum of integers."""
 
     def cell(op: Any, w: Writer, x: Value) -> Value:
         if op.axes and not x.dtype.is_bool:
@@ -62,7 +65,7 @@ def logical(kind: str) -> Any:
 
 
 def winner(kind: str) -> Any:
-    """Return a writer of the index of the maximum or minimum, by the operator `kind`."""
+    """Return a function that writes an argmax or argmin as the ONNX operator `kind`."""
 
     def cell(op: Any, w: Writer, x: Value) -> Value:
         spec = w.specs[0]
@@ -72,7 +75,7 @@ def winner(kind: str) -> Any:
 
 
 def cumulative(kind: str) -> Any:
-    """Return a writer of a cumulative sum or product, by the operator `kind`."""
+    """Return a function that writes a cumulative sum or product as the ONNX operator `kind`."""
 
     def cell(op: Any, w: Writer, x: Value) -> Value:
         wide = w.cast(x, combined_in(x.dtype))
@@ -83,10 +86,10 @@ def cumulative(kind: str) -> Any:
 
 
 def running(kind: str) -> Any:
-    """Return a writer of a cumulative maximum or minimum.
+    """Return a function that writes a cumulative maximum or minimum.
 
-    ONNX lacks this operator. For each position along the axis, all elements are reduced; a mask excludes those after
-    the position.
+    ONNX has no such operator. So for each position along the axis, all elements are reduced, with a mask that excludes
+    the elements after the position.
     """
 
     def cell(op: Any, w: Writer, x: Value) -> Value:

@@ -19,7 +19,7 @@ __all__ = ["ROWS", "sliced"]
 
 
 def reshape(op: ops.Reshape, w: Writer, x: Value) -> Value:
-    """Write a reshape between two transposes: the op's order of elements is column-major, and ONNX's row-major."""
+    """Write Reshape between two transposes: the op reshapes in column-major order, and ONNX in row-major order."""
     shape = w.specs[0].shape
     reverse = range(x.rank)[::-1]
     turned = w.reshape(w.transpose(x, reverse), shape[::-1])
@@ -61,7 +61,7 @@ def slice_(op: ops.Slice, w: Writer, x: Value) -> Value:
 
 
 def pad(op: ops.Pad, w: Writer, x: Value, value: Value) -> Value:
-    """Write Pad or, for interior or negative padding, which ONNX's Pad lacks, a formula."""
+    """Emit Pad. For interior or negative padding, which ONNX's Pad lacks, write slices, concatenations and reshapes."""
     spec = w.specs[0]
     edges = [*op.low, *op.high]
     if not x.rank:
@@ -123,12 +123,12 @@ def embed_diag(op: ops.EmbedDiag, w: Writer, x: Value) -> Value:
 
 
 def triangle(upper: int) -> Any:
-    """Return a writer of Trilu: of the upper triangle if `upper` is 1, of the lower one if it is 0."""
+    """Return a function that writes Trilu, for the upper triangle if `upper` is 1, else for the lower triangle."""
     return lambda op, w, x: w.op("Trilu", x, w.number(op.k, DType.I64), upper=upper)
 
 
 def barrier(op: Any, w: Writer, *xs: Value) -> list[Value]:
-    """Write each operand unchanged: ONNX has no optimization barrier."""
+    """Emit Identity for each operand, because ONNX has no optimization barrier."""
     return [w.op("Identity", x) for x in xs]
 
 

@@ -1,4 +1,4 @@
-"""Adapters of compilers; each file is run alone, by a Python interpreter with the compiler in its environment.
+"""Adapters of compilers. A Python interpreter in whose environment the compiler is installed runs each file alone.
 
 The adapters of XLA and IREE need only NumPy and the compiler. The others also need tenferro, which converts the
 modules.

@@ -12,7 +12,7 @@ FLAGS = ("--iree-llvmcpu-target-cpu=host", "--iree-input-demote-f64-to-f32=false
 
 
 def version() -> str:
-    """Import the compiler, which then need not be imported in each fork, and return its version."""
+    """Import the compiler, so that forks of this process need not import it, and return its version."""
     import_module("iree.compiler")
     import_module("iree.runtime")
     return metadata.version("iree-base-compiler")

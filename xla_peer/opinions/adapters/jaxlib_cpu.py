@@ -1,6 +1,7 @@
 """Adapter of the CPU compiler of jaxlib 0.8 or later, without JAX.
 
-The file runs in an environment with that jaxlib. Like `xla_peer.pjrt`, it calls functions of jaxlib's private modules.
+The file runs in an environment that contains this jaxlib. Like `xla_peer.pjrt`, it calls functions of jaxlib's private
+modules.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 
 def version() -> str:
-    """Import jaxlib, which then need not be imported in each fork, and return its version."""
+    """Import jaxlib, so that forks of this process need not import it, and return its version."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # before XLA logs each client
     jaxlib: Any = import_module("jaxlib")
     import_module("jaxlib.xla_client")

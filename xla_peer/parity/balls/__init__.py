@@ -1,4 +1,4 @@
-"""Ball arithmetic: a rule for each op that computes the radii of its results from those of its operands."""
+"""Ball arithmetic: for each op, a rule computes error bounds (radii) of the results from the radii of the operands."""
 
 from __future__ import annotations
 
@@ -35,4 +35,4 @@ BALL_RULES: Column[Rule] = Column(
     dynamic.ROWS,
     {Extension: extension_radii},
 )
-"""Rules by op. `control.LOOPS` has the rules of loops and conditionals, which run programs."""
+"""Rules by op class. The rules of loops and conditionals, which run sub-programs, are in `control.LOOPS`."""

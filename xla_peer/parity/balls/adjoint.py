@@ -1,4 +1,4 @@
-"""Radii of outputs by the mean value theorem: the sum over all steps of rounding error times adjoint.
+"""Error bounds (radii) of outputs by the mean value theorem: the sum over all steps of rounding error times adjoint.
 
 Balls treat the errors of different operands as independent, so x - x has a radius, and the radius of a loop's carry
 grows in each iteration. A second bound takes correlations into account. An output y is a function of the rounding
@@ -43,7 +43,7 @@ __all__ = ["tightened"]
 
 FUNCTIONS = tuple(set(an.CARDS) - {an.Polygamma})
 CHOICES = tuple(ops_with(Fact.CHOOSES) - {el.Select})
-"""Ops whose result is one of their operands, flushed if it is subnormal."""
+"""Ops whose result is one of their operands, or zero if that operand is subnormal."""
 EXACT = tuple(
     {op for op, row in ROUNDING.items() if not row.rounds}
     - ops_with(Fact.JUMPS | Fact.HIDES_JUMPS)
@@ -60,7 +60,7 @@ LARGEST_BATCH = 1 << 19
 
 
 def tightened(tape: Tape, outputs: Sequence[Ball]) -> list[Ball]:
-    """Return the outputs with the smaller of their radius and the bound by the mean value theorem, for each element."""
+    """Return the outputs with smaller radii: for each element, its own radius or the mean value bound, if smaller."""
     sizes = [ball.value.size for entry in tape.entries for ball in _results(entry)]
     if not sizes:
         return list(outputs)
@@ -89,7 +89,7 @@ def _of_one_output(
 
     Args:
         places: the row-major positions of the elements.
-        direction: 1 or 1j: the change of a complex element is bounded in this direction only.
+        direction: 1 or 1j, to bound the change of the real or of the imaginary part of an element.
     """
     seeds = np.zeros((len(places), output.value.size), _wide_dtype(output))
     seeds[np.arange(len(places)), places] = direction
@@ -116,7 +116,7 @@ class _Adjoint:
     size: Any
 
     def add(self, value: Any, radius: Any, size: Any) -> None:
-        """Add one more use."""
+        """Add the cotangents of one more use of the ball."""
         self.value = self.value + value
         self.radius = outward(self.radius + radius + EPSILON * modulus(self.value))
         self.size = outward(self.size + size)
@@ -134,7 +134,7 @@ class _Reverse:
     Attributes:
         tape: the recorded run.
         pullbacks: the cache of the derivatives of single ops.
-        limit: for each output of the batch, the bound on its change by the errors of the steps visited so far.
+        limit: for each output of the batch, a bound on its change by the errors of all steps that have been visited.
         adjoints: the cotangents of balls whose steps have not been visited yet.
     """
 
@@ -173,7 +173,10 @@ class _Reverse:
                     self.add(row, *[part[:, number] for part in _parts(adjoint)])
 
     def leave_out_nothing(self) -> None:
-        """Add to `limit` the effect of the balls that no step computes: their elements vary independently."""
+        """Add to `limit` the effect of the balls that no step computes, such as inputs.
+
+        The elements of these balls vary independently.
+        """
         for ball, adjoint in self.adjoints.items():
             self._move(adjoint.size, ball.radius)
 
@@ -242,7 +245,7 @@ class _Reverse:
         for number, x_bar in zip(active, pulled, strict=True):
             reach = outward(modulus(x_bar.value) + x_bar.radius)
             first = x_bar.radius[:count]
-            if again:  # each copy of a recomputed op has its own derivative within the ball
+            if again:  # each copy of a recomputed op may have another derivative within the ball
                 first = outward(first + x_bar.radius[count:])
             sizes = reach[count:] if again else reach
             parts = (x_bar.value[:count], first, sizes)
@@ -332,7 +335,11 @@ def _own_error(step: Step, result: Ball) -> Any:
 
 
 def _backward_errors(step: Step) -> list[Any]:
-    """Return each operand's backward error: how far an implementation's effective argument may be from it."""
+    """Return the backward error of each operand.
+
+    An implementation returns the exact result for an argument near the operand. The backward error is the largest
+    distance of this argument from the operand.
+    """
     zeros: list[Any] = [0.0 for _ in step.operands]
     if isinstance(step.op, FUNCTIONS) and len(step.operands) == 1:
         zeros[0] = operand_error(_operands(step), step.operands[0].value)

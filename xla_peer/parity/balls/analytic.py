@@ -30,7 +30,7 @@ from xla_peer.parity.ulps import modulus
 __all__ = ["ROWS", "operand_error"]
 
 Continuity = Callable[[Any, Any, Any], Any]
-"""Function of x, a radius around it and f(x), which bounds how far f moves from f(x)."""
+"""Function of x, a radius r and f(x) that bounds |f(z) - f(x)| for all z within r of x."""
 
 
 def _analytic(real: Continuity | None, complex_: Continuity | None = None) -> Rule:
@@ -56,9 +56,9 @@ def _analytic(real: Continuity | None, complex_: Continuity | None = None) -> Ru
 
 
 def operand_error(operands: Operands, x: Any) -> Any:
-    """Bound the change of the operand x that has the effect of both implementations' intermediate roundings.
+    """Bound the change of the operand x that has the same effect as the intermediate roundings of two implementations.
 
-    It includes flushing x to zero if x is subnormal.
+    The bound includes the change from x to zero if x is subnormal, because an implementation may flush it.
     """
     row, dtype = operands.rounding, operands.specs[0].dtype
     size = np.where(np.isfinite(modulus(x)), modulus(x), 0.0)
@@ -77,7 +77,7 @@ def _own(operands: Operands, result: Any, spread: Any) -> Any:
     """
     dtype, ulps = operands.dtype, operands.rounding.output(operands.is_complex)
     size = modulus(result) + spread
-    if not ulps:  # both results are the exact value, rounded once
+    if not ulps:  # both implementations round the exact value once
         (x,) = operands.values
         is_exact = (wide(result) * wide(result) == wide(x)) & (operands.radii[0] == 0)
         return np.where(is_exact & (not operands.is_complex), 0.0, 4.0 * unit(dtype) * size)
@@ -89,7 +89,8 @@ def _by_slope(slope: Callable[[Any, Any], Any]) -> Continuity:
     """Return a function that bounds the change of a function over a ball: the radius times the largest slope.
 
     Args:
-        slope: a function that returns the largest slope from the smallest and the largest |x| in the ball.
+        slope: a function that returns the largest slope in the ball. Its arguments are the smallest and the largest |x|
+            there.
     """
 
     def continuity(x: Any, radius: Any, result: Any) -> Any:
@@ -100,7 +101,7 @@ def _by_slope(slope: Callable[[Any, Any], Any]) -> Continuity:
 
 
 def _where_positive(low: Any, value: Callable[[Any], Any]) -> Any:
-    """Apply a function to positive numbers; infinity for other arguments."""
+    """Apply a function to positive numbers; return infinity for all other numbers."""
     return np.where(low > 0, value(np.where(low > 0, low, 1.0)), np.inf)
 
 
@@ -116,7 +117,7 @@ def _exp(x: Any, radius: Any, result: Any) -> Any:
 
 
 def _exp_rule(operands: Operands) -> Sequence[Any]:
-    """Bound e^x; if the operand is known to be never positive, results are at most 1, up to rounding."""
+    """Bound e^x; if the operand's sign shows that it is never positive, results are at most 1, up to rounding."""
     (ball,) = operands.balls
     (radius,) = _analytic(_exp, _exp)(operands)
     return (np.minimum(radius, 1.02) if ball.sign < 0 else radius,)
@@ -136,7 +137,7 @@ def _log1p(x: Any, radius: Any, result: Any) -> Any:
 
 
 def _log1p_rule(operands: Operands) -> Sequence[Any]:
-    """Bound log(1 + x); operands that are known to be nonnegative are at least 1 away from the pole."""
+    """Bound log(1 + x); an operand whose sign is known to be nonnegative is at least 1 away from the pole at -1."""
     (ball,) = operands.balls
     if operands.is_complex or ball.sign <= 0:
         return _analytic(_log1p, _log1p_on_disc)(operands)
@@ -210,7 +211,10 @@ def _digamma_slope(order: int) -> Continuity:
 
 
 def _lgamma(x: Any, radius: Any, result: Any) -> Any:
-    """Bound lgamma over a ball by its slope digamma, which rises between poles: |digamma| is largest at an end."""
+    """Bound lgamma over a ball by its slope, digamma.
+
+    Between two poles digamma rises, so |digamma| is largest at an end of the ball.
+    """
     low, high = x - radius, x + radius
     is_between = (low > 0) | (np.floor(low) == np.floor(high))
     is_between &= np.floor(low) != low
@@ -292,7 +296,7 @@ def _tanh_on_disc(x: Any, radius: Any, result: Any) -> Any:
 
 
 def _logistic_on_disc(x: Any, radius: Any, result: Any) -> Any:
-    """Bound the logistic function over a disc by that of tanh: it is (1 + tanh(z / 2)) / 2."""
+    """Bound the logistic function over a disc by the bound of tanh, because it equals (1 + tanh(z / 2)) / 2."""
     return _tanh_on_disc(x / 2.0, radius / 2.0, result) / 2.0
 
 

@@ -1,4 +1,4 @@
-"""Radii of matrix products and convolutions of A and B.
+"""Error bounds (radii) of matrix products and convolutions of A and B.
 
 For operands with radii r and s, the exact result changes by at most |A| s + r |B| + r s. Rounding of n terms adds
 gamma_n |A| |B|, where gamma_n = n u / (1 - n u) and u is half a unit in the last place of 1.
@@ -42,7 +42,7 @@ def _bilinear(operands: Operands) -> Sequence[Any]:
 
 
 def _product(operands: Operands, op: StdTensorOp, x: Any, y: Any) -> Any:
-    """Apply a contraction to magnitudes or radii; result elements that depend on an infinite radius are infinite."""
+    """Apply a contraction to magnitudes or radii; an element that depends on an infinite radius is infinite."""
     infinite = [np.where(np.isinf(z), 1.0, 0.0) for z in (x, y)]
     if not (infinite[0].any() or infinite[1].any()):
         return operands.run(op, x, y)

@@ -1,6 +1,7 @@
-"""Loops and conditionals on balls.
+"""Execution of loops and conditionals on balls, which are values with error bounds.
 
-If a ball does not decide which branch runs, all possible branches run, and their results are united.
+If the error bound of a predicate allows several branches, all of them run. The balls of their results are enlarged
+until they contain all results.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from xla_peer.parity.ulps import modulus
 __all__ = ["LOOPS", "MOST_OPEN_TURNS", "Loop", "united"]
 
 MOST_OPEN_TURNS = 16
-"""Maximum number of iterations of a while loop with an undecided condition; after more, the result has no bound."""
+"""Maximum number of iterations of a while loop with an undecided condition; with more, results have no bound."""
 
 Part = Callable[[Sequence[Ball]], list[Ball]]
 Loop = Callable[[Any, Sequence[Part], Sequence[Ball], Tape], list[Ball]]
@@ -48,7 +49,7 @@ def _unbounded(ball: Ball) -> Ball:
 def _conditional(
     op: cf.Cond, parts: Sequence[Part], operands: Sequence[Ball], tape: Tape
 ) -> list[Ball]:
-    """Run the branch of a conditional; if the index is undecided, unite the results of all possible branches."""
+    """Run the selected branch of a conditional; if the index is undecided, unite the results of possible branches."""
     index, *rest = operands
     last = len(parts) - 1
     centre, radius = int(index.value), float(index.radius)
@@ -64,7 +65,7 @@ def _conditional(
 def _either(
     op: cf.Alternatives, parts: Sequence[Part], operands: Sequence[Ball], tape: Tape
 ) -> list[Ball]:
-    """Unite the results of both programs of an `Alternatives` op, because executors run different ones."""
+    """Unite the results of both sub-programs of an `Alternatives` op, because each executor runs only one of them."""
     sequential, parallel = parts
     return _united(sequential(operands), parallel(operands))
 

@@ -1,4 +1,4 @@
-"""Radii of ops whose extents depend on data: the array of radii is truncated or padded like the values."""
+"""Error bounds (radii) of ops with data-dependent extents: radii are truncated or padded like the values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Radii of elementwise ops: of arithmetic by formulas, of selections by uniting the possible outcomes."""
+"""Error bounds (radii) of elementwise ops: by formulas for arithmetic, and by all possible outcomes for selections."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from xla_peer.parity.ulps import modulus
 __all__ = ["ROWS", "clipped_radius", "larger_radius", "powers_radius"]
 
 LARGEST_WHOLE = 2.0**53
-"""Integers up to this limit are exact in float64."""
+"""Limit up to which all integers are exact in float64."""
 
 
 def _own(operands: Operands, spread: Any, roundings: float = 1.0, native: Any = np.nan) -> Any:
@@ -132,15 +132,16 @@ def _times(size: Any, radius: Any) -> Any:
 
 def _quotient_spread(values: Sequence[Any], radii: Sequence[Any], result: Any) -> Any:
     least = (modulus(values[1]) - radii[1]) * (1.0 - 2.0 * EPSILON)
-    size = modulus(result) * (1.0 + 2.0**-8)  # the centre is rounded, to 8 bits at least
+    size = modulus(result) * (1.0 + 2.0**-8)  # the centre is rounded, to at least 8 bits
     away = _times(size, radii[1]) + radii[0]
     return np.where(least > 0, away / np.where(least > 0, least, 1.0), np.inf)
 
 
 def _error_of_quotient(values: Sequence[Any], result: Any) -> Any:
-    """Return the error of a native quotient x / y; it is positive unless x is 0 or y is a power of two.
+    """Return the error of a native quotient x / y; the error is positive unless x is 0 or y is a power of two.
 
-    Other implementations may multiply by the rounded reciprocal of y, so the quotient is not exact for all of them.
+    Even if the native quotient is exact, another implementation may multiply x by the rounded reciprocal of y, and so
+    be inexact.
     """
     native = error_of_quotient(values, result)
     mantissa, _ = np.frexp(values[1])
@@ -157,7 +158,7 @@ def _divide(operands: Operands) -> Sequence[Any]:
 
 
 QUOTIENT = _arithmetic(_quotient_spread, _error_of_quotient, roundings=3.0, underflows=True)
-"""Rule of quotients. XLA may multiply by the rounded reciprocal of a divisor, which makes two more roundings."""
+"""Rule of quotients; XLA may multiply by the rounded reciprocal of the divisor, which adds two roundings."""
 
 
 def _remainder(operands: Operands) -> Sequence[Any]:
@@ -228,12 +229,14 @@ def _crosses_cut(x: Any, radius: Any) -> Any:
 def larger_radius(x: Any, y: Any, a: Any, b: Any) -> Any:
     """Compute the radius of max(x, y) from the radii a of x and b of y.
 
-    It is the radius of the operand that is larger everywhere in the balls or, if neither is, the larger radius.
+    If one operand is larger than the other everywhere in the balls, its radius is the result. Otherwise the result is
+    the larger of the two radii.
     """
     x, y = x.astype(np.float64), y.astype(np.float64)
     sum_of_radii, apart = outward(a + b), x - y
     radius = np.where(apart > sum_of_radii, a, np.where(-apart > sum_of_radii, b, np.maximum(a, b)))
-    # If one operand is NaN in every implementation, so is the result, unless the other operand is unbounded.
+    # If x is NaN in every implementation, the result is NaN in every implementation. So an infinite radius of y is
+    # replaced by 0.
     return np.where(np.isnan(x) & (a == 0), np.where(np.isinf(b), 0.0, radius), radius)
 
 
@@ -262,7 +265,7 @@ def _clamp(operands: Operands) -> Sequence[Any]:
 
 
 def _compare(operands: Operands) -> Sequence[Any]:
-    """Bound a comparison: it is decided if the balls are disjoint, are points, or contain the same number."""
+    """Bound a comparison; it is decided if the balls are disjoint, are points, or always contain the same number."""
     x, y = map(wide, operands.values)
     a, b = operands.radii
     apart = modulus(x - y)
@@ -375,7 +378,7 @@ def _not(operands: Operands) -> Sequence[Any]:
 
 
 def _bools_or(numbers: Rule, bools: Rule) -> Rule:
-    """Return a rule that uses `bools` for operands of bools, and `numbers` for all other operands."""
+    """Return a rule that calls the rule `bools` for bool operands, and the rule `numbers` for all others."""
 
     def rule(operands: Operands) -> Sequence[Any]:
         return (bools if operands.dtype.is_bool else numbers)(operands)

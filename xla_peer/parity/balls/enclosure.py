@@ -1,4 +1,4 @@
-"""Computation of balls around the outputs of a program."""
+"""Computation of balls, which are values with error bounds, around the outputs of a program."""
 
 from __future__ import annotations
 

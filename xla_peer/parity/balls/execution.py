@@ -1,4 +1,4 @@
-"""Execution of a program on balls: kernels compute the centres, and `BALL_RULES` the radii, step by step."""
+"""Execution of a program on balls: kernels compute the centres, and the rules in `BALL_RULES` the radii."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Remarks", "run_on_balls"]
 
 @dataclass
 class Remarks:
-    """Numbers of elements without a bound, and of undecided elements, in a run on balls, by op and line.
+    """Numbers of elements, by op and source line, that lost their bound or are undecided in a run on balls.
 
     Attributes:
         unbounded: numbers of elements whose radius is infinite although the operands' radii are finite.
@@ -54,7 +54,7 @@ def _add(counts: dict[tuple[str, str], int], key: tuple[str, str], count: int) -
 def run_on_balls(
     program: ExecProgram, remarks: Remarks, tape: Tape, balls: Sequence[Ball]
 ) -> list[Ball]:
-    """Run a schedule on balls, which are its arguments, and return its outputs.
+    """Run a schedule on the arguments `balls`, and return its outputs as balls.
 
     Raises:
         BackendFailureError: a kernel failed; the message has the op and its line.

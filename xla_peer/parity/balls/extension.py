@@ -1,4 +1,4 @@
-"""Radii of transforms and decompositions: by linearity, and by perturbation theory with an approximate inverse.
+"""Error bounds (radii) of transforms and decompositions: by linearity, or by perturbation theory.
 
 The result of an implementation is the exact result for slightly different operands; the difference is its backward
 error. So the change of the exact result is bounded for operands within their balls, enlarged by the backward error.
@@ -27,7 +27,7 @@ __all__ = ["FAMILIES", "extension_radii"]
 
 
 def extension_radii(operands: Operands) -> Sequence[Any]:
-    """Compute radii by the rule of the family. Without a rule, floats have no bound.
+    """Compute radii by the rule of the extension's family. If there is no rule, floats have no bound.
 
     Integers then have a bound, 0, only if all operands are exact and none of them is a float.
     """
@@ -218,4 +218,4 @@ FAMILIES: Mapping[type[Any], Rule] = {
     fam.Eigh: _eigenvalues,
     fam.Svd: _singular_values,
 }
-"""Rules by extension op. QR, LU, general eigenvalues and families of other packages have no rule."""
+"""Rules by class of extension op. QR, LU, general eigenvalues and families of other packages have no rule."""

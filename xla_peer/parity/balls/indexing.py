@@ -1,4 +1,7 @@
-"""Radii of gathers, scatters and dynamic slices. If a ball does not decide an index, any element may be read."""
+"""Error bounds (radii) of gathers, scatters and dynamic slices.
+
+If the radius of an index is not 0, the bound allows that any element is read.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ __all__ = ["ROWS", "hits"]
 
 
 def _read(operands: Operands) -> Sequence[Any]:
-    """Bound a gather or dynamic slice: read the radii at the same indices."""
+    """Bound a gather or dynamic slice by the radii of the elements that are read."""
     source, *starts = operands.balls
     if any(start.radius.any() for start in starts):
         return (_any_element(operands.results[0], source),)
@@ -115,7 +118,7 @@ def _multiplied(operands: Operands) -> Any:
 
 
 def _extreme(operands: Operands) -> Any:
-    """Return the largest radius of an element and its updates: the radius of their minimum or maximum."""
+    """Return, for each element, the largest radius of it and its updates, which bounds their minimum or maximum."""
     return _with(operands, "max", operands.radii[0], operands.radii[2])
 
 

@@ -1,9 +1,9 @@
 """Rounding errors of native results, computed in higher precision.
 
-Two right results differ by at most the error bound of one plus the actual error of the other. So computing the actual
-error of the native result, instead of bounding it, gives smaller radii.
-Elementwise sums and products are compared with exact ones by error-free transformations. For sums of many terms, the
-operands are split into slices of so few bits that sums of their products are exact.
+Two right results differ by at most the error of the first plus the error of the second. For another implementation,
+only a bound on the error is known. But the actual error of the native result can be computed, so the radii become
+smaller. The errors of elementwise sums and products are computed by error-free transformations. For sums of many terms,
+the operands are split into slices of so few bits that sums of their products are exact.
 
 Sources: T. J. Dekker, A floating-point technique for extending the available precision, Numerische Mathematik 18, 1971;
 K. Ozaki, T. Ogita, S. Oishi, S. M. Rump, Error-free transformations of matrix multiplication, Numerical Algorithms 59, 2012.
@@ -24,7 +24,7 @@ __all__ = ["error_of_product", "error_of_quotient", "error_of_sum", "error_of_te
 
 SPLITTER = 2.0**27 + 1.0
 SAFE = 2.0**300
-"""Numbers between this limit and its reciprocal are split and multiplied without overflow or underflow."""
+"""Limit L: numbers between 1 / L and L are split and multiplied without overflow or underflow."""
 SLICES = 3
 BITS = np.finfo(np.float64).nmant + 1
 
@@ -34,12 +34,12 @@ def error_of_sum(values: Sequence[Any], result: Any) -> Any:
     x, y = values
     total = x + y
     rest = total - x
-    left = (x - (total - rest)) + (y - rest)  # the exact rounding error of the total
+    left = (x - (total - rest)) + (y - rest)  # the exact rounding error of `total`
     return np.abs((total - result) + left)
 
 
 def error_of_product(values: Sequence[Any], result: Any) -> Any:
-    """Return |x y - result| for real numbers in float64; NaN where a part might overflow or underflow."""
+    """Return |x y - result| for real numbers in float64; NaN where a partial product might overflow or underflow."""
     x, y = values
     product, left = _product(x, y)
     return np.where((x == 0) | (y == 0), 0.0, np.abs((product - result) + left))
@@ -53,7 +53,7 @@ def error_of_quotient(values: Sequence[Any], result: Any) -> Any:
 
 
 def _product(x: Any, y: Any) -> tuple[Any, Any]:
-    """Compute the rounded product of x and y, and its exact error; NaN where a part might overflow or underflow."""
+    """Compute the rounded product of x and y, and its exact error, or NaN where it might overflow or underflow."""
     product = x * y
     (a, b), (c, d) = _halves(x), _halves(y)
     left = b * d - (((product - a * c) - b * c) - a * d)
@@ -95,7 +95,7 @@ def error_of_terms(operands: Operands, op: StdTensorOp, terms: float) -> Any:
     error, sizes = parts[0] - wide(result), np.abs(parts[0] - wide(result))
     for part in parts[1:]:
         error, sizes = error + part, sizes + np.abs(part)
-    # `rest` bounds what was omitted: the remainders after the last slice, and the products of small slices.
+    # `rest` bounds the omitted terms: the remainders after the last slice, and the products of small slices.
     rest = len(parts) * terms * math.prod(largest) * 2.0 ** (2 - bits * SLICES)
     return outward(np.abs(error) + 4.0 * len(parts) * EPSILON * sizes + rest)
 

@@ -1,9 +1,9 @@
-"""`Ball`, and `Operands`, which the rules for balls receive.
+"""`Ball`, an array with error bounds, and `Operands`, the argument of the rules that compute the bounds.
 
-A ball is an array of values, the centres, with an array of radii of the same shape in float64. Element by element it
-contains the exact result for the exact arguments, the centre, and the result of every other right implementation.
-Around complex numbers it is a disc. If a centre is infinite or NaN and its radius is 0, every implementation gives
-this value. An infinite radius means that there is no bound.
+A ball is an array of values, the centres, with an array of radii of the same shape in float64. The ball of an element
+contains the centre, the exact result for the exact arguments, and the result of every other right implementation. The
+ball of a complex element is a disc. If a centre is infinite or NaN and its radius is 0, every implementation gives this
+value. An infinite radius means that there is no bound.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ __all__ = [
 
 EPSILON = float(np.finfo(np.float64).eps)
 NEAR_ZERO = 16.0
-"""Factor f: if a result is below f times the smallest normal number, intermediate values may be subnormal."""
+"""Factor f such that intermediate values may be subnormal if a result is below f times the smallest normal number."""
 
 
 @dataclass(frozen=True, eq=False)
 class Ball:
-    """Array of values with a bound on the distance of every right implementation's values.
+    """Array of native values, with a bound on the distance of the values that any right implementation computes.
 
     Attributes:
         value: the centres, which are the native values.
@@ -72,7 +72,7 @@ class Ball:
 
 @dataclass(frozen=True, eq=False)
 class Copy:
-    """Origin of elements that are copied from another ball, and equal its elements in every implementation.
+    """Origin of elements that are copies of elements of another ball, in every implementation.
 
     Attributes:
         source: the other ball.
@@ -85,13 +85,13 @@ class Copy:
 
 @dataclass(frozen=True)
 class Operands:
-    """Application of an op to balls, for which a rule computes the radii of the results.
+    """Application of an op to balls: the argument of a rule, which computes the radii of the results.
 
     Attributes:
         op: the op.
         balls, specs: the operands and their types.
         results: the centres of the results.
-        is_local: whether to bound only the op's own rounding error, for operands anywhere in their balls.
+        is_local: whether the radii bound only the rounding error of this op, for operands anywhere in their balls.
     """
 
     op: Any
@@ -136,7 +136,7 @@ class Operands:
 
 
 Rule: TypeAlias = Callable[[Operands], Sequence[Any]]
-"""Function of `Operands` that returns the radii of the step's results."""
+"""Function of `Operands` that returns the radii of the op's results."""
 
 
 def sign_of(x: Any) -> int:
@@ -167,7 +167,7 @@ def overflow(dtype: DType) -> float:
 
 
 def underflow(operands: Operands) -> Any:
-    """Bound the additional error of results near 0 of nonzero operands: implementations may flush subnormal numbers."""
+    """Bound the additional error of results near 0 of nonzero operands if an implementation flushes subnormals."""
     (result,) = operands.results
     least = NEAR_ZERO * tiny(operands.dtype)
     from_nonzero = modulus(result) < least
@@ -226,7 +226,7 @@ def rounded(operands: Operands, result: Any, spread: Any, error: Any, elementwis
 
 
 def _may_be_flushed(x: Any, radius: Any, smallest: float) -> Any:
-    """Return the mask of the elements that have a part that may be subnormal, within a distance of `radius`."""
+    """Return a mask of the elements whose real or imaginary part may be subnormal within the distance `radius`."""
     flushed = np.zeros(x.shape, bool)
     for part in (x.real, x.imag) if x.dtype.kind == "c" else (x,):
         reach = np.abs(part.astype(np.float64))
@@ -237,8 +237,8 @@ def _may_be_flushed(x: Any, radius: Any, smallest: float) -> Any:
 def _not_finite(operands: Operands, result: Any, elementwise: bool) -> Any:
     """Return the radius of elements that are infinite or NaN: 0 if every implementation gives the same, else infinity.
 
-    An infinity from an overflow is not the same everywhere, because a contraction or another order of terms may avoid
-    the overflow. Implementations also differ in complex numbers that are infinite or NaN.
+    An infinity that results from an overflow may be finite elsewhere, because an FMA or another order of terms may
+    avoid the overflow. Implementations also differ in complex numbers that are infinite or NaN.
     """
     if np.isfinite(result).all():
         return 0.0

@@ -1,4 +1,4 @@
-"""Derivatives of single ops on balls, for a batch of cotangents at once."""
+"""Derivatives (pullbacks) of single ops on balls, for a batch of cotangents at once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Pullbacks:
 
         Args:
             op, balls: the op and its operands.
-            active: the numbers of the operands whose cotangents are computed.
+            active: the indices of the operands whose cotangents are computed.
             y_bar: a batch of cotangents of the result, stacked along a new first axis.
         """
         balls = [_in_float64(ball) for ball in balls]

@@ -1,4 +1,4 @@
-"""Radii of reductions, cumulative ops, indices of extrema, and sorts."""
+"""Error bounds (radii) of reductions, cumulative ops, indices of extrema, and sorts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def sum_error(
 
     Args:
         op: the op in float64.
-        terms: number of terms, as an array by element or as one number.
+        terms: the number of terms of each element of the result, as an array, or as one number for all.
         size: the sum of the absolute terms.
         spread: the change of the exact result within the balls.
         products: whether each term is a product, which is rounded, too.
@@ -134,7 +134,7 @@ def _product(operands: Operands) -> Sequence[Any]:
         and float(np.max(most, initial=0.0)) <= integer_limit(work)
     ):
         error = error * 0.0
-    # If an intermediate product may overflow or underflow in some order of the factors, there is no bound.
+    # In some order of the factors, an intermediate product may overflow or underflow. Then there is no bound.
     high = operands.run(op, np.maximum(size + radius, 1.0))
     low = operands.run(op, np.where(size == 0, 1.0, np.minimum(np.abs(size - radius), 1.0)))
     is_safe = (high < overflow(work)) & ((low > 2.0 * tiny(work)) | (count <= 2))
@@ -199,7 +199,7 @@ def _logic(operands: Operands) -> Sequence[Any]:
 
 
 def _index(operands: Operands) -> Sequence[Any]:
-    """Bound the index of a maximum or minimum by its distance from the farthest candidate that may win."""
+    """Bound the index of a maximum or minimum by its distance from the farthest element that may be the extremum."""
     (x,), (radius,), (result,) = operands.values, operands.radii, operands.results
     axis, sign = operands.op.axis, -1.0 if isinstance(operands.op, re.ArgMin) else 1.0
     keys = sign * x.astype(np.float64)
@@ -237,7 +237,7 @@ def _sorted(operands: Operands) -> Sequence[Any]:
 
 
 def _in_place(keys: Any, radius: Any, axis: int) -> Any:
-    """Return the mask of the sorted keys whose balls are disjoint from all other balls.
+    """Return a mask of the sorted keys whose balls are disjoint from the balls of all other keys.
 
     The positions of these keys are the same in every implementation.
     """
@@ -254,7 +254,7 @@ def _in_place(keys: Any, radius: Any, axis: int) -> Any:
 
 
 def _any_of(x: Any, radius: Any, axis: int) -> Any:
-    """Return, for each element of x, its largest distance from any element along the axis within its radius."""
+    """Return, for each element of x, its largest distance to any point in the balls of the elements along the axis."""
     if x.dtype.kind == "c":
         size = np.max(modulus(x) + radius, axis=axis, keepdims=True, initial=0.0)
         return outward(size + modulus(x))

@@ -1,4 +1,4 @@
-"""Properties of values that balls alone do not express: that values are copies of other values, and their signs.
+"""Properties of values that radii alone do not express: whether values are copies of other values, and their signs.
 
 In every implementation, a maximum is a copy of one of the elements. The derivative of a maximum compares the elements
 with it. If only one element can be the largest, this comparison is decided for balls of any radius. A square is never

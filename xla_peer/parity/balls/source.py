@@ -1,4 +1,4 @@
-"""Radii of constants and iotas: 0, except for subnormal numbers."""
+"""Error bounds (radii) of constants and iotas: 0, except for subnormal numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Radii of ops that move elements: the op is applied to the radii."""
+"""Error bounds (radii) of ops that only move elements: the op is applied to the array of radii."""
 
 from __future__ import annotations
 

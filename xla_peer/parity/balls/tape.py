@@ -18,7 +18,7 @@ __all__ = ["Entry", "Narrowed", "Row", "Stack", "Step", "Tape"]
 GROWTH = 2.0**12
 """Factor by which the radii of a loop's carry grow before they are reduced again by a reverse sweep."""
 WIDEST = 2.0**40
-"""Radius above which the radii of a carry are always reduced, as a multiple of one rounding of its element."""
+"""Radius above which the radii of a carry are always reduced; the unit is one rounding of the element."""
 MOST_NARROWINGS = 16
 
 
@@ -56,7 +56,7 @@ class Stack:
 
 @dataclass(frozen=True, eq=False)
 class Narrowed:
-    """Replacement of a ball by one with the same centres and smaller radii."""
+    """Replacement of a ball by a ball with the same centres and smaller radii."""
 
     source: Ball
     result: Ball
@@ -72,8 +72,8 @@ class Tape:
     Attributes:
         narrow: a function that reduces the radii of balls on the tape by a reverse sweep.
         entries: the recorded steps.
-        carried: balls in the carry of a loop, which is computed once for all uses.
-        wide: radius above which the radii of a carry are reduced, as a multiple of one rounding of its element.
+        carried: balls in the carry of a loop. A compiler computes a carry once for all its uses.
+        wide: radius above which the radii of a carry are reduced; the unit is one rounding of the element.
         narrowings: the number of times that radii of carries were reduced.
     """
 
@@ -119,7 +119,7 @@ class Tape:
 
 
 def _roundings(ball: Ball) -> float:
-    """Return the largest radius of a ball, as a multiple of one rounding of its element; 0 if all radii are 0."""
+    """Return the largest radius of a ball, in units of one rounding of the element; 0 if all radii are 0."""
     if not _moves(ball):
         return 0.0
     size = modulus(ball.value)

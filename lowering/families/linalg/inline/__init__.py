@@ -1,7 +1,7 @@
 """Matrix functions in standard StableHLO operations: loops of Householder reflections, eliminations and rotations.
 
-These lowerings are for compilers without custom calls of LAPACK. They are written in the algebra of derivative rules,
-`tenferro.extension.algebra`, and the emitters of ops write the operations.
+These lowerings are for compilers without custom calls of LAPACK. They compute with the functions of
+`tenferro.extension.algebra`, in which derivative rules are written too. Each call emits a StableHLO operation.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ __all__ = ["RULES", "cholesky", "eig", "eigh", "lu", "pivots_to_permutation", "q
 def cholesky(op: Any, w: Writer, a: Value) -> Value:
     """Emit `stablehlo.cholesky`, which every compiler supports.
 
-    If any element of a factor is NaN, its lower triangle is set to NaN.
+    A factor that contains NaN belongs to a matrix that is not positive definite. Its whole lower triangle is set to
+    NaN.
     """
     a = hermitian(w, a)
     batch, _, _ = parts(a)

@@ -1,9 +1,8 @@
-"""LU factorisation with partial pivoting, by panels of columns.
+"""LU factorisation with partial pivoting. The matrix is split into panels, which are blocks of adjacent columns.
 
 A loop eliminates the columns of a panel one by one. The matrix to the right of the panel is then updated by a product.
 
-Source: Golub and Van Loan, Matrix Computations, 4th ed., sections 3.4 and 3.6. The choice of pivots is that of LAPACK's
-xGETRF.
+Source: Golub and Van Loan, Matrix Computations, 4th ed., sections 3.4 and 3.6. Pivots are chosen as in LAPACK's xGETRF.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ def lu(op: Any, w: Writer, a: Any) -> Any:
 
 
 def factorised(w: Writer, a: Value) -> tuple[Value, Value]:
-    """Factorise by the right-looking algorithm; return the packed factors and the permutation of rows.
+    """Compute an LU factorisation by the right-looking algorithm; return the packed factors and the row permutation.
 
-    For each panel, its columns are eliminated, then the rows of U to its right are computed, and the rest of the matrix
-    is updated.
+    For each panel, the algorithm eliminates its columns, and computes the rows of U to the right of it. A matrix
+    product then updates the remaining rows and columns.
     """
     m, n = a.shape[-2:]
     perm = iota_along(a, (*a.shape[:-2], m), a.rank - 2)
@@ -152,7 +151,7 @@ def reordered(perm: Value, order: Value, first: int) -> Value:
 
 
 def joined(parts: tuple[Value, ...], axis: int) -> Value:
-    """Concatenate the parts that are not empty."""
+    """Concatenate `parts` along an axis, without the empty parts."""
     nonempty = [part for part in parts if part.shape[axis]]
     return (
         nonempty[0]

@@ -39,7 +39,7 @@ def qr(op: Any, w: Writer, a: Any) -> Any:
 def householder(a: Value, full: bool) -> tuple[Value, Value]:
     """Compute Q, the product of the reflections, and R, which is A after all reflections.
 
-    Reflection i maps the part of column i from row i down to a real multiple of the unit vector e_i.
+    Reflection i sets column i to zero below row i. It makes the element on the diagonal real.
     """
     m, n = a.shape[-2:]
     k = min(m, n)
@@ -56,9 +56,9 @@ def householder(a: Value, full: bool) -> tuple[Value, Value]:
 
 
 def reflector(x: Value, i: Value) -> tuple[Value, Value]:
-    """Compute tau and v of the reflection 1 - conj(tau) v v^H that maps x to a vector with zeros below element i.
+    """Compute tau and v of the reflection 1 - conj(tau) v v^H that sets the elements of x below element i to zero.
 
-    Element i of the result is real, and v_i = 1.
+    The reflection makes element i real, and v_i = 1.
     """
     rows = iota_along(x, x.shape, x.rank - 1)
     at = compare(rows, "EQ", broadcast(i, rows, ()))
@@ -110,7 +110,7 @@ def from_right(q: Value, tau: Value, v: Value) -> Value:
 
 
 def identity(like: Value, n: int) -> Value:
-    """Create an identity matrix of order n for each matrix of `like`, with the dtype of `like`."""
+    """Emit a stack of n x n identity matrices, with the batch shape and dtype of `like`."""
     shape = (*like.shape[:-2], n, n)
     rows = iota_along(like, shape, len(shape) - 2)
     columns = iota_along(like, shape, len(shape) - 1)

@@ -1,8 +1,8 @@
-"""Eigenvalues and singular values by Jacobi rotations, n / 2 of them at once.
+"""Eigenvalues and singular values by Jacobi rotations.
 
-A rotation acts on a pair of rows or columns. In a round, row k is paired with row k + n / 2, for every k < n / 2. After
-each round the rows and columns are rearranged as in a round-robin tournament. So a sweep of n - 1 rounds rotates every
-pair once.
+A round applies n / 2 rotations at once, to disjoint pairs of rows or columns. It pairs row k with row k + n / 2, for
+every k < n / 2, and columns in the same way. After each round the rows and columns are permuted as in a round-robin
+tournament. So a sweep of n - 1 rounds rotates every pair once.
 
 Source: Golub and Van Loan, Matrix Computations, 4th ed., sections 8.5 and 8.6.3; Brent and Luk (1985),
 doi:10.1137/0906007, for the order.
@@ -48,7 +48,7 @@ EPSILON = {DType.F32: 2.0**-23, DType.F64: 2.0**-52}
 
 
 def eigh(op: Any, w: Writer, a: Any) -> Any:
-    """Compute the eigenvalues in ascending order, and if `op.vectors` the eigenvectors, as columns of a matrix."""
+    """Compute eigenvalues in ascending order and, if `op.vectors`, the eigenvectors, as columns of a matrix."""
     (x,) = values_of(w, hermitian(w, a))
     values, vectors = hermitian_eigen(x)
     return written((values, vectors) if op.vectors else (values,))
@@ -94,7 +94,11 @@ def halves(x: Value, axis: int) -> tuple[Value, Value]:
 
 
 def rotated(x: Value, axis: int, c: Value, s: Value, phase: Value) -> Value:
-    """Rotate each pair of slices along an axis, and rearrange the slices for the next round."""
+    """Rotate slice k of x along an axis with slice k + n / 2, for all k, and permute the slices for the next round.
+
+    Args:
+        c, s, phase: the cosine, sine and phase of each rotation; see `rotation`.
+    """
     first, second = halves(x, axis)
     places = (*range(x.rank - 2), axis)
     c, s, phase = (broadcast(part, first, places) for part in (c, s, phase))
@@ -102,9 +106,9 @@ def rotated(x: Value, axis: int, c: Value, s: Value, phase: Value) -> Value:
 
 
 def dealt(first: Value, second: Value, axis: int) -> Value:
-    """Concatenate two halves, with their slices rearranged for the next round of a tournament.
+    """Concatenate two halves, with their slices permuted for the next round of the round-robin tournament.
 
-    The first slice stays, and all others move by one position.
+    The first slice of `first` stays, and all other slices move by one position in a cycle.
     """
     n = first.shape[axis]
     if n == 1:
@@ -237,7 +241,7 @@ def tall_svd(a: Value, everything: bool) -> tuple[Value, Value, Value]:
 
 
 def flipped(x: Value) -> Value:
-    """Return the conjugate transpose."""
+    """Return the conjugate transpose of each matrix."""
     return conj(transpose(x, (*range(x.rank - 2), x.rank - 1, x.rank - 2)))
 
 
@@ -252,7 +256,7 @@ def scaled(x: Value) -> tuple[Value, Value]:
 
 
 def padded(a: Value) -> tuple[Value, int]:
-    """Pad a square matrix of odd order with a row and a column of zeros; return the matrix and its order."""
+    """Pad a square matrix to even order with a row and a column of zeros, if necessary; return it and its order."""
     n = a.shape[-1]
     if n % 2 == 0:
         return a, n
@@ -262,7 +266,7 @@ def padded(a: Value) -> tuple[Value, int]:
 
 
 def padded_columns(a: Value) -> tuple[Value, int]:
-    """Pad a matrix to an even number of columns with a column of zeros; return the matrix and this number."""
+    """Pad a matrix to an even number of columns by zeros, if necessary; return it and its number of columns."""
     m, n = a.shape[-2:]
     if n % 2 == 0:
         return a, n
@@ -270,9 +274,9 @@ def padded_columns(a: Value) -> tuple[Value, int]:
 
 
 def is_padding(v: Value) -> Value:
-    """Return a mask that selects the column of V that belongs to the padding.
+    """Return a mask over the columns of V, true for the eigenvector that belongs to the row and column of padding.
 
-    It is the unit vector of the last row, because rotations by zero never mix it with other columns.
+    This eigenvector is the last unit vector: the padding is zero, so no rotation mixes it with other columns.
     """
     n = v.shape[-1]
     last = block(v, (n - 1, n), (0, n))
@@ -298,7 +302,7 @@ def columns_in(x: Value, order: Value) -> Value:
 
 
 def with_one_more(x: Value, last: Value) -> Value:
-    """Append `last` to x as one more element along the last axis."""
+    """Append the value `last` to x at the end of the last axis."""
     column = broadcast(last, slice_along(x, x.rank - 1, 0, 1), range(x.rank - 1))
     return apply_one(Concatenate(x.rank - 1, 2), x, column)
 

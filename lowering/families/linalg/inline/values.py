@@ -1,4 +1,4 @@
-"""Values and loops that let algorithms in the algebra of derivative rules write StableHLO."""
+"""Backend of `tenferro.extension.algebra` that writes StableHLO, and loops and matrix functions for its values."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class WriterEmitter:
         return value.spec
 
     def scalar(self, number: Any, dtype: DType) -> writer.Value:
-        """Emit a rank-0 constant."""
+        """Emit a constant of rank 0 with this number and dtype."""
         return self.writer.scalar(number, dtype)
 
     def witness(self, value: writer.Value) -> writer.Value:
-        """Return the value itself; no other witness of its shape is needed, because shapes are static."""
+        """Return `value`, which tells the algebra its shape; shapes are static here, so no operation is needed."""
         return value
 
 
