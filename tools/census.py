@@ -30,7 +30,10 @@ from pathlib import Path
 PACKAGES = ("tenferro", "lowering", "xla_peer")
 LISTS = {"nodes", "instructions", "steps", "_steps", "region", "code", "calls", "_instructions"}
 LOOPED = LISTS | {"numbers", "reads"}
-"""Names of sequences in loops: lists of ops, lists of instruction numbers, and lists of values that an op reads."""
+"""Names of sequences whose loops are counted.
+
+They are lists of ops, lists of instruction numbers, and lists of values that an op reads.
+"""
 WRITERS = {"add", "add_mark", "emit", "emit_all", "apply", "apply_one", "apply_all", "apply_beside",
            "add_op", "Instruction", "Step", "Node", "_step", "rule"}  # fmt: skip
 DOORS = {"add", "emit", "emit_all", "apply", "apply_one", "apply_all", "apply_beside", "_applied"}
@@ -42,7 +45,7 @@ WRITES = {"outputs", "writes", "results", "made", "out"}
 
 
 def main() -> int:
-    """Print the count of each kind, and below it each occurrence."""
+    """Print the count of each kind of structure or loop, and below the count each occurrence."""
     root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent).resolve()
     places: dict[str, list[str]] = {
         kind: [] for kind in ("record", "container", "copy", "sweep", "execution", "door", "table")
@@ -83,7 +86,8 @@ def counted(tree: ast.AST) -> Iterator[tuple[str, int, str]]:
     for node, function in _with_functions(tree):
         if isinstance(node, ast.ClassDef):
             fields = _fields(node)
-            # A field with the types of operands (`TensorSpec`) does not hold the operands themselves.
+            # A field with the types of the operands (`TensorSpec`) does not make a class a record, because it holds
+            # no operands.
             values = {name for name, kind in fields.items() if "TensorSpec" not in kind}
             if values & OPS and values & READS and values & WRITES:
                 yield "record", node.lineno, node.name
@@ -118,7 +122,10 @@ def _ops(folder: Path) -> set[str]:
 
 
 def _tables(tree: ast.Module, ops: set[str], is_reader: bool) -> Iterator[str]:
-    """Yield the line, name and number of ops of each table, except columns (`Column(..)`) and their parts (`ROWS`)."""
+    """Yield the line, name and number of ops of each table.
+
+    Columns (`Column(..)`) and their parts (`ROWS`) are skipped.
+    """
     for node in tree.body:
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             continue
@@ -141,7 +148,7 @@ def _tables(tree: ast.Module, ops: set[str], is_reader: bool) -> Iterator[str]:
 
 
 def _walk_outside(node: ast.AST, kind: type[ast.AST]) -> list[ast.AST]:
-    """Return the node and its descendants; nodes of class `kind` are included, but not what is below them."""
+    """Return the node and its descendants. Nodes of class `kind` are included, but nodes below them are not."""
     visited, left = list[ast.AST](), [node]
     while left:
         visited.append(left.pop())
@@ -187,7 +194,7 @@ def _checks(root: Path) -> Iterator[str]:
 
 
 def _classes(trees: Iterable[ast.Module], bases: set[str]) -> Iterator[str]:
-    """Return the names in `bases`, and the names of all classes that derive from them."""
+    """Return the names in `bases`, and the names of all classes that inherit from them, directly or not."""
     names, count = set(bases), 0
     derived = [node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
     while len(names) > count:
@@ -250,9 +257,9 @@ def _fields(node: ast.ClassDef) -> dict[str, str]:
 
 
 def _holds_records(annotation: str) -> bool:
-    """Return whether an annotation means a sequence of records; without an annotation, it might.
+    """Return whether an annotation may mean a sequence of records; an empty annotation may.
 
-    Programs, instruction numbers, rows of a table about instructions, and text do not count.
+    Annotations of programs, instruction numbers, rows of a table about instructions, and text are excluded.
     """
     names = set(re.findall(r"\w+", annotation))
     return not names or bool(names & SEQUENCES and names & RECORDS)
@@ -264,7 +271,7 @@ def _is_record_alias(value: ast.AST) -> bool:
 
 
 def _is_list(value: ast.AST) -> bool:
-    """Return whether an expression that is looped over is one of the lists itself, not a comprehension over it."""
+    """Return whether a loop's expression is one of the lists in `LOOPED`, and not a comprehension over it."""
     parts = [value]
     while parts:
         part = parts.pop()
@@ -288,7 +295,7 @@ def _is_backward(value: ast.AST) -> bool:
 
 def _called(body: Iterable[ast.AST]) -> set[str]:
     calls = [call for part in body for call in ast.walk(part) if isinstance(call, ast.Call)]
-    # Skip `add` with one argument: it adds to a set. A call that applies an op also passes operands.
+    # Skip `add` with one argument, which adds to a set: a call that applies an op also passes operands.
     calls = [call for call in calls if len(call.args) != 1 or ast.unparse(call.func)[-4:] != ".add"]
     return {
         call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")

@@ -1,6 +1,6 @@
 """Write StableHLO's expansions of CHLO ops as templates: `python tools/chlo_templates.py`.
 
-Each template is the body of a function of one or two tensors. The word SHAPE stands for the extents of the tensors.
+A template is the body of a function of one or two tensors, in which the word SHAPE stands for the tensors' extents.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ FOLDER = Path(__file__).resolve().parent.parent / "lowering" / "emit" / "chlo"
 COMPLEX_TOO = ("asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh")
 REAL_ONLY = ("erf", "erfc", "erf_inv", "lgamma", "digamma")
 READ_ALONE = {"bessel_i1e": 1, "polygamma": 2, "zeta": 2}
-"""Operations of real numbers that tenferro only imports, from these templates, with their number of operands."""
+"""Operations of real numbers that are imported from StableHLO but never written, each with its number of operands."""
 KERNEL = "_asin_acos_kernel"
-"""Operation of complex numbers that tenferro only imports."""
+"""Operation of complex numbers that is imported from StableHLO but never written."""
 HEADER = "// Expansion of chlo.{name} by StableHLO's chlo-legalize-to-stablehlo (Apache-2.0 WITH LLVM-exception).\n"
 
 

@@ -3,9 +3,10 @@
     python -m tools.core record     runs all tests, and records the lines and seconds of each in build/core
     python -m tools.core choose     writes tests/selections/core.txt from this record
 
-Recording needs Python 3.12, because it uses `sys.monitoring`. Tests are chosen in this order, while time is left:
+Recording needs Python 3.12, because it uses `sys.monitoring`. Tests are chosen in this order until the time is used
+up:
 
-- tests of the values and derivatives of every op and every extension family, and one test of every file;
+- first, tests of the values and derivatives of every op and every extension family, and one test of every file;
 - the tests that run the most new lines per second, until no test runs a new line;
 - one set of parameters of every remaining test function, if it takes less than a second;
 - further sets of parameters of these functions, the cheapest first.
@@ -37,7 +38,7 @@ FOLDER = ROOT / "build" / "core"
 PACKAGES = tuple(f"{ROOT / name}{os.sep}" for name in ("tenferro", "lowering", "xla_peer"))
 COMMAND = "make core"
 SECONDS = 360.0
-"""Processor time of all chosen tests, in seconds: three minutes of waiting with two workers."""
+"""Limit of the processor time of all chosen tests, in seconds. Two workers need about half of it."""
 REQUIRED = (
     "tests/ops/test_samples.py",
     "tests/ad/test_rules.py::test_jvp_is_the_central_difference",
@@ -48,7 +49,7 @@ REQUIRED = (
 )
 """Tests that are always chosen, because they cover every op and every extension family."""
 COSTLY = 1.0
-"""Processor time in seconds; a test that takes longer is chosen only if it runs new lines."""
+"""Processor time in seconds above which a test is chosen only if it runs lines that no chosen test runs."""
 
 
 # ---- recording, as a plugin of pytest -----------------------------------------------------------------
@@ -69,7 +70,7 @@ class Lines:
         monitoring.set_events(self.tool, self.events.PY_START)
 
     def _start(self, code: CodeType, offset: int) -> Any:
-        # `sys` is None when the interpreter exits.
+        # While the interpreter exits, `sys` may already be None.
         if sys and str(code.co_filename).startswith(PACKAGES):
             sys.monitoring.set_local_events(self.tool, code, self.events.LINE)
         return sys.monitoring.DISABLE
@@ -218,7 +219,7 @@ def choose() -> int:
     recorded = Recorded(FOLDER)
     tests = {recorded.tests[number] for number in chosen_of(recorded)}
     selected = selection.named(tests, recorded.ran, share=1.0)
-    # Add files without a passed test: their tests were skipped because a dependency is missing here.
+    # Add test files of which no test passed: their tests were skipped here because a dependency is missing.
     files = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")}
     selected |= files - {selection.file_of(test) for test in selected}
     (selection.FOLDER / "core.txt").write_text(selection.text_of(selected, COMMAND))

@@ -1,4 +1,4 @@
-"""Records of measurements, a file for each function, dtype and engine."""
+"""Records of measurements; each function, dtype and engine has its own file."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Records:
     ) -> Iterator[Callable[[Key, Cell | None], None]]:
         """Yield a function that writes the record of a key.
 
-        The keys were measured together, so all records state one time.
+        Keys that are measured together share one duration.
         """
         environments = {key: _environment(key) for key in keys}
         start = time.perf_counter()

@@ -1,6 +1,6 @@
-"""Valid files (seeds) from which mutants are derived.
+"""Valid files (seeds), from which mutants are derived.
 
-Each seed is a folder with the file and the files that it needs.
+Each seed is a folder with a file and all files to which it refers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Seed(NamedTuple):
     Attributes:
         kind: the name of the function in `tools.hostile.doors` that reads the file.
         main: the name of the file that is read.
-        files: the contents of this file, and of the files that it needs, by name.
+        files: the contents of the file `main` and of the files to which it refers, by name.
     """
 
     kind: str

@@ -1,6 +1,7 @@
-"""Campaign of mutants, each one edit of one line; its tests run in three stages.
+"""Campaign of mutants, each of which edits one line of the sources.
 
-The first stage has the tests of the edited folder, the second those of its layer, the third the remaining tests.
+The tests of a mutant run in three stages, until one fails: the tests of the edited folder, the tests of its layer,
+and the remaining tests.
 """
 
 from __future__ import annotations
@@ -27,13 +28,19 @@ if TYPE_CHECKING:
 __all__ = ["Campaign", "Mutant", "equivalents", "mutants_of"]
 
 STAGE_SECONDS = 45.0
-"""Maximum recorded time of the tests of one of the first two stages, in seconds; the fastest tests are chosen."""
+"""Maximum recorded time of the tests of each of the first two stages, in seconds. The fastest tests are chosen."""
 MOST_FILES = 8
-"""Maximum number of test files in the second stage: collecting a file takes as long as many tests."""
+"""Maximum number of test files in the second stage: to collect a file takes pytest as long as many tests take."""
 REST_SECONDS = 90.0
-"""Maximum recorded time of the third stage, in seconds; few mutants survive until then."""
+"""Maximum recorded time of the tests of the third stage, in seconds.
+
+It may be long, because few mutants reach this stage.
+"""
 ALLOWANCE = 30.0
-"""Processor time in seconds that a stage may use beyond four times its tests' recorded time."""
+"""Additional processor time of a stage, in seconds.
+
+The limit of a stage is four times the recorded time of its tests, plus this time.
+"""
 
 
 class Mutant(NamedTuple):
@@ -44,14 +51,14 @@ class Mutant(NamedTuple):
     edit: Edit
 
     def record(self, source: str) -> dict[str, Any]:
-        """Return what the log and the report say of this mutant; `source` is the file before the edit."""
+        """Return the record of this mutant for the log and the report; `source` is the file before the edit."""
         before, after = self.edit.difference(source)
         return {"folder": self.folder, "path": self.path, "line": self.edit.lines[0], "kind": self.edit.kind,
                 "before": before, "after": after}  # fmt: skip
 
 
 def mutants_of(tree: Path, folders: Sequence[str], seed: int) -> Iterator[Mutant]:
-    """Yield one edit of each line that has edits; the seed determines the edits and their order."""
+    """Yield one edit for each line that has possible edits; the seed determines the edits and their order."""
     random = Random(seed)
     lines: list[tuple[str, str, int]] = []
     offered: dict[tuple[str, int], list[Edit]] = {}
@@ -72,9 +79,9 @@ def mutants_of(tree: Path, folders: Sequence[str], seed: int) -> Iterator[Mutant
 
 
 def equivalents(file: Path) -> dict[tuple[str, str, str], str]:
-    """Return the edits that have no visible effect, each with its proof.
+    """Return the edits that are proven to have no visible effect, each with its proof.
 
-    Keys are the path, the line before and the line after the edit.
+    A key consists of the path, the line before the edit, and the line after it.
 
     Raises:
         ValueError: an edit has no proof.
@@ -88,7 +95,9 @@ def equivalents(file: Path) -> dict[tuple[str, str, str], str]:
 
 
 class Campaign:
-    """Outcomes of mutants, one per line of the file `log`; an interrupted campaign is resumed.
+    """Outcomes of mutants.
+
+    The file `log` has a line for each outcome, so that an interrupted campaign is resumed.
 
     Args:
         tree:      a copy of the tree, which is edited and restored

@@ -1,4 +1,4 @@
-"""The page `docs/verdicts.md`: tables of faults and rewrites by outcome, summed over all parts (seeds)."""
+"""The page `docs/verdicts.md`: tables that count faults and rewrites by outcome, summed over all parts of the score."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ The numbers below are from {parts} parts with {libraries}.
 """
 WATCH = "\n[The watch](watch.md) runs public reports of miscompilations on releases of compilers.\n"
 SHOWN = 20
-"""Maximum number of trials of each outcome that the page lists one by one."""
+"""Maximum number of trials that the page lists individually for each outcome."""
 
 
 def share(count: int, of: int) -> str:
-    """Write a count as `count of total (percentage)`."""
+    """Format a count as `count of total (percentage)`."""
     return f"{count} of {of} ({count / of:.2%})" if of else "none"
 
 
 def summary(seed: int, jaxlib: str, faults: Records, rewrites: Records) -> Part:
-    """Count the outcomes of one part."""
+    """Count the outcomes of one part: the trials with one seed."""
     return {
         "seed": seed,
         "jaxlib": jaxlib,

@@ -99,7 +99,7 @@ _OF_SCIPY = [
     "tanhm",
     "tanm",
 ]
-"""Functions that only SciPy's linear algebra has."""
+"""Functions that SciPy has in its linear algebra but PyTorch lacks."""
 
 ABSENT: Mapping[str, str] = {
     **dict.fromkeys(
