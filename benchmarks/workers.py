@@ -1,7 +1,7 @@
 """Compilations and memory of twelve processes that run the same compiled gradient.
 
-The constants of the program reach a process in one of three ways. They are sent to it, read from a file by each process, or
-mapped from the file by all processes.
+The constants of the program reach a process in one of three ways. They are sent to it, read from a file by each
+process, or mapped from the file by all processes.
 
 python benchmarks/workers.py                       uses 64 MB of constants in 12 processes
 python benchmarks/workers.py --workers 4 --megabytes 16 --ways mapped

@@ -1,4 +1,4 @@
-"""`==` between a public object and anything else returns True, False or a tensor, and never raises."""
+"""`==` between a public object and any other object must return True, False or a tensor, and never raise."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Hostile:
 
 
 class HostileDType:
-    """Object whose attribute `dtype`, which NumPy reads, raises an error."""
+    """Object whose attribute `dtype` raises an error. NumPy reads this attribute when it converts an object."""
 
     @property
     def dtype(self) -> Any:

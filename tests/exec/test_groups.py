@@ -1,4 +1,4 @@
-"""Fused groups with reductions and broadcasts have the results of their instructions, run one by one."""
+"""Fused groups with reductions and broadcasts must have the results of their instructions, run one by one."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -37,30 +37,33 @@ def softmax(x: Any) -> Any:
 
 
 def softmax_between(x: Any) -> Any:
-    """Compute the softmax along the second axis."""
+    """Compute the softmax along the second of three axes."""
     e = tnf.exp(x)
     return e / tnf.sum(e, axis=1, keepdims=True)
 
 
 def attention(x: Any, mask: Any) -> Any:
-    """Compute the softmax of scores; the mask of excluded scores is broadcast."""
+    """Compute the softmax of scores, without excluded scores; the mask of the excluded scores is broadcast."""
     return softmax(tnf.where(mask, x, -1e9))
 
 
 def layer_norm(x: Any, g: Any, b: Any) -> Any:
-    """Compute a layer norm: two reductions along rows, whose results and the rows g and b are broadcast."""
+    """Compute a layer norm.
+
+    It has two reductions along rows. Their results and the rows g and b are broadcast.
+    """
     d = x - tnf.mean(x, axis=-1, keepdims=True)
     return d * tnf.rsqrt(tnf.mean(d * d, axis=-1, keepdims=True) + 1e-5) * g + b
 
 
 def totals(x: Any, y: Any) -> Any:
-    """Reduce over all axes, over leading axes and over inner axes."""
+    """Return elements, and their reductions over all axes, over leading axes and over inner axes."""
     z = x * y + 1.0
     return z, tnf.sum(z), tnf.max(z, axis=0), tnf.sum(tnf.sin(z), axis=(0, 1)), tnf.prod(z, axis=1)
 
 
 def around_a_total(x: Any) -> Any:
-    """Compute a total, scalars that depend on it, and elements that depend on the scalars."""
+    """Compute a total, scalars that depend on the total, and elements that depend on these scalars."""
     e = tnf.exp(x)
     number = tnf.log(tnf.sum(e))
     positive = tnf.where(x > 0, e, 0.0)
@@ -68,14 +71,17 @@ def around_a_total(x: Any) -> Any:
 
 
 def repeated(x: Any) -> Any:
-    """Broadcast a total along rows; return it, select and compare with it, and reduce it again."""
+    """Broadcast the total of each row along the row.
+
+    Return it, select by it, compare with it, and reduce it again.
+    """
     m = tnf.broadcast_to(tnf.sum(x, axis=-1, keepdims=True), x.shape)
     chosen = tnf.where(m > 0, m, x)
     return m, chosen, tnf.sum(m, axis=-1), tnf.divide(m, m + 2.0), tnf.maximum(m, x)
 
 
 def loss(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the gradient of a scalar loss of the results of `fn`."""
+    """Return a function that computes the gradient of a scalar loss of the results of `fn`."""
     return tnf.grad(lambda *xs: sum(tnf.sum(tnf.sin(y)) for y in flatten(fn(*xs))[0]))
 
 
@@ -126,7 +132,10 @@ def test_groups_of_rows(name: str, tile: int, monkeypatch: pytest.MonkeyPatch) -
 
 
 def _gaps(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return arrays with the same elements that are views of larger arrays, with gaps between their elements."""
+    """Return views with the same elements as these arrays.
+
+    The views belong to larger arrays, and have gaps between elements.
+    """
     found: list[Any] = []
     for x in args:
         wide = np.zeros([2 * n for n in x.shape], x.dtype)
