@@ -1,4 +1,4 @@
-"""Fourier transforms in compiled loops equal their definition in extended precision."""
+"""Fourier transforms in compiled loops must equal their definition, evaluated in extended precision."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_several_axes(shape: tuple[int, ...]) -> None:
 
 
 def test_an_axis_in_the_middle_and_a_gradient() -> None:
-    """The gradient through spectral steps of a heat equation equals central differences."""
+    """The gradient through the spectral steps of a heat equation must equal central differences."""
 
     def loss(u: Any) -> Any:
         def turn(u: Any, _: Any) -> Any:

@@ -46,7 +46,8 @@ COMPARISONS = {
     "GE": lambda i, n: i >= n,
     "NE": lambda i, n: i != n,
 }
-# Each entry: direction, whether the bound is the first operand, start, bound, step, number of iterations.
+# Each entry has the direction of the comparison, whether the bound is its first operand, the start, the bound, the
+# step, and the number of iterations.
 LOOPS = [
     ("LT", False, 0, 5, 1, 5),
     ("LT", False, 0, 5, 2, 3),
@@ -88,7 +89,7 @@ def test_counted_loops_are_scans(loop: Any, kind: str) -> None:
     direction, is_flipped, start, bound, step, iterations = loop
     changes = ["add %i, %s", "add %s, %i"] if step > 0 else ["add %i, %s", "subtract %i, %s"]
     if kind == "ui32" and start + iterations * step < 0:
-        return  # the last value would wrap
+        return  # because the last value of the counter would wrap
     if kind == "ui32" and step < 0:
         changes = ["subtract %i, %s"]
     for change in changes:
@@ -174,9 +175,9 @@ func.func @main(%x: tensor<5xf64>) -> tensor<f64> {{
 def test_a_comparison_that_never_changes_chooses_the_slices_of_a_scan(
     direction: str, is_flipped: bool
 ) -> None:
-    """For t = 0 .. 4, read x[t] if `slope * t + first` compares with 0 as `direction` says, else x[4 - t].
+    """For t = 0 .. 4, the loop reads x[t] if `slope * t + first` compares with 0 as `direction` says, else x[4 - t].
 
-    If the comparison has the same value in all iterations, the imported loop scans over x.
+    If the comparison has the same value in all iterations, the imported loop must scan over x.
     """
     compare = {"EQ": lambda i, n: i == n, **COMPARISONS}[direction]
     x = np.random.default_rng(3).normal(size=5)
@@ -229,7 +230,7 @@ SHIFTED = "%o = stablehlo.constant dense<{}> : tensor<i32> %{} = stablehlo.{} : 
 def test_a_loop_goes_along_what_it_reads_from_end_to_end(
     start: int, end: int, extent: int, shift: int
 ) -> None:
-    """The loop scans over an array only if its reads cover the whole array, and no index is clamped."""
+    """The loop must scan over the array that it reads only if it reads all of it and no index is clamped."""
     turn = SHIFTED.format(shift, "k", "add %i, %o") + "%l = stablehlo.add %i, %i : tensor<i32>"
     program = import_stablehlo(ALONG.format(start=start, end=end, extent=extent, turn=turn))
     x, y = np.arange(1, extent + 1, dtype="f4"), -np.arange(1, 6, dtype="f4")
@@ -249,8 +250,8 @@ def test_a_loop_goes_along_what_it_reads_from_end_to_end(
         assert not loop.reverse
 
 
-# For each way: the indices that iteration i reads and writes, whether the scan reads and stacks slices, and whether
-# it runs backwards.
+# Each entry has the indices that iteration i reads and writes. The numbers count the arrays that the scan reads and
+# stacks by slices, and the flag says whether it runs backwards.
 WAYS: dict[str, tuple[str, Any, Any, int, int, bool]] = {
     "forwards both": ("i", lambda i: i, lambda i: i, 1, 1, False),
     "backwards both": ("v", lambda i: 4 - i, lambda i: 4 - i, 1, 1, True),
@@ -291,7 +292,10 @@ def test_what_goes_the_other_way_is_indexed(name: str) -> None:
 def test_indices_that_wrap_around_are_no_lines(
     narrow: str, name: str, least: int, most: int, is_up: bool, beyond: int
 ) -> None:
-    """The loop reads at i if i + first is above the middle of the dtype's range, else at 4 - i; the sum may wrap."""
+    """The loop reads at i if i + first is above the middle of the dtype's range, else at 4 - i.
+
+    The sum may wrap, so that the comparison does not have the same value in all iterations.
+    """
     first = most - 4 + beyond if is_up else least + 4 + beyond
     middle = (least + most) // 2
     change = "add %first, %w" if is_up else "subtract %first, %w"
