@@ -342,7 +342,10 @@ def test_loops_that_data_end_or_that_wrap_around_are_while_loops() -> None:
 
 @in_turn("dtype", ["uint8", "uint16", "uint32", "uint64"], "algorithm", list(RandomAlgorithm))
 def test_random_bits_are_those_of_jax(dtype: str, algorithm: RandomAlgorithm) -> None:
-    """The bits and the final state equal those of JAX, which compiles the original module."""
+    """The random bits and the final state must equal JAX's.
+
+    JAX compiles the module that the test imports.
+    """
     states = [[0, 0], [2**40 + 5, 7], [2**63 + 3, 2**64 - 2], [1, 2**32 - 1]]
     for shape in [(), (3,), (2, 5), (5, 7, 3)]:
 
@@ -360,7 +363,10 @@ def test_random_bits_are_those_of_jax(dtype: str, algorithm: RandomAlgorithm) ->
 
 @pytest.mark.parametrize("state", [[5, 2**64 - 1, 0], [5, 2**64 - 2, 2**64 - 1], [7, 3, 9]])
 def test_random_bits_of_a_longer_state(state: list[int]) -> None:
-    """A state of three numbers has XLA's bits; the third number is the upper half of the counter."""
+    """A state of three numbers must yield XLA's bits.
+
+    The third number is the upper half of the counter, which must carry over.
+    """
     text = """
     func.func @main(%s: tensor<3xui64>) -> (tensor<3xui64>, tensor<9xui32>) {
       %t, %v = stablehlo.rng_bit_generator %s, algorithm = PHILOX : (tensor<3xui64>) -> (tensor<3xui64>, tensor<9xui32>)
@@ -380,7 +386,7 @@ def test_random_bits_of_a_longer_state(state: list[int]) -> None:
     ("kind", "dtype"), [("i8", "i1"), ("i16", "i2"), ("i32", "i4"), ("i64", "i8"), ("f16", "f2"), ("f32", "f4"), ("f64", "f8")]
 )  # fmt: skip
 def test_random_bits_as_numbers_of_another_kind(kind: str, dtype: str) -> None:
-    """Random signed integers and floats have the bits of unsigned integers of the same width."""
+    """Random signed integers and floats must have the bits of random unsigned integers of the same width."""
     text = """func.func @main(%s: tensor<2xui64>) -> (tensor<2xui64>, tensor<5x{}>) {{
       %t, %v = stablehlo.rng_bit_generator %s, algorithm = PHILOX : (tensor<2xui64>) -> (tensor<2xui64>, tensor<5x{}>)
       return %t, %v : tensor<2xui64>, tensor<5x{}>
@@ -422,7 +428,10 @@ def test_approximate_largest_elements_are_the_exact_ones(name: str, axis: int) -
 
 @pytest.mark.parametrize("kind", ["bool", "int8", "uint16", "int64", "float16", "float32"])
 def test_products_of_other_kinds(kind: str) -> None:
-    """Products of bools are logical, integers wrap, and float16 accumulates in the dtype that the module requests."""
+    """Products of bools must be logical, and integers must wrap.
+
+    float16 must accumulate in the dtype that the module requests.
+    """
     rng = np.random.default_rng(2)
     x, y = (
         rng.integers(0, 2 if kind == "bool" else 9, shape).astype(kind)
@@ -448,7 +457,10 @@ def test_products_of_other_kinds(kind: str) -> None:
 
 
 def test_pieces_of_two_scatters_at_once() -> None:
-    """A region that sets one operand and adds to another is not supported; a region that does one of both is."""
+    """A region that sets one operand and adds to another must be an error.
+
+    A region that does only one of these to both operands must be imported.
+    """
     x = np.arange(6.0)
     places = np.array([[1], [1], [4]])
     updates = np.array([10.0, 20.0, 30.0])
