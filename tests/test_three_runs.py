@@ -1,7 +1,7 @@
-"""Programs of every family, run three times by each of three executors, equal NumPy and SciPy.
+"""Programs of every family, run three times by each of three executors, must equal NumPy and SciPy.
 
-An executor may use other code for the first, the second and the third run of a program. All runs of one executor must
-have the same bits; the results of different executors must agree within rounding.
+An executor may use different code for the first, the second and the third run of a program. All runs by one executor
+must have the same bits. The results of different executors must agree within rounding.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ Run = Callable[..., Any]
 REAL = ("f4", "f8")
 DTYPES = (*REAL, "c16")
 EPS = {"f4": 2e-4, "f8": 1e-11, "c16": 1e-11}
-"""Bounds of relative errors: some thousand ulps, because condition numbers are up to a hundred."""
+"""Bounds of relative errors. They allow some thousand ulps, because condition numbers are up to a hundred."""
 
 
 def executors(fn: Function) -> dict[str, Run]:
-    """Return, for each executor by name, a function that compiles `fn` once and runs it."""
+    """Return a function for each executor, by name.
+
+    Each of the functions compiles `fn` once, and runs the program in each call.
+    """
 
     def by(executor: tnf.GraphExecutor) -> Run:
         programs: list[tnf.GraphProgram] = []
@@ -47,7 +50,9 @@ def leaves(outputs: Any) -> list[np.ndarray]:
 
 
 def require_three_equal_runs(fn: Function, arrays: Any, expected: Any, bound: float) -> None:
-    """Run `fn` three times on each executor: the bits must be equal, and the results near the expected ones.
+    """Run `fn` three times by each executor.
+
+    The bits of the runs must be equal, and the results must be near the expected ones.
 
     Args:
         bound: the allowed error, relative to the largest element of an output.
@@ -105,7 +110,10 @@ def while_loop(cond: Function, body: Function, x: Any) -> Any:
 
 
 class Reference:
-    """Reference functions under tenferro's names: NumPy's, or where NumPy lacks them SciPy's or loops."""
+    """Reference functions under tenferro's names: those of NumPy.
+
+    If NumPy lacks a function, it is SciPy's, or a loop.
+    """
 
     linalg = SimpleNamespace(
         **{name: getattr(np.linalg, name) for name in np.linalg.__all__},

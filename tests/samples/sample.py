@@ -166,7 +166,7 @@ def dtypes_of(card: type[StdTensorOp]) -> list[DType]:
 
 
 def merge(*families: SampleRows) -> dict[type[StdTensorOp], Sequence[OpSample]]:
-    """Merge the tables of several families."""
+    """Merge the tables of samples of several families of ops."""
     merged: dict[type[StdTensorOp], Sequence[OpSample]] = {}
     for family in families:
         merged |= family
