@@ -192,7 +192,7 @@ MATRICES = {"3": (3, 3), "24": (24, 24), "batch of 4": (2, 3, 4, 4)}
 
 
 def matrices(shape: tuple[int, ...], dtype: str) -> tuple[Any, Any]:
-    """Return a well-conditioned matrix (or batch) with distinct eigenvalues, and right-hand sides."""
+    """Return a well-conditioned matrix, or a batch of them, with distinct eigenvalues, and right-hand sides."""
     size = shape[-1]
     a = random(shape, dtype, 1) / np.sqrt(size) + np.diag(np.linspace(3.0, 5.0, size))
     return a.astype(dtype), random((*shape[:-1], 2), dtype, 2)
@@ -216,7 +216,10 @@ def test_least_squares(dtype: str) -> None:
 
 
 def loss(n: Any, outputs: Any) -> Any:
-    """Return a weighted sum of the squared absolute values of the outputs, with different weights."""
+    """Return a weighted sum of the squared absolute values of the elements of the outputs.
+
+    The weights differ, so that exchanged elements would change the sum.
+    """
     total: Any = 0.0
     for y in tnf.tree.leaves(outputs):
         weights = np.cos(np.arange(float(np.prod(y.shape)))).reshape(y.shape)
@@ -227,7 +230,7 @@ def loss(n: Any, outputs: Any) -> Any:
 @pytest.mark.parametrize(("shape", "dtype"), [((3, 3), "f8"), ((2, 4, 4), "c16")], ids=str)
 @pytest.mark.parametrize("name", LINALG)
 def test_gradients_of_linear_algebra(name: str, shape: tuple[int, ...], dtype: str) -> None:
-    """Gradients, multiplied by a direction, equal fourth-order differences of NumPy's values along the direction."""
+    """A gradient times a direction must equal a fourth-order difference of NumPy's values along the direction."""
     arrays = matrices(shape, dtype)
     direction = [random(x.shape, dtype, seed) for seed, x in enumerate(arrays, 5)]
 
@@ -251,13 +254,16 @@ IN_LOOPS = [
     (name, loop)
     for name in LINALG
     for loop in ("scan", "fori_loop", "while_loop", "cond")
-    if name != "expm" or loop == "scan"  # LLVM takes seconds for expm
+    if name != "expm" or loop == "scan"  # because LLVM takes seconds to compile expm
 ]
 
 
 @pytest.mark.parametrize(("name", "loop"), IN_LOOPS)
 def test_linear_algebra_in_loops(name: str, loop: str) -> None:
-    """Linear algebra in a loop is right; the carry changes the matrix of the next step a little."""
+    """Linear algebra in a loop must be right.
+
+    The carry changes the matrix of the next iteration slightly.
+    """
 
     def step(n: Any, a: Any, b: Any, carry: Any) -> Any:
         outputs = LINALG[name](n, a + 0.01 * carry, b)
@@ -321,7 +327,7 @@ def running_mean(n: Any, x: Any) -> Any:
 
 
 def newton(n: Any, x: Any) -> Any:
-    """Compute square roots by Newton's method, with as many steps as the slowest element needs."""
+    """Compute square roots by Newton's method. All elements make as many steps as the slowest one needs."""
     target = n.abs(x) + 1.0
     return n.while_loop(
         lambda y: n.max(n.abs(y * y - target)) > 1e-3, lambda y: 0.5 * (y + target / y), target
