@@ -121,7 +121,7 @@ def interpreted(case: Case) -> float:
 
 
 def row(case: Case, native: float, jit: float, interpreter: float) -> str:
-    """Return a row of the table."""
+    """Format the measurements of a case as a row of the table."""
     return f"| {case.name} | {1e3 * native:.3g} | {1e3 * jit:.3g} | {native / jit:.2f} | {interpreter:,.0f} times native |"
 
 

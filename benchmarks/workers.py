@@ -49,7 +49,10 @@ def loaded(path: str, mapped: bool) -> tnf.GraphProgram:
 
 
 def memory() -> tuple[int, int]:
-    """Return the private memory of this process, and its proportional set size (PSS), in bytes."""
+    """Return the private memory of this process, and its proportional set size (PSS), in bytes.
+
+    The PSS contains a process's share of memory that several processes use.
+    """
     sizes: dict[str, int] = {}
     for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]:
         name, size, *_ = line.split()

@@ -33,7 +33,7 @@ def at_most(calls: int) -> Iterator[None]:
 
 
 def calls(function: Callable[[], object]) -> Counter[str]:
-    """Run a function, and count by name the Python functions that it calls."""
+    """Run a function, and count how often each Python function is called, by name."""
     names: Counter[str] = Counter()
 
     def note(frame: Any, event: str, argument: Any) -> None:

@@ -107,7 +107,7 @@ def test_minus_zero_is_another_constant() -> None:
 
 def test_memory_through_xla() -> None:
     """To compile a program with a large constant for XLA, only one copy of the constant may be allocated."""
-    large = np.full((1024, 16384), 0.5)  # 128 MB
+    large = np.full((1024, 16384), 0.5)  # 128 MB, so that a second copy would show
     x = np.ones((1, 1024))
     xla = XlaExecutor("cpu")
     xla.run(tnf.compile(lambda x: tnf.sum(x @ x.T), x), x)

@@ -26,7 +26,7 @@ from tests.samples.families import FAMILY_SAMPLES
 
 resource = pytest.importorskip("resource", reason="this system has no limits")
 SECONDS = 60.0  # only endless cases exceed it: all others take far less
-"""Maximum processor time of one file, in seconds."""
+"""Maximum processor time for reading and using one file, in seconds."""
 MEMORY = 1 << 30
 
 Place = tuple[str | int, ...]

@@ -127,7 +127,8 @@ class WornOut(ExtensionOp):
 
 
 def test_errors_name_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errors._Tracebacks, "are_full", True)  # show the generated code
+    # Show the generated code in tracebacks.
+    monkeypatch.setattr(errors._Tracebacks, "are_full", True)
 
     def fn(x: Any) -> Any:
         for _ in range(10):

@@ -21,7 +21,7 @@ EMPTY = frozenset({"Any", "object"})
 
 
 class Parameter(NamedTuple):
-    """One parameter of a function, its location, and whether it is typed."""
+    """A parameter of a function, its location, and whether its annotation restricts its type."""
 
     path: Path
     line: int
@@ -31,7 +31,7 @@ class Parameter(NamedTuple):
 
 
 def expression(annotation: ast.expr) -> ast.expr:
-    """Return the annotation, parsed if it is written as a string."""
+    """Return the annotation as an expression; an annotation that is a string is parsed."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         with contextlib.suppress(SyntaxError):  # because the string may not be an annotation
             return ast.parse(annotation.value, mode="eval").body

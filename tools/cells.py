@@ -36,7 +36,10 @@ WITHOUT_DEFAULTS = {"kernel", "definition", "numpy source"}
 In other columns, an import of `CARDS` gives each of its ops a cell.
 """
 WITH_UFUNCS = {"kernel", "numpy source"}
-"""Columns in which an op has a cell if its card names a NumPy function."""
+"""Columns in which an op has a cell if its card names a NumPy function.
+
+The column then uses this function, and need not name the op.
+"""
 OF_FAMILIES = {
     "definition": {"analytic"},
     "sparsity": {
@@ -72,7 +75,7 @@ def main() -> int:
 
 
 def gaps(root: Path) -> Iterator[str]:
-    """Yield a line for each op with missing cells: its name, the columns, and their files."""
+    """Yield a line for each op that lacks cells, with its name, the columns, and the files of the columns."""
     names = {place: _names_in(root / place) for place in (*COLUMNS.values(), *SURFACE)}
     surface = set[str]().union(*[known for place in SURFACE for known in names[place].values()])
     for path in sorted((root / CARDS).glob("*.py")):

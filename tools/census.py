@@ -82,7 +82,7 @@ def _sizes(folder: Path) -> Iterator[tuple[str, int]]:
 
 
 def counted(tree: ast.AST) -> Iterator[tuple[str, int, str]]:
-    """Yield the kind, line and name of each counted structure or operation."""
+    """Yield the kind, line and name of each structure or loop of the kinds that this tool counts."""
     for node, function in _with_functions(tree):
         if isinstance(node, ast.ClassDef):
             fields = _fields(node)
@@ -97,7 +97,7 @@ def counted(tree: ast.AST) -> Iterator[tuple[str, int, str]]:
             yield "record", node.lineno, ast.unparse(node.targets[0])
         elif isinstance(node, ast.FunctionDef):
             names = [arg.arg for arg in node.args.args if arg.arg not in ("self", "cls")]
-            # Skip inner functions, which are an op's implementation, and methods of protocols, which have no body.
+            # Skip inner functions, because they implement an op, and methods of protocols, because they have no body.
             if node.name in DOORS and names[:1] and names[0] in OPS and function in ("", "class"):
                 yield "door", node.lineno, node.name
         if isinstance(node, ast.For):
@@ -139,7 +139,7 @@ def _tables(tree: ast.Module, ops: set[str], is_reader: bool) -> Iterator[str]:
         )
         if name in ("__all__", "ROWS") or is_column or (is_reader and is_vocabulary):
             continue
-        # Names in a lambda are code, not entries.
+        # Names inside a lambda are code, not entries of the table.
         parts = _walk_outside(node.value, ast.Lambda)
         used = {part.id for part in parts if isinstance(part, ast.Name)}
         used |= {part.attr for part in parts if isinstance(part, ast.Attribute)}
@@ -158,7 +158,7 @@ def _walk_outside(node: ast.AST, kind: type[ast.AST]) -> list[ast.AST]:
 
 
 def _checks(root: Path) -> Iterator[str]:
-    """Yield each test of an op's class in the executor, either direct or by a table of classes."""
+    """Yield each check of an op's class in the executor. The check names the class, or reads a table of classes."""
     trees = {
         path: ast.parse(path.read_text()) for path in sorted((root / "tenferro/exec").rglob("*.py"))
     }
@@ -208,7 +208,7 @@ def _classes(trees: Iterable[ast.Module], bases: set[str]) -> Iterator[str]:
 
 
 def _named(node: ast.AST) -> set[str]:
-    """Return the names in an expression, and the last parts of dotted names."""
+    """Return the names that occur in an expression. A dotted name counts as its last part."""
     parts = list(ast.walk(node))
     return {part.id for part in parts if isinstance(part, ast.Name)} | {
         part.attr for part in parts if isinstance(part, ast.Attribute)
@@ -227,9 +227,9 @@ def _with_functions(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:
 
 
 def _fields(node: ast.ClassDef) -> dict[str, str]:
-    """Return a class's annotated names and assigned attributes, with their annotations.
+    """Return the annotated names and the assigned attributes of a class, with their annotations.
 
-    An attribute that is assigned from a parameter has the annotation of the parameter.
+    If an attribute is assigned from a parameter, its annotation is that of the parameter.
     """
     fields = {
         item.target.id: ast.unparse(item.annotation)

@@ -44,11 +44,11 @@ Every example runs with these imports; `python tools/cheatsheet.py` runs them al
 ```
 """
 ERRORS = "Errors"
-"""First word of the title of the section in which every idiom is expected to raise."""
+"""First word of the titles of sections whose examples are expected to raise an error."""
 
 
 class Idiom(NamedTuple):
-    """A task, its code, and whether the code is expected to raise."""
+    """A task, the code that solves it, and whether the code is expected to raise an error."""
 
     section: str
     title: str
@@ -56,7 +56,7 @@ class Idiom(NamedTuple):
 
     @property
     def raises(self) -> bool:
-        """True if the last statement is expected to raise."""
+        """Whether the last statement is expected to raise an error."""
         return self.section.startswith(ERRORS) or "makes a NaN" in self.title
 
 

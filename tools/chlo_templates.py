@@ -20,7 +20,10 @@ HEADER = "// Expansion of chlo.{name} by StableHLO's chlo-legalize-to-stablehlo 
 
 
 def template(name: str, element: str, count: int = 1) -> str:
-    """Return the expansion for one op and element type."""
+    """Return MLIR's expansion of the op `name` for an element type, as a template.
+
+    `count` is the number of operands.
+    """
     kind = f"tensor<4x{element}>"
     names = [f"%arg{i}" for i in range(count)]
     takes = ", ".join(f"{x}: {kind}" for x in names)
@@ -35,7 +38,7 @@ def template(name: str, element: str, count: int = 1) -> str:
 
 
 def all_templates() -> dict[str, str]:
-    """Return the content of every template, by file name."""
+    """Return the content of every template. The keys are the names of the files."""
     wanted = [(name, e) for name in (*COMPLEX_TOO, *REAL_ONLY) for e in ("f32", "f64")]
     wanted += [
         (name, e) for name in (*COMPLEX_TOO, KERNEL) for e in ("complex<f32>", "complex<f64>")

@@ -47,7 +47,7 @@ REQUIRED = (
     "tests/ext/test_families.py::test_tangents",
     "tests/ext/test_families.py::test_cotangents_are_the_adjoint",
 )
-"""Tests that are always chosen, because they cover every op and every extension family."""
+"""Tests that are always chosen. They test every op and every extension family."""
 COSTLY = 1.0
 """Processor time in seconds above which a test is chosen only if it runs lines that no chosen test runs."""
 
@@ -100,21 +100,24 @@ class Lines:
 
 
 def bits(lines: Iterable[int]) -> str:
-    """Encode a set of line numbers as compressed text, with one bit per line."""
+    """Encode a set of line numbers as compressed text. The set is stored as one bit per line."""
     number = sum(1 << line for line in lines)
     data = number.to_bytes(number.bit_length() // 8 + 1, "little")
     return base64.b85encode(zlib.compress(data, 1)).decode()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the recorder in each process that runs tests: in xdist's workers, or in pytest itself."""
+    """Register the recorder of lines in each process that runs tests.
+
+    These are the workers of xdist or, without workers, pytest itself.
+    """
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if worker or not config.getoption("numprocesses", None):
         config.pluginmanager.register(Lines(FOLDER / f"{worker or 'alone'}.jsonl"), "core-lines")
 
 
 def record(arguments: list[str]) -> int:
-    """Run all tests with this file as a pytest plugin; return pytest's exit status."""
+    """Run all tests with this file as a pytest plugin, which records the lines; return pytest's exit status."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for path in FOLDER.glob("*.jsonl"):
         path.unlink()
@@ -126,7 +129,7 @@ def record(arguments: list[str]) -> int:
 
 
 class Recorded:
-    """Passed tests, each with its seconds and a bit array of the lines that it runs."""
+    """Passed tests. Each has its processor time in seconds, and a bit array of the lines that it runs."""
 
     def __init__(self, folder: Path) -> None:
         self.tests: list[str] = []
@@ -215,7 +218,7 @@ def chosen_of(recorded: Recorded) -> list[int]:
 
 
 def choose() -> int:
-    """Choose the tests, and write their names to tests/selections/core.txt."""
+    """Choose the tests that `make test` runs, and write their names to tests/selections/core.txt."""
     recorded = Recorded(FOLDER)
     tests = {recorded.tests[number] for number in chosen_of(recorded)}
     selected = selection.named(tests, recorded.ran, share=1.0)

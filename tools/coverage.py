@@ -36,7 +36,7 @@ This file is written by `make coverage`.
 
 
 def page(ledger: Ledger) -> str:
-    """Return the text of the page."""
+    """Return the text of docs/coverage.md."""
     columns = "\n".join(f"- {name}: {meaning}." for name, meaning in COLUMNS.items())
     parts = [HEADER.format(columns=columns), ledger.to_markdown(), distances(), derivatives()]
     return "\n".join(part.strip() + "\n" for part in parts)

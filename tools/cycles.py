@@ -17,7 +17,7 @@ PACKAGES = ("tenferro", "lowering", "xla_peer")
 
 
 def main() -> int:
-    """Print import cycles; return 1 if there are any."""
+    """Print the import cycles of the packages; return 1 if there are any."""
     # grimp searches for the packages in the folders of `sys.path`.
     sys.path.insert(0, str(Path(__file__).parent.parent))
     graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True, cache_dir=None)

@@ -80,7 +80,7 @@ OPENINGS = frozenset(WORDS["openings"].split())
 _FINE_OPENINGS = re.compile(r"this (?:tensor|device|module|process)\b|the same as\b", re.IGNORECASE)
 
 VERBS = frozenset(WORDS["verbs"].split())
-"""Imperatives with which a function's docstring may begin."""
+"""Verbs in the imperative with which the docstring of a function may begin."""
 _ALSO_NOUNS = frozenset(WORDS["also_nouns"].split())
 """Verbs that are also nouns: the docstring of a class or a constant may begin with them, too."""
 
@@ -89,14 +89,14 @@ _WORD = re.compile(
     r"(?<![\w^])(?!(?:alpha|beta|cos|det|log|prod|sin|sum|tan)\b)"
     r"(?:[A-Za-z][a-z]{2,}|as|at|by|if|in|is|of|on|or|to|up)(?![\w(\[])"
 )
-"""Pattern of an English word; names of functions or variables in a formula do not match."""
+"""Pattern of an English word. It does not match the names of functions or variables in a formula."""
 _AFTER_A_FORMULA = frozenset(
     ["", "as", "by", "for", "in", "near", "on", "where", "with", "without"]
 )
 
 
 class Finding(NamedTuple):
-    """A violation of one rule: its location, its kind, and the words or the sentence."""
+    """A violation of a rule of this check: its location, its kind, and the words or the sentence."""
 
     path: str
     line: int
@@ -115,7 +115,10 @@ class Finding(NamedTuple):
 
 
 class Prose(NamedTuple):
-    """A docstring, a comment or a paragraph: its first line, and the kind of object that it documents."""
+    """A docstring, a comment or a paragraph: its first line, the kind of its owner, and its text.
+
+    The owner is, for example, "function", "comment" or "page".
+    """
 
     line: int
     owner: str
@@ -241,7 +244,7 @@ def begins_with_formula(line: str) -> bool:
 
 
 def _kinds(prose: Prose) -> Iterator[tuple[str, str]]:
-    """Yield the kind and the text of each finding in a piece of prose."""
+    """Yield the kind and the text of each violation in a docstring, a comment or a paragraph."""
     for match in _TERM.finditer(re.sub(r"`[^`]*`", "", prose.text)):
         yield "term", match.group()
     for sentence in sentences(prose.text):
@@ -268,7 +271,7 @@ def _kinds(prose: Prose) -> Iterator[tuple[str, str]]:
 
 
 def findings_in(path: str, text: str) -> list[Finding]:
-    """Return the findings of one file, in the order of its lines."""
+    """Return the findings of one file, sorted by line."""
     if path.endswith(".py"):
         nodes = list(ast.walk(ast.parse(text)))
         pieces: Iterable[Prose] = [*docstrings(nodes), *comments(text, nodes)]
@@ -290,7 +293,7 @@ def files(root: Path) -> Iterator[Path]:
 
 
 def findings(root: Path = ROOT) -> Iterator[Finding]:
-    """Yield every finding of the tree."""
+    """Yield the findings of all sources and pages below `root`."""
     for path in files(root):
         name = str(path.relative_to(root))
         if name in GENERATED or "/.venv" in f"/{name}":
@@ -347,7 +350,7 @@ def _write(limits: Mapping[str, Mapping[str, int]]) -> None:
 
 
 def main() -> None:
-    """Compare the counts with the ceilings, print findings, or lower the ceilings."""
+    """Compare the numbers of findings with the ceilings; with options, print findings or lower the ceilings."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

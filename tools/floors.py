@@ -24,14 +24,14 @@ COLOURS = {"xla_peer": "#d7e3f4", "lowering": "#dcecd9", "tenferro": "#f6ead2"}
 
 @dataclass(frozen=True)
 class Room:
-    """A package or module in the picture, with the first line of its docstring."""
+    """A package or module in the picture, and the first line of its docstring."""
 
     module: str
     text: str
 
     @property
     def package(self) -> str:
-        """The top-level package of the module, such as `tenferro`."""
+        """Top-level package of the module, such as `tenferro`."""
         return self.module.partition(".")[0]
 
 

@@ -29,7 +29,7 @@ def block(output: str) -> str:
 
 
 def main() -> None:
-    """Run the example, and write both pages."""
+    """Run the example, and write its code and its output into README.md and docs/index.md."""
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         exec(compile(code(), "miscompile.py", "exec"), {"__name__": "__main__"})

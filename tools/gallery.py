@@ -1,4 +1,4 @@
-"""Draw docs/images/gallery: plots of the examples' results, as SVG.
+"""Draw docs/images/gallery, which has plots of the results of the examples, as SVG files.
 
 python tools/gallery.py [NAME ..]
 """
@@ -97,7 +97,10 @@ def plotted(series: Sequence[Series], x_label: str, y_label: str, title: str) ->
 
 
 def example(name: str) -> dict[str, Any]:
-    """Run an example, and return its global names; examples may import each other."""
+    """Run an example, and return its global names.
+
+    An example may import another example.
+    """
     if (folder := str(ROOT / "examples")) not in sys.path:
         sys.path.insert(0, folder)
     return runpy.run_path(str(ROOT / "examples" / f"{name}.py"))

@@ -42,14 +42,14 @@ def length(lengths: Any) -> Any:
 
 
 def section(title: str, text: str, function: Callable[..., Any], *specs: Any) -> str:
-    """Return a section of the page: its title, its text, and the exported file of the function."""
+    """Return a section of the page: a title, a text, and the function exported as a NumPy file."""
     source = xla_peer.export(function, *specs, format="numpy").text
     source = re.sub(r"Written by tenferro \S+;", "Written by tenferro;", source)
     return f"\n## {title}\n\n{text}\n\n```py\n{source.rstrip()}\n```\n"
 
 
 def page() -> str:
-    """Return the text of the page."""
+    """Return the text of docs/numpy_files.md."""
     spec = tnf.TensorSpec
     weights, _, _ = digits.load()
     rates = dict.fromkeys(ode_fit.TRUTH, spec((), "float64"))

@@ -39,7 +39,7 @@ td, th { border: 1px solid #d1d9e0; padding: 6px 13px; }"""
 
 
 def screens() -> None:
-    """Draw the top of README.md and of the site at each screen size."""
+    """Draw the tops of README.md and of the site, once for each size of screen."""
     site = ROOT / "build" / "docs" / "index.html"
     text = MarkdownIt("commonmark").enable("table").render((ROOT / "README.md").read_text())
     meta = "<meta charset='utf-8'><meta name='viewport' content='width=device-width'>"

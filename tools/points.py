@@ -59,7 +59,7 @@ Call = Callable[[str, str], Iterator[Cell]]
 
 
 def as_text(table: dict[str, dict[str, list[Any]]]) -> str:
-    """Return the table as JSON, with one point per line."""
+    """Return the table of expected values as JSON text, with one point per line."""
     functions = []
     for name, entries in table.items():
         lines = [f"{json.dumps(point)}: {json.dumps(entry)}" for point, entry in entries.items()]
@@ -156,7 +156,7 @@ def has(library: str, name: str) -> bool:
 
 
 def page(libraries: dict[str, str]) -> str:
-    """Run every library, and return the whole page."""
+    """Run every library, and return the text of the page."""
     results = {
         (library, name, dtype): differing(library, name, dtype)
         for library in libraries

@@ -55,7 +55,7 @@ class Polynomial:
     degree: int
 
     def coefficients(self) -> list[float]:
-        """Return the coefficients, beginning with the constant term."""
+        """Return the coefficients in float64; the constant term is the first."""
         count = self.degree + 1
         middle, radius = (self.low + self.high) / 2, (self.high - self.low) / 2
         nodes = [
@@ -68,14 +68,14 @@ class Polynomial:
 
 
 def rest_of_exp(r: Any) -> Any:
-    """(e^r - 1 - r) / r^2."""
+    """Return (e^r - 1 - r) / r^2, by a series for small r, where the formula cancels."""
     if abs(r) < mpmath.mpf("1e-6"):
         return sum([r**k / mpmath.factorial(k + 2) for k in range(12)])
     return (mpmath.expm1(r) - r) / r**2
 
 
 def rest_of_log(z: Any) -> Any:
-    """(2 atanh(s) / s - 2) / s^2 with s = sqrt(z)."""
+    """Return (2 atanh(s) / s - 2) / s^2 with s = sqrt(z), by a series for small z, where the formula cancels."""
     if abs(z) < mpmath.mpf("1e-8"):
         return sum([2 * z**k / (2 * k + 3) for k in range(12)])
     s = mpmath.sqrt(z)
@@ -88,7 +88,7 @@ def log_quotient(g: Any) -> Any:
 
 
 def rest_of_sin(z: Any) -> Any:
-    """(sin(r) / r - 1) / r^2 with r = sqrt(z)."""
+    """Return (sin(r) / r - 1) / r^2 with r = sqrt(z), by a series for small z, where the formula cancels."""
     if abs(z) < mpmath.mpf("1e-8"):
         return sum([(-1) ** (k + 1) * z**k / mpmath.factorial(2 * k + 3) for k in range(8)])
     r = mpmath.sqrt(z)
@@ -96,7 +96,7 @@ def rest_of_sin(z: Any) -> Any:
 
 
 def rest_of_cos(z: Any) -> Any:
-    """(cos(r) - 1 + r^2 / 2) / r^4 with r = sqrt(z)."""
+    """Return (cos(r) - 1 + r^2 / 2) / r^4 with r = sqrt(z), by a series for small z, where the formula cancels."""
     if abs(z) < mpmath.mpf("1e-8"):
         return sum([(-1) ** k * z**k / mpmath.factorial(2 * k + 4) for k in range(8)])
     return (mpmath.cos(mpmath.sqrt(z)) - 1 + z / 2) / z**2
@@ -113,7 +113,7 @@ def rest_of_odd(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def tail_of_log(z: Any) -> Any:
-    """(2 atanh(s) / s - 2 - 2/3 s^2) / s^4 with s = sqrt(z)."""
+    """Return (2 atanh(s) / s - 2 - 2/3 s^2) / s^4 with s = sqrt(z), by a series for small z."""
     if abs(z) < mpmath.mpf("1e-8"):
         return sum([2 * z**k / (2 * k + 5) for k in range(12)])
     return (rest_of_log(z) - mpmath.mpf(2) / 3) / z
@@ -130,7 +130,7 @@ def erf_quotient(z: Any) -> Any:
 
 
 def inverse_erf(w: Any) -> Any:
-    """y / erf(y) with 1 - erf(y)^2 = e^-w."""
+    """Return y / erf(y), where y is defined by 1 - erf(y)^2 = e^-w."""
     x = mpmath.sqrt(-mpmath.expm1(-w))
     return mpmath.erfinv(x) / x
 

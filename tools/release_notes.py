@@ -25,7 +25,7 @@ KINDS = {
     "changed": "What changed for you",
     "fixed": "What was wrong",
 }
-"""Heading of each kind of fragment."""
+"""Heading of the notes for each kind of fragment."""
 MAX_LINES = 40
 MAX_SENTENCES = 2
 NAME = re.compile(r"[a-z0-9_]+(?:-[a-z0-9_]+)*\.(?:added|changed|fixed)\.md")
@@ -39,7 +39,7 @@ MEASUREMENT = re.compile(
 
 
 def fragments(root: Path = ROOT) -> list[Path]:
-    """Return the fragments, sorted by area."""
+    """Return the paths of the fragments, sorted by name, which begins with the area."""
     return sorted(path for path in (root / "changes").iterdir() if path.name != "README.md")
 
 

@@ -46,7 +46,7 @@ Shown by `tests/specification/test_{name}.py`.
 
 
 def chapters() -> list[Chapter]:
-    """Return all chapters, in the order of the pages."""
+    """Return the chapters of the specification, in the order of the pages."""
     return [
         importlib.import_module(f"tests.specification.test_{name}").chapter for name in CHAPTERS
     ]

@@ -63,7 +63,7 @@ def rows(status: Mapping[str, str], word: str) -> list[str]:
 
 
 def page() -> str:
-    """Return the text of the page."""
+    """Return the text of docs/stablehlo.md."""
     status = statuses()
     plain = [name for name, text in status.items() if text == "read"]
     lines = [

@@ -30,7 +30,7 @@ def project() -> dict[str, Any]:
 
 
 def requirement(name: str) -> str:
-    """Return the versions of a package that pyproject.toml requires, such as ">=2.1"."""
+    """Return the condition on the versions of a package in pyproject.toml, such as ">=2.1"."""
     table = project()["project"]
     lists = [table["dependencies"], *table["optional-dependencies"].values()]
     for each in (text for texts in lists for text in texts):
@@ -64,7 +64,7 @@ def previous(version: str) -> str:
 
 
 def pythons() -> list[str]:
-    """Return the supported versions of Python, oldest first, from the classifiers in pyproject.toml."""
+    """Return the supported versions of Python, the oldest first, as the classifiers in pyproject.toml state them."""
     prefix = "Programming Language :: Python :: "
     listed = [
         each.removeprefix(prefix) for each in project()["project"]["classifiers"] if prefix in each

@@ -33,7 +33,7 @@ LINE = re.compile(r"(\.py)(:\d+|\", line \d+)|loc\([^)]*\)")
 
 
 def programs() -> Iterator[tuple[str, tnf.GraphProgram]]:
-    """Yield programs of all samples of ops and families, and of the benchmark loops and their gradients."""
+    """Yield the names and programs of all samples, and of the benchmark loops and their gradients."""
     for sample in ALL:
         specs = [tnf.TensorSpec(x.shape, x.dtype) for x in sample.inputs]
         yield str(sample), tnf.compile(lambda *xs, op=sample.op: apply(op, *xs), *specs)

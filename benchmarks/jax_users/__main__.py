@@ -48,7 +48,7 @@ from xla_peer import native
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = [*SMALL_CARRIES, *DIFFERENTIAL_EQUATIONS, *CHANCE, *GRIDS]
 FEWEST = 5
-"""Minimum number of rounds per row."""
+"""Minimum number of rounds of measurements for each row of the table."""
 SHORTEST = 2e-3
 """Minimum time of a measurement, in seconds; a shorter run is repeated."""
 WARM = 0.3

@@ -36,7 +36,7 @@ from report import write
 from tenferro.program.profile import shown_seconds
 
 SECONDS = 3.0
-"""Duration of the interleaved runs of one case, in seconds."""
+"""Time for which the contestants run a case in alternation, in seconds."""
 PAUSE = 0.005
 """Pause before each run, in seconds. During the pause, the threads of the preceding run stop spinning."""
 SHORTEST = 2e-3

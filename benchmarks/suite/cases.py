@@ -56,7 +56,7 @@ def uniform(*shape: int, low: float = 0.5, high: float = 1.5, dtype: Any = np.fl
 
 
 def arithmetic(n: Any, x: Any, y: Any, z: Any) -> Any:
-    """Compute twelve sums, differences and products of three arrays."""
+    """Apply twelve operations to three arrays. Each is a sum, a difference or a product."""
     a = x * y + z
     b = a - x * z
     c = b * a + y

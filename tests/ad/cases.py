@@ -67,7 +67,10 @@ class Case:
 
     @property
     def expected(self) -> tuple[Any, ...]:
-        """Return the sample's differentiable results; tests use their shapes and dtypes."""
+        """Return the differentiable results of the sample.
+
+        Tests compare shapes and dtypes of derivatives with theirs.
+        """
         return tuple(self.sample.expected[index] for index in self.outputs)
 
     @property

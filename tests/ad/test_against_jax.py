@@ -15,7 +15,8 @@ from xla_peer import XlaExecutor
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
-# Each step maps a 3 x 4 array to another 3 x 4 array; its first argument `n` is tenferro or jax.numpy.
+# Steps of the random compositions. Each maps a 3 x 4 array to another 3 x 4 array. The argument `n` is tenferro or
+# jax.numpy.
 REAL_STEPS: dict[str, Any] = {
     "tanh": lambda n, x: n.tanh(x),
     "sin": lambda n, x: n.sin(x) * x,

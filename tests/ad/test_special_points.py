@@ -64,9 +64,10 @@ CASES: dict[str, tuple[Function, Function, tuple[float, ...]]] = {
 
 
 def expected(definition: Function, x: float, order: int) -> float:
-    """Return the derivative of the given order by finite differences with 450 digits.
+    """Return the derivative of order `order` by a finite difference with 450 digits.
 
-    At infinity, return the limit of the derivative, rounded to an integer: the limits of these functions are 0 or 1.
+    At infinity, return the limit of the derivative. It is rounded to an integer, because these functions have the
+    limits 0 or 1.
     """
     with mpmath.workdps(450):
         if np.isinf(x):

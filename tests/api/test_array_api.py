@@ -172,7 +172,7 @@ E = np.zeros((0, 3))
 N = np.array([3.0, np.nan, 1.0, np.inf, -np.inf, np.nan])
 
 CALLS: dict[str, list[Any]] = {
-    # creation
+    # Creation functions.
     "arange": [
         lambda xp: xp.arange(5), lambda xp: xp.arange(1, 7, 2), lambda xp: xp.arange(5, 0, -1.5),
         lambda xp: xp.arange(3, dtype=xp.float32), lambda xp: xp.arange(4, 2),
@@ -214,7 +214,7 @@ CALLS: dict[str, list[Any]] = {
     "triu": [lambda xp: xp.triu(xp.asarray(F)), lambda xp: xp.triu(xp.asarray(B), k=-1)],
     "zeros": [lambda xp: xp.zeros(()), lambda xp: xp.zeros((2, 3), dtype=xp.complex128)],
     "zeros_like": [lambda xp: xp.zeros_like(xp.asarray(B))],
-    # data types
+    # Functions of data types.
     "astype": [
         lambda xp: xp.astype(xp.asarray(F * 3), xp.int32), lambda xp: xp.astype(xp.asarray(K), xp.float32),
         lambda xp: xp.astype(xp.asarray(K), xp.bool), lambda xp: xp.astype(xp.asarray(B), xp.complex64),
@@ -247,7 +247,7 @@ CALLS: dict[str, list[Any]] = {
         lambda xp: list(xp.broadcast_arrays(xp.asarray(F), xp.asarray(V), xp.asarray(2.0))),
     ],
     "broadcast_to": [lambda xp: xp.broadcast_to(xp.asarray(V), (2, 3, 4))],
-    # indexing and manipulation
+    # Functions that index arrays or rearrange elements.
     "take": [
         lambda xp: xp.take(xp.asarray(F), xp.asarray([2, 0]), axis=1),
         lambda xp: xp.take(xp.asarray(V), xp.asarray([-1, 0, 3])),
@@ -289,7 +289,7 @@ CALLS: dict[str, list[Any]] = {
     "stack": [lambda xp: xp.stack([xp.asarray(K), xp.asarray(K)], axis=-1)],
     "tile": [lambda xp: xp.tile(xp.asarray(K), (2, 1, 2)), lambda xp: xp.tile(xp.asarray(K), (2,))],
     "unstack": [lambda xp: list(xp.unstack(xp.asarray(F), axis=1))],
-    # searching, sorting, sets
+    # Functions that search and sort, and functions of sets.
     "argmax": [
         lambda xp: xp.argmax(xp.asarray(F)), lambda xp: xp.argmax(xp.asarray(K), axis=1, keepdims=True),
         lambda xp: xp.argmax(xp.asarray(N)),
@@ -320,7 +320,7 @@ CALLS: dict[str, list[Any]] = {
     "unique_counts": [lambda xp: tuple(xp.unique_counts(xp.asarray(U))), lambda xp: tuple(xp.unique_counts(xp.asarray(E)))],
     "unique_inverse": [lambda xp: tuple(xp.unique_inverse(xp.asarray(B)))],
     "unique_values": [lambda xp: xp.unique_values(xp.asarray(C)), lambda xp: xp.unique_values(xp.asarray(3))],
-    # statistics, utilities
+    # Statistics, and utility functions.
     "cumulative_sum": [
         lambda xp: xp.cumulative_sum(xp.asarray(F), axis=1), lambda xp: xp.cumulative_sum(xp.asarray(U), axis=0),
         lambda xp: xp.cumulative_sum(xp.asarray(V), include_initial=True),
@@ -357,7 +357,7 @@ CALLS: dict[str, list[Any]] = {
     ],
     "bitwise_left_shift": [lambda xp: xp.bitwise_left_shift(xp.asarray(K), xp.asarray(K * 0 + 2))],
     "bitwise_right_shift": [lambda xp: xp.bitwise_right_shift(xp.asarray(K), xp.asarray(K * 0 + 1))],
-    # linear algebra
+    # Linear algebra.
     "matmul": [
         lambda xp: xp.matmul(xp.asarray(F), xp.asarray(G)), lambda xp: xp.matmul(xp.asarray(V), xp.asarray(G)),
         lambda xp: xp.matmul(xp.asarray(F), xp.asarray(V)), lambda xp: xp.matmul(xp.asarray(K), xp.asarray(K.T.copy())),

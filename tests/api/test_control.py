@@ -87,7 +87,7 @@ each_function = pytest.mark.parametrize("make", FUNCTIONS, ids=lambda make: make
 
 
 class jax_lax:  # because it takes the place of a module
-    """JAX's control flow functions under tenferro's names."""
+    """JAX's control flow functions, under the names of tenferro's."""
 
     scan = staticmethod(jax.lax.scan)
     cond = staticmethod(jax.lax.cond)

@@ -13,7 +13,7 @@ from tenferro import errors
 
 
 class Hostile:
-    """Object whose attributes and comparisons all raise."""
+    """Object whose attributes and comparisons all raise an error."""
 
     def __getattribute__(self, name: str) -> Any:
         raise RuntimeError(name)

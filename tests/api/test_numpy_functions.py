@@ -450,7 +450,7 @@ def traced(function: Any, call: Call) -> Any:
 
 
 def agree(result: Any, wanted: Any) -> None:
-    """Check that a result equals NumPy's in structure, shapes, dtypes and values."""
+    """Require that a result equals NumPy's in structure, shapes, dtypes and values."""
     if isinstance(wanted, tuple | list) and not isinstance(wanted, np.ndarray):
         assert len(result) == len(wanted)
         for y, z in zip(result, wanted, strict=True):
@@ -830,7 +830,7 @@ def test_gradients_pass_through_numpys_functions() -> None:
 
 
 def test_columns_of_one_observation_are_variables() -> None:
-    # Older releases of NumPy do not transpose a single row if rowvar=False, so NumPy's results cannot be compared.
+    # The test has no reference: older releases of NumPy do not transpose a single row if rowvar=False.
     for function in (tnf.cov, tnf.corrcoef):
         result = function(M[:1], rowvar=False)
         assert result.shape == (4, 4)
@@ -838,7 +838,7 @@ def test_columns_of_one_observation_are_variables() -> None:
 
 
 def floats_of_every_size(dtype: str, count: int = 400) -> np.ndarray:
-    """Return floats with random bits, and numbers at which functions may switch to another algorithm."""
+    """Return floats with random bits, and floats at which a function may switch to another algorithm."""
     kind = np.dtype(dtype)
     bits = np.random.default_rng(1).integers(0, 256, count * kind.itemsize, "u1").view(kind)
     limits = np.finfo(kind)
@@ -859,7 +859,10 @@ def floats_of_every_size(dtype: str, count: int = 400) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 def test_quotients_of_floats_are_numpys(dtype: str) -> None:
-    """Quotients equal NumPy's, even if adding the divisor to a remainder of the wrong sign would overflow."""
+    """Quotients must equal NumPy's.
+
+    This includes quotients for which adding the divisor to a remainder of the wrong sign would overflow.
+    """
     x = floats_of_every_size(dtype)
     near = np.array([1.0, -2.0, 3.0, -5.0, 1e3], dtype)
     with np.errstate(all="ignore"):
@@ -876,7 +879,10 @@ def test_quotients_of_floats_are_numpys(dtype: str) -> None:
 
 @pytest.mark.parametrize("signed", ["i8", "i1"])
 def test_integers_of_both_signs_are_compared_exactly(signed: str) -> None:
-    """The common dtype of signed integers and uint64 is float64, which cannot represent all of them."""
+    """Signed integers and uint64 must be compared exactly.
+
+    Their common dtype is float64, which cannot represent all of them.
+    """
     limits = np.iinfo(signed)
     x = np.array(
         [limits.min, -1, 0, 1, limits.max - 1, limits.max, min(2**53 + 1, limits.max)], signed
@@ -969,7 +975,10 @@ IN_ONE_ROUNDING: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("dtype", [tnf.float16, tnf.bfloat16])
 @pytest.mark.parametrize("name", IN_ONE_ROUNDING)
 def test_half_precision_is_rounded_once(name: str, dtype: tnf.DType) -> None:
-    """Intermediate results neither overflow nor lose digits, as they would in half precision."""
+    """Functions of float16 and bfloat16 must round only once.
+
+    Intermediate results must neither overflow nor lose digits, as they would in half precision.
+    """
     bits = np.random.default_rng(0).integers(0, 2**16, (2, 2000), "u2").view("f2")
     finite = bits[:, np.isfinite(bits).all(0)]
     x, y = np.concatenate([finite, [[300, 60000, -60000, 0], [300, 60000, 0, 0]]], 1).astype(
@@ -984,7 +993,7 @@ def test_half_precision_is_rounded_once(name: str, dtype: tnf.DType) -> None:
             values, wanted = np.asarray(result).astype("f8"), rounded.astype("f8")
             np.testing.assert_array_equal(np.isnan(values), np.isnan(wanted))
             digit = {tnf.float16: 2.0**-10, tnf.bfloat16: 2.0**-7}[dtype]
-            # Where terms cancel, the error is that of float32, in which the function is computed.
+            # Where terms cancel, the error is that of float32: the function is computed in float32.
             np.testing.assert_allclose(values, wanted, rtol=4 * digit, atol=4e-6)
 
 

@@ -1,4 +1,4 @@
-"""Gradients of NumPy's functions equal central differences of NumPy, and known values at special points."""
+"""Gradients of NumPy's functions must equal central differences of NumPy, and known values at special points."""
 
 from __future__ import annotations
 

@@ -87,7 +87,10 @@ CASES: dict[str, Any] = {
 
 
 def descent(library: Any, optimizer: Any, dtype: str, params: Any = None) -> Any:
-    """Take all steps with an optimiser of tenferro or optax; return the parameters and the state."""
+    """Take all steps of an optimiser of tenferro or optax.
+
+    Return the final parameters and the state of the optimiser.
+    """
     params = params_of(dtype) if params is None else params
     state = optimizer.init(params)
     for grads in grads_of(dtype):

@@ -64,7 +64,7 @@ def run_as_written_and_optimised(
 
 
 def require_same_bits(y: Any, z: Any) -> None:
-    """Require equal dtypes, shapes and bits; NaN may have other bits."""
+    """Require equal dtypes, shapes and bits. Only the bits of NaN may differ."""
     is_nan = y != y
     assert (y.dtype, y.shape) == (z.dtype, z.shape)
     np.testing.assert_array_equal(is_nan, z != z)
@@ -96,7 +96,7 @@ def require_near(found: list[Any], wanted: list[Any], relative: float = 1e-12) -
 
 
 def in_a_loop(function: Callable[..., Any], *arrays: Any) -> list[Any]:
-    """Apply a function to each row of the arrays in a compiled loop, and return the stacked results."""
+    """Apply a function to each row of the arrays in a compiled loop; return the stacked results."""
     program = tnf.compile(
         lambda *xs: tnf.scan(lambda n, x: (n + 1, function(*x)), 0, xs)[1], *arrays
     )

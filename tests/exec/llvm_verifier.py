@@ -30,7 +30,7 @@ class InvalidError(Exception):
 
 
 def lines_of(code: Code) -> list[str]:
-    """Return the lines of the function that is being written, without its entry block."""
+    """Return the lines of the LLVM function under construction, without its entry block."""
     return [str(x) for x in code.region]
 
 
@@ -151,7 +151,7 @@ def lanes(kind: str) -> int:
 def verify_types(
     x: Instruction, function: Function, functions: Mapping[str, Function | Declaration] | None
 ) -> None:
-    """Require the operand and result types that LLVM's language reference prescribes for an instruction."""
+    """Require the types of operands and results that LLVM's language reference prescribes for an instruction."""
     kinds = [y.type for y in x.operands]
     result = None if x.result is None else x.result.type
     first = kinds[0] if kinds else ""

@@ -68,7 +68,7 @@ def stepwise(x: Any) -> Any:
 
 
 def convolved(x: Any) -> Any:
-    """Run a convolution."""
+    """Run a convolution that is large enough to be compiled."""
     kernel = tnf.reshape(x[0, :4608] + 1.0, (3, 3, 16, 32))
     images = tnf.reshape(x[1, :25_600], (1, 40, 40, 16))
     layout = ("NHWC", "HWIO", "NHWC")

@@ -186,7 +186,7 @@ def test_interpreting_executors_have_no_blocks(options: Any) -> None:
 
 def test_large_values_are_not_in_blocks() -> None:
     def fn(x: Any, large: Any) -> Any:
-        total = tnf.sum(large)  # does not depend on the first ten ops
+        total = tnf.sum(large)  # this sum does not depend on the first ten ops
         return ten(x), ten(tnf.sin(x) * total)
 
     large = np.ones((300, 300))

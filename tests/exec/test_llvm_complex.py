@@ -35,7 +35,10 @@ def numbers(count: int, dtype: Any) -> np.ndarray:
 
 
 def quotient(x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Divide by Smith's algorithm, as NumPy does, without fusing products and sums."""
+    """Divide complex numbers by Smith's algorithm, as NumPy does.
+
+    Products and sums are rounded separately, not fused.
+    """
     a, b, c, d = x.real, x.imag, y.real, y.imag
     is_first = np.abs(c) >= np.abs(d)
     ratio, other = d / c, c / d

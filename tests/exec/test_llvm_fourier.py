@@ -28,7 +28,10 @@ def random(dtype: Any, *shape: int) -> Any:
 
 
 def transform(x: Any, axis: int, sign: int) -> Any:
-    """Return the sum over j of x[j] e^(sign 2 pi i j k / n), for each k, along an axis of extent n."""
+    """Return the Fourier transform along an axis of extent n, by definition.
+
+    For each k, it is the sum over j of x[j] e^(sign 2 pi i j k / n).
+    """
     n = x.shape[axis]
     powers = np.outer(np.arange(n), np.arange(n)) % n
     angle = np.longdouble("6.283185307179586476925286766559") * powers / n

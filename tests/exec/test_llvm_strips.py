@@ -60,7 +60,7 @@ def counted(x: Any, y: Any) -> Any:
 
 
 def rotations(rows: Any) -> Any:
-    """Scan with a body that slices, concatenates and sums columns of a narrow matrix."""
+    """Scan over a narrow matrix. The body slices, concatenates and sums columns."""
 
     def iteration(c: Any, _: Any) -> Any:
         a, b = c[:, :2], c[:, 2:]

@@ -41,13 +41,13 @@ def by_ctypes(y: Any) -> Callable[[], bytes]:
 
 
 def by_memoryview(y: Any) -> Callable[[], bytes]:
-    """Hold the array by a memoryview (Python's buffer protocol)."""
+    """Hold the array by a memoryview, which uses Python's buffer protocol."""
     view = memoryview(y)
     return lambda: np.asarray(view).tobytes()
 
 
 def by_view(y: Any) -> Callable[[], bytes]:
-    """Hold the array by a view of a view."""
+    """Hold the array by a view of a view of it."""
     view = y[...].T.T
     return lambda: view.tobytes()
 

@@ -167,8 +167,9 @@ def vectors_of(lanes: int, has_fma: bool = True) -> Processor:
 @pytest.mark.parametrize(
     ("lanes", "places", "outputs", "expected"),
     [
-        # `expected` has the positions of a tile, the vectors per position, and the elements per vector. 32 registers hold
-        # the vectors of a row of b, and a total for each vector of each position.
+        # `expected` has the number of positions of a tile, the number of vectors per position, and the number of
+        # elements per vector. 32 registers must hold the vectors of a row of b, and a total for each vector of each
+        # position.
         (8, 100, 64, (7, 4, 8)),
         (8, 50, 24, (9, 3, 8)),
         (8, 49, 16, (13, 2, 8)),

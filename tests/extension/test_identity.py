@@ -124,7 +124,7 @@ def test_payloads_without_a_hash_are_refused(payload: Any) -> None:
 
 
 class Plain(ExtensionOp):
-    """An op whose class is not a dataclass."""
+    """An op whose class is not a dataclass, so that its payload has no fields."""
 
     family_id = "tenferro-tests.plain.v1"
 

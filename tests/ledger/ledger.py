@@ -61,7 +61,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Note:
-    """The reason why some samples of an op are exempt from some checks."""
+    """The reason why some samples of an op are exempt from certain checks."""
 
     op: str
     columns: tuple[str, ...]

@@ -1198,7 +1198,10 @@ def test_a_sort_along_no_axis_that_is_named_is_along_the_last() -> None:
 
 @pytest.mark.parametrize("direction", ["LT", "LE", "GT", "GE"])
 def test_complex_numbers_are_compared_by_parts(direction: str) -> None:
-    """#compare: "For complex element types, lexicographic comparison of (real, imag) pairs is performed"."""
+    """Complex numbers must be compared by their parts.
+
+    #compare: "For complex element types, lexicographic comparison of (real, imag) pairs is performed".
+    """
     parts = [-1.0, 0.0, 2.0, np.nan]
     z = np.array([complex(a, b) for a in parts for b in parts])
     x, y = (v.ravel() for v in np.meshgrid(z, z))

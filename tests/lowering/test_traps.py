@@ -285,9 +285,9 @@ def test_every_quotient_of_eight_bits(dtype: str, op: Any) -> None:
 
 
 def statements(op: StdTensorOp, *specs: str) -> list[str]:
-    """Return the operations to which an op is lowered, with their element types.
+    """Return the operations to which an op is lowered, each with its element type.
 
-    A spec is text such as "float16[2]".
+    A spec is the type of an operand as text, such as "float16[2]".
     """
     types = [
         tnf.TensorSpec(tuple(map(int, shape[:-1].split(","))), kind)

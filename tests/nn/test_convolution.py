@@ -31,9 +31,9 @@ def windows_of(x: np.ndarray, sizes: Any, strides: Any, dilation: Any) -> np.nda
 
 
 def defined(x: Any, w: Any, strides: Any, pads: Any, dilation: Any, groups: int) -> np.ndarray:
-    """Compute a convolution by its definition: sums over windows and features, for each group.
+    """Compute a convolution by its definition: for each group, sums over windows and features.
 
-    x has the shape [n, c, space..], and w the shape [o, c / groups, space..].
+    x has the shape [n, c, space..], and w has the shape [o, c / groups, space..].
     """
     x = np.pad(x, [(0, 0), (0, 0), *pads])
     windows = windows_of(x, w.shape[2:], strides, dilation)

@@ -19,9 +19,10 @@ T = 12
 
 
 def recurrent(x: Any, rows: Any, w: Any) -> Any:
-    """Each iteration reads a row, a number that changes, and a number that is constant.
+    """Apply T steps of a recurrent function, unrolled.
 
-    The same constants have a use outside of the iterations.
+    Each iteration reads a row, a number that changes, and a number that is constant. Constants equal to these are
+    also used outside of the iterations.
     """
     for t in range(T):
         x = tnf.tanh(x @ w + rows[t]) + 0.5 * np.float64(t + 1)

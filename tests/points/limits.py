@@ -33,7 +33,7 @@ def as_float(x: Any) -> float:
 
 
 def limit(formula: Formula, x: float, domain: tuple[float, float]) -> Any:
-    """Return the limit of a real formula at x, which may be an infinity or NaN."""
+    """Return the limit of a real formula at x. The point x may be an infinity or NaN."""
     with mpmath.workdps(DIGITS):
         if math.isnan(x):
             return of_nan(formula)
@@ -53,7 +53,10 @@ def limit(formula: Formula, x: float, domain: tuple[float, float]) -> Any:
 
 
 def of_nan(formula: Formula) -> Any:
-    """Return the value of a formula at NaN: its constant value, or NaN if it is not constant."""
+    """Return the value of a formula at NaN.
+
+    If the formula is constant, this is its value, else NaN.
+    """
     values = {formula(mpmath.mpf(x) / 8) for x in (-3, 3, 5)}
     return values.pop() if len(values) == 1 else mpmath.nan
 

@@ -18,7 +18,7 @@ __all__ = ["SPECIAL", "SPECIAL_PAIRS"]
 
 Formula = Callable[[Any], Any]
 DIGITS = 120
-"""Digits with which slow formulas are evaluated."""
+"""Number of digits with which slow formulas are evaluated."""
 
 
 def quick(formula: Formula, powers: int = 3) -> Formula:

@@ -1,7 +1,8 @@
 """Samples of tenferro's own extension families.
 
-Factorisations are not unique, so a unique function of the outputs is compared. Inputs are computed from the expected
-output: for example, a matrix is the product of its Cholesky factor and the factor's adjoint.
+Factorisations are not unique, so the tests compare a function of the outputs whose value is unique. The inputs are
+computed from the expected output. For example, a matrix is the product of its Cholesky factor and the factor's
+adjoint.
 """
 
 from __future__ import annotations

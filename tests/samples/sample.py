@@ -102,7 +102,10 @@ def _exact(value: int, dtype: DType) -> Any:
 
 
 def each(dtype: DType, function: Callable[..., Any], *arrays: Array) -> Array:
-    """Apply `function`, which maps Python numbers to a Python number, to each index of the arrays."""
+    """Return an array of function values.
+
+    At each index, `function` receives the elements of the arrays as Python numbers, and returns a Python number.
+    """
     return by_index(
         arrays[0].shape, dtype, lambda i: function(*(python_number(array[i]) for array in arrays))
     )

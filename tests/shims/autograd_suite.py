@@ -99,7 +99,9 @@ def run(tests: Path) -> Outcomes:
 
 
 def _told(failed: dict[str, str]) -> dict[str, str]:
-    """Return the reason for each failed test.
+    """Return the reason why each failed test fails.
+
+    The reason is that of `REASONS`, else the message of the failure.
 
     Raises:
         SystemExit: a failure that is not a missing name has no entry in `REASONS`.

@@ -26,7 +26,10 @@ HAS_ONNX = importlib.util.find_spec("onnx") is not None
 
 
 def model(folder: Path) -> tuple[Path, int]:
-    """Write a model to a folder; return its path, and the number of bytes of its arrays."""
+    """Write a model to a folder.
+
+    Return the path of the model, and the total size of its arrays in bytes.
+    """
     rows = [np.random.default_rng(n).normal(size=(ROWS, 1024)) for n in range(8)]
 
     def total(x: Any) -> Any:

@@ -531,13 +531,13 @@ OPERATORS: dict[str, tuple[str, Any, tuple[Any, ...], dict[str, Any]]] = {
     "odd element at the end": (
         "ConvTranspose", np.array([[[1.0, 2, 5, 4]]]), (np.array([[[1.0, 2]]]), np.array([[[1.0, 2, 3]]])),
         {"strides": [2], "output_shape": [4], "auto_pad": "SAME_UPPER"}),
-    # The third element is round(2.5) = 2, because halves are rounded to even.
+    # The third element is round(2.5) + 1 = 3, because halves are rounded to even and the zero point is 1.
     "narrow integers": (
         "QuantizeLinear", np.array([0, 255, 3], "u1"), (np.array([-9, 999, 2.5], "f4"), np.array(1, "f4"), np.array(1, "u1")), {}),
     "numbers of narrow integers": (
         "DequantizeLinear", np.array([[0.5, 8], [-1, 0]], "f4"),
         (np.array([[3, 2], [0, 0]], "i1"), np.array([0.5, 4], "f4"), np.array([2, 0], "i1")), {}),
-    # The zero point 2 is subtracted from [1, 4], so the product is [-1, 2] @ [[1], [3]] = 5.
+    # The zero point 2 is subtracted from [1, 4]. The product is therefore [-1, 2] @ [[1], [3]] = 5.
     "products of narrow integers": (
         "MatMulInteger", np.array([[5]], "i4"), (np.array([[1, 4]], "u1"), np.array([[1], [3]], "i1"), np.array(2, "u1")), {}),
     "the beginning in reverse": (

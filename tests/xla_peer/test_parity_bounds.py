@@ -414,7 +414,7 @@ def test_a_last_bit_of_a_narrow_float_may_differ_in_a_wide_one() -> None:
     def wide(x: Any) -> Any:
         return tnf.astype(tnf.tanh(x), "float32")
 
-    bit = np.float32(2.0**-8)  # the spacing of bfloat16 from 1/2 to 1
+    bit = np.float32(2.0**-8)  # one ulp of bfloat16 between 1/2 and 1
     assert agrees(wide, x, change=lambda y: y + bit)
     assert not agrees(wide, x, change=lambda y: y + 8 * bit)
     assert agrees(lambda x: wide(x) * 3, x, change=lambda y: y + 3 * bit)

@@ -53,7 +53,7 @@ SAYS_NO = {"tpu": {"ReducePrecision f64"}, "cuda": set[str]()}
 
 
 def may_refuse(platform: str, name: str) -> bool:
-    """Return whether the platform's compiler may reject the module with an error."""
+    """Return whether the compiler of a platform may reject a module with an error."""
     return name in SAYS_NO[platform] or (platform == "tpu" and "c128" in name)
 
 

@@ -30,7 +30,7 @@ PARTS = ("functions", "compiled")
 
 
 def main() -> int:
-    """Measure the functions that have no record, and write the page; return 1 if a function exceeds its bound."""
+    """Measure every function, unless a record of it exists, and write the page; return 1 if a bound is exceeded."""
     parser = argparse.ArgumentParser(prog="tools.accuracy")
     parser.add_argument("--only", nargs="*", choices=list(FUNCTIONS), metavar="NAME")
     parser.add_argument("--part", choices=PARTS)

@@ -35,8 +35,8 @@ ALL_OF = 64
 In the other chunks, correctly rounded results are skipped.
 """
 CALLS: dict[str, Callable[..., Any]] = {
-    # The public `hypot` scales its arguments and computes a root. The compiled function is the absolute value of a
-    # complex number.
+    # The public `hypot` does not call the compiled function: it scales its arguments and computes a root. The
+    # absolute value of a complex number does call it.
     "hypot": lambda x, y: tnf.abs(tnf.lax.complex(x, y))
 }
 REFERENCES: dict[str, Callable[..., Any]] = {
@@ -62,7 +62,7 @@ def bound_of(name: str, dtype: str) -> float:
 
 
 def largest_error(name: str, dtype: str, count: int) -> Cell | None:
-    """Return the largest error of a compiled function; None if the function is not compiled.
+    """Return the largest error of a compiled function, and its arguments; None if the function is not compiled.
 
     Args:
         count: number of arguments in float64, and in float32 for functions of two numbers.

@@ -40,7 +40,10 @@ def elementary(names: Iterable[str], ulps: float) -> dict[str, Function]:
 
 
 def erfinv(x: Any) -> Any:
-    """Call SciPy's erfinv without its slow warnings for numbers outside the domain."""
+    """Return SciPy's erfinv inside the domain, and NaN outside.
+
+    SciPy warns for each number outside of the domain, which is slow.
+    """
     inside = np.abs(x) <= 1
     return np.where(inside, sp.erfinv(np.where(inside, x, 0.0)), np.nan)
 
@@ -86,7 +89,10 @@ def at_fixed(name: str, *parameters: float, **others: Any) -> Function:
 
 
 def inverse_of(name: str, integral: Any) -> Any:
-    """Return a function that solves `integral(*parameters, 0, x) = p` for x, starting from SciPy's function `name`."""
+    """Return the inverse of a distribution function.
+
+    It solves `integral(*parameters, 0, x) = p` for x, starting from the result of SciPy's function `name`.
+    """
 
     def inverse(*operands: Any) -> Any:
         *parameters, p = operands

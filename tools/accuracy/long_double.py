@@ -18,7 +18,7 @@ __all__ = ["erf", "erfc", "erfinv", "long_double"]
 LARGEST = 28
 """Largest argument for which erfc is tabulated; for larger arguments erfc underflows in float64."""
 STEPS = 32
-"""Number of Taylor series per unit interval."""
+"""Number of Taylor series of erfc per unit interval. Each is used up to half the distance to its neighbours."""
 TERMS = 20
 NEAR_TERMS = 26
 """Number of terms of the series around 0, which is used for arguments below 1/2."""
@@ -34,7 +34,7 @@ def long_double(value: Any) -> np.longdouble:
 
 @cache
 def _near() -> list[np.longdouble]:
-    """Return the coefficients of erf(x) / x as a power series in x^2."""
+    """Return the coefficients of the power series of erf(x) / x in powers of x^2."""
     with mpmath.workdps(40):
         factor = 2 / mpmath.sqrt(mpmath.pi)
         return [

@@ -74,12 +74,15 @@ class Cell:
     value: float
 
     def as_record(self) -> dict[str, Any]:
-        """Return the cell as JSON values."""
+        """Return the measurements as a dictionary that JSON can store."""
         return asdict(self)
 
 
 def environment(engine: str, name: str = "") -> dict[str, str]:
-    """Return everything on which an engine's results depend: packages, processor and sources."""
+    """Return everything that may change an engine's results.
+
+    These are the versions of packages, the processor, and a hash of the sources.
+    """
     versions = {"code": _code((*FOLDERS.get(name.partition(".")[0], ()), *SOURCES[engine]))}
     for package in ("numpy", "scipy", "jaxlib", "llvmlite"):
         try:
@@ -117,7 +120,7 @@ class Way:
 def measured(
     function: Function, dtype: str, engines: Sequence[str], count: int
 ) -> dict[str, Cell | None]:
-    """Return the measurement of each engine, or None if the engine cannot run the function."""
+    """Return the measurement of each engine; None for an engine that cannot run the function."""
     runs = {engine: run_of(function, engine, dtype) for engine in engines}
     ways = {
         engine: Way(run, Worst(WORST * ROUNDS, EACH), [])

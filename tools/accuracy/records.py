@@ -18,7 +18,10 @@ Record = dict[str, Any]
 
 
 class Key(NamedTuple):
-    """Key of a record: a function, a dtype, and an engine, or "bound" for a check of a compiled function's bound."""
+    """Key of a record: a function, a dtype, and an engine.
+
+    The engine "bound" means that a compiled function was compared with its declared bound.
+    """
 
     name: str
     dtype: str
@@ -26,14 +29,14 @@ class Key(NamedTuple):
 
 
 class Records:
-    """The records in a folder."""
+    """The records of measurements in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 
     def every(self) -> list[Record]:
-        """Return every record."""
+        """Return all records in the folder."""
         return [json.loads(path.read_text()) for path in sorted(self.folder.glob("*.json"))]
 
     def has(self, key: Key, count: int) -> bool:

@@ -47,7 +47,10 @@ def _of(
     call: Callable[..., Any] | None = None,
     terms: Any = None,
 ) -> Function:
-    """Return the record of a function, by default with the definition in tests/special."""
+    """Return the record of a function.
+
+    By default, the definition is that of the samples in tests/special.
+    """
     return Function(
         call or getattr(special, name),
         definition or CALLS[name].definition,
@@ -131,7 +134,7 @@ def _root(function: Callable[[Any], Any], guess: Any) -> Any:
 
 
 def _gamma_quantile_slope(a: Any, p: Any) -> Any:
-    """Compute the derivative with respect to `a` of the gamma quantile, by the implicit function theorem."""
+    """Return the derivative of the gamma quantile with respect to `a`, by the implicit function theorem."""
     x = _gamma_quantile(a, p)
     density = digits.exp((a - 1) * digits.log(x) - x - digits.loggamma(a))
     return -_exact_slope("gammainc", 0)(a, x) / density
@@ -314,7 +317,7 @@ def arguments(name: str, dtype: str, count: int) -> list[np.ndarray]:
 
 
 def largest_error(name: str, dtype: str, count: int) -> tuple[float, tuple[float, ...]]:
-    """Return the largest error in units in the last place, and its arguments."""
+    """Return the largest error of a function, in units in the last place, and the arguments with this error."""
     function, columns = SPECIAL[name], arguments(name, dtype, count)
     values = np.asarray(function.call(*columns))
     rows = zip(*[column.tolist() for column in columns], strict=True)

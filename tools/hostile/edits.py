@@ -41,7 +41,10 @@ Edit = Callable[[bytes, Random], bytes]
 
 
 def edited(name: str, content: bytes, number: int) -> bytes:
-    """Apply the edit with this number to a file's content; the file's name determines the format."""
+    """Apply the edit with this number to the content of a file.
+
+    The file's name determines the format.
+    """
     random = Random(number)
     suffix = name.rpartition(".")[2]
     edits = {"json": _json, "tnf": _archive, "npz": _archive, "npy": _array, "mlir": _module}
@@ -268,7 +271,10 @@ def _module(content: bytes, random: Random) -> bytes:
 
 
 def _word(word: str, words: list[str], random: Random) -> str:
-    """Return a replacement for a word of a module's text: usually a word of the same kind, to avoid a syntax error."""
+    """Return a replacement for a word of a module's text.
+
+    It is usually a word of the same kind, because most other words would only be syntax errors.
+    """
     if random.random() < 0.3:
         return random.choice(
             (random.choice(words), random.choice(TOKENS), str(random.choice(NUMBERS)))

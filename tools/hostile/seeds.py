@@ -35,7 +35,7 @@ class Seed(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Named tuple that a seed program returns, so that its file stores one."""
+    """Named tuple that a seed program returns. Files of programs must be able to store named tuples."""
 
     left: Any
     right: Any
@@ -75,7 +75,7 @@ EXPORTED = ("plain", "padded", "constants")
 
 
 def written_seeds(folder: Path) -> list[Seed]:
-    """Write the seeds below a folder, unless they exist, and return all of them."""
+    """Write the seeds below a folder, unless an earlier run has done so, and return all of them."""
     if not (folder / "done").exists():
         _write(folder)
         (folder / "done").touch()
@@ -127,7 +127,10 @@ def _export(folder: Path, name: str, program: Any) -> None:
 
 
 def _place(folder: Path, kind: str, name: str, main: str) -> Path:
-    """Create the folder of a seed, note there which file is read, and return the path of that file."""
+    """Create the folder of a seed, and return the path of its main file.
+
+    The file `main` in the folder stores the name of the main file.
+    """
     place = folder / kind / name
     place.mkdir(parents=True, exist_ok=True)
     (place / "main").write_text(main)

@@ -23,7 +23,7 @@ from tools.mutants.readers import functions_about, readers_elsewhere
 from tools.mutants.trials import Trial, tried
 
 if TYPE_CHECKING:
-    from tools.mutants.tests_of_lines import Recorded  # imports coverage.py
+    from tools.mutants.tests_of_lines import Recorded  # it imports coverage.py
 
 __all__ = ["Campaign", "Mutant", "equivalents", "mutants_of"]
 
@@ -44,7 +44,7 @@ The limit of a stage is four times the recorded time of its tests, plus this tim
 
 
 class Mutant(NamedTuple):
-    """An edit of one file of a mutated folder."""
+    """An edit of a file in one of the mutated folders."""
 
     folder: str
     path: str
@@ -146,7 +146,8 @@ class Campaign:
         used, count = 0.0, 0
         try:
             path.write_text(mutant.edit.applied(source))
-            # A time after that of any cached bytecode makes Python compile the file again.
+            # The new modification time is later than that of any cached bytecode, so that Python compiles the file
+            # again.
             moment = time.time() + 10
             os.utime(path, (moment, moment))
             for stage, names in stages:
@@ -169,8 +170,9 @@ class Campaign:
 
     def stages(self, mutant: Mutant) -> tuple[list[str], list[str], list[str]]:
         """Return the tests of the three stages, in the order of execution: folder, layer, and others.
-        Tests that run the lines of the edit come first, the fastest first. If no test runs them, or they run only on
-        import, these tests come first:
+
+        Tests that run the edited lines come first, the fastest first. If no test runs these lines, or if they run
+        only on import, the following tests come first:
 
         - tests that have the name of a class in these lines in their own names, or run a function that the lines name;
         - tests that run a function that uses the assigned names, in the same file and then in other files;
@@ -222,7 +224,10 @@ class Campaign:
         return kept
 
     def verdict(self, record: dict[str, Any]) -> str:
-        """Return the outcome of a mutant; a survivor with a proof is `equivalent`."""
+        """Return the outcome of a mutant.
+
+        If a mutant survived but is proven to have no visible effect, the outcome is `equivalent`.
+        """
         is_proven = (record["path"], record["before"], record["after"]) in self.proofs
         return "equivalent" if record["outcome"] == "survived" and is_proven else record["outcome"]
 
@@ -249,7 +254,7 @@ class Campaign:
 
 
 def _of_few_files(names: Sequence[str]) -> list[str]:
-    """Return the tests of the `MOST_FILES` files that have the most of these tests."""
+    """Return the tests of at most `MOST_FILES` files, namely those with the most of these tests."""
     counts = Counter(_file_of(name) for name in names)
     files = {file for file, _ in counts.most_common(MOST_FILES)}
     return [name for name in names if _file_of(name) in files]

@@ -48,7 +48,9 @@ Python 3.11 records no positions for the parts of an f-string.
 
 
 CONVERSIONS = ("frozenset", "iter", "list", "tuple")
-"""Functions whose calls are not replaced by their argument: it would often work equally well, or be rejected at once.
+"""Functions whose calls are not replaced by their argument.
+
+The edited program would often work equally well, or be rejected at once.
 """
 SYMMETRIC = (
     "add",
@@ -271,7 +273,7 @@ class Places:
 
 
 def _name_of(function: ast.expr) -> str:
-    """Return the last part of a function's name."""
+    """Return the name of a called function, without the module or object before the dot."""
     if isinstance(function, ast.Attribute):
         return function.attr
     return function.id if isinstance(function, ast.Name) else ""

@@ -48,7 +48,10 @@ class Trial(NamedTuple):
 
 
 class Choice:
-    """Pytest plugin that runs the chosen tests in order, and records passed tests and the first failure."""
+    """Pytest plugin that runs only the chosen tests, in the given order.
+
+    It records passed tests and the first failure.
+    """
 
     def __init__(self, chosen: Sequence[str] | None, coverage: Any) -> None:
         self.chosen = chosen

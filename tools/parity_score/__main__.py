@@ -38,7 +38,7 @@ PART = 500
 BATCH = 50
 """Number of trials per child process. When a child ends, the memory of XLA's executables is freed."""
 SILENCE = 600
-"""Seconds without an outcome after which a child is killed: XLA may run an endless loop."""
+"""Seconds without an outcome after which a child process is killed. XLA may have entered an endless loop."""
 STARTING = 900
 """Maximum time until a child process begins its first trial, in seconds.
 
@@ -121,7 +121,7 @@ def stop(number: int, frame: Any) -> None:
 
 
 def run(kind: str, seed: int, count: int, path: Path, until: float, of: str = "") -> None:
-    """Run the trials of a seed that have no outcome in the file `path` yet."""
+    """Run the trials of a seed whose outcomes are not in the file `path` yet, until the time `until`."""
     trials = drawn(kind, seed, count, of)
     done = {record["number"] for record in outcomes(path)}
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # a thread for each child process

@@ -62,7 +62,7 @@ BRANCH = re.compile(r'("stablehlo\.case"\()(%[\w#]+)(\))')
 
 
 def faults(text: str) -> Iterator[Edit]:
-    """Yield every fault that can be made in the module."""
+    """Yield every fault that can be made in the module by changing one line."""
     lines = text.splitlines()
     for number, line in enumerate(lines):
         if " = " not in line:

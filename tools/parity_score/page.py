@@ -12,7 +12,7 @@ __all__ = ["summary", "write_page"]
 
 Records = Sequence[dict[str, Any]]
 Part = dict[str, Any]
-"""Counts of the trials of one seed, as stored in `docs/verdicts.json`."""
+"""Counts of the trials of one seed. `docs/verdicts.json` stores one such dictionary for each part."""
 HEAD = """# Verdicts
 
 This page is for readers who rely on the [parity check](parity.md).
@@ -71,7 +71,7 @@ def _counts(records: Records, judged: Sequence[str], right: str) -> dict[str, An
 
 
 def write_page(parts: Sequence[Part]) -> str:
-    """Return the text of the page."""
+    """Return the text of docs/verdicts.md."""
     libraries = " and ".join(f"jaxlib {v}" for v in sorted({part["jaxlib"] for part in parts}))
     head = HEAD.format(parts=len(parts), libraries=libraries)
     tables = (_faults(_sum(parts, "faults")), _rewrites(_sum(parts, "rewrites")))

@@ -1,7 +1,7 @@
-"""Subjects of the parity score: lowered modules of typical programs, with arguments.
+"""Subjects of the parity score: typical programs as lowered modules, with arguments.
 
-They are loops, gradients of loops, networks, quantising programs, recurrences, low-precision networks, and random
-programs.
+The programs are loops, gradients of loops, networks, quantising programs, recurrences, networks of low precision, and
+random programs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RANDOM_PROGRAMS = 150
 PERTURBED = 3
 """Number of runs on perturbed arguments. They show how much rounding may change the outputs of the original module."""
 LARGEST = 1 << 16
-"""Maximum number of characters of a module; larger modules take more than a second to compile."""
+"""Maximum number of characters of a module. XLA takes more than a second to compile a larger module."""
 
 
 @dataclass(frozen=True)

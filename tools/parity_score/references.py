@@ -26,7 +26,7 @@ def outputs(text: str, leaves: Sequence[Any]) -> list[Any]:
 
 
 def wide_outputs(text: str, leaves: Sequence[Any]) -> list[Any]:
-    """Run the module with every float32 widened to float64, and return its outputs."""
+    """Run the module with float64 in place of every float32, and return its outputs."""
     wide = [x.astype(np.float64) if x.dtype == np.float32 else x for x in leaves]
     try:
         return outputs(_widened(text), wide)

@@ -1,4 +1,4 @@
-"""Public functions that PyTorch's samples do not cover, each with the reason."""
+"""Public functions of tenferro for which PyTorch has no samples, each with the reason."""
 
 from __future__ import annotations
 

@@ -80,12 +80,12 @@ INVARIANTS: Mapping[str, Callable[[Arrays], Arrays]] = {
 
 
 def flat(outputs: Any) -> Arrays:
-    """Return the arrays of a result that may be an array or a tuple."""
+    """Return the arrays of a result as a list. The result may be an array or a tuple of arrays."""
     return optree.tree_leaves(outputs)
 
 
 def split_leaves(sample: Any) -> tuple[list[Any], Any]:
-    """Return the leaves of a sample's arguments, and the tree structure that rebuilds the arguments from leaves."""
+    """Return the leaves of a sample's arguments, and the tree structure with which the arguments can be rebuilt."""
     tree = (sample.input, tuple(sample.args), dict(sample.kwargs))
     leaves, treedef = optree.tree_flatten(tree, none_is_leaf=True)
     return leaves, treedef

@@ -109,7 +109,10 @@ class Trial:
         return [i for i, output in enumerate(self.value) if is_inexact(output)]
 
     def drawn(self, like: Arrays, offset: int) -> Arrays:
-        """Return a random direction for each array of `like`, of the same dtype and shape."""
+        """Return random numbers of the same dtypes and shapes as the arrays `like`.
+
+        They are used as tangents or cotangents.
+        """
         generator = np.random.default_rng((self.seed, offset))
         directions = []
         for x in like:
@@ -196,7 +199,10 @@ class Trial:
     # ---- the judgement -----------------------------------------------------------------------
 
     def judged(self, check: str, outputs: Arrays) -> str:
-        """Compare a check's outputs with the reference; return `agree`, `undecided`, or how an output differs."""
+        """Compare the outputs of a check with the reference.
+
+        Return `agree`, `undecided`, or how an output differs.
+        """
         reference = self.reference(check, self.doubles)
         if len(outputs) != len(reference):
             return f"{len(outputs)} outputs for {len(reference)}"
