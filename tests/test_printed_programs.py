@@ -105,7 +105,7 @@ def test_elementwise_kernels_take_numbers_in_place_of_arrays(card: Any) -> None:
 
 def test_constants_are_computed_once_and_never_given_away() -> None:
     program = tnf.compile(lambda x: (x * (tnf.ones((3, 4)) + 1.0), tnf.full((2,), 3.0)), X)
-    # The product, the copies, and the return statement.
+    # The source has three statements: the product, the copies, and the return statement.
     assert program.source().count("\n    ") == 3
     first = program.run(X)
     first[1][:] = 0

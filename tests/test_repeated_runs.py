@@ -209,7 +209,7 @@ def test_sums_of_narrow_floats_are_rounded_once(dtype: str) -> None:
     executor = tnf.GraphExecutor()
     for factor in (0.7, 1.3, 3.1):
         c = np.asarray(tnf.astype(np.float64(factor), dtype))
-        # The sum of the rounded products.
+        # The exact result is the sum of the rounded products.
         exact = math.fsum(-np.asarray(tnf.multiply(x, c)).astype(float))
         result = executor.run(program, x, c)
         assert result.dtype == x.dtype

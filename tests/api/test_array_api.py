@@ -475,7 +475,7 @@ def test_every_argument_is_there(module: str, where: str) -> None:
                 own = list(found.values())[place]
                 assert own.kind in (own.POSITIONAL_ONLY, own.POSITIONAL_OR_KEYWORD), (name, key)
                 continue
-            # Tenferro has NumPy's names, a_min and a_max.
+            # In tenferro, the parameters have NumPy's names, a_min and a_max.
             if name == "clip" and key in ("min", "max"):
                 own = list(found.values())[place]
                 assert (own.kind, own.default) == (own.POSITIONAL_OR_KEYWORD, None)
@@ -589,7 +589,7 @@ MATRIX_ORDERS = ("fro", "nuc", 1, 2, np.inf)
 def test_matrices_without_elements(shape: tuple[int, ...], where: str) -> None:
     def found(xp: Any) -> Any:
         x = xp.zeros(shape)
-        # Omitted if a matrix is empty, for which NumPy returns a scalar.
+        # The rank of an empty matrix is not compared, because NumPy returns a scalar for it.
         rank = [] if 0 in shape[-2:] else [xp.linalg.matrix_rank(x)]
         return [
             xp.linalg.pinv(x),

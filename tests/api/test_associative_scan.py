@@ -106,7 +106,7 @@ def test_natively_one_compiled_scan_and_no_loop_in_the_text() -> None:
         pytest.skip("llvmlite is not installed")
     program = tnf.compile(tnf.grad(losses(reverse=False)[0]), MATRICES)
     native = str(EXECUTORS["compiled"].compile(program))
-    # The scans of the values, of the values with residuals, and of the backward pass.
+    # The three scans are those of the values, of the values with residuals, and of the backward pass.
     assert native.count("Scan(") == 3
     assert "Alternatives" not in native
     assert "stablehlo.while" not in lower_to_stablehlo(program).plain_text

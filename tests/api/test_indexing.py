@@ -111,7 +111,7 @@ def test_rank_0_masks(mask: bool) -> None:
 def test_masks_that_do_not_fit() -> None:
     indices: list[Any] = [
         np.array([True, False]),
-        # As long as the first axis of X, but it applies to the last axis.
+        # This mask is as long as the first axis of X, but applies to the last axis.
         (..., np.array([True, False, True])),
         (..., MASK),
         (0, ..., None, np.array([True, False])),

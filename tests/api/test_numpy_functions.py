@@ -477,7 +477,7 @@ CASES = [
 
 @pytest.mark.parametrize(("function", "call"), CASES)
 def test_a_function_gives_what_numpy_gives(function: Any, call: Call) -> None:
-    # Of slices that contain only NaN.
+    # NumPy warns of slices that contain only NaN.
     with warnings.catch_warnings(category=RuntimeWarning, action="ignore"):
         warnings.filterwarnings("ignore", "numpy.fix is deprecated")
         wanted = with_tensors(function, call, lambda x: x)

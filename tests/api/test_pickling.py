@@ -61,7 +61,7 @@ def tangent(primals: Any, tangents: Any) -> Any:
     return square(x), 7 * x_dot
 
 
-# It cannot be found by its name `square`, which belongs to another function.
+# `doubtful` cannot be found by its name `square`, which belongs to another function.
 doubtful = tnf.custom_jvp(square)
 doubtful.defjvp(tangent)
 

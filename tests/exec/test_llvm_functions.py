@@ -113,8 +113,7 @@ def _numbers(name: str) -> np.ndarray:
     around = np.concatenate([roots, np.nextafter(roots, 0), np.nextafter(roots, 9e9)])
     usual = [rng.uniform(-40, 40, 400), rng.uniform(-1, 1, 400), near_zero, steps]
     positive = [np.exp2(rng.uniform(-1074, 1024, 400)), 1 + near_zero, around]
-    # The reduced arguments of sin, cos and tan are zero at multiples of pi / 2. They change sign at multiples of pi /
-    # 4.
+    # The reduced arguments of sin, cos and tan are zero at multiples of pi / 2, and change sign at those of pi / 4.
     halves = np.pi / 4 * np.concatenate([np.arange(-200, 200), rng.integers(-600000, 600000, 400)])
     limit = 2.0**19 + np.array([-1e-10, 0.0, 1e-10, 1.0, 1e4, 1e10, 1e22])
     iterations = [halves, np.nextafter(halves, 9e9), rng.uniform(-6e5, 6e5, 400), limit, -limit]

@@ -37,7 +37,7 @@ def spread(n: int, low: int, high: int, gap: int) -> list[int | None]:
 @pytest.mark.parametrize("order", [*permutations(range(4))][::3], ids=str)
 def test_edges_and_gaps(order: tuple[int, ...]) -> None:
     memory = np.arange(1.0, 121.0).reshape([(2, 3, 4, 5)[axis] for axis in order])
-    # Reversed along one axis, with the same order of axes.
+    # x is reversed along one axis, but its axes keep their order.
     x = memory.transpose(np.argsort(order))[:, :, ::-1]
     for first, second, gap in product(EDGES, EDGES[:4], (0, 1)):
         rows, columns = spread(4, *first, gap), spread(5, *second, 0)

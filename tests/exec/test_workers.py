@@ -254,7 +254,7 @@ def test_the_caller_works_with_the_threads_that_can_be_started(
         assert sorted(numbers) == list(range(9))
         with pytest.raises(ZeroDivisionError):
             workers.parallel_for(lambda start, _: 1 // start, 12, 2)
-    # One start failed, and was not repeated.
+    # The start of one thread failed, and no start was tried again.
     assert names == [f"tenferro_{n}" for n in range(1, count + 2)]
 
 

@@ -55,7 +55,7 @@ def test_what_we_write_comes_back(sample: OpSample) -> None:
     assert again.output_specs == program.output_specs
     wanted, found = flat(program.run(*sample.inputs)), flat(again.run(*sample.inputs))
     for y, z in zip(found, wanted, strict=True):
-        # Lowered to sums of few terms, so its values are not equal.
+        # Polygamma is lowered to sums of few terms, so its results agree only approximately.
         if sample.op.name == "Polygamma":
             np.testing.assert_allclose(y.astype(float), z.astype(float), rtol=0.01)
         else:

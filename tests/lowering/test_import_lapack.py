@@ -186,7 +186,7 @@ def test_gradients_of_what_was_read(name: str, dtype: str) -> None:
         return SCALARS[name](x, jnp)
 
     with jax.enable_x64(True):
-        # By JAX's convention, which is the conjugate of tenferro's.
+        # By JAX's convention, a gradient is the conjugate of tenferro's.
         wanted = np.asarray(jax.grad(loss)(x)).conj()
     program = xla_peer.from_jax(loss, x)
     np.testing.assert_allclose(tnf.grad(program)(x), wanted, rtol=1e-8, atol=1e-9)

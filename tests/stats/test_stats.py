@@ -52,7 +52,7 @@ def close(actual: Any, wanted: Any, shown: Any, rtol: float = 1e-11) -> None:
     np.testing.assert_allclose(actual, wanted, rtol=rtol, atol=1e-14, err_msg=str(shown))
 
 
-# SciPy's beta distribution warns.
+# SciPy's beta distribution warns of its root finding.
 @pytest.mark.filterwarnings("ignore:.*Root finding:RuntimeWarning")
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_continuous_distributions_are_scipys(name: str) -> None:

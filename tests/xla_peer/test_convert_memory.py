@@ -70,7 +70,7 @@ def test_the_arrays_of_a_model_are_held_once(
     source, size = model(tmp_path)
     there, back = tmp_path / f"there{suffix}", tmp_path / "back.tnf"
     weights = "" if suffix == ".tnf" else "w.safetensors"
-    # So that all modules are imported before the measurement.
+    # This conversion imports all modules, so that the measurement does not include them.
     write_program(tnf.load(source), (), str(there))
     assert peak_of_conversion(source, there) < 1.2 * size + PIECES
     assert peak_of_conversion(source, there, weights) < 1.2 * size + PIECES

@@ -67,7 +67,7 @@ def test_compiled_once_per_program_and_shapes() -> None:
     ("arrays", "error", "words"),
     [
         ((np.ones(3, "f4"),), errors.DTypeError, "astype"),
-        # Its size in bytes is that of float64[3].
+        # The size of float32[6] in bytes is that of float64[3].
         ((np.ones(6, "f4"),), errors.DTypeError, "float32"),
         ((np.ones((3, 1)),), errors.ShapeError, "expected f64"),
         ((np.ones(4),), errors.ShapeError, "axis 0 must have extent 3, got 4"),

@@ -66,7 +66,7 @@ def test_groups_in_each_notation() -> None:
 
 
 def test_executions_of_a_computation_with_two_callers() -> None:
-    """If two computations call a third one, it must run as often as both of them together."""
+    """A computation with two callers must count as executed as often as both callers together."""
     text = """
 %shared (p: f32[]) -> f32[] {
 }
