@@ -1,8 +1,8 @@
 """Peak memory of `tenferro convert`, divided by the size of the model's weights, for each pair of formats.
 
 python benchmarks/convert_memory.py                         converts a model with 512 MB of float32 weights
-python benchmarks/convert_memory.py --megabytes 2048 --sources tnf onnx python benchmarks/convert_memory.py --sources
-foreign-mlir  converts modules whose text contains the weights
+python benchmarks/convert_memory.py --megabytes 2048 --sources tnf onnx
+python benchmarks/convert_memory.py --sources foreign-mlir  converts modules whose text contains the weights
 python benchmarks/convert_memory.py --write                 also writes the table to docs/travel.md
 
 Each conversion runs in a new process. Its peak is its maximum resident memory (VmHWM), minus the peak of converting a

@@ -68,7 +68,7 @@ def viewed(x: Any) -> Any:
 def seen(x: Any) -> Any:
     """Pass the group's operand to a runtime.
 
-    The runtime may keep a reference to it, so that it must not be overwritten.
+    The runtime may keep a reference to the operand, so that it must not be overwritten.
     """
     w, total = middle(x)
     values = tnf.linalg.svdvals(w)

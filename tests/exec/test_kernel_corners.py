@@ -73,7 +73,7 @@ def test_indices_of_any_integer(dtype: str) -> None:
 def test_rows_are_taken_in_their_place(op: Gather, indices: Any, expected: Any) -> None:
     """Gathers of rows must be right for each axis and each position of the index vector.
 
-    They run interpreted, and then printed as Python.
+    The gathers run interpreted, and then printed as Python.
     """
     x, indices = RNG.normal(size=(3, 4)), np.array(indices)
     program = tnf.compile(lambda x, i: apply_one(op, x, i), x, indices)

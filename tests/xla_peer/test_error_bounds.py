@@ -81,7 +81,7 @@ def outside(bound: ErrorBound, others: Any, half_ulps: bool = False) -> list[int
 
 
 def holds(fn: Callable[..., Any], *arrays: Any) -> ErrorBound:
-    """Compute the bound of a function, require that XLA's results are within it, and return it."""
+    """Compute the bound of a function, require that XLA's results are within it, and return the bound."""
     program = tnf.compile(fn, *arrays)
     bound = error_bound(program, *arrays)
     results = flatten(xla_peer.XlaExecutor().run(program, *arrays))[0]
