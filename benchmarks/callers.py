@@ -1,7 +1,7 @@
-"""Throughput of several threads that call one small program: `python benchmarks/callers.py [--write]`.
+"""Throughput of several threads that call the same small program: `python benchmarks/callers.py [--write]`.
 
-The table has the throughput of all threads together, relative to one thread alone, and the longest of a hundred runs.
-For comparison, it has the same figures of a function that makes the same NumPy calls by hand. The GIL admits one
+The table has the throughput of all threads together, relative to that of one thread, and the time that one call in a
+hundred exceeds. The same columns follow for a function that makes the same NumPy calls by hand. The GIL admits one
 thread at a time, so a relative throughput of one is the best possible.
 """
 
@@ -27,13 +27,16 @@ PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 
 
 def small(n: Any, x: Any) -> Any:
-    """Compute a scalar by six operations on eight elements; `n` is tenferro or NumPy."""
+    """Compute a scalar by six operations on eight elements. The module `n` is tenferro or NumPy."""
     y = n.sin(x) * 2.0 + x
     return n.sum(y * y) / n.exp(-x[0])
 
 
 def callers_of(run: Callable[[], Any], count: int, seconds: float) -> tuple[float, list[float]]:
-    """Let `count` threads call `run`; return their calls per second together, and the time of each call."""
+    """Let `count` threads call `run`.
+
+    Return the calls per second of all threads together, and the time of each call.
+    """
     start = threading.Barrier(count)
     times: list[list[float]] = [[] for _ in range(count)]
 
@@ -56,7 +59,10 @@ def callers_of(run: Callable[[], Any], count: int, seconds: float) -> tuple[floa
 
 
 def table() -> str:
-    """Return a table with a row per number of threads: medians over rounds in which native and NumPy alternate."""
+    """Return a table with a row for each number of threads.
+
+    Its entries are medians over rounds, in which native and NumPy runs alternate.
+    """
     x = np.linspace(0.1, 1.0, 8)
     program = tnf.compile(lambda x: small(tnf, x), x)
     executor = tnf.GraphExecutor()

@@ -1,8 +1,8 @@
-"""Peak memory of a backward pass through a chain, with and without checkpoints.
+"""Peak memory of a backward pass through a chain of layers, with and without checkpoints.
 
-`python benchmarks/checkpoint_memory.py`. Memory is counted in activations, the arrays between two layers. Plain
-reverse mode saves one or two per layer. With a checkpoint around each group of sqrt(layers) layers, it saves about 2
-sqrt(layers).
+Run `python benchmarks/checkpoint_memory.py`. The unit of memory is one activation, the array between two layers.
+Reverse mode without checkpoints saves one or two activations per layer. With a checkpoint around each group of
+sqrt(layers) layers, it saves about 2 sqrt(layers) in all.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WIDTH = 100_000
 
 
 def layers(count: int) -> Callable[[Any], Any]:
-    """Return a function that applies `count` layers, each of which saves one value."""
+    """Return a function that applies `count` layers, each of which saves one array for the backward pass."""
 
     def fn(x: Any) -> Any:
         for _ in range(count):
@@ -33,7 +33,7 @@ def layers(count: int) -> Callable[[Any], Any]:
 
 
 def loss(grouped: bool) -> Callable[[Any], Any]:
-    """Return the loss of the chain of layers; if `grouped`, each group of layers is a checkpoint."""
+    """Return the loss of the chain of layers. If `grouped`, each group of layers is a checkpoint."""
     group = math.isqrt(LAYERS)
     sizes = [group] * (LAYERS // group) + ([LAYERS % group] if LAYERS % group else [])
 
@@ -47,7 +47,7 @@ def loss(grouped: bool) -> Callable[[Any], Any]:
 
 
 def measure(grouped: bool) -> tuple[float, float, Any]:
-    """Run the gradient; return its peak memory in activations, its time in seconds, and the gradient."""
+    """Run the gradient program; return its peak memory in activations, its time in seconds, and the gradient."""
     x = np.linspace(-1, 1, WIDTH)
     program = tnf.compile(tnf.grad(loss(grouped)), x)
     executor = tnf.GraphExecutor()

@@ -1,6 +1,7 @@
-"""Time that a second process saves by the cache of compiled code: `python benchmarks/compile_cache.py`.
+"""Time that the cache of compiled code saves in a second process: `python benchmarks/compile_cache.py`.
 
-One process compiles a program with 40 different fused kernels; the next process loads them from the cache folder.
+The first process compiles a program with 40 different fused kernels. The second process loads the kernels from the
+cache folder.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ print(time.perf_counter() - start, xla.compile_cache_stats().hits)
 
 
 def main() -> None:
-    """Compile the program in two processes, one after the other, and print the time of each."""
+    """Run the program in two processes, one after the other, and print the time of each."""
     with tempfile.TemporaryDirectory() as folder:
         seconds = []
         for expected in ("0", "1"):

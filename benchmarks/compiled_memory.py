@@ -1,6 +1,6 @@
-"""Memory that a process does not regain after it has dropped compiled programs and their executors.
+"""Memory that a process retains after compiled programs and their executors have been deleted.
 
-python benchmarks/compiled_memory.py                prints the growth of the process by 10,000 loops
+python benchmarks/compiled_memory.py                prints the growth of memory after 10,000 loops
 python benchmarks/compiled_memory.py --count 500    compiles fewer loops
 """
 
@@ -15,17 +15,17 @@ import numpy as np
 import tenferro as tnf
 
 WARM_UP = 200
-"""Number of programs that are compiled before the first measurement, to fill allocators and caches."""
+"""Number of programs that are compiled before the first measurement, so that allocators and caches have been filled."""
 
 
 def resident_kilobytes() -> int:
-    """Return the resident memory of this process."""
+    """Return the resident memory of this process, in kilobytes."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("VmRSS")).split()[1])
 
 
 def compile_and_drop(number: int) -> None:
-    """Compile a loop with a distinct constant, run it twice, and drop it with its executor."""
+    """Compile a loop with a constant of its own, run it twice, and delete it and its executor."""
     x = np.ones(7)
     program = tnf.compile(
         lambda x: tnf.fori_loop(0, 3000, lambda i, c: tnf.sin(c) * (number + 0.5), x), x
@@ -37,7 +37,7 @@ def compile_and_drop(number: int) -> None:
 
 
 def main() -> None:
-    """Compile and drop the programs, and print the growth of the resident memory."""
+    """Compile and delete the programs, and print the growth of the resident memory."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=10_000)
     count = parser.parse_args().count

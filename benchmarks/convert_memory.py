@@ -1,13 +1,13 @@
-"""Peak memory of `tenferro convert`, as a multiple of the size of the model's weights, for each pair of formats.
+"""Peak memory of `tenferro convert`, divided by the size of the model's weights, for each pair of formats.
 
 python benchmarks/convert_memory.py                         converts a model with 512 MB of float32 weights
-python benchmarks/convert_memory.py --megabytes 2048 --sources tnf onnx python benchmarks/convert_memory.py --sources
-foreign-mlir  converts modules whose text contains the weights
+python benchmarks/convert_memory.py --megabytes 2048 --sources tnf onnx
+python benchmarks/convert_memory.py --sources foreign-mlir  converts modules whose text contains the weights
 python benchmarks/convert_memory.py --write                 also writes the table to docs/travel.md
 
-Each conversion runs in a new process. Its peak is its maximum resident memory (VmHWM), minus that of converting a
-model with few weights. Pages of memory-mapped files count. A separate column has the child process that reads foreign
-modules.
+Each conversion runs in a new process. Its peak is its maximum resident memory (VmHWM), minus the peak of converting a
+model with few weights. Pages of memory-mapped files count. A separate column has the peak of the child process that
+reads foreign modules.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ SOURCES = {
     "foreign-mlirbc": "foreign.mlirbc",
 }
 OWN = [name for name in SOURCES if not name.startswith("foreign")]
-"""Formats that `convert` can both read and write."""
+"""Formats that `convert` can both read and write. The formats of other tools can only be read."""
 OUTPUTS = (".tnf", ".mlir", ".mlirbc", ".py", ".onnx")
 
 
@@ -96,7 +96,7 @@ def process(code: str, *arguments: str) -> str:
 
 
 def source_in(folder: Path, name: str, width: int) -> Path:
-    """Write a model in a format (a key of `SOURCES`), and return the path of the file."""
+    """Write a model in the format `name`, a key of `SOURCES`, and return the path of the file."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"source{SOURCES[name]}"
     if SOURCES[name].startswith("foreign") or name == "tnf":
@@ -110,7 +110,7 @@ def source_in(folder: Path, name: str, width: int) -> Path:
 
 
 def peaks(source: Path, output: str, *options: str) -> tuple[int, int]:
-    """Return the peak memory of a conversion, and of the child process that reads the source, in bytes."""
+    """Convert a file; return the peak memory of the process, and of its child that reads the source, in bytes."""
     with tempfile.TemporaryDirectory(dir=source.parent) as folder:
         said = process(CONVERT, "convert", str(source), f"{folder}/output{output}", *options)
     own, children = said.split("peak ")[1].split()
@@ -118,7 +118,7 @@ def peaks(source: Path, output: str, *options: str) -> tuple[int, int]:
 
 
 def main() -> None:
-    """Measure the conversions, and print a table of the peaks."""
+    """Measure the conversions between the chosen formats, and print a table of their peaks."""
     parser = argparse.ArgumentParser(description="Peak memory of conversions")
     parser.add_argument("--megabytes", type=int, default=512)
     parser.add_argument("--sources", nargs="*", default=[*SOURCES], choices=[*SOURCES])

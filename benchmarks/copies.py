@@ -1,7 +1,7 @@
-"""Time of copies that change the order of an array's axes, compared with NumPy.
+"""Time of transposing copies, which change the order of an array's axes, compared with NumPy.
 
 python benchmarks/copies.py            prints the table
-python benchmarks/copies.py --write    puts it into docs/performance.md
+python benchmarks/copies.py --write    also writes it into docs/performance.md
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any]] = {
 
 
 def table() -> str:
-    """Return a table of each copy's time, here and by NumPy, relative to a contiguous copy of as many bytes."""
+    """Return a table of the times of transposing copies, here and by NumPy.
+
+    Each is divided by the time of a contiguous copy of the same array.
+    """
     dense = Dense("C", Resources(Workers(None), Pool(1 << 30)))
     lines = ["| | NumPy, in plain copies | here |", "| --- | --- | --- |"]
     for name, (shape, perm, dtype) in CASES.items():

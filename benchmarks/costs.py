@@ -1,8 +1,8 @@
-"""Measure the constants of tenferro/costs.py, and print them beside the values in that file.
+"""Measure the constants of tenferro/costs.py, and print the measured values beside those in the file.
 
 python benchmarks/costs.py                 measures all constants
 python benchmarks/costs.py WAKE ELEMENTS   measures only these constants
-python benchmarks/costs.py calls           measures the number of calls of each op
+python benchmarks/costs.py calls           measures the cost of each op, in NumPy calls
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import numpy as np  # because the environment must be set first
+import numpy as np  # because the variable must be set before NumPy loads BLAS
 
 import tenferro as tnf
 from tenferro import costs
@@ -30,7 +30,10 @@ SMALL, LARGE = RNG.uniform(0.1, 0.9, 8), RNG.uniform(0.1, 0.9, 1 << 18)
 SQUARE, INDEX, NUMBER = RNG.uniform(0.1, 0.9, (4, 4)), np.arange(4), np.array(2)
 IMAGE, WINDOW = np.ones((1, 2, 8, 8)), np.ones((2, 2, 3, 3))
 NUMBERS = count(1)
-"""Numbers from which each program gets a different factor: programs of equal text are compiled only once."""
+"""Numbers from which each program gets a different constant.
+
+If the text of two programs were equal, the second would not be compiled again.
+"""
 
 
 def seconds(function: Callable[[], Any], budget: float = 0.2) -> float:
@@ -42,7 +45,7 @@ def seconds(function: Callable[[], Any], budget: float = 0.2) -> float:
 def run_of(
     function: Callable[..., Any], *arrays: Any, compiled: bool = False, threads: int = 1
 ) -> Callable[[], Any]:
-    """Compile a function, and return a call without arguments that runs it."""
+    """Compile a function for these arguments, and return a function without parameters that runs it."""
     executor = tnf.GraphExecutor("K", threads=threads, compiled=compiled)
     program = tnf.compile(function, *arrays)
     executor.run(program, *arrays)
@@ -50,7 +53,7 @@ def run_of(
 
 
 def steps(number: int) -> Callable[[Any], Any]:
-    """Return a function that makes `number` additions, one after the other."""
+    """Return a function that makes `number` additions, each of the preceding result to itself."""
 
     def chain(x: Any) -> Any:
         for _ in range(number):
@@ -61,21 +64,24 @@ def steps(number: int) -> Callable[[Any], Any]:
 
 
 def difference(short: Callable[[], Any], long: Callable[[], Any], amount: int) -> float:
-    """Return the time of one unit of work, in seconds: `long` does `amount` units more than `short`."""
+    """Return the time of one unit of work, in seconds.
+
+    `long` does `amount` units of work more than `short`.
+    """
     return (seconds(long) - seconds(short)) / amount
 
 
 CALL = difference(run_of(steps(50), SMALL), run_of(steps(250), SMALL), 200)
-"""Seconds of one interpreted NumPy call, the unit of the other measurements."""
+"""Time of one interpreted NumPy call, in seconds. The other measurements are multiples of it."""
 
 
 def elements(function: Callable[[], Any], x: Any = LARGE) -> float:
-    """Return the number of elements for which a function takes as long as one NumPy call."""
+    """Return the number of elements that `function` processes in the time of one NumPy call; `x` is its argument."""
     return CALL * x.size / seconds(function)
 
 
 def function_elements() -> float:
-    """Return the geometric mean of `elements` over all analytic functions of one operand."""
+    """Return the geometric mean, over all analytic functions of one operand, of the elements per NumPy call."""
     x = LARGE[: 1 << 15]
     cards = [card for card in analytic.CARDS if card.input_count == 1]
     counts = [elements(run_of(lambda x, op=op: apply_one(op, x), x), x) for op in map(an_op, cards)]
@@ -83,18 +89,18 @@ def function_elements() -> float:
 
 
 def an_op(card: Any) -> Any:
-    """Return an instance of an op class."""
+    """Return an instance of an op class; `Polygamma` needs an order, here 1."""
     return card(1) if card is analytic.Polygamma else card()
 
 
 def wake() -> float:
-    """Time to split empty work between two threads, in NumPy calls."""
+    """Return the time to split empty work between two threads, in NumPy calls."""
     workers = Workers(2)
     return seconds(lambda: workers.parallel_for(lambda start, stop: None, 2)) / CALL
 
 
 def block_call(results: int = 1) -> float:
-    """Return the cost of calling a compiled block, in NumPy calls; `results` is the number of its results."""
+    """Return the cost of calling a compiled block that has `results` results, in NumPy calls."""
     sums = lambda x: tuple([x + float(number) for number in range(1, 1 + results)])
     function = steps(2) if results == 1 else sums
     count = 2 if results == 1 else results
@@ -103,7 +109,7 @@ def block_call(results: int = 1) -> float:
 
 
 def chain(factor: float) -> Callable[[Any], Any]:
-    """Return a function of ten products and ten sums that contains `factor` as a constant."""
+    """Return a function of ten products and ten sums. `factor` is a constant in its program."""
 
     def function(x: Any) -> Any:
         for _ in range(10):
@@ -114,13 +120,13 @@ def chain(factor: float) -> Callable[[Any], Any]:
 
 
 def loop(factor: float) -> Callable[[Any], Any]:
-    """Return a function that scans for a hundred iterations; `factor` is a constant of its body."""
+    """Return a function that scans for a hundred iterations. `factor` is a constant in the loop's body."""
     body = lambda c, _: (c * factor + c, None)
     return lambda x: tnf.scan(body, x, None, length=100)[0]
 
 
 def compilation(make: Callable[[float], Callable[..., Any]], *arrays: Any) -> float:
-    """Return the time that compiling adds to a program's first run, in NumPy calls."""
+    """Return the time that compiling adds to a program's first run, compared with interpretation, in NumPy calls."""
 
     def first(compiled: bool) -> float:
         times: list[float] = []
@@ -136,7 +142,10 @@ def compilation(make: Callable[[float], Callable[..., Any]], *arrays: Any) -> fl
 
 
 def settled(function: Callable[[], Any]) -> Callable[[], Any]:
-    """Call the function for a second, until LLVM's optimisation has finished, and return the function."""
+    """Call the function for a second, and return it.
+
+    In this time, LLVM finishes optimising the function's code.
+    """
     stop = time.perf_counter() + 1.0
     while time.perf_counter() < stop:
         function()
@@ -144,7 +153,7 @@ def settled(function: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def ratio(function: Callable[..., Any], *arrays: Any) -> float:
-    """Return the time of compiled code divided by the time of interpretation."""
+    """Return the time of a compiled run of the function divided by the time of an interpreted run."""
     compiled = settled(run_of(function, *arrays, compiled=True))
     return seconds(compiled) / seconds(run_of(function, *arrays))
 
@@ -189,23 +198,24 @@ OPS: dict[str, tuple[Callable[..., Any], Sequence[Any]]] = {
     "Convolution": (lambda x, w: tnf.lax.conv(x, w, (1, 1), "VALID"), [IMAGE, WINDOW]),
     "Extension": (tnf.linalg.cholesky, [SQUARE @ SQUARE.T + np.eye(4)]),
 }
-"""A function and its arguments for each op; the compiled function has exactly one instruction of the op."""
+"""Function and arguments for each op. The function's program has exactly one instruction of the op."""
 
 
 def calls(name: str) -> float:
-    """Return the time of an op on a few elements, in NumPy calls."""
+    """Return the time of an op on a few elements, in NumPy calls, by timing its step of the schedule alone."""
     function, arrays = OPS[name]
     executor = tnf.GraphExecutor("K", compiled=False, threads=1)
     schedule = executor.compile(tnf.compile(function, *arrays))
     (step,) = [each for each in schedule.instructions if type(each.op).__name__ == name]
-    # The operands are ones: the time does not depend on their values, and the ops that compute them are not measured.
+    # The operands are arrays of ones. The time of the step does not depend on their values, so the ops that would
+    # compute them need not run.
     operands = [np.ones(spec.shape, spec.dtype.dtype) for spec in step.input_types]
     beside = CALL - seconds(lambda: np.add(SMALL, SMALL))
     return (seconds(lambda: step.function(*operands)) + beside) / CALL
 
 
 def iteration() -> float:
-    """Return the overhead of one iteration of a loop, in NumPy calls."""
+    """Return the overhead of one iteration of a scan, in NumPy calls."""
     scan = lambda length: run_of(
         lambda x: tnf.scan(lambda c, _: (c + c, None), x, None, length=length)[0], SMALL * 0
     )
@@ -213,7 +223,10 @@ def iteration() -> float:
 
 
 def main(names: Sequence[str]) -> None:
-    """Print the present and the measured value of each constant; `names` selects some of them."""
+    """Print the present and the measured value of each constant.
+
+    If `names` is not empty, only these constants are measured.
+    """
     print(f"a call takes {CALL * 1e9:.0f} ns")
     for name, measured in MEASURED.items():
         if name in names or not names:

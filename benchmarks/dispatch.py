@@ -1,7 +1,7 @@
 """Overhead of a call through PJRT, compared with jax.jit: `python benchmarks/dispatch.py`.
 
-The program adds up its float32[8] inputs. The table has the microseconds per call, as the median of 25 blocks of 200
-calls, and their ratio to jax.jit with inputs of the same kind. Both run in one process, in alternating blocks.
+The program adds its float32[8] inputs. The table has the microseconds per call, as the median of 25 blocks of 200
+calls, and their ratio to jax.jit with inputs of the same kind. Blocks of both alternate in one process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BLOCKS, CALLS = 25, 200
 
 
 def microseconds(*calls: Callable[[], Any]) -> list[float]:
-    """Return the time of one call of each function, measured in alternating blocks."""
+    """Return the time per call of each function, in microseconds; blocks of calls of the functions alternate."""
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(BLOCKS):
         for call, samples in zip(calls, times, strict=True):
@@ -33,7 +33,7 @@ def microseconds(*calls: Callable[[], Any]) -> list[float]:
 
 
 def main() -> None:
-    """Print the table."""
+    """Print a table with the time of a call of jax.jit and of tenferro, for each kind of input."""
     xla = XlaExecutor("cpu")
     print(f"{'inputs':<8}{'kind':<18}{'jax.jit':>9}{'ours':>9}{'ratio':>8}")
     for count in (1, 8):

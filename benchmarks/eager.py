@@ -1,10 +1,11 @@
-"""Overhead of an eager operation over the NumPy call, compared with torch and autograd.
+"""Overhead of an eager operation over a plain NumPy call, compared with torch and autograd.
 
 python benchmarks/eager.py            prints the table
-python benchmarks/eager.py --write    puts it into docs/performance.md
+python benchmarks/eager.py --write    also writes it into docs/performance.md
 
-Each library runs a hundred operations on float64[8]. The overhead is the processor time of one operation minus that of
-the NumPy call. The table has it in microseconds, and divided by the time of np.add on the same arrays.
+Each library runs a hundred operations on float64[8]. The overhead is the processor time of one operation minus that
+of the NumPy call. The table has the overhead in microseconds, followed by the overhead divided by the time of np.add
+on the same arrays.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ OPS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def repeated(op: Callable[[Any, Any], Any], n: Any, x: Any) -> Callable[[], None]:
-    """Return a function that runs the operation a hundred times and drops the results."""
+    """Return a function that runs the operation a hundred times and discards the results."""
 
     def run() -> None:
         for _ in range(COUNT):
@@ -50,7 +51,7 @@ def repeated(op: Callable[[Any, Any], Any], n: Any, x: Any) -> Callable[[], None
 
 
 def recorded(op: Callable[[Any, Any], Any]) -> Callable[[], None]:
-    """Return a function that records a hundred runs of the operation with autograd."""
+    """Return a function that computes a gradient with autograd, which records a hundred runs of the operation."""
 
     def scalar(x: Any) -> Any:
         for _ in range(COUNT):
@@ -61,7 +62,7 @@ def recorded(op: Callable[[Any, Any], Any]) -> Callable[[], None]:
 
 
 def table() -> str:
-    """Return the table, with a row per operation."""
+    """Return a table of the overheads, with a row for each operation."""
     x = np.ones(8)
     names = ("tenferro", "torch", "tenferro, tracked", "torch, tracked", "autograd, tracked")
     lines = ["| operation | " + " | ".join(names) + " |", "| --- |" + " --- |" * len(names)]

@@ -1,10 +1,11 @@
-"""Time of computing reference values by a native run of a module that JAX lowered, compared with `jax.jit`.
+"""Time of running a module that JAX lowered, natively, to compute reference values, compared with `jax.jit`.
 
 python benchmarks/golden.py            prints the table
-python benchmarks/golden.py --write    puts it into docs/performance.md
+python benchmarks/golden.py --write    also writes it into docs/performance.md
 
-Times are processor seconds of all threads, in one process that alternates between the two. StableHLO's interpreter,
-from jaxlib, is measured as well; it needs smaller arguments, and runs once, because it takes seconds.
+Times are processor seconds of all threads. Native runs and runs of `jax.jit` alternate in one process. The
+interpreter of StableHLO from jaxlib is measured, too. It gets smaller arguments and runs only once, because it takes
+seconds.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ HEAD = """| module | native, ms | `jax.jit`, ms | ratio | StableHLO's interprete
 
 
 class Case(NamedTuple):
-    """A JAX function with its arguments.
+    """A measured JAX function with its arguments.
 
     Attributes:
-        smaller: smaller arguments, on which StableHLO's interpreter takes seconds.
+        smaller: smaller arguments for StableHLO's interpreter, which still takes seconds for them.
     """
 
     name: str
@@ -87,7 +88,7 @@ def cases() -> list[Case]:
 
 
 def measured(case: Case, seconds: float = SECONDS) -> tuple[float, float]:
-    """Return the processor seconds of a native run and of a run of `jax.jit`; check that their results agree."""
+    """Return the processor seconds of a native run and of a run of `jax.jit`, after checking that the results agree."""
     import jax
 
     compiled = jax.jit(case.function)
@@ -113,14 +114,14 @@ def interpreted(case: Case) -> float:
     text = jax.jit(case.function).lower(*case.smaller).as_text()
     program = lowering.import_stablehlo(text)
     native = medians({"native": lambda: program.run(*case.smaller)}, 0.2, time.process_time)
-    plain = canonical(text)  # because the interpreter has no CHLO operations
+    plain = canonical(text)  # because the interpreter does not support CHLO operations
     start = time.process_time()
     evaluate(plain, case.smaller)
     return (time.process_time() - start) / native["native"]
 
 
 def row(case: Case, native: float, jit: float, interpreter: float) -> str:
-    """Return a row of the table."""
+    """Format the measurements of a case as a row of the table."""
     return f"| {case.name} | {1e3 * native:.3g} | {1e3 * jit:.3g} | {native / jit:.2f} | {interpreter:,.0f} times native |"
 
 

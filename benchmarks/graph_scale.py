@@ -1,7 +1,7 @@
-"""Seconds to trace, compile, run, lower and differentiate chains of many ops.
+"""Seconds to trace, compile, run, lower and differentiate programs that are chains of many ops.
 
 python benchmarks/graph_scale.py            prints the table
-python benchmarks/graph_scale.py --write    puts it into docs/performance.md
+python benchmarks/graph_scale.py --write    also writes it into docs/performance.md
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 SIZES = (10_000, 100_000, 1_000_000)
 STAGES = ("trace", "compile", "run", "lower", "gradient", "code")
 REPEATED = 70_000
-"""Number of ops in all repetitions of one measurement together; the median of the repetitions is printed."""
+"""Total number of ops in all repetitions of a measurement: shorter chains are repeated more often.
+
+The median is printed.
+"""
 
 
 def chain(length: int) -> Any:
-    """Return a function that applies `length` ops one after the other."""
+    """Return a function that applies `length` ops, each to the result of the preceding op."""
 
     def fn(x: Any) -> Any:
         for _ in range(length // 2):
@@ -37,7 +40,7 @@ def chain(length: int) -> Any:
 
 
 def measure(length: int) -> dict[str, float]:
-    """Return the seconds of each stage for a chain of `length` ops, and the seconds of one call of np.add."""
+    """Return the seconds that each stage takes for a chain of `length` ops, and the seconds of one call of np.add."""
     add = seconds_of_add()
     x = np.full(8, 1e-12)
     marks = [time.perf_counter()]
@@ -59,13 +62,16 @@ def measure(length: int) -> dict[str, float]:
 
 
 def seconds_of_add() -> float:
-    """Return the seconds of one call of np.add on float64[8], as a measure of the machine's speed."""
+    """Return the seconds of one call of np.add on float64[8].
+
+    The table also has times in this unit, to compare machines.
+    """
     x = np.ones(8)
     return median(timeit.repeat(lambda: np.add(x, x), number=10_000, repeat=9)) / 10_000
 
 
 def table() -> str:
-    """Return the table, with a row per chain length."""
+    """Return the table, with a row for each length of the chain."""
     lines = [
         "| ops | trace s | compile s | run s | lower s | trace, linearise and transpose s "
         "| its passes and code s | us per op in all | in calls of np.add |",

@@ -1,7 +1,7 @@
-"""Time that the separate process for reading modules costs: `python benchmarks/guard.py`.
+"""Time that is spent on reading modules in a separate process for safety: `python benchmarks/guard.py`.
 
-A small artifact and one of 50 MB are imported, loaded and compiled. Runs in a separate process (guarded) and without
-it (trusted) alternate.
+A small artifact and an artifact of 50 MB are imported, loaded and compiled. Runs that read in a separate process
+(guarded) alternate with runs that do not (trusted).
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from lowering import import_stablehlo
 
 
 def layer(x: Any) -> Any:
-    """Compute a few operations; the small artifact contains this function."""
+    """Compute a few operations. The small artifact contains this function."""
     return tnf.softmax(x @ tnf.tanh(x))
 
 
 def table(x: Any) -> Any:
-    """Add a constant to x; the large artifact contains this function, with a constant of 50 MB."""
+    """Add a constant to x. The artifact of 50 MB contains this function with its constant."""
     return x + tnf.asarray(np.random.default_rng(0).random(x.shape))
 
 
 def compiled(path: Path, trusted: bool = False) -> Any:
-    """Load an artifact and compile it for the CPU."""
+    """Load an artifact, in a separate process unless `trusted`, and compile it for the CPU."""
     return xla_peer.load(path, trusted=trusted).compile(XLA)
 
 
@@ -38,7 +38,7 @@ XLA = xla_peer.XlaExecutor()
 
 
 def main() -> None:
-    """Print the times of importing and loading, trusted and guarded."""
+    """Print the times of importing, loading and compiling the artifacts, trusted and guarded."""
     start = time.perf_counter()
     import_stablehlo("module { func.func @main() { return } }")
     first = time.perf_counter() - start

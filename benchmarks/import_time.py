@@ -1,6 +1,7 @@
-"""Time of a process that imports tenferro, divided by that of a process that imports NumPy and SciPy's linear algebra.
+"""Time of importing tenferro in a new process, divided by that of importing NumPy and SciPy's linear algebra.
 
-`python benchmarks/import_time.py`. The two processes alternate; each printed ratio is the median over the pairs.
+Run `python benchmarks/import_time.py`. Processes with the two imports alternate. Each printed ratio is the median
+over the pairs.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ STATEMENTS = {
 
 
 def seconds(statements: str) -> float:
-    """Return the seconds that the statements take in a new process, once their bytecode is cached."""
+    """Return the seconds that the statements take in a new process.
+
+    An earlier process must have cached the bytecode.
+    """
     code = f"import time; t = time.perf_counter(); {statements}; print(time.perf_counter() - t)"
     env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     run = subprocess.run(
@@ -35,7 +39,7 @@ def seconds(statements: str) -> float:
 def main() -> None:
     """Print the times and the ratio for each entry of `STATEMENTS`."""
     for name, statements in STATEMENTS.items():
-        seconds(PEER), seconds(statements)  # to write the bytecode
+        seconds(PEER), seconds(statements)  # so that the bytecode is cached
         pairs = [(seconds(PEER), seconds(statements)) for _ in range(PAIRS)]
         peer, ours = (median(times) for times in zip(*pairs, strict=True))
         ratio = median([mine / theirs for theirs, mine in pairs])

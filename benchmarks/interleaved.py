@@ -1,4 +1,4 @@
-"""Functions that several benchmarks share: interleaved timing, time limits, means, and tables in pages."""
+"""Functions that several benchmarks share: interleaved timing, time limits, geometric means, and tables in pages."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def rounds(
 ) -> dict[str, list[float]]:
     """Run the functions in alternation, and return the times of each, in seconds.
 
-    The rounds end after `seconds` in all, but there are at least `fewest`. Each round has a new random order, because
-    a run leaves caches and threads in a state that affects the next run. A function that takes less than `shortest` is
-    repeated until the time can be measured. During the pause before a run, the threads of the preceding run stop
-    spinning.
+    The rounds end after `seconds` in all, but there are at least `fewest` of them. Each round has a new random order,
+    because a run leaves caches and threads in a state that affects the next run. A function that takes less than
+    `shortest` is repeated until the time of all repetitions can be measured. Before each run there is a pause, so
+    that the threads of the preceding run stop spinning.
     """
     times: dict[str, list[float]] = {name: [] for name in contestants}
     order = list(contestants)
@@ -54,7 +54,7 @@ def medians(
     seconds: float,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
-    """Return the median time of a run of each function, in seconds, from interleaved runs."""
+    """Return the median time of each function, in seconds, from runs in alternation."""
     times = rounds(contestants, seconds, clock=clock)
     return {name: statistics.median(spent) for name, spent in times.items()}
 
@@ -66,7 +66,10 @@ def geometric_mean(ratios: list[float]) -> float:
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in the body of a `with` statement after `seconds`, as soon as Python code runs again."""
+    """Limit the time of a `with` block.
+
+    After `seconds`, TimeoutError is raised in the block, as soon as Python code runs again.
+    """
 
     def over(*_: Any) -> None:
         raise TimeoutError(f"more than {seconds:g} s")
@@ -81,17 +84,17 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 def show(table: str, page: Path, mark: str) -> None:
-    """Print a table; if the command line has `--write`, also put the table into a page."""
+    """Print a table. If the command line contains `--write`, also write the table into the page."""
     print(table)
     if "--write" in sys.argv:
         put_into(page, mark, table)
 
 
 def put_into(page: Path, mark: str, table: str) -> None:
-    """Replace the text between the lines `<!-- mark -->` and `<!-- end -->` of a page.
+    """Replace the text between the lines `<!-- mark -->` and `<!-- end -->` of a page by the table.
 
     Raises:
-        ValueError: the page has no such marks.
+        ValueError: the page does not contain these two lines.
     """
     between = re.compile(rf"(<!-- {re.escape(mark)} -->\n).*?(<!-- end -->)", re.DOTALL)
     text, count = between.subn(lambda m: f"{m[1]}{table}\n{m[2]}", page.read_text())

@@ -1,7 +1,7 @@
-"""Time to the first result and of later runs of gradient programs, for tnf.jit, PJRT and jax.jit in one process.
+"""Times of gradient programs by tnf.jit, PJRT and jax.jit in one process: to the first result, and of later runs.
 
 python benchmarks/overview.py            prints the table
-python benchmarks/overview.py --write    puts it into README.md
+python benchmarks/overview.py --write    also writes it into README.md
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def scalars(n: Any, x: Any) -> Any:
 
 
 def layers(n: Any, w: Any, x: Any) -> Any:
-    """Return the sum of squares after four dense layers, each of 128 features, for 256 rows."""
+    """Return the sum of squares of the output of four dense layers of 128 features, for 256 rows."""
     for _ in range(4):
         x = n.tanh(x @ w)
     return n.sum(x * x)
@@ -60,7 +60,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 
 def contestants(fn: Any, args: tuple[Any, ...]) -> dict[str, Callable[[], Callable[[], Any]]]:
-    """Return, for each contestant, a function that compiles the program and returns a function that runs it once."""
+    """Return a function for each contestant.
+
+    Each call compiles the program, and returns a function that runs it once.
+    """
 
     def native() -> Callable[[], Any]:
         function = tnf.jit(tnf.value_and_grad(lambda *xs: fn(tnf, *xs)))
@@ -79,7 +82,11 @@ def contestants(fn: Any, args: tuple[Any, ...]) -> dict[str, Callable[[], Callab
 
 
 def measured(fn: Any, args: tuple[Any, ...]) -> dict[str, tuple[float, float]]:
-    """Return the time to the first result, tracing and compiling included, and the median of later, interleaved runs."""
+    """Return two times for each contestant, in seconds.
+
+    They are the time to the first result, tracing and compiling included, and the median of later runs in
+    alternation.
+    """
     runs: dict[str, Callable[[], Any]] = {}
     first: dict[str, float] = {}
     for name, ready in contestants(fn, args).items():
@@ -92,8 +99,8 @@ def measured(fn: Any, args: tuple[Any, ...]) -> dict[str, tuple[float, float]]:
 
 
 def table() -> str:
-    """Measure all programs, and return a Markdown table."""
-    # Start every compiler before the measurements, so that no first result includes the start.
+    """Measure all programs, and return a Markdown table with a row for each."""
+    # Start every compiler before the measurements, so that no time to a first result includes the start.
     jax.jit(lambda x: x + 1)(np.ones(2))
     tnf.jit(lambda x: x + 1)(np.ones(2))
     XlaExecutor("cpu")

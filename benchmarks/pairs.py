@@ -1,4 +1,4 @@
-"""Comparison of two checkouts of tenferro, whose runs alternate, by the median ratio of their times."""
+"""Comparison of two checkouts of tenferro by the median ratio of their times. Their runs alternate."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ HERE = Path(__file__).resolve().parents[1]
 def compare(program: Path, names: list[str], pairs: int, other: Path) -> dict[str, float]:
     """Print and return, for each name, the median ratio of this checkout's time to that of the checkout `other`.
 
-    This checkout's `program` is started twice with `--serve`, once with each checkout's tenferro. It must call
-    `serve`.
+    Two child processes run `program` of this checkout with `--serve`. Each imports the tenferro of one checkout. With
+    `--serve`, the program must call `serve`.
     """
     medians: dict[str, float] = {}
     with _server(program, HERE) as here, _server(program, other) as there:
@@ -35,7 +35,7 @@ def compare(program: Path, names: list[str], pairs: int, other: Path) -> dict[st
             ratios: list[float] = []
             reason = None
             for iteration in range(pairs):
-                # The order alternates, because the second run profits from caches that the first run has filled.
+                # The order alternates, because the second run benefits from caches that the first run has filled.
                 seconds: list[Any] = [None, None]
                 for side in (0, 1) if iteration % 2 else (1, 0):
                     seconds[side] = _ask((here, there)[side], name)
@@ -51,9 +51,10 @@ def compare(program: Path, names: list[str], pairs: int, other: Path) -> dict[st
 
 
 def serve(run_of: Callable[[str], Callable[[], Any]], limit: float) -> None:
-    """Answer requests on standard input: for each name, print the seconds of its run, or why the run failed.
+    """Answer requests on standard input.
 
-    First print the path of tenferro.
+    First print the path of tenferro. A request is the name of a run; the answer is its time in seconds, or the reason
+    why it failed.
     """
     import tenferro as tnf
 
@@ -84,7 +85,7 @@ def _seconds(run: Callable[[], Any]) -> float:
 
 
 def _server(program: Path, checkout: Path) -> subprocess.Popen[str]:
-    """Start a child process that runs programs with a checkout's tenferro, until its input ends."""
+    """Start a child process that runs `program` with the tenferro of a checkout, until its standard input ends."""
     return subprocess.Popen(
         [sys.executable, str(program), "--serve"],
         stdin=subprocess.PIPE,
@@ -95,7 +96,7 @@ def _server(program: Path, checkout: Path) -> subprocess.Popen[str]:
 
 
 def _confirm(server: subprocess.Popen[str], checkout: Path) -> None:
-    """Check that the child process imports tenferro from the checkout, not an installed one."""
+    """Check that the child process has imported tenferro from the checkout, and not from an installed package."""
     place = Path(_answer(server))
     if checkout.resolve() not in place.parents:
         raise SystemExit(f"--other {checkout} is not a checkout: tenferro came from {place}")

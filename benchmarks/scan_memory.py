@@ -1,8 +1,8 @@
-"""Memory of the gradient of a scan of a million iterations, as planned and as measured: `python benchmarks/scan_memory.py`.
+"""Planned and measured memory of the gradient of a long scan: `python benchmarks/scan_memory.py`.
 
-An iteration is one step of a damped oscillator; the state has two numbers. The planned memory is the size of the
-arrays that the program's loops stack; `program.to_html()` and profiles show it, too. The measured memory is the peak
-of one run, by tracemalloc.
+The scan has a million iterations. Each is one step of a damped oscillator, whose state has two numbers. The planned
+memory is the size of the arrays that the program's loops stack, as shown by `program.to_html()` and profiles. The
+measured memory is the peak of one run, by tracemalloc.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ PAGE = Path(__file__).parents[1] / "docs" / "autodiff.md"
 
 
 def loss(levels: int) -> Any:
-    """Return the energy of the last state, as a function of the first state and the spring's constants.
+    """Return a function of the first state and the spring's constants that computes the energy of the last state.
 
-    The scan has `levels` nested levels of checkpoints.
+    Its scan has `levels` nested levels of checkpoints.
     """
 
     def iteration(state: Any, _: Any, k: Any) -> Any:
@@ -44,7 +44,10 @@ def loss(levels: int) -> Any:
 
 
 def planned(program: Any) -> int:
-    """Return the bytes that a program's loops stack for the backward pass; an inner loop counts once."""
+    """Return the size, in bytes, of the arrays that a program's loops stack for the backward pass.
+
+    An inner loop counts once, however often it runs.
+    """
     inner = [
         part.program
         for step in program.instructions

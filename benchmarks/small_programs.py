@@ -1,7 +1,9 @@
-"""Times of programs on small arrays: compiled, as printed Python, and interpreted, relative to NumPy by hand.
+"""Times of programs on small arrays, relative to NumPy calls by hand.
+
+Each program runs compiled, as printed Python, and interpreted.
 
 python benchmarks/small_programs.py            prints the table
-python benchmarks/small_programs.py --write    puts it into docs/performance.md
+python benchmarks/small_programs.py --write    also writes it into docs/performance.md
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ def arithmetic(n: Any, x: Any) -> Any:
 
 
 def transcendental(n: Any, x: Any) -> Any:
-    """Apply twelve operations, most of them transcendental."""
+    """Apply twelve operations. Most of them are transcendental functions."""
     y = x
     for _ in range(3):
         y = n.sqrt(n.add(n.exp(n.tanh(y)), 1.0))
@@ -56,7 +58,10 @@ WEIGHTS = np.random.default_rng(1).standard_normal((4, 4))
 
 
 def messages(n: Any, x: Any) -> Any:
-    """Apply three layers of a graph network, each of which sums differences along edges at each node."""
+    """Apply three layers of a graph network.
+
+    A layer computes a message along each edge, and sums the messages at each node.
+    """
     for _ in range(3):
         along = n.tanh((x[SENDERS] - x[RECEIVERS]) @ WEIGHTS)
         if n is np:
@@ -69,7 +74,7 @@ def messages(n: Any, x: Any) -> Any:
 
 
 def layers(n: Any, x: Any) -> Any:
-    """Apply softmax, sorting and normalisation to ten rows, four times."""
+    """Apply softmax, subtraction of a mean, and sorting to each of ten rows, four times."""
     for _ in range(4):
         y = n.exp(x - n.max(x, axis=1, keepdims=True))
         y = y / n.sum(y, axis=1, keepdims=True)
@@ -79,7 +84,7 @@ def layers(n: Any, x: Any) -> Any:
 
 
 def likelihood(n: Any, x: Any) -> Any:
-    """Return the log-likelihood of a Gaussian process at the points x, for the observations sin(3 x)."""
+    """Return the log likelihood of a Gaussian process whose observations at the points x are sin(3 x)."""
     gram = n.exp(-(((x[:, None] - x) / 0.3) ** 2)) + 0.1 * n.eye(len(x))
     factor = n.linalg.cholesky(gram)
     y = n.sin(3.0 * x)
@@ -91,7 +96,10 @@ SEES, NOISE = np.eye(2, 4), 0.3 * np.eye(2)
 
 
 def update(n: Any, x: Any) -> Any:
-    """Return the mean and covariance after a Kalman filter's step, with four states of which two are observed."""
+    """Return the mean and the covariance after one step of a Kalman filter.
+
+    The state has four components, two of which are observed.
+    """
     mean, covariance = MOVES @ x[0], MOVES @ x[1:] @ MOVES.T + 0.01 * n.eye(4)
     seen = SEES @ covariance @ SEES.T + NOISE
     gain = n.linalg.solve(seen, SEES @ covariance).T
@@ -116,7 +124,7 @@ CASES: dict[str, tuple[Callable[..., Any], Any]] = {
 
 
 def table() -> str:
-    """Measure all programs, and return a Markdown table."""
+    """Measure all programs, and return a Markdown table with a row for each."""
     lines = [
         "| | NumPy by hand | first result, compiled | compiled, ratio | printed, ratio | interpreted, ratio |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -136,7 +144,7 @@ def table() -> str:
         runs["compiled"]()
         first = time.perf_counter() - start
         runs["hand"] = lambda fn=fn, x=x: fn(np, x)
-        for run in [*runs.values()] * 3:  # the second run compiles
+        for run in [*runs.values()] * 3:  # because the second run compiles
             run()
         times = medians(runs, SECONDS)
         hand = times["hand"]

@@ -1,6 +1,6 @@
-"""Time to compute the sparsity pattern and the column groups of a Jacobian, compared with asdex if it is installed.
+"""Time to compute the sparsity pattern and the column groups of a Jacobian, by tenferro and, if installed, by asdex.
 
-python benchmarks/sparsity.py [n]     uses a nonlinear Laplacian on an n x n grid; n is 300 by default
+python benchmarks/sparsity.py [n]     the function is a nonlinear Laplacian on an n x n grid; n is 300 by default
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ def laplacian(numpy: Any) -> Callable[[Any], Any]:
 
 
 def timed(label: str, call: Callable[[], Any]) -> Any:
-    """Run `call` twice, print the time of the second run, and return its result."""
+    """Run `call` twice and return the second result.
+
+    The time of the second run is printed: the first run may compile.
+    """
     call()
     start = time.perf_counter()
     result = call()
@@ -35,7 +38,7 @@ def timed(label: str, call: Callable[[], Any]) -> Any:
 
 
 def main(n: int) -> None:
-    """Print the times of tenferro and asdex."""
+    """Print the times of tenferro and asdex for an n x n grid."""
     u = np.ones((n, n))
     jacobian = timed("tenferro: pattern and groups", lambda: tnf.sparse_jacobian(laplacian(tnf), u))
     print(jacobian)

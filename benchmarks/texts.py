@@ -1,9 +1,10 @@
-"""Processor time that XLA takes for the gradient of a small language model, lowered by tenferro and by JAX.
+"""Processor time that XLA takes for a language model's gradient, lowered by tenferro and by JAX.
 
     python benchmarks/texts.py
 
-For each of the two texts, the command prints the number of operations, the time to compile it, and the time of a run.
-Each time is the minimum of several. JAX's text has functions and calls; tenferro inlines them.
+The command prints, for the module of tenferro and that of JAX, the number of operations, the time of a compilation,
+and the time of a run. Each time is the minimum of several. JAX's module contains functions and calls, which tenferro
+inlines.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ COMPILATIONS, ROUNDS, RUNS = 3, 20, 20
 
 
 def texts() -> tuple[dict[str, str], tnf.GraphProgram, list[np.ndarray]]:
-    """Return both texts, a program with the same arguments and results, and the leaves of the arguments."""
+    """Return the text of both modules, a program with the same signature, and the leaves of the arguments."""
     params = jax.tree.map(np.asarray, initial(jax.random.key(0)))
     tokens = np.random.default_rng(0).integers(0, TOKENS, (32, LENGTH)).astype("int32")
     program = xla_peer.from_jax(loss, params, tokens)
@@ -39,7 +40,7 @@ def texts() -> tuple[dict[str, str], tnf.GraphProgram, list[np.ndarray]]:
 
 
 def compiled(text: str, program: tnf.GraphProgram) -> tuple[xla_peer.Executable, float]:
-    """Compile a text; return the executable, and the processor seconds of the compilation."""
+    """Compile the text of a module; return the executable, and the processor seconds of the compilation."""
     types = tuple(program.input_specs), tuple(program.output_specs)
     names = tuple(program.input_names), tuple(program.output_names)
     module = lowering.StableHloModule(text, text, "cpu", *types, *names, trusted=True)
@@ -58,7 +59,7 @@ def seconds_of_run(executable: xla_peer.Executable, buffers: list[Any]) -> float
 
 
 def main() -> None:
-    """Print the measurements of each text, and the ratios of tenferro's to JAX's."""
+    """Print the measurements of both modules, and the ratios of tenferro's to JAX's."""
     both, program, leaves = texts()
     buffers = [xla_peer.XlaExecutor("cpu").put(leaf) for leaf in leaves]
     executables, compiling, running = {}, {}, {}

@@ -1,11 +1,13 @@
-"""A compiled gradient in twelve processes: how often they compile, and how much memory each uses.
+"""Compilations and memory of twelve processes that run the same compiled gradient.
 
-The program's constants are sent to each process, read from a file by each, or mapped from the file by all.
+The constants of the program reach a process in one of three ways. They are sent to it, read from a file by each
+process, or mapped from the file by all processes.
 
 python benchmarks/workers.py                       uses 64 MB of constants in 12 processes
 python benchmarks/workers.py --workers 4 --megabytes 16 --ways mapped
 
-Memory is read from /proc while all workers wait: a worker's private memory, and its share of the shared memory.
+Memory is read from /proc while all workers wait for each other. It is a worker's private memory, and its share of the
+shared memory.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ GATES: list[Any] = []
 
 
 def start(gate: Any) -> None:
-    """Store the barrier at which the workers wait for each other, in a new worker process."""
+    """Store in a new worker process the barrier at which the workers wait for each other."""
     GATES.append(gate)
 
 
@@ -42,12 +44,15 @@ def executor() -> tnf.GraphExecutor:
 
 @functools.cache
 def loaded(path: str, mapped: bool) -> tnf.GraphProgram:
-    """Load the program from a file, once in each worker."""
+    """Load the program from a file. Later calls in the same worker return the loaded program."""
     return tnf.load(path, mapped=mapped)
 
 
 def memory() -> tuple[int, int]:
-    """Return the private memory of this process, and its proportional set size (PSS), in bytes."""
+    """Return the private memory of this process, and its proportional set size (PSS), in bytes.
+
+    The PSS contains a process's share of memory that several processes use.
+    """
     sizes: dict[str, int] = {}
     for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]:
         name, size, *_ = line.split()
@@ -56,7 +61,10 @@ def memory() -> tuple[int, int]:
 
 
 def task(program: bytes, path: str, way: str, x: Any) -> tuple[int, int, tuple[int, int], Any]:
-    """Run the gradient in a worker; return the worker's process id, its compilations, its memory and the gradient."""
+    """Run the gradient in a worker process.
+
+    Return the process id, the number of compilations, the memory in bytes, and the gradient.
+    """
     own = pickle.loads(program) if way == "sent" else loaded(path, way == "mapped")
     gradient = executor().run(own, x)
     GATES[0].wait()
@@ -66,7 +74,7 @@ def task(program: bytes, path: str, way: str, x: Any) -> tuple[int, int, tuple[i
 
 
 def main() -> None:
-    """Print a row for each of the ways to pass the constants."""
+    """Print a row for each way in which the constants reach the processes."""
     parser = argparse.ArgumentParser(description="Memory of workers")
     parser.add_argument("--workers", type=int, default=12)
     parser.add_argument("--megabytes", type=int, default=64)

@@ -2,7 +2,7 @@
 
 `--ledger FILE` runs the tests that fill the ledger of checks, and writes the file if all of them pass.
 
-`--part I/N` runs part I of N; a digest of each test's name determines its part.
+`--part I/N` runs part I of N; a hash of a test's name determines its part.
 
 `--every-case` also runs the cases that tests/selections/thinned.toml omits from ordinary runs.
 
@@ -35,15 +35,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    os.environ.setdefault("TENFERRO_NOTICES", "off")  # child processes inherit it
-    # Check parity in this process. Most tests are about verdicts; only test_isolated.py tests the child process.
+    os.environ.setdefault("TENFERRO_NOTICES", "off")  # child processes inherit the variable
+    # Check parity in this process, not in a child process, which only test_isolated.py tests.
     os.environ.setdefault("TENFERRO_ISOLATED", "off")
-    # Make failed optimisations raise, even in child processes: falling back to uncompiled code would hide faults.
+    # Make a failed optimisation raise an error, even in child processes. A silent fallback to uncompiled code would
+    # hide faults.
     os.environ.setdefault("TENFERRO_FAILED_ATTEMPTS", "raise")
     os.environ.setdefault("TENFERRO_VERIFY_SCHEDULES", "1")
     if config.getoption("--ledger"):
         config.pluginmanager.register(Collector(config), "ledger-collector")
-    # Not with the plugin everything_large, with which more tests than usual run fused groups and would be marked.
+    # The plugin everything_large makes more tests run fused groups, which would then get the markers, so no test is
+    # marked under it.
     if not config.pluginmanager.has_plugin("tests.exec.everything_large"):
         entry_points = EntryPoints(config.getoption("--write-processors"))
         config.pluginmanager.register(entry_points, "entry-points")
@@ -75,13 +77,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 def ledger(request: pytest.FixtureRequest) -> Passes:
-    """Return the object in which a test records the checks that it passed."""
+    """Return the object with which a test records the checks that it has passed."""
     wanted = request.config.getoption("--ledger")
     return Passes(request.node.user_properties if wanted else None)
 
 
 class Collector:
-    """Pytest plugin that collects the passed checks; with several processes, it runs in the controlling process."""
+    """Pytest plugin that collects the passed checks.
+
+    If several processes run tests, it runs in the process that controls them.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config

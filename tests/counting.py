@@ -1,4 +1,4 @@
-"""Measurement of work by the number of function calls, which does not depend on the machine or its load."""
+"""Measurement of work by counting function calls, which depends neither on the machine nor on its load."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 def at_most(calls: int) -> Iterator[None]:
     """Fail if the body of the `with` statement makes more than `calls` calls of Python and C functions.
 
-    The body is stopped at the limit, so that an endless loop fails, too.
+    The body is interrupted at the limit, so that an endless loop fails, too.
     """
     left = calls
 
@@ -33,7 +33,7 @@ def at_most(calls: int) -> Iterator[None]:
 
 
 def calls(function: Callable[[], object]) -> Counter[str]:
-    """Run a function, and count by name the Python functions that it calls."""
+    """Run a function, and count how often each Python function is called, by name."""
     names: Counter[str] = Counter()
 
     def note(frame: Any, event: str, argument: Any) -> None:

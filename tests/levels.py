@@ -11,14 +11,13 @@ import pytest
 from xla_peer import XlaExecutor
 
 HAS_FLOAT16 = "max_isa=SSE" not in os.environ.get("XLA_FLAGS", "")
-"""Whether XLA may use the processor's float16 conversions, for which it has no substitute."""
+"""Whether XLA may use float16 conversions of the processor. XLA has no substitute for them."""
 
 LEVELS = [0, pytest.param(None, marks=pytest.mark.sweep)]
-"""Optimisation levels of tests: level 0 runs fewer LLVM passes, which take most of the time.
+"""Optimisation levels of XLA in the tests.
 
-The sweep adds the default.
-
-XLA's own passes are the same at both levels.
+Level 0 runs fewer of LLVM's passes, which take most of the time. The sweep adds the default level. XLA's own passes
+are the same at both levels.
 """
 
 
@@ -33,5 +32,8 @@ def platform_of(request: pytest.FixtureRequest) -> str:
 
 
 def peer_of(request: pytest.FixtureRequest) -> XlaExecutor:
-    """Return an executor on the platform of the option, at the optimisation level that parametrises the fixture."""
+    """Return an executor on the platform that the option names.
+
+    The parameter of the fixture is its optimisation level.
+    """
     return XlaExecutor(platform_of(request), optimization_level=request.param)

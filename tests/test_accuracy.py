@@ -1,4 +1,4 @@
-"""Native functions are within the declared bounds, at arguments near which their formulas change."""
+"""Native functions must be within the declared bounds, at arguments near which they change their formulas."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_sample_is_within_the_bound(name: str, dtype: str) -> None:
         arguments = [float(x[i]) for x in xs]
         smallest = float(np.finfo(dtype).tiny)
         if any(0 < abs(x) < smallest for x in (*arguments, float(y[i]))):
-            continue  # subnormal numbers have fewer digits
+            continue  # because subnormal numbers have fewer digits
         error = error_of(function, arguments, float(y[i]), dtype_of(dtype))
         assert error <= function.ulps, (arguments, float(y[i]))
 
@@ -57,24 +57,25 @@ def test_compiled_functions_are_measured_where_there_is_compiled_code() -> None:
 @pytest.mark.parametrize(
     ("name", "x"),
     [
-        ("logistic", -709.8411959894131),  # e^-x overflows; subnormal result
+        ("logistic", -709.8411959894131),  # e^-x overflows, and the result is subnormal
         ("logistic", -745.0),
-        ("erfc", 16.982105923718656),  # x^2 ulps from rounding x^2
+        ("erfc", 16.982105923718656),  # rounding x^2 causes an error of about x^2 ulps
         ("erfc", 26.5),
         ("lgamma", -5.30498948e-315),  # 1 / x overflows
         ("lgamma", 5e-324),
-        ("special.ndtr", -35.45165863246384),  # x^2 ulps from rounding x / sqrt(2)
+        # Rounding x / sqrt(2) causes an error of about x^2 ulps.
+        ("special.ndtr", -35.45165863246384),
         ("special.ndtr", -36.99999999999999),
         ("special.log_ndtr", 36.433752451896154),
-        ("nn.silu", -745.1300000000003),  # the logistic function is subnormal
+        ("nn.silu", -745.1300000000003),  # the value of the logistic function is subnormal
         ("nn.silu", -713.25),
-        ("lgamma", 1.000000228649431),  # near a zero of the function
+        ("lgamma", 1.000000228649431),  # near a zero of lgamma
         ("lgamma", 0.9999806733762971),
         ("lgamma", 0.9999999999999988),
         ("lgamma", 1.9894534218551),
         ("lgamma", 0.7268409863388242),
-        ("nn.gelu", -35.45165863246384),  # x^2 ulps from rounding x
-        ("digamma", -26.99999998),  # near a pole
+        ("nn.gelu", -35.45165863246384),  # rounding x causes an error of about x^2 ulps
+        ("digamma", -26.99999998),  # near a pole of digamma
         ("digamma", -3.0000000001),
         ("digamma", -60.25),
     ],

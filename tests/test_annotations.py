@@ -1,4 +1,4 @@
-"""Nearly all parameters of public functions have type annotations."""
+"""Nearly all parameters of public functions must have type annotations."""
 
 import ast
 

@@ -1,4 +1,4 @@
-"""The benchmark of reference values compares runs of one function, with equal results."""
+"""The benchmark of reference values must compare runs of the same function, with equal results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of benchmarks/jax_users: native results equal NumPy's, and gradients equal finite differences."""
+"""Programs of benchmarks/jax_users: native results must equal NumPy's, and gradients must equal finite differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The executor limits BLAS to one thread during a run, and afterwards restores the previous number of threads."""
+"""The executor must limit BLAS to one thread during a run, and then restore the previous number of threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.linalg  # loads SciPy's own BLAS, too
+import scipy.linalg  # this also loads SciPy's own BLAS
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import tenferro as tnf
@@ -81,7 +81,7 @@ def test_whoever_leaves_last_restores() -> None:
 
 def test_several_threads_unless_somebody_asks_for_one() -> None:
     with NUMPYS.several(2):
-        assert set(counts()) == {2, 3}  # NumPy's BLAS has 2, SciPy's still 3
+        assert set(counts()) == {2, 3}  # now NumPy's BLAS has 2 threads, and SciPy's still 3
         with NUMPYS.several(5):
             assert 2 in counts()
         with one_blas_thread():
@@ -108,7 +108,7 @@ def test_loops_share_large_products_only(
     program = tnf.compile(loop, a, a[0])
     executor = tnf.GraphExecutor(threads=executor_threads, compiled=True)
     np.testing.assert_array_equal(executor.run(program, a, a[0]), a[0])
-    if shares is None:  # OpenBLAS uses one thread for small products
+    if shares is None:  # for small products, OpenBLAS uses one thread anyway
         assert not wanted
     else:
         assert wanted[0] == (executor_threads if shares else 1)
@@ -142,7 +142,10 @@ def test_an_unknown_library_is_left_alone() -> None:
 
 
 def test_large_products_and_factorisations_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only large ops set the number of BLAS threads: setting it takes time, and small products use one anyway."""
+    """Only large ops may set the number of BLAS threads.
+
+    Setting it takes time, and BLAS uses one thread for small products anyway.
+    """
     seen: list[int] = []
     monkeypatch.setattr(NUMPYS, "_threads", lambda: seen.append(1) or 3)
 
@@ -163,7 +166,10 @@ def test_large_products_and_factorisations_have_one(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("family", ["cholesky", "qr", "svd", "eigh", "inv", "lu"])
 def test_a_first_run_has_the_bits_of_later_ones(family: str) -> None:
-    """The first run loads SciPy's BLAS in a new process; its number of threads must be that of later runs."""
+    """The first run in a new process loads SciPy's BLAS.
+
+    It must already use the number of threads of later runs, which determines the bits.
+    """
     code = f"""
 import sys
 import numpy as np

@@ -1,4 +1,4 @@
-"""`check_finite` names the first op whose result is not finite, and the user's line."""
+"""`check_finite` must name the first op whose result is not finite, and the user's line."""
 
 from __future__ import annotations
 

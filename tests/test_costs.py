@@ -1,4 +1,4 @@
-"""Estimated costs of ops and loops, in units of one NumPy call."""
+"""Estimated costs of ops and loops. The unit is the time of one NumPy call."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from tenferro.program import Subprogram
 
 VECTOR, MATRIX = np.ones(500), np.ones((10, 50))
 SUM = 1 + 500 / ELEMENTS
-"""Estimated cost of a sum of two vectors, in NumPy calls."""
+"""Estimated cost of the sum of two vectors, in NumPy calls."""
 BODY = COSTS[cf.Scan].calls
 
 
@@ -25,7 +25,7 @@ def halves(x: Any, iterations: int = 10) -> Any:
 
 
 def last(fn: Any, arrays: Any) -> Any:
-    """Return the op, the input types and the output types of a program's last instruction."""
+    """Return the op of a program's last instruction, and the types of its inputs and outputs."""
     program = tnf.compile(fn, *arrays)
     step = program.instructions[-1]
     types = program.types
@@ -36,15 +36,15 @@ def last(fn: Any, arrays: Any) -> Any:
     ("fn", "arrays", "calls", "elements"),
     [
         (lambda x: x + x, [VECTOR], 1, 500 / ELEMENTS),
-        # The cost of a reduction depends on the number of elements of its operand.
+        # The cost of a reduction depends on the number of elements of its operand, not of its result.
         (tnf.sum, [VECTOR], COSTS[re.ReduceSum].calls, 500 / ELEMENTS),
         (tnf.sort, [VECTOR], COSTS[re.Sort].calls, 500 / ELEMENTS),
         (lambda a, b: a @ b, [MATRIX, MATRIX.T], COSTS[DotGeneral].calls, 500 / ELEMENTS),
-        # A view reads no elements, so it costs only the call.
+        # A view reads no elements. It costs only the call.
         (tnf.transpose, [MATRIX], 0.5, 0),
-        # An extension costs one call for each matrix of a batch.
+        # An extension costs one call for each matrix of the batch.
         (tnf.linalg.cholesky, [np.ones((7, 5, 5))], 7 * COSTS[Extension].calls, 7 * 175 / ELEMENTS),
-        # A loop costs as much as all its iterations; if their number is unknown, it is estimated.
+        # A loop costs as much as all its iterations. If their number is unknown, a constant estimate is used.
         (halves, [VECTOR], 10 * (BODY + 1), 10 * 500 / ELEMENTS),
         (lambda x: halves(x, 0), [VECTOR], 0, 0),
         (
@@ -55,7 +55,7 @@ def last(fn: Any, arrays: Any) -> Any:
             lambda x: tnf.while_loop(lambda c: tnf.all(c < c), lambda c: c + c, x),
             [VECTOR], WHILE_ITERATIONS * (BODY + 1 + COSTS[re.ReduceAnd].calls + 1), WHILE_ITERATIONS * 3 * 500 / ELEMENTS,
         ),
-        # A conditional costs the average of its branches, because one of them runs.
+        # A conditional costs the average of its branches, because only one of them runs.
         (
             lambda x, p: tnf.cond(p, lambda c: c + c, lambda c: c * c + c, x),
             [VECTOR, np.True_], COSTS[cf.Cond].calls + 1.5, 1.5 * 500 / ELEMENTS,

@@ -1,4 +1,4 @@
-"""The tool that finds import cycles, and that there are none."""
+"""The tool that finds import cycles. The packages must have none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays on a device raise an error instead of being copied to the host."""
+"""Arrays on a device must raise an error. They must not be copied to the host without notice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xla_peer import XlaExecutor
 
 
 class DeviceArray:
-    """Array on a GPU that NumPy could convert by a copy to the host; it counts such copies."""
+    """Array on a GPU. NumPy could convert it by a copy to the host, and the array counts such copies."""
 
     shape, dtype, device = (3,), np.dtype("f4"), "cuda:0"
 
@@ -65,7 +65,10 @@ def test_no_copy_from_a_gpu(name: str) -> None:
 
 
 def test_several_devices_and_those_that_dlpack_does_not_know() -> None:
-    """Libraries raise BufferError in `__dlpack_device__` for arrays on several devices: our error names the argument."""
+    """For an array on several devices, the error must name the argument.
+
+    Libraries raise BufferError in `__dlpack_device__` for such arrays.
+    """
     with pytest.raises(errors.BackendFailureError, match=r"x: this DeviceArray"):
         PROGRAM.run(DeviceArray(BufferError("only for unsharded arrays")))
 
@@ -86,7 +89,7 @@ def test_jax_arrays_on_the_cpu_come_without_a_copy() -> None:
 
 
 class Producer:
-    """Array of another library whose elements are accessible only by DLPack."""
+    """Array of another library. Its elements are accessible only by DLPack."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -99,14 +102,14 @@ class Producer:
 
 
 class ForeignDType:
-    """A dtype that NumPy does not know, such as PyTorch's."""
+    """A dtype object that NumPy does not recognise, such as PyTorch's."""
 
     def __repr__(self) -> str:
         return "torch.float32"
 
 
 class Tensor(Producer):
-    """A CPU tensor with the attributes of PyTorch's."""
+    """A tensor on the CPU with the attributes of PyTorch's tensors."""
 
     dtype, shape, device = ForeignDType(), (3,), "cpu"
 
@@ -137,7 +140,7 @@ ELEMENTS = np.arange(3, dtype="f4")
 def test_arrays_of_other_libraries_are_arrays(name: str, kind: Any) -> None:
     expected = FOREIGN_CALLS[name](ELEMENTS)
     actual = FOREIGN_CALLS[name](kind(ELEMENTS))
-    if not hasattr(expected, "dtype"):  # a program
+    if not hasattr(expected, "dtype"):  # this call returns a program
         actual, expected = actual.run(ELEMENTS), expected.run(ELEMENTS)
     np.testing.assert_array_equal(np.asarray(actual), np.asarray(expected))
     assert np.asarray(actual).dtype == np.asarray(expected).dtype
@@ -150,7 +153,7 @@ def test_tensors_that_require_grad_are_refused(name: str) -> None:
 
 
 class Unread(Tensor):
-    """Tensor of a dtype that NumPy lacks, so that conversion to an array raises."""
+    """Tensor of a dtype that NumPy lacks. Its conversion to an array raises an error."""
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise TypeError("Got unsupported ScalarType BFloat16")

@@ -1,4 +1,4 @@
-"""The documentation: its code runs, its commands succeed, and it describes every public name."""
+"""The documentation: its code must run, its commands must succeed, and it must describe every public name."""
 
 from __future__ import annotations
 
@@ -90,7 +90,10 @@ def test_every_page_is_in_one_section_of_the_site() -> None:
 
 
 def commands_of(page: str) -> list[str]:
-    """Return the shell commands of a page: lines that begin with `$`, and blocks of shell."""
+    """Return the shell commands of a page.
+
+    They are lines that begin with `$`, and the lines of shell blocks.
+    """
     commands: list[str] = []
     for language, block in re.findall(r"^```(\w*)\n(.*?)^```", page, re.DOTALL | re.MULTILINE):
         for line in block.splitlines():
@@ -112,7 +115,7 @@ NOT_RUN = {
     "ARRAY_API_TESTS_MODULE=tenferro pytest array_api_tests": "needs what was cloned; "
     "`tests/api/test_array_api.py` does what its fixtures do",
 }
-"""Commands of pages that this test does not run, with reasons."""
+"""Commands on pages that this test does not run, each with the reason."""
 SHELL_PAGES = {
     str(path.relative_to(ROOT)): commands
     for path in sorted(
@@ -133,7 +136,7 @@ def test_commands_in_the_documents(
         program, *arguments = shlex.split(command)
         if command in NOT_RUN:
             continue
-        if program == "tenferro":  # run in this process, which is faster
+        if program == "tenferro":  # run it in this process, which is faster
             done = CliRunner().invoke(app, arguments)
             assert done.exit_code == 0, f"{command}\n{done.output}"
         else:
@@ -185,7 +188,7 @@ def test_every_public_name_is_documented(name: str) -> None:
     module = reference.module_named(name)
     for public in module.__all__:
         found = getattr(module, public)
-        # An alias of a type, such as `Tree`, has no docstring of its own.
+        # An alias of a type, such as `Tree`, cannot have a docstring.
         if callable(found) and typing.get_origin(found) is None:
             assert (inspect.getdoc(found) or "").strip(), f"{name}.{public}"
 
@@ -236,7 +239,7 @@ def test_docstrings_become_markdown() -> None:
 
 
 def test_install_lines_work_from_a_checkout() -> None:
-    """Install commands on the pages name files of a checkout, because the package is not on an index."""
+    """Install commands on the pages must name files of a checkout, because no index has the package."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
         "optional-dependencies"
     ]
@@ -267,7 +270,10 @@ def test_the_citation_and_the_changelog_have_the_version() -> None:
 
 @pytest.mark.parametrize("family", reference.FAMILIES)
 def test_every_card_has_its_facts_on_the_page(family: str) -> None:
-    """Each op's docstring, with those of its base class and its lowering, states all facts of the reference table."""
+    """Each op's docstring must state all facts of the reference table.
+
+    The docstrings of its base class and of its lowering count, too.
+    """
     for card in importlib.import_module(f"tenferro.ops.{family}").CARDS:
         names = set(reference.facts_in(reference.card_text(card)))
         assert names - {"Identity"} == set(reference.FACTS) - {"Identity"}, card.__name__

@@ -28,7 +28,7 @@ PROGRAM = tnf.compile(tnf.value_and_grad(step), W, X)
 
 
 def dom(page: str, folder: Path) -> str:
-    """Return the document that a browser builds from a page, after its scripts have run."""
+    """Return the document of a page in a browser, after the page's scripts have run."""
     return shown(page, folder, "--dump-dom")
 
 
@@ -58,7 +58,7 @@ def test_the_page_is_complete_in_itself_and_safe() -> None:
 
 
 def boxes(page: str) -> dict[str, dict[str, Any]]:
-    """Return the data that a page stores for each box of its drawing, by the box's name."""
+    """Return the data that a page stores for each box of its drawing. The keys are the names of the boxes."""
     start = page.index('{"name":')
     return {box["name"]: box for box in json.JSONDecoder().raw_decode(page[start:])[0]["boxes"]}
 
@@ -98,7 +98,7 @@ def test_a_browser_draws_it(tmp_path: Path) -> None:
     assert 'data-drawn="yes"' in drawn
     assert drawn.count('class="folded"') >= 2
     assert "result[1]" in drawn
-    assert "in step" not in drawn  # no box is selected
+    assert "in step" not in drawn  # because no box is selected
     small = dom(
         tnf.compile(lambda x: tnf.sin(x), np.ones(2)).profile(np.ones(2)).to_html(), tmp_path
     )
@@ -186,7 +186,10 @@ def test_what_is_inside_of_a_loop_is_set_in_by_its_depth() -> None:
 
 
 def test_a_profile_is_printed_in_columns() -> None:
-    """A printed profile lists the slowest ops first, with their percentage of the time outside of loops."""
+    """A printed profile must list the slowest ops first.
+
+    Their percentages are of the time outside of loops.
+    """
     program = tnf.compile(lambda x: x, np.ones(2), name="given")
     profile = Profile(
         program,
@@ -295,7 +298,7 @@ def test_times_of_turns_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda x: tnf.scan(lambda c, _: (tnf.exp(c), None), x, None, length=4)[0], x
     )
     scan, exp = program.profile(x, runs=1).instructions
-    # The fake clock is read twice in each iteration, and once before and once after the loop.
+    # The fake clock counts its calls. It is read twice in each iteration, and once before and once after the loop.
     assert (exp.seconds, exp.executions, scan.seconds) == (4.0, 4, 9.0)
     assert (scan.depth, exp.depth) == (0, 1)
     assert (exp.made_bytes, exp.moved_bytes) == (24, 48)

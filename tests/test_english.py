@@ -1,4 +1,4 @@
-"""The check of the prose finds the right passages, and compares their number with the ceilings."""
+"""The check of the prose must find the right passages, and compare their number with the ceilings."""
 
 from __future__ import annotations
 

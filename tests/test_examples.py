@@ -1,4 +1,4 @@
-"""All examples run without an error."""
+"""All examples must run without an error."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ def test_example(name: str) -> None:
 
 @pytest.mark.parametrize("engine", ["joblib", "dask", "ray"])
 def test_a_compiled_derivative_is_mapped(engine: str) -> None:
-    """The example works with each engine; concurrent.futures, the default, has a test of its own."""
+    """The example must work with each engine.
+
+    Another test runs it with concurrent.futures, the default.
+    """
     pytest.importorskip({"dask": "dask.distributed"}.get(engine, engine))
     command = [sys.executable, ROOT / "examples" / "cluster.py", engine]
     done = subprocess.run(command, check=True, capture_output=True, text=True)

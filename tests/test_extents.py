@@ -1,4 +1,7 @@
-"""Extents and specs as text: printed text can be parsed again, and parsing any text ends in a short time."""
+"""Extents and specs as text.
+
+It must be possible to parse printed text again, and parsing any text must end in a short time.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ LEAVES = [*map(SymDim, NAMES), SymDim.input_axis(0, 1), SymDim.input_axis(12, 3)
 
 
 def any_dim(random: Random) -> Any:
-    """Return a random extent, an expression of a few symbols and numbers."""
+    """Return a random extent: an expression of a few symbols and numbers."""
     dims: list[Any] = random.choices(LEAVES, k=3)
     for _ in range(random.randrange(8)):
         lhs, rhs = random.choices([*dims, random.randrange(1, 10**6), 2], k=2)
@@ -217,7 +220,7 @@ FUNCTIONS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_extents_are_operands(name: str) -> None:
-    """Arithmetic with symbolic extents has the values and dtypes of arithmetic with Python integers."""
+    """Arithmetic with symbolic extents must have the values and dtypes of arithmetic with Python integers."""
     f = FUNCTIONS[name]
     program = tnf.compile(f, TensorSpec(("n", "m"), "float64"))
     for shape in ((2, 3), (5, 2)):

@@ -1,4 +1,7 @@
-"""Files: only regular files of bounded size are read, and written files have the usual permissions."""
+"""Files.
+
+Only regular files of bounded size may be read, and written files must have the usual permissions.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ def program_file(tmp_path: Path) -> Path:
 
 
 def rewritten(path: Path, compression: int = zipfile.ZIP_STORED, **members: Any) -> Path:
-    """Replace some members of a zip file, and return its path."""
+    """Replace some members of a zip file; return the path of the file."""
     with zipfile.ZipFile(path) as archive:
         contents: dict[str, Any] = {name: archive.read(name) for name in archive.namelist()}
     contents |= members
@@ -113,7 +116,7 @@ def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
 
 
 def refuse_unnamed(monkeypatch: pytest.MonkeyPatch, number: int = errno.EOPNOTSUPP) -> None:
-    """Make `os.open` refuse unnamed files (O_TMPFILE), as some file systems do."""
+    """Make `os.open` reject unnamed files (O_TMPFILE), as it does on some file systems."""
     opened = os.open
 
     def refuse(path: Any, flags: int, mode: int = 0o777) -> int:
@@ -128,7 +131,7 @@ UNNAMED = getattr(os, "O_TMPFILE", 0) or -1
 
 
 def has_unnamed_files(folder: Path) -> bool:
-    """Tell whether the system and the folder's file system support files without a name."""
+    """Return whether the system and the file system of a folder support unnamed files."""
     try:
         os.close(os.open(folder, os.O_RDWR | os.O_TMPFILE))
     except (AttributeError, OSError):
@@ -211,7 +214,7 @@ def test_where_files_have_names_from_the_start(
 def test_a_disk_that_is_full_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_unnamed: bool
 ) -> None:
-    """If the final rename fails, its error reaches the caller, and the old file is unchanged."""
+    """If the final rename of a file fails, the error must reach the caller, and the old file must be unchanged."""
 
     def refuse(*arguments: Any, **options: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -291,7 +294,7 @@ def test_a_link_is_followed(write: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("write", WRITERS)
 def test_only_regular_files_are_written(write: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.chdir(tmp_path)  # a socket's path must be short
+    monkeypatch.chdir(tmp_path)  # the path of a socket must be short, so it is relative
     os.mkfifo("pipe.mlir")
     Path("folder.mlir").mkdir()
     Path("link.mlir").symlink_to("pipe.mlir")
@@ -321,7 +324,7 @@ def test_nothing_is_written_where_one_file_of_several_cannot_be(tmp_path: Path) 
 @pytest.mark.parametrize("path", [None, 3, 2.5, "", "a\0b", "\ud800"])
 @pytest.mark.parametrize("door", [content_of, tnf.tree.load, *WRITERS[:2]])
 def test_what_names_no_file(door: Any, path: Any) -> None:
-    # An empty name may raise another error: readers report a missing file.
+    # For an empty name, the error may be another one: readers report a missing file.
     with pytest.raises((errors.InvalidConfigError, FileNotFoundError), match=r"No such|is not"):
         door(path)
 
@@ -384,7 +387,7 @@ def test_a_constant_is_held_once(size: int, tmp_path: Path) -> None:
     fingerprint = program.fingerprint
     with bounded_memory(24 << 20):
         tnf.save(program, path)
-    del program  # an equal constant in memory would be reused
+    del program  # otherwise loading would reuse the equal constant in memory
     gc.collect()
     with bounded_memory(size + (6 << 20)):
         loaded = tnf.load(path)
@@ -396,7 +399,7 @@ def test_a_constant_is_held_once(size: int, tmp_path: Path) -> None:
     assert not constant.array.ctypes.data % ALIGNMENT
 
 
-# The child reads its peak from /proc: getrusage's maximum includes the parent's memory at the fork.
+# The child process reads its peak from /proc. The maximum of getrusage includes the memory of the parent at the fork.
 LOADING = """
 import re, sys, tenferro
 def most():
@@ -562,7 +565,7 @@ def test_malformed_documents(change: Any, words: str, program_file: Path) -> Non
 
 
 def dumped(document: Any) -> str:
-    """Return a document as JSON, even if a tree in it is nested too deeply for Python's writer."""
+    """Return a document as JSON, even if it contains a tree that is nested too deeply for Python's writer."""
     try:
         return json.dumps(document)
     except RecursionError:

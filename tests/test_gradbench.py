@@ -1,4 +1,4 @@
-"""GradBench's kernels have right values and gradients on small inputs, natively and through PJRT."""
+"""GradBench's kernels must have right values and gradients on small inputs, natively and through PJRT."""
 
 import sys
 from dataclasses import replace
@@ -22,9 +22,9 @@ del sys.path[:2]
 
 EXECUTORS = {"native": tnf.GraphExecutor(), "PJRT": XlaExecutor("cpu", notices=False)}
 STEPS = {"particle": 60, "saddle": 60}
-"""Maximum numbers of iterations for loops that otherwise end at convergence."""
+"""Maximum number of iterations for loops that otherwise end only at convergence. Gradients need such a bound."""
 IN = {"kmeans": 1, "particle": 2, "saddle": 0}
-"""Argument to differentiate with respect to, for kernels whose gradient the benchmark does not measure."""
+"""Position of the differentiated argument, for kernels whose gradient the benchmark does not measure."""
 
 
 def named(kernel):
@@ -32,7 +32,10 @@ def named(kernel):
 
 
 def names(kernel):
-    """Return tenferro's namespace; for kernels in `STEPS`, `while_loop` has the bound that gradients need."""
+    """Return tenferro's namespace for a kernel.
+
+    For kernels in `STEPS`, its `while_loop` has the bound that gradients need.
+    """
     steps = STEPS.get(named(kernel))
     if steps is None:
         return tnf

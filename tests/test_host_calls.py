@@ -166,7 +166,7 @@ def test_a_custom_rule_differentiates_a_callback() -> None:
 
 def test_callbacks_in_loops() -> None:
     def fn(x: Any) -> Any:
-        step = lambda _, c: tnf.pure_callback(lambda c: c + 1, c, c)  # a formula
+        step = lambda _, c: tnf.pure_callback(lambda c: c + 1, c, c)  # a function of the carry
         return tnf.fori_loop(0, 4, step, x)
 
     assert tnf.jit(fn)(1.0) == 5
@@ -195,11 +195,14 @@ def test_refused_callbacks() -> None:
 
 
 def test_callbacks_on_the_peer(tmp_path: Path) -> None:
-    """Through PJRT, callbacks run in order, their exceptions reach the caller, and their executables are not cached."""
+    """Callbacks through PJRT.
+
+    They must run in order, their exceptions must reach the caller, and their executables must not be cached.
+    """
     executor = xla_peer.XlaExecutor(cache_dir=tmp_path)
 
     def fn(x: Any) -> Any:
-        step = lambda _, c: tnf.pure_callback(lambda c: c + 1, c, c)  # a formula
+        step = lambda _, c: tnf.pure_callback(lambda c: c + 1, c, c)  # a function of the carry
         turned = tnf.pure_callback(lambda x: x.T, x, x)
         result = tnf.pure_callback(squares, SPECS, x[0], y=2.0)
         return tnf.fori_loop(0, 4, step, turned), result
@@ -209,7 +212,8 @@ def test_callbacks_on_the_peer(tmp_path: Path) -> None:
     assert looped.tolist() == (x.T + 4).tolist()
     assert result["sum"].tolist() == [3, 6]
     assert result["shape"].tolist() == [2]
-    # The lowered texts differ only in the Python function, so they are equal. They must not share an executable.
+    # The two lowered texts are equal, because the programs differ only in the Python function. They must not share an
+    # executable.
     for added in (1, 2):
         plus = lambda x, added=added: tnf.pure_callback(lambda x: x + added, x, x)
         other = xla_peer.XlaExecutor(cache_dir=tmp_path)

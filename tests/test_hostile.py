@@ -1,4 +1,7 @@
-"""Damaged files are rejected by errors: a sample of the campaign, and its driver with a reader that fails."""
+"""Damaged files must be rejected by errors.
+
+The tests run a sample of the campaign, and its driver with a reader that fails.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from tools.hostile.reader import outcome_of
 from tools.hostile.seeds import Seed, written_seeds
 
 IN_PROCESS = ("program", "manifest", "inputs", "vectors", "cache")
-"""Kinds of files that are read without MLIR, which could crash the test's process."""
+"""Kinds of files that are read without MLIR. MLIR could crash the process of the test."""
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +30,7 @@ def seeds(tmp_path_factory: Any) -> list[Seed]:
 def test_seeds_of_every_kind_are_read(seeds: list[Seed], tmp_path: Path) -> None:
     assert {seed.kind for seed in seeds} == set(DOORS)
     for seed in seeds:
-        if seed.kind != "bytecode":  # bytecode needs a child process
+        if seed.kind != "bytecode":  # bytecode must be read in a child process
             path = Mutant(seed, ()).write(tmp_path / "files")
             assert outcome_of(DOORS[seed.kind], path) == ("loaded", "")
 
@@ -55,7 +58,7 @@ FAKE = Seed("manifest", "manifest.json", {"manifest.json": b'{"format": 1}'})
 
 
 class Failing:
-    """Reader that fails on purpose, on files without their first bytes."""
+    """Reader that fails on purpose if the first bytes of a file are damaged."""
 
     reads = 0
 
@@ -66,7 +69,7 @@ class Failing:
         )
 
     def close(self) -> None:
-        """Do nothing, because no child process was started."""
+        """Do nothing: this reader has started no child process."""
 
 
 def test_failures_are_shrunk_and_saved_and_a_campaign_goes_on(
@@ -104,7 +107,7 @@ def test_a_saved_failure_is_a_test(tmp_path: Path, monkeypatch: Any) -> None:
     (case, *_) = sorted((tmp_path / "failures").glob("*/test_*.py"))
     namespace: dict[str, Any] = {"__file__": str(case)}
     exec(compile(case.read_text(), str(case), "exec"), namespace)
-    namespace["test_it_is_loaded_or_refused"]()  # the real reader rejects the file
+    namespace["test_it_is_loaded_or_refused"]()  # here the real reader runs, and rejects the file
     assert "mutant" in namespace["__doc__"]
 
 

@@ -1,4 +1,4 @@
-"""Equal programs share their constants and compiled code."""
+"""Equal programs must share their constants and their compiled code."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ def test_equal_programs_have_equal_fingerprints_and_others_not() -> None:
 
 
 def test_an_error_tells_the_line_of_the_program_that_ran() -> None:
-    """Two functions that compute the same are different programs to errors, which name the line of the one that ran."""
+    """Two functions that compute the same must be different programs in errors.
+
+    An error must name the line of the function that ran.
+    """
     runs = tnf.GraphExecutor(check_finite=True)
     x = np.array([-1.0])
     first = tnf.compile(lambda x: tnf.log(x), x)
@@ -103,8 +106,8 @@ def test_minus_zero_is_another_constant() -> None:
 
 
 def test_memory_through_xla() -> None:
-    """Compiling a program with a large constant for XLA allocates one copy of the constant, not several."""
-    large = np.full((1024, 16384), 0.5)  # 128 MB
+    """To compile a program with a large constant for XLA, only one copy of the constant may be allocated."""
+    large = np.full((1024, 16384), 0.5)  # 128 MB, so that a second copy would show
     x = np.ones((1, 1024))
     xla = XlaExecutor("cpu")
     xla.run(tnf.compile(lambda x: tnf.sum(x @ x.T), x), x)
@@ -146,7 +149,10 @@ def test_executors_pickle_by_what_made_them() -> None:
 
 
 def test_a_class_that_has_an_old_one_s_name_is_another() -> None:
-    """Two op classes with equal names are different: running a notebook cell again defines a new class."""
+    """Two op classes with the same name must be different.
+
+    If a cell of a notebook runs again, it defines a new class.
+    """
 
     def program_of(factor: float) -> GraphProgram:
         class Scaled(Scale):
@@ -160,7 +166,10 @@ def test_a_class_that_has_an_old_one_s_name_is_another() -> None:
 
 
 def test_what_a_cache_drops_is_not_at_hand() -> None:
-    """The shortcut to recently run programs does not keep a program alive after the cache has evicted it."""
+    """Recently run programs are found by a shortcut.
+
+    The shortcut must not keep a program alive after the cache has evicted it.
+    """
     executor = tnf.GraphExecutor(cache_size=1)
     x = np.ones(3)
     dropped = tnf.compile(lambda x: x + 1.0, x)
@@ -222,7 +231,7 @@ def test_what_was_asked_for_last_is_kept() -> None:
 
 def test_a_cleared_cache_keeps_no_key() -> None:
     class Key:
-        """A cache key that equals only itself."""
+        """A cache key that is equal only to itself."""
 
     cache: BoundedCache[int] = BoundedCache(2)
     key = Key()
@@ -245,7 +254,10 @@ def test_bytes_after_a_clear_are_those_of_new_entries() -> None:
 
 
 def test_fingerprints_are_without_the_lines_of_guards() -> None:
-    """Source lines of guards appear in errors and count for equality, but not for fingerprints."""
+    """The source lines of guards must appear in errors, and count for equality of programs.
+
+    They must not count for fingerprints.
+    """
     spec = tnf.TensorSpec(("n",), "float64")
     one = tnf.compile(lambda x: tnf.argmin(x), spec)
     other = tnf.compile(lambda x: tnf.argmin(x), spec)

@@ -1,4 +1,4 @@
-"""Which modules an import loads, and how long it takes; each test runs a new process."""
+"""Modules that an import loads, and the time that it takes. Each test runs a new process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ PROGRAMS = {
 
 
 def loaded(code: str, packages: Iterable[str]) -> list[str]:
-    """Run code in a new process; return the modules of these packages that neither NumPy nor ml_dtypes has loaded."""
+    """Run code in a new process; return the modules of these packages that it loads.
+
+    Modules that NumPy or ml_dtypes has loaded do not count.
+    """
     shown = (
         "import sys, numpy, ml_dtypes\nbefore = set(sys.modules)\n"
         f"import tenferro as tnf\n{code}\n"
@@ -57,7 +60,7 @@ def test_the_package_loads_neither_jax_nor_what_few_calls_need() -> None:
 
 
 def test_tracing_and_compiling_load_no_executor() -> None:
-    """Tracing and compiling load no module of the executor; all programs run in one process."""
+    """Tracing and compiling must load no module of the executor. All programs run in one process, to save time."""
     code = [TRACED]
     for program in PROGRAMS.values():
         code.append(f"program = {program}")

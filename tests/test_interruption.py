@@ -1,4 +1,4 @@
-"""Exceptions of signal handlers reach the caller unchanged, wherever the signal arrives."""
+"""An exception of a signal handler must reach the caller unchanged, wherever the signal arrives."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def handler(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @extension_family("tests", "striking", 1)
 class Striking(ExtensionOp):
-    """Op whose runtime sends a signal or raises an error while it runs."""
+    """Op whose runtime sends a signal, or raises an error, while it runs."""
 
     def __init__(self, strikes: bool = True) -> None:
         self.strikes = strikes
@@ -124,7 +124,7 @@ def test_a_time_limit_in_a_long_product() -> None:
         for _ in range(1000):
             program.run(x)
 
-    for _ in range(3):  # import all modules first: pytest's import hook drops exceptions
+    for _ in range(3):  # import all modules first, because pytest's import hook drops exceptions
         program.run(x)
     before = signal.signal(signal.SIGALRM, plain)
     try:
@@ -149,7 +149,10 @@ def test_other_errors_are_none() -> None:
 
 
 def raised_on_entry(file: str) -> TooLongError:
-    """Raise an exception on entry to a function of a file, before its first line, as a signal handler may."""
+    """Raise an exception on entry to a function of a file, before its first line.
+
+    An exception of a signal handler may be raised there, too.
+    """
 
     def fails() -> None:
         raise TooLongError

@@ -1,4 +1,4 @@
-"""Derivatives along curves equal Taylor series that mpmath computes."""
+"""Derivatives along curves must equal Taylor series that mpmath computes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import tenferro as tnf
 from tenferro.errors import ArityError, DTypeError, ShapeError
 
 CURVE = [0.7, 0.3, -0.4, 0.9, 0.2, -0.5]
-"""The value of the curve x(t) at t = 0, and its derivatives there."""
+"""Value of the curve x(t) at t = 0, followed by its derivatives there."""
 
 FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "exp": (tnf.exp, mpmath.exp),

@@ -1,4 +1,4 @@
-"""The driver of mutants on a small tree: edits, sampling, and outcomes."""
+"""The driver of mutants, run on a small tree: its edits, its sampling, and its outcomes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,10 @@ def test_edits_of_a_line(source: str) -> None:
 
 
 def test_numbers_that_are_not_chosen_by_measuring_are_edited() -> None:
-    """A number is exempt from edits only if it is large, assigned to a name in capitals, and has a docstring."""
+    """A number may be exempt from edits only if it is a tuning parameter.
+
+    It must be large, be assigned to a name in capitals, and have a docstring.
+    """
     for source in (
         "MOST = 3\n'Of a page.'\n",
         "MOST = 40\nLEAST = 2\n",
@@ -166,7 +169,7 @@ def test_what_becomes_of_a_run(tree: Path) -> None:
 
 
 class Recording:
-    """Record of which tests of the small tree run each line."""
+    """Record of the tests of the small tree that run each line."""
 
     seconds = dict.fromkeys(
         ("tests/test_own.py::test_small", "tests/test_floor.py::test_bound"), 0.01
@@ -213,15 +216,15 @@ def test_column_then_floor_and_a_log_that_goes_on(tree: Path, monkeypatch: Any) 
     assert again.verdict(outcomes[1]) == "equivalent"
     assert "+ return x >= LIMIT" not in again.report()
     assert "100.0%" in again.report()
-    # Lines that run on import are tested by the folder's own tests, and by tests of its layer for functions that use
-    # the lines.
+    # Edits of lines that run on import must be tested by the folder's own tests, and by the tests of its layer for
+    # functions that use the lines.
     at_import = Mutant("one", "one/source.py", Edit("constant", (1, 1), 8, 9, "4", True))
     assert again.stages(at_import) == (
         ["tests/test_own.py::test_small"],
         ["tests/test_floor.py::test_bound"],
         [],
     )
-    # Tests that exceed the limits of the first two stages run in the last stage, if they run the edited line.
+    # Tests that exceed the limits of the first two stages must run in the last stage if they run the edited line.
     monkeypatch.setattr(module, "MOST_FILES", 0)
     assert again.stages(mutants[0]) == (
         ["tests/test_own.py::test_small"],

@@ -1,4 +1,4 @@
-"""Collectives over the named axes of vmap equal JAX's."""
+"""Collectives over the named axes of vmap must equal JAX's."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_nested_maps(jax: Any) -> None:
 
 def test_derivatives_around_and_inside(jax: Any) -> None:
     def loss(n: Any, lax: Any, vmap: Any, x: Any) -> Any:
-        fn = lambda z: n.exp(z) / lax.psum(n.exp(z).sum(), "i")  # a formula
+        fn = lambda z: n.exp(z) / lax.psum(n.exp(z).sum(), "i")  # a softmax over the named axis
         return n.sum(vmap(fn, axis_name="i")(x) ** 2)
 
     wanted = jax.grad(lambda x: loss(jax.numpy, jax.lax, jax.vmap, x))(X)

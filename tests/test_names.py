@@ -46,7 +46,10 @@ MODULES = ["fft", "lax", "linalg", "nn", "optim", "optimize", "random", "signal"
 
 
 def test_modules_can_be_imported_by_name() -> None:
-    """Each public module can be imported by its name, in a new process that has not loaded it yet."""
+    """It must be possible to import each public module by its name.
+
+    A new process, which has not loaded the module yet, does so.
+    """
     script = "\n".join(
         [
             "import pickle, sys, types",
@@ -100,7 +103,7 @@ def test_every_member_of_tensors_exists() -> None:
 
 
 def test_names_of_other_libraries() -> None:
-    """The error for a name that only another library has names tenferro's counterpart."""
+    """If only another library has a name, the error must name tenferro's counterpart."""
     for shown, table in COUNTERPARTS.items():
         for name in table:
             if shown != "x" and not hasattr(NAMESPACES[shown], name):

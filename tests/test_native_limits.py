@@ -1,4 +1,7 @@
-"""Exceeding a limit of NumPy, of memory or of Python's stack raises tenferro's errors, with arrays and in programs."""
+"""Exceeding a limit of NumPy, of memory or of Python's stack must raise tenferro's errors.
+
+This holds for calls on arrays and in programs.
+"""
 
 from __future__ import annotations
 
@@ -78,11 +81,11 @@ def test_extents_beyond_every_array_beside_empty_ones(fn: Any, words: str, optio
     executor = tnf.GraphExecutor(**options)
     with pytest.raises(errors.BackendFailureError, match=words) as told:
         executor.run(tnf.compile(fn, EMPTY), EMPTY)
-    assert "test_native_limits.py" in (told.value.source or "")  # a string
+    assert "test_native_limits.py" in (told.value.source or "")  # the source is a string
 
 
 def test_joined_extents_beyond_64_bits() -> None:
-    """The sum of the extents exceeds 64 bits.
+    """The sum of these extents exceeds 64 bits, and must be an error.
 
     NumPy's sum would wrap to 0, and the result would have the shape (0, 0).
     """
@@ -100,19 +103,25 @@ def test_an_argument_that_numpy_does_not_have() -> None:
 
 @pytest.mark.parametrize("order", ["C", "F", "K"])
 def test_a_view_that_is_a_result_and_fits_nowhere(order: Any) -> None:
-    """A broadcast view of 10**18 rows needs no memory, but returning it would need a copy of 3 EB."""
+    """A broadcast view of 10**18 rows needs no memory.
+
+    As a result it would need a copy of 3 EB, which must be an error.
+    """
     program = tnf.compile(lambda x: tnf.broadcast_to(x, (10**18, 3)), np.ones(3, bool))
     executor = tnf.GraphExecutor(order=order)
     with pytest.raises(
         errors.BackendFailureError, match=r"BroadcastInDim: .*bool\[1000000000000000000,3\]"
     ) as told:
         executor.run(program, np.ones(3, bool))
-    assert "test_native_limits.py" in (told.value.source or "")  # a string
+    assert "test_native_limits.py" in (told.value.source or "")  # the source is a string
 
 
 @pytest.mark.parametrize("triangle", [tnf.tril, tnf.triu])
 def test_diagonals_beyond_every_extent(triangle: Callable[..., Any]) -> None:
-    """|k| may be at most 2^62, because the lowered module adds k and a row index in int64."""
+    """|k| may be at most 2^62.
+
+    The lowered module adds k and a row index in int64, which must not overflow.
+    """
     x = np.ones((2, 3))
     for k in (-(1 << 62), 1 << 62):
         at_bound = tnf.compile(lambda x, k=k: triangle(x, k), x)
@@ -129,7 +138,7 @@ Function: TypeAlias = Callable[[Any], Any]
 
 
 def with_derivative(f: Function) -> Function:
-    """Return a function with the values of `f` and the custom derivative cos(x), that of tnf.sin."""
+    """Return a function with the values of `f` and a custom derivative, cos(x), which is that of tnf.sin."""
     function = tnf.custom_jvp(f)
     function.defjvp(lambda x, dx: (f(x[0]), tnf.cos(x[0]) * dx[0]))
     return function
@@ -152,7 +161,10 @@ SMALL = np.array([0.25, 0.5])
 
 
 def nested(kind: str, depth: int) -> Function:
-    """Return tnf.sin inside `depth` nested loops, branches or calls; "mixed" alternates between the kinds."""
+    """Return tnf.sin inside `depth` nested loops, branches or calls.
+
+    The kind "mixed" alternates between the three.
+    """
     kinds = [*NESTED] if kind == "mixed" else [kind]
     fn: Function = tnf.sin
     for number in range(depth):
@@ -161,7 +173,7 @@ def nested(kind: str, depth: int) -> Function:
 
 
 def from_below(frames: int, call: Callable[[], Any]) -> Any:
-    """Make a call from a stack with `frames` additional frames, and return its result."""
+    """Call a function from a stack with `frames` additional frames, and return its result."""
     return from_below(frames - 1, call) if frames else call()
 
 
@@ -188,7 +200,10 @@ def test_nesting_beyond_the_limit(kind: str, depth: int, run: Any, frames: int) 
     ("kind", "frames"), [*[(kind, 0) for kind in NESTED], ("mixed", 0), ("mixed", 250)]
 )
 def test_nesting_up_to_the_limit(kind: str, frames: int, tmp_path: Path) -> None:
-    """Nesting of 49 levels works: with the outermost trace there are fifty, the limit."""
+    """Nesting of 49 levels must work.
+
+    Together with the outermost trace, there are fifty levels, which is the limit.
+    """
     fn = nested(kind, 49)
     interpreter = tnf.GraphExecutor(compiled=False)
     program = from_below(frames, lambda: tnf.compile(fn, SMALL))
@@ -247,7 +262,7 @@ def test_the_root_of_all_errors_is_at_the_top() -> None:
 
 
 def test_constants_of_more_axes_than_numpy_iterates_over() -> None:
-    """Constants may have more axes than the 32 that NumPy's `flat` supports."""
+    """Constants must be allowed to have more axes than 32, the maximum of NumPy's `flat`."""
     for shape in ((1,) * 50, (1,) * 49 + (2,), (1,) * 49 + (100,)):
         for constant in (np.full(shape, 2.0), np.arange(float(shape[-1])).reshape(shape)):
             program = tnf.compile(lambda x, c=constant: x * c, np.ones(shape))

@@ -1,4 +1,4 @@
-"""The page of NumPy files is up to date, and its files compute what the page says."""
+"""The page of NumPy files must be up to date, and its files must compute what the page says."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tools import numpy_files
 
 
 def files() -> list[dict[str, Any]]:
-    """Execute each file on the page, and return the names that it defines."""
+    """Execute each file on the page; return the names that each of them defines."""
     spaces: list[dict[str, Any]] = []
     for block in re.findall(r"```py\n(.*?)```", numpy_files.PAGE.read_text(), re.DOTALL):
         space: dict[str, Any] = {}
-        exec(block, space)  # the page's own code
+        exec(block, space)  # the code is part of the page
         spaces.append(space)
     return spaces
 

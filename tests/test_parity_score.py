@@ -132,7 +132,10 @@ def test_a_slow_start_is_no_silence_of_a_trial(
 def test_a_run_that_was_ended_goes_on_with_what_it_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An interrupted run repeats the trial of a truncated line, and the next trial, which is on the same line."""
+    """If a line of the record is truncated, an interrupted run must repeat its trial.
+
+    It must also repeat the next trial, whose record is on the same line.
+    """
     path = tmp_path / "faults.jsonl"
     path.write_text('{"number": 0}\n{"number": 2}\n{"num{"number": 3}\n')
     assert [record["number"] for record in score.outcomes(path)] == [0, 2]

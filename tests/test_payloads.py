@@ -1,7 +1,7 @@
-"""Unusual payloads in saved programs: each field of each op has each of many values.
+"""Unusual payloads in saved programs. Each field of each op gets each of many values.
 
-For any value, tenferro rejects the file; or it prints the program, and lowers it or raises an error. This takes little
-time and memory.
+For any value, tenferro must reject the file, or else print the program and lower it or raise an error. It must take
+little time and memory.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from tests.samples import SAMPLES
 from tests.samples.families import FAMILY_SAMPLES
 
 resource = pytest.importorskip("resource", reason="this system has no limits")
-SECONDS = 60.0  # catches endless cases; all others take far less
-"""Maximum processor time of one file, in seconds."""
+SECONDS = 60.0  # only endless cases exceed it: all others take far less
+"""Maximum processor time for reading and using one file, in seconds."""
 MEMORY = 1 << 30
 
 Place = tuple[str | int, ...]
@@ -48,11 +48,11 @@ RARE: tuple[Any, ...] = (
     {"scalar": ["uint8", "07"]}, {"dtype": "bool"}, {"dim": "n^9999*m"}, {"expression": "x0.0*x7.63"}, [-1, -1],
     nested(99), [0] * 1_000_000,
 )  # fmt: skip
-"""Values that are used only in long runs, in the sweep."""
+"""Values that are tested only in long runs, in the sweep."""
 
 
 def longer(value: list[Any], size: int) -> Iterator[Any]:
-    """Yield replacements for a list, among them one of about `size` bytes of text."""
+    """Yield replacements for a list. One of them has a text of about `size` bytes."""
     first = value[0] if value else 0
     yield [first] * 65
     yield [first] * (size // (len(json.dumps(first)) + 2))
@@ -82,9 +82,9 @@ def at(document: Any, path: Place) -> Any:
 
 
 def payload_places(document: Any) -> dict[Place, Place]:
-    """Return the path of each value in a payload, by its keys.
+    """Return the path of each value in a payload, by the keys in the path.
 
-    Of several paths that differ only in list indices, only the first is returned.
+    Of several paths that differ only in list indices, only the first one is returned.
     """
     distinct: dict[Place, Place] = {}
     for path in places(document):
@@ -94,7 +94,7 @@ def payload_places(document: Any) -> dict[Place, Place]:
 
 
 class File:
-    """A saved program whose JSON document can be changed."""
+    """A saved program whose JSON document a test can change."""
 
     def __init__(self, path: Path, program: Any) -> None:
         self.path = path
@@ -114,9 +114,9 @@ class File:
 
 
 def outcome(path: Path) -> str:
-    """Read and use a file; return the last stage that was reached, and the error.
+    """Read a file and use its program.
 
-    Only tenferro's errors are caught.
+    Return the last stage that was reached, and the error. Only tenferro's errors are caught.
     """
     steps: tuple[tuple[str, Callable[[Any], Any]], ...] = (
         ("printed", str),
@@ -137,7 +137,7 @@ def outcome(path: Path) -> str:
 
 @pytest.fixture
 def limits() -> Generator[None]:
-    """Limit the test's processor time by an alarm, and its memory."""
+    """Limit the processor time of a test by an alarm, and limit its memory."""
 
     def ring(*_: Any) -> None:
         raise AssertionError("still computing")
@@ -155,7 +155,10 @@ def limits() -> Generator[None]:
 
 
 def read_with_others(programs: Iterable[Any], is_thorough: bool, path: Path) -> None:
-    """Replace each value in the programs' payloads by other values, once for each key, and read the files."""
+    """Replace each value in the programs' payloads by other values, and read the files.
+
+    Each key is edited only once.
+    """
     met: set[Place] = set()
     for program in programs:
         file = File(path, program)
@@ -175,7 +178,7 @@ def read_with_others_at(file: File, place: Place, is_thorough: bool) -> None:
         others += longer(value, 1_000_000 if is_thorough else 5_000)
     for other in others:
         file.write(place, other)
-        signal.setitimer(signal.ITIMER_PROF, SECONDS)  # counts processor time
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)  # this timer counts processor time
         try:
             outcome(file.path)
         except Exception as error:

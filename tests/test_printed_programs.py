@@ -1,4 +1,7 @@
-"""Programs printed as Python: equal results, errors at the user's line, and no writes into users' arrays."""
+"""Programs printed as Python must have equal results.
+
+They must name the user's line in errors, and not write to users' arrays.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,8 @@ def test_random_programs_give_what_the_loop_gives() -> None:
         case = random_case(5, number)
         before = [leaf.copy() for leaf in case.leaves]
         executor = tnf.GraphExecutor(compiled="loops")
-        executor.run(case.program, *case.leaves)  # the interpreter makes the first run
+        # The first run is interpreted, later runs execute printed Python.
+        executor.run(case.program, *case.leaves)
         first = executor.run(case.program, *case.leaves)
         same(first, run_unplanned(case.program, *case.leaves))
         same(first, executor.run(case.program, *case.leaves))
@@ -68,7 +72,7 @@ def test_buffers_are_written_again_only_where_nobody_looks() -> None:
 
 @pytest.mark.parametrize("card", SAMPLES)
 def test_views_are_told_by_what_shares_memory(card: Any) -> None:
-    """A kernel declares that it may return views if and only if the result of some sample is a view."""
+    """A kernel must declare that it may return views if and only if the result of some sample is a view."""
     views = [sample for sample in SAMPLES[card] if gives_a_view(card, sample)]
     declared = [sample for sample in SAMPLES[card] if KERNELS[card].may_view(sample.op)]
     assert all(KERNELS[card].may_view(sample.op) for sample in views)
@@ -76,7 +80,7 @@ def test_views_are_told_by_what_shares_memory(card: Any) -> None:
 
 
 def gives_a_view(card: Any, sample: Any) -> bool:
-    """Tell whether a result of a sample shares memory with an operand, or is read-only."""
+    """Return whether a result of a sample shares memory with an operand, or is read-only."""
     inputs = [x.copy() for x in sample.inputs]
     with np.errstate(all="ignore"):
         results = KERNELS[card](sample.op, *inputs)
@@ -101,7 +105,8 @@ def test_elementwise_kernels_take_numbers_in_place_of_arrays(card: Any) -> None:
 
 def test_constants_are_computed_once_and_never_given_away() -> None:
     program = tnf.compile(lambda x: (x * (tnf.ones((3, 4)) + 1.0), tnf.full((2,), 3.0)), X)
-    assert program.source().count("\n    ") == 3  # product, copies, return
+    # The source has three statements: the product, the copies, and the return statement.
+    assert program.source().count("\n    ") == 3
     first = program.run(X)
     first[1][:] = 0
     same(program.run(X)[1], np.full(2, 3.0))
@@ -110,7 +115,7 @@ def test_constants_are_computed_once_and_never_given_away() -> None:
 @extension_family("tenferro-tests", "worn", version=1)
 @dataclass(frozen=True)
 class WornOut(ExtensionOp):
-    """y = x; the runtime fails if an element is negative."""
+    """y = x. The runtime raises an error if an element is negative."""
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         return [(input_dtypes[0], input_shapes[0])]
@@ -122,7 +127,8 @@ class WornOut(ExtensionOp):
 
 
 def test_errors_name_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errors._Tracebacks, "are_full", True)  # show the generated code
+    # Show the generated code in tracebacks.
+    monkeypatch.setattr(errors._Tracebacks, "are_full", True)
 
     def fn(x: Any) -> Any:
         for _ in range(10):
@@ -222,8 +228,8 @@ def test_any_layout_and_tail(dtype: str) -> None:
         executor.run(program, *given)
         found, expected = executor.run(program, *given), loop.run(program, *given)
         for y, z in zip(found, expected, strict=True):
-            # NumPy's loops over contiguous and over strided arrays may round transcendental functions differently.
-            # The group adds sums of tiles, which is another order than NumPy's.
+            # NumPy may round transcendental functions differently for contiguous and for strided arrays. The group
+            # adds the sums of tiles, which is another order of additions than NumPy's.
             close = 1e-13 if kind.itemsize >= 8 else 1e-2 if kind.itemsize == 2 else 1e-5
             size = float(np.abs(z.astype(complex)).max())
             np.testing.assert_allclose(
@@ -271,7 +277,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def test_what_is_raised_where_a_function_begins_is_passed_on() -> None:
-    """An exception of a signal handler on entry to generated code reaches the caller unchanged."""
+    """An exception of a signal handler on entry to generated code must reach the caller unchanged."""
     executor = tnf.GraphExecutor()
     program = tnf.compile(lambda x: tnf.sin(x) + 1.0, np.ones(2))
     executor.run(program, np.ones(2))

@@ -50,7 +50,7 @@ for number in range(6):
     assert status == 0, f"the child ended with status {status}"
 os._exit(0)
 """
-pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX may be loaded
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX warns of forks
 has_forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 
 
@@ -73,7 +73,7 @@ def test_a_process_ends_while_daemon_threads_compile_and_run(seconds: float) -> 
 
 
 def test_the_end_waits_for_a_trace_in_a_daemon_thread() -> None:
-    """If a daemon thread traces when the process ends, the process waits half a second for the trace."""
+    """If a daemon thread is tracing when the process ends, the process must wait for it, up to half a second."""
     done = run("""
 import threading, time
 import tenferro as tnf
@@ -133,7 +133,7 @@ def test_a_compilation_waits_for_a_fork(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def held_elsewhere(lock: Any) -> threading.Event:
-    """Hold a lock in another thread until the returned event is set."""
+    """Hold a lock in another thread, until the test sets the returned event."""
     held, release = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -147,7 +147,10 @@ def held_elsewhere(lock: Any) -> threading.Event:
 
 
 def in_child(work: Any) -> int:
-    """Call `work` in a forked child, and return the child's exit status; SIGALRM ends the child after 20 seconds."""
+    """Call `work` in a forked child process, and return its exit status.
+
+    SIGALRM ends the child after 20 seconds.
+    """
     child = os.fork()
     if child == 0:
         import signal
@@ -226,7 +229,10 @@ def test_compilations_inside_of_each_other_are_one() -> None:
 
 
 def test_threads_share_one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads that start at the same time share one engine, because compiled code is linked to the engine's addresses."""
+    """Threads that start at the same time must share one engine.
+
+    Compiled code is linked to addresses in the engine.
+    """
     engines: list[object] = []
 
     def make() -> object:
@@ -249,7 +255,7 @@ def test_threads_share_one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not installed")
 def test_what_llvm_holds_is_freed_with_its_owners() -> None:
-    """LLVM's pass managers are freed after their use, and its engines with the program and the executor."""
+    """LLVM's pass managers must be freed after their use, and its engines with the program and the executor."""
     import gc
 
     import llvmlite.binding as llvm
@@ -263,7 +269,7 @@ def test_what_llvm_holds_is_freed_with_its_owners() -> None:
     llvm.newpassmanagers.NewPassManager._dispose = lambda self: (disposed.append(1), dispose(self))
     try:
         x = np.ones(7)
-        # The first run also compiles functions that all programs share.
+        # The first run also compiles functions that all programs share. They are not counted.
         tnf.GraphExecutor(compiled=True).run(tnf.compile(looped(0.0), x), x)
         engines = living(llvm.ExecutionEngine)
         managers = len(disposed)

@@ -87,7 +87,8 @@ def test_results_share_no_memory_with_arguments_or_each_other() -> None:
 def test_an_executors_results_are_column_major_by_default() -> None:
     program = tnf.compile(lambda x: x + x, tnf.TensorSpec((2, 3), F8))
     assert tnf.GraphExecutor().run(program, np.ones((2, 3))).flags.f_contiguous
-    assert program.run(np.ones((2, 3))).flags.c_contiguous  # the layout of the arguments
+    # Results have the layout of the arguments.
+    assert program.run(np.ones((2, 3))).flags.c_contiguous
     assert tnf.jit(lambda x: x + x)(np.ones((2, 3))).flags.c_contiguous
 
 
@@ -107,7 +108,10 @@ def test_equal_subexpressions_are_one() -> None:
 
 
 def test_equal_subexpressions_under_two_names_are_one() -> None:
-    """Differentiation copies values; the copies are merged with the originals, whichever comes first."""
+    """Differentiation copies values.
+
+    The copies must be merged with the originals, whichever of them comes first.
+    """
 
     def f(x: Any) -> Any:
         return tnf.sum(tnf.exp(tnf.sin(x)))
@@ -127,7 +131,10 @@ def test_equal_subexpressions_under_two_names_are_one() -> None:
 
 
 def assert_last_uses(program: Any) -> None:
-    """Require that `last_use` is right: no later instruction reads the slot, and the slot is no output."""
+    """Require that the flags `last_use` are right.
+
+    A slot is read for the last time if no later instruction reads it and it is no output.
+    """
     for position, instruction in enumerate(program.instructions):
         later = {slot for i in program.instructions[position + 1 :] for slot in i.inputs}
         later |= set(program.output_slots)
@@ -205,7 +212,7 @@ def test_long_chains_are_differentiated_in_linear_size_and_depth() -> None:
 
     short, long = gradient(1_000), under_a_small_recursion_limit(lambda: gradient(8_000))
     assert len(long.instructions) < 8.1 * len(short.instructions)
-    # At the fixed point 0 of x + x^2, the derivative 1 + 2 x is 1.
+    # At x = 0, which is a fixed point of x + x^2, the derivative 1 + 2 x is 1. The gradient must therefore be 1.
     np.testing.assert_array_equal(long.run(np.zeros(2)), [1.0, 1.0])
 
 
@@ -225,7 +232,10 @@ def test_a_reader_of_one_value_twice_is_one_reader() -> None:
 
 
 def test_copied_instructions_keep_their_lines() -> None:
-    """`copy_into` gives an instruction its own source line, or its argument `source` if it has none."""
+    """A copy by `copy_into` must have the source line of the instruction.
+
+    If the instruction has none, the copy must have the line `source`.
+    """
     program = tnf.compile(lambda x: x * x, np.ones(3))
     (step,) = program.instructions
     line = step.source
@@ -239,7 +249,7 @@ def test_copied_instructions_keep_their_lines() -> None:
 
 
 def test_runs_of_a_program_at_hand_are_hits() -> None:
-    """Runs of a recently run program count as cache hits, by `run` and by `run_leaves`."""
+    """Runs of a recently run program must count as cache hits, both by `run` and by `run_leaves`."""
     executor = tnf.GraphExecutor()
     program = tnf.compile(lambda x: x + 1.0, np.ones(3))
     for runs in range(1, 4):
@@ -277,7 +287,10 @@ def test_a_profile_as_a_dictionary_has_every_column() -> None:
 
 
 def test_a_profile_tells_how_fast_bytes_move() -> None:
-    """A profile states the rate of the largest op in gigabytes per second, computed from its bytes and seconds."""
+    """A profile must state the rate of the largest op in gigabytes per second.
+
+    The rate is computed from the bytes and the seconds of the op.
+    """
     profile = tnf.compile(lambda x: tnf.sin(x), np.ones(1 << 16)).profile(np.ones(1 << 16), runs=1)
     (row,) = profile.instructions
     speed = row.moved_bytes / row.seconds / 1e9
@@ -359,7 +372,10 @@ BOUND: dict[str, tuple[list[Any], list[Any], Any]] = {
 
 @pytest.mark.parametrize("name", BOUND)
 def test_symbols_are_read_off_shapes(name: str) -> None:
-    """Symbols are solved one after the other: each equation has one unknown, and one integer solution."""
+    """Symbols must be solved one after the other.
+
+    Each equation then has one unknown, for which there must be one integer solution.
+    """
     wanted, shapes, expected = BOUND[name]
     specs = [tnf.TensorSpec(shape, F8) for shape in wanted]
     program = tnf.compile(lambda *xs: xs, *specs)

@@ -1,4 +1,4 @@
-"""A program may be called inside a trace; the symbols of both are related."""
+"""A program may be called inside a trace. The symbols of the program and of the trace must be related."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_fixtures_pass_are_counted_and_fail_with_words_and_a_reproduction(tmp_pa
     assert list(tmp_path.rglob("report.txt"))
     message = said.partition("DISAGREE")[2].partition("files: ")[0].splitlines()
     assert len(message) < 15
-    # The first lines of the message name the op, the user's line and the size of the error.
+    # The first lines of the message must name the op, the user's line, and the size of the error.
     assert message[1].startswith("wrong")
     assert "Tanh" in message[1] or "DotGeneral" in message[1] or "ReduceSum" in message[1]
     assert "ulps apart" in message[2]
@@ -86,7 +86,7 @@ def test_what_did_not_change_is_not_checked_again(tmp_path: Path) -> None:
     assert "1 of them unchanged" in run(tmp_path, text, *options)[1]
     assert "unchanged" not in run(tmp_path, text.replace("** 2", "** 3"), *options)[1]
     assert "unchanged" not in run(tmp_path, text.replace("(-1, 1, 12)", "(-1, 2, 12)"), *options)[1]
-    entry.write_text("{")  # a damaged file
+    entry.write_text("{")  # now the file is damaged
     assert "unchanged" not in run(tmp_path, text, *options)[1]
     table = json.loads((tmp_path / "watch.json").read_text())["versions"]
     ((version, column),) = table.items()

@@ -1,4 +1,7 @@
-"""Release notes: the fragments are well-formed, and are moved into one section of the changelog."""
+"""Release notes.
+
+The fragments must be well-formed, and be moved into one section of the changelog.
+"""
 
 from __future__ import annotations
 

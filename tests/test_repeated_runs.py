@@ -1,4 +1,4 @@
-"""What an executor keeps between runs does not change the results of later runs."""
+"""An executor keeps code and memory between runs. They must not change the results of later runs."""
 
 from __future__ import annotations
 
@@ -81,13 +81,13 @@ def test_results_that_are_written_to_are_no_constants(name: str, order: Any) -> 
 @extension_family("tenferro-tests", "calls_back", version=1)
 @dataclass(frozen=True)
 class CallsBack(ExtensionOp):
-    """y = x + x; the runtime calls ops and runs a program."""
+    """y = x + x. The runtime calls ops, and runs a program."""
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         return [(input_dtypes[0], input_shapes[0])]
 
     def eager_execute(self, inputs: Any) -> Any:
-        return [tnf.log(DOUBLED.run(np.exp(inputs[0]) / 2))]  # an op, and another program
+        return [tnf.log(DOUBLED.run(np.exp(inputs[0]) / 2))]  # calls an op and runs another program
 
 
 def called(x: Any) -> Any:
@@ -130,7 +130,7 @@ CALLS = ContextVar("CALLS", default=0)
 @extension_family("tenferro-tests", "reads_its_context", version=1)
 @dataclass(frozen=True)
 class Scaled(ExtensionOp):
-    """y = x times a factor, which the runtime reads from a context variable of the caller."""
+    """y = x times a factor. The runtime reads the factor from a context variable of the caller."""
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         return [(input_dtypes[0], input_shapes[0])]
@@ -175,7 +175,7 @@ def test_extensions_read_and_set_their_caller_s_context(fn: Any) -> None:
 
 @pytest.mark.parametrize("every", [7, 60])
 def test_values_leave_a_long_loop_where_they_are_read(every: int) -> None:
-    """Values of an unrolled loop of hundreds of iterations are right when they are read at the end."""
+    """Values of an unrolled loop of hundreds of iterations must be right if they are read only at the end."""
     iterations = 160
 
     def fn(n: Any, x: Any) -> Any:
@@ -200,13 +200,17 @@ def test_values_leave_a_long_loop_where_they_are_read(every: int) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_sums_of_narrow_floats_are_rounded_once(dtype: str) -> None:
-    """A sum of a million intermediate values of both signs, stored in planned memory, is rounded once."""
+    """A sum of a million intermediate values must be rounded only once.
+
+    The values have both signs, and are stored in planned memory.
+    """
     x = np.asarray(tnf.astype(np.random.default_rng(3).normal(size=1_200_000), dtype))
     program = tnf.compile(lambda x, c: tnf.sum(-(x * c)), x, x[0])
     executor = tnf.GraphExecutor()
     for factor in (0.7, 1.3, 3.1):
         c = np.asarray(tnf.astype(np.float64(factor), dtype))
-        exact = math.fsum(-np.asarray(tnf.multiply(x, c)).astype(float))  # of rounded products
+        # The exact result is the sum of the rounded products.
+        exact = math.fsum(-np.asarray(tnf.multiply(x, c)).astype(float))
         result = executor.run(program, x, c)
         assert result.dtype == x.dtype
         assert result == tnf.astype(np.float64(exact), dtype)
@@ -214,9 +218,9 @@ def test_sums_of_narrow_floats_are_rounded_once(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_sums_whose_parts_are_no_narrow_floats_are_exact(dtype: str) -> None:
-    """A sum is exact although its partial sums exceed float16's range and bfloat16's precision.
+    """A sum of 600,003 ones, followed by 600,000 minus ones, must be exact.
 
-    It has 600,003 ones, and then 600,000 minus ones.
+    Its partial sums exceed the range of float16 and the precision of bfloat16.
     """
     x = np.ones(1_200_003)
     x[600_003:] = -1.0

@@ -1,4 +1,4 @@
-"""The `repr` of each public object is one short line."""
+"""The `repr` of each public object must be one short line."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_it_is_one_short_line(name: str) -> None:
     assert name == "EagerTensor" or "\n" not in text
 
 
-# Classes that other tests cover: their objects take long to construct, or are printed as their own constructor call.
+# Classes that other tests cover. Their objects take long to create, or are printed as a call of their constructor.
 ELSEWHERE = {
     "CompileCache", "CompileCacheStats", "DType", "DimExpr", "DoctorReport", "ExtensionAdRule",
     "ExtensionRuleSet", "NumpySource", "PartitionSpec", "PartitionedProgram", "Partitioning", "StdTensorOp", "SymDim",

@@ -1,4 +1,7 @@
-"""Sparse derivatives: patterns equal those of dense Jacobians, and groups of columns recover the matrix."""
+"""Sparse derivatives.
+
+Patterns must equal those of dense Jacobians, and it must be possible to recover the matrix from groups of columns.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ STRUCTURAL = {
     reduction.CumSum,
     *(set(indexing.CARDS)),
 }
-"""Ops whose Jacobian at a random point has no zeros inside the pattern."""
+"""Ops whose Jacobian at a random point has no zeros within the pattern."""
 
 SAMPLES = [
     case
@@ -37,7 +40,7 @@ SAMPLES = [
 
 
 def dense(fn: Any, args: tuple[Any, ...], argnums: tuple[int, ...]) -> Any:
-    """Return the Jacobian of all arguments and results as one dense matrix, computed by `jacfwd`."""
+    """Return the Jacobian of all results with respect to all arguments as one dense matrix. `jacfwd` computes it."""
     leaves = [np.asarray(args[i]) for i in argnums]
     rows = [
         np.hstack([np.reshape(b, (y.size, x.size)) for b, x in zip(row, leaves, strict=True)])
@@ -83,7 +86,10 @@ def test_an_index_that_is_data_reaches_its_axis_alone() -> None:
 
 
 def shifted(u: Any, offsets: list[tuple[int, ...]]) -> Any:
-    """Return the sum of u shifted by each offset, with zero padding, and a nonlinear term."""
+    """Return a nonlinear term plus the sum of copies of u.
+
+    Each copy is shifted by an offset, with zero padding.
+    """
     padded, total = tnf.pad(u, 10), u**3
     for offset in offsets:
         total = (
@@ -125,7 +131,7 @@ def test_stencils_need_as_few_products_as_their_points(name: str) -> None:
 
 def test_a_lattice_that_fails_beyond_the_sample_is_found() -> None:
     rows = [[i, i + 1] for i in range(2000)]
-    rows[999] = [0, 2]  # an even distance: both would have one colour
+    rows[999] = [0, 2]  # an even distance, for which both columns would have the same colour
     pattern = sp.csr_array(
         (np.ones(4000, bool), (np.repeat(np.arange(2000), 2), np.ravel(rows))), (2000, 2001)
     )
@@ -137,7 +143,7 @@ def test_a_lattice_that_fails_beyond_the_sample_is_found() -> None:
 
 
 def recovered(matrix: Any, cover: Any) -> Any:
-    """Return the matrix that can be recovered from its products with the groups of a cover."""
+    """Return the matrix that is recovered from its products with the groups of a cover."""
     parts: list[Any] = []
     for colors, count, factor in (
         (cover.columns, cover.forward, matrix),

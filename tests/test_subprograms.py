@@ -1,4 +1,4 @@
-"""Sub-programs (bodies of loops and branches) and their instructions."""
+"""Sub-programs, which are the bodies of loops and branches, and their instructions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ X = TensorSpec.parse("f64[3]")
 
 
 def body(*, marked: bool = False) -> Subprogram:
-    """Return a sub-program of x and y with the outputs x + y and x * y; `marked` adds a mark to x."""
+    """Return a sub-program of x and y that computes x + y and x * y.
+
+    If `marked`, x has a mark.
+    """
     graph = Graph()
     x, y = graph.add_input(X), graph.add_input(X)
     (term,) = graph.add(StopGradient((0,)), (x,)) if marked else (x,)
@@ -71,7 +74,10 @@ def test_instructions_that_numbers_make_equal_are_one() -> None:
 
 
 def plain(*outputs: str) -> Subprogram:
-    """Return a sub-program of two scalars x and y; `outputs` names its results: "x + y", "y" or "x > y"."""
+    """Return a sub-program of two scalars x and y.
+
+    `outputs` names its results, out of "x + y", "y" and "x > y".
+    """
     graph = Graph()
     x, y = graph.add_input(NUMBER), graph.add_input(NUMBER)
     values = {

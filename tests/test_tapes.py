@@ -1,4 +1,4 @@
-"""What a loop stacks for its backward pass (the tape), as shown on pages and in profiles."""
+"""The tape of a loop: the values that it stacks for its backward pass, as pages and profiles show them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_checkpoint_keeps_the_carry_and_computes_the_rest_again() -> None:
     forward, backward = tapes_of(gradient(tnf.checkpoint(step))).values()
     assert [v.op for v in forward.stacked] == ["an input of the iteration"]
     assert (forward.iteration_bytes, forward.nbytes) == (32, 160)
-    assert forward.passing == 1  # exp is neither stacked nor carried
+    assert forward.passing == 1  # exp is neither stacked nor carried, so it is recomputed
     assert [v.op for v in backward.recomputed] == ["Exp"]
     assert not backward.stacked
 

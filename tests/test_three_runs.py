@@ -1,7 +1,7 @@
-"""Programs of every family, run three times by each of three executors, equal NumPy and SciPy.
+"""Programs of every family, run three times by each of three executors, must equal NumPy and SciPy.
 
-An executor may use other code for the first, the second and the third run of a program. All runs of one executor must
-have the same bits; the results of different executors must agree within rounding.
+An executor may use different code for the first, the second and the third run of a program. All runs by one executor
+must have the same bits. The results of different executors must agree within rounding.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ Run = Callable[..., Any]
 REAL = ("f4", "f8")
 DTYPES = (*REAL, "c16")
 EPS = {"f4": 2e-4, "f8": 1e-11, "c16": 1e-11}
-"""Bounds of relative errors: some thousand ulps, because condition numbers are up to a hundred."""
+"""Bounds of relative errors. They allow some thousand ulps, because condition numbers are up to a hundred."""
 
 
 def executors(fn: Function) -> dict[str, Run]:
-    """Return, for each executor by name, a function that compiles `fn` once and runs it."""
+    """Return a function for each executor, by name.
+
+    Each of the functions compiles `fn` once, and runs the program in each call.
+    """
 
     def by(executor: tnf.GraphExecutor) -> Run:
         programs: list[tnf.GraphProgram] = []
@@ -47,7 +50,9 @@ def leaves(outputs: Any) -> list[np.ndarray]:
 
 
 def require_three_equal_runs(fn: Function, arrays: Any, expected: Any, bound: float) -> None:
-    """Run `fn` three times on each executor: the bits must be equal, and the results near the expected ones.
+    """Run `fn` three times by each executor.
+
+    The bits of the runs must be equal, and the results must be near the expected ones.
 
     Args:
         bound: the allowed error, relative to the largest element of an output.
@@ -105,7 +110,10 @@ def while_loop(cond: Function, body: Function, x: Any) -> Any:
 
 
 class Reference:
-    """Reference functions under tenferro's names: NumPy's, or where NumPy lacks them SciPy's or loops."""
+    """Reference functions under tenferro's names: those of NumPy.
+
+    If NumPy lacks a function, it is SciPy's, or a loop.
+    """
 
     linalg = SimpleNamespace(
         **{name: getattr(np.linalg, name) for name in np.linalg.__all__},
@@ -184,7 +192,7 @@ MATRICES = {"3": (3, 3), "24": (24, 24), "batch of 4": (2, 3, 4, 4)}
 
 
 def matrices(shape: tuple[int, ...], dtype: str) -> tuple[Any, Any]:
-    """Return a well-conditioned matrix (or batch) with distinct eigenvalues, and right-hand sides."""
+    """Return a well-conditioned matrix, or a batch of them, with distinct eigenvalues, and right-hand sides."""
     size = shape[-1]
     a = random(shape, dtype, 1) / np.sqrt(size) + np.diag(np.linspace(3.0, 5.0, size))
     return a.astype(dtype), random((*shape[:-1], 2), dtype, 2)
@@ -208,7 +216,10 @@ def test_least_squares(dtype: str) -> None:
 
 
 def loss(n: Any, outputs: Any) -> Any:
-    """Return a weighted sum of the squared absolute values of the outputs, with different weights."""
+    """Return a weighted sum of the squared absolute values of the elements of the outputs.
+
+    The weights differ, so that exchanged elements would change the sum.
+    """
     total: Any = 0.0
     for y in tnf.tree.leaves(outputs):
         weights = np.cos(np.arange(float(np.prod(y.shape)))).reshape(y.shape)
@@ -219,7 +230,7 @@ def loss(n: Any, outputs: Any) -> Any:
 @pytest.mark.parametrize(("shape", "dtype"), [((3, 3), "f8"), ((2, 4, 4), "c16")], ids=str)
 @pytest.mark.parametrize("name", LINALG)
 def test_gradients_of_linear_algebra(name: str, shape: tuple[int, ...], dtype: str) -> None:
-    """Gradients, multiplied by a direction, equal fourth-order differences of NumPy's values along the direction."""
+    """A gradient times a direction must equal a fourth-order difference of NumPy's values along the direction."""
     arrays = matrices(shape, dtype)
     direction = [random(x.shape, dtype, seed) for seed, x in enumerate(arrays, 5)]
 
@@ -243,13 +254,16 @@ IN_LOOPS = [
     (name, loop)
     for name in LINALG
     for loop in ("scan", "fori_loop", "while_loop", "cond")
-    if name != "expm" or loop == "scan"  # LLVM takes seconds for expm
+    if name != "expm" or loop == "scan"  # because LLVM takes seconds to compile expm
 ]
 
 
 @pytest.mark.parametrize(("name", "loop"), IN_LOOPS)
 def test_linear_algebra_in_loops(name: str, loop: str) -> None:
-    """Linear algebra in a loop is right; the carry changes the matrix of the next step a little."""
+    """Linear algebra in a loop must be right.
+
+    The carry changes the matrix of the next iteration slightly.
+    """
 
     def step(n: Any, a: Any, b: Any, carry: Any) -> Any:
         outputs = LINALG[name](n, a + 0.01 * carry, b)
@@ -313,7 +327,7 @@ def running_mean(n: Any, x: Any) -> Any:
 
 
 def newton(n: Any, x: Any) -> Any:
-    """Compute square roots by Newton's method, with as many steps as the slowest element needs."""
+    """Compute square roots by Newton's method. All elements make as many steps as the slowest one needs."""
     target = n.abs(x) + 1.0
     return n.while_loop(
         lambda y: n.max(n.abs(y * y - target)) > 1e-3, lambda y: 0.5 * (y + target / y), target

@@ -1,4 +1,7 @@
-"""PyTorch's samples: the tables are complete, the page is up to date, and a selection of samples agrees."""
+"""PyTorch's samples.
+
+The tables must be complete, the page up to date, and a selection of samples must agree.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ SELECTION = (
     *("abs", "clip", "lgamma", "where", "sum", "var", "sort", "concat", "at", "einsum"),
     *("linalg.eigh", "fft.rfft", "special.log_ndtr", "nn.layer_norm"),
 )
-"""Functions of each kind that the test runs; `make torch-samples` runs all functions."""
+"""Functions of each kind that this test runs. `make torch-samples` runs all functions."""
 
 
 def public_functions() -> Iterator[str]:
@@ -71,7 +74,7 @@ def campaign() -> Any:
     return campaign
 
 
-@pytest.mark.filterwarnings("ignore")  # PyTorch's samples use deprecated functions
+@pytest.mark.filterwarnings("ignore")  # PyTorch's samples call deprecated functions
 @pytest.mark.parametrize("name", SELECTION)
 def test_a_selection_agrees(campaign: Any, name: str) -> None:
     for unit in campaign.units([name]):

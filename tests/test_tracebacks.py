@@ -1,4 +1,7 @@
-"""Tracebacks end at the user's line, and contain only the user's own functions on the way to it."""
+"""Tracebacks must end at the user's line.
+
+On the way to it, they must contain only the user's own functions.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,8 @@ def custom(x: Any) -> Any:
 eager = tnf.EagerRuntime().variable(X)
 symbolic = tnf.compile(lambda x: x + x, tnf.TensorSpec(("n",), "f8"))
 
-# For each case: a call, and the functions of this file between the call and the line that raises.
+# Each entry has a call, and the names of the functions of this file between the call and the line that raises the
+# error.
 CASES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "a call": (lambda: tnf.add(X, Y), []),
     "a call of linalg": (lambda: tnf.linalg.cholesky(X), []),
@@ -110,7 +114,7 @@ def test_in_a_process_of_its_own() -> None:
 
 
 def test_in_a_notebook() -> None:
-    """A notebook compiles a cell under a name that is no file; the traceback still ends in the cell."""
+    """A notebook compiles a cell under a name that is no file. The traceback must still end in the cell."""
     cell = "def f(x):\n    return x @ x\n\ntnf.grad(f)(np.ones(3)[None])"
     code = compile(cell, "<ipython-input-1-0123456789ab>", "exec")
     error = raised(lambda: exec(code, {"tnf": tnf, "np": np}))
@@ -144,14 +148,15 @@ def test_an_unforeseen_error_says_how_to_see_all() -> None:
 
     error = raised(lambda: tnf.compile(lambda x: x, Odd()))
     assert isinstance(error, KeyError)
-    assert traceback.extract_tb(error.__traceback__)[-1].name == "shape"  # a method of the user
+    # `shape` is a method of the user's object.
+    assert traceback.extract_tb(error.__traceback__)[-1].name == "shape"
     assert not hasattr(error, "__notes__")
     unforeseen = raised(lambda: tnf.GraphExecutor().run(None, X))
     assert "TENFERRO_TRACEBACK=full" in "".join(traceback.format_exception(unforeseen))
 
 
 def test_causes_are_short() -> None:
-    """The cause of an error is the kernel's exception, without the kernel's frames."""
+    """The cause of an error must be the kernel's exception, without the frames inside the kernel."""
     error = raised(lambda: tnf.zeros((1 << 60,)))
     for link in (error, error.__cause__, error.__context__):
         frames = traceback.extract_tb(link.__traceback__) if link is not None else []

@@ -1,4 +1,4 @@
-"""`vmap` equals a loop over slices, for all transforms and control flow."""
+"""`vmap` must equal a loop over slices, for all transforms and control flow."""
 
 from __future__ import annotations
 

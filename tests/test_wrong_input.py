@@ -1,4 +1,4 @@
-"""Wrong input raises an error of the right class, with a helpful message and the user's line."""
+"""Wrong input must raise an error of the right class, with a helpful message and the user's line."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_every_card_names_itself_and_what_it_accepts(card: type[StdTensorOp]) ->
 
 
 class Unreadable:
-    """Object whose conversion to a NumPy array raises an unusual exception."""
+    """Object whose conversion to a NumPy array raises an exception of an unusual class."""
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise KeyError("no such buffer")

@@ -1,8 +1,8 @@
-"""Count the annotated parameters of each package: `python tools/annotations.py [PACKAGE ...]`.
+"""Count the parameters with and without types in each package: `python tools/annotations.py [PACKAGE ...]`.
 
-A parameter is untyped if it has no annotation, or if the annotation is `Any` or `object`, a union with one of them,
-or an alias of one. `*args` and `**kwargs` count as one parameter each; `self` and `cls` count as none. With
-`--list`, each untyped parameter is printed with its location.
+A parameter is untyped if it has no annotation, or if its annotation accepts every type. Such annotations are `Any`,
+`object`, a union with `Any` or `object`, or an alias of such a type. `*args` and `**kwargs` count as one parameter
+each; `self` and `cls` do not count. With `--list`, each untyped parameter is printed with its location.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EMPTY = frozenset({"Any", "object"})
 
 
 class Parameter(NamedTuple):
-    """One parameter of a function, its location, and whether it is typed."""
+    """A parameter of a function, its location, and whether its annotation restricts its type."""
 
     path: Path
     line: int
@@ -31,9 +31,9 @@ class Parameter(NamedTuple):
 
 
 def expression(annotation: ast.expr) -> ast.expr:
-    """Return the annotation, parsed if it is written as a string."""
+    """Return the annotation as an expression; an annotation that is a string is parsed."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-        with contextlib.suppress(SyntaxError):  # because the string may contain other text
+        with contextlib.suppress(SyntaxError):  # because the string may not be an annotation
             return ast.parse(annotation.value, mode="eval").body
     return annotation
 
@@ -71,7 +71,10 @@ def is_empty(annotation: ast.expr | None, aliases: frozenset[str]) -> bool:
 
 
 def alias(statement: ast.stmt) -> tuple[str, ast.expr] | None:
-    """Return the name and the value of `X = ..`, `X: TypeAlias = ..` or `type X = ..`."""
+    """Return the name and the value of a statement that may define an alias, else None.
+
+    These are the statements `X = ..`, `X: TypeAlias = ..` and `type X = ..`.
+    """
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         target, value = statement.targets[0], statement.value
     elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
@@ -132,7 +135,7 @@ def share(package: str) -> tuple[list[Parameter], float]:
 
 
 def main() -> None:
-    """Print a line per package."""
+    """Print the number of parameters and the untyped fraction of each package."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("packages", nargs="*", default=PACKAGES)
     parser.add_argument(

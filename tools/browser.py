@@ -1,4 +1,4 @@
-"""Headless Chromium, which draws pictures and loads pages for tests."""
+"""Headless Chromium, with which tools draw pictures and tests load pages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FLAGS = [
 
 
 def shown(page: str, folder: Path, *options: str) -> str:
-    """Load a page in the browser with these command-line options, and return its standard output."""
+    """Load a page in the browser, with further command-line options, and return what the browser prints."""
     source = folder / "page.html"
     source.write_text(page, "utf-8")
     command = [str(BROWSER), *FLAGS, f"--user-data-dir={folder / 'profile'}", *options, str(source)]

@@ -1,4 +1,4 @@
-"""List the ops that lack an implementation in some table (a cell in a column), with the files to write it in.
+"""List the ops that lack an implementation in a table (a cell in a column), and the files in which to write it.
 
     python tools/cells.py           checks this tree
     python tools/cells.py FOLDER    checks another checkout
@@ -31,9 +31,15 @@ COLUMNS = {
     "proposal of the fuzzer": "xla_peer/fuzz/proposals.py",
 }
 WITHOUT_DEFAULTS = {"kernel", "definition", "numpy source"}
-"""Columns that import `CARDS` only as the list of their ops, and not to define a cell for each."""
+"""Columns that import `CARDS` only to list the ops.
+
+In other columns, an import of `CARDS` gives each of its ops a cell.
+"""
 WITH_UFUNCS = {"kernel", "numpy source"}
-"""Columns in which an op has a cell if its card names a NumPy function."""
+"""Columns in which an op has a cell if its card names a NumPy function.
+
+The column then uses this function, and need not name the op.
+"""
 OF_FAMILIES = {
     "definition": {"analytic"},
     "sparsity": {
@@ -47,7 +53,7 @@ OF_FAMILIES = {
         "structural",
     },
 }
-"""Columns that have cells only for the ops of some families (files of `tenferro/ops`)."""
+"""Columns with cells for some families of ops only. The families are named after the files of `tenferro/ops`."""
 SURFACE = ("tenferro/api", "tenferro/lax")
 NO_FAMILIES = {"__init__", "column", "op", "extension"}
 NO_FUNCTION = {
@@ -56,7 +62,7 @@ NO_FUNCTION = {
     "GatherDynamicSliceSizes": "comes from StableHLO alone",
     "RoundNearestAfz": "comes from StableHLO alone",
 }
-"""Ops without a public function, with reasons."""
+"""Ops without a public function, each with the reason."""
 
 
 def main() -> int:
@@ -69,7 +75,7 @@ def main() -> int:
 
 
 def gaps(root: Path) -> Iterator[str]:
-    """Yield a line for each op with missing cells: its name, the columns, and their files."""
+    """Yield a line for each op that lacks cells, with its name, the columns, and the files of the columns."""
     names = {place: _names_in(root / place) for place in (*COLUMNS.values(), *SURFACE)}
     surface = set[str]().union(*[known for place in SURFACE for known in names[place].values()])
     for path in sorted((root / CARDS).glob("*.py")):
@@ -97,14 +103,17 @@ def gaps(root: Path) -> Iterator[str]:
 
 
 def _cards(tree: ast.Module) -> Iterator[str]:
-    """Yield the ops: classes whose docstring states the derivative. Base classes of ops do not state one."""
+    """Yield the names of the classes whose docstring states a derivative (`AD:`).
+
+    Base classes of ops do not state one.
+    """
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and "AD:" in (ast.get_docstring(node) or ""):
             yield node.name
 
 
 def _with_ufuncs(tree: ast.Module) -> Iterator[str]:
-    """Yield the ops whose class names a NumPy function as its kernel."""
+    """Yield the ops whose class has an attribute `ufunc`, the name of the NumPy function that serves as kernel."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and "ufunc" in {
             item.target.id
@@ -125,7 +134,7 @@ def _listed(tree: ast.Module) -> set[str]:
 def _names_in(place: Path) -> dict[str, set[str]]:
     """Return the names that each file uses outside of imports.
 
-    `an.CARDS` counts as the name of the family module `an`.
+    Here `an.CARDS`, the list of all ops of a family, counts as the name of the family's module `an`.
     """
     files = [place] if place.suffix == ".py" else sorted(place.rglob("*.py"))
     return {path.stem: set(_names(ast.parse(path.read_text()))) for path in files}

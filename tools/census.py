@@ -30,7 +30,10 @@ from pathlib import Path
 PACKAGES = ("tenferro", "lowering", "xla_peer")
 LISTS = {"nodes", "instructions", "steps", "_steps", "region", "code", "calls", "_instructions"}
 LOOPED = LISTS | {"numbers", "reads"}
-"""Names of sequences in loops: lists of ops, lists of instruction numbers, and lists of values that an op reads."""
+"""Names of sequences whose loops are counted.
+
+They are lists of ops, lists of instruction numbers, and lists of values that an op reads.
+"""
 WRITERS = {"add", "add_mark", "emit", "emit_all", "apply", "apply_one", "apply_all", "apply_beside",
            "add_op", "Instruction", "Step", "Node", "_step", "rule"}  # fmt: skip
 DOORS = {"add", "emit", "emit_all", "apply", "apply_one", "apply_all", "apply_beside", "_applied"}
@@ -42,7 +45,7 @@ WRITES = {"outputs", "writes", "results", "made", "out"}
 
 
 def main() -> int:
-    """Print the count of each kind, and below it each occurrence."""
+    """Print the count of each kind of structure or loop, and below the count each occurrence."""
     root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent).resolve()
     places: dict[str, list[str]] = {
         kind: [] for kind in ("record", "container", "copy", "sweep", "execution", "door", "table")
@@ -79,11 +82,12 @@ def _sizes(folder: Path) -> Iterator[tuple[str, int]]:
 
 
 def counted(tree: ast.AST) -> Iterator[tuple[str, int, str]]:
-    """Yield the kind, line and name of each counted structure or operation."""
+    """Yield the kind, line and name of each structure or loop of the kinds that this tool counts."""
     for node, function in _with_functions(tree):
         if isinstance(node, ast.ClassDef):
             fields = _fields(node)
-            # A field with the types of operands (`TensorSpec`) does not hold the operands themselves.
+            # A field with the types of the operands (`TensorSpec`) does not make a class a record, because it holds
+            # no operands.
             values = {name for name, kind in fields.items() if "TensorSpec" not in kind}
             if values & OPS and values & READS and values & WRITES:
                 yield "record", node.lineno, node.name
@@ -93,7 +97,7 @@ def counted(tree: ast.AST) -> Iterator[tuple[str, int, str]]:
             yield "record", node.lineno, ast.unparse(node.targets[0])
         elif isinstance(node, ast.FunctionDef):
             names = [arg.arg for arg in node.args.args if arg.arg not in ("self", "cls")]
-            # Skip inner functions, which are an op's implementation, and methods of protocols, which have no body.
+            # Skip inner functions, because they implement an op, and methods of protocols, because they have no body.
             if node.name in DOORS and names[:1] and names[0] in OPS and function in ("", "class"):
                 yield "door", node.lineno, node.name
         if isinstance(node, ast.For):
@@ -118,7 +122,10 @@ def _ops(folder: Path) -> set[str]:
 
 
 def _tables(tree: ast.Module, ops: set[str], is_reader: bool) -> Iterator[str]:
-    """Yield the line, name and number of ops of each table, except columns (`Column(..)`) and their parts (`ROWS`)."""
+    """Yield the line, name and number of ops of each table.
+
+    Columns (`Column(..)`) and their parts (`ROWS`) are skipped.
+    """
     for node in tree.body:
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             continue
@@ -132,7 +139,7 @@ def _tables(tree: ast.Module, ops: set[str], is_reader: bool) -> Iterator[str]:
         )
         if name in ("__all__", "ROWS") or is_column or (is_reader and is_vocabulary):
             continue
-        # Names in a lambda are code, not entries.
+        # Names inside a lambda are code, not entries of the table.
         parts = _walk_outside(node.value, ast.Lambda)
         used = {part.id for part in parts if isinstance(part, ast.Name)}
         used |= {part.attr for part in parts if isinstance(part, ast.Attribute)}
@@ -141,7 +148,7 @@ def _tables(tree: ast.Module, ops: set[str], is_reader: bool) -> Iterator[str]:
 
 
 def _walk_outside(node: ast.AST, kind: type[ast.AST]) -> list[ast.AST]:
-    """Return the node and its descendants; nodes of class `kind` are included, but not what is below them."""
+    """Return the node and its descendants. Nodes of class `kind` are included, but nodes below them are not."""
     visited, left = list[ast.AST](), [node]
     while left:
         visited.append(left.pop())
@@ -151,7 +158,7 @@ def _walk_outside(node: ast.AST, kind: type[ast.AST]) -> list[ast.AST]:
 
 
 def _checks(root: Path) -> Iterator[str]:
-    """Yield each test of an op's class in the executor, either direct or by a table of classes."""
+    """Yield each check of an op's class in the executor. The check names the class, or reads a table of classes."""
     trees = {
         path: ast.parse(path.read_text()) for path in sorted((root / "tenferro/exec").rglob("*.py"))
     }
@@ -187,7 +194,7 @@ def _checks(root: Path) -> Iterator[str]:
 
 
 def _classes(trees: Iterable[ast.Module], bases: set[str]) -> Iterator[str]:
-    """Return the names in `bases`, and the names of all classes that derive from them."""
+    """Return the names in `bases`, and the names of all classes that inherit from them, directly or not."""
     names, count = set(bases), 0
     derived = [node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
     while len(names) > count:
@@ -201,7 +208,7 @@ def _classes(trees: Iterable[ast.Module], bases: set[str]) -> Iterator[str]:
 
 
 def _named(node: ast.AST) -> set[str]:
-    """Return the names in an expression, and the last parts of dotted names."""
+    """Return the names that occur in an expression. A dotted name counts as its last part."""
     parts = list(ast.walk(node))
     return {part.id for part in parts if isinstance(part, ast.Name)} | {
         part.attr for part in parts if isinstance(part, ast.Attribute)
@@ -220,9 +227,9 @@ def _with_functions(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:
 
 
 def _fields(node: ast.ClassDef) -> dict[str, str]:
-    """Return a class's annotated names and assigned attributes, with their annotations.
+    """Return the annotated names and the assigned attributes of a class, with their annotations.
 
-    An attribute that is assigned from a parameter has the annotation of the parameter.
+    If an attribute is assigned from a parameter, its annotation is that of the parameter.
     """
     fields = {
         item.target.id: ast.unparse(item.annotation)
@@ -250,9 +257,9 @@ def _fields(node: ast.ClassDef) -> dict[str, str]:
 
 
 def _holds_records(annotation: str) -> bool:
-    """Return whether an annotation means a sequence of records; without an annotation, it might.
+    """Return whether an annotation may mean a sequence of records; an empty annotation may.
 
-    Programs, instruction numbers, rows of a table about instructions, and text do not count.
+    Annotations of programs, instruction numbers, rows of a table about instructions, and text are excluded.
     """
     names = set(re.findall(r"\w+", annotation))
     return not names or bool(names & SEQUENCES and names & RECORDS)
@@ -264,7 +271,7 @@ def _is_record_alias(value: ast.AST) -> bool:
 
 
 def _is_list(value: ast.AST) -> bool:
-    """Return whether an expression that is looped over is one of the lists itself, not a comprehension over it."""
+    """Return whether a loop's expression is one of the lists in `LOOPED`, and not a comprehension over it."""
     parts = [value]
     while parts:
         part = parts.pop()
@@ -288,7 +295,7 @@ def _is_backward(value: ast.AST) -> bool:
 
 def _called(body: Iterable[ast.AST]) -> set[str]:
     calls = [call for part in body for call in ast.walk(part) if isinstance(call, ast.Call)]
-    # Skip `add` with one argument: it adds to a set. A call that applies an op also passes operands.
+    # Skip `add` with one argument, which adds to a set: a call that applies an op also passes operands.
     calls = [call for call in calls if len(call.args) != 1 or ast.unparse(call.func)[-4:] != ".add"]
     return {
         call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")

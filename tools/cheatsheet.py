@@ -1,10 +1,10 @@
-"""Write docs/cheatsheet.md and llms.txt from tools/idioms.txt, whose code is run.
+"""Write docs/cheatsheet.md and llms.txt from the code examples (idioms) in tools/idioms.txt, after running them.
 
     python tools/cheatsheet.py          runs the idioms, and writes both files
     python tools/cheatsheet.py --check  runs the idioms, and fails if a file differs
 
 Each line `= Title` of tools/idioms.txt begins a section, and each line `- Title` an idiom, with its code below it.
-Results, prints and errors come from this run, so that the page shows real output.
+The results, printed text and errors on the page come from this run.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ Every example runs with these imports; `python tools/cheatsheet.py` runs them al
 ```
 """
 ERRORS = "Errors"
-"""First word of the title of the section in which every idiom is expected to raise."""
+"""First word of the titles of sections whose examples are expected to raise an error."""
 
 
 class Idiom(NamedTuple):
-    """A task, its code, and whether the code is expected to raise."""
+    """A task, the code that solves it, and whether the code is expected to raise an error."""
 
     section: str
     title: str
@@ -56,7 +56,7 @@ class Idiom(NamedTuple):
 
     @property
     def raises(self) -> bool:
-        """True if the last statement is expected to raise."""
+        """Whether the last statement is expected to raise an error."""
         return self.section.startswith(ERRORS) or "makes a NaN" in self.title
 
 
@@ -93,7 +93,7 @@ def session(idiom: Idiom, names: dict[str, Any]) -> str:
         try:
             with contextlib.redirect_stdout(output):
                 exec(compile(ast.Interactive([statement]), "model.py", "single"), names)
-        except Exception as error:  # because the page shows any expected error
+        except Exception as error:  # because the page shows the expected error
             if not idiom.raises:
                 raise
             has_raised = True

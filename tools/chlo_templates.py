@@ -1,6 +1,6 @@
 """Write StableHLO's expansions of CHLO ops as templates: `python tools/chlo_templates.py`.
 
-Each template is the body of a function of one or two tensors. The word SHAPE stands for the extents of the tensors.
+A template is the body of a function of one or two tensors, in which the word SHAPE stands for the tensors' extents.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ FOLDER = Path(__file__).resolve().parent.parent / "lowering" / "emit" / "chlo"
 COMPLEX_TOO = ("asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh")
 REAL_ONLY = ("erf", "erfc", "erf_inv", "lgamma", "digamma")
 READ_ALONE = {"bessel_i1e": 1, "polygamma": 2, "zeta": 2}
-"""Operations of real numbers that tenferro only imports, from these templates, with their number of operands."""
+"""Operations of real numbers that are imported from StableHLO but never written, each with its number of operands."""
 KERNEL = "_asin_acos_kernel"
-"""Operation of complex numbers that tenferro only imports."""
+"""Operation of complex numbers that is imported from StableHLO but never written."""
 HEADER = "// Expansion of chlo.{name} by StableHLO's chlo-legalize-to-stablehlo (Apache-2.0 WITH LLVM-exception).\n"
 
 
 def template(name: str, element: str, count: int = 1) -> str:
-    """Return the expansion for one op and element type."""
+    """Return MLIR's expansion of the op `name` for an element type, as a template.
+
+    `count` is the number of operands.
+    """
     kind = f"tensor<4x{element}>"
     names = [f"%arg{i}" for i in range(count)]
     takes = ", ".join(f"{x}: {kind}" for x in names)
@@ -35,7 +38,7 @@ def template(name: str, element: str, count: int = 1) -> str:
 
 
 def all_templates() -> dict[str, str]:
-    """Return the content of every template, by file name."""
+    """Return the content of every template. The keys are the names of the files."""
     wanted = [(name, e) for name in (*COMPLEX_TOO, *REAL_ONLY) for e in ("f32", "f64")]
     wanted += [
         (name, e) for name in (*COMPLEX_TOO, KERNEL) for e in ("complex<f32>", "complex<f64>")

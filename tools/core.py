@@ -3,9 +3,10 @@
     python -m tools.core record     runs all tests, and records the lines and seconds of each in build/core
     python -m tools.core choose     writes tests/selections/core.txt from this record
 
-Recording needs Python 3.12, because it uses `sys.monitoring`. Tests are chosen in this order, while time is left:
+Recording needs Python 3.12, because it uses `sys.monitoring`. Tests are chosen in this order until the time is used
+up:
 
-- tests of the values and derivatives of every op and every extension family, and one test of every file;
+- first, tests of the values and derivatives of every op and every extension family, and one test of every file;
 - the tests that run the most new lines per second, until no test runs a new line;
 - one set of parameters of every remaining test function, if it takes less than a second;
 - further sets of parameters of these functions, the cheapest first.
@@ -37,7 +38,7 @@ FOLDER = ROOT / "build" / "core"
 PACKAGES = tuple(f"{ROOT / name}{os.sep}" for name in ("tenferro", "lowering", "xla_peer"))
 COMMAND = "make core"
 SECONDS = 360.0
-"""Processor time of all chosen tests, in seconds: three minutes of waiting with two workers."""
+"""Limit of the processor time of all chosen tests, in seconds. Two workers need about half of it."""
 REQUIRED = (
     "tests/ops/test_samples.py",
     "tests/ad/test_rules.py::test_jvp_is_the_central_difference",
@@ -46,9 +47,9 @@ REQUIRED = (
     "tests/ext/test_families.py::test_tangents",
     "tests/ext/test_families.py::test_cotangents_are_the_adjoint",
 )
-"""Tests that are always chosen, because they cover every op and every extension family."""
+"""Tests that are always chosen. They test every op and every extension family."""
 COSTLY = 1.0
-"""Processor time in seconds; a test that takes longer is chosen only if it runs new lines."""
+"""Processor time in seconds above which a test is chosen only if it runs lines that no chosen test runs."""
 
 
 # ---- recording, as a plugin of pytest -----------------------------------------------------------------
@@ -69,7 +70,7 @@ class Lines:
         monitoring.set_events(self.tool, self.events.PY_START)
 
     def _start(self, code: CodeType, offset: int) -> Any:
-        # `sys` is None when the interpreter exits.
+        # While the interpreter exits, `sys` may already be None.
         if sys and str(code.co_filename).startswith(PACKAGES):
             sys.monitoring.set_local_events(self.tool, code, self.events.LINE)
         return sys.monitoring.DISABLE
@@ -99,21 +100,24 @@ class Lines:
 
 
 def bits(lines: Iterable[int]) -> str:
-    """Encode a set of line numbers as compressed text, with one bit per line."""
+    """Encode a set of line numbers as compressed text. The set is stored as one bit per line."""
     number = sum(1 << line for line in lines)
     data = number.to_bytes(number.bit_length() // 8 + 1, "little")
     return base64.b85encode(zlib.compress(data, 1)).decode()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the recorder in each process that runs tests: in xdist's workers, or in pytest itself."""
+    """Register the recorder of lines in each process that runs tests.
+
+    These are the workers of xdist or, without workers, pytest itself.
+    """
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if worker or not config.getoption("numprocesses", None):
         config.pluginmanager.register(Lines(FOLDER / f"{worker or 'alone'}.jsonl"), "core-lines")
 
 
 def record(arguments: list[str]) -> int:
-    """Run all tests with this file as a pytest plugin; return pytest's exit status."""
+    """Run all tests with this file as a pytest plugin, which records the lines; return pytest's exit status."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for path in FOLDER.glob("*.jsonl"):
         path.unlink()
@@ -125,7 +129,7 @@ def record(arguments: list[str]) -> int:
 
 
 class Recorded:
-    """Passed tests, each with its seconds and a bit array of the lines that it runs."""
+    """Passed tests. Each has its processor time in seconds, and a bit array of the lines that it runs."""
 
     def __init__(self, folder: Path) -> None:
         self.tests: list[str] = []
@@ -214,11 +218,11 @@ def chosen_of(recorded: Recorded) -> list[int]:
 
 
 def choose() -> int:
-    """Choose the tests, and write their names to tests/selections/core.txt."""
+    """Choose the tests that `make test` runs, and write their names to tests/selections/core.txt."""
     recorded = Recorded(FOLDER)
     tests = {recorded.tests[number] for number in chosen_of(recorded)}
     selected = selection.named(tests, recorded.ran, share=1.0)
-    # Add files without a passed test: their tests were skipped because a dependency is missing here.
+    # Add test files of which no test passed: their tests were skipped here because a dependency is missing.
     files = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")}
     selected |= files - {selection.file_of(test) for test in selected}
     (selection.FOLDER / "core.txt").write_text(selection.text_of(selected, COMMAND))

@@ -1,4 +1,4 @@
-"""Write docs/coverage.md from the record of executed tests; `make coverage` first runs the tests to make that record.
+"""Write docs/coverage.md from the record of executed tests; `make coverage` runs the tests first, to write the record.
 
 python tools/coverage.py            writes the page
 python tools/coverage.py --check    fails if an op has no entry, or a supported dtype has no sample
@@ -36,14 +36,14 @@ This file is written by `make coverage`.
 
 
 def page(ledger: Ledger) -> str:
-    """Return the text of the page."""
+    """Return the text of docs/coverage.md."""
     columns = "\n".join(f"- {name}: {meaning}." for name, meaning in COLUMNS.items())
     parts = [HEADER.format(columns=columns), ledger.to_markdown(), distances(), derivatives()]
     return "\n".join(part.strip() + "\n" for part in parts)
 
 
 def distances() -> str:
-    """Return a table of the largest allowed error of each op's results, with the reason."""
+    """Return a table of the largest error that the tests allow each op's results, with the reason for it."""
     rows = ["| op | native ulps | XLA ulps | because |", "| --- | --- | --- | --- |"]
     for card in STD_OPS:
         inexact = [sample for sample in SAMPLES[card] if sample.ulps or sample.xla_ulps]
@@ -73,7 +73,7 @@ def derivatives() -> str:
 
 
 def complaints(ledger: Ledger) -> list[str]:
-    """Return the ways in which the record of tests does not match the current ops and samples."""
+    """Return a message for each op or dtype that the tests should cover but that the record does not contain."""
     unsampled = [
         f"{entry.op} takes {dtype} and has no sample of it"
         for entry in OPS

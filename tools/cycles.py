@@ -1,7 +1,7 @@
 """List the import cycles of the packages; the exit status is 1 if there are any: `python tools/cycles.py`.
 
-Imports inside functions count, too: a late import hides a cycle but does not break it. Imports under TYPE_CHECKING do
-not count, because they never run. The implicit import of a module's package does not count.
+Imports inside functions count, because a late import hides a cycle without removing it. Imports under TYPE_CHECKING
+do not count, because they never run. The implicit import of a module's package does not count either.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ PACKAGES = ("tenferro", "lowering", "xla_peer")
 
 
 def main() -> int:
-    """Print import cycles; return 1 if there are any."""
-    # grimp searches for the packages in `sys.path`.
+    """Print the import cycles of the packages; return 1 if there are any."""
+    # grimp searches for the packages in the folders of `sys.path`.
     sys.path.insert(0, str(Path(__file__).parent.parent))
     graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True, cache_dir=None)
     imports = {
@@ -35,15 +35,17 @@ def main() -> int:
 
 
 def cycles(imports: Mapping[str, Collection[str]]) -> Iterator[tuple[str, ...]]:
-    """Find shortest cycles that share no module; at least one for each group of modules that import each other.
+    """Yield shortest import cycles that share no module.
+
+    Every group of modules that import each other contains at least one of the cycles.
 
     >>> list(cycles({"a": ["b"], "b": ["c"], "c": ["b", "d"], "d": [], "e": ["a"]}))
     [('b', 'c', 'b')]
     """
     left = {module: set(imported) for module, imported in imports.items()}
     while left:
-        # Remove modules that import no remaining module: they are on no cycle. What is left either is on a cycle or
-        # leads to a cycle.
+        # Remove modules that import no remaining module: they are in no cycle. Every remaining module is in a cycle,
+        # or imports one, directly or not.
         ends = [module for module, imported in left.items() if not imported & left.keys()]
         for module in ends:
             del left[module]
@@ -56,7 +58,10 @@ def cycles(imports: Mapping[str, Collection[str]]) -> Iterator[tuple[str, ...]]:
 
 
 def _shortest(imports: Mapping[str, Collection[str]], start: str) -> tuple[str, ...]:
-    """Return a shortest path from `start` back to itself, by breadth-first search; empty if there is none."""
+    """Return a shortest path of imports from `start` back to itself, by breadth-first search.
+
+    The path is empty if `start` is in no cycle.
+    """
     ways = [(start,)]
     seen: set[str] = set()
     for way in ways:

@@ -6,17 +6,18 @@
 
 Five kinds of findings, in docstrings, whole-line comments and pages:
 
-term        a home-made term that has a name in the field; docs/glossary.md may explain it
+term        a home-made term where the field has its own term; allowed in docs/glossary.md, which explains some
 opening     a docstring whose first word is a pronoun, a preposition or the start of a relative clause
 long        a sentence of more than 30 words
 verb        a function whose docstring begins with neither an imperative verb nor a formula; properties are exempt
 noun        a constant, or a class that is not an op, whose docstring begins with a verb
 
-A formula at the start of a docstring has an operator or a call, and no backticks. Punctuation or a word such as "for"
-must follow the formula: `log(1 + e^x), without overflow.`, `1 / cosh(x)^2 for real x.` A formula that is part of a
-sentence needs a verb instead: `Return e^x divided by its sum.`
+A docstring may begin with a formula in place of a verb if punctuation or a word such as "for" follows the formula:
+`log(1 + e^x), without overflow.`, `1 / cosh(x)^2 for real x.` The formula has an operator or a call, and no
+backticks. A formula that is part of a sentence needs a verb: `Return e^x divided by its sum.`
 
-A folder may have as many findings of a kind as its ceiling, and none without a ceiling.
+tools/english.toml has a ceiling for some folders and kinds: the maximum number of findings. Without a ceiling, a
+folder must have no findings.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ PAGES = ("*.md", "docs/*.md", "docs/design/*.md", "changes/*.md", "examples/*/*.
 GENERATED = frozenset(
     ["docs/coverage.md", "docs/torch_samples.md", "docs/exceptional_points.md", "docs/accuracy.md"]
 )
-"""Generated pages. They are not checked; the tools that write them contain their prose, and are checked."""
+"""Pages that tools write. They are not checked, because the prose is checked in the sources of these tools."""
 MAX_WORDS = 30
 KINDS = ("term", "opening", "long", "verb", "noun")
 
@@ -69,33 +70,33 @@ TERMS = {
     r"in a row of its own": "in a separate row",
     r"seed 00": "seed 0",
 }
-"""Terms of the field, by the regular expression of the home-made term that they replace."""
+"""The field's term for each home-made term; the keys are regular expressions."""
 _TERM = re.compile(rf"\b(?:{'|'.join(TERMS)})\b", re.IGNORECASE)
 
 WORDS = tomllib.loads(Path(__file__).with_name("english_words.toml").read_text(encoding="utf-8"))
 
 OPENINGS = frozenset(WORDS["openings"].split())
-"""First words that are forbidden, because neither a noun phrase nor an imperative begins with them."""
+"""Words with which no docstring may begin, because neither a noun phrase nor an imperative begins with them."""
 _FINE_OPENINGS = re.compile(r"this (?:tensor|device|module|process)\b|the same as\b", re.IGNORECASE)
 
 VERBS = frozenset(WORDS["verbs"].split())
-"""Imperatives with which a function's docstring may begin."""
+"""Verbs in the imperative with which the docstring of a function may begin."""
 _ALSO_NOUNS = frozenset(WORDS["also_nouns"].split())
-"""Verbs that are also nouns, so that the docstring of a class or constant may begin with them."""
+"""Verbs that are also nouns: the docstring of a class or a constant may begin with them, too."""
 
 
 _WORD = re.compile(
     r"(?<![\w^])(?!(?:alpha|beta|cos|det|log|prod|sin|sum|tan)\b)"
     r"(?:[A-Za-z][a-z]{2,}|as|at|by|if|in|is|of|on|or|to|up)(?![\w(\[])"
 )
-"""Pattern of an English word; names of functions or variables in a formula do not match."""
+"""Pattern of an English word. It does not match the names of functions or variables in a formula."""
 _AFTER_A_FORMULA = frozenset(
     ["", "as", "by", "for", "in", "near", "on", "where", "with", "without"]
 )
 
 
 class Finding(NamedTuple):
-    """A violation of one rule: its location, its kind, and the words or the sentence."""
+    """A violation of a rule of this check: its location, its kind, and the words or the sentence."""
 
     path: str
     line: int
@@ -104,7 +105,7 @@ class Finding(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """The folder whose ceiling limits the finding: two levels deep in tenferro, three in tenferro/exec/llvm."""
+        """Folder whose ceiling limits the finding: up to two levels in tenferro, and three in tenferro/exec/llvm."""
         parts = Path(self.path).parts
         if parts[:3] == ("tenferro", "exec", "llvm"):
             return "tenferro/exec/llvm"
@@ -114,7 +115,10 @@ class Finding(NamedTuple):
 
 
 class Prose(NamedTuple):
-    """A docstring, a comment or a paragraph: its first line, and the kind of object that it documents."""
+    """A docstring, a comment or a paragraph: its first line, the kind of its owner, and its text.
+
+    The owner is, for example, "function", "comment" or "page".
+    """
 
     line: int
     owner: str
@@ -122,7 +126,9 @@ class Prose(NamedTuple):
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a text; code, examples, lists and tables are removed, and formulas in backticks replaced.
+    """Yield the sentences of a text, without code, examples, lists and tables.
+
+    A formula in backticks is replaced by `_`, so that it counts as no word.
 
     >>> list(sentences("Return `x.y`, e.g. one.  Raise it."))
     ['Return _, for example one.', 'Raise it.']
@@ -146,7 +152,7 @@ def word_count(sentence: str) -> int:
 
 
 def docstrings(nodes: Iterable[ast.AST]) -> Iterator[Prose]:
-    """Yield the docstrings of these nodes, and the docstrings below their constants and attributes."""
+    """Yield the docstrings of these nodes, and the docstrings that follow their constants and attributes."""
     properties = {"property", "cached_property"}
     for node in nodes:
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -182,7 +188,7 @@ def docstrings(nodes: Iterable[ast.AST]) -> Iterator[Prose]:
 
 
 def comments(text: str, nodes: Iterable[ast.AST]) -> Iterator[Prose]:
-    """Yield each run of whole-line comments, outside of strings."""
+    """Yield each block of consecutive comment lines. Lines inside strings that look like comments are skipped."""
     inside = {
         number
         for node in nodes
@@ -204,7 +210,7 @@ def comments(text: str, nodes: Iterable[ast.AST]) -> Iterator[Prose]:
 def paragraphs(page: str) -> Iterator[Prose]:
     """Yield the paragraphs of a page.
 
-    Skip code blocks, and generated text between `<!-- name -->` and `<!-- end -->`.
+    Code blocks are skipped, and generated text between `<!-- name -->` and `<!-- end -->`.
     """
 
     def blank(match: re.Match[str]) -> str:
@@ -220,7 +226,7 @@ def paragraphs(page: str) -> Iterator[Prose]:
 
 
 def begins_with_formula(line: str) -> bool:
-    """Tell whether a line is a formula, or begins with a formula that punctuation or a word separates from the rest.
+    """Tell whether a line is a formula, or begins with one and continues with punctuation or a connecting word.
 
     >>> [begins_with_formula(line) for line in ["log(x).", "x + 1, for each i.", "e^x over a sum.", "x."]]
     [True, True, False, False]
@@ -238,7 +244,7 @@ def begins_with_formula(line: str) -> bool:
 
 
 def _kinds(prose: Prose) -> Iterator[tuple[str, str]]:
-    """Yield the kind and the text of each finding in a piece of prose."""
+    """Yield the kind and the text of each violation in a docstring, a comment or a paragraph."""
     for match in _TERM.finditer(re.sub(r"`[^`]*`", "", prose.text)):
         yield "term", match.group()
     for sentence in sentences(prose.text):
@@ -250,7 +256,7 @@ def _kinds(prose: Prose) -> Iterator[tuple[str, str]]:
     word = re.split(r"[\s,:]", first)[0]
     is_continued = word[:1].isupper() and word.lower() in OPENINGS
     if word == "Whether" and prose.owner != "function":
-        return  # because no better noun names a truth value
+        return  # because a truth value has no better noun
     if (is_continued or first.startswith("The same ")) and not _FINE_OPENINGS.match(first):
         yield "opening", first
     elif prose.owner == "function":
@@ -265,11 +271,12 @@ def _kinds(prose: Prose) -> Iterator[tuple[str, str]]:
 
 
 def findings_in(path: str, text: str) -> list[Finding]:
-    """Return the findings of one file, in the order of its lines."""
+    """Return the findings of one file, sorted by line."""
     if path.endswith(".py"):
         nodes = list(ast.walk(ast.parse(text)))
         pieces: Iterable[Prose] = [*docstrings(nodes), *comments(text, nodes)]
-        # The name of a test says what it checks, so its docstring may begin with a reason.
+        # A test's docstring may begin with a reason, because the test's name says what is checked. Treat it as a
+        # comment.
         if path.startswith("tests/"):
             pieces = [piece._replace(owner="comment") for piece in pieces]
     else:
@@ -278,7 +285,7 @@ def findings_in(path: str, text: str) -> list[Finding]:
 
 
 def files(root: Path) -> Iterator[Path]:
-    """Yield the sources and pages that are checked."""
+    """Yield the Python sources and the pages to check."""
     for folder in FOLDERS:
         yield from sorted((root / folder).rglob("*.py"))
     for pattern in PAGES:
@@ -286,7 +293,7 @@ def files(root: Path) -> Iterator[Path]:
 
 
 def findings(root: Path = ROOT) -> Iterator[Finding]:
-    """Yield every finding of the tree."""
+    """Yield the findings of all sources and pages below `root`."""
     for path in files(root):
         name = str(path.relative_to(root))
         if name in GENERATED or "/.venv" in f"/{name}":
@@ -297,7 +304,7 @@ def findings(root: Path = ROOT) -> Iterator[Finding]:
 
 
 def ceilings(path: Path = CEILINGS) -> dict[str, dict[str, int]]:
-    """Return the allowed number of findings: by kind, then by folder."""
+    """Return the ceilings, the allowed numbers of findings: by kind, then by folder."""
     return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
@@ -320,7 +327,7 @@ def exceeded(
 def lowered(
     counts: Mapping[tuple[str, str], int], allowed: Mapping[str, Mapping[str, int]]
 ) -> dict[str, dict[str, int]]:
-    """Lower each ceiling to the present count; if there are no ceilings yet, use the counts.
+    """Lower each ceiling to the present count of findings; if there are no ceilings yet, use the counts.
 
     >>> lowered({("term", "docs"): 3, ("term", "tests"): 1}, {"term": {"docs": 2, "tests": 4}})
     {'term': {'docs': 2, 'tests': 1}}
@@ -343,7 +350,7 @@ def _write(limits: Mapping[str, Mapping[str, int]]) -> None:
 
 
 def main() -> None:
-    """Compare the counts with the ceilings, print findings, or lower the ceilings."""
+    """Compare the numbers of findings with the ceilings; with options, print findings or lower the ceilings."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,11 +1,11 @@
-"""Measure proven error bounds: whether right results are within them, how wide they are, and how many are missing.
+"""Measure proven error bounds: whether correct results are within them, how wide they are, and how many are missing.
 
 python -m tools.error_bounds            measures, and writes the table of docs/parity.md
 python -m tools.error_bounds --print    measures, and prints a line for each output
 
-The right results of a sample are its definition and XLA's result. The right results of a module are the runs of its
-rewrites, natively and by XLA, and for float32 a run in float64. A rewrite keeps the meaning: for example, it sums in
-another order.
+The bounds are compared with several correct results. For a sample of an op, they are its NumPy definition and XLA's
+result. For a module, they are runs of its rewrites, natively and by XLA, and for float32 also a run in float64. A
+rewrite keeps the meaning of the module, but for example sums in another order.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from xla_peer.parity.ulps import modulus, spacing
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "parity.md"
 HEAD = "| programs | outputs | exceeded by a right result | within 100 times | median | without a bound |"
 NATIVE_REWRITES, XLA_REWRITES = 12, 3
-"""Number of rewrites of a module that run natively, and that run by XLA.
+"""Number of rewrites of a module that run natively, and number that also run by XLA.
 
-All kinds of rewrites are drawn equally often.
+The rewrites are spread evenly over the kinds of rewrites.
 """
 WIDE = 100.0
 
@@ -50,8 +50,8 @@ class Outcome:
         kind: sample, network, loop or gradient.
         ratio: the largest radius of the bound, divided by the largest of three numbers: the observed error, half an
             ulp of the largest element, and the smallest normal number.
-        is_unbounded: whether some element has no bound.
-        left: how many elements of the reference results are outside the bound.
+        is_unbounded: whether an element of the output has no bound.
+        left: number of elements of the correct results that are outside the bound.
     """
 
     kind: str
@@ -62,7 +62,7 @@ class Outcome:
 
 
 def main() -> int:
-    """Measure the bounds, and write the table; return 1 if a right result is outside its bound."""
+    """Measure the bounds, and write the table; return 1 if a correct result is outside its bound."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -95,7 +95,10 @@ def _row(title: str, outcomes: Sequence[Outcome]) -> str:
 
 
 def _samples() -> Iterator[Outcome]:
-    """Measure every sample against its definition and XLA; the samples of an op are compiled to one or two programs."""
+    """Measure every sample against its definition and XLA's result.
+
+    All samples of an op are compiled together, to one or two programs.
+    """
     peer = XlaExecutor(notices=False)
     for samples in SAMPLES.values():
         compiled = [sample for sample in samples if sample.xla and is_compiled(sample)]
@@ -114,7 +117,7 @@ def _samples() -> Iterator[Outcome]:
 
 
 def _modules() -> Iterator[Outcome]:
-    """Measure loops, their gradients, and networks, against the results of their rewrites."""
+    """Measure loops, their gradients, and networks. The correct results are runs of their rewrites."""
     peer = XlaExecutor(notices=False)
     for subject in subjects():
         if subject.kind == "random":
@@ -133,7 +136,7 @@ def _right_results(
     for number, edit in enumerate(_spread(edits, NATIVE_REWRITES)):
         try:
             rewritten = import_stablehlo(edit.text, trusted=True)
-        except TenferroError:  # because a rewritten line may be invalid in its module
+        except TenferroError:  # because the rewritten line may be invalid
             continue
         yield flatten(rewritten.run(*subject.leaves))[0]
         if number < XLA_REWRITES:
@@ -145,7 +148,7 @@ def _right_results(
 
 
 def _spread(edits: Sequence[Edit], count: int) -> list[Edit]:
-    """Choose `count` edits, in turn from each kind."""
+    """Choose `count` edits, as evenly as possible from each kind."""
     by_kind: dict[str, list[Edit]] = {}
     for edit in edits:
         by_kind.setdefault(edit.kind, []).append(edit)
@@ -166,7 +169,7 @@ def _outcomes(
     others: Sequence[Sequence[Any]],
     definitions: Sequence[Any] = (),
 ) -> Iterator[Outcome]:
-    """Yield the outcome of each output, compared with all right results in `others` and `definitions`."""
+    """Yield an outcome for each output: its bound, compared with the correct results in `others` and `definitions`."""
     bound = error_bound(program, *leaves)
     values, radii = flatten(bound.values)[0], flatten(bound.radii)[0]
     for number, (name, value, radius) in enumerate(zip(names, values, radii, strict=True)):

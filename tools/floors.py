@@ -1,4 +1,6 @@
-"""Draw docs/images/floors.svg: the layers of the packages, from the import contracts and the packages' docstrings.
+"""Draw docs/images/floors.svg, a picture of the layers of the packages.
+
+The layers are those of the import contracts in pyproject.toml; the texts are the first lines of the docstrings.
 
 python tools/floors.py [--check]
 """
@@ -22,19 +24,19 @@ COLOURS = {"xla_peer": "#d7e3f4", "lowering": "#dcecd9", "tenferro": "#f6ead2"}
 
 @dataclass(frozen=True)
 class Room:
-    """A package or module in the picture, with the first line of its docstring."""
+    """A package or module in the picture, and the first line of its docstring."""
 
     module: str
     text: str
 
     @property
     def package(self) -> str:
-        """The top-level package of the module, such as `tenferro`."""
+        """Top-level package of the module, such as `tenferro`."""
         return self.module.partition(".")[0]
 
 
 def room(module: str) -> Room:
-    """Return the module with the summary from its docstring, without the word before a colon."""
+    """Return the module with the first line of its docstring; a prefix that ends with a colon is removed."""
     path = ROOT / module.replace(".", "/")
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     first = (ast.get_docstring(ast.parse(file.read_text())) or "").splitlines()[0]
@@ -45,7 +47,7 @@ def room(module: str) -> Room:
 def floors() -> list[list[Room]]:
     """Return the packages of each layer, from top to bottom.
 
-    Packages of one layer do not import each other. The last layer is the module of the errors, which all packages raise.
+    Packages of one layer do not import each other. The lowest layer is the module that defines the errors.
     """
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
         "contracts"
@@ -63,7 +65,7 @@ def floors() -> list[list[Room]]:
 
 
 def picture() -> str:
-    """Return the picture as SVG text."""
+    """Return the SVG text of the picture."""
     rows = floors()
     height = len(rows) * (HEIGHT + GAP) + 2 * MARGIN
     lines = [
@@ -94,7 +96,7 @@ def picture() -> str:
 
 
 def main() -> None:
-    """Write the picture, or report that it is outdated."""
+    """Write the picture; with `--check`, exit with a message if the existing picture differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     if parser.parse_args().check:

@@ -1,4 +1,4 @@
-"""Write examples/miscompile.py and its output, a parity report, into README.md and docs/index.md.
+"""Write the code of examples/miscompile.py and its output, a parity report, into README.md and docs/index.md.
 
 python tools/front_page.py
 """
@@ -17,19 +17,19 @@ BLOCK = re.compile(r"<!-- miscompile -->\n.*?<!-- end -->\n", re.DOTALL)
 
 
 def code() -> str:
-    """Return the example without its docstring and its `if __name__` line, as a user would type it."""
+    """Return the example's code without its docstring and without the line `if __name__ == "__main__":`."""
     source = EXAMPLE.read_text(encoding="utf-8").partition('"""\n\n')[2]
     before, _, after = source.partition('if __name__ == "__main__":\n')
     return before + re.sub(r"^    ", "", after, flags=re.MULTILINE)
 
 
 def block(output: str) -> str:
-    """Return the part of a page between the marks `<!-- miscompile -->` and `<!-- end -->`, the marks included."""
+    """Return the text between the comments `<!-- miscompile -->` and `<!-- end -->` of a page, with both comments."""
     return f"<!-- miscompile -->\n```py\n{code()}```\n\n```text\n{output}```\n<!-- end -->\n"
 
 
 def main() -> None:
-    """Run the example, and write both pages."""
+    """Run the example, and write its code and its output into README.md and docs/index.md."""
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         exec(compile(code(), "miscompile.py", "exec"), {"__name__": "__main__"})

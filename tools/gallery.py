@@ -1,4 +1,4 @@
-"""Draw docs/images/gallery: plots of the examples' results, as SVG.
+"""Draw docs/images/gallery, which has plots of the results of the examples, as SVG files.
 
 python tools/gallery.py [NAME ..]
 """
@@ -26,7 +26,7 @@ TICKS = 5
 
 @dataclass(frozen=True)
 class Series:
-    """Points in the plane that are drawn as dots, or joined by a line."""
+    """Named points in the plane. They are drawn as dots, or joined by a line."""
 
     name: str
     x: Any
@@ -35,7 +35,7 @@ class Series:
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Return round numbers that divide a range into about five parts."""
+    """Return round numbers that divide the range from `low` to `high` into about `TICKS` intervals."""
     step = 10.0 ** np.floor(np.log10((high - low) / TICKS))
     step *= next(k for k in (1, 2, 5, 10) if (high - low) / (k * step) <= TICKS + 1)
     return [float(k * step) for k in range(int(np.ceil(low / step)), int(high // step) + 1)]
@@ -97,14 +97,17 @@ def plotted(series: Sequence[Series], x_label: str, y_label: str, title: str) ->
 
 
 def example(name: str) -> dict[str, Any]:
-    """Run an example, and return its global names; examples may import each other."""
+    """Run an example, and return its global names.
+
+    An example may import another example.
+    """
     if (folder := str(ROOT / "examples")) not in sys.path:
         sys.path.insert(0, folder)
     return runpy.run_path(str(ROOT / "examples" / f"{name}.py"))
 
 
 def ode_fit() -> str:
-    """Plot the data, and the solution of the differential equation with the fitted rates."""
+    """Plot the measured data, and the solution of the differential equation with the fitted rates."""
     names = example("ode_fit")
     data = names["measured"]()
     curve = np.asarray(tnf.jit(names["solution"])(names["fitted"](data)))
@@ -124,14 +127,14 @@ def ode_fit() -> str:
 
 
 def hmc() -> str:
-    """Plot the samples of the Markov chain."""
+    """Plot samples of a Markov chain, drawn by Hamiltonian Monte Carlo."""
     samples, _ = tnf.jit(example("hmc")["chain"])(tnf.random.key(0))
     x, y = np.asarray(samples).T
     return plotted([Series("samples", x, y, "points")], "x", "y", "Samples of a bent density")
 
 
 def heat_capacity() -> str:
-    """Plot the heat capacity, from the second derivative of the free energy, and Onsager's exact solution."""
+    """Plot the heat capacity of the Ising model, computed as a second derivative, and Onsager's exact solution."""
     names = example("heat_capacity")
     betas = np.linspace(0.2, 0.7, 26)
     strip = np.array([float(names["heat_capacity"](beta)) for beta in betas])
@@ -149,7 +152,7 @@ def heat_capacity() -> str:
 
 
 def ground_state() -> str:
-    """Plot the error of a matrix-product state's energy against the iteration of the minimisation."""
+    """Plot the error of a matrix-product state's energy after each iteration of the minimisation."""
     names = example("tensor_networks")
     above: list[float] = []
     energy, exact = tnf.jit(names["chain_energy"]), names["chain_exact"]()
@@ -182,7 +185,7 @@ def transformer() -> str:
 
 
 def shortest_paths() -> str:
-    """Plot towns and roads, and the roads of the shortest path, which the gradient of its length selects."""
+    """Plot towns and roads, and the roads of the shortest path: those with a nonzero gradient of the path's length."""
     import tenferro_ext_tropical as tropical
 
     rng = np.random.default_rng(3)

@@ -1,4 +1,4 @@
-"""Write docs/numpy_files.md: programs, exported as complete Python files that need only NumPy.
+"""Write docs/numpy_files.md: examples of programs that are exported as Python files that need only NumPy.
 
 python tools/numpy_files.py
 """
@@ -31,25 +31,25 @@ NODES = 4
 
 
 def misfit(rates: Any, data: Any) -> Any:
-    """Return the sum of the squared relative differences between the solution with these rates and the data."""
+    """Return the sum of the squared relative differences between the data and the solution with these rates."""
     states = ode_fit.solution(rates)[ode_fit.EVERY - 1 :: ode_fit.EVERY]
     return tnf.sum(((states - data) / data) ** 2)
 
 
 def length(lengths: Any) -> Any:
-    """Return the length of the shortest path from the first node to the last."""
+    """Return the length of the shortest path from the first node of a graph to its last node."""
     return shortest_paths(lengths)[0, -1]
 
 
 def section(title: str, text: str, function: Callable[..., Any], *specs: Any) -> str:
-    """Return a section of the page: its title, its text, and the exported file of the function."""
+    """Return a section of the page: a title, a text, and the function exported as a NumPy file."""
     source = xla_peer.export(function, *specs, format="numpy").text
     source = re.sub(r"Written by tenferro \S+;", "Written by tenferro;", source)
     return f"\n## {title}\n\n{text}\n\n```py\n{source.rstrip()}\n```\n"
 
 
 def page() -> str:
-    """Return the text of the page."""
+    """Return the text of docs/numpy_files.md."""
     spec = tnf.TensorSpec
     weights, _, _ = digits.load()
     rates = dict.fromkeys(ode_fit.TRUTH, spec((), "float64"))

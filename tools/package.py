@@ -1,7 +1,8 @@
-"""`make package`: build a wheel and a source distribution, check both, and test them in empty environments.
+"""`make package`: build a wheel and a source distribution, check them, and install and test them in new environments.
 
-For each extra, the wheel is installed with the extra into an environment, and the code in `USES` is run there. Then
-the source distribution is installed without extras. All files are created in FOLDER and remain there.
+For each extra (a set of optional dependencies), the wheel is installed with the extra into an environment, and the
+code in `USES` is run there. Then the source distribution is installed without extras. All files are created in FOLDER
+and are not removed.
 
 python tools/package.py FOLDER
 """
@@ -44,7 +45,7 @@ import numpy as np, tenferro as tnf, xla_peer
 assert xla_peer.check_parity(lambda x: tnf.sum(tnf.sin(x) ** 2), np.ones(3), grad=True).ok
 """,
 }
-"""Code to run for each extra; the key "" means an installation without extras."""
+"""Code that is run to test each extra. The key "" is the installation without extras."""
 
 
 def run(*words: str | Path, folder: Path = ROOT) -> None:
@@ -65,7 +66,7 @@ def environment(folder: Path, *packages: str | Path) -> Path:
 
 
 def main(folder: Path) -> None:
-    """Build both distributions, check them, and test them."""
+    """Build the wheel and the source distribution, check both, and test both."""
     folder.mkdir(parents=True, exist_ok=True)
     builder = environment(folder / "builder", "build", "twine")
     run(builder, "-m", "build", "--outdir", folder / "dist", ROOT)

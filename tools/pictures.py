@@ -1,7 +1,7 @@
-"""Draw docs/images in a browser: the pages of the program in docs/seeing.md, and the tops of README and site.
+"""Draw docs/images in a browser: the web pages that docs/seeing.md shows, and the tops of README.md and of the site.
 
 python tools/pictures.py             draws all pictures; first build the site in build/docs by `make docs`
-python tools/pictures.py --screens   draws only README and site, at the size of a screen
+python tools/pictures.py --screens   draws only README.md and the site, at the sizes of two screens
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ def shot(page: str, name: str, width: int, height: int, *options: str) -> None:
 
 
 SCREENS = {1280: 800, 390: 844}
-"""Height by width of the drawn screens, a desktop and a telephone, in pixels."""
+"""Height for each width of a screen, in pixels: a desktop computer's and a telephone's."""
 STYLE = """body { font: 16px/1.5 -apple-system, Segoe UI, Helvetica, Arial, sans-serif; margin: 0 auto; max-width: 900px;
 padding: 16px; } pre { background: #f6f8fa; padding: 16px; overflow: auto; font-size: 85%; } code { font-size: 85%; }
 img { max-width: 100%; } table { border-collapse: collapse; display: block; overflow: auto; }
 td, th { border: 1px solid #d1d9e0; padding: 6px 13px; }"""
-"""Style sheet similar to those of sites that show README files: wide tables and code scroll horizontally."""
+"""Style sheet that imitates sites that show README files: wide tables and code blocks scroll horizontally."""
 
 
 def screens() -> None:
-    """Draw the top of README.md and of the site at each screen size."""
+    """Draw the tops of README.md and of the site, once for each size of screen."""
     site = ROOT / "build" / "docs" / "index.html"
     text = MarkdownIt("commonmark").enable("table").render((ROOT / "README.md").read_text())
     meta = "<meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
@@ -49,7 +49,7 @@ def screens() -> None:
         readme.write_text(f"{meta}<base href='{ROOT.as_uri()}/'><style>{STYLE}</style>{text}")
         for name, page in (("readme", readme), ("site", site)):
             for width, height in SCREENS.items():
-                # Show the page in a frame: browser windows cannot be as narrow as a telephone.
+                # Show the page in a frame, because a browser window cannot be as narrow as a telephone's screen.
                 frame = (
                     f"<body style='margin:0'><iframe src='{page.as_uri()}' width={width} height={height}"
                     " style='border:0'></iframe>"

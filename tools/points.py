@@ -1,8 +1,9 @@
-"""Write the expected values at exceptional points, and the page that compares all libraries with them.
+"""Write the expected values at exceptional points, and a page that compares the values of all libraries with them.
 
-The files are tests/points/expected.json, computed from formulas, and docs/exceptional_points.md.
+The expected values are computed from formulas and written to tests/points/expected.json. The page is
+docs/exceptional_points.md.
 
-Run it by `make points`. Without torch, the page says that PyTorch's values are missing.
+Run the tool by `make points`. If torch is not installed, the page says that PyTorch's values are missing.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ Call = Callable[[str, str], Iterator[Cell]]
 
 
 def as_text(table: dict[str, dict[str, list[Any]]]) -> str:
-    """Return the table as JSON, with one point per line."""
+    """Return the table of expected values as JSON text, with one point per line."""
     functions = []
     for name, entries in table.items():
         lines = [f"{json.dumps(point)}: {json.dumps(entry)}" for point, entry in entries.items()]
@@ -67,7 +68,7 @@ def as_text(table: dict[str, dict[str, list[Any]]]) -> str:
 
 
 def write_expected() -> None:
-    """Write expected.json, and use the new values for the rest of this run."""
+    """Write expected.json, and replace the loaded table, so that the page uses the new values."""
     table = {**unary_table(), **binary_table()}
     FILE.write_text(as_text(table))
     EXPECTED.clear()
@@ -103,7 +104,10 @@ def of_two(function: Any, jvp: Any, vjp: Any, x: Any, y: Any, ones: Any) -> list
 
 
 def foreign_cells(library: str, name: str, dtype: str) -> Iterator[Cell]:
-    """Yield the values of another library at all points; a derivative that it refuses to compute counts as NaN."""
+    """Yield the values of another library at all points.
+
+    A derivative that the library refuses to compute counts as NaN.
+    """
     record = UNARY.get(name) or BINARY[name]
     points, args = arguments(name, dtype)
     if library == "jax":
@@ -133,7 +137,7 @@ def foreign_cells(library: str, name: str, dtype: str) -> Iterator[Cell]:
 
 
 def differing(library: str, name: str, dtype: str) -> tuple[int, list[Cell]]:
-    """Return the number of values of a library, and the values that differ from the expected ones."""
+    """Return the number of values that a library computes, and the values that differ from the expected ones."""
     if library == "native":
         row = list(cells(name, dtype))
     elif library == "PJRT":
@@ -152,7 +156,7 @@ def has(library: str, name: str) -> bool:
 
 
 def page(libraries: dict[str, str]) -> str:
-    """Run every library, and return the whole page."""
+    """Run every library, and return the text of the page."""
     results = {
         (library, name, dtype): differing(library, name, dtype)
         for library in libraries
@@ -256,7 +260,7 @@ def left_out() -> str:
 
 
 def installed() -> dict[str, str]:
-    """Return the versions of the installed libraries, by name; tenferro's two peers have none."""
+    """Return the installed libraries with their versions. tenferro's two peers are included, without a version."""
     libraries = {"native": "", "PJRT": ""}
     for name in ("jax", "torch"):
         try:

@@ -1,7 +1,7 @@
-"""Compute the polynomials of compiled functions, and write them as a Python module.
+"""Compute the coefficients of the polynomials in compiled functions, and write them as a Python module.
 
     python tools/polynomials.py             writes tenferro/exec/llvm/coefficients.py
-    python tools/polynomials.py --check     fails if this module would change
+    python tools/polynomials.py --check     fails if the module is outdated
 
 Each polynomial interpolates its function at Chebyshev nodes, computed with 60 digits; its coefficients are then
 rounded to float64. Its maximum error is within a few per cent of that of the minimax polynomial.
@@ -22,18 +22,21 @@ WIDTH = 96
 """Maximum width of a line of the module, in characters."""
 PAGE = Path(__file__).parent.parent / "tenferro" / "exec" / "llvm" / "coefficients.py"
 HALF_LN2 = mpmath.mpf("0.34658")
-"""Bound of |r|, the reduced argument of exp: slightly above ln(2) / 2."""
+"""Bound of |r|, where r is the reduced argument of exp: slightly above ln(2) / 2."""
 LARGEST_R2 = mpmath.mpf("0.6170")
 """Bound of r^2, where r is the reduced argument of sin and cos: slightly above (pi / 4)^2."""
 LARGEST_T2 = mpmath.mpf("0.1716")
 """Bound of s^2, where s is the reduced argument of atan: slightly above (sqrt(2) - 1)^2."""
 ROOTS = (mpmath.mpf("-0.29290"), mpmath.mpf("0.41422"))
-"""Bounds of g in log(1 + g): slightly wider than sqrt(1/2) - 1 .. sqrt(2) - 1."""
+"""Bounds of g in log(1 + g): slightly outside the interval from sqrt(1/2) - 1 to sqrt(2) - 1."""
 LARGEST_S2 = mpmath.mpf("0.02944")
 """Bound of s^2 with s = f / (2 + f), slightly above its maximum for sqrt(1/2) <= 1 + f <= sqrt(2)."""
 
 ERFC_CENTRE = mpmath.mpf("3.75")
-"""Constant k in the argument (x - k) / (x + k) of erfc's polynomial, as in `tenferro/exec/llvm/error_function.py`."""
+"""Constant k in the argument (x - k) / (x + k) of erfc's polynomial.
+
+`tenferro/exec/llvm/error_function.py` uses the same value.
+"""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Polynomial:
     """Polynomial of a given degree that approximates a function on an interval.
 
     Attributes:
-        meaning: the formula of the function; it becomes the docstring of the coefficients.
+        meaning: the formula of the function, which the written module contains as the docstring of the coefficients.
     """
 
     name: str
@@ -52,7 +55,7 @@ class Polynomial:
     degree: int
 
     def coefficients(self) -> list[float]:
-        """Return the coefficients, beginning with the constant term."""
+        """Return the coefficients in float64; the constant term is the first."""
         count = self.degree + 1
         middle, radius = (self.low + self.high) / 2, (self.high - self.low) / 2
         nodes = [
@@ -65,14 +68,14 @@ class Polynomial:
 
 
 def rest_of_exp(r: Any) -> Any:
-    """(e^r - 1 - r) / r^2."""
+    """Return (e^r - 1 - r) / r^2, by a series for small r, where the formula cancels."""
     if abs(r) < mpmath.mpf("1e-6"):
         return sum([r**k / mpmath.factorial(k + 2) for k in range(12)])
     return (mpmath.expm1(r) - r) / r**2
 
 
 def rest_of_log(z: Any) -> Any:
-    """(2 atanh(s) / s - 2) / s^2 with s = sqrt(z)."""
+    """Return (2 atanh(s) / s - 2) / s^2 with s = sqrt(z), by a series for small z, where the formula cancels."""
     if abs(z) < mpmath.mpf("1e-8"):
         return sum([2 * z**k / (2 * k + 3) for k in range(12)])
     s = mpmath.sqrt(z)
@@ -85,7 +88,7 @@ def log_quotient(g: Any) -> Any:
 
 
 def rest_of_sin(z: Any) -> Any:
-    """(sin(r) / r - 1) / r^2 with r = sqrt(z)."""
+    """Return (sin(r) / r - 1) / r^2 with r = sqrt(z), by a series for small z, where the formula cancels."""
     if abs(z) < mpmath.mpf("1e-8"):
         return sum([(-1) ** (k + 1) * z**k / mpmath.factorial(2 * k + 3) for k in range(8)])
     r = mpmath.sqrt(z)
@@ -93,14 +96,14 @@ def rest_of_sin(z: Any) -> Any:
 
 
 def rest_of_cos(z: Any) -> Any:
-    """(cos(r) - 1 + r^2 / 2) / r^4 with r = sqrt(z)."""
+    """Return (cos(r) - 1 + r^2 / 2) / r^4 with r = sqrt(z), by a series for small z, where the formula cancels."""
     if abs(z) < mpmath.mpf("1e-8"):
         return sum([(-1) ** k * z**k / mpmath.factorial(2 * k + 4) for k in range(8)])
     return (mpmath.cos(mpmath.sqrt(z)) - 1 + z / 2) / z**2
 
 
 def rest_of_odd(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """(f(s) / s - 1) / s^2 with s = sqrt(z)."""
+    """Return the function (f(s) / s - 1) / s^2 of z, with s = sqrt(z), for the odd function f."""
 
     def rest(z: Any) -> Any:
         s = mpmath.sqrt(z)
@@ -110,7 +113,7 @@ def rest_of_odd(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def tail_of_log(z: Any) -> Any:
-    """(2 atanh(s) / s - 2 - 2/3 s^2) / s^4 with s = sqrt(z)."""
+    """Return (2 atanh(s) / s - 2 - 2/3 s^2) / s^4 with s = sqrt(z), by a series for small z."""
     if abs(z) < mpmath.mpf("1e-8"):
         return sum([2 * z**k / (2 * k + 5) for k in range(12)])
     return (rest_of_log(z) - mpmath.mpf(2) / 3) / z
@@ -127,7 +130,7 @@ def erf_quotient(z: Any) -> Any:
 
 
 def inverse_erf(w: Any) -> Any:
-    """y / erf(y) with 1 - erf(y)^2 = e^-w."""
+    """Return y / erf(y), where y is defined by 1 - erf(y)^2 = e^-w."""
     x = mpmath.sqrt(-mpmath.expm1(-w))
     return mpmath.erfinv(x) / x
 
@@ -165,7 +168,7 @@ POLYNOMIALS = [
 
 
 def page() -> str:
-    """Return the text of the module with all coefficients."""
+    """Return the text of the Python module that contains all coefficients."""
     lines = [
         '"""Coefficients of polynomials, the constant one first; written by `python tools/polynomials.py`."""',
         "",
@@ -180,7 +183,7 @@ def page() -> str:
 
 
 def main() -> int:
-    """Write the module; with `--check`, compare it with the file instead."""
+    """Write the module; with `--check`, compare its text with the existing file instead."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check

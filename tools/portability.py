@@ -1,19 +1,20 @@
-"""Run the tests that depend on the processor as if on other processors, and check that the settings have an effect.
+"""Run the tests that depend on the processor as if on other processors.
 
-NumPy chooses its loops by the processor's features, XLA and LLVM compile for it, and OpenBLAS has a kernel for each
-processor. Results therefore differ in their last bits between machines, but tolerances must hold on all machines.
+The CPU determines which loops NumPy selects, for which instructions XLA and LLVM generate code, and which kernels
+OpenBLAS runs. Results therefore differ in their last bits between machines, but the tolerances of the tests must hold
+on all machines.
 
-The tests are those with the marker `processor`. They run in child processes, which load this file as a pytest plugin;
-the plugin restricts the processor for which LLVM generates code.
+The tests are those with the marker `processor`. They run in child processes, which load this file as a pytest plugin.
+The plugin restricts the instructions that LLVM may generate.
 
         python -m tools.portability                 uses the settings of all processors, one after the other
         python -m tools.portability --only Zen      uses only this setting
         python -m tools.portability --part 1/10     runs every tenth test
         python -m tools.portability --once          skips tests that an earlier run or setting covers
 
-    With `--once`, all tests with the marker run only in the first setting, and later settings run the tests that are
-    also marked `core`. Where OpenBLAS uses the kernels of this processor or of an earlier setting, only tests of
-    compiled code run. Tests of XLA are skipped.
+    With `--once`, all tests with the marker run only in the first setting. Later settings run only tests that are
+    also marked `core`. If OpenBLAS uses kernels that were already tested, only tests of compiled code run. Tests of
+    XLA are skipped.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ from tests.selections import selection
 
 ROOT = Path(__file__).parent.parent
 CUT_DOWN_TO = "PORTABILITY_PROCESSOR"
-"""Environment variable with the name of the processor to which the process is restricted."""
-# Code for a child process, which prints NumPy's CPU features, OpenBLAS's kernels, and XLA's and LLVM's instruction
-# sets.
+"""Environment variable that names the processor to which a process is restricted."""
+# Code of a child process. It prints the CPU features that NumPy uses, the kernels of OpenBLAS, and the instruction
+# sets of XLA and LLVM.
 PROBE = """
 import hashlib, json, pathlib, sys, tempfile
 import numpy as np
@@ -70,14 +71,15 @@ print(json.dumps({"numpy": sorted(current), "blas": blas, "xla": digest, "llvm":
 
 @dataclass(frozen=True)
 class Setting:
-    """A processor as which this machine's processor acts during the tests.
+    """A processor that is simulated on this machine, by disabling the CPU features that it lacks.
 
     Attributes:
         blas: OpenBLAS's name of the processor, which is also the name of the setting.
         llvm: LLVM's name of the processor.
         isa: XLA's name of the largest vector instruction set.
-        numpy_has: features above SSE4.2, by the names of older and newer versions of NumPy.
-        llvm_has: all features, by LLVM's names.
+        numpy_has: NumPy's names of the features above SSE4.2 that the processor has, in older and newer versions of
+        NumPy.
+        llvm_has: LLVM's names of all features of the processor.
     """
 
     blas: str
@@ -97,7 +99,7 @@ class Setting:
         }
 
     def cut(self, features: Sequence[str]) -> list[str]:
-        """Return those of NumPy's CPU features that the processor lacks, to be disabled."""
+        """Return the CPU features that NumPy must disable, because the simulated processor lacks them."""
         return [feature for feature in features if feature not in self.numpy_has]
 
 
@@ -118,7 +120,7 @@ SINCE = frozenset({"adx", "clflushopt", "prfchw", "rdseed", "xsavec", "xsaves"})
 AVX512 = frozenset({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "clwb"})
 """Features that Skylake servers have in addition, by LLVM's names."""
 PEER = ("tests/xla_peer/", "tests/lowering/", "tests/test_examples.py", "tests/test_documents.py")
-"""Tests that `--once` skips: XLA takes most of their time, and other tests cover their native part."""
+"""Tests that `--once` skips. XLA takes most of their time, and other tests cover what they compute natively."""
 SETTINGS = [
     Setting("Haswell", "haswell", "AVX2", NUMPY_AVX2, AVX2),
     Setting("Zen", "znver2", "AVX2", NUMPY_AVX2, AVX2 | SINCE),
@@ -130,7 +132,10 @@ SETTINGS = [
 
 
 def llvm_processor() -> list[str]:
-    """Return the processor for which LLVM generates code, and then its features; an empty list without llvmlite."""
+    """Return the name of the processor for which LLVM generates code, then its features.
+
+    The list is empty without llvmlite.
+    """
     if importlib.util.find_spec("llvmlite") is None:
         return []
     import llvmlite.binding as llvm
@@ -140,7 +145,7 @@ def llvm_processor() -> list[str]:
 
 
 def cut_down_llvm() -> None:
-    """Make LLVM generate code for the processor that the environment variable names, if it is set."""
+    """Restrict LLVM to the processor that the environment variable names; without the variable, do nothing."""
     settings = {setting.blas: setting for setting in SETTINGS}
     setting = settings.get(os.environ.get(CUT_DOWN_TO, ""))
     if setting is None or importlib.util.find_spec("llvmlite") is None:
@@ -155,7 +160,7 @@ def cut_down_llvm() -> None:
 
 
 def pytest_configure() -> None:
-    """Restrict LLVM before the tests of a process."""
+    """Restrict LLVM to the simulated processor before the tests of this process start."""
     cut_down_llvm()
 
 
@@ -163,7 +168,7 @@ def pytest_configure() -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Skip failed tests that need float16 conversions, if XLA has none for its target processor."""
+    """Mark failed tests as skipped if they fail because XLA cannot convert float16 on the simulated processor."""
     report = yield
     error = str(call.excinfo.value) if call.excinfo else ""
     if not HAS_FLOAT16 and report.failed and "Failed to materialize symbols" in error:
@@ -173,7 +178,7 @@ def pytest_runtest_makereport(
 
 
 def numpy_features() -> tuple[list[str], list[str]]:
-    """Return the CPU features that NumPy always requires, and those for which it selects loops on this processor."""
+    """Return two lists of CPU features: those that NumPy always requires, and those for which it selects loops here."""
     import numpy as np
 
     features = np.show_config(mode="dicts")["SIMD Extensions"]
@@ -181,7 +186,7 @@ def numpy_features() -> tuple[list[str], list[str]]:
 
 
 def probe(environment: Mapping[str, str]) -> dict[str, object]:
-    """Start a process in this environment, and return the instruction sets and libraries that it uses."""
+    """Start a process with these environment variables; return the instruction sets and libraries that it reports."""
     command = [sys.executable, "-c", PROBE]
     lines = subprocess.run(
         command,
@@ -197,10 +202,10 @@ def probe(environment: Mapping[str, str]) -> dict[str, object]:
 def without_effect(
     setting: Setting, cut: Sequence[str], here: Mapping[str, Any], there: Mapping[str, Any]
 ) -> list[str]:
-    """Return the libraries on which a setting had no effect: they still use features that its processor lacks.
+    """Return the libraries that still use CPU features that the simulated processor lacks.
 
     Args:
-        cut: the features of NumPy that the setting disables, and features that NumPy cannot disable.
+        cut: the features of NumPy that the setting disables, and the other features that the processor lacks.
         here: what `probe` returned for this process.
         there: what `probe` returned for a process in the setting.
     """
@@ -213,14 +218,14 @@ def without_effect(
         {*there["llvm"][1:]} - setting.llvm_has or there["llvm"][0] != setting.llvm
     ):
         without.append("LLVM")
-    # The OpenBLAS in the wheels of NumPy and SciPy has no Zen kernels, and uses Haswell's.
+    # The OpenBLAS in the wheels of NumPy and SciPy has no kernels for Zen, so it uses Haswell's.
     if there["blas"] not in ([setting.blas], ["Haswell"] if setting.blas == "Zen" else []):
         without.append("OpenBLAS")
     return without
 
 
 def main() -> int:
-    """Run the tests in every setting; return 0 if they pass and every setting had an effect."""
+    """Run the tests as if on every processor; return 0 if all pass and every restriction had an effect."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--part", default="1/1", metavar="I/N", help="one of N parts of the tests")
     parser.add_argument("--only", action="append", choices=[each.blas for each in SETTINGS])
@@ -245,7 +250,7 @@ def main() -> int:
             print(f"{setting.blas}: no effect on {', '.join(without)}")
             failed.append(setting.blas)
         marker = "compiled" if there["blas"] in kernels else "processor"
-        if len(kernels) > 1:  # with --once, only core tests after the first setting
+        if len(kernels) > 1:  # with --once, later settings run only core tests
             marker += " and core"
         tests = selection.read(marker.partition(" ")[0])
         files = sorted({selection.file_of(test) for test in tests})

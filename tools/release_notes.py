@@ -1,12 +1,12 @@
-"""Write the release notes of a version from the fragments (one-change files) in changes/, by towncrier's conventions.
+"""Write the release notes of a version from the files in changes/ (fragments), by towncrier's conventions.
 
     python tools/release_notes.py           prints a draft of the next version's notes
     python tools/release_notes.py --check   checks the fragments, and the files that state the version
     python tools/release_notes.py --write   moves the fragments into CHANGELOG.md, and dates CITATION.cff
     python tools/release_notes.py --tag     commits the notes and tags the version, without pushing
 
-A fragment is a file `<area>-<slug>.<kind>.md` with one or two sentences, which contain no measurement. `make release`
-checks and writes the notes, builds the distributions, and tags the version.
+Each fragment describes one change. It is a file `<area>-<slug>.<kind>.md` with one or two sentences, and contains no
+measurement. `make release` checks the fragments, writes the notes, builds the distributions, and tags the version.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ KINDS = {
     "changed": "What changed for you",
     "fixed": "What was wrong",
 }
-"""Heading of each kind of fragment."""
+"""Heading of the notes for each kind of fragment."""
 MAX_LINES = 40
 MAX_SENTENCES = 2
 NAME = re.compile(r"[a-z0-9_]+(?:-[a-z0-9_]+)*\.(?:added|changed|fixed)\.md")
 MARK = "<!-- notes -->\n"
-"""Comment in CHANGELOG.md after which new notes are inserted."""
+"""Comment in CHANGELOG.md below which new notes are inserted."""
 MEASUREMENT = re.compile(
     r"\b\d+(?:\.\d+)?\s*(?:ns|us|µs|ms|s|seconds?|minutes?|kB|MB|GB|%|x faster|times (?:faster|slower))(?!\w)"
     r"|\b0\.\d+ of\b|\btakes? (?:half|a (?:third|quarter|fifth|tenth)) ",
@@ -39,7 +39,7 @@ MEASUREMENT = re.compile(
 
 
 def fragments(root: Path = ROOT) -> list[Path]:
-    """Return the fragments, sorted by area."""
+    """Return the paths of the fragments, sorted by name, which begins with the area."""
     return sorted(path for path in (root / "changes").iterdir() if path.name != "README.md")
 
 
@@ -66,7 +66,7 @@ def problems(name: str, text: str) -> Iterator[str]:
 
 
 def notes(version: str, date: str, root: Path = ROOT) -> str:
-    """Return the section of a version in CHANGELOG.md, with a heading for each kind that has fragments."""
+    """Return the section of a version for CHANGELOG.md; each kind that has fragments gets a heading."""
     lines = [f"## {version} ({date})"]
     for kind, heading in KINDS.items():
         items = [path for path in fragments(root) if path.name.endswith(f".{kind}.md")]
@@ -86,7 +86,7 @@ def version_of(root: Path = ROOT) -> str:
 
 
 def check(root: Path = ROOT) -> list[str]:
-    """Return all violations of the rules for fragments, and the files that state another version."""
+    """Return a message for each violation of the rules for fragments, and for each file that states another version."""
     lines = [
         line
         for path in fragments(root)
@@ -99,7 +99,7 @@ def check(root: Path = ROOT) -> list[str]:
 
 
 def write(root: Path = ROOT, date: str | None = None) -> None:
-    """Move the fragments into CHANGELOG.md, and date CITATION.cff.
+    """Move the text of the fragments into CHANGELOG.md, delete them, and set the date in CITATION.cff.
 
     Raises:
         SystemExit: there are no fragments, the version has notes already, or the notes exceed `MAX_LINES`.
@@ -162,7 +162,7 @@ def tag(root: Path = ROOT) -> str:
 
 
 def main() -> None:
-    """Print a draft of the notes, or run the step that an option names."""
+    """Print a draft of the notes; with an option, check, write or tag instead."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,6 +1,6 @@
-"""Write docs/specification/ from the statements in tests/specification, which the tests there check.
+"""Write docs/specification/ from the statements in tests/specification. The tests there check each statement.
 
-Run it by `make specification`.
+Run this tool by `make specification`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Shown by `tests/specification/test_{name}.py`.
 
 
 def chapters() -> list[Chapter]:
-    """Return all chapters, in the order of the pages."""
+    """Return the chapters of the specification, in the order of the pages."""
     return [
         importlib.import_module(f"tests.specification.test_{name}").chapter for name in CHAPTERS
     ]
@@ -59,7 +59,7 @@ def pages() -> dict[str, str]:
 
 
 def page(chapter: Chapter) -> str:
-    """Return the page of a chapter, with its statements in the order of their numbers."""
+    """Return the page of a chapter. Its statements are sorted by their numbers."""
     statements = sorted(chapter.statements.values(), key=lambda statement: statement.number)
     rows = [row(chapter, statement) for statement in statements]
     return PAGE.format(
@@ -80,7 +80,7 @@ def cell(text: str) -> str:
 
 
 def index(book: Iterable[Chapter]) -> str:
-    """Return the index page: a table that counts the statements of each chapter by verdict."""
+    """Return the index page, a table that counts the statements of each chapter by their verdicts."""
     rows, total = [], Counter[str]()
     for chapter in book:
         counts = Counter(statement.verdict for statement in chapter.statements.values())

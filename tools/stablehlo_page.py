@@ -1,4 +1,4 @@
-"""Write docs/stablehlo.md from the readers' tables: the supported operations and types of StableHLO.
+"""Write docs/stablehlo.md, which lists the StableHLO operations and types that the importer supports.
 
 python tools/stablehlo_page.py [--check]
 """
@@ -30,7 +30,7 @@ FOREIGN = {
 
 
 def statuses() -> dict[str, str]:
-    """Return for each operation how it is imported: "read", "read: how" or "refused: why".
+    """Return the status of each operation: "read", "read: .." with a condition, or "refused: .." with a reason.
 
     Raises:
         LookupError: an operation is in no table.
@@ -49,7 +49,10 @@ def statuses() -> dict[str, str]:
 
 
 def rows(status: Mapping[str, str], word: str) -> list[str]:
-    """Return the table rows for the statuses that begin with `word`; each row has a reason and all its operations."""
+    """Return table rows for the statuses that begin with `word`.
+
+    Each row has one reason, and all operations with this reason.
+    """
     reasons: dict[str, list[str]] = {}
     for name, text in status.items():
         if text.startswith(f"{word}: "):
@@ -60,7 +63,7 @@ def rows(status: Mapping[str, str], word: str) -> list[str]:
 
 
 def page() -> str:
-    """Return the text of the page."""
+    """Return the text of docs/stablehlo.md."""
     status = statuses()
     plain = [name for name, text in status.items() if text == "read"]
     lines = [

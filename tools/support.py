@@ -1,10 +1,10 @@
-"""Write the tables of docs/platforms.md from the files that define what is supported.
+"""Write the tables of docs/platforms.md from the files that define which platforms and versions are supported.
 
     python tools/support.py             writes the tables
     python tools/support.py --check     fails if the page has other tables
 
-Versions are read from pyproject.toml and from the oldest environment in the Makefile, processors from
-tools/portability.py, and the tests that other systems skip from tests/selections/systems.toml.
+Versions are read from pyproject.toml and from the target `oldest-environment` of the Makefile, processors from
+tools/portability.py. The tests that other systems skip are read from tests/selections/systems.toml.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def project() -> dict[str, Any]:
 
 
 def requirement(name: str) -> str:
-    """Return the versions of a package that pyproject.toml requires, such as ">=2.1"."""
+    """Return the condition on the versions of a package in pyproject.toml, such as ">=2.1"."""
     table = project()["project"]
     lists = [table["dependencies"], *table["optional-dependencies"].values()]
     for each in (text for texts in lists for text in texts):
@@ -40,7 +40,9 @@ def requirement(name: str) -> str:
 
 
 def bounds(specifier: str) -> tuple[str, str, list[str]]:
-    """Return the lowest supported version, the first unsupported newer version ("" if none), and excluded versions.
+    """Return the lowest supported version, the lowest newer version that is unsupported, and the excluded versions.
+
+    The second value is "" if no newer version is excluded.
 
     >>> bounds(">=0.8,<0.13,!=0.10.2")
     ('0.8', '0.13', ['0.10.2'])
@@ -62,7 +64,7 @@ def previous(version: str) -> str:
 
 
 def pythons() -> list[str]:
-    """Return the supported versions of Python, oldest first, from the classifiers in pyproject.toml."""
+    """Return the supported versions of Python, the oldest first, as the classifiers in pyproject.toml state them."""
     prefix = "Programming Language :: Python :: "
     listed = [
         each.removeprefix(prefix) for each in project()["project"]["classifiers"] if prefix in each
@@ -94,7 +96,10 @@ def versions() -> list[str]:
 
 
 def systems() -> list[str]:
-    """Return the table rows of the operating systems; each counts the skipped test files and test functions."""
+    """Return the table rows of the operating systems.
+
+    Each row has the numbers of test files and test functions that the system skips.
+    """
     declared = tomllib.loads(
         (ROOT / "tests" / "selections" / "systems.toml").read_text(encoding="utf-8")
     )
@@ -133,7 +138,7 @@ def processors() -> list[str]:
 
 
 def text() -> str:
-    """Return the generated part of the page, which two marks enclose."""
+    """Return the generated part of the page, which begins and ends with an HTML comment."""
     tables = [
         "\n".join(versions()),
         "The workflow in `.github/workflows/ci.yml` runs the tests on three systems:",

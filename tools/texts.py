@@ -1,7 +1,7 @@
-"""Print digests of what every sample compiles to: the schedule, the generated Python and LLVM, and the lowered text.
+"""Print hashes of the results of compiling every sample: the schedule, the generated Python and LLVM, and StableHLO.
 
-Use it to check that a change of names or sentences changes no program. Run `python tools/texts.py > before.txt` before
-the change and `python tools/texts.py > after.txt` after it; the two files must be equal.
+Use the hashes to check that renaming or rewording changes no program. Run `python tools/texts.py > before.txt` before
+the change and `python tools/texts.py > after.txt` after it. The two files must be equal.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from tests.samples.families import FAMILY_SAMPLES  # noqa: E402
 
 KERNELS = importlib.import_module("kernels").KERNELS
 LINE = re.compile(r"(\.py)(:\d+|\", line \d+)|loc\([^)]*\)")
-"""Pattern of source positions. They are removed from the texts, because they change when lines are added."""
+"""Pattern of a source position. Positions are removed before hashing, because they change when lines are added."""
 
 
 def programs() -> Iterator[tuple[str, tnf.GraphProgram]]:
-    """Yield programs of all samples of ops and families, and of the benchmark loops and their gradients."""
+    """Yield the names and programs of all samples, and of the benchmark loops and their gradients."""
     for sample in ALL:
         specs = [tnf.TensorSpec(x.shape, x.dtype) for x in sample.inputs]
         yield str(sample), tnf.compile(lambda *xs, op=sample.op: apply(op, *xs), *specs)
@@ -50,7 +50,7 @@ def programs() -> Iterator[tuple[str, tnf.GraphProgram]]:
 
 
 def digest(text: Callable[[], Any]) -> str:
-    """Return a hash of a text, or of the error that `text` raises."""
+    """Return a hash of the text that `text` returns, or of the error that it raises."""
     try:
         result = str(text())
     except TenferroError as error:
@@ -59,7 +59,7 @@ def digest(text: Callable[[], Any]) -> str:
 
 
 def main() -> None:
-    """Print a line with the name and the digests of each program."""
+    """Print a line for each program, with its name and hashes."""
     warnings.simplefilter("ignore")
     executor, compiled = GraphExecutor(), GraphExecutor(compiled=True)
     for name, program in programs():

@@ -1,4 +1,6 @@
-"""Times of programs that JAX's users wrote: `xla_peer.native` and `jax.jit` of each function alternate in one process.
+"""Times of programs that JAX's users wrote.
+
+Runs of each program by `xla_peer.native` and by `jax.jit` alternate in one process.
 
 python benchmarks/jax_users                       measures all programs, values and gradients
 python benchmarks/jax_users --only cable spline   measures programs whose names contain one of the words
@@ -24,12 +26,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-# Every library uses one BLAS thread: on a busy machine, NumPy's threads would wait for each other.
+# Every library uses one BLAS thread. With more threads on a busy machine, the threads of NumPy's BLAS would wait for
+# each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
 
-import jax  # because the environment must be set first
+import jax  # because JAX reads the variable on import
 import numpy as np
 from chance import CHANCE
 from differential_equations import DIFFERENTIAL_EQUATIONS
@@ -45,11 +48,11 @@ from xla_peer import native
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = [*SMALL_CARRIES, *DIFFERENTIAL_EQUATIONS, *CHANCE, *GRIDS]
 FEWEST = 5
-"""Minimum number of rounds per row."""
+"""Minimum number of rounds of measurements for each row of the table."""
 SHORTEST = 2e-3
 """Minimum time of a measurement, in seconds; a shorter run is repeated."""
 WARM = 0.3
-"""Seconds for which each library runs alone before the measurements begin."""
+"""Seconds for which each library runs alone before the measurements begin, for example to finish optimising."""
 CONTESTANTS = ("native", "jax.jit", "NumPy", "numba")
 
 
@@ -60,7 +63,7 @@ class Row:
     Attributes:
         first: the seconds to the first result, tracing and compiling included.
         processor: the processor seconds of all cores to the first result.
-        later: the seconds of the fastest later run; the minimum is used because other programs share the machine.
+        later: the seconds of the fastest later run. It is the minimum, because other programs share the machine.
         distance: the largest difference from the results of `jax.jit`, relative to the largest element.
     """
 
@@ -73,7 +76,10 @@ class Row:
     is_right: bool
 
     def ratio(self, name: str) -> float | None:
-        """Return native's time of a later run divided by that of the contestant `name`; None if it was not measured."""
+        """Return native's time of a later run divided by that of the contestant `name`.
+
+        None if the contestant was not measured.
+        """
         return self.later["native"] / self.later[name] if name in self.later else None
 
     def first_ratio(self) -> float:
@@ -86,7 +92,10 @@ class Row:
 
 
 def contestants(program: UserProgram, gradient: bool) -> dict[str, Callable[[], Callable[[], Any]]]:
-    """Return, for each contestant, a function that compiles the program again and returns a function that runs it."""
+    """Return a function for each contestant.
+
+    Each call compiles the program again, and returns a function that runs it.
+    """
     arguments = program.arguments()
     function = program.differentiated() if gradient else program.function
 
@@ -103,7 +112,7 @@ def contestants(program: UserProgram, gradient: bool) -> dict[str, Callable[[], 
         by_hand = program.by_hand
         ready["NumPy"] = lambda: lambda: by_hand(*arguments)
         if program.numba and importlib.util.find_spec("numba"):
-            from numba import njit  # because numba is optional
+            from numba import njit  # because numba may be missing
 
             compiled = njit(by_hand)
             ready["numba"] = lambda: lambda: compiled(*arguments)
@@ -119,7 +128,7 @@ def measure(program: UserProgram, gradient: bool, seconds: float, repeats: int) 
     for repeat in range(repeats):
         order = list(ready) if repeat % 2 == 0 else list(ready)[::-1]
         for name in order if repeat == 0 else [x for x in order if x in ("native", "jax.jit")]:
-            gc.collect()  # otherwise a run may collect another's garbage
+            gc.collect()  # so that no run collects the garbage of another
             start, spent = time.perf_counter(), time.process_time()
             run = ready[name]()
             result = run()
@@ -146,7 +155,10 @@ def measure(program: UserProgram, gradient: bool, seconds: float, repeats: int) 
 
 
 def distant(results: Any, expected: Any) -> float:
-    """Return the largest difference, divided by the largest element of its array or by 1, whichever is larger."""
+    """Return the largest difference between results and expected results.
+
+    It is divided by the largest element of its array, or by 1 if the elements are smaller.
+    """
     worst = 0.0
     leaves = zip(jax.tree.leaves(results), jax.tree.leaves(expected), strict=True)
     for x, y in leaves:
@@ -162,7 +174,7 @@ def distant(results: Any, expected: Any) -> float:
 
 
 def line(row: Row) -> str:
-    """Format a row for the terminal."""
+    """Format a row of measurements as a line for the terminal."""
     shown = [
         f"{name} {shown_seconds(seconds)}"
         + (f" ({row.ratio(name):.2f})" if name != "native" else "")
@@ -173,7 +185,10 @@ def line(row: Row) -> str:
 
 
 def table(rows: list[Row]) -> str:
-    """Return the Markdown table; in brackets is native's time divided by that of the column's contestant."""
+    """Return the Markdown table.
+
+    In brackets after each time is native's time divided by this time.
+    """
     names = [name for name in CONTESTANTS if any([name in row.later for row in rows])]
     head = ["program", "first: native", "first: jax.jit", *names]
     lines = [f"| {' | '.join(head)} |", "| --- |" + " --- |" * (len(head) - 1)]
@@ -191,7 +206,7 @@ def table(rows: list[Row]) -> str:
 
 
 def summary(rows: list[Row]) -> str:
-    """Return sentences with the geometric means of all rows, and with the row of the largest ratio."""
+    """Return sentences that state the geometric means over all rows, and the row with the largest ratio."""
     later = [row.later["native"] / row.later["jax.jit"] for row in rows]
     first = geometric_mean([row.first_ratio() for row in rows])
     processor = geometric_mean([row.processor_ratio() for row in rows])
@@ -204,7 +219,7 @@ def summary(rows: list[Row]) -> str:
 
 
 def warm_up() -> None:
-    """Import every library and run its compiler once, so that no measured time includes the import."""
+    """Import every library and run its compiler once, so that no measured time includes its start."""
 
     def function(x: Any) -> Any:
         y = jax.lax.scan(lambda total, each: (total + each @ each, None), 0.0, x)[0]

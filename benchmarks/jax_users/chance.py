@@ -1,4 +1,4 @@
-"""Programs of probability: filters, hidden Markov models, samplers, and agents."""
+"""Programs of probability, as JAX's users write them: filters, hidden Markov models, samplers, and agents."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def hidden_markov_by_hand(log_transitions: Any, log_emissions: Any, symbols: Any
 
 
 def viterbi(log_transitions: Any, log_emissions: Any, symbols: Any) -> Any:
-    """Return the most likely states of a hidden Markov model, by following back pointers."""
+    """Return the most likely states of a hidden Markov model, by following back pointers from the last state."""
 
     def forward(best: Any, symbol: Any) -> Any:
         scores = best[:, None] + log_transitions
@@ -142,7 +142,7 @@ def epidemic(seed: Any, infectivity: Any) -> Any:
 
 
 def metropolis(seed: Any, data: Any) -> Any:
-    """Sample the mean and the log deviation of normal data by a random-walk Metropolis chain."""
+    """Sample the mean and the logarithm of the standard deviation of normal data, by a random-walk Metropolis chain."""
 
     def log_density(theta: Any) -> Any:
         mean, log_scale = theta

@@ -1,4 +1,4 @@
-"""Programs that integrate differential equations by explicit, adaptive and implicit steps."""
+"""Programs, as JAX's users write them, for differential equations: explicit, adaptive and implicit integrators."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ ERROR = [71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 
 
 
 def van_der_pol(state: Any, mu: Any) -> Any:
-    """Integrate van der Pol's equation up to t = 20 by Dormand and Prince's pair, with step-size control."""
+    """Integrate van der Pol's equation up to t = 20 by Dormand and Prince's Runge-Kutta pair with adaptive steps."""
 
     def rate(y: Any) -> Any:
         return jnp.stack([y[1], mu * (1 - y[0] ** 2) * y[1] - y[0]])
@@ -88,9 +88,9 @@ def van_der_pol(state: Any, mu: Any) -> Any:
 
 
 def robertson(state: Any, rates: Any) -> Any:
-    """Integrate Robertson's reaction by implicit Euler steps of growing size.
+    """Integrate Robertson's chemical reaction by implicit Euler steps of growing size.
 
-    Each step takes six Newton iterations, with a solve of 3 x 3 equations.
+    Each step makes six Newton iterations, each of which solves three linear equations.
     """
 
     def rate(y: Any) -> Any:
@@ -115,7 +115,10 @@ COMPARTMENTS = 40
 
 
 def cable(voltages: Any, conductances: dict[str, Any], current: Any) -> Any:
-    """Simulate a Hodgkin-Huxley cable: its gates by exponential Euler steps, its voltages by tridiagonal solves."""
+    """Simulate a Hodgkin-Huxley cable.
+
+    Exponential Euler steps update its gates, and tridiagonal systems its voltages.
+    """
     axial, dt = 2.0, 0.025
 
     def rates(v: Any) -> Any:
@@ -130,7 +133,7 @@ def cable(voltages: Any, conductances: dict[str, Any], current: Any) -> Any:
         return rest + (gate - rest) * jnp.exp(-dt * (a + b))
 
     def solved(diagonal: Any, right: Any) -> Any:
-        """Solve a tridiagonal system by Thomas's algorithm; all elements beside the diagonal are -dt * axial."""
+        """Solve a tridiagonal system by Thomas's algorithm. All elements next to the diagonal are -dt * axial."""
         off = -dt * axial
 
         def forward(carry: Any, row: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Programs on grids: cellular automata, splines, and tables of dynamic programming."""
+"""Programs on grids, as JAX's users write them: cellular automata, splines, and tables of dynamic programming."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def life_by_hand(board: Any) -> Any:
 
 
 def spline(knots: Any, values: Any, points: Any) -> Any:
-    """Evaluate a natural cubic spline.
+    """Evaluate a natural cubic spline through the knots at many points.
 
     Thomas's algorithm computes the curvatures, and a binary search finds the interval of each point.
     """
@@ -69,7 +69,10 @@ def spline(knots: Any, values: Any, points: Any) -> Any:
 
 
 def edit_distance(a: Any, b: Any) -> Any:
-    """Fill Wagner and Fischer's table by a scan over its rows, with an inner scan over the elements of each row."""
+    """Compute the edit distance of two sequences by filling Wagner and Fischer's table.
+
+    A scan runs over the rows, and an inner scan over the elements of each row.
+    """
     columns = jnp.arange(b.shape[0] + 1)
 
     def row(above: Any, letter: Any) -> Any:
@@ -99,7 +102,7 @@ def edit_distance_by_hand(a: Any, b: Any) -> Any:
 
 
 def shortest_paths(distances: Any) -> Any:
-    """Compute all shortest distances by Floyd and Warshall's algorithm."""
+    """Compute the shortest distances between all pairs of nodes by Floyd and Warshall's algorithm."""
 
     def step(k: Any, d: Any) -> Any:
         return jnp.minimum(d, d[:, k, None] + d[None, k, :])

@@ -1,4 +1,4 @@
-"""Programs whose time is spent in matrix products, convolutions and large arrays, which XLA computes well."""
+"""Programs that spend their time in matrix products, convolutions and large arrays, which XLA computes fast."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ f32 = np.float32
 
 
 def lstm(cell: Any, hidden: Any, inputs: Any, weights: Any, bias: Any) -> Any:
-    """Run a long short-term memory (Hochreiter and Schmidhuber, 1997) over a hundred steps."""
+    """Run a long short-term memory cell (Hochreiter and Schmidhuber, 1997) over a hundred steps."""
 
     def step(carry: Any, x: Any) -> Any:
         cell, hidden = carry
@@ -30,7 +30,10 @@ def lstm(cell: Any, hidden: Any, inputs: Any, weights: Any, bias: Any) -> Any:
 
 
 def convolutional_loss(first: Any, second: Any, last: Any, images: Any, labels: Any) -> Any:
-    """Compute the cross entropy of a network of two strided convolutions and a dense layer, one image at a time."""
+    """Compute the cross entropy of a network with two strided convolutions and a dense layer.
+
+    The function of one image is mapped over the batch.
+    """
 
     def one(image: Any, label: Any) -> Any:
         x = image[None, None]
@@ -65,7 +68,7 @@ def transformer(tokens: Any, blocks: Any) -> Any:
 
 
 def adamw_step(weights: Any, first: Any, second: Any, count: Any, x: Any, y: Any) -> Any:
-    """Make one step of AdamW (Loshchilov and Hutter, 2019) for a network of three layers."""
+    """Make one AdamW step (Loshchilov and Hutter, 2019) that updates the weights of a network of three layers."""
 
     def loss(weights: Any) -> Any:
         z = x
@@ -86,7 +89,7 @@ def adamw_step(weights: Any, first: Any, second: Any, count: Any, x: Any, y: Any
 
 
 def roughness_gradient(x: Any) -> Any:
-    """Compute the gradient of the sum of squared differences between neighbours along three axes."""
+    """Compute the gradient of a roughness: the sum of squared differences between neighbours along three axes."""
     return jax.grad(lambda x: sum((jnp.diff(x, axis=axis) ** 2).sum() for axis in range(3)))(x)
 
 
@@ -110,7 +113,7 @@ def chain_of_products(matrices: Any, vector: Any) -> Any:
 
 
 def chain_jacobian(matrices: Any, vector: Any) -> Any:
-    """Compute the Jacobian of that pose with respect to the joint angles, by forward mode."""
+    """Compute the Jacobian of `chain_of_products` with respect to the joint angles, by forward mode."""
     return jax.jacfwd(chain_of_products, 1)(matrices, vector)
 
 
@@ -138,7 +141,7 @@ def wave(e: Any, hx: Any, hy: Any) -> Any:
 
 
 def collocation(weights: Any, points: Any) -> Any:
-    """Compute the residual loss of a network that solves a differential equation of third order, and its gradient."""
+    """Compute the residual loss, and its gradient, of a network that solves a third-order differential equation."""
 
     def network(weights: Any, x: Any) -> Any:
         z = x[None]
@@ -162,7 +165,7 @@ def collocation(weights: Any, points: Any) -> Any:
 
 
 def normal(rng: np.random.Generator, *shape: int) -> Any:
-    """Draw a weight matrix, scaled so that a product with it keeps the magnitude of the other operand."""
+    """Draw a weight matrix, scaled so that the product with an array has elements of about the array's magnitude."""
     return (rng.standard_normal(shape) / np.sqrt(shape[0])).astype(f32)
 
 

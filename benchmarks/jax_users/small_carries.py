@@ -1,4 +1,4 @@
-"""Programs of loops with a small carry, and of chains of small matrix products, from reports by JAX's users."""
+"""Loops with a small carry, and chains of small matrix products, from reports by JAX's users."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["SMALL_CARRIES"]
 
 
 def rotate(frame: Any, rates: Any) -> Any:
-    """Multiply a frame by a thousand small rotations, each to first order in its angle."""
+    """Apply a thousand small rotations to a frame. Each rotation matrix is accurate to first order in its angle."""
 
     def step(frame: Any, rate: Any) -> Any:
         x, y, z = rate
@@ -36,7 +36,7 @@ LEVELS = 10
 
 
 def filter_hierarchy(state: dict[str, Any], observations: Any) -> Any:
-    """Update forty scalars in a dictionary, node by node, as a hierarchical Gaussian filter does."""
+    """Update forty scalars in a dictionary, one node after the other, as a hierarchical Gaussian filter does."""
 
     def step(state: Any, observation: Any) -> Any:
         state = dict(state)
@@ -64,7 +64,7 @@ def hierarchy(rng: np.random.Generator) -> tuple[Any, ...]:
 
 
 def simulate_prices(price: Any, shocks: Any) -> Any:
-    """Return a path of prices, written element by element into an array."""
+    """Return a path of prices. Each element is computed from the preceding one and written into an array."""
 
     def step(i: Any, path: Any) -> Any:
         return path.at[i + 1].set(0.9 * path[i] + shocks[i])
@@ -96,7 +96,7 @@ def squared_differences_by_hand(x: Any) -> Any:
 
 
 def end_of_arm(angles: Any) -> Any:
-    """Return the position of the last of 35 joints, by a product of 35 matrices of 4 x 4."""
+    """Return the position of the last of 35 joints of a robot arm, by a product of 35 matrices of 4 x 4."""
     frame = jnp.eye(4)
     for i in range(35):
         c, s = jnp.cos(angles[i]), jnp.sin(angles[i])

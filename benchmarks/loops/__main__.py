@@ -19,15 +19,16 @@ import sys
 import warnings
 from pathlib import Path
 
-# Every library uses one BLAS thread: on a busy machine, NumPy's threads would wait for each other.
+# Every library uses one BLAS thread. With more threads on a busy machine, the threads of NumPy's BLAS would wait for
+# each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# An OpenBLAS thread spins for 2^16 cycles after a call. With OpenBLAS's default it would occupy a core for 30 ms,
-# while the next contestant runs.
+# After a call, an OpenBLAS thread spins, here for 2^16 cycles. By default it would occupy a core for 30 ms while the
+# next contestant runs.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "16")
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
 
-from agreement import check  # because the environment must be set first
+from agreement import check  # because the libraries read the environment on import
 from cells import Cell, measure
 from contestants import CONTESTANTS, Run, interpreted, native, warm_up
 from interleaved import geometric_mean
@@ -94,7 +95,10 @@ GRADIENT = ", gradient"
 
 
 def judge(kernels: list[Kernel], pairs: int, other: Path) -> None:
-    """Print, for each kernel, this checkout's time divided by that of the checkout `other`, and the geometric means."""
+    """Compare this checkout with the checkout `other`.
+
+    Print the ratio of their times for each kernel, and the geometric means.
+    """
     names = [kernel.name for kernel in kernels]
     gradients = [kernel.name + GRADIENT for kernel in kernels if kernel.gradient is not None]
     medians = compare(Path(__file__).parent, sorted([*names, *gradients]), pairs, other)
@@ -105,7 +109,7 @@ def judge(kernels: list[Kernel], pairs: int, other: Path) -> None:
 
 
 def native_run(name: str) -> Run:
-    """Return a function that runs a kernel or its gradient natively; `name` is a name that `judge` passed on."""
+    """Return a function that runs a kernel or its gradient natively. `name` is the name that `judge` prints."""
     kernel = next(x for x in KERNELS if x.name == name.removesuffix(GRADIENT))
     return native(kernel, kernel.arguments(kernel.size), name.endswith(GRADIENT))
 

@@ -1,4 +1,4 @@
-"""Comparison of the results of all contestants on small inputs; the handwritten NumPy version is the reference."""
+"""Comparison of all contestants' results on small inputs. The reference is the handwritten NumPy version."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["check", "directional_difference", "distance"]
 
 
 def check(kernels: list[Kernel], names: list[str]) -> int:
-    """Compare the results of all contestants, with a printed line for each kernel.
+    """Compare the results of all contestants with the reference, and print a line for each kernel.
 
-    Return 1 if one disagrees, else 0.
+    Return 1 if a result disagrees, else 0.
     """
     wrong = 0
     for kernel in kernels:
@@ -41,7 +41,10 @@ def check(kernels: list[Kernel], names: list[str]) -> int:
 
 
 def distance(results: Any, expected: Any) -> float:
-    """Return the largest difference, divided by the largest element of its array or by 1, whichever is larger."""
+    """Return the largest difference between results and expected results.
+
+    It is divided by the largest element of its array, or by 1 if the elements are smaller.
+    """
     ours, theirs = optree.tree_leaves(results), optree.tree_leaves(expected)
     if len(ours) != len(theirs):
         raise ValueError(f"{len(ours)} results, expected {len(theirs)}")
@@ -59,7 +62,10 @@ def distance(results: Any, expected: Any) -> float:
 def directional_difference(
     kernel: Kernel, arguments: tuple[Any, ...], step: float = 1e-6
 ) -> tuple[Any, float]:
-    """Return a random direction, and the central difference of NumPy's sum of squares in that direction."""
+    """Return a random direction, and a central difference of the loss in this direction.
+
+    The loss is the sum of squares of the NumPy version's first result.
+    """
     place = [k for k, x in enumerate(arguments) if not isinstance(x, int)][kernel.gradient or 0]
     direction = np.random.default_rng(1).standard_normal(np.shape(arguments[place]))
 

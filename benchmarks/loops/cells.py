@@ -1,4 +1,7 @@
-"""Entries of the table: a kernel or its gradient, run by all contestants in alternation, with a time limit per run."""
+"""Entries of the table: measurements of a kernel or its gradient.
+
+All contestants run in alternation, and each run has a time limit.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,22 @@ from tenferro.program.profile import shown_seconds
 __all__ = ["Cell", "Times", "measure"]
 
 PENALTY = 10
-"""A contestant that does not finish counts with the slowest measured time, multiplied by this factor."""
+"""Factor for a contestant that does not finish.
+
+It is recorded with the slowest measured time, multiplied by this factor.
+"""
 FEWEST = 3
-"""Minimum number of rounds, in each of which every contestant runs."""
+"""Minimum number of rounds. In a round, every contestant runs once."""
 SHORTEST = 2e-3
 """Minimum time of a measurement, in seconds; a shorter run is repeated."""
 
 
 @dataclass(frozen=True)
 class Times:
-    """Times of a contestant in seconds: to the first result, tracing and compiling included, and of later runs."""
+    """Times of a contestant, in seconds.
+
+    `first` is the time to the first result, tracing and compiling included. The others are those of later runs.
+    """
 
     first: float
     median: float
@@ -38,7 +47,7 @@ class Cell:
 
     Attributes:
         times: the times of each contestant that finished.
-        failures: the reason for each contestant that did not finish.
+        failures: for each contestant that did not finish, the reason.
     """
 
     kernel: str
@@ -48,13 +57,14 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """The label of this row in the table."""
+        """Label of the entry's row in the table."""
         return f"{self.kernel}, gradient" if self.gradient else self.kernel
 
     def seconds(self, contestant: str) -> float | None:
         """Return a contestant's median time in seconds.
 
-        If it did not finish, return `PENALTY` times the slowest median; if it did not run, return None.
+        If the contestant did not finish, the result is `PENALTY` times the slowest median. If it did not run at all,
+        the result is None.
         """
         if contestant in self.times:
             return self.times[contestant].median
@@ -63,14 +73,14 @@ class Cell:
         return None
 
     def ratio(self, contestant: str) -> float | None:
-        """Return native's time divided by the time of `contestant`; None without both times."""
+        """Return native's time divided by the time of `contestant`; None if one of the times is missing."""
         ours, theirs = self.seconds("native"), self.seconds(contestant)
         if ours is None or theirs is None or {"native", contestant} <= self.failures.keys():
             return None
         return ours / theirs
 
     def line(self) -> str:
-        """Format the entry for the terminal: times of first and later results, and ratios to native's times."""
+        """Format the entry as a line for the terminal: times of first and later results, ratios to native's time."""
         parts = [f"{self.name:28s}"]
         for name, times in self.times.items():
             ratio = "" if name == "native" else f" ({self.ratio(name):.2f})"
@@ -82,13 +92,16 @@ class Cell:
 
 
 def measure(kernel: Kernel, gradient: bool, names: list[str], seconds: float, limit: float) -> Cell:
-    """Measure the first result and later runs of each contestant; one that raises or exceeds the limit has no times."""
+    """Measure the first result and later runs of each contestant.
+
+    A contestant that raises an error or exceeds the time limit is recorded as a failure.
+    """
     arguments = kernel.arguments(kernel.size)
     cell = Cell(kernel.name, gradient)
     runs: dict[str, Run] = {}
     firsts: dict[str, float] = {}
     for name in names:
-        gc.collect()  # otherwise a run may collect another's garbage
+        gc.collect()  # so that no run collects the garbage of another
         start = time.perf_counter()
         try:
             with limited(limit):
@@ -97,7 +110,7 @@ def measure(kernel: Kernel, gradient: bool, names: list[str], seconds: float, li
                     continue
                 run()
                 firsts[name] = time.perf_counter() - start
-                run()  # because the second run may still compile
+                run()  # because the second run may still compile something
         except Exception as reason:
             cell.failures[name] = _in_words(reason)
         else:

@@ -1,8 +1,7 @@
-"""Contestants: each function prepares a kernel with its arguments, and returns a function that runs it once.
+"""Contestants: each function prepares a kernel with its arguments, and returns a function that runs the kernel once.
 
-A contestant returns None if it cannot run the kernel.
-
-Each function compiles again: nothing compiled for an earlier entry of the table is used.
+A contestant returns None if it cannot run the kernel. Each call compiles the kernel again, so that the measured time
+to the first result includes the compilation.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ Run = Callable[[], Any]
 
 
 def native(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run:
-    """Prepare tenferro's native executor."""
+    """Prepare a run by tenferro's native executor."""
     return _tenferro(kernel, arguments, gradient, tnf.GraphExecutor())
 
 
 def interpreted(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run:
-    """Prepare tenferro's native executor without compiled code, as if llvmlite were missing."""
+    """Prepare a run by tenferro's native executor without compiled code, as if llvmlite were not installed."""
     return _tenferro(kernel, arguments, gradient, tnf.GraphExecutor(compiled=False))
 
 
 def peer(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | None:
-    """Prepare tenferro through PJRT."""
+    """Prepare a run by tenferro through PJRT; None without jaxlib."""
     if importlib.util.find_spec("jaxlib") is None:
         return None
     from xla_peer import XlaExecutor
@@ -52,7 +51,7 @@ def _tenferro(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool, execut
 
 
 def jitted(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | None:
-    """Prepare `jax.jit`; its arguments and results are converted from and to NumPy arrays."""
+    """Prepare a run by `jax.jit`. Arguments are NumPy arrays, and results are converted to NumPy arrays."""
     if importlib.util.find_spec("jax") is None:
         return None
     import jax
@@ -88,12 +87,12 @@ def _jax_names() -> SimpleNamespace:
 
 
 def numpy(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | None:
-    """Prepare the handwritten NumPy version; it has no gradient."""
+    """Prepare a run of the handwritten NumPy version; None for gradients, which it does not compute."""
     return None if gradient else lambda: kernel.numpy(*arguments)
 
 
 def calls(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | None:
-    """Prepare a NumPy version with one call per operation, if the main NumPy version uses another algorithm."""
+    """Prepare a run of the NumPy version with one call per operation; None if the kernel has no such version."""
     if gradient or kernel.calls is None:
         return None
     by_hand = kernel.calls
@@ -101,7 +100,7 @@ def calls(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | N
 
 
 def numba(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | None:
-    """Prepare the handwritten loop, compiled by numba."""
+    """Prepare a run of the handwritten loop, compiled by numba; None for gradients, or if there is no loop."""
     if gradient or kernel.numba is None or importlib.util.find_spec("numba") is None:
         return None
     from numba import njit
@@ -122,7 +121,7 @@ CONTESTANTS: dict[str, Callable[[Kernel, tuple[Any, ...], bool], Run | None]] = 
 
 
 def warm_up(names: list[str]) -> None:
-    """Import every library and compile a tiny kernel, so that no time limit interrupts an import."""
+    """Import every library and compile a tiny kernel. Otherwise a time limit might interrupt an import."""
     tiny = Kernel(
         "warm up",
         "",

@@ -9,7 +9,7 @@ __all__ = ["DYNAMICS"]
 
 
 SOFTENING = 0.01
-"""Square of the softening length; it is added to the squared distance of two bodies to bound their force."""
+"""Square of the softening length. It is added to the squared distance of two bodies, so that their force is bounded."""
 DAY = 0.01
 """Time step of all solvers except the adaptive one."""
 
@@ -19,7 +19,10 @@ def bodies_inputs(rng, n, rounds):
 
 
 def bodies(n, positions, velocities, masses, rounds):
-    """Integrate bodies under gravity by leapfrog steps: half of the acceleration, a drift, half of the acceleration."""
+    """Integrate bodies under gravity by leapfrog steps.
+
+    A step applies half of the acceleration, moves the bodies, and applies the other half.
+    """
 
     def acceleration(x):
         apart = x[None] - x[:, None]
@@ -148,7 +151,7 @@ STAGES[6, :6] = 35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84
 FOURTH = np.array([5179 / 57600, 0, 7571 / 16695, 393 / 640, -92097 / 339200, 187 / 2100, 1 / 40])
 """Weights of the fourth-order result of Dormand and Prince's pair.
 
-The fifth-order weights are those of the last stage.
+The last row of `STAGES` has the weights of the fifth-order result.
 """
 ERRORS = STAGES[6] - FOURTH
 TOLERANCE = 1e-8
@@ -159,7 +162,7 @@ def adaptive_inputs(rng, end):
 
 
 def adaptive(n, start, rates, end):
-    """Integrate with adaptive steps until `end`; return the final state and the number of attempted steps."""
+    """Integrate with adaptive steps from 0 to `end`; return the final state and the number of attempted steps."""
 
     def continues(carry):
         return carry[0] < end
@@ -237,7 +240,10 @@ def epidemic_inputs(rng, towns, rounds):
 
 
 def epidemic(n, rates, mixing, ill, rounds):
-    """Integrate an epidemic in several connected towns (susceptible, infected, recovered) by Euler steps."""
+    """Integrate an epidemic in several connected towns by Euler steps.
+
+    A town has fractions of susceptible, infected and recovered people.
+    """
 
     def iteration(carry, _):
         susceptible, ill, recovered = carry

@@ -1,4 +1,4 @@
-"""Kernels of GradBench, a benchmark of automatic differentiation, written from their definitions there."""
+"""Kernels of GradBench, a benchmark of automatic differentiation, written from the definitions in GradBench."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["GRADBENCH"]
 def rotated(n, angles, points):
     """Rotate points by Rodrigues' formula.
 
-    The norm of each row of `angles` is the angle, and its direction the axis.
+    Each row of `angles` is a rotation: its norm is the angle, and its direction is the axis.
     """
     angle = n.sqrt(n.sum(angles * angles, axis=-1, keepdims=True))
     axis = angles / angle
@@ -37,7 +37,10 @@ def bundle_inputs(rng, cameras, points, seen):
 
 
 def bundle(n, cameras, points, weights, camera, point, features):
-    """Return the errors of bundle adjustment: reprojection errors of points in cameras, and errors of the weights."""
+    """Return the residuals of bundle adjustment.
+
+    They are the reprojection errors of points in cameras, and the errors of the weights.
+    """
     rows, apart = cameras[camera], points[point] - cameras[camera, 3:6]
     x = rotated(n, rows[:, :3], apart)
     flat = x[:, :2] / x[:, 2:]
@@ -83,7 +86,7 @@ def mixture_inputs(rng, points, features, clusters):
 
 
 def wishart_constant(features):
-    """Return the constant term of the Wishart prior of one cluster, for gamma = 1 and m = 0."""
+    """Return the constant term of the Wishart prior of one cluster, for the parameters gamma = 1 and m = 0."""
     degrees = features + 1
     scale = sum(math.lgamma(0.5 * (degrees - j)) for j in range(features))
     scale += 0.25 * features * (features - 1) * math.log(math.pi)
@@ -91,14 +94,14 @@ def wishart_constant(features):
 
 
 def mixture(n, logits, means, logarithms, lower, xs):
-    """Return the log likelihood of a Gaussian mixture and its prior.
+    """Return the log likelihood of a Gaussian mixture plus the logarithm of its prior.
 
-    The inverse covariances are given by triangular factors: the logarithms of their diagonals, and their lower
-    elements.
+    Triangular factors define the inverse covariances. `logarithms` has the logarithms of their diagonals, and `lower`
+    their elements below the diagonal.
     """
     clusters, features = means.shape
     points = xs.shape[0]
-    # `places` has the position in `lower` of each element below the diagonal, column by column. All other elements
+    # `places` has, for each element below the diagonal, its position in `lower`, column by column. All other elements
     # have the position of the zero that is appended to `lower`.
     columns, rows = np.triu_indices(features, 1)
     places = np.full((features, features), len(rows))
@@ -135,12 +138,18 @@ def mixture_numpy(logits, means, logarithms, lower, xs):
 
 BONES = 22
 PARENTS = np.array([0, 0, *[0 if k % 4 == 2 else k - 1 for k in range(2, BONES)]])
-"""Parent of each bone: the wrist and the forearm, and five fingers of four bones each."""
+"""Parent of each bone.
+
+The first two bones are the wrist and the forearm, followed by five fingers of four bones each.
+"""
 ANGLES = np.full((BONES, 3), 26)
 ANGLES[[2 + 4 * finger + k for finger in range(5) for k in (0, 0, 1, 2)], [0, 1, 0, 0] * 5] = (
     np.arange(6, 26)
 )
-"""Position of each bone's three angles in the parameters; angles that are always zero read the appended zero."""
+"""Positions of each bone's three angles in the parameters.
+
+An angle that is always zero has the position of the appended zero.
+"""
 
 
 def hand_inputs(rng, vertices):
@@ -168,7 +177,10 @@ def hand_inputs(rng, vertices):
 
 
 def bent(n, angles):
-    """Return the product of three rotations: about x by the first angles, y by the last, and z by the middle ones."""
+    """Return the product of three rotations for each row of angles.
+
+    They are about x by the first angle, about z by the second, and about y by the last.
+    """
     (x, z, y), (u, w, v) = n.cos(angles).T, n.sin(angles).T
     rows = [
         [z * y, z * v * u - w * x, z * v * x + w * u],
@@ -179,7 +191,7 @@ def bent(n, angles):
 
 
 def hand(n, theta, relatives, inverses, weights, positions, matched, points):
-    """Return the differences between the vertices of a posed hand and their target points."""
+    """Return the differences between the vertices of a hand in a pose and the points that they should match."""
     angles = n.pad(theta, (0, 1))[ANGLES]
     posed = n.concatenate([relatives[:, :, :3] @ bent(n, angles), relatives[:, :, 3:]], axis=2)
 
@@ -210,14 +222,17 @@ def clusters_inputs(rng, points, features, clusters):
 
 
 def clusters(n, xs, centres):
-    """Compute the k-means cost; return a Newton step of the centres for this cost, and the cost."""
+    """Compute the k-means cost of the centres.
+
+    Return a Newton step of the centres for this cost, and the cost.
+    """
 
     def cost(centres):
         squares = n.sum(xs * xs, axis=1)[:, None] + n.sum(centres * centres, axis=1)
         return n.sum(n.min(squares - 2 * xs @ centres.T, axis=1))
 
-    # The matrix of second derivatives is diagonal, so its product with ones, a forward derivative, contains all of
-    # it.
+    # The matrix of second derivatives is diagonal. Its product with a vector of ones, which a forward derivative
+    # computes, is therefore the diagonal.
     slope, curvature = n.jvp(n.grad(cost), (centres,), (n.ones_like(centres),))
     return slope / curvature, cost(centres)
 
@@ -256,7 +271,7 @@ def polynomial_inputs(rng, coefficients, points):
 
 
 def polynomial(n, coefficients, ts):
-    """Return half the sum of squared differences between the sign function and a polynomial, by Horner's scheme."""
+    """Return half the sum of squared differences between the sign function and a polynomial at the points `ts`."""
 
     def iteration(value, coefficient):
         return value * ts + coefficient, None
@@ -329,7 +344,7 @@ def cells(n, layers, ends, hidden, memory, x):
 
 
 def letters(n, layers, ends, state, sequence):
-    """Return minus the mean log probability of each next letter of the sequence."""
+    """Return the mean negative log probability of the next letter, over all letters of the sequence."""
 
     def step(carry, pair):
         x, following = pair
@@ -382,7 +397,7 @@ def chain_slope(n, x, y):
 
 
 def chain(n, x, steps):
-    """Integrate from 0 to 2 a chain in which each element drives the next one, by Runge-Kutta steps."""
+    """Integrate a chain of equations from 0 to 2 by Runge-Kutta steps. Each element drives the next one."""
     h = 2 / steps
 
     def step(_, y):
@@ -415,8 +430,8 @@ def chain_numba(x, steps):
         moved[:] = y
         total[:] = 0
         for stage in range(4):
-            # Update the elements from last to first, because the slope of each needs the old value of the element
-            # before it.
+            # Update the elements from last to first. The slope of each element needs the old value of the preceding
+            # element.
             for i in range(n - 1, -1, -1):
                 slope = x[i] * moved[i - 1] if i else x[0]
                 total[i] += weights[stage] * slope
@@ -432,7 +447,8 @@ def minors_inputs(rng, size):
 
 
 def minors_table(size):
-    """Return, for each set of columns and each column, the set without the column and the sign in the expansion.
+    """Return, for each set of columns and each column, the set without this column, and the sign of the column in the
+    expansion.
 
     Sets are bit masks. The sign is 0 if the column is not in the set.
     """
@@ -443,7 +459,7 @@ def minors_table(size):
 
 
 def minors(n, a):
-    """Return the determinant by expansion along rows; the minor of every set of columns is computed once."""
+    """Return the determinant by expansion along the rows. The minor of each set of columns is computed only once."""
     size = a.shape[0]
     without, signs = minors_table(size)
     start = n.where(n.arange(2**size) == 0, 1.0, 0.0)
@@ -481,14 +497,14 @@ def minors_numba(a):
 
 
 SQUARE = 1e-10
-"""Squared norm of the gradient, or of a step, below which gradient descent ends."""
+"""Bound of the squared norms of the gradient and of a step. Below it, gradient descent ends."""
 
 
 def descent(n, measured, start, rate):
-    """Minimise a function by gradient descent, and return the minimising point.
+    """Minimise a function by gradient descent, and return the point of the minimum.
 
-    The rate doubles after ten steps that decrease the value, and halves after a step that does not. `measured(x)`
-    returns the value and the gradient.
+    `measured(x)` returns the value and the gradient at x. The step size `rate` doubles after ten steps that decrease
+    the value, and halves after a step that does not.
     """
 
     def continues(carry):
@@ -534,7 +550,10 @@ def descent_numpy(measured, start, rate):
 
 
 def forward(n, function):
-    """Return a function of a vector that computes `function` and its gradient by forward mode, one JVP per element."""
+    """Return a function that computes the value and the gradient of `function`.
+
+    The gradient is computed in forward mode, by one JVP per element of the vector.
+    """
 
     def measured(x):
         pairs = [n.jvp(function, (x,), (direction,)) for direction in np.eye(x.shape[0])]
@@ -548,7 +567,7 @@ def particle_inputs(rng, slowness, steps):
 
 
 def particle(n, w, rate, interval):
-    """Optimise the position of a charge, so that a particle passes through the origin, and return the position."""
+    """Optimise the position of a charge, so that a particle passes through the origin; return this position."""
 
     def missed(w):
         charges = n.stack([n.stack([10.0 + 0 * w[0], 10 - w[0]]), n.asarray([10.0, 0.0])])
@@ -573,8 +592,8 @@ def particle(n, w, rate, interval):
 
 def particle_numpy(w, rate, interval):
     def missed(w):
-        # x, y are the position and u, v the velocity of the particle; dx, dy, du, dv are their derivatives with
-        # respect to w, by which the first charge moves down.
+        # The particle has the position x, y and the velocity u, v. The first charge moves down by w, and dx, dy, du,
+        # dv are derivatives with respect to w.
         x, y, u, v = 0.0, 8.0, 0.75, 0.0
         dx = dy = du = dv = 0.0
         while y + interval * v > 0:
@@ -606,7 +625,7 @@ def saddle_inputs(rng, slowness):
 
 
 def saddle(n, start, rate):
-    """Return the x that minimises the maximum over y of |x|^2 - |y|^2, and the maximising y."""
+    """Return the point x that minimises the maximum over y of |x|^2 - |y|^2, and the y of this maximum."""
 
     def height(x, y):
         return n.sum(x * x) - n.sum(y * y)
@@ -630,7 +649,7 @@ def saddle_numpy(start, rate):
         return descent_numpy(downwards, start, rate)
 
     def measured(x):
-        # The gradient with respect to x needs no derivative of y: the maximising y does not depend on x.
+        # The gradient with respect to x needs no derivative of y, because the maximising y does not depend on x.
         y = highest(x)
         height = x[0] * x[0] + x[1] * x[1] - y[0] * y[0] - y[1] * y[1]
         return height, [2 * x[0], 2 * x[1]]

@@ -1,4 +1,4 @@
-"""Kernels that iterate one map, for a fixed number of steps or until convergence."""
+"""Kernels that apply one map repeatedly, for a fixed number of iterations or until convergence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def mandelbrot_inputs(rng, n, rounds):
 
 
 def mandelbrot(n, c, rounds):
-    """Return the number of iterations of z^2 + c for which each point stays within a distance of 2 from 0."""
+    """Return, for each c, the number of iterations of z^2 + c during which |z| is at most 2."""
 
     def iteration(_, carry):
         z, count = carry
@@ -49,7 +49,7 @@ def mandelbrot_numba(c, rounds):
 
 
 RESIDUAL = 1e-10
-"""Norm of the residual, relative to that of the right side, at which the conjugate gradient method ends."""
+"""Norm of the residual, relative to that of the right-hand side, at which the conjugate gradient method ends."""
 
 
 def poisson_inputs(rng, n):
@@ -57,7 +57,10 @@ def poisson_inputs(rng, n):
 
 
 def conjugate_gradient(n, b):
-    """Solve Poisson's equation on a square by conjugate gradients, with a five-point stencil and a zero boundary."""
+    """Solve Poisson's equation on a square by conjugate gradients.
+
+    The matrix is a five-point stencil, with zero at the boundary.
+    """
 
     def product(x):
         framed = n.pad(x, 1)
@@ -129,7 +132,7 @@ def power_inputs(rng, n, rounds):
 
 
 def power_iteration(n, a, rounds):
-    """Return the eigenvector of the largest eigenvalue, and the eigenvalue."""
+    """Compute the largest eigenvalue of a matrix by power iteration; return its eigenvector and the eigenvalue."""
 
     def iteration(_, x):
         y = a @ x
@@ -172,7 +175,7 @@ def kepler_inputs(rng, orbits):
 
 
 def kepler(n, mean, eccentricity):
-    """Solve Kepler's equation for the eccentric anomalies by Newton's method, until no step exceeds 1e-10."""
+    """Return the eccentric anomalies that solve Kepler's equation, by Newton's method until no step exceeds 1e-10."""
 
     def continues(carry):
         return carry[1] > 1e-10
@@ -233,8 +236,8 @@ ITERATIONS = [
         power_inputs,
         power_iteration,
         power_iteration_numpy,
-        # With twice as many iterations, the cotangents would be subnormal numbers. Processors need fifty times as
-        # long for them, and XLA flushes them to zero.
+        # Twice as many iterations would make the cotangents subnormal. Processors take fifty times as long for
+        # subnormal numbers, and XLA flushes them to zero.
         size=(800, 120),
         small=(5, 4),
         numba=power_iteration_numba,

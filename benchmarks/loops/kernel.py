@@ -1,4 +1,4 @@
-"""Record of a kernel: a loop written from its public definition, in a version for each library."""
+"""Record of a kernel: a loop with a public definition, and a version of it for each library."""
 
 from __future__ import annotations
 
@@ -13,23 +13,27 @@ __all__ = ["Kernel"]
 
 @dataclass(frozen=True)
 class Kernel:
-    """A measured loop: one row of the table for its value, and one for its gradient if `gradient` is not None.
+    """A measured loop.
+
+    The table has a row for its value, and a row for its gradient if `gradient` is not None.
 
     Attributes:
         source: the public definition that the kernel follows.
-        inputs: a function of a random generator and the size that returns the arguments. Python integers among them
-            are iteration counts, and remain Python integers when the kernel is traced.
-        traced: a function of a namespace and the arguments. The namespace is tenferro, or `jax.numpy` with JAX's loops
-            under tenferro's names and signatures.
-        numpy: a handwritten NumPy version: calls on arrays if the definition allows them, else Python loops.
+        inputs: a function of a random generator and the size; it returns the arguments. Python integers among the
+            arguments are iteration counts, and remain Python integers when the kernel is traced.
+        traced: the kernel as a function of a namespace and the arguments. The namespace is tenferro, or `jax.numpy`
+            with the addition of JAX's loops, adapted to tenferro's signatures.
+        numpy: a handwritten NumPy version. It calls NumPy on whole arrays if the definition allows this, else it has
+        Python loops.
         size: the size of the measured inputs, for which handwritten NumPy takes 10 to 200 ms.
         small: the size of the inputs on which results are compared.
-        calls: a second NumPy version with one call per operation of `traced`, if `numpy` uses another algorithm, such
-            as triangles, matrix products, or a special function of NumPy.
+        calls: a second NumPy version, with a call for each operation of `traced`. None unless `numpy` uses another
+            algorithm, such as triangles, matrix products, or a special function of NumPy.
         numba: a loop for `numba.njit` to compile; None if the definition is not a loop over numbers.
-        gradient: the number of the array argument with respect to which the sum of squares of the first result is
-            differentiated.
-        tolerance: the largest allowed difference, relative to the largest element, because orders of summation differ.
+        gradient: the position of the argument with respect to which the kernel is differentiated, counted among the
+            arrays. The differentiated scalar is the sum of squares of the first result.
+        tolerance: the largest allowed difference from `numpy`, relative to the largest element. Libraries sum in
+        different orders.
     """
 
     name: str
@@ -45,11 +49,14 @@ class Kernel:
     tolerance: float = 1e-9
 
     def arguments(self, size: tuple[int, ...]) -> tuple[Any, ...]:
-        """Return the arguments; they are equal for every contestant and in every run."""
+        """Return the arguments. They are equal for every contestant and in every run, because the seed is fixed."""
         return self.inputs(np.random.default_rng(0), *size)
 
     def of_arrays(self, n: Any, arguments: tuple[Any, ...]) -> tuple[Callable[..., Any], list[Any]]:
-        """Return a function that runs `traced` on the array arguments alone, and these arrays."""
+        """Return `traced` as a function of the array arguments alone, and the array arguments.
+
+        The integers among the arguments are fixed.
+        """
         arrays = [x for x in arguments if not isinstance(x, int)]
 
         def function(*xs: Any) -> Any:
@@ -59,7 +66,10 @@ class Kernel:
         return function, arrays
 
     def loss(self, n: Any, arguments: tuple[Any, ...]) -> tuple[Callable[..., Any], list[Any]]:
-        """Return a function that computes the sum of squares of the first result from the arrays, and these arrays."""
+        """Return the loss as a function of the array arguments, and the array arguments.
+
+        The loss is the sum of squares of the first result.
+        """
         function, arrays = self.of_arrays(n, arguments)
 
         def squares(*xs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""List of all kernels, in the order of the table."""
+"""List of all kernels, in the order of the table's rows."""
 
 from __future__ import annotations
 

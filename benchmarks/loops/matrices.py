@@ -15,7 +15,7 @@ def durbin_inputs(rng, n):
 def durbin(n, r):
     """Solve a Toeplitz system by Levinson's recursion.
 
-    Before iteration k, the solution y of the leading k equations is in the first k elements; the other elements are 0.
+    Before iteration k, the first k elements of y solve the leading k equations. The other elements are 0.
     """
     size = r.shape[0]
     places = n.arange(size)
@@ -23,7 +23,7 @@ def durbin(n, r):
     def iteration(k, carry):
         y, alpha, beta = carry
         beta = (1 - alpha * alpha) * beta
-        # indices that reverse the first k elements
+        # Indices that reverse the first k elements.
         turned = n.where(places < k, (k - 1 - places) % size, 0)
         alpha = -(r[k] + n.sum(n.where(places < k, r[turned] * y, 0.0))) / beta
         y = n.where(places < k, y + alpha * y[turned], 0.0)
@@ -84,7 +84,10 @@ def gramschmidt_inputs(rng, rows, columns):
 
 
 def gramschmidt(n, a):
-    """Return the QR factors by modified Gram-Schmidt: each step orthogonalises all later columns against the new one."""
+    """Return the QR factors by modified Gram-Schmidt.
+
+    Each step makes all later columns orthogonal to the new column of Q.
+    """
     columns = n.arange(a.shape[1])
 
     def iteration(k, carry):
@@ -138,7 +141,7 @@ def lu_inputs(rng, n):
 
 
 def lu(n, a):
-    """Return both LU factors in one matrix, computed without pivoting."""
+    """Return the LU factors in one matrix, computed without pivoting. The unit diagonal of L is not stored."""
     places = n.arange(a.shape[0])
 
     def iteration(k, a):
@@ -175,7 +178,7 @@ def trisolv_inputs(rng, n):
 
 def trisolv(n, lower, b):
     def iteration(i, x):
-        # The product with the whole row is right, because the elements of x from i on are still 0.
+        # The product may include the whole row: the elements of x from i on are still 0.
         return x.at[i].set((b[i] - lower[i] @ x) / lower[i, i])
 
     return n.fori_loop(0, b.shape[0], iteration, n.zeros_like(b))

@@ -1,8 +1,8 @@
-"""Measure the time of one iteration of a loop: `python benchmarks/loops/one_iteration.py [--write]`, into docs/control.md.
+"""Time of one iteration of a loop: `python benchmarks/loops/one_iteration.py [--write]`.
 
-The bodies have 1, 5 and 20 elementwise ops on one carry, alternately a square root and an addition of 1.
-Each loop is timed at two lengths. The difference of the times is divided by the difference of the lengths, which
-excludes the fixed cost of a loop.
+With `--write`, the table is written into docs/control.md. The bodies of the loops have 1, 5 and 20 elementwise ops on
+one carry, alternately a square root and an addition of 1. Each loop is timed at two lengths. The difference of the
+times, divided by the difference of the lengths, excludes the fixed cost of a loop.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
 
-import numpy as np  # because the environment must be set first
+import numpy as np  # because the environment must be set before NumPy loads
 from interleaved import show
 
 import tenferro as tnf
@@ -26,37 +26,40 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "control.md"
 BODIES = 1, 5, 20
 SHAPES = (), (32,), (10_000,)
 ITERATIONS = {"natively": (300, 300, 60), "PJRT": (30_000, 3000, 60)}
-"""Difference of the two lengths, for each shape; XLA's iterations are short, so they need more of them."""
+"""Difference of the two loop lengths, for each shape of the carry.
+
+XLA's iterations are short, so their time can be measured only for longer loops.
+"""
 BLOCKS = 7
-"""Number of repetitions of a measurement; the fastest counts."""
+"""Number of repetitions of a measurement. The fastest repetition counts."""
 
 
 def body(n: Any, y: Any, ops: int) -> Any:
-    """Apply `ops` elementwise operations that keep the magnitude of the values."""
+    """Apply `ops` elementwise operations, chosen so that repeated iterations neither overflow nor reach zero."""
     for k in range(ops):
         y = 1 + y if k % 2 else n.sqrt(y)
     return y
 
 
 def scan(y: Any, ops: int, rounds: int) -> Any:
-    """Run `ops` operations per iteration by `scan`, without stacked results."""
+    """Run a `scan` without stacked results, with `ops` operations per iteration."""
     return tnf.scan(lambda c, _: (body(tnf, c, ops), None), y, length=rounds)[0]
 
 
 def fori_loop(y: Any, ops: int, rounds: int) -> Any:
-    """Run `ops` operations per iteration by `fori_loop`, with Python numbers as bounds."""
+    """Run a `fori_loop` with Python numbers as bounds, with `ops` operations per iteration."""
     return tnf.fori_loop(0, rounds, lambda _, c: body(tnf, c, ops), y)
 
 
 def while_loop(y: Any, ops: int, rounds: int) -> Any:
-    """Run `ops` operations per iteration by `while_loop`, with a counter in the carry."""
+    """Run a `while_loop` with a counter in the carry, with `ops` operations per iteration."""
     return tnf.while_loop(
         lambda c: c[0] < rounds, lambda c: (c[0] + 1, body(tnf, c[1], ops)), (0, y)
     )[1]
 
 
 def by_hand(y: Any, ops: int, rounds: int) -> Any:
-    """Run `ops` NumPy operations per iteration in a Python loop."""
+    """Run a Python loop, with `ops` NumPy operations per iteration."""
     for _ in range(rounds):
         y = body(np, y, ops)
     return y
@@ -69,7 +72,7 @@ LOOPS: dict[str, Loop] = {"scan": scan, "fori_loop": fori_loop, "while_loop": wh
 def compiled(
     loop: Loop, ops: int, rounds: int, executor: Any, gradient: bool
 ) -> Callable[..., Any]:
-    """Return a compiled loop, or the compiled gradient of the sum of squares of its final carry."""
+    """Return a compiled loop or, if `gradient`, the compiled gradient of the sum of squares of its final carry."""
     if gradient:
         return tnf.jit(tnf.grad(lambda y: tnf.sum(loop(y, ops, rounds) ** 2)), executor=executor)
     return tnf.jit(lambda y: loop(y, ops, rounds), executor=executor)
@@ -78,7 +81,7 @@ def compiled(
 def microseconds(call: Callable[[int], Callable[[], Any]], rounds: int) -> float:
     """Return the microseconds of one iteration.
 
-    `call(turns)` returns a function that runs a loop of `turns` iterations.
+    `call(n)` returns a function that runs a loop of n iterations.
     """
     short, long = call(rounds // 10), call(rounds // 10 + rounds)
     for run in (short, long) * 2:
@@ -94,7 +97,10 @@ def _seconds(run: Callable[[], Any]) -> float:
 
 
 def row(name: str, loop: Loop, executor: Any, rounds: tuple[int, ...], gradient: bool) -> str:
-    """Return a row of the table: a column for each shape, with a number for each loop body."""
+    """Return a row of the table.
+
+    Each shape has a column, and each column a number for each loop body.
+    """
     columns: list[str] = []
     for shape, more in zip(SHAPES, rounds, strict=True):
         y = np.ones(shape)
@@ -122,7 +128,7 @@ def table() -> str:
     for name, loop in LOOPS.items():
         for peer, executor in peers.items():
             lines.append(row(f"`{name}`, {peer}", loop, executor, ITERATIONS[peer], False))
-    # The gradient needs reverse mode, which while_loop does not have.
+    # Only scan and fori_loop have gradients: while_loop does not support reverse mode.
     for name in ("scan", "fori_loop"):
         for peer, executor in peers.items():
             lines.append(

@@ -11,7 +11,7 @@ __all__ = ["PROBABILITY"]
 
 
 LEAP, LEAPS = 0.05, 10
-"""Step size and number of steps of a Hamiltonian Monte Carlo trajectory."""
+"""Size and number of the leapfrog steps of a Hamiltonian Monte Carlo trajectory."""
 
 
 def hmc_inputs(rng, points, features, rounds):
@@ -22,7 +22,10 @@ def hmc_inputs(rng, points, features, rounds):
 
 
 def hmc(n, xs, ys, start, momenta, uniforms):
-    """Sample the weights of a logistic regression by Hamiltonian Monte Carlo, with random numbers drawn beforehand."""
+    """Sample the weights of a logistic regression by Hamiltonian Monte Carlo.
+
+    The random numbers are arguments.
+    """
 
     def energy(w):
         logits = xs @ w
@@ -101,7 +104,7 @@ def kalman_inputs(rng, steps, states, measured):
 
 
 def kalman(n, a, h, q, r, ys):
-    """Return the filtered means and covariances of a Kalman filter that starts from a standard normal state."""
+    """Return the filtered means and covariances of a Kalman filter. The initial state is standard normal."""
 
     def step(carry, y):
         mean, covariance = carry
@@ -142,9 +145,10 @@ def kalman_numba(a, h, q, r, ys):
 
 
 def markov_inputs(rng, steps, states, symbols):
-    """Return a hidden Markov model and observations.
+    """Return a hidden Markov model and observed symbols.
 
-    The results are the logarithms of the initial, transition and emission probabilities, and the observed symbols.
+    The first three results are the logarithms of the initial, transition and emission probabilities. The last result
+    is the sequence of symbols.
     """
 
     def logarithms(*shape):
@@ -206,7 +210,7 @@ def markov_forward_numba(first, transitions, emissions, seen):
 
 
 def viterbi(n, first, transitions, emissions, seen):
-    """Return the most probable states of a hidden Markov model, and the logarithm of their probability."""
+    """Return the most probable sequence of states of a hidden Markov model, and the logarithm of its probability."""
 
     def step(best, symbol):
         candidates = best[:, None] + transitions
@@ -257,7 +261,7 @@ def viterbi_numba(first, transitions, emissions, seen):
 
 
 COUPLING = 0.44
-"""Coupling of neighbouring spins divided by the temperature, near the critical point of a large lattice."""
+"""Interaction of neighbouring spins divided by the temperature. It is near the critical point of a large lattice."""
 
 
 def ising_inputs(rng, n, rounds):
@@ -267,9 +271,9 @@ def ising_inputs(rng, n, rounds):
 
 
 def ising(n, spins, colours, uniforms):
-    """Sample an Ising model on a torus by Metropolis steps on even and then odd sites.
+    """Sample an Ising model on a torus by Metropolis steps, first on the even and then on the odd sites.
 
-    Return the spins and mean spins.
+    Return the final spins, and the mean spin after each step.
     """
 
     def half(spins, colour, uniform):
@@ -318,7 +322,7 @@ def clusters_inputs(rng, points, features, clusters, rounds):
 
 
 def lloyd(n, xs, centres, rounds):
-    """Return the centres of k-means after `turns` of Lloyd's steps; a centre without points does not move."""
+    """Return the centres of k-means after `rounds` of Lloyd's steps. A centre without points does not move."""
     squares = n.sum(xs * xs, axis=1)[:, None]
     names = n.arange(centres.shape[0])
 
@@ -366,11 +370,14 @@ def lloyd_numba(xs, centres, rounds):
 
 
 FLOOR = 1e-3
-"""Constant added to each variance, so that no variance becomes zero."""
+"""Constant that is added to each variance, so that no variance becomes zero."""
 
 
 def mixture(n, xs, means, rounds):
-    """Fit a Gaussian mixture by expectation maximisation, from equal weights and unit variances."""
+    """Fit a Gaussian mixture by expectation maximisation.
+
+    The first weights are equal, and the first variances are 1.
+    """
     size = means.shape[0]
 
     def iteration(_, carry):
@@ -389,13 +396,16 @@ def mixture(n, xs, means, rounds):
 
 
 def by_products(xs, both, means, variances):
-    """Return squared distances in units of the variances, plus the log variances, by two matrix products."""
+    """Return squared distances, divided by the variances, plus log variances.
+
+    Two matrix products compute them.
+    """
     squares = both @ (1 / variances).T - 2 * xs @ (means / variances).T
     return squares + np.sum(means * means / variances + np.log(variances), axis=1)
 
 
 def by_differences(xs, both, means, variances):
-    """Return the same squared distances, computed from the differences in each component."""
+    """Return the results of `by_products`, computed from the difference in each component."""
     apart = xs[:, None] - means
     return np.sum(apart * apart / variances + np.log(variances), axis=-1)
 

@@ -1,4 +1,4 @@
-"""Kernels of recurrent networks, which process a sequence of batches step by step."""
+"""Kernels of recurrent networks. They process a sequence of batches, one after the other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["RECURRENT"]
 
 
 def sequence_inputs(gates):
-    """Return a function that draws the inputs of a recurrent layer with `gates` gates."""
+    """Return a function that draws the inputs, weights and biases of a recurrent layer with `gates` gates."""
 
     def inputs(rng, steps, batch, features, hidden):
         xs = rng.standard_normal((steps, batch, features))

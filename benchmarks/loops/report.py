@@ -1,4 +1,4 @@
-"""Reports of the measurements: tables, means, and a JSON file."""
+"""Reports of the measurements: a Markdown table, geometric means, and a JSON file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "loops.md"
 
 
 def table(cells: list[Cell]) -> str:
-    """Return a Markdown table of milliseconds, with native's time relative to each contestant in brackets.
+    """Return a Markdown table of milliseconds. In brackets after a contestant's time is native's time divided by this
+    time.
 
     The last columns have the times to the first result.
     """
@@ -34,9 +35,9 @@ def table(cells: list[Cell]) -> str:
 
 
 def summary(cells: list[Cell]) -> str:
-    """Return lines with the geometric means of native's times relative to each contestant.
+    """Return lines with the geometric means of native's times divided by those of each contestant.
 
-    Values and gradients, and first and later results, have separate means.
+    Values and gradients have separate means, and so do first and later results.
     """
     lines: list[str] = []
     for gradient, what in ((False, "Values"), (True, "Gradients")):
@@ -55,7 +56,10 @@ def summary(cells: list[Cell]) -> str:
 
 
 def _of_first_results(cells: list[Cell], what: str) -> list[str]:
-    """Return lines with native's times to the first result, tracing and compiling included, relative to PJRT and JAX."""
+    """Return lines with the ratios of native's time to the first result to those of PJRT and JAX.
+
+    The time includes tracing and compiling.
+    """
     lines: list[str] = []
     for name in ("PJRT", "jax"):
         ratios = [
@@ -72,7 +76,7 @@ def _of_first_results(cells: list[Cell], what: str) -> list[str]:
 
 
 def _gradients_over_values(cells: list[Cell]) -> list[str]:
-    """Return lines with each contestant's time for the gradient divided by its time for the value."""
+    """Return lines that state, for each contestant, the time of the gradient divided by the time of the value."""
     values = {cell.kernel: cell.times for cell in cells if not cell.gradient}
     lines: list[str] = []
     for name in CONTESTANTS:
@@ -95,7 +99,7 @@ def write_json(cells: list[Cell], path: Path) -> None:
 
 
 def write_page(text: str) -> None:
-    """Write the table in docs/loops.md."""
+    """Write the table into docs/loops.md."""
     put_into(PAGE, "loops", text)
 
 

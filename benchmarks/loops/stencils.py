@@ -1,4 +1,4 @@
-"""Kernels of stencils: each iteration computes a grid from the neighbours of each point in the previous grid."""
+"""Kernels of stencils. An iteration computes each point of a grid from the point's neighbours in the preceding grid."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def jacobi_2d_numba(a, rounds):
 def seidel_2d(n, a, rounds):
     def row(above, lines):
         here, below = lines
-        # the part of the sum that does not depend on the new value of the left neighbour
+        # This is the part of the sum that does not depend on the new value of the left neighbour.
         known = (
             here[1:-1]
             + here[2:]
@@ -133,7 +133,7 @@ def cube_inputs(rng, n, rounds):
 
 
 def second_differences(x):
-    """Return, for each inner point, the second differences along all axes, added up and divided by eight."""
+    """Return, for each inner point, the sum of the second differences along the three axes, divided by eight."""
     c = x[1:-1, 1:-1, 1:-1]
     return 0.125 * (
         (x[2:, 1:-1, 1:-1] - 2 * c + x[:-2, 1:-1, 1:-1])
@@ -175,7 +175,10 @@ def heat_3d_numba(a, rounds):
 
 
 def adi_factors(n, rounds):
-    """Return PolyBench's coefficients of adi: a, b, c for the sweep along columns, d, e, f for that along rows."""
+    """Return the coefficients of PolyBench's kernel adi.
+
+    a, b, c are for the sweep along the columns; d, e, f are for the sweep along the rows.
+    """
     mul1, mul2 = 2.0 * n * n / rounds, 1.0 * n * n / rounds
     return -mul1 / 2, 1 + mul1, -mul1 / 2, -mul2 / 2, 1 + mul2, -mul2 / 2
 
@@ -184,7 +187,7 @@ def adi(n, u, rounds):
     a, b, c, d, e, f = adi_factors(u.shape[0], rounds)
 
     def sweep(known, low, middle, high):
-        """Solve tridiagonal systems along the first axis, one for each column of `known`, the right sides."""
+        """Solve tridiagonal systems along the first axis. Each column of `known` is the right-hand side of a system."""
         ones = n.ones_like(known[0])
 
         def forward(carry, x):

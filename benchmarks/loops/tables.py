@@ -1,4 +1,4 @@
-"""Kernels of dynamic programming: they fill tables whose elements depend on earlier elements."""
+"""Kernels of dynamic programming. They fill tables whose elements depend on elements that were computed before."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def nussinov_inputs(rng, n):
 
 
 def nussinov(n, bases):
-    """Fill the table of Nussinov's algorithm from the last row to the first.
+    """Fill the table of Nussinov's algorithm, from the last row to the first.
 
-    An element depends on the elements to its left, and on all rows below.
+    An element depends on the elements to its left in the same row, and on all rows below.
     """
     size = bases.shape[0]
     columns = n.arange(size)
@@ -56,7 +56,7 @@ def nussinov(n, bases):
         unsplit = n.maximum(below, left_below + pairs)
 
         def element(j, line):
-            # This is line[k] + table[k + 1, j] at each k; only positions k between i and j are used.
+            # At each k, the sum is line[k] + table[k + 1, j]. Only positions k between i and j are used.
             after = n.concatenate([table[1:, j], n.zeros_like(line[:1])])
             between = (columns > i) & (columns < j)
             best = n.max(n.where(between, line + after, 0))
@@ -142,8 +142,8 @@ def edit_distance_numpy(a, b):
         best = np.empty_like(above)
         best[0] = above[0] + 1
         best[1:] = np.minimum(above[:-1] + (b != letter), above[1:] + 1)
-        # An insertion costs 1 per column. After subtracting the column number, the cheapest insertions are a running
-        # minimum.
+        # An insertion costs 1 per column. If the column number is subtracted, the cheapest insertions are therefore a
+        # running minimum.
         above = np.minimum.accumulate(best - columns) + columns
     return above[-1]
 
@@ -190,7 +190,8 @@ def binomial(n, spot, rounds):
     values = n.maximum(STRIKE - prices, 0.0)
 
     def iteration(step, values):
-        # Each iteration uses one column less. The array keeps its size, so that all iterations have the same shape.
+        # Each iteration uses one column less than the preceding one. The array keeps its size, so that all iterations
+        # have the same shape.
         later = n.concatenate([values[:, 1:], values[:, -1:]], axis=1)
         held = discount * (p * later + (1 - p) * values)
         now = prices * up ** (step + 1.0)
@@ -236,7 +237,10 @@ def ctc_inputs(rng, frames, labels):
 
 
 def ctc(n, log_probabilities, labels):
-    """Return minus the log likelihood of the labels in connectionist temporal classification; label 0 is the blank."""
+    """Return the negative log likelihood of the labels in connectionist temporal classification.
+
+    Label 0 is the blank.
+    """
     extended = n.stack([n.zeros_like(labels), labels], axis=1).reshape(-1)
     extended = n.concatenate([extended, n.zeros_like(labels[:1])])
     before = n.concatenate([n.zeros_like(extended[:2]) - 1, extended[:-2]])

@@ -20,7 +20,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-# Every library uses one BLAS thread: on a busy machine, NumPy's threads would wait for each other.
+# Every library uses one BLAS thread. With more threads on a busy machine, the threads of NumPy's BLAS would wait for
+# each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -35,9 +36,9 @@ from report import write
 from tenferro.program.profile import shown_seconds
 
 SECONDS = 3.0
-"""Duration of the interleaved runs of one case, in seconds."""
+"""Time for which the contestants run a case in alternation, in seconds."""
 PAUSE = 0.005
-"""Pause in seconds before each run, in which the threads of the preceding run stop spinning."""
+"""Pause before each run, in seconds. During the pause, the threads of the preceding run stop spinning."""
 SHORTEST = 2e-3
 """Minimum time of a measurement, in seconds; a shorter run is repeated."""
 FEWEST = 5
@@ -45,22 +46,23 @@ FEWEST = 5
 WARM = 0.5
 """Seconds for which each contestant runs alone before the measurements begin.
 
-During this time tenferro and PyTorch optimise the program.
+During this time, tenferro and PyTorch finish optimising the program in the background.
 """
 LIMIT = 60.0
-"""Maximum time of a case with `--pairs`, in seconds; a run that takes longer is stopped."""
+"""Time limit of a case with `--pairs`, in seconds. A run that takes longer is stopped."""
 
 
 def measure(case: Case, names: list[str], limits: Limits) -> dict[str, dict[str, float]]:
-    """Measure a case; return each contestant's first result, median and interquartile range, in seconds.
+    """Measure a case; return the time to the first result, the median and the interquartile range of each contestant.
 
-    For cases of memory traffic and matrix products, also return the lower bound of the time on this machine.
+    For memory traffic and matrix products, a lower bound of the time on this machine is returned, too. All times are
+    in seconds.
     """
     args = case.args()
     runs: dict[str, Any] = {}
     timings: dict[str, dict[str, float]] = {}
     for name in names:
-        gc.collect()  # otherwise a run may collect another's garbage
+        gc.collect()  # so that no run collects the garbage of another
         start = time.perf_counter()
         run = None if name in case.without else CONTESTANTS[name](case, args)
         if run is None:
@@ -136,7 +138,7 @@ def warm_up(names: list[str]) -> None:
 
 
 def line(case: Case, timings: dict[str, dict[str, float]]) -> str:
-    """Format a case for the terminal: times, and ratios to native's times."""
+    """Format a case as a line for the terminal: times, and ratios to native's time."""
     native = timings["native"]
     parts = [f"{case.name:34s}"]
     for name, times in timings.items():

@@ -1,4 +1,4 @@
-"""Cases of the suite: functions of a namespace `n` with NumPy's functions, and their arguments."""
+"""Cases of the suite: functions of a namespace `n`, which has NumPy's functions, and their arguments."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Case:
     """A measured function: one row of the table.
 
     Attributes:
-        fn: the function `fn(n, *args)`; its result is a scalar if it is differentiated.
-        args: a function that creates the arguments; it is called once in a run of the suite.
+        fn: the function, called as `fn(n, *args)`. If it is differentiated, its result is a scalar.
+        args: a function that creates the arguments. It is called once in each run of the suite.
         gradient: whether the gradient with respect to every argument is computed together with the value.
         without: names of contestants that do not support the case.
     """
@@ -42,7 +42,7 @@ def normal(*shape: int, dtype: Any = np.float64, scale: float = 1.0) -> Any:
 
 
 def aligned(x: Any) -> Any:
-    """Copy an array to memory aligned to a cache line, so that JAX need not copy it."""
+    """Copy an array to memory that is aligned to a cache line, so that JAX can use it without another copy."""
     room = np.empty(x.nbytes + LINE, np.uint8)
     start = -room.ctypes.data % LINE
     result = room[start : start + x.nbytes].view(x.dtype).reshape(x.shape)
@@ -56,7 +56,7 @@ def uniform(*shape: int, low: float = 0.5, high: float = 1.5, dtype: Any = np.fl
 
 
 def arithmetic(n: Any, x: Any, y: Any, z: Any) -> Any:
-    """Compute twelve sums, differences and products of three arrays."""
+    """Apply twelve operations to three arrays. Each is a sum, a difference or a product."""
     a = x * y + z
     b = a - x * z
     c = b * a + y
@@ -66,7 +66,7 @@ def arithmetic(n: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 def transcendental(n: Any, x: Any, y: Any, z: Any) -> Any:
-    """Apply twelve operations, five of which call the C mathematical library."""
+    """Apply twelve operations. Five of them are functions of the C mathematical library."""
     a = n.exp(x * 0.1) + n.tanh(y)
     b = n.log(a + z) * x
     c = n.sqrt(a * a + b * b)
@@ -74,7 +74,7 @@ def transcendental(n: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 def black_scholes(n: Any, s: Any, k: Any, t: Any, r: Any, v: Any) -> Any:
-    """Return the total price of call options; its gradient contains the Greeks."""
+    """Return the total Black-Scholes price of call options. Its gradient contains the Greeks."""
     root = v * n.sqrt(t)
     d1 = (n.log(s / k) + (r + 0.5 * v * v) * t) / root
     d2 = d1 - root
@@ -137,7 +137,7 @@ def perceptron_args(dtype: Any) -> tuple[Any, ...]:
 
 
 def chain(n: Any, *matrices: Any) -> Any:
-    """Return the sum of the elements of a matrix product, computed from left to right."""
+    """Return the sum of the elements of a product of matrices. The products are computed from left to right."""
     y = matrices[0]
     for w in matrices[1:]:
         y = y @ w
@@ -155,18 +155,18 @@ def overlap(n: Any, *tensors: Any) -> Any:
 
 
 def states(sites: int, bond: int) -> tuple[Any, ...]:
-    """Return the tensors of two random matrix product states with two values per site."""
+    """Return the tensors of two random matrix product states. Each site has two values."""
     ends = [1, *[bond] * (sites - 1), 1]
     one = [normal(a, 2, b, scale=bond**-0.5) for a, b in pairwise(ends)]
     return (*one, *[normal(*t.shape, scale=bond**-0.5) for t in one])
 
 
 MERA = "bcik,aijo,jkpq,opqghf,ghnm,cmel,adnf,bdel->"
-"""Contraction of one layer of a ternary MERA (a tensor network): the energy of a three-site term."""
+"""Contraction for one layer of a ternary MERA (a tensor network). It computes the energy of a three-site term."""
 
 
 def mera(n: Any, *tensors: Any) -> Any:
-    """Contract the network `MERA` of eight tensors, along the same path for all contestants."""
+    """Contract the eight tensors of the network `MERA`. All contestants contract them in the same order."""
     return n.einsum(MERA, *tensors, optimize=True)
 
 
@@ -183,7 +183,7 @@ def batched(n: Any, x: Any, y: Any) -> Any:
 
 
 def svd(n: Any, x: Any) -> Any:
-    """Return a function of the singular values and vectors that does not depend on the signs of the vectors."""
+    """Return a scalar function of the singular values and vectors. It does not depend on the signs of the vectors."""
     u, s, vh = n.linalg.svd(x, full_matrices=False)
     return n.sum((u * n.sqrt(s)) @ vh)
 
@@ -195,13 +195,13 @@ def qr(n: Any, x: Any) -> Any:
 
 
 def eigh(n: Any, x: Any) -> Any:
-    """Return a function of the eigenvalues and eigenvectors that does not depend on the signs of the vectors."""
+    """Return a scalar function of eigenvalues and eigenvectors. It does not depend on the signs of the vectors."""
     w, v = n.linalg.eigh(x + n.matrix_transpose(x))
     return n.sum((v * n.tanh(w)) @ n.matrix_transpose(v))
 
 
 def solve(n: Any, a: Any, b: Any) -> Any:
-    """Return the sum of the elements of the solution."""
+    """Return the sum of the elements of the solution x of a x = b."""
     return n.sum(n.linalg.solve(a, b))
 
 
@@ -212,7 +212,7 @@ def cholesky(n: Any, x: Any) -> Any:
 
 
 def recurrent(n: Any, w: Any, u: Any, b: Any, h: Any, *xs: Any) -> Any:
-    """Return the sum of squares after fifty steps of a recurrent network, unrolled."""
+    """Return the sum of squares of the final state of a recurrent network, after fifty unrolled steps."""
     for x in xs:
         h = n.tanh(h @ w + x @ u + b)
     return n.sum(h * h)
@@ -226,7 +226,7 @@ def scalars(n: Any, x: Any) -> Any:
 
 
 def max_plus(n: Any, x: Any, y: Any) -> Any:
-    """Return the max-plus product of two matrices, in which maxima replace sums and sums replace products."""
+    """Return the max-plus product of two matrices: max over k of x[i, k] + y[k, j]."""
     return n.max(x[:, :, None] + y[None, :, :], axis=1)
 
 
@@ -236,7 +236,7 @@ SHUFFLED = (3, 7, 0, 11, 5, 1, 9, 2, 10, 6, 4, 8)
 
 
 def transposed(perm: tuple[int, ...]) -> Callable[..., Any]:
-    """Return a function that transposes an array and adds one; the addition keeps the result from being a view."""
+    """Return a function that transposes an array and adds 1. Without the addition, the result would be a view."""
     return lambda n, x: n.transpose(x, perm) + 1.0
 
 
@@ -246,7 +246,10 @@ def rank_twelve() -> tuple[Any, ...]:
 
 
 def steps() -> tuple[Any, ...]:
-    """Return the arguments of `recurrent`: weights of 64 units, the state of 32 rows, and fifty inputs of 32 x 16."""
+    """Return the arguments of `recurrent`.
+
+    They are weights for 64 units, a state with 32 rows, and fifty inputs of shape 32 x 16.
+    """
     xs = [normal(32, 16) for _ in range(50)]
     return (normal(64, 64, scale=0.1), normal(16, 64, scale=0.1), normal(64), normal(32, 64), *xs)
 
@@ -262,14 +265,15 @@ LAYERS = {
     "ConvNeXt-T, depthwise": ((1, 56, 56, 96), (7, 7, 1, 96), 1, 96),
     "Xception, depthwise": ((1, 19, 19, 728), (3, 3, 1, 728), 1, 728),
 }
-"""Convolution layers of published networks: shape of the input (channels last), shape of the kernel, stride, groups.
+"""Convolution layers of published networks.
 
-They are from He et al. 2015, Sandler et al. 2018, Tan and Le 2019, Liu et al. 2022, and Chollet 2017.
+Each has the shape of the input (channels last), the shape of the kernel, the stride, and the number of groups. The
+networks are from He et al. 2015, Sandler et al. 2018, Tan and Le 2019, Liu et al. 2022, and Chollet 2017.
 """
 
 
 def convolved(stride: int, groups: int) -> Callable[..., Any]:
-    """Return a convolution layer, padded so that its result is smaller than the input only by the stride."""
+    """Return a convolution layer with padding such that only the stride makes the result smaller than the input."""
 
     def layer(n: Any, x: Any, w: Any) -> Any:
         lax = n.lax if hasattr(n, "lax") else import_module("jax.lax")
@@ -285,7 +289,7 @@ def _layers() -> Iterator[Case]:
     for name, (x, w, stride, groups) in LAYERS.items():
         make = lambda x=x, w=w: (normal(*x, dtype=np.float32), normal(*w, dtype=np.float32))
         layer = convolved(stride, groups)
-        none = ("NumPy", "PyTensor")  # because neither has convolutions
+        none = ("NumPy", "PyTensor")  # because neither library has convolutions
         yield Case("convolutions", name, layer, make, without=none)
         yield Case("convolutions", f"{name}, gradients", summed(layer), make, True, none)
 
@@ -334,7 +338,7 @@ def _cases() -> list[Case]:
         Case("contractions", "MPS overlap, gradient", overlap, lambda: states(100, 32), True),
         Case("contractions", "MERA energy, extent 8", mera, lambda: mera_args(8)),
         Case("contractions", "MERA energy, gradient", mera, lambda: mera_args(8), True,
-             ("NumPy",)),  # because autograd contracts all tensors in one call
+             ("NumPy",)),  # because autograd contracts all tensors at once
         Case("contractions", "1024 products of 8 x 8", lambda n, x, y: x @ y,
              lambda: (normal(1024, 8, 8), normal(1024, 8, 8))),
         Case("contractions", "1024 products of 8 x 8, gradient", batched,

@@ -1,4 +1,7 @@
-"""Contestants: each function prepares a case, and returns a function that runs the case once, with NumPy results."""
+"""Contestants: each function prepares a case, and returns a function that runs the case once.
+
+The results are NumPy arrays.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ Run = Callable[[], Any]
 
 
 class Names:
-    """A namespace that is equal to `base`, except for the names in `own`."""
+    """A namespace with the names of `base`, some of which are replaced by the names in `own`."""
 
     def __init__(self, base: Any, **own: Any) -> None:
         self.__dict__.update(own)
@@ -32,32 +35,38 @@ class Names:
 
 
 def native(case: Case, args: tuple[Any, ...]) -> Run:
-    """Prepare tenferro's native executor, with column-major results."""
+    """Prepare a run by tenferro's native executor, with column-major results."""
     program, executor = program_of(case, args), tnf.GraphExecutor()
     return lambda: executor.run(program, *args)
 
 
 def native_as_made(case: Case, args: tuple[Any, ...]) -> Run:
-    """Prepare tenferro's native executor, with results in the layout of the last step, like other contestants."""
+    """Prepare a run by tenferro's native executor that returns results in the layout in which they were computed.
+
+    Other contestants do the same.
+    """
     program, executor = program_of(case, args), tnf.GraphExecutor(order="K")
     return lambda: executor.run(program, *args)
 
 
 def peer(case: Case, args: tuple[Any, ...]) -> Run:
-    """Prepare tenferro through PJRT."""
+    """Prepare a run by tenferro through PJRT."""
     program, executor = program_of(case, args), XlaExecutor("cpu")
     return lambda: executor.run(program, *args)
 
 
 def program_of(case: Case, args: tuple[Any, ...]) -> Any:
-    """Compile the case, or the case with its gradient, to a program."""
+    """Compile the case to a program. If the case asks for the gradient, the program computes value and gradient."""
     fn = lambda *xs: case.fn(tnf, *xs)
     every = tuple(range(len(args)))
     return tnf.compile(tnf.value_and_grad(fn, every) if case.gradient else fn, *args)
 
 
 def numpy(case: Case, args: tuple[Any, ...]) -> Run | None:
-    """Prepare NumPy calls; opt_einsum contracts tensors, and autograd computes gradients if it has the functions."""
+    """Prepare NumPy calls, with opt_einsum for contractions.
+
+    autograd computes gradients. The result is None if autograd is missing or does not support a function.
+    """
     names = Names(np, erf=scipy.special.erf, einsum=opt_einsum.contract)
     if not case.gradient:
         return lambda: case.fn(names, *args)
@@ -77,7 +86,7 @@ def numpy(case: Case, args: tuple[Any, ...]) -> Run | None:
 
 
 def jitted(case: Case, args: tuple[Any, ...]) -> Run:
-    """Prepare `jax.jit`; its arguments and results are converted from and to NumPy arrays."""
+    """Prepare a run by `jax.jit`. Arguments are NumPy arrays, and results are converted to NumPy arrays."""
     import jax
     import jax.numpy as jnp
 
@@ -89,7 +98,7 @@ def jitted(case: Case, args: tuple[Any, ...]) -> Run:
 
 
 def torch(case: Case, args: tuple[Any, ...]) -> Run | None:
-    """Prepare PyTorch in eager mode."""
+    """Prepare a run by PyTorch in eager mode; None if PyTorch is not installed."""
     if importlib.util.find_spec("torch") is None:
         return None
     import torch as lib
@@ -127,7 +136,10 @@ def _torch_names(lib: Any) -> Names:
 
 
 def pytensor(case: Case, args: tuple[Any, ...]) -> Run | None:
-    """Prepare PyTensor with its default linker; it runs only the group of elementwise chains."""
+    """Prepare a run by PyTensor with its default linker.
+
+    It runs only the cases of elementwise chains.
+    """
     if case.group != "chains" or importlib.util.find_spec("pytensor") is None:
         return None
     import pytensor as lib
@@ -148,4 +160,4 @@ CONTESTANTS: dict[str, Callable[[Case, tuple[Any, ...]], Run | None]] = {
     "torch": torch,
     "PyTensor": pytensor,
 }
-"""Contestants by name, in the order of the table's columns. For gradients, "NumPy" means autograd."""
+"""Contestants by name, in the order of the table's columns. For gradients, "NumPy" stands for autograd."""

@@ -1,6 +1,8 @@
-"""Lower bounds of times: bytes divided by the speed of a copy, and floating-point operations divided by that of BLAS.
+"""Lower bounds of times on this machine.
 
-A second bound is the time of NumPy's loops on arrays in the cache. All speeds are measured.
+A bound is the larger of two times: that of moving the bytes at the speed of a copy, and that of the floating-point
+operations at the speed of BLAS. A second bound is the time of NumPy's loops on arrays in the cache. All speeds are
+measured.
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ from tenferro.passes import NATIVE_PASSES
 __all__ = ["Limits"]
 
 LARGE = 1 << 16
-"""Number of elements above which a NumPy loop takes longer than the call around it."""
+"""Number of elements above which a NumPy loop takes longer than the rest of the NumPy call."""
 CACHED = 1 << 13
-"""Number of elements of the arrays on which NumPy's loops are timed; they fit into the cache."""
+"""Number of elements of the arrays on which NumPy's loops are timed. Such arrays fit into the cache."""
 OFTEN = 100
-"""Number of runs of a loop per measurement."""
+"""Number of runs of a NumPy loop per measurement."""
 EXTENT = 1024
 """Number of rows and columns of the matrices on which BLAS is timed."""
 COPIED = 1 << 23
@@ -37,8 +39,8 @@ class Limits:
     """Speeds of this machine with all cores in use.
 
     Attributes:
-        bytes_per_second: bytes read and written per second by a copy that is larger than all caches.
-        flops: floating-point operations per second of a matrix product, by dtype.
+        bytes_per_second: bytes that a copy reads and writes per second, if the array is larger than all caches.
+        flops: for each dtype, floating-point operations per second of a matrix product.
     """
 
     def __init__(self) -> None:
@@ -62,8 +64,8 @@ class Limits:
     def of(self, program: tnf.GraphProgram) -> float:
         """Return a lower bound of a program's time, in seconds.
 
-        Arguments are read once and results written once; matrix products and convolutions are computed at BLAS's
-        speed.
+        The bound assumes that arguments are read once, that results are written once, and that matrix products and
+        convolutions run at BLAS's speed.
         """
         specs = (*program.input_specs, *program.output_specs)
         moved = sum(spec.nbytes for spec in specs) / self.bytes_per_second
@@ -80,7 +82,10 @@ class Limits:
         return max(moved, multiplied)
 
     def loops(self, program: tnf.GraphProgram) -> float:
-        """Return the seconds of NumPy's loops over the program's large arrays, without calls and cache misses."""
+        """Return the seconds of NumPy's loops over the large arrays of a program.
+
+        The fixed cost of calls and cache misses are excluded.
+        """
         spent = 0.0
         for step, inputs in _steps(program):
             y = step.output_types[0]
@@ -92,7 +97,7 @@ class Limits:
     def _per_element(self, function: np.ufunc, dtypes: list[Any]) -> float:
         key = function, *dtypes
         if key not in self._seconds_of:
-            # Both times include the fixed cost of a call, which the difference removes.
+            # Both times contain the fixed cost of a call, so their difference does not.
             short, long = (_seconds_of_loop(function, dtypes, n) for n in (8, CACHED + 8))
             self._seconds_of[key] = (long - short) / CACHED
         return self._seconds_of[key]
@@ -110,7 +115,10 @@ def _seconds_of_loop(function: np.ufunc, dtypes: list[Any], count: int) -> float
 
 
 def _terms(op: Convolution, x: tnf.TensorSpec, w: tnf.TensorSpec, y: tnf.TensorSpec) -> int:
-    """Return the number of multiplications of a convolution; products with padding and holes do not count."""
+    """Return the number of multiplications of a convolution.
+
+    Products with zeros of the padding or of the dilation do not count.
+    """
     terms = y.shape[op.output_batch] * y.shape[op.output_feature]
     terms *= w.shape[op.kernel_input_feature]
     for i, (low, _) in enumerate(op.padding):
@@ -123,7 +131,7 @@ def _terms(op: Convolution, x: tnf.TensorSpec, w: tnf.TensorSpec, y: tnf.TensorS
 
 
 def _steps(program: tnf.GraphProgram) -> Iterator[tuple[ExecInstruction, list[tnf.TensorSpec]]]:
-    """Yield each step of the compiled program that has operands, and the types of these operands."""
+    """Yield each step of the compiled program that has operands, with the types of the operands."""
     static = program.specialize(program.bind([spec.shape for spec in program.input_specs]))
     compiled = Binder(passes=NATIVE_PASSES).schedule(static)
     types: Any = compiled.types

@@ -23,7 +23,7 @@ __all__ = ["write"]
 
 Result = dict[str, Any]
 BOUNDS = ("limit", "loops")
-"""Columns of the table that contain lower bounds, not contestants."""
+"""Columns of the table that contain lower bounds of the time, not times of contestants."""
 
 
 def write(results: list[Result], limits: Limits) -> None:
@@ -52,7 +52,8 @@ def write(results: list[Result], limits: Limits) -> None:
 
 
 def table(results: list[Result], names: list[str]) -> str:
-    """Return a Markdown table of medians, with native's time relative to each contestant in brackets.
+    """Return a Markdown table of medians. In brackets after a contestant's time is native's time divided by this
+    time.
 
     The last columns have the times to the first result.
     """
@@ -80,7 +81,7 @@ def table(results: list[Result], names: list[str]) -> str:
 
 
 def plot(results: list[Result], names: list[str], path: Path) -> None:
-    """Plot, for each case, the times of the other contestants divided by native's time."""
+    """Plot, for each case, the time of each other contestant divided by native's time."""
     import matplotlib as mpl
 
     mpl.use("Agg")

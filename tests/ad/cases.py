@@ -1,4 +1,4 @@
-"""Samples of ops, seen as functions of their differentiable operands, for the tests of derivatives."""
+"""Samples of ops for the tests of derivatives, each as a function of the operands that can be differentiated."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ SKIPPED: dict[type[StdTensorOp], str] = {
 }
 
 FIRST_ONLY = (dynamic.DynamicTruncate, dynamic.PadToMatch)
-"""Ops that are differentiable only in their first operand; their other operands determine a shape."""
+"""Ops that can be differentiated only with respect to the first operand; the other operands determine a shape."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A sample of an op, with the indices of its differentiable operands (`active`) and results (`outputs`)."""
+    """A sample of an op.
+
+    `active` has the indices of its differentiable operands, `outputs` those of its differentiable results.
+    """
 
     sample: OpSample
     inputs: tuple[Any, ...]
@@ -42,7 +45,7 @@ class Case:
 
     @property
     def fn(self) -> Callable[..., Any]:
-        """Return the op as a function of its active operands."""
+        """Return the op as a function of its differentiable operands; the other operands are fixed."""
 
         def fn(*xs: Any) -> Any:
             operands = list(self.inputs)
@@ -55,7 +58,7 @@ class Case:
 
     @property
     def epsilon(self) -> float:
-        """Return half the spacing of floats at 1, in the dtype of the case with the fewest digits."""
+        """Return half the spacing of floats at 1, in the least precise dtype of the operands and results."""
         op = self.sample.op
         if isinstance(op, elementwise.ReducePrecision):
             return 2.0 ** -(op.mantissa_bits + 1)
@@ -64,24 +67,31 @@ class Case:
 
     @property
     def expected(self) -> tuple[Any, ...]:
-        """Return the sample's differentiable results; tests use their shapes and dtypes."""
+        """Return the differentiable results of the sample.
+
+        Tests compare shapes and dtypes of derivatives with theirs.
+        """
         return tuple(self.sample.expected[index] for index in self.outputs)
 
     @property
     def is_smooth(self) -> bool:
-        """Return False if the op rounds its results: a finite difference would measure the rounding."""
+        """Return False if the op rounds its results to few digits.
+
+        A finite difference would then measure only the rounding.
+        """
         return self.epsilon < 1e-10
 
     @property
     def primals(self) -> tuple[Any, ...]:
-        """Return the active operands."""
+        """Return the values of the differentiable operands."""
         return tuple(self.inputs[index] for index in self.active)
 
 
 def case_of(sample: OpSample, tamed: bool = False) -> Case | None:
-    """Return the case of a sample, or None if the sample has no derivative.
+    """Return the case of a sample, or None if the op of the sample has no derivative.
 
-    `tamed` replaces elements that are infinite, NaN, or too large or too small for finite differences.
+    If `tamed`, elements for which finite differences fail are replaced: infinities, NaN, and numbers that are too
+    large or too small.
     """
     card = type(sample.op)
     active = [i for i, x in enumerate(sample.inputs) if DType.of(x.dtype).is_inexact]
@@ -97,12 +107,12 @@ def case_of(sample: OpSample, tamed: bool = False) -> Case | None:
 
 @functools.cache
 def case_at(card: type[StdTensorOp], index: int, tamed: bool) -> Case | None:
-    """Return the case of one sample of an op; the result is cached, because all test files use it."""
+    """Return the case of one sample of an op. The result is cached, because all files of tests use the same cases."""
     return case_of(SAMPLES[card][index], tamed)
 
 
 def tame(x: Any, seed: int) -> Any:
-    """Replace elements outside of 0.05 < |x| < 20 by random numbers of moderate size."""
+    """Replace elements outside of 0.05 < |x| < 20, including infinities and NaN, by random numbers of moderate size."""
     with np.errstate(all="ignore"):
         ordinary = (np.abs(x) > 0.05) & (np.abs(x) < 20)
     replaced = direction_like(x, 7 + seed) * 0.5
@@ -110,7 +120,7 @@ def tame(x: Any, seed: int) -> Any:
 
 
 def cases(dtypes: set[DType], per_op: int) -> list[Case]:
-    """Return at most `per_op` cases of each op and dtype."""
+    """Return at most `per_op` cases for each op and dtype."""
     found: list[Case] = []
     for card in STD_OPS:
         seen: Counter[DType] = Counter()
@@ -131,7 +141,7 @@ def cases(dtypes: set[DType], per_op: int) -> list[Case]:
 
 
 def direction_like(x: Any, seed: int) -> Any:
-    """Return random numbers with the shape and dtype of x."""
+    """Return random numbers with the shape and dtype of x, to be used as a direction or a cotangent."""
     generator = np.random.default_rng([seed, *x.shape])
     values = generator.normal(size=x.shape)
     if x.dtype.kind == "c":
@@ -140,6 +150,6 @@ def direction_like(x: Any, seed: int) -> Any:
 
 
 def inner(x: Any, y: Any) -> float:
-    """Return Re(conj(x) y), summed in double precision."""
+    """Return the real inner product of two arrays, the sum of Re(conj(x) y), computed in double precision."""
     wide = [np.asarray(a, np.complex128 if a.dtype.kind == "c" else np.float64) for a in (x, y)]
     return float(np.sum((np.conj(wide[0]) * wide[1]).real))

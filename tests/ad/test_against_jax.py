@@ -1,4 +1,4 @@
-"""Random compositions have the derivatives that JAX computes, natively and through PJRT."""
+"""Random compositions of functions have the derivatives that JAX computes, natively and through PJRT."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from xla_peer import XlaExecutor
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
-# Each step maps a 3 x 4 array to another 3 x 4 array; its first argument `n` is tenferro or jax.numpy.
+# Steps of the random compositions. Each maps a 3 x 4 array to another 3 x 4 array. The argument `n` is tenferro or
+# jax.numpy.
 REAL_STEPS: dict[str, Any] = {
     "tanh": lambda n, x: n.tanh(x),
     "sin": lambda n, x: n.sin(x) * x,
@@ -80,8 +81,8 @@ def compare(steps: list[Any], x: Any) -> None:
         gradient = jax.grad(composed(jnp, steps))
         second = np.conj(jax.jvp(gradient, (x,), (direction,))[1])
         neighbours = [np.conj(gradient(x + step * direction)) for step in (1e-9, -1e-9)]
-    # Skip points near a kink, such as that of |x - mean(x)|: rounding decides which one-sided derivative a library
-    # returns, and both are right.
+    # Skip points near a kink, such as that of |x - mean(x)|. There, rounding decides which one-sided derivative a
+    # library returns, and both are correct.
     assume(all(np.allclose(near, expected, rtol=1e-5, atol=1e-5) for near in neighbours))
     program = tnf.compile(
         lambda x, v: tnf.jvp(tnf.grad(composed(tnf, steps)), (x,), (v,)), x, direction
@@ -103,7 +104,10 @@ def tensors(real: bool) -> Any:
 
 
 def apart(values: Any) -> Any:
-    """Perturb the values so that no two are equal: libraries may choose different derivatives at ties."""
+    """Perturb the values so that no two are equal.
+
+    At ties, for example in a maximum, libraries may choose different derivatives.
+    """
     return values + 0.0137 * np.sqrt(np.arange(1, values.size + 1))
 
 

@@ -1,4 +1,4 @@
-"""Batch rules: slice i of a batched result equals the result for slice i of the operands."""
+"""Batch rules of all ops: slice i of a batched result must equal the result for slice i of the operands."""
 
 from __future__ import annotations
 
@@ -29,7 +29,11 @@ COVERED = [
     for sample in samples[:: max(1, len(samples) // PER_OP)]
     if sample.inputs and sample.op.name != "DynamicTruncate"
 ]
-"""Samples whose batches are checked. Slices of DynamicTruncate may have different extents, so it has no batch."""
+"""Samples whose batch rules are tested.
+
+`DynamicTruncate` is absent, because the results for different slices may have different extents. It has no batch
+rule.
+"""
 
 
 def masks(sample: OpSample) -> list[tuple[bool, ...]]:
@@ -103,7 +107,7 @@ ROWS, COLUMNS = 5, 4
 
 
 def places(dtype: str, roll: int = 0) -> Any:
-    """Return start indices inside and outside of the operand, as far as the dtype can represent them."""
+    """Return start indices inside and outside of the operand, as far as the dtype of the indices can represent them."""
     info = np.iinfo(dtype)
     fit = [start for start in STARTS if info.min <= start <= info.max]
     return np.roll(np.array(fit, dtype), roll)
@@ -114,7 +118,7 @@ def require_each_slice(op: Any, mask: tuple[bool, ...], operands: tuple[Any, ...
 
 
 def require_each_slice_of_all(calls: list[tuple[Any, tuple[bool, ...], tuple[Any, ...]]]) -> None:
-    """Compile all calls as one program, and compare its batched results with runs on each slice."""
+    """Compile all calls as one program, and compare its batched results with separate runs on each slice."""
     ends = np.cumsum([len(operands) for _, _, operands in calls])
 
     def all_of_them(*xs: Any) -> Any:
@@ -195,7 +199,7 @@ def test_a_batch_of_no_windows() -> None:
 
 
 def windows_of(x: Any, i: Any, j: Any) -> Any:
-    """Read a window of x at (i, j), and write its sine into x * x at (j, i)."""
+    """Read a window of x at (i, j), then write the sine of the window into x * x at (j, i)."""
     read = apply_one(DynamicSlice((2, 3)), x, i, j)
     return apply_one(DynamicUpdateSlice(2), x * x, tnf.sin(read), j, i)
 
@@ -250,7 +254,7 @@ def test_windows_of_batches_of_batches() -> None:
 
 
 def rolled(x: Any, i: Any) -> Any:
-    """Read and write windows in the bodies of a scan, a conditional and a loop."""
+    """Read and write windows of x in a scan, a conditional and a loop; the window's position depends on i."""
 
     def turn(x: Any, k: Any) -> Any:
         read = tnf.lax.dynamic_slice(x, (i + k,), (2,))
@@ -283,7 +287,10 @@ def test_windows_inside_of_loops() -> None:
 
 
 def test_a_window_of_one_row_is_a_gather_of_rows() -> None:
-    """A window that contains a whole axis always starts at 0, so the gather needs no start index for that axis."""
+    """A batched read of whole rows must become a gather of rows.
+
+    Its start index for the other axis is always 0, so the gather needs no such index.
+    """
     x, i = np.ones((6, 4)), np.array([0, 2])
     read = lambda i: tnf.lax.dynamic_index_in_dim(x, i, 0, keepdims=False)
     (gather,) = gathers(tnf.compile(tnf.vmap(read), i))

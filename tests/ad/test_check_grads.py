@@ -1,4 +1,4 @@
-"""`check_grads` finds wrong derivative rules, and names them."""
+"""`check_grads` must find wrong derivative rules, and name them in the error."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_direction_is_not_the_tensor_itself() -> None:
         ((x,), (v,)) = primals, tangents
         return direction_of(x), v - x * (
             tnf.sum(x * v) / tnf.sum(x * x)
-        )  # wrong: the division by the norm is missing
+        )  # a wrong derivative: it lacks the division by the norm
 
     for seed in range(3):
         x = np.random.default_rng(seed).normal(size=4)
@@ -164,7 +164,7 @@ def test_a_fault_beside_vectors_is_not_laid_to_them(
 
 
 def doubled(rule: type[Any], output: int) -> tnf.AdContext:
-    """Return a context in which one tangent of a rule is multiplied by two, an error that `check_grads` must find."""
+    """Return a context in which the rule's tangent of one output is doubled, an error that `check_grads` must find."""
 
     class Doubled(rule):
         family_id = getattr(families, rule.__name__.removesuffix("Rule")).family_id

@@ -1,4 +1,4 @@
-"""Checkpoints with policies save only the values that the policy selects."""
+"""Checkpoints with a policy must save only the values that the policy selects, and recompute all others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ POLICIES: dict[str | None, tuple[int, int]] = {
     "dots_with_no_batch_dims_saveable": (11, 7),
     "everything_saveable": (11, 4),
 }
-"""Numbers of matrix products and of sines in the program of a value and its gradient, for each policy.
+"""Expected numbers of matrix products and of sines, for each policy, in the program of a value and its gradient.
 
 The forward pass has 4 of each, and the backward pass 7 products. All values that are not saved are recomputed, except
 the last sine, which the backward pass does not need.

@@ -1,4 +1,4 @@
-"""Gradients of slices, shifts and windows are joined into few ops, natively, through PJRT, and in loops."""
+"""Gradients of slices, shifts and windows are joined to few ops. The tests run natively, through PJRT, and in loops."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_gradients_agree_with_differences(name: str) -> None:
         step[index] = 1e-6
         slope = (float(square(x + step)) - float(square(x - step))) / 2e-6
         assert grad[index] == pytest.approx(slope, abs=1e-7)
-    # `square` is a quadratic form, so its Hessian times v equals its gradient at v.
+    # `square` is a quadratic form. Its Hessian times v must therefore equal its gradient at v.
     v = RNG.standard_normal(shape)
     hessian_v = tnf.jvp(tnf.grad(square), (x,), (v,))[1]
     assert np.allclose(hessian_v, np.asarray(tnf.grad(square)(v)), rtol=1e-12, atol=1e-12)
@@ -90,7 +90,10 @@ def test_symbolic_extents_stay_as_the_rules_write_them() -> None:
 
 @pytest.mark.parametrize("in_loop", [False, True])
 def test_rules_of_ones_own_stay_in_the_second_derivative(in_loop: bool) -> None:
-    """Joining the pieces of a gradient must keep the custom derivative of a function that the rule `bwd` calls."""
+    """Joining the terms of a gradient must keep custom rules.
+
+    The rule `bwd` calls a function with a custom derivative, and the second derivative must use it.
+    """
 
     @tnf.custom_jvp
     def seven(x: Any) -> Any:

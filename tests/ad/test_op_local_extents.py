@@ -1,4 +1,7 @@
-"""Ops whose payload refers to extents of their operands: all rules of one op work on operands of several shapes."""
+"""Ops whose payload refers to extents of their operands.
+
+The rules of one such op must work for operands of several shapes.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ PLACES = np.array([[2], [0], [1]])
 
 
 def gather(sizes: tuple[Any, ...], kind: Any = Gather) -> Any:
-    """Return a gather that reads windows at given positions of the second axis."""
+    """Return a gather that reads windows of the given sizes, which start at given positions of the second axis."""
     return kind(
         offset_dims=(0, 2), collapsed_slice_dims=(), operand_batching_dims=(), start_indices_batching_dims=(),
         start_index_map=(1,), index_vector_dim=1, slice_sizes=sizes,
@@ -106,7 +109,10 @@ def test_batches_of_places(name: str, shape: tuple[int, ...], both: bool) -> Non
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", OPS)
 def test_cotangents(name: str, shape: tuple[int, ...]) -> None:
-    """Compare the gradient with A^T y_bar; column i of A is the definition's value at the i-th unit array."""
+    """The gradient of a linear function x -> A x with the cotangent y_bar must be A^T y_bar.
+
+    Column i of A is the function's value, by its definition, at the i-th unit array.
+    """
     op, rest, definition = OPS[name]
     basis = np.eye(int(np.prod(shape))).reshape(-1, *shape)
     matrix = np.stack([definition(one).ravel() for one in basis], 1)

@@ -1,4 +1,4 @@
-"""Derivative programs of every op have the same values natively and through PJRT."""
+"""For every op, the programs of its derivatives must have the same values natively and through PJRT."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def xla(request: pytest.FixtureRequest) -> XlaExecutor:
 
 
 def derivatives(case: Case) -> Any:
-    """Return a program's function that computes tangents, cotangents, and the tangents of the cotangents."""
+    """Return a function that computes the tangents of a case, its cotangents, and the tangents of the cotangents."""
 
     def fn(primals: Any, directions: Any, y_bars: Any) -> Any:
         def pulled(*xs: Any) -> Any:
@@ -64,7 +64,10 @@ def test_more_derivatives_agree_on_both_peers(name: str, xla: XlaExecutor) -> No
 
 @pytest.mark.parametrize("is_stable", [False, True])
 def test_tangents_are_sorted_with_their_elements(is_stable: bool, xla: XlaExecutor) -> None:
-    """The tangents must follow the sorted keys: many keys are equal, and XLA's unstable sort reorders them."""
+    """The tangents must be permuted like the sorted values.
+
+    Many keys are equal, and XLA's unstable sort may reorder elements with equal keys.
+    """
     keys, x = np.arange(300.0) % 3, np.arange(300.0)
 
     def sorted_x(x: Any) -> Any:
@@ -77,7 +80,10 @@ def test_tangents_are_sorted_with_their_elements(is_stable: bool, xla: XlaExecut
 
 
 def test_tangents_of_an_unstable_sort_are_ordered_by_a_stable_one() -> None:
-    """If keys are equal, only a stable sort orders the tangents in the same way on every backend."""
+    """The program of the derivative must contain a stable sort.
+
+    If keys are equal, only a stable sort permutes the tangents in the same way on every backend.
+    """
     keys, x = np.arange(300.0) % 3, np.arange(300.0)
 
     def tangents(keys: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Every derivative rule equals the derivative by its definition."""
+"""Every derivative rule must equal a derivative that is computed from the op's definition."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ ANALYTIC_OPS: set[type[StdTensorOp]] = {
     indexing.DynamicSlice,
     indexing.DynamicUpdateSlice,
 }
-"""Ops that are polynomials or rational functions; one formula holds for real and for complex numbers."""
+"""Ops that are polynomials or rational functions, so that the same formula holds for real and for complex numbers."""
 
 
 CLOSED = {
     an.Erf: lambda x: 2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-x * x),
     an.Erfc: lambda x: -2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-x * x),
 }
-"""Derivatives in closed form of functions that are so flat that finite differences would need hundreds of digits."""
+"""Closed forms of the derivatives of functions that are very flat: finite differences would need hundreds of digits."""
 
 
 def moved(case: Case, directions: Any, step: float) -> tuple[Any, ...]:
@@ -135,7 +135,8 @@ def test_analytic_derivatives_to_thirteen_digits(card: Any) -> None:
         with mpmath.workdps(60):
             derivative = CLOSED.get(card, lambda p: mpmath.diff(function, p))
             expected = [derivative(mpmath.mpmathify(p)) for p in values]
-        # The tolerance includes the error from rounding the input by half an ulp, which no rule can avoid.
+        # The tolerance includes the effect of rounding the input to the dtype, an error of half an ulp that no rule
+        # can avoid.
         second = np.abs(
             tnf.jvp(
                 lambda x, d=y_dot: tnf.jvp(
@@ -254,12 +255,12 @@ each_narrow_case = pytest.mark.parametrize("case", cases(NARROW, 2), ids=str)
 
 
 def doubled(x: Any) -> Any:
-    """Return x in double precision."""
+    """Return x converted to double precision, or to complex128 if x is complex."""
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
 def in_double(op: Any) -> Any:
-    """Return an op whose sub-programs compute in double precision."""
+    """Return the op with its sub-programs, if it has any, converted to double precision."""
     if not isinstance(op, control.ControlOp):
         return op
     parts: list[Subprogram] = []
@@ -280,7 +281,8 @@ def in_double(op: Any) -> Any:
 def within_range(case: Case) -> tuple[Case, Any, Any]:
     """Return a case, a random direction, and the tangents in this direction.
 
-    If a tangent overflows, large elements of the case are replaced, and the new tangents are returned.
+    If a tangent overflows, the returned case has large elements replaced by moderate ones, so that its tangents are
+    finite.
     """
     directions = [direction_like(x, 1) for x in case.primals]
     _, y_dots = tnf.jvp(case.fn, case.primals, directions)

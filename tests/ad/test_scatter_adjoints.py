@@ -1,4 +1,4 @@
-"""Derivatives of a scatter to distinct indices need no mask, and save only the indices."""
+"""If the indices of a scatter are distinct, its derivatives must need no mask, and save only the indices."""
 
 from __future__ import annotations
 

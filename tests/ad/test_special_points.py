@@ -1,6 +1,7 @@
-"""Derivatives up to third order are right where the formula of a rule would overflow, cancel or divide by zero.
+"""Derivatives up to third order must be right at points where the formula of a rule would overflow, cancel or divide
+by zero.
 
-The expected values are computed from the definition by mpmath, with 450 digits.
+mpmath computes the expected values from the definition of the function, with 450 digits.
 """
 
 from __future__ import annotations
@@ -63,9 +64,10 @@ CASES: dict[str, tuple[Function, Function, tuple[float, ...]]] = {
 
 
 def expected(definition: Function, x: float, order: int) -> float:
-    """Return the derivative of the given order by finite differences with 450 digits.
+    """Return the derivative of order `order` by a finite difference with 450 digits.
 
-    At infinity, return the limit of the derivative, rounded to an integer: the limits of these functions are 0 or 1.
+    At infinity, return the limit of the derivative. It is rounded to an integer, because these functions have the
+    limits 0 or 1.
     """
     with mpmath.workdps(450):
         if np.isinf(x):
@@ -246,7 +248,8 @@ def test_a_clamp_is_constant_at_its_bounds_and_beyond(transform: Any) -> None:
     assert by_lower == [1, 0, 0, 0, 0, 0]
     by_upper = [transform(lambda upper, v=v: tnf.lax.clamp(-1.0, v, upper), 1)(1.0) for v in x]
     assert by_upper == [0, 0, 0, 0, 0, 1]
-    # If the lower bound exceeds the upper bound, the result is the upper bound, and so is the derivative.
+    # If the lower bound exceeds the upper bound, the result of clamp is the upper bound, and its derivative with
+    # respect to the upper bound is 1.
     for lower, upper in ((1.0, 1.0), (2.0, 1.0)):
         tangents = [
             transform(lambda b, v=v: tnf.lax.clamp(lower, v, b), 1)(upper) for v in (0.5, 3.0)
@@ -256,7 +259,10 @@ def test_a_clamp_is_constant_at_its_bounds_and_beyond(transform: Any) -> None:
 
 @pytest.mark.parametrize("x", [-np.inf, np.inf, complex(-np.inf, 0.0)])
 def test_a_power_at_infinity_does_not_change_with_a_negative_exponent(x: Any) -> None:
-    """If y is negative, x^y is zero for all exponents near y, so the derivative with respect to y is zero."""
+    """If x is infinite and y is negative, x^y is zero for all exponents near y.
+
+    Its derivative with respect to y must therefore be zero, not NaN.
+    """
     x = np.asarray(x)
     y = np.full((), -1.5, x.dtype)
     _, y_dot = tnf.jvp(lambda y: tnf.pow(x, y), (y,), (np.ones_like(y),))
@@ -268,7 +274,7 @@ def test_a_power_at_infinity_does_not_change_with_a_negative_exponent(x: Any) ->
     ("y", "x"), [(1.0, np.inf), (np.inf, 1.0), (np.inf, np.inf), (2.0, -np.inf)]
 )
 def test_the_slopes_of_an_angle_at_infinity_are_zero(y: float, x: float, dtype: str) -> None:
-    """The derivative is exactly zero, not a subnormal number such as the reciprocal of the largest float."""
+    """The derivative must be exactly zero, not a subnormal number such as the reciprocal of the largest float."""
     y, x = np.asarray(y, dtype), np.asarray(x, dtype)
     for transform in (forward, reverse):
         assert transform(lambda y: tnf.atan2(y, x), 1)(y) == 0

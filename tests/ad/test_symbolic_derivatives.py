@@ -1,4 +1,7 @@
-"""Programs with symbolic extents have the same derivatives as programs with numbers, though some rules differ."""
+"""Programs with symbolic extents must have the same derivatives as programs with static extents.
+
+Some rules differ between the two.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ POINTS["with zeros"][[1, 3, 3], [2, 0, 1]] = 0.0
 
 
 def weighted(fn: Callable[[Any], Any], x: Any) -> Any:
-    """Return a weighted sum whose gradient is different for every element of the results."""
+    """Return a weighted sum of the results of fn(x) whose gradient is different for every element."""
     return sum(tnf.sum(tnf.cos(1.0 + y) * y) for y in tnf.types.flatten(fn(x))[0])
 
 
@@ -71,7 +74,7 @@ def weighted(fn: Callable[[Any], Any], x: Any) -> Any:
 def test_symbols_and_numbers_have_the_same_derivatives(name: str, level: str, point: str) -> None:
     x = POINTS[point]
     if point == "with zeros" and name in ("norm", "std"):
-        x = x + 3.0  # because these functions have no derivative at zero
+        x = x + 3.0  # because norm and std have no derivative at zero
     derivative = LEVELS[level](lambda x: weighted(FUNCTIONS[name], x))
     spec = tnf.TensorSpec((N, M), "float64")
     static = tnf.compile(derivative, x, V).run(x, V)
@@ -93,7 +96,10 @@ BATCHES: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("kind", BATCHES)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_batches_of_symbols_are_those_of_each(name: str, kind: str, number: Any) -> None:
-    """Each slice of a batch with symbolic extents equals the function of this slice alone, compiled with numbers."""
+    """Each slice of the result of a batch must equal the result for this slice alone.
+
+    The batch has symbolic extents; the function of one slice is compiled with static extents.
+    """
     fn = BATCHES[kind](FUNCTIONS[name])
     extent = number if isinstance(number, int) else tnf.SymDim(number)
     spec = tnf.TensorSpec((extent, N, M), "float64")

@@ -1,4 +1,4 @@
-"""grad, jvp, vjp and other transforms of functions: structure of results, nesting, traces, and errors."""
+"""Transforms such as grad, jvp and vjp: the structure of their results, nested transforms, traces, and errors."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def test_unreachable_arguments_get_zeros_of_their_type() -> None:
 
 
 def test_nothing_is_confused_with_an_outer_derivative() -> None:
-    # d/dx (x * d/dy (x + y)) is 1. It would be 2 if the outer tangent of x counted as a tangent of y.
+    # d/dx (x * d/dy (x + y)) is 1. A system that confuses the outer tangent of x with a tangent of y would return 2.
     assert tnf.grad(lambda x: x * tnf.grad(lambda y: x + y)(1.0))(1.0) == 1.0
 
-    # The inner derivative is with respect to z alone: `seen` is a constant in it, although z and `seen` both come
-    # from x.
+    # The inner derivative is with respect to z alone. `seen` must be a constant in it, although z and `seen` both
+    # depend on x.
     def outer(x: Any) -> Any:
         seen = tnf.sin(x)
         return tnf.grad(lambda z: z * seen)(x)
@@ -85,7 +85,8 @@ def test_derivatives_of_any_order_in_any_nesting() -> None:
         ("fwd", "fwd", "fwd"),
         ("rev",) * 3,
     ):
-        fn: Any = lambda x: tnf.sin(x) * tnf.exp(x)  # `Any`, because transforms replace it below
+        # `Any`, because the loop replaces the function by its derivatives.
+        fn: Any = lambda x: tnf.sin(x) * tnf.exp(x)
         for mode in modes:
             fn = d(fn, mode)
         expected = 2 * np.exp(0.4) * (np.cos(0.4) - np.sin(0.4))
@@ -443,8 +444,8 @@ def test_checkpoint_computes_again_and_keeps_less() -> None:
     plain = tnf.compile(tnf.value_and_grad(lambda x: tnf.sum(layer(x))), X)
     marked = tnf.compile(tnf.value_and_grad(lambda x: tnf.sum(tnf.checkpoint(layer)(x))), X)
     names = [[i.op.name for i in program.instructions] for program in (plain, marked)]
-    # With the checkpoint, four sines compute the value. Three are recomputed as arguments of the cosines in the
-    # derivative.
+    # With the checkpoint, four sines compute the value. Three of them are recomputed, because the cosines in the
+    # derivative need them as arguments.
     assert [name.count("Sin") for name in names] == [4, 7]
     assert [name.count("Cos") for name in names] == [4, 4]
 
@@ -582,9 +583,9 @@ def test_an_error_in_the_function_names_its_line() -> None:
 
 
 def test_the_cotangent_one_multiplies_nothing() -> None:
-    """The gradient of a sum begins with ones.
+    """The backward pass of a sum starts with cotangents of one.
 
-    Multiplying by them would only change complex infinities, so it is omitted.
+    They must not be multiplied with anything: a multiplication by one changes nothing, except complex infinities.
     """
 
     def ops_of(x: Any) -> list[str]:
@@ -609,7 +610,7 @@ def test_an_update_is_linear_in_each_operand_alone() -> None:
 
 
 def test_updates_that_tie_share_a_tangent() -> None:
-    """If several elements and updates equal the maximum, its tangent is the mean of their tangents."""
+    """If several elements and updates are all equal to the maximum, its tangent must be the mean of their tangents."""
 
     def largest(x: Any, updates: Any) -> Any:
         return x.at[np.array([0, 0, 1, 2])].max(updates)
@@ -645,7 +646,7 @@ def test_running_maxima_of_symbolic_lengths(reverse: bool) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_cotangents_of_a_product_in_a_wider_dtype(dtype: str) -> None:
-    """If the product accumulates in a wider dtype, so do its cotangents, which are rounded once."""
+    """If a product accumulates in a wider dtype, its cotangents must do so, too, and be rounded only once."""
     rng = np.random.default_rng(0)
     lhs, rhs = (
         np.asarray(tnf.asarray(rng.integers(-4, 5, shape), dtype=dtype))

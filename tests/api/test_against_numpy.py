@@ -1,4 +1,4 @@
-"""A call of a public function has NumPy's values and dtypes, on arrays and in a traced program."""
+"""Calls of public functions must have NumPy's values and dtypes, both on arrays and in a traced program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of the Array API standard, on arrays and on eager tensors, have the results of `array_api_strict`."""
+"""Functions of the Array API standard, on arrays and on eager tensors, must agree with `array_api_strict`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ strict.set_array_api_strict_flags(api_version="2024.12")
 
 
 def elements(dtype: str) -> np.ndarray:
-    """Return a few numbers of a dtype, among them zeros, limits, NaN and infinities where they exist."""
+    """Return a few numbers of a dtype.
+
+    They are zero, small numbers, the largest and smallest values, and, if they exist, NaN and infinities.
+    """
     if dtype == "bool":
         return np.array([True, False])
     if dtype in INTEGERS:
@@ -40,7 +43,7 @@ def elements(dtype: str) -> np.ndarray:
 
 
 def assert_strict(result: Any, wanted: Any, ulps: float) -> None:
-    """Check that a result has the structure, dtypes, shapes and, within `ulps`, the values of the strict namespace."""
+    """Check a result against that of `array_api_strict`: structure, dtypes, shapes, and values within `ulps`."""
     if isinstance(wanted, tuple | list):
         assert len(result) == len(wanted)
         for y, z in zip(result, wanted, strict=True):
@@ -86,11 +89,11 @@ EXACT = {
     "real", "round", "subtract", "trunc",
 }  # fmt: skip
 ROUNDED_ONCE = {"abs", "divide", "multiply", "reciprocal", "sign", "sqrt", "square"}
-"""Functions of real numbers for which IEEE 754 requires the nearest float."""
+"""Functions for which IEEE 754 requires the correctly rounded result, for real numbers."""
 
 
 def ulps_of(name: str, dtype: str) -> int:
-    """Return the tolerance of a function in units in the last place; 0 if only one result is right."""
+    """Return the tolerance of a function in units in the last place; 0 if it must be exact or correctly rounded."""
     return 0 if name in EXACT or (name in ROUNDED_ONCE and dtype in REAL) else 8
 
 
@@ -103,8 +106,8 @@ def test_functions_of_one_array(name: str, dtype: str, where: str) -> None:
         wanted = getattr(strict, name)(strict.asarray(x))
     found = getattr(xp, name)(xp.asarray(x))
     if name == "expm1" and dtype in COMPLEX:
-        # NumPy's expm1 has a NaN imaginary part on the real axis and for infinite real parts, so these elements are
-        # skipped.
+        # NumPy's expm1 returns a NaN imaginary part on the real axis and for infinite real parts. The comparison
+        # skips these elements.
         known = ~(np.isnan(np.asarray(wanted).imag) & ((x.imag == 0) | np.isinf(x.real)))
         found, wanted = found[known], strict.asarray(np.asarray(wanted)[known])
     assert_strict(found, wanted, ulps_of(name, dtype))
@@ -125,7 +128,7 @@ LISTED = {
         (complex(np.inf, -2.0), complex(1.0, -0.0)), (complex(-np.inf, 2.0), complex(-1.0, 0.0)),
     ],
 }  # fmt: skip
-"""Elements and expected results where NumPy differs from the standard, on some platforms or on all."""
+"""Elements, and the results that the standard requires for them, where NumPy differs on some or all platforms."""
 
 
 @pytest.mark.parametrize("where", NAMESPACES)
@@ -169,7 +172,7 @@ E = np.zeros((0, 3))
 N = np.array([3.0, np.nan, 1.0, np.inf, -np.inf, np.nan])
 
 CALLS: dict[str, list[Any]] = {
-    # creation
+    # Creation functions.
     "arange": [
         lambda xp: xp.arange(5), lambda xp: xp.arange(1, 7, 2), lambda xp: xp.arange(5, 0, -1.5),
         lambda xp: xp.arange(3, dtype=xp.float32), lambda xp: xp.arange(4, 2),
@@ -211,7 +214,7 @@ CALLS: dict[str, list[Any]] = {
     "triu": [lambda xp: xp.triu(xp.asarray(F)), lambda xp: xp.triu(xp.asarray(B), k=-1)],
     "zeros": [lambda xp: xp.zeros(()), lambda xp: xp.zeros((2, 3), dtype=xp.complex128)],
     "zeros_like": [lambda xp: xp.zeros_like(xp.asarray(B))],
-    # data types
+    # Functions of data types.
     "astype": [
         lambda xp: xp.astype(xp.asarray(F * 3), xp.int32), lambda xp: xp.astype(xp.asarray(K), xp.float32),
         lambda xp: xp.astype(xp.asarray(K), xp.bool), lambda xp: xp.astype(xp.asarray(B), xp.complex64),
@@ -244,7 +247,7 @@ CALLS: dict[str, list[Any]] = {
         lambda xp: list(xp.broadcast_arrays(xp.asarray(F), xp.asarray(V), xp.asarray(2.0))),
     ],
     "broadcast_to": [lambda xp: xp.broadcast_to(xp.asarray(V), (2, 3, 4))],
-    # indexing and manipulation
+    # Functions that index arrays or rearrange elements.
     "take": [
         lambda xp: xp.take(xp.asarray(F), xp.asarray([2, 0]), axis=1),
         lambda xp: xp.take(xp.asarray(V), xp.asarray([-1, 0, 3])),
@@ -286,7 +289,7 @@ CALLS: dict[str, list[Any]] = {
     "stack": [lambda xp: xp.stack([xp.asarray(K), xp.asarray(K)], axis=-1)],
     "tile": [lambda xp: xp.tile(xp.asarray(K), (2, 1, 2)), lambda xp: xp.tile(xp.asarray(K), (2,))],
     "unstack": [lambda xp: list(xp.unstack(xp.asarray(F), axis=1))],
-    # searching, sorting, sets
+    # Functions that search and sort, and functions of sets.
     "argmax": [
         lambda xp: xp.argmax(xp.asarray(F)), lambda xp: xp.argmax(xp.asarray(K), axis=1, keepdims=True),
         lambda xp: xp.argmax(xp.asarray(N)),
@@ -317,7 +320,7 @@ CALLS: dict[str, list[Any]] = {
     "unique_counts": [lambda xp: tuple(xp.unique_counts(xp.asarray(U))), lambda xp: tuple(xp.unique_counts(xp.asarray(E)))],
     "unique_inverse": [lambda xp: tuple(xp.unique_inverse(xp.asarray(B)))],
     "unique_values": [lambda xp: xp.unique_values(xp.asarray(C)), lambda xp: xp.unique_values(xp.asarray(3))],
-    # statistics, utilities
+    # Statistics, and utility functions.
     "cumulative_sum": [
         lambda xp: xp.cumulative_sum(xp.asarray(F), axis=1), lambda xp: xp.cumulative_sum(xp.asarray(U), axis=0),
         lambda xp: xp.cumulative_sum(xp.asarray(V), include_initial=True),
@@ -354,7 +357,7 @@ CALLS: dict[str, list[Any]] = {
     ],
     "bitwise_left_shift": [lambda xp: xp.bitwise_left_shift(xp.asarray(K), xp.asarray(K * 0 + 2))],
     "bitwise_right_shift": [lambda xp: xp.bitwise_right_shift(xp.asarray(K), xp.asarray(K * 0 + 1))],
-    # linear algebra
+    # Linear algebra.
     "matmul": [
         lambda xp: xp.matmul(xp.asarray(F), xp.asarray(G)), lambda xp: xp.matmul(xp.asarray(V), xp.asarray(G)),
         lambda xp: xp.matmul(xp.asarray(F), xp.asarray(V)), lambda xp: xp.matmul(xp.asarray(K), xp.asarray(K.T.copy())),
@@ -412,9 +415,9 @@ ROUNDED = {
     "cumulative_prod", "cumulative_sum", "linspace", "mean", "prod", "std", "sum", "var", "vecdot", "matmul",
     "tensordot",
 }  # fmt: skip
-"""Functions outside of `linalg` and `fft` whose results are rounded; all others are exact."""
+"""Functions outside of `linalg` and `fft` whose results are rounded. All other functions there are exact."""
 EXACT_ALL_THE_SAME = {"diagonal", "fftshift", "ifftshift", "matrix_transpose", "outer"}
-"""Functions of `linalg` and `fft` whose results are exact; all others there are rounded."""
+"""Functions of `linalg` and `fft` whose results are exact. All other functions there are rounded."""
 
 EVERY_CALL = [
     pytest.param(
@@ -437,7 +440,7 @@ def test_calls(call: Any, ulps: int, where: str) -> None:
 
 
 def functions(module: Any) -> set[str]:
-    """Return the names of the standard's functions in a module."""
+    """Return the names of the functions in a module of the standard."""
     names = (name for name in module.__all__ if not name.startswith("_"))
     ours = {name for name in names if inspect.isfunction(getattr(module, name))}
     return {name for name in ours if "flags" not in name}
@@ -458,7 +461,7 @@ def test_every_function_is_there_and_is_called(where: str) -> None:
 @pytest.mark.parametrize("where", NAMESPACES)
 @pytest.mark.parametrize("module", ["", "linalg", "fft"])
 def test_every_argument_is_there(module: str, where: str) -> None:
-    """Every parameter has the standard's name, kind and default; our functions may have more keyword parameters."""
+    """Every parameter must have the standard's name, kind and default. tenferro may have more keyword parameters."""
     wanted_in = getattr(strict, module) if module else strict
     found_in = getattr(NAMESPACES[where], module) if module else NAMESPACES[where]
     for name in functions(wanted_in):
@@ -468,18 +471,19 @@ def test_every_argument_is_there(module: str, where: str) -> None:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 assert any(p.kind is parameter.kind for p in found.values()), name
                 continue
-            if parameter.kind is parameter.POSITIONAL_ONLY:  # because tenferro uses NumPy's name
+            if parameter.kind is parameter.POSITIONAL_ONLY:  # because tenferro has NumPy's name
                 own = list(found.values())[place]
                 assert own.kind in (own.POSITIONAL_ONLY, own.POSITIONAL_OR_KEYWORD), (name, key)
                 continue
-            if name == "clip" and key in ("min", "max"):  # NumPy's names are a_min and a_max
+            # In tenferro, the parameters have NumPy's names, a_min and a_max.
+            if name == "clip" and key in ("min", "max"):
                 own = list(found.values())[place]
                 assert (own.kind, own.default) == (own.POSITIONAL_OR_KEYWORD, None)
                 continue
             assert found[key].kind in (parameter.kind, parameter.POSITIONAL_OR_KEYWORD), (name, key)
             has_default = parameter.default is not parameter.empty
             unknown = "Undef" in type(parameter.default).__name__
-            # norm=None means "backward", as in NumPy.
+            # In tenferro the default norm=None means "backward", as in NumPy.
             default = (
                 "backward" if key == "norm" and found[key].default is None else found[key].default
             )
@@ -585,7 +589,8 @@ MATRIX_ORDERS = ("fro", "nuc", 1, 2, np.inf)
 def test_matrices_without_elements(shape: tuple[int, ...], where: str) -> None:
     def found(xp: Any) -> Any:
         x = xp.zeros(shape)
-        rank = [] if 0 in shape[-2:] else [xp.linalg.matrix_rank(x)]  # NumPy returns a scalar
+        # The rank of an empty matrix is not compared, because NumPy returns a scalar for it.
+        rank = [] if 0 in shape[-2:] else [xp.linalg.matrix_rank(x)]
         return [
             xp.linalg.pinv(x),
             *rank,
@@ -631,7 +636,7 @@ def test_inspection(where: str) -> None:
 
 
 class Capsule:
-    """Object that exports a capsule that was made before, for consumers of `__dlpack__`."""
+    """Object whose `__dlpack__` returns a capsule that was made before the call."""
 
     def __init__(self, exported: Any) -> None:
         self.exported = exported
@@ -665,7 +670,7 @@ def test_exchange() -> None:
     assert list(found) == list(wanted)
     with pytest.raises(
         (RuntimeError, ValueError), match="stream"
-    ):  # the class depends on NumPy's version
+    ):  # NumPy's version determines the class
         x.__dlpack__(stream=1)
     xp = RT.namespace
     assert xp.asarray(x, copy=False) is x
@@ -712,9 +717,9 @@ def test_gradients_pass_through_sets() -> None:
 
 
 def test_lookups_of_the_public_suite() -> None:
-    """The public test suite looks up parameters, names and statistics in tables of dtypes by `==`.
+    """Dtypes must support `==`.
 
-    Dtypes support this.
+    The public test suite of the Array API uses it to look up parameters, names and statistics in tables of dtypes.
     """
     dtypes = [(getattr(tnf, name), name) for name in ("bool", *NUMBERS)]
 

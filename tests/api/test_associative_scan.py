@@ -1,4 +1,7 @@
-"""`associative_scan` has JAX's results; it makes one pass natively, and has logarithmic depth through XLA."""
+"""`associative_scan` must agree with JAX.
+
+Natively it makes one pass over the elements, and through XLA its depth is logarithmic.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def product(a: Any, b: Any) -> Any:
 
 
 def losses(reverse: bool) -> tuple[Any, Any]:
-    """Return a loss of products of matrices, written with tenferro and with JAX."""
+    """Return two equal losses of products of matrices, one written with tenferro and one with JAX."""
 
     def ours(x: Any) -> Any:
         return tnf.sum(tnf.sin(tnf.associative_scan(product, x, reverse, 1)))
@@ -103,11 +106,12 @@ def test_natively_one_compiled_scan_and_no_loop_in_the_text() -> None:
         pytest.skip("llvmlite is not installed")
     program = tnf.compile(tnf.grad(losses(reverse=False)[0]), MATRICES)
     native = str(EXECUTORS["compiled"].compile(program))
-    assert native.count("Scan(") == 3  # values, values with residuals, backward pass
+    # The three scans are those of the values, of the values with residuals, and of the backward pass.
+    assert native.count("Scan(") == 3
     assert "Alternatives" not in native
     assert "stablehlo.while" not in lower_to_stablehlo(program).plain_text
-    # Compiling a loop of so few iterations would take longer than it saves, so the default is a tree of ops on many
-    # elements.
+    # Without `compiled=True`, the loop is too short to compile: compiling takes longer than it saves. The schedule
+    # then has a tree of ops on many elements.
     assert "Scan(" not in str(GraphExecutor().compile(program))
 
 

@@ -1,4 +1,4 @@
-"""The number of Python calls between an operator and the node that it adds to the graph stays small."""
+"""The number of Python calls from an operator to the node that it adds to the graph must stay small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`checkpoint(body, levels=k)` limits the number of states that a reverse pass saves, and keeps the gradients."""
+"""`checkpoint(body, levels=k)` must limit the number of states that a reverse pass saves, and keep gradients."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def loss_of(body: Any, reverse: bool = False) -> Any:
 
 
 def stacked_bytes(program: Any) -> int:
-    """Return the bytes of the stacks that exist at once: those of this program, plus the largest sum of a loop body."""
+    """Return the bytes of the stacked residuals that exist at the same time.
+
+    They are those of this program, plus the largest number among its loop bodies.
+    """
     own, inner = 0, [0]
     for step in program.instructions:
         if isinstance(step.op, Scan):

@@ -1,4 +1,4 @@
-"""`clip` with one bound or two has NumPy's values, and its derivative at a bound is zero."""
+"""`clip` with one bound or two must have NumPy's values, and the derivative zero at a bound."""
 
 from __future__ import annotations
 

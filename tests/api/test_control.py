@@ -1,4 +1,4 @@
-"""Control flow: values and derivatives, natively and through PJRT, equal those of JAX and of unrolled programs."""
+"""Control flow, natively and through PJRT, must have the values and derivatives of JAX and of unrolled programs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def backwards(n: Any, f: Any) -> Callable[..., Any]:
 
 
 def nested(n: Any, f: Any) -> Callable[..., Any]:
-    """Return a function with a conditional in a loop in a scan; all three bodies read the outer variable w."""
+    """Return a function with a conditional inside a loop inside a scan. All three bodies read the outer variable w."""
 
     def fn(w: Any, h: Any, xs: Any) -> Any:
         def body(h: Any, x: Any) -> Any:
@@ -86,8 +86,8 @@ FUNCTIONS = [rnn, backwards, nested, switched, mapped, prefixes]
 each_function = pytest.mark.parametrize("make", FUNCTIONS, ids=lambda make: make.__name__)
 
 
-class jax_lax:  # because it plays a module
-    """JAX's control flow functions under tenferro's names."""
+class jax_lax:  # because it takes the place of a module
+    """JAX's control flow functions, under the names of tenferro's."""
 
     scan = staticmethod(jax.lax.scan)
     cond = staticmethod(jax.lax.cond)
@@ -106,7 +106,10 @@ def assert_close(ours: Any, theirs: Any, tolerance: float = 1e-12) -> None:
 
 
 def loss(n: Any, fn: Any) -> Callable[..., Any]:
-    """Return a function that computes a weighted sum of all float results of `fn`, with a different weight for each."""
+    """Return a function that computes a weighted sum of all float results of `fn`.
+
+    Every result has a different weight, so that exchanged results would change the sum.
+    """
 
     def value(*args: Any) -> Any:
         leaves = optree.tree_leaves(fn(*args))
@@ -195,7 +198,7 @@ def test_programs_come_back_from_files(make: Any, tmp_path: Any) -> None:
 
 
 def newton(n: Any, f: Any) -> Callable[[Any], Any]:
-    """Return the square root by Newton's method, iterated until it converges."""
+    """Return a function that computes the square root by Newton's method, in a while loop that ends at convergence."""
 
     def fn(a: Any) -> Any:
         state = (a, a * 0 + 1.0, 0)
@@ -226,7 +229,10 @@ def test_while_forward() -> None:
 
 
 def squared(steps: int | None) -> Callable[[Any], Any]:
-    """Return a loop that squares its argument until it is at least 50; the result after k iterations is x^(2^k)."""
+    """Return a function that squares its argument until it is at least 50.
+
+    After k iterations its value is x^(2^k), so that the derivative shows the number of iterations.
+    """
     return lambda x: tnf.while_loop(lambda v: v < 50.0, lambda v: v * v, x, max_steps=steps)
 
 
@@ -253,7 +259,10 @@ def test_a_while_in_reverse(steps: int | None, executor: Any) -> None:
 def test_a_while_whose_states_do_not_fit_is_computed_again(
     trip_count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A while loop recomputes the states that its buffer cannot hold; here the buffer holds two states."""
+    """A while loop whose states do not fit into its buffer must recompute them.
+
+    Here the buffer holds only two states.
+    """
     monkeypatch.setattr(while_reversal, "MAX_ROWS", 2)
     monkeypatch.setattr(while_reversal, "MIN_ROWS", 2)
     x = np.array([0.3, -1.1])
@@ -293,7 +302,10 @@ def test_whiles_in_reverse_nest_and_batch() -> None:
         return tnf.while_loop(lambda v: v < 1e5, lambda v: inner(v) * x, x)
 
     def by_hand(x: float) -> float:
-        """Return the derivative of x^k, where k counts the loop iterations."""
+        """Return the derivative of x^k, the result of the loops.
+
+        The integer k is computed by running the loops by hand.
+        """
         v, k = x, 1
         while v < 1e5:
             while v < 50.0:
@@ -324,7 +336,10 @@ def test_check_finite_names_a_bounded_while_that_does_not_end() -> None:
 
 
 def test_a_bounded_while_has_any_carry() -> None:
-    """The carry may have complex and empty tensors, a counter, a bool, and a tensor that needs no derivative."""
+    """The carry of a while loop with a bound must allow any tensors.
+
+    Here they are a counter, a bool, a complex tensor, an empty tensor, and a tensor that needs no derivative.
+    """
 
     def run(w: Any, z: Any) -> Any:
         def body(c: Any) -> Any:
@@ -350,9 +365,9 @@ def test_a_bounded_while_keeps_infinities_and_signs_of_zero() -> None:
 
 
 def test_bounded_whiles_nest_and_batch() -> None:
-    """x^(2 n) is computed by n iterations of an inner loop of two iterations.
+    """Nested bounded while loops must work in a batch.
 
-    N differs between the slices of a batch.
+    n iterations of an inner loop of two iterations compute x^(2 n), and n differs between the slices of the batch.
     """
 
     def power(n: Any, x: Any) -> Any:
@@ -445,7 +460,11 @@ def test_what_nothing_needs_is_not_computed() -> None:
 
 
 def doubled_beside_infinite_slopes(loop: Any, x: Any) -> Any:
-    """Return 8 x. The second carry has an infinite derivative in every iteration, but no output depends on it."""
+    """Return 8 x, computed by a loop with a second carry.
+
+    The second carry has an infinite derivative in every iteration. No output depends on it, so the gradient of 8 x
+    must not become NaN.
+    """
     return loop(lambda s: (s[0] * 2, tnf.sqrt(s[0] - s[0])), (x, x))[0]
 
 
@@ -510,13 +529,16 @@ def test_a_matrix_that_does_not_change_is_not_stacked() -> None:
 
 
 def kept(fn: Any) -> int:
-    """Return the number of elements that one iteration stacks for the backward pass."""
+    """Return the number of elements that one iteration of the forward loop stacks for the backward pass."""
     first = loops(tnf.compile(tnf.grad(fn), X))[0].op
     return sum(s.size for s in first.body.output_specs[first.num_carry :])
 
 
 def test_what_is_cheaply_made_again_is_not_stacked() -> None:
-    """An elimination step stacks a row and a column; their product and the masks are cheap, so they are recomputed."""
+    """Values that are cheap to compute must be recomputed, not stacked.
+
+    An elimination step stacks only a row and a column. Their product and the masks are recomputed.
+    """
     n = 12
 
     def eliminated(a: Any) -> Any:
@@ -574,7 +596,10 @@ def test_a_derivative_of_the_users_own_holds_inside() -> None:
 
 
 def with_rules(n: Any, t: Any) -> dict[str, Callable[..., Any]]:
-    """Return functions of two numbers with custom derivatives that are wrong on purpose, so that their use shows."""
+    """Return functions of two numbers with custom derivatives.
+
+    The derivatives are wrong on purpose, which shows that they are used.
+    """
     custom_jvp, custom_vjp = t.custom_jvp, t.custom_vjp
 
     @custom_jvp
@@ -918,7 +943,7 @@ def test_refused(case: tuple[Callable[[], Any], type[Exception], list[str]]) -> 
 
 
 def test_the_gradient_of_a_conditional_computes_nothing_twice() -> None:
-    """In the value and the gradient, each branch computes its sine, cosine and exponentials once."""
+    """In a program of value and gradient, each branch must compute its sine, cosine and exponentials only once."""
 
     def chosen(x: Any, i: Any) -> Any:
         branches = [lambda x: tnf.exp(tnf.sin(x)), lambda x: tnf.exp(tnf.exp(x)), lambda x: x]

@@ -1,4 +1,7 @@
-"""Creation functions accept tensors as bounds, fill values and elements: values, dtypes and gradients are right."""
+"""Creation functions must accept tensors as bounds, fill values and elements.
+
+Values, dtypes and gradients must be right.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ def test_linspace_of_tensors_is_numpys(name: str, num: int) -> None:
     for y in runs:
         assert y.dtype == wanted.dtype
         assert y.shape == wanted.shape
-        # If a step is zero, NumPy divides before it multiplies, so the last bit may differ.
+        # If a step is zero, NumPy divides before it multiplies. The last bit may therefore differ from tenferro's.
         np.testing.assert_allclose(y, wanted, rtol=4e-16 if name == "matrix and row" else 0)
 
 

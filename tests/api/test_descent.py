@@ -1,4 +1,7 @@
-"""Minimisers that run in a program: known minima, SciPy's fits, and derivatives by differences of SciPy's results."""
+"""Minimisers that run inside a program.
+
+They must find known minima and SciPy's fits, and their derivatives must equal differences of SciPy's results.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,10 @@ def test_rosenbrock_in_ten_dimensions() -> None:
 
 
 def test_a_large_quadratic_and_its_derivative() -> None:
-    """The minimum of a quadratic function with 100 unknowns and the condition number 1e3 is x = A^-1 b."""
+    """The minimum of the quadratic function x A x / 2 - b x is x = A^-1 b.
+
+    Here it has 100 unknowns, and the condition number of A is 1e3.
+    """
     q, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(100, 100)))
     matrix = (q * np.geomspace(1, 1e3, 100)) @ q.T
     b = np.arange(100.0)
@@ -94,7 +100,10 @@ def test_a_curve_fit_and_its_derivatives() -> None:
 
 
 def test_both_in_batches_and_float32() -> None:
-    """Both minimisers solve x^2 = c: as a least-squares problem, and as the minimum of (x^2 - c)^2."""
+    """Both minimisers must find the root of x^2 = c, for a batch of c in float32.
+
+    `levenberg_marquardt` solves a least-squares problem, and `lbfgs` minimises (x^2 - c)^2.
+    """
     c = np.array([4, 9], np.float32)
     for method in (
         lambda c: levenberg_marquardt(lambda x: x * x - c, np.float32(1)).x,
@@ -121,7 +130,8 @@ def test_complex_parameters() -> None:
 def test_no_minimum_has_a_status_and_no_derivative() -> None:
     few = lbfgs(rosenbrock, np.array([-1.2, 1.0]), maxiter=3)
     assert (int(few.status), int(few.nit), bool(few.success)) == (1, 3, False)
-    # The function decreases until x = 1e5, beyond which it is NaN, so that no step is possible there.
+    # The function decreases up to x = 1e5, and is NaN beyond. The minimiser finds no further step there, and must
+    # return status 2.
     none = lbfgs(lambda x: tnf.where(x < 1e5, -x, tnf.nan), 1.0)
     assert (int(none.status), bool(none.success)) == (2, False)
     assert np.isfinite(none.x)

@@ -1,4 +1,4 @@
-"""Eager tensors have the values and gradients of traced programs, for every op and in typical code."""
+"""For every op and in typical code, eager tensors must have the values and gradients of traced programs."""
 
 import copy
 import gc

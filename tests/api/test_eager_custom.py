@@ -1,4 +1,4 @@
-"""Custom rules, stopped gradients and checkpoints have the same derivatives on eager tensors as in traces."""
+"""Custom rules, stopped gradients and checkpoints must have the same derivatives on eager tensors as in traces."""
 
 import gc
 import weakref
@@ -17,7 +17,10 @@ X = np.array([0.5, -1.0, 2.0])
 
 @tnf.custom_jvp
 def cube(x: Any) -> Any:
-    """Return x^3. The custom rule has the wrong tangent 5 x^2, so that a test can see whether it was used."""
+    """Return x^3.
+
+    The custom rule has the wrong tangent 5 x^2, so that a test can tell whether the rule was used.
+    """
     return x * x * x
 
 

@@ -1,4 +1,7 @@
-"""Training loops written by hand on eager tensors: no_grad records nothing, and variables are updated in place."""
+"""Handwritten training loops on eager tensors.
+
+Inside `no_grad` nothing is recorded, and variables are updated in place.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`einsum_plan` describes a contraction that has the values of `einsum`, along a path that users can read."""
+"""`einsum_plan` must describe a contraction with the values of `einsum`, and print a path that users can read."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def test_values_are_einsum_s(case: str, optimize: Any) -> None:
     np.testing.assert_allclose(plan(*operands), expected, rtol=1e-12, atol=1e-12)
     assert plan == tnf.einsum_plan(*arguments, optimize=optimize)
     assert hash(plan) == hash(tnf.einsum_plan(*arguments, optimize=optimize))
-    # A step's result keeps only the labels that later steps or the output need, so the last step has the output's
-    # size.
+    # The result of a step has only the labels that later steps or the output need. The result of the last step
+    # therefore has the size of the output.
     assert plan.steps[-1].elements == expected.size
 
 

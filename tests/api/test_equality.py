@@ -1,4 +1,4 @@
-"""`==` between a public object and anything else returns True, False or a tensor, and never raises."""
+"""`==` between a public object and any other object must return True, False or a tensor, and never raise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tenferro import errors
 
 
 class Hostile:
-    """Object whose attributes and comparisons all raise."""
+    """Object whose attributes and comparisons all raise an error."""
 
     def __getattribute__(self, name: str) -> Any:
         raise RuntimeError(name)
@@ -25,7 +25,7 @@ class Hostile:
 
 
 class HostileDType:
-    """Object whose attribute `dtype`, which NumPy reads, raises an error."""
+    """Object whose attribute `dtype` raises an error. NumPy reads this attribute when it converts an object."""
 
     @property
     def dtype(self) -> Any:

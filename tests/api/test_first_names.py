@@ -116,7 +116,7 @@ def test_imaginary_parts_of_a_trace_decide_nothing() -> None:
 
 
 def user_function(x: Any, scale: float = 2.0) -> Any:
-    """Return x times scale, as a function that a user has written."""
+    """Return x times scale. The tests transform this function, and compare the signature of the result with its own."""
     return x * scale
 
 

@@ -1,4 +1,4 @@
-"""Solutions of equations: values and derivatives equal closed forms, NumPy's, JAX's and finite differences."""
+"""Solvers of equations: values and derivatives must equal closed forms, NumPy, JAX, or finite differences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ B = np.array([1.0, 2.0, -0.5])
 
 
 def conjugate_gradients(n: Any, lax: Any) -> Callable[..., Any]:
-    """Return a solver by conjugate gradients, whose while loop has no derivative in reverse mode."""
+    """Return a conjugate gradient solver.
+
+    It has a while loop, which reverse mode cannot differentiate, so that gradients must come from the implicit rule.
+    """
 
     def solve(matvec: Any, b: Any) -> Any:
         def turn(state: Any) -> Any:
@@ -39,7 +42,7 @@ def conjugate_gradients(n: Any, lax: Any) -> Callable[..., Any]:
 
 
 def newton(n: Any, f: Any) -> Callable[..., Any]:
-    """Return a root finder by Newton's method, which converges from a guess above the root."""
+    """Return a root finder by Newton's method. It converges if the guess is above the root."""
 
     def solve(g: Any, guess: Any) -> Any:
         def step(state: Any) -> Any:
@@ -57,7 +60,10 @@ def direct(matvec: Any, b: Any) -> Any:
 
 
 def richardson(matvec: Any, b: Any) -> Any:
-    """Iterate x <- x + w (b - A x) in a while loop, which has no reverse mode."""
+    """Solve A x = b by the iteration x <- x + w (b - A x).
+
+    It is a while loop, which reverse mode cannot differentiate.
+    """
     start = (0 * b, 0)
     return tnf.while_loop(
         lambda s: s[1] < 200, lambda s: (s[0] + 0.2 * (b - matvec(s[0])), s[1] + 1), start
@@ -83,7 +89,7 @@ def square_root(a: Any) -> Any:
 
 
 def curved(n: Any, solution: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a loss that depends nonlinearly on the solution."""
+    """Return a loss that depends nonlinearly on the solution of the system, and directly on b."""
     return lambda a, b: n.sum(n.sin(solution(a, b)) * n.exp(b))
 
 
@@ -160,8 +166,8 @@ def test_vectors_may_be_trees() -> None:
             return {"a": s * v["a"] + v["c"][0], "c": [3.0 * v["c"][0] - v["a"]]}
 
         def solve(matvec: Any, b: Any) -> Any:
-            # Applied to unit vectors, `matvec` returns the columns of the 2 by 2 matrix. Cramer's rule then solves
-            # the system.
+            # `matvec` applied to the two unit vectors returns the columns of the 2 x 2 matrix. Cramer's rule then
+            # solves the system.
             one = matvec({"a": 1.0, "c": [0.0]})
             two = matvec({"a": 0.0, "c": [1.0]})
             det = one["a"] * two["c"][0] - two["a"] * one["c"][0]
@@ -479,7 +485,7 @@ def test_reverse_mode_asks_for_transpose_solve() -> None:
 
 
 def test_a_loop_for_the_tangent_is_transposed() -> None:
-    """The tangent is computed by a linear solve; the gradient uses the transpose of this solve."""
+    """The rule of the tangent is a linear solve. For the gradient, the transpose of this solve must be used."""
 
     def fn(b: Any) -> Any:
         return tnf.custom_root(

@@ -1,4 +1,4 @@
-"""Derivatives of public functions are right to second order, for real and complex numbers."""
+"""First and second derivatives of public functions must be right, for real and complex numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading and writing by index equals NumPy on arrays, in traces and on eager tensors, and has right gradients."""
+"""Reading and writing by index must equal NumPy on arrays, in traces and on eager tensors, and have right gradients."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ EVERY = {**STATIC, **MASKS}
 
 
 def count(y: Any) -> Any:
-    """Return an array in the shape of y with a different number in every element, so that tests can tell them apart."""
+    """Return an array in the shape of y whose elements all differ, so that a test finds exchanged elements."""
     return 100.0 + np.arange(y.size).reshape(y.shape)
 
 
@@ -111,7 +111,8 @@ def test_rank_0_masks(mask: bool) -> None:
 def test_masks_that_do_not_fit() -> None:
     indices: list[Any] = [
         np.array([True, False]),
-        (..., np.array([True, False, True])),  # a mask as long as the first axis
+        # This mask is as long as the first axis of X, but applies to the last axis.
+        (..., np.array([True, False, True])),
         (..., MASK),
         (0, ..., None, np.array([True, False])),
     ]
@@ -299,7 +300,8 @@ def test_the_next_number(dtype: str) -> None:
         wanted = np.nextafter(x, y)
     program = tnf.compile(tnf.nextafter, x, y)
     for found in (tnf.nextafter(x, y), XLA.run(program, x, y)):
-        # If both arguments are zeros of float16, NumPy returns the first one, not the second one as for other dtypes.
+        # If both arguments are zeros of float16, NumPy returns the first argument. For other dtypes, NumPy and
+        # tenferro return the second one.
         alike = np.isnan(wanted) if dtype != "float16" else np.isnan(wanted) | (x == 0) & (y == 0)
         is_same = (found.view(bits) == wanted.view(bits)) | alike
         assert (np.isnan(found) == np.isnan(wanted)).all()
@@ -307,7 +309,10 @@ def test_the_next_number(dtype: str) -> None:
 
 
 def test_clipped_positions_of_every_integer_type() -> None:
-    """Clipping is right for indices of every integer dtype, even of uint64 beyond the range of int64."""
+    """The mode "clip" must be right for indices of every integer dtype.
+
+    The largest uint64 indices exceed the range of int64.
+    """
     x = np.arange(300.0)
     for dtype in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"):
         indices = np.array([np.iinfo(dtype).max, 3, np.iinfo(dtype).min], dtype)
@@ -325,7 +330,10 @@ def test_clipped_positions_of_every_integer_type() -> None:
 
 
 def test_traced_positions_beyond_every_signed_integer() -> None:
-    """An index of 2^63 or more is clamped to the last element; it is not read as a negative index."""
+    """An index of 2^63 or more must be clamped to the last element.
+
+    Converted to int64, it would be negative and count from the end.
+    """
     x = np.arange(12.0).reshape(3, 4)
     far = np.array([2**63, 2**64 - 1, 2], "u8")
     for peer in (tnf.GraphExecutor(), XLA):

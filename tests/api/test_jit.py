@@ -1,4 +1,4 @@
-"""`jit` handles keyword and static arguments, methods, names, equality of static arguments, and errors."""
+"""`jit` must handle keyword arguments, static arguments and their equality, methods, names, and errors."""
 
 from __future__ import annotations
 

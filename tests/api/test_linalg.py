@@ -1,4 +1,4 @@
-"""Linear algebra of empty matrices, batches, deficient ranks and unsupported norms."""
+"""Linear algebra of empty matrices, of batches, and of matrices without full rank, and errors for unsupported norms."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_matrices_without_elements_are_numpys(name: str) -> None:
             continue
         for run in runs:
             result = run(x)
-            # NumPy returns a scalar for a rank; tenferro returns an array without axes.
+            # NumPy returns a Python-like scalar for a rank, and tenferro an array without axes.
             agree(result, np.asarray(wanted) if np.isscalar(wanted) else wanted)
 
 
@@ -75,7 +75,8 @@ def test_the_condition_of_singular_matrices_is_infinite() -> None:
         with np.errstate(all="ignore"):
             wanted = np.linalg.cond(x, p)
         for result in (tnf.linalg.cond(x, p), tnf.jit(lambda x, p=p: tnf.linalg.cond(x, p))(x)):
-            # Rounding may make the condition number of a singular matrix large instead of infinite.
+            # Rounding may make the condition number of a singular matrix large but finite, for NumPy and for
+            # tenferro.
             np.testing.assert_array_equal(result > 1e15, wanted > 1e15)
             np.testing.assert_allclose(result[2], wanted[2])
         assert np.isnan(tnf.linalg.cond(unknown, p))

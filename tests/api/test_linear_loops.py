@@ -1,4 +1,7 @@
-"""Linear maps may be loops or conditionals; only their linear carries are transposed, not counters and predicates."""
+"""Linear maps that are loops or conditionals.
+
+Only their linear carries may be transposed, not their counters and predicates.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ def counter(x: Any, w: Any) -> Any:
 
 
 def constant_carry(x: Any, w: Any) -> Any:
-    """Scan with an integer carry that is 0 in the first iteration and 3 in all later iterations."""
+    """Scan with an integer carry that changes in the first iteration only: from 0 to 3."""
 
     def body(carry: Any, row: Any) -> Any:
         i, y = carry
@@ -51,7 +54,10 @@ def float_counter(x: Any, w: Any) -> Any:
 
 
 def carries_of_each_other(x: Any, w: Any) -> Any:
-    """Scan with two counters, one of which adds up the other; the stacked slices are linear results, too."""
+    """Scan with two counters, one of which sums the values of the other.
+
+    The stacked slices are results of the linear map, too.
+    """
 
     def body(carry: Any, row: Any) -> Any:
         i, j, y = carry
@@ -95,7 +101,7 @@ def matrix_of(fn: Map, w: Any) -> Any:
 
 @pytest.mark.parametrize("fn", [*MAPS, while_counted])
 def test_tangents_that_are_loops_are_transposed(fn: Map) -> None:
-    """A tangent that a user's rule computes by a loop can be transposed."""
+    """A custom rule may compute its tangent by a loop. Reverse mode must be able to transpose this loop."""
 
     @tnf.custom_jvp
     def value(x: Any) -> Any:
@@ -118,7 +124,10 @@ def test_tangents_that_are_loops_are_transposed(fn: Map) -> None:
 
 @pytest.mark.parametrize("fn", MAPS)
 def test_systems_of_loops(fn: Map) -> None:
-    """The gradient of a linear solve transposes its matvec, a loop, without evaluating the loop's linear carries."""
+    """The gradient of a linear solve must transpose its `matvec`, here a loop.
+
+    The transposition must not evaluate the loop's linear carries, which have no values.
+    """
 
     def loss(b: Any, w: Any) -> Any:
         direct = lambda matvec, b: tnf.linalg.solve(tnf.jacfwd(matvec)(b), b)
@@ -138,7 +147,10 @@ def test_systems_of_loops(fn: Map) -> None:
 
 
 def test_a_rule_inside_a_counting_loop_is_refused() -> None:
-    """A linear loop is reduced to its linear carry. A custom rule in the body would be lost, so it raises an error."""
+    """A custom rule in the body of a linear loop must raise an error.
+
+    Transposition reduces the loop to its linear carry, and would lose the rule.
+    """
 
     @tnf.custom_jvp
     def doubled(x: Any) -> Any:

@@ -1,4 +1,7 @@
-"""Methods of tensors accept the arguments of NumPy's methods and return the same, or raise an error with a reason."""
+"""Methods of tensors must accept the arguments of NumPy's methods, and return the same.
+
+For an unsupported argument they must raise an error that states the reason.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ CALLS: dict[str, list[tuple[Any, tuple[Any, ...], dict[str, Any]]]] = {
 }  # fmt: skip
 ATTRIBUTES = ("T", "device", "dtype", "imag", "itemsize", "mT", "nbytes", "ndim", "real", "shape", "size")  # fmt: skip
 OTHERS = {"item", "sort", "tolist", "to_device"}
-"""Methods that have their own tests, below or among the tests of the Array API."""
+"""Methods that have separate tests, below or among the tests of the Array API."""
 
 
 def assert_as_numpy(result: Any, wanted: Any) -> None:
@@ -79,7 +82,8 @@ def test_a_method_is_numpys(name: str) -> None:
     for x, args, kwargs in CALLS[name]:
         wanted = getattr(x, name)(*args, **kwargs)
         assert_as_numpy(getattr(RT.constant(x), name)(*args, **kwargs), wanted)
-        # The second call uses the plan that the first call has made.
+        # The first call made a plan for calls with these arguments. The second call uses the plan, and must return
+        # the same.
         assert_as_numpy(getattr(RT.constant(x), name)(*args, **kwargs), wanted)
 
         def traced(x: Any, args: tuple[Any, ...] = args, kwargs: dict[str, Any] = kwargs) -> Any:

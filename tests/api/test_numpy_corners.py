@@ -1,4 +1,4 @@
-"""Functions of NumPy or `jax.numpy` that NumPy cannot dispatch to tensors, and special cases of all functions."""
+"""Functions of NumPy or `jax.numpy` that NumPy does not dispatch to tensors, and unusual arguments of all functions."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def test_parts_of_floats(name: str, dtype: str) -> None:
     f = getattr(tnf, name)
     for result in (f(x), tnf.compile(f, x).run(x)):
         if name == "spacing" and dtype == "f2":
-            # For float16, NumPy's result is positive; for other dtypes it has the sign of x, as ours has for all
-            # dtypes.
+            # NumPy's spacing is positive for float16, and has the sign of x for all other dtypes. tenferro's has the
+            # sign of x for every dtype.
             result = abs(result)
         for y, z in zip(np.atleast_2d(result), np.atleast_2d(wanted), strict=True):
             np.testing.assert_array_equal(y, z)

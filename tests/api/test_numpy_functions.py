@@ -1,4 +1,4 @@
-"""NumPy's functions, called on tensors, have the results that NumPy has on arrays, for each argument."""
+"""NumPy's functions, called on tensors, must have the results of the same call on arrays, for every argument."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ ORDER = np.argsort(W)
 
 
 class Call:
-    """Arguments of one call; arrays among them become tensors, except inside `Static`."""
+    """Arguments of one call of a function. Arrays among them become tensors, except arrays inside `Static`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.args, self.kwargs = args, kwargs
 
 
 class Static:
-    """An array that determines a shape, so that it cannot become a tensor."""
+    """An array that determines the shape of a result, so that it cannot become a tensor."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -89,7 +89,7 @@ FFTN = [
 ]  # fmt: skip
 
 DOWN = [Call(V, descending=True)] if "descending" in inspect.signature(np.sort).parameters else []
-"""Calls with `descending=True`, which NumPy accepts since version 2.5. NaN sorts last, even in descending order."""
+"""Calls with `descending=True`, an argument of NumPy since version 2.5. NaN comes last even then."""
 CALLS: dict[Any, list[Call]] = {
     **each(np.sum, np.prod, calls=SUMMED),
     **each(np.max, np.amax, np.min, np.amin, calls=EXTREME),
@@ -285,7 +285,7 @@ CALLS |= {
         Call(K[:, :3], K[:, 1:]),
     ],
     np.rollaxis: [Call(T, 2), Call(T, 0, 3), Call(T, 0, 2), Call(T, axis=-1, start=1), Call(T, 1, -1)],
-    # Partition only three elements, around the middle one: then only one result is right.
+    # Partition three elements around the middle one: for more elements, several results would be correct.
     **each(np.partition, np.argpartition, calls=[Call(M[:, :3], 1), Call(M, 1, 0), Call(V[:3], 1, None), Call(K[:3, 0] + [0, 20, 40], kth=-2, axis=0, kind="introselect")]),
     np.argwhere: [Call(K), Call(MASK), Call(V[0]), Call(np.zeros(()))], np.flatnonzero: [Call(K), Call(MASK)],
     np.nanmedian: [Call(GAPS), Call(GAPS, 0), Call(T, (0, 2)), Call(K, 1), Call(GAPS, 1, None, False, True), Call(GAPS.astype("f4"), axis=1, keepdims=True)],
@@ -410,13 +410,13 @@ OF_ELEMENTS = {
     np.unique_inverse,
     np.unique_values,
 }
-"""Functions that cannot be traced, because the shape of the result depends on the values of elements."""
+"""Functions that cannot be traced, because the shape of their results depends on the values of elements."""
 UNORDERED = {np.unique_all, np.unique_counts, np.unique_inverse, np.unique_values}
-"""Functions for which NumPy does not specify the order of the result, so tests sort it."""
+"""Functions whose results NumPy may return in any order. The tests sort these results before comparing them."""
 
 
 def with_tensors(function: Any, call: Call, tensor: Callable[[Any], Any]) -> Any:
-    """Call a function with each array of the arguments replaced by `tensor(array)`, also in nested lists."""
+    """Call a function with each array among its arguments replaced by `tensor(array)`, also in nested lists."""
 
     def replaced(entry: Any) -> Any:
         if isinstance(entry, Static):
@@ -430,7 +430,7 @@ def with_tensors(function: Any, call: Call, tensor: Callable[[Any], Any]) -> Any
 
 
 def traced(function: Any, call: Call) -> Any:
-    """Compile the call as a program of its arrays, run the program, and return the result."""
+    """Compile a call as a program whose inputs are the arrays among its arguments; run it, and return its result."""
     arrays: list[Any] = []
     with_tensors(lambda *args, **kwargs: None, call, lambda x: arrays.append(np.asarray(x)))
     known: list[Any] = []
@@ -451,7 +451,7 @@ def traced(function: Any, call: Call) -> Any:
 
 
 def agree(result: Any, wanted: Any) -> None:
-    """Check that a result equals NumPy's in structure, shapes, dtypes and values."""
+    """Require that a result equals NumPy's in structure, shapes, dtypes and values."""
     if isinstance(wanted, tuple | list) and not isinstance(wanted, np.ndarray):
         assert len(result) == len(wanted)
         for y, z in zip(result, wanted, strict=True):
@@ -478,7 +478,8 @@ CASES = [
 
 @pytest.mark.parametrize(("function", "call"), CASES)
 def test_a_function_gives_what_numpy_gives(function: Any, call: Call) -> None:
-    with warnings.catch_warnings(category=RuntimeWarning, action="ignore"):  # of all-NaN slices
+    # NumPy warns of slices that contain only NaN.
+    with warnings.catch_warnings(category=RuntimeWarning, action="ignore"):
         warnings.filterwarnings("ignore", "numpy.fix is deprecated")
         wanted = with_tensors(function, call, lambda x: x)
     concrete = with_tensors(FUNCTIONS[function], call, lambda x: x)
@@ -494,10 +495,10 @@ def test_a_function_gives_what_numpy_gives(function: Any, call: Call) -> None:
     if function is np.linalg.lstsq or (function is np.polyfit and len(wanted) == 5):
         wanted = (*wanted[:2], np.int64(wanted[2]), *wanted[3:])
     if function is np.linalg.eigvals:
-        wanted = wanted + 0j  # because NumPy's dtype depends on the elements
+        wanted = wanted + 0j  # because NumPy's result may be real or complex
     if function in (np.linalg.eig, np.linalg.eigh):
         wanted = (wanted[0] + 0j, wanted[1]) if function is np.linalg.eig else wanted
-        # The sign of a vector is arbitrary.
+        # The sign of an eigenvector is arbitrary, so only absolute values are compared.
         for w, v in (concrete, eager, traced(function, call)):
             agree(w, wanted[0])
             agree(abs(v), abs(wanted[1]))
@@ -512,7 +513,7 @@ def test_a_function_gives_what_numpy_gives(function: Any, call: Call) -> None:
 
 
 REFUSED_BY_NAME = {"out", "order", "subok", "kwargs", "overwrite_input"}
-"""Parameters of NumPy's functions that are errors or without effect on tensors."""
+"""Parameters of NumPy's functions that raise an error or have no effect if the operands are tensors."""
 
 
 def test_every_function_and_every_parameter_is_called() -> None:
@@ -529,7 +530,8 @@ def test_every_function_and_every_parameter_is_called() -> None:
 
 
 OTHER_DEFAULTS = {
-    ("sort", "stable"), ("argsort", "stable"),  # as in the Array API standard
+    # By default tenferro sorts stably, as the Array API standard does.
+    ("sort", "stable"), ("argsort", "stable"),
     ("einsum", "optimize"), ("expand_dims", "axis"),
 }  # fmt: skip
 
@@ -747,7 +749,7 @@ def test_a_ufunc_gives_what_numpy_gives(ufunc: Any, dtype: str) -> None:
                 else:
                     result = tnf.compile(lambda *xs: ufunc(*xs), *operands).run(*operands)
             except errors.TenferroError:
-                # tenferro rejects some kinds of dtypes that NumPy accepts; REFUSED_KINDS has all of them.
+                # The tables in REFUSED_KINDS list all kinds of dtypes that NumPy accepts and tenferro rejects.
                 assert (ufunc.__name__, x.dtype.kind) in REFUSED_KINDS
                 continue
             parts = (wanted, result) if ufunc.nout > 1 else ((wanted,), (result,))
@@ -829,7 +831,7 @@ def test_gradients_pass_through_numpys_functions() -> None:
 
 
 def test_columns_of_one_observation_are_variables() -> None:
-    # Older releases of NumPy do not transpose a single row if rowvar=False, so NumPy's results cannot be compared.
+    # The test has no reference: older releases of NumPy do not transpose a single row if rowvar=False.
     for function in (tnf.cov, tnf.corrcoef):
         result = function(M[:1], rowvar=False)
         assert result.shape == (4, 4)
@@ -837,7 +839,7 @@ def test_columns_of_one_observation_are_variables() -> None:
 
 
 def floats_of_every_size(dtype: str, count: int = 400) -> np.ndarray:
-    """Return floats with random bits, and numbers at which functions may switch to another algorithm."""
+    """Return floats with random bits, and floats at which a function may switch to another algorithm."""
     kind = np.dtype(dtype)
     bits = np.random.default_rng(1).integers(0, 256, count * kind.itemsize, "u1").view(kind)
     limits = np.finfo(kind)
@@ -858,7 +860,10 @@ def floats_of_every_size(dtype: str, count: int = 400) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 def test_quotients_of_floats_are_numpys(dtype: str) -> None:
-    """Quotients equal NumPy's, even if adding the divisor to a remainder of the wrong sign would overflow."""
+    """Quotients must equal NumPy's.
+
+    This includes quotients for which adding the divisor to a remainder of the wrong sign would overflow.
+    """
     x = floats_of_every_size(dtype)
     near = np.array([1.0, -2.0, 3.0, -5.0, 1e3], dtype)
     with np.errstate(all="ignore"):
@@ -875,7 +880,10 @@ def test_quotients_of_floats_are_numpys(dtype: str) -> None:
 
 @pytest.mark.parametrize("signed", ["i8", "i1"])
 def test_integers_of_both_signs_are_compared_exactly(signed: str) -> None:
-    """The common dtype of signed integers and uint64 is float64, which cannot represent all of them."""
+    """Signed integers and uint64 must be compared exactly.
+
+    Their common dtype is float64, which cannot represent all of them.
+    """
     limits = np.iinfo(signed)
     x = np.array(
         [limits.min, -1, 0, 1, limits.max - 1, limits.max, min(2**53 + 1, limits.max)], signed
@@ -968,7 +976,10 @@ IN_ONE_ROUNDING: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("dtype", [tnf.float16, tnf.bfloat16])
 @pytest.mark.parametrize("name", IN_ONE_ROUNDING)
 def test_half_precision_is_rounded_once(name: str, dtype: tnf.DType) -> None:
-    """Intermediate results neither overflow nor lose digits, as they would in half precision."""
+    """Functions of float16 and bfloat16 must round only once.
+
+    Intermediate results must neither overflow nor lose digits, as they would in half precision.
+    """
     bits = np.random.default_rng(0).integers(0, 2**16, (2, 2000), "u2").view("f2")
     finite = bits[:, np.isfinite(bits).all(0)]
     x, y = np.concatenate([finite, [[300, 60000, -60000, 0], [300, 60000, 0, 0]]], 1).astype(
@@ -983,7 +994,7 @@ def test_half_precision_is_rounded_once(name: str, dtype: tnf.DType) -> None:
             values, wanted = np.asarray(result).astype("f8"), rounded.astype("f8")
             np.testing.assert_array_equal(np.isnan(values), np.isnan(wanted))
             digit = {tnf.float16: 2.0**-10, tnf.bfloat16: 2.0**-7}[dtype]
-            # Where terms cancel, the error is that of float32, in which the function is computed.
+            # Where terms cancel, the error is that of float32: the function is computed in float32.
             np.testing.assert_allclose(values, wanted, rtol=4 * digit, atol=4e-6)
 
 

@@ -1,4 +1,4 @@
-"""Gradients of NumPy's functions equal central differences of NumPy, and known values at special points."""
+"""Gradients of NumPy's functions must equal central differences of NumPy, and known values at special points."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ CASES: dict[str, tuple[Callable[[Any, Any], Any], np.ndarray]] = {
 
 
 def differences(function: Callable[[np.ndarray], float], x: np.ndarray) -> np.ndarray:
-    """Return the gradient by central differences; their errors are about 1e-9."""
+    """Return the gradient of `function` at x by central differences, whose error is about 1e-9."""
     step, gradient = 1e-5, np.zeros_like(x)
     for i in np.ndindex(x.shape):
         change = np.zeros_like(x)
@@ -115,13 +115,13 @@ def test_gradients_are_those_of_numpys_functions(name: str) -> None:
 
 
 def test_sinc_is_smooth_at_zero() -> None:
-    """sinc x = sum of (-1)^k (pi x)^(2k) / (2k + 1)!"""
+    """sinc must have the derivatives of its series, the sum of (-1)^k (pi x)^(2k) / (2k + 1)!"""
     derivative: Any = tnf.sinc
     wanted = [1.0, 0.0, -(math.pi**2) / 3, 0.0, math.pi**4 / 5]
     for order, right in enumerate(wanted):
         np.testing.assert_allclose(derivative(0.0), right, rtol=1e-14, err_msg=str(order))
         derivative = tnf.grad(derivative)
-    for x in (0.02, 0.15, 0.16, 0.5):  # the series is used up to 1 / (2 pi)
+    for x in (0.02, 0.15, 0.16, 0.5):  # on both sides of 1 / (2 pi), up to which the series is used
         y = math.pi * x
         curvature = ((2 - y * y) * math.sin(y) - 2 * y * math.cos(y)) / y**3 * math.pi**2
         np.testing.assert_allclose(tnf.grad(tnf.grad(tnf.sinc))(x), curvature, rtol=1e-9)
@@ -150,7 +150,10 @@ def test_nan_has_no_part_in_gradients(function: Any, wanted: list[float]) -> Non
 
 
 def test_equal_elements_share_the_gradient_of_order_statistics() -> None:
-    """The gradients of equal elements add up to 1, in whatever proportions; the gradients of other elements are 0."""
+    """The gradients of elements that are equal to the result may be shared in any proportion, but must add up to 1.
+
+    The gradients of all other elements must be 0.
+    """
     x = np.array([2.0, 1.0, 2.0, 5.0, 2.0])
     for function in (tnf.median, lambda x: tnf.percentile(x, 50), lambda x: tnf.quantile(x, 0.6)):
         gradient = tnf.grad(function)(x)
@@ -177,7 +180,7 @@ def test_numbers_whose_powers_of_two_overflow() -> None:
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 def test_powers_of_two_of_every_size(dtype: str) -> None:
-    """The product is rounded once, even to a subnormal number, and its derivative is not NaN."""
+    """The product must be rounded only once, even if it is subnormal, and its derivative must not be NaN."""
     kind = np.finfo(dtype)
     bits = (
         np.random.default_rng(0).integers(0, 256, 200 * np.dtype(dtype).itemsize, "u1").view(dtype)
@@ -218,7 +221,10 @@ def test_counts_in_a_trace_have_a_length() -> None:
 
 
 def test_interpolation_at_steps_and_beside_infinities() -> None:
-    """At a sample point the interpolant equals the sample, even beside an infinite sample, and gradients are finite."""
+    """At a sample point, the interpolant must equal the sample, even next to an infinite sample.
+
+    Gradients must be finite.
+    """
     inf = np.inf
     points: list[tuple[list[float], list[float]]] = [
         ([0, 0, 1, 1], [1, 2, 3, 4]), ([0, 1, 2], [1, 2, inf]), ([0, 1, 2], [inf, 2, 1]), ([0, 1, 2], [1, inf, inf]),

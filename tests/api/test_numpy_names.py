@@ -1,4 +1,4 @@
-"""Every name of NumPy and `jax.numpy` exists in tenferro, has a counterpart, or has a reason for its absence."""
+"""Every name of NumPy and `jax.numpy` must exist in tenferro, have a listed counterpart, or have a reason."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ NAMESPACES: dict[str, tuple[Any, list[Any]]] = {
     "tnf.signal": (tnf.signal, [jax.scipy.signal]),
     "tnf.linalg": (tnf.linalg, [np.linalg, jnp.linalg, jax.scipy.linalg, scipy.linalg]),
 }
-"""For each namespace of tenferro, the modules whose names must exist there, have a counterpart, or have a reason."""
+"""Modules that correspond to each namespace of tenferro.
+
+Each of their names must exist in the namespace, or have a counterpart or a reason for its absence.
+"""
 
 
 @pytest.mark.parametrize("shown", NAMESPACES)
@@ -52,7 +55,7 @@ def test_every_name_is_here_or_has_a_reason(shown: str) -> None:
     here, modules = NAMESPACES[shown]
     known = {*dir(here), *COUNTERPARTS.get(shown, ())}
     names = {name for module in modules for name in public(module)} - known
-    # The remaining names are deprecated: only older releases of NumPy have them.
+    # All remaining names are deprecated, and exist only in older releases of NumPy.
     assert {name for name in names if reason_of_absence(shown, name) is None} <= {
         "fix",
         "in1d",

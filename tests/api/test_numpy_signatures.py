@@ -1,4 +1,7 @@
-"""Functions accept NumPy's arguments under NumPy's names; unsupported arguments raise errors that name them."""
+"""Functions must accept NumPy's arguments under NumPy's names.
+
+Arguments that are not supported must raise errors that name them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ V, M = R.normal(size=4), R.normal(size=(3, 4))
 
 NAMESPACES = {"": (np, tnf), "linalg.": (np.linalg, tnf.linalg), "fft.": (np.fft, tnf.fft)}
 NOT_NUMPYS = {"load": "reads programs, not arrays", "save": "writes programs, not arrays"}
-"""Names that belong to different functions in NumPy and in tenferro."""
+"""Names that belong to unrelated functions in NumPy and in tenferro. The values say what tenferro's functions do."""
 
 CREATED: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "arange": [((3,), {}), ((1, 7, 2), {}), ((1,), {"stop": 7, "step": 2}), ((2.5,), {"dtype": "int32", "device": "cpu"})],
@@ -43,11 +46,14 @@ CREATED: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "fill_diagonal": [], "place": [], "put": [], "put_along_axis": [], "roots": [],
     "einsum_path": [], "empty": [], "isdtype": [],
 }  # fmt: skip
-"""Functions that NumPy cannot dispatch to tensors: they create arrays, or have no comparable result."""
+"""Arguments of calls of functions that NumPy cannot dispatch to tensors.
+
+These functions create arrays. If the list is empty, the results cannot be compared.
+"""
 
 
 def common() -> dict[str, tuple[Any, Any]]:
-    """Return every function that NumPy and tenferro have, by name."""
+    """Return the functions that both NumPy and tenferro have, by name."""
     return {
         prefix + name: (getattr(theirs, name), getattr(ours, name))
         for prefix, (theirs, ours) in NAMESPACES.items()

@@ -1,4 +1,4 @@
-"""`odeint`: solutions equal closed forms, SciPy's and JAX's; derivatives equal central differences."""
+"""`odeint`: solutions must equal closed forms, SciPy's and JAX's, and derivatives must equal central differences."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_solutions_on_both_peers(method: str) -> None:
 
 @pytest.mark.parametrize(("name", "order", "dense"), [("dopri5", 6, 5), ("rodas4", 5, 4)])
 def test_orders_of_a_step(name: str, order: int, dense: int) -> None:
-    """Halving the step divides the error of its end by 2^order, and that of its interpolant by 2^dense."""
+    """If the step is halved, the error of its end must shrink by 2^order, and that of its interpolant by 2^dense."""
 
     def slope(y: Any, t: Any) -> Any:
         return tnf.stack([y[1] * t, -y[0] * y[0] + t * t])
@@ -90,7 +90,10 @@ def test_orders_of_a_step(name: str, order: int, dense: int) -> None:
 
 
 def test_a_stiff_equation() -> None:
-    """Robertson's reactions are stiff: an explicit method needs millions of steps, and an implicit one few."""
+    """Robertson's reactions are stiff.
+
+    An explicit method would need millions of steps, so only the implicit method may succeed.
+    """
 
     def parts(y: Any) -> list[Any]:
         a, b, c = 0.04 * y[0], 1e4 * y[1] * y[2], 3e7 * y[1] * y[1]
@@ -107,7 +110,8 @@ def test_a_stiff_equation() -> None:
     start = np.array([1.0, 0.0, 0.0])
     result = tnf.odeint(rates, start, times, method="rodas4", **options)
     np.testing.assert_allclose(result, expected, rtol=2e-6, atol=1e-12)
-    # The explicit method reaches the first times. Later states are NaN, because it exceeds the number of steps.
+    # The explicit method reaches the first two times. The later states must be NaN, because it exceeds the maximum
+    # number of steps.
     explicit = np.asarray(tnf.odeint(rates, start, times, **options))
     np.testing.assert_allclose(explicit[:2], expected[:2], rtol=2e-6)
     assert np.isnan(explicit[2:]).all()
@@ -118,7 +122,8 @@ def test_derivatives_in_all_arguments(way: dict[str, Any]) -> None:
     weights = np.array([0.5, -1.0, 2.0, 1.5])
 
     def loss(start: Any, times: Any, length: Any, a: Any) -> Any:
-        # The right-hand side reads `length` from the enclosing function, and receives `push` as an argument.
+        # The right-hand side uses `length` from the enclosing function, and receives `push` as an argument of odeint.
+        # Both need derivatives.
         moved = tnf.odeint(
             lambda y, t, push: pendulum(y, t, length, push), start, times, {"a": a}, **way
         )
@@ -155,7 +160,10 @@ def test_second_derivatives_and_modes() -> None:
 
 
 def test_complex_states_and_batches() -> None:
-    """A complex rate rotates the state; float32 states remain float32; a batch of rates has a batch of solutions."""
+    """An imaginary rate rotates a complex state.
+
+    float32 states must remain float32, and a batch of rates must have a batch of solutions.
+    """
     rates = np.array([0.5, 1.0], np.float32)
 
     def turned(rate: Any) -> Any:
@@ -173,7 +181,10 @@ def test_complex_states_and_batches() -> None:
 
 @pytest.mark.parametrize("method", ode.METHODS)
 def test_events(method: str) -> None:
-    """A body falls from the height h for the time sqrt(2 h / g), and lands at the speed sqrt(2 h g)."""
+    """A body that falls from the height h lands after the time sqrt(2 h / g), at the speed sqrt(2 h g).
+
+    The event must have this time and state.
+    """
 
     def landing(height: Any, event: Any = lambda y, t, g: y[0]) -> Any:
         return tnf.odeint(
@@ -194,7 +205,7 @@ def test_events(method: str) -> None:
     np.testing.assert_allclose(second, [1 / 12, -1 / 192], rtol=1e-5)
     elsewhere = tnf.jit(lambda h: landing(h)[0], executor=XlaExecutor())
     np.testing.assert_allclose(elsewhere(8.0), 4 / 3, rtol=1e-7)
-    # If the event function is zero at the start, that is no event. The time of an event that does not occur is NaN.
+    # A zero of the event function at the start is no event. If no event occurs, its time must be NaN.
     np.testing.assert_allclose(landing(8.0, lambda y, t, g: t * (t - 1.0))[0], 1.0, atol=1e-7)
     never = tnf.odeint(
         lambda y, t: -y, 1.0, np.array([0.0, 1.0]), event=lambda y, t: y, method=method
@@ -213,7 +224,7 @@ def test_times_that_do_not_increase() -> None:
 
 
 def test_no_solution_is_nan() -> None:
-    """States beyond a pole of the solution are NaN, and so are states after a slope that is NaN."""
+    """States beyond a pole of the solution must be NaN, and so must states after a slope that is NaN."""
     times = np.array([0.0, 0.5, 2.0])
     result = tnf.odeint(lambda y, t: y * y, 1.0, times)
     np.testing.assert_allclose(result[:2], [1, 2], rtol=1e-6)
@@ -222,7 +233,11 @@ def test_no_solution_is_nan() -> None:
 
 
 def test_rejected_steps_outside_of_the_domain() -> None:
-    """The level by Torricelli's law is y = (1 - r t / 2)^2. In too long a step y is negative, and its root NaN."""
+    """Steps outside of the domain must be rejected, not fail.
+
+    The water level by Torricelli's law is y = (1 - r t / 2)^2. In a step that is too long, y becomes negative and its
+    root NaN.
+    """
 
     def level(rate: Any) -> Any:
         return tnf.odeint(

@@ -1,4 +1,7 @@
-"""Optimisers take the same steps as optax's: on arrays, compiled natively, on eager tensors, and through PJRT."""
+"""Optimisers must take the same steps as those of optax.
+
+They run on arrays, compiled natively, on eager tensors, and through PJRT.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ def params_of(dtype: str) -> dict[str, Any]:
 
 
 def grads_of(dtype: str) -> list[dict[str, Any]]:
-    """Return a tree of gradients for each step; some elements are zero, and some are large."""
+    """Return one tree of gradients for each step.
+
+    Some elements are zero, and the magnitudes differ by powers of ten.
+    """
     rng = np.random.default_rng(11)
     trees = []
     for _ in range(STEPS):
@@ -81,7 +87,10 @@ CASES: dict[str, Any] = {
 
 
 def descent(library: Any, optimizer: Any, dtype: str, params: Any = None) -> Any:
-    """Take all steps with an optimiser of tenferro or optax; return the parameters and the state."""
+    """Take all steps of an optimiser of tenferro or optax.
+
+    Return the final parameters and the state of the optimiser.
+    """
     params = params_of(dtype) if params is None else params
     state = optimizer.init(params)
     for grads in grads_of(dtype):
@@ -103,7 +112,7 @@ def test_steps_are_those_of_optax(name: str, dtype: str) -> None:
     with jax.enable_x64(True):
         expected = descent(optax, CASES[name](optax), dtype)
     actual = descent(optim, CASES[name](optim), dtype)
-    # optax computes a schedule in float32, because its step count has the dtype int32.
+    # optax computes a schedule in float32, because its step count is an int32. The tolerance must allow for this.
     is_scheduled = name in ("adamw, scheduled", "decay by steps")
     assert_close(actual, expected, 1e-5 if dtype == "float32" or is_scheduled else 1e-13)
 

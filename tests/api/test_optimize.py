@@ -1,4 +1,7 @@
-"""SciPy's minimisers accept trees of parameters of any kind, and reach known minima by one compiled program."""
+"""Minimisers with SciPy's interface must accept any tree of parameters.
+
+They must reach known minima with one compiled program.
+"""
 
 from __future__ import annotations
 

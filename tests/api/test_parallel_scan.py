@@ -1,4 +1,7 @@
-"""`scan(parallel=True)` computes all iterations of a linear recurrence at once through XLA, with equal results."""
+"""Through XLA, `scan(parallel=True)` must compute all iterations of a linear recurrence at once.
+
+The results must equal those of a loop.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ A, B = np.random.default_rng(0).uniform(0.5, 1.5, (2, 11, 3))
 
 
 def smoothed(rate: Any, a: Any, b: Any, *, reverse: bool = False, parallel: bool = True) -> Any:
-    """Scan with a counter, a level that depends on the counter, and a trend of the level, in separate tensors."""
+    """Scan with three carries: a counter, a level that depends on the counter, and a trend of the level."""
 
     def body(carry: Any, x: Any) -> Any:
         a, b = x

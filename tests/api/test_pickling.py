@@ -1,4 +1,7 @@
-"""Transformed functions can be pickled: decorated functions by their name, others by how they were made."""
+"""Transformed functions must be picklable.
+
+A decorated function is stored by its name, any other by how it was made.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,8 @@ def tangent(primals: Any, tangents: Any) -> Any:
     return square(x), 7 * x_dot
 
 
-doubtful = tnf.custom_jvp(square)  # its name `square` belongs to another function
+# `doubtful` cannot be found by its name `square`, which belongs to another function.
+doubtful = tnf.custom_jvp(square)
 doubtful.defjvp(tangent)
 
 

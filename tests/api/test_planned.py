@@ -1,4 +1,7 @@
-"""Functions that an eager runtime has planned have the same values, gradients and errors as without a plan."""
+"""An eager runtime stores a plan for a repeated call.
+
+With a plan, functions must have the same values, gradients and errors.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -93,7 +96,7 @@ REFUSED: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
 def test_what_is_refused_is_refused_as_on_arrays(
     fine: Callable[..., Any], refused: Callable[..., Any]
 ) -> None:
-    with pytest.raises(Exception) as wanted:  # because the classes are compared
+    with pytest.raises(Exception) as wanted:  # because the classes of two exceptions are compared
         refused(M)
     x = RT.constant(M)
     fine(x)

@@ -1,6 +1,6 @@
-"""`debug_print` prints each line once and in order, after every transform.
+"""`debug_print` must print each line once and in order, after every transform.
 
-Where it cannot print, it raises or is silent.
+Where it cannot print, it must raise an error or print nothing.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def test_each_line_is_printed_once_and_in_order(
     name: str, f: Any, printed: list[str], capsys: Any
 ) -> None:
     transformed = TRANSFORMS[name](f)
-    for _ in range(3):  # later runs use another form of the program
+    for _ in range(3):  # later runs execute another form of the program
         transformed(X)
         assert capsys.readouterr().out.splitlines() == printed
 
@@ -188,7 +188,7 @@ def test_the_peer_refuses_or_drops(tmp_path: Any, capsys: Any) -> None:
     assert silent.run(X)[0] == 8
     assert capsys.readouterr().out == ""
     with pytest.raises(errors.InvalidConfigError, match=r'"refuse" or "drop", got .no.'):
-        xla_peer.XlaExecutor(effects="no")  # pyright: ignore[reportArgumentType]  # because it raises
+        xla_peer.XlaExecutor(effects="no")  # pyright: ignore[reportArgumentType]  # because "no" is no mode
 
 
 @pytest.mark.parametrize(

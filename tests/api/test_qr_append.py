@@ -1,4 +1,4 @@
-"""`qr_append`: the factors of a matrix with appended rows or columns satisfy the definition of QR."""
+"""`qr_append` adds rows or columns to a QR decomposition. The new factors must satisfy the definition of QR."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_derivatives(axis: int) -> None:
 
 def test_batches() -> None:
     a, b = matrix(3, 5, 2), matrix(3, 5, 2)
-    b[1] = a[1]  # one slice has dependent columns
+    b[1] = a[1]  # this slice has dependent columns
     q, r = tnf.vmap(lambda a, b: la.qr_append(*la.qr(a), b))(a, b)
     assert_factors(np.asarray(q), np.asarray(r), np.concatenate([a, b], -1))
 

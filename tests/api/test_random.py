@@ -1,4 +1,7 @@
-"""Random numbers equal published vectors and JAX's bits, are equal on all executors, and have the right distributions."""
+"""Random numbers must equal published vectors and JAX's bits, and be equal on all executors.
+
+They must also have the right distributions.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ LOGITS = np.random.default_rng(0).normal(size=(4, 5))
 
 
 def test_the_published_vectors() -> None:
-    """The generator has the known answers that Random123 publishes for Threefry-2x32 with 20 rounds."""
+    """The generator must return the known answers that Random123 publishes for Threefry-2x32 with 20 rounds."""
     vectors = [
         ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
         ((0xFFFFFFFF,) * 2, (0xFFFFFFFF,) * 2, (0x1CB996FC, 0xBB002BE7)),
@@ -46,7 +49,7 @@ def test_the_family_keeps_its_contract() -> None:
     ("batch", "each"), [((), ()), ((), (4,)), ((), (2, 3)), ((2,), ()), ((2,), (3,)), ((2, 3), (4,)), ((2, 3), ()), ((2,), (3, 4))]
 )  # fmt: skip
 def test_a_key_for_each_leading_axis(batch: Any, each: Any, expanded: bool) -> None:
-    """If there are several keys, each key's words equal those of a call with this key alone."""
+    """If several keys are passed, the words of each key must equal those of a call with this key alone."""
     generator = np.random.default_rng(3)
     keys = generator.integers(0, 2**32, (*batch, 2), np.uint32)
     x0, x1 = generator.integers(0, 2**32, (2, *batch, *each), np.uint32)

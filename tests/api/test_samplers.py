@@ -1,4 +1,7 @@
-"""Samplers return the samples of `jax.random` for equal keys, and samples with the moments of their distributions."""
+"""Samplers must return the samples of `jax.random` for equal keys.
+
+The samples must have the moments of the distribution.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
 
 
 LOOPS = {"double_sided_maxwell", "gamma", "loggamma", "beta", "chisquare", "dirichlet", "f", "generalized_normal", "ball", "t", "poisson"}  # fmt: skip
-"""Samplers that draw by rejection, in a loop."""
+"""Samplers by rejection: they run a loop until a draw is accepted."""
 
 
 @pytest.mark.parametrize("number", range(len(CALLS)), ids=[f"{c[0]}-{i}" for i, c in enumerate(CALLS)])  # fmt: skip
@@ -38,7 +41,7 @@ def test_samples_are_jaxs(number: int) -> None:
     ours, theirs = getattr(random, name), getattr(jax.random, name)
     is_discrete = name in ("rademacher", "geometric", "poisson")
     dtypes = ("int64", "int32") if is_discrete else ("float64", "float32")
-    # Test the samplers of LOOPS with one dtype only: JAX compiles a loop for each dtype, which would take most of the
+    # Test the samplers of LOOPS with one dtype only. JAX compiles a loop for each dtype, which would take most of the
     # test's time.
     is_slow = name in LOOPS
     for dtype in dtypes[number % 2 :][:1] if is_slow else dtypes:
@@ -94,9 +97,9 @@ def test_samples_of_gamma_follow_their_parameter_as_jaxs() -> None:
 
 
 def test_samples_keep_their_quantiles_when_parameters_change() -> None:
-    """Derivatives of samples keep the probability fixed.
+    """The derivative of a sample is that of a quantile with a fixed probability.
 
-    They equal central differences of SciPy's quantile functions.
+    It must equal a central difference of SciPy's quantile function.
     """
     key, a, h = random.key(11), np.array([0.3, 1.5, 20.0]), 1e-5
     x, x_dot = tnf.jvp(lambda a: random.gamma(key, a), (a,), (np.ones(3),))

@@ -1,4 +1,4 @@
-"""Functions of `tenferro.linalg` that NumPy lacks have SciPy's results and satisfy their defining equations."""
+"""Functions of `tenferro.linalg` that NumPy lacks must have SciPy's results and satisfy their defining equations."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
 
 
 def parts(result: Any) -> list[Any]:
-    """Return the arrays of a result, which may be one array or a tuple."""
+    """Return the arrays of a result, which is either one array or a tuple of arrays."""
     return list(result) if isinstance(result, tuple) else [result]
 
 
@@ -195,7 +195,7 @@ def test_vectors_of_pairs_of_matrices(kind: int) -> None:
     np.testing.assert_allclose(lhs @ vectors, rhs @ vectors * values, atol=1e-9)
     metric = np.linalg.inv(b) if kind == 3 else b
     np.testing.assert_allclose(vectors.conj().T @ metric @ vectors, np.eye(4), atol=1e-11)
-    # Selecting eigenvalues must not change their eigenvectors.
+    # If only some eigenvalues are selected, their eigenvectors must have the same bits.
     some = tnf.linalg.eigh(S, b=b, type=kind, subset_by_value=(values[0], values[2]))
     np.testing.assert_array_equal(some.eigenvectors, vectors[:, 1:3])
 

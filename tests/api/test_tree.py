@@ -1,4 +1,7 @@
-"""Tree functions have the results of jax.tree; dataclasses and registered classes; messages for unequal structures."""
+"""Tree functions must agree with jax.tree.
+
+They must also support dataclasses and registered classes, and explain why two structures differ.
+"""
 
 from __future__ import annotations
 
@@ -360,9 +363,10 @@ def test_classes_that_jax_knows_are_trees() -> None:
 
 
 def test_named_tuples_that_jax_flattens_in_its_own_way() -> None:
-    """States of `jax.example_libraries.optimizers` contain leaves and the structure of a tree.
+    """A NamedTuple that is registered with JAX is flattened by its registration.
 
-    Such a class works, too.
+    The states of `jax.example_libraries.optimizers` are such classes: they contain leaves and the structure of a
+    tree.
     """
 
     class State(NamedTuple):

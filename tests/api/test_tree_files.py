@@ -1,4 +1,7 @@
-"""Trees saved in safetensors files are readable by the format's own library, and the reverse; and errors."""
+"""Trees saved as safetensors files must be readable by the safetensors library.
+
+tenferro must be able to read the files of this library.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Decompositions truncated to a rank that depends on data: their definition, and derivatives by differences."""
+"""Decompositions that are truncated to a data-dependent rank.
+
+They must satisfy their definition, and their derivatives must equal finite differences.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ KINDS = ["f8", "c16"]
 
 
 def matrix(values: Any, m: int = 6, n: int = 5, dtype: str = "f8") -> Any:
-    """Return a random matrix with the given singular values."""
+    """Return a random m x n matrix with the given singular values."""
     generator = np.random.default_rng(len(values))
     left, right = (generator.normal(size=(size, len(values))) for size in (m, n))
     if dtype == "c16":
@@ -26,7 +29,10 @@ def matrix(values: Any, m: int = 6, n: int = 5, dtype: str = "f8") -> Any:
 
 
 def weighted(a: Any, **options: Any) -> Any:
-    """Return a real number that depends on the product of the truncated factors and on the singular values."""
+    """Return a real number that depends on the product of the truncated factors and on the singular values.
+
+    It does not depend on the arbitrary phases of the vectors.
+    """
     u, s, vh, _ = tnf.linalg.truncated_svd(a, max_rank=3, rtol=RTOL, **options)
     product = tnf.einsum("ik,kj->ij", u, vh)
     return tnf.sum(tnf.sin(tnf.real(product))) + tnf.sum(s**3)
@@ -46,7 +52,7 @@ def slope(function: Any, a: Any, direction: Any, h: float = 1e-4) -> float:
 
 
 def along(a: Any) -> Any:
-    """Return a direction A B + C A with random B and C, along which the rank of A does not change."""
+    """Return a direction A B + C A with random B and C. Along such a direction, the rank of A does not change."""
     generator = np.random.default_rng(1)
     m, n = a.shape
     return a @ generator.normal(size=(n, n)) + generator.normal(size=(m, m)) @ a
@@ -168,7 +174,10 @@ def test_cut_and_pad_are_transposes() -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int8", "uint64"])
 def test_sizes_of_any_real_dtype(dtype: str) -> None:
-    """A fractional size is rounded up; a size that cannot be a number of elements is an error."""
+    """A fractional size must be rounded up.
+
+    A size that cannot be a number of elements, such as NaN, must be an error.
+    """
     x = np.arange(7.0)
     is_float = tnf.DType.of(dtype).is_float
     sizes = {0: 0, 3: 3, 100: 7}
@@ -182,7 +191,7 @@ def test_sizes_of_any_real_dtype(dtype: str) -> None:
 
 
 def cut_rows(x: Any, sizes: Any, **options: Any) -> Any:
-    """Return the first `sizes[t]` elements of each row, by a scan."""
+    """Return the first `sizes[t]` elements of each row t, stacked by a scan."""
     step = lambda carry, row: (carry, tnf.dynamic_truncate(row[0], row[1]))
     return tnf.scan(step, np.zeros(2), (x, sizes), **options)[1]
 
@@ -191,7 +200,7 @@ def cut_rows(x: Any, sizes: Any, **options: Any) -> Any:
 def test_a_scan_stacks_rows_that_are_cut_to_one_length(options: Any) -> None:
     x = np.arange(12.0).reshape(3, 4)
     program = tnf.compile(lambda x, sizes: cut_rows(x, sizes, **options), x, np.full(3, 2))
-    for size in (2, 3, 0):  # by the interpreter, then as printed Python code
+    for size in (2, 3, 0):  # the first run is interpreted, later runs use printed Python code
         np.testing.assert_array_equal(program.run(x, np.full(3, size)), x[:, :size])
     none = tnf.compile(lambda x, n: tnf.scan(
         lambda c, row: (c, tnf.dynamic_truncate(row, n)), 0.0, x)[1], x[:0], np.array(2))  # fmt: skip
@@ -201,7 +210,7 @@ def test_a_scan_stacks_rows_that_are_cut_to_one_length(options: Any) -> None:
 def test_rows_of_a_scan_that_differ_in_length_are_an_error_that_says_where() -> None:
     x = np.arange(12.0).reshape(3, 4)
     program = tnf.compile(cut_rows, x, np.full(3, 2))
-    # A row of one element is rejected, too, although it could be broadcast to any length.
+    # A row of one element must be rejected, too, although an array of one element could be broadcast.
     for sizes, other in (
         ([2, 2, 3], "f64[3] in iteration 2"),
         ([2, 1, 2], "f64[1] in iteration 1"),

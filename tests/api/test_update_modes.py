@@ -1,4 +1,4 @@
-"""`x.at[index]` with every mode for out-of-bounds indices, and segment reductions, equal `jax.numpy`."""
+"""Updates `x.at[index]` and segment reductions must equal `jax.numpy`, in every mode for out-of-bounds indices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loop carries that begin as Python numbers: how often the body is called, resulting dtypes, and errors."""
+"""Loop carries that start as Python numbers: the number of calls of the body, the resulting dtypes, and errors."""
 
 from __future__ import annotations
 
@@ -81,7 +81,10 @@ def test_a_body_whose_number_takes_another_dtype_is_called_twice(
 
 
 def test_a_number_that_comes_back_as_a_tensor_decides_as_one() -> None:
-    """A carry that begins as a number and is float64 after one step is float64 in all steps, as are its products."""
+    """If a carry starts as a number and is float64 after one step, it must be float64 in all steps.
+
+    Products with it are float64, too.
+    """
     counted = Counted(lambda c, x: (c + np.float64(1), c * x))
     last, products = tnf.scan(counted, 0.0, SINGLE)
     assert (last.dtype, products.dtype) == ("float64", "float64")
@@ -137,7 +140,10 @@ OPERATORS = [
 @pytest.mark.parametrize("number", [3, 0.5])
 @pytest.mark.parametrize("init", [2, 1.5])
 def test_arithmetic_on_numbers_gives_numbers(apply: Any, number: Any, init: Any) -> None:
-    """Arithmetic of weak carries equals Python's; the result is weak, too, so its product with float16 is float16."""
+    """Arithmetic on a weakly typed carry must equal Python's.
+
+    The result must be weakly typed, too, so that its product with a float16 is float16.
+    """
     half = np.float16(1)
     for left, right in [(lambda c: c, lambda c: number), (lambda c: number, lambda c: c)]:
         steps = tnf.scan(
@@ -173,7 +179,10 @@ def test_numbers_of_an_outer_loop_are_numbers_in_an_inner_one() -> None:
 
 
 def test_an_error_of_the_first_call_is_the_users() -> None:
-    """An error of the body's first call reaches the user, whatever its class, even if a second trace would succeed."""
+    """An error in the body's first call must reach the user, whatever its class.
+
+    This holds even if a second trace of the body would succeed.
+    """
     for kind in (ValueError, TypeError, AttributeError, errors.ShapeError):
         counted = Counted(lambda c, kind=kind: (_ for _ in ()).throw(kind("mine")))
         with pytest.raises(kind, match="mine"):

@@ -1,4 +1,4 @@
-"""Functions that run a function of arrays in a compiled loop and compare its results."""
+"""Functions that run a given function in a compiled loop, and functions that compare the results."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ ROUNDED_OTHERWISE = {
     "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Erf", "Erfc", "ErfInv", "Lgamma", "Digamma", "ReduceSum",
     "ReduceProd", "CumSum", "CumProd", "DotGeneral", "Convolution",
 }  # fmt: skip
-"""Ops whose compiled results may differ from NumPy's by rounding."""
+"""Ops whose compiled results may differ from NumPy's by rounding: the compiled code uses other algorithms."""
 ROUNDED_OTHERWISE_IF_COMPLEX = {"Multiply", "Divide", "Abs", "Sign"}
-"""Ops whose complex results may differ by rounding, because NumPy fuses products and sums on some processors."""
+"""Ops whose compiled results may differ only for complex numbers: NumPy fuses products and sums on some processors."""
 
 
 def has_numpys_bits(card: type, is_complex: bool) -> bool:
-    """Tell whether an op's compiled results must have the same bits as NumPy's."""
+    """Return whether an op's compiled results must have the same bits as NumPy's."""
     others = ROUNDED_OTHERWISE_IF_COMPLEX if is_complex else set[str]()
     return card.__name__ not in ROUNDED_OTHERWISE | others
 
@@ -41,9 +41,10 @@ def has_numpys_bits(card: type, is_complex: bool) -> bool:
 def run_as_written_and_optimised(
     executor: tnf.GraphExecutor, program: tnf.GraphProgram, *arrays: Any
 ) -> Any:
-    """Run optimised compiled code; check that it gives the bits of the same code without LLVM's optimisation passes.
+    """Run optimised compiled code, and return its results.
 
-    NaN may have other bits. The results of the optimised code are returned.
+    They must have the same bits as the results of the code before LLVM's optimisation passes. Only the bits of NaN
+    may differ.
     """
 
     def parsed(module: Any, context: Any, _: Any) -> Any:
@@ -64,7 +65,7 @@ def run_as_written_and_optimised(
 
 
 def require_same_bits(y: Any, z: Any) -> None:
-    """Require equal dtypes, shapes and bits; NaN may have other bits."""
+    """Require equal dtypes, shapes and bits. Only the bits of NaN may differ."""
     is_nan = y != y
     assert (y.dtype, y.shape) == (z.dtype, z.shape)
     np.testing.assert_array_equal(is_nan, z != z)
@@ -72,9 +73,9 @@ def require_same_bits(y: Any, z: Any) -> None:
 
 
 def require_near(found: list[Any], wanted: list[Any], relative: float = 1e-12) -> None:
-    """Require equal types, equal integers, and floats equal up to rounding.
+    """Require equal types, equal integers, and floats that are equal up to rounding.
 
-    Infinities and NaN must be at the same places.
+    Infinities and NaN must be at the same positions.
     """
     for y, z in zip(found, wanted, strict=True):
         assert (y.dtype, y.shape) == (z.dtype, z.shape)
@@ -96,7 +97,7 @@ def require_near(found: list[Any], wanted: list[Any], relative: float = 1e-12) -
 
 
 def in_a_loop(function: Callable[..., Any], *arrays: Any) -> list[Any]:
-    """Apply a function to each row of the arrays in a compiled loop, and return the stacked results."""
+    """Apply a function to each row of the arrays in a compiled loop; return the stacked results."""
     program = tnf.compile(
         lambda *xs: tnf.scan(lambda n, x: (n + 1, function(*x)), 0, xs)[1], *arrays
     )
@@ -108,7 +109,7 @@ def in_a_loop(function: Callable[..., Any], *arrays: Any) -> list[Any]:
 
 
 def in_two_iterations(f: Any, *arrays: Any) -> Any:
-    """Apply a function in a compiled loop of two iterations with equal operands, and return its result."""
+    """Apply a function in a compiled loop of two iterations, both with the same operands; return its result."""
     stacked = [np.stack([x, x]) for x in arrays]
     executor = tnf.GraphExecutor("K", compiled=True)
     program = tnf.compile(lambda *xs: tnf.scan(lambda c, x: (c, f(*x)), 0.0, xs)[1], *stacked)

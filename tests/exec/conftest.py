@@ -1,4 +1,4 @@
-"""Fixture that verifies every LLVM module before these tests compile it."""
+"""Fixture that verifies every LLVM module before a test of this folder compiles it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pytest plugin that treats every array as large, so that small tests use groups, tiles, threads and planned memory.
+"""Pytest plugin that treats every array as large: small tests then use groups, tiles, threads and planned memory.
 
 python -m pytest -p tests.exec.everything_large tests/ad tests/ops
 """
@@ -12,7 +12,7 @@ from tenferro.exec.plan import group, place, tiling
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure() -> None:
-    """Lower the thresholds before any program runs."""
+    """Lower the thresholds of large arrays before any program runs."""
     group.MIN_GROUPED_ELEMENTS = 1
     costs.MIN_PARALLEL_COST = 0.0
     tiling.TILE_BYTES = 256

@@ -1,4 +1,7 @@
-"""Verifier of LLVM modules before they are printed: definitions, regions, basic blocks, dominance and types."""
+"""Verifier of LLVM modules, before they are printed as text.
+
+It checks definitions, regions, basic blocks, dominance and types.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +26,11 @@ WIDENING, NARROWING = ("fpext", "sext", "zext"), ("fptrunc", "trunc")
 
 
 class InvalidError(Exception):
-    """Error of a module that violates a rule of LLVM."""
+    """Error for a module that violates a rule of LLVM."""
 
 
 def lines_of(code: Code) -> list[str]:
-    """Return the lines of the function that is being written, without its entry block."""
+    """Return the lines of the LLVM function under construction, without its entry block."""
     return [str(x) for x in code.region]
 
 
@@ -37,7 +40,7 @@ def require(condition: bool, rule: str, where: object) -> None:
 
 
 def verify(module: Module) -> None:
-    """Check every function of a module.
+    """Check every function of a module against the rules of LLVM.
 
     Raises:
         InvalidError: a rule is violated; the message names the first violated rule.
@@ -51,7 +54,7 @@ def verify(module: Module) -> None:
 def verify_function(
     function: Function, functions: Mapping[str, Function | Declaration] | None = None
 ) -> None:
-    """Check one function: basic blocks, loops, definitions before use, and types."""
+    """Check one function: its basic blocks, its loops, that values are defined before use, and types."""
     blocks = blocks_of(function)
     require_closed_loops(function.instructions)
     definitions = {str(x): ("", -1, x.type) for x in function.parameters}
@@ -77,7 +80,10 @@ def verify_function(
 
 
 def require_closed_loops(instructions: Sequence[Instruction]) -> None:
-    """Require that a value defined in a loop's body, before the conditional branch back, is not used after the loop."""
+    """Require that no instruction after a loop uses a value of the loop's body.
+
+    The body ends with the conditional branch back to its start.
+    """
     starts = {x.labels[0]: number for number, x in enumerate(instructions) if x.opcode == "label"}
     for end, branch in enumerate(instructions):
         start = (
@@ -90,7 +96,10 @@ def require_closed_loops(instructions: Sequence[Instruction]) -> None:
 
 
 def blocks_of(function: Function) -> dict[str, list[Instruction]]:
-    """Return the basic blocks by label; require that each ends with a terminator and contains no other terminator."""
+    """Return the basic blocks by label.
+
+    Each must end with a terminator, such as a branch, and contain no other terminator.
+    """
     blocks: dict[str, list[Instruction]] = {"%entry": []}
     label = "%entry"
     for x in function.instructions:
@@ -109,7 +118,7 @@ def blocks_of(function: Function) -> dict[str, list[Instruction]]:
 
 
 def dominators_of(blocks: Mapping[str, Sequence[Instruction]]) -> dict[str, set[str]]:
-    """Return the dominators of each block, the block itself included."""
+    """Return the blocks that dominate each block, the block itself included."""
     before: dict[str, list[str]] = {label: [] for label in blocks}
     for label, block in blocks.items():
         for target in block[-1].labels:
@@ -142,7 +151,7 @@ def lanes(kind: str) -> int:
 def verify_types(
     x: Instruction, function: Function, functions: Mapping[str, Function | Declaration] | None
 ) -> None:
-    """Require the operand and result types that LLVM's language reference prescribes for an instruction."""
+    """Require the types of operands and results that LLVM's language reference prescribes for an instruction."""
     kinds = [y.type for y in x.operands]
     result = None if x.result is None else x.result.type
     first = kinds[0] if kinds else ""

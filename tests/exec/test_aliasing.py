@@ -1,4 +1,7 @@
-"""An array counts as overlapping a set of address ranges exactly if NumPy finds an overlap with one of the arrays."""
+"""An array must count as overlapping a set of address ranges exactly if NumPy finds an overlap.
+
+The ranges are those of a set of arrays.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""If an optional optimisation raises an error, the step runs without it, and the user sees no error."""
+"""If an optional optimisation raises an error, the step must run without it, and the user must see no error."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ A = np.array([[4.0, 1.0, 0.5], [2.0, 3.0, 0.1], [0.3, 0.2, 5.0]])
 
 
 def looped(x: Any) -> Any:
-    """Run a loop in which each iteration needs the result of the preceding iteration."""
+    """Run a loop that must be compiled as a whole: each iteration needs the preceding iteration's result."""
     return tnf.fori_loop(0, 50, lambda i, c: tnf.cumsum(tnf.sin(c)) * 0.5 + x, x)
 
 
 def unbounded(x: Any) -> Any:
-    """Run a while loop, whose number of iterations depends on data."""
+    """Run a while loop. The number of its iterations depends on data."""
     return tnf.while_loop(lambda c: tnf.sum(c) < 90.0, lambda c: tnf.cumsum(c) * 0.01 + c + 0.1, x)
 
 
 def in_strips(x: Any) -> Any:
-    """Run a scan in which each element of the carry depends only on itself."""
+    """Run a scan that can be computed in strips: each element of the carry depends only on itself."""
     return tnf.scan(lambda c, _: (c * 0.5 + x, None), x, None, length=20)[0]
 
 
@@ -63,12 +63,12 @@ def softmax(x: Any) -> Any:
 
 
 def stepwise(x: Any) -> Any:
-    """Run ops on few elements that are not fused: sums, products and linear algebra."""
+    """Run ops on few elements, which are not fused into a group: sums, products and linear algebra."""
     return tnf.linalg.solve(x + x.T, tnf.sum(x @ x, axis=0)) * 2.0 + 1.0
 
 
 def convolved(x: Any) -> Any:
-    """Run a convolution."""
+    """Run a convolution that is large enough to be compiled."""
     kernel = tnf.reshape(x[0, :4608] + 1.0, (3, 3, 16, 32))
     images = tnf.reshape(x[1, :25_600], (1, 40, 40, 16))
     layout = ("NHWC", "HWIO", "NHWC")
@@ -76,7 +76,7 @@ def convolved(x: Any) -> Any:
 
 
 class Place(NamedTuple):
-    """A function of the compiler that a test makes raise, and a program that calls it."""
+    """A function of the compiler that a test causes to raise an error, and a program that calls it."""
 
     owner: Any
     name: str
@@ -86,7 +86,7 @@ class Place(NamedTuple):
 
 
 ADDS_PRODUCTS = link.is_installed() and link.processor().has_fma
-"""Whether convolutions are compiled for this processor, which needs fused multiply-adds."""
+"""Whether convolutions can be compiled for this processor: their code needs fused multiply-adds."""
 PLACES = [
     Place(loop, "written_loop", looped, X),
     Place(loop, "written_loop", unbounded, X),
@@ -123,14 +123,17 @@ NAMES = [f"{place.name}-{place.function.__name__}" for place in PLACES]
 
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Count failed attempts instead of raising, as in a user's process in which the warning has already been shown."""
+    """Count failed attempts and do not raise, as in a user's process that has already shown its warning."""
     monkeypatch.setenv(FAILED_ATTEMPTS_VARIABLE, "")
     monkeypatch.setattr("tenferro.process_warnings._warned", {CompileWarning})
 
 
 @pytest.fixture(autouse=True)
 def small_copies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lower the threshold of transposing copies, so that small results are transposed by compiled code, too."""
+    """Set the threshold of compiled transposing copies to zero.
+
+    Compiled code then also copies the small results of these tests.
+    """
     monkeypatch.setattr(copying, "MIN_TILED_BYTES", 0)
 
 
@@ -204,7 +207,7 @@ def test_remarks_say_what_failed(monkeypatch: Any) -> None:
 @extension_family("tenferro-tests", "refusing", version=1)
 @dataclass(frozen=True)
 class Refusing(ExtensionOp):
-    """y = x + 1; its runtime raises when the compiler asks for the compiled routine."""
+    """y = x + 1. The op's runtime raises an error when the compiler asks it for the compiled routine."""
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         return [(input_dtypes[0], input_shapes[0])]
@@ -214,7 +217,7 @@ class Refusing(ExtensionOp):
 
 
 class Runtime(HostReferenceRuntime):
-    """Runtime whose `compiled_routine` raises an error in its call number `fault`."""
+    """Runtime whose method `compiled_routine` raises an error in the call with the number `fault`, counted from 0."""
 
     def __init__(self, fault: int | None = None) -> None:
         super().__init__(Refusing.family_id)
@@ -230,7 +233,7 @@ class Runtime(HostReferenceRuntime):
 
 @pytest.mark.usefixtures("counting")
 def test_exceptions_of_user_code_pass() -> None:
-    """Errors of a user's runtime reach the user, and do not count as failed attempts."""
+    """Errors of a user's runtime must reach the user, and must not count as failed attempts."""
 
     def step(_: Any, x: Any) -> Any:
         return tnf.sin(tnf.cos(apply(Refusing(), tnf.sin(x))))
@@ -292,7 +295,7 @@ def test_one_warning_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.warns(CompileWarning, match="could not compile a loop, and interprets it"):
         fail()
-    fail()  # warns only once: a second warning would be an error
+    fail()  # only the first failure warns: a second warning would be an error here
 
 
 def test_counts_of_what_was_compiled() -> None:

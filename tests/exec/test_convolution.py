@@ -1,4 +1,4 @@
-"""Native convolutions equal StableHLO's definition, computed term by term, in every layout."""
+"""Native convolutions in every layout must equal StableHLO's definition, which the test computes term by term."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from tenferro.ops.contraction import Convolution
 
 
 def defined(op: Convolution, x: Any, w: Any) -> Any:
-    """Compute a convolution by StableHLO's definition: each result is a sum over channels and elements of the kernel."""
+    """Compute a convolution by StableHLO's definition.
+
+    Each result is a sum over channels and elements of the kernel.
+    """
     groups = max(op.feature_group_count, op.batch_group_count)
     sizes = w.shape[2:]
     dilated = np.zeros((*x.shape[:2], *[max(0, (n - 1) * d + 1) for n, d in zip(x.shape[2:], op.lhs_dilation, strict=True)]))  # fmt: skip
@@ -69,9 +72,9 @@ def any_case(random: Random) -> tuple[Convolution, Any, Any]:
     rhs = [1 if is_gradient else random.choice([1, 1, 2]) for _ in range(rank)]
     lhs = [random.choice([1, 2, 3]) if is_gradient or random.random() < 0.2 else 1 for _ in range(rank)]  # fmt: skip
     padding = [(random.choice([0, 0, 1, 2, -1]), random.choice([0, 0, 1, 2, -1])) for _ in range(rank)]  # fmt: skip
-    if random.random() < 0.2:  # a kernel as large as the padded input: a gradient
+    if random.random() < 0.2:  # a kernel as large as the padded input, as in gradients
         sizes = [max(1, n + low + high - random.choice([0, 1])) for n, (low, high) in zip(extents, padding, strict=True)]  # fmt: skip
-    # Negative padding must not remove more elements than the axis has.
+    # Negative padding removes elements. It must not remove more than the axis has.
     padding = [(max(low, -n), max(high, -n)) if low + high + n >= 0 else (0, 0) for n, (low, high) in zip(extents, padding, strict=True)]  # fmt: skip
     axes = tuple(range(2, 2 + rank))
     op = Convolution(
@@ -89,13 +92,13 @@ def any_case(random: Random) -> tuple[Convolution, Any, Any]:
 
 
 def channels_last(x: Any) -> Any:
-    """Return an array with the same elements and shape whose channels (axis 1) are contiguous in memory."""
+    """Return a copy of an array in which the channels (axis 1) of each position are contiguous in memory."""
     return np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_random_convolutions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Results are right for any block size, threshold, number of threads, and old contents of memory."""
+    """Results must be right for any block size, threshold, number of threads, and old content of reused memory."""
     random = Random(seed)
     memory = Pool(1 << 24)
     shared = Resources(Workers(2), memory)
@@ -126,7 +129,10 @@ def test_random_convolutions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None
 def test_zeros_of_padding_and_holes_times_what_is_not_finite_are_nan(
     value: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """NaN and infinities reach the right results in each of the algorithms, native and compiled."""
+    """NaN and infinities times the zeros of padding and holes must be NaN in the right results.
+
+    The test runs each algorithm, native and compiled.
+    """
     random, ways = Random(3), set[str]()
     for name in ("_write_phases", "scatter_products", "_write_groups"):
         monkeypatch.setattr(kernels, name, _noted(getattr(kernels, name), ways, name))
@@ -150,7 +156,7 @@ def test_zeros_of_padding_and_holes_times_what_is_not_finite_are_nan(
 
 
 def _noted(function: Any, ways: set[str], name: str) -> Any:
-    """Return the function, changed to record its name in `ways` when it is called."""
+    """Return a function that records its name in `ways` and then calls `function`."""
 
     def noted(*args: Any) -> Any:
         ways.add(name)
@@ -163,7 +169,7 @@ def _noted(function: Any, ways: set[str], name: str) -> Any:
 def test_blocks_that_lie_in_the_padding(
     edges: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A block of outputs for which the kernel reads only padding must not access the input."""
+    """If the kernel reads only padding for a block of outputs, the block must not access the input."""
     monkeypatch.setattr(window_products, "BLOCK_BYTES", 1)
     monkeypatch.setattr(matrix_product, "MIN_BLOCK_EXTENT", 1)
     op, _, _ = any_case(Random(0))
@@ -195,7 +201,7 @@ LAYERS = {
 def test_layers_and_gradients_in_any_order_on_any_threads(
     name: str, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Results have the same bits for any layout of the result and any number of threads."""
+    """Results must have the same bits for any layout of the result and any number of threads."""
     monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 1 << 12)
     monkeypatch.setattr(window_products, "BLOCK_BYTES", block)
     extents, filters, strides, groups = LAYERS[name]

@@ -1,4 +1,4 @@
-"""Copies to another layout keep all elements, and large copies are split among threads."""
+"""Copies to another layout must keep all elements, and large copies must be split among threads."""
 
 from collections.abc import Callable
 from typing import Any
@@ -59,7 +59,7 @@ def test_repeated_elements_and_gaps_are_copied() -> None:
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_large_arrays_are_copied_on_threads(order: str) -> None:
-    """Large copies are split among threads, even between equal layouts."""
+    """Large copies must be split among threads, even if both layouts are equal."""
     dense = Dense(order, Resources(Workers(2), Pool(0)))
     x = np.arange(1_600_000.0)
     for view in (
@@ -74,7 +74,7 @@ def test_large_arrays_are_copied_on_threads(order: str) -> None:
 
 
 class Parts(Workers):
-    """Workers that record into how many parts work may be split."""
+    """Workers that record how many parts each piece of work could be split into."""
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -86,7 +86,7 @@ class Parts(Workers):
 
 
 def turned(*shape: int) -> Any:
-    """Return a column-major array of this shape, with undefined elements."""
+    """Return a column-major array of this shape. Its elements are undefined."""
     return np.empty(shape[::-1]).T
 
 
@@ -130,7 +130,7 @@ def test_short_common_runs_are_elements(
     assert np.array_equal(out, x)
     rows = Copy(np.empty((6, 4)), np.empty((6, 8))[:, :4])
     assert (rows.shape, rows.run) == ([6, 4], 32)
-    wide = np.zeros((*x.shape, 2))[..., 0]  # the elements are not contiguous
+    wide = np.zeros((*x.shape, 2))[..., 0]  # the elements are 16 bytes apart, not contiguous
     assert Copy(out, wide).run == 0
     assert Copy(wide, x).run == 0
 
@@ -146,7 +146,7 @@ def test_short_common_runs_are_elements(
     ],
 )  # fmt: skip
 def test_the_fastest_axis_has_the_smallest_stride(x: Any, axis: int) -> None:
-    """Axes of stride 0 do not count; among axes of equal stride, the longest is chosen."""
+    """Axes of stride 0 must not count. Among axes of equal stride, the longest one must be chosen."""
     assert fastest_axis(x) == axis
 
 
@@ -179,14 +179,14 @@ def test_how_few_layouts_are_copied_is_planned_once(monkeypatch: pytest.MonkeyPa
     assert (halves.shape, halves.strides) == (arrays[3].shape, arrays[3].strides)
     for x in (arrays[8], arrays[3], arrays[3][::-1], halves):
         assert np.array_equal(dense(x), x)
-    # Layouts differ by strides and item sizes, too; a full cache drops the one that was used first.
+    # Arrays with other strides or another item size are different layouts. A full cache must drop its oldest entry.
     assert planned[9:] == [arrays[3].shape] * 2
     dense(arrays[0])
     assert planned[11:] == [arrays[0].shape]
 
 
 class RecordingTransposer:
-    """Transposer whose functions copy nothing and record which rows they were called for."""
+    """Transposer whose functions copy nothing. It records the rows for which they were called."""
 
     def __init__(self) -> None:
         self.requests, self.done = 0, list[tuple[int, int]]()
@@ -197,7 +197,7 @@ class RecordingTransposer:
 
 
 def whole_lines(*shape: int, shift: int = 0) -> Any:
-    """Return an array of zeros whose memory begins `shift` bytes after the start of a cache line."""
+    """Return an array of zeros whose memory begins `shift` bytes after the beginning of a cache line."""
     nbytes = 8 * int(np.prod(shape))
     memory = np.zeros(nbytes + 128, np.uint8)
     start = -memory.ctypes.data % 64 + shift

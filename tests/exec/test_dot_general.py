@@ -1,4 +1,4 @@
-"""DotGeneral equals einsum, for all kinds of axes, layouts and dtypes."""
+"""DotGeneral must equal einsum, for all combinations of axes, layouts and dtypes."""
 
 import random
 from typing import Any
@@ -19,7 +19,10 @@ KERNEL = DOT_GENERAL
 
 
 def laid_out(pick: random.Random, shape: list[int], dtype: str) -> np.ndarray:
-    """Return an array of small integers in a random layout: permuted, and perhaps reversed, broadcast, or with gaps."""
+    """Return an array of small integers in a random layout.
+
+    Its axes are permuted, and it may be reversed, broadcast, or have gaps.
+    """
     perm = pick.sample(range(len(shape)), len(shape))
     rng = np.random.default_rng(pick.randrange(1 << 30))
     x = rng.integers(-3, 4, [shape[p] for p in perm]).astype(dtype).transpose(np.argsort(perm))
@@ -39,7 +42,10 @@ def laid_out(pick: random.Random, shape: list[int], dtype: str) -> np.ndarray:
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lower the thresholds, so that small products are split among threads and copied into scratch like large ones."""
+    """Lower the thresholds of large products.
+
+    Small products are then split among threads and copied to scratch memory, too.
+    """
     monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 1)
     monkeypatch.setattr(matrix_product, "MIN_BLOCK_EXTENT", 2)
     monkeypatch.setattr(matrix_product, "MIN_POOLED_BYTES", 1)
@@ -140,7 +146,7 @@ def test_pieces_of_large_products_do_not_depend_on_threads(
 @pytest.mark.parametrize("shape", [(5, 3), (16, 7), (33, 20), (4, 1), (257, 2)])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_a_matrix_by_its_own_transpose(shape: tuple[int, int], axis: int, dtype: str) -> None:
-    """The product of a matrix with its own transpose has the same bits for any number of threads."""
+    """The product of a matrix with its own transpose must have the same bits for any number of threads."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=shape).astype(dtype)
     whole = rng.integers(-9, 9, shape).astype(dtype)
@@ -190,7 +196,10 @@ def test_a_program_may_be_run_on_arrays_of_many_layouts() -> None:
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
 @pytest.mark.parametrize("terms", [255, 256, 257, 259, 515, 1023, 1041, 4099])
 def test_products_of_narrow_integers_are_exact(dtype: str, terms: int) -> None:
-    """Sums of narrow integers are exact: the terms are large and the sums odd, so that one lost bit would show."""
+    """Sums of products of narrow integers must be exact.
+
+    The terms are as large as possible and the sums are odd, so that one lost bit is found.
+    """
     largest = int(np.iinfo(dtype).max)
     terms |= 1
     x = np.full((32, terms), largest, dtype)
@@ -205,7 +214,7 @@ def test_products_of_narrow_integers_are_exact(dtype: str, terms: int) -> None:
 
 
 def test_the_longest_products_of_narrow_integers_are_exact() -> None:
-    """A sum of products 65535^2 that exceeds 2^53, and is odd, is exact: float64 cannot represent it."""
+    """A sum of products 65535^2 must be exact even if it is odd and exceeds 2^53. float64 could not represent it."""
     terms = 2**21 + 101
     x = np.full((1, terms), 65535, np.uint16)
     wide = DotGeneral((1,), (0,), accumulate_dtype=DType.U64)
@@ -220,7 +229,10 @@ def test_the_longest_products_of_narrow_integers_are_exact() -> None:
 def test_a_large_matrix_by_a_vector_is_shared(
     shape: tuple[int, int], vector: int, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A matrix-vector product is split at fewer multiplications than a matrix product: memory bandwidth limits it."""
+    """A matrix-vector product must be split among threads at fewer multiplications than a matrix product.
+
+    The reason is that memory bandwidth limits it.
+    """
     monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 8 * 20 * 300)
     kinds: list[str] = []
     original = matrix_product.Product.__call__

@@ -1,4 +1,4 @@
-"""The executor's options and counters, and the stages that every run passes through."""
+"""The executor's options and counters, and the stages of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schedule expects the layouts in which kernels return their results, and copies arrays in other layouts."""
+"""The schedule must expect the layouts in which kernels return results, and copy arrays in any other layout."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ ARRANGEMENTS = {
 
 @each_card
 def test_kernels_give_the_layouts_that_they_say(card: Any) -> None:
-    """A kernel's declared layout equals that of its results; a kernel without one returns row-major results."""
+    """If a kernel declares the layout of its results, they must have it.
+
+    The results of all other kernels must be row-major.
+    """
     kernel = KERNELS[card]
     if getattr(kernel, "_layout", None) is None:
         pytest.skip("rows are expected")
@@ -34,7 +37,7 @@ def test_kernels_give_the_layouts_that_they_say(card: Any) -> None:
             continue
         for name, arrange in ARRANGEMENTS.items():
             if card is Reshape and name in ("gaps", "backwards"):
-                continue  # the result may be a view of the operand
+                continue  # because the result may be a view of the operand
             arrays = [arrange(x) for x in sample.inputs]
             types = tuple([TensorSpec(x.shape, DType.of(x.dtype)) for x in arrays])
             layouts = [layout_of(x) for x in arrays]

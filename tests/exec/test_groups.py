@@ -1,4 +1,4 @@
-"""Fused groups with reductions and broadcasts have the results of their instructions, run one by one."""
+"""Fused groups with reductions and broadcasts must have the results of their instructions, run one by one."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -37,30 +37,33 @@ def softmax(x: Any) -> Any:
 
 
 def softmax_between(x: Any) -> Any:
-    """Compute the softmax along the second axis."""
+    """Compute the softmax along the second of three axes."""
     e = tnf.exp(x)
     return e / tnf.sum(e, axis=1, keepdims=True)
 
 
 def attention(x: Any, mask: Any) -> Any:
-    """Compute the softmax of scores; the mask of excluded scores is broadcast."""
+    """Compute the softmax of scores, without excluded scores; the mask of the excluded scores is broadcast."""
     return softmax(tnf.where(mask, x, -1e9))
 
 
 def layer_norm(x: Any, g: Any, b: Any) -> Any:
-    """Compute a layer norm: two reductions along rows, whose results and the rows g and b are broadcast."""
+    """Compute a layer norm.
+
+    It has two reductions along rows. Their results and the rows g and b are broadcast.
+    """
     d = x - tnf.mean(x, axis=-1, keepdims=True)
     return d * tnf.rsqrt(tnf.mean(d * d, axis=-1, keepdims=True) + 1e-5) * g + b
 
 
 def totals(x: Any, y: Any) -> Any:
-    """Reduce over all axes, over leading axes and over inner axes."""
+    """Return elements, and their reductions over all axes, over leading axes and over inner axes."""
     z = x * y + 1.0
     return z, tnf.sum(z), tnf.max(z, axis=0), tnf.sum(tnf.sin(z), axis=(0, 1)), tnf.prod(z, axis=1)
 
 
 def around_a_total(x: Any) -> Any:
-    """Compute a total, scalars that depend on it, and elements that depend on the scalars."""
+    """Compute a total, scalars that depend on the total, and elements that depend on these scalars."""
     e = tnf.exp(x)
     number = tnf.log(tnf.sum(e))
     positive = tnf.where(x > 0, e, 0.0)
@@ -68,14 +71,17 @@ def around_a_total(x: Any) -> Any:
 
 
 def repeated(x: Any) -> Any:
-    """Broadcast a total along rows; return it, select and compare with it, and reduce it again."""
+    """Broadcast the total of each row along the row.
+
+    Return it, select by it, compare with it, and reduce it again.
+    """
     m = tnf.broadcast_to(tnf.sum(x, axis=-1, keepdims=True), x.shape)
     chosen = tnf.where(m > 0, m, x)
     return m, chosen, tnf.sum(m, axis=-1), tnf.divide(m, m + 2.0), tnf.maximum(m, x)
 
 
 def loss(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the gradient of a scalar loss of the results of `fn`."""
+    """Return a function that computes the gradient of a scalar loss of the results of `fn`."""
     return tnf.grad(lambda *xs: sum(tnf.sum(tnf.sin(y)) for y in flatten(fn(*xs))[0]))
 
 
@@ -126,7 +132,10 @@ def test_groups_of_rows(name: str, tile: int, monkeypatch: pytest.MonkeyPatch) -
 
 
 def _gaps(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return arrays with the same elements that are views of larger arrays, with gaps between their elements."""
+    """Return views with the same elements as these arrays.
+
+    The views belong to larger arrays, and have gaps between elements.
+    """
     found: list[Any] = []
     for x in args:
         wide = np.zeros([2 * n for n in x.shape], x.dtype)
@@ -204,7 +213,7 @@ def test_results_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def totals_of_two(x: Any, y: Any) -> Any:
-    """Compute sums of the products of two arrays, over both axes and over each."""
+    """Compute sums of products of two arrays: over both axes, over the first, and over the second."""
     return tnf.sum(x * y), tnf.sum(x * y, axis=0), tnf.sum(x * y, axis=1)
 
 
@@ -224,7 +233,10 @@ def test_a_group_that_reads_nothing_runs() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 def test_a_view_by_elements_keeps_what_it_looks_at(dtype: Any) -> None:
-    """A scratch buffer is not reused while its real, imaginary or conjugate part, which may be a view, is still read."""
+    """A scratch buffer must not be reused while a view of it is still read.
+
+    The real, imaginary or conjugate part of an array may be a view.
+    """
 
     def parts(x: Any) -> Any:
         y = x * x
@@ -283,7 +295,10 @@ def test_a_large_reduction_by_itself(
 
 
 def test_which_reductions_go_by_themselves() -> None:
-    """A large reduction alone runs as a group. `any` does not, because NumPy's stops at the first true element."""
+    """A large reduction that no other op can join must run as a group.
+
+    `any` must not, because NumPy's version stops at the first true element.
+    """
 
     def steps(fn: Any, *shape: int, dtype: str = "float64") -> str:
         return str(tnf.GraphExecutor(order="K").compile(tnf.compile(fn, tnf.TensorSpec(shape, dtype))))  # fmt: skip
@@ -352,7 +367,11 @@ def test_totals_of_blocks_of_rows(dtype: str, rows: int, monkeypatch: pytest.Mon
 
 
 def grouped(fn: Any, *arrays: Any) -> str:
-    """Return the steps of a schedule as text, with the shape, number of common axes, results and totals of each group."""
+    """Return the steps of a schedule as text.
+
+    For each group, the text has its ops, its shape, the number of axes that its results share, and the numbers of its
+    results and totals.
+    """
     executor = tnf.GraphExecutor("K", compiled="loops", segmented=False, passes=())
     assert executor.compiler is not None
     executor.compiler.always = True
@@ -373,7 +392,7 @@ def ones(*shape: int, dtype: str = "f8") -> tnf.TensorSpec:
 
 
 def over_rows(fn: Any, extent: int = 5) -> Any:
-    """Return a function that applies `fn` to exp(x) and to the row sums of exp(x), broadcast along rows."""
+    """Return a function that calls `fn` with exp(x), and with the row sums of exp(x), broadcast along the rows."""
 
     def whole(x: Any) -> Any:
         e = tnf.exp(x)
@@ -383,7 +402,7 @@ def over_rows(fn: Any, extent: int = 5) -> Any:
 
 
 def over_rows_by_two_views(x: Any) -> Any:
-    """Compute row sums, broadcast them along rows by a reshape and a broadcast, and multiply by them."""
+    """Compute row sums, broadcast them along the rows by a reshape and a broadcast, and multiply exp(x) by them."""
     e = tnf.exp(x)
     column = tnf.lax.reshape(tnf.sum(e, axis=1), (4, 1))
     repeated = tnf.lax.broadcast_in_dim(column, (4, 5), (0, 1))
@@ -393,7 +412,7 @@ def over_rows_by_two_views(x: Any) -> Any:
 TABLE = ones(4, 5)
 CUBE = ones(3, 4, 5)
 RUNS: dict[str, tuple[Any, tuple[Any, ...], str]] = {
-    # which extents are large enough for a group
+    # Extents from which ops are run as a group.
     "large enough": (lambda x: -tnf.exp(x), (ones(4, 4),), "(Exp Negate) 4x4 by 2: 1+0"),
     "too small": (lambda x: -tnf.exp(x), (ones(3, 5),), "Exp, Negate"),
     "a step by itself": (lambda x: -x, (TABLE,), "(Negate) 4x5 by 2: 1+0"),
@@ -401,7 +420,7 @@ RUNS: dict[str, tuple[Any, tuple[Any, ...], str]] = {
     "a reduction first": (lambda x: -tnf.sum(x, axis=1), (TABLE,), "(ReduceSum Negate) 4x5 by 1: 1+0"),
     "another shape": (lambda x, y: (-tnf.exp(x), tnf.exp(y)), (TABLE, ones(5, 4)),
                       "Exp, (Exp Negate) 4x5 by 2: 1+0"),
-    # which reductions a group may contain: along rows and columns, and over all axes
+    # Reductions that a group may contain: along rows and columns, and over all axes.
     "rows": (lambda x: tnf.sum(tnf.exp(x), axis=1), (TABLE,), "(Exp ReduceSum) 4x5 by 1: 1+0"),
     "columns": (lambda x: tnf.sum(tnf.exp(x), axis=0), (TABLE,), "(Exp ReduceSum) 4x5 by 1: 0+1"),
     "all": (lambda x: tnf.sum(tnf.exp(x)), (TABLE,), "(Exp ReduceSum) 4x5 by 2: 0+1"),
@@ -422,7 +441,7 @@ RUNS: dict[str, tuple[Any, tuple[Any, ...], str]] = {
     "a total of halves": (lambda x: tnf.sum(tnf.exp(x), axis=0), (ones(4, 5, dtype="f2"),),
                           "(Exp) 4x5 by 2: 1+0, ReduceSum"),
     "running sums": (lambda x: tnf.cumsum(tnf.exp(x), axis=1), (TABLE,), "(Exp) 4x5 by 2: 1+0, CumSum"),
-    # which broadcasts a group may contain
+    # Broadcasts that a group may contain.
     "repeated along rows": (over_rows(lambda e, m: e * m), (TABLE,),
                             "(Exp ReduceSum BroadcastInDim Multiply) 4x5 by 1: 1+0"),
     "repeated and needed outside": (over_rows(lambda e, m: (e * m, m)), (TABLE,),
@@ -444,7 +463,7 @@ RUNS: dict[str, tuple[Any, tuple[Any, ...], str]] = {
                                 "(Exp ReduceSum Negate) 4x5 by 1: 1+0"),
     "a small step on others": (lambda x, y: (tnf.sum(tnf.exp(x), axis=1), -y), (TABLE, ones(4)),
                                "Negate, (Exp ReduceSum) 4x5 by 1: 1+0"),
-    # steps that need a total, and therefore run after the group
+    # Ops that need a complete total, and must therefore run after the group that computes it.
     "a total that is read": (lambda x: -tnf.sum(tnf.exp(x), axis=0), (TABLE,),
                              "(Exp ReduceSum) 4x5 by 1: 0+1, Negate"),
     "a total that is read by what is large": (
@@ -473,7 +492,7 @@ def test_rows_that_are_too_long_are_no_group() -> None:
 
 
 def gaps(*shape: int) -> Any:
-    """Return rows of zeros with gaps between them, each as long as a row."""
+    """Return rows of zeros. Between two rows in memory is a gap as long as a row."""
     return np.zeros((*shape[:-1], 2 * shape[-1]))[..., : shape[-1]]
 
 
@@ -492,9 +511,9 @@ SLABS = np.zeros((4, 3, 5)).transpose(1, 0, 2)
     ],
 )  # fmt: skip
 def test_tiles_have_the_order_of_axes_of_most_arrays(arrays: Any, order: tuple[int, ...]) -> None:
-    """Tiles have the axis order of most arrays; broadcast arrays, single rows and single columns do not count.
+    """Tiles must have the axis order of most arrays of the group.
 
-    Without a majority, the order is row-major.
+    Broadcast arrays, single rows and single columns do not count. Without a majority, the order is row-major.
     """
     assert common_axes(map(laid_out, arrays), len(order)) == order
 
@@ -506,7 +525,7 @@ def laid_out(x: Any) -> Any:
 
 
 def group_of(lead: int, shape: tuple[int, ...], operands: int = 0) -> Any:
-    """Return a group with only the attributes that its tiling depends on."""
+    """Return a group that has only the attributes on which its tiling depends."""
     spec = tnf.TensorSpec(shape, "float64")
     step: Any = SimpleNamespace(op=Add(), input_types=(), output_types=(spec,))
     body: Any = SimpleNamespace(instructions=(step,), input_types=(spec,) * operands)
@@ -520,7 +539,8 @@ def tiling_of(op: Fused, arrays: Any) -> Tiling:
 @pytest.mark.parametrize(
     ("lead", "arrays", "views"),
     [
-        # `views` has the number of axes that the views share, their order, and the number of axes after merging.
+        # The elements of `views` are the number of axes that all views share, their order, and the number of axes
+        # after merging.
         (2, [C], (1, (), 2)), (2, [F], (1, (1, 0), 2)), (2, [C, C, F], (2, (), 1)),
         (2, [gaps(3, 4)], (2, (), 1)), (2, [gaps(4, 3).T], (2, (1, 0), 1)),
         (1, [C], (1, (), 1)), (1, [F], (1, (), 1)), (1, [F, C], (1, (), 1)),
@@ -571,7 +591,7 @@ def test_tiles_fit_in_the_cache(lead: int, shape: tuple[int, ...], height: int) 
 
 @needs_llvmlite
 def test_a_group_takes_as_long_as_its_steps() -> None:
-    """The estimated cost of a group counts calls, functions, arithmetic, and the elements that a reduction reads."""
+    """The estimated cost of a group must include calls, functions, arithmetic, and the elements of reductions."""
     x = np.ones((64, 2000))
     program = tnf.compile(lambda x: tnf.sum(tnf.exp(x) * x, axis=1), x)
     (step,) = tnf.GraphExecutor("K").compile(program).instructions
@@ -581,7 +601,7 @@ def test_a_group_takes_as_long_as_its_steps() -> None:
 
 
 class Parts(Workers):
-    """Workers that record the number of parts and the step size of each split."""
+    """Workers that record, for each piece of work that is split, the number of parts and the step size."""
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -616,7 +636,10 @@ def test_groups_that_take_long_are_shared(dtype: str, monkeypatch: pytest.Monkey
 
 @needs_llvmlite
 def test_a_group_that_llvm_refuses_is_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group that LLVM rejects is interpreted: with in-place results, results in planned memory, and totals."""
+    """If LLVM rejects a group, the group must be interpreted.
+
+    The group has results in place of operands, results in planned memory, and totals.
+    """
 
     def refused(*_: Any, **options: Any) -> Any:
         raise NotCompiledError("no reason")
@@ -656,15 +679,15 @@ def both_largest(x: Any) -> Any:
     ("shape", "fn", "chained"),
     [
         ((300,), largest, 1),
-        ((9,), largest, 1),  # each row is one element
-        ((5, 127), largest, 1),  # rows are merged to one
+        ((9,), largest, 1),  # each row has one element
+        ((5, 127), largest, 1),  # two rows are merged to one
         ((5, 128), largest, 1),
         ((128, 5), largest, 1),
         ((3, 5, 128), largest, 1),
         ((3, 5, 128), lambda x: (x + 1.0, largest(x)), 1),
         ((5, 128), largest_of_columns, 0),
-        # Rows with two extremes are not merged. From 128 elements on, there is an interleaved loop for each of the
-        # extremes.
+        # Rows of which two extremes are computed are not merged. From 128 elements on, each of the extremes has a
+        # loop with interleaved chains.
         ((5, 127), both_largest, 1),
         ((5, 128), both_largest, 2),
     ],
@@ -672,7 +695,10 @@ def both_largest(x: Any) -> Any:
 def test_extremes_of_many_numbers_go_in_chains(
     shape: tuple[int, ...], fn: Any, chained: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The innermost loop interleaves several chains of comparisons, so that their latencies overlap."""
+    """The innermost loop must interleave several chains of comparisons.
+
+    A comparison waits for the preceding one of its chain, so that several chains are faster.
+    """
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     executor = tnf.GraphExecutor("K", compiled=True)
     text = executor.source(tnf.compile(fn, np.ones(shape)), "llvm")
@@ -682,12 +708,14 @@ def test_extremes_of_many_numbers_go_in_chains(
 
 
 ACROSS = {
-    # Columns whose distance is a power of two compete for the same cache lines, so these arrays are copied first.
+    # Columns whose distance in memory is a power of two use the same few cache lines. These arrays must be copied
+    # before they are read.
     "columns": (lambda x: np.asfortranarray(x), 1),
     "rows": (lambda x: x, 0),
     "columns that lie well": (lambda x: np.asfortranarray(x[:-3, :-3]), 0),
     "small columns": (lambda x: np.asfortranarray(x[:56]), 0),
-    "a repeated row": (lambda x: np.broadcast_to(x[0], x.shape), None),  # it has no layout
+    # A broadcast array has no layout.
+    "a repeated row": (lambda x: np.broadcast_to(x[0], x.shape), None),
     "planes": (lambda x: x.reshape(2, 128, 256).transpose(0, 2, 1), 1),
 }
 

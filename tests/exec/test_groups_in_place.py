@@ -1,4 +1,4 @@
-"""A result of a fused group may overwrite an operand, but only at the operand's last use."""
+"""A result of a fused group may overwrite an operand, but only if the group is the operand's last use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def uniform(*shape: int) -> Any:
 
 
 def middle(x: Any) -> Any:
-    """Return an array of a first fused group and its total, which a second group needs."""
+    """Return the array and the total that a first group computes. A second group needs both."""
     w = x * x + x
     return w, tnf.sum(w)
 
@@ -41,18 +41,18 @@ def normalised(x: Any) -> Any:
 
 
 def twice(x: Any) -> Any:
-    """Apply two groups that overwrite their operands; the second one's result is a result of the program."""
+    """Apply two groups that may overwrite their operands. The result of the second one is a result of the program."""
     w, total = middle(normalised(x))
     return w / total * 2.0, total
 
 
 def inside(x: Any) -> Any:
-    """Overwrite an operand by an intermediate value, which is not a result of the program."""
+    """Let a group overwrite its operand with an intermediate value, which is no result of the program."""
     return tnf.sum(normalised(x) @ tnf.matrix_transpose(x), axis=0)
 
 
 def kept(x: Any) -> Any:
-    """Return the operand of the second group, too, so that it must not be overwritten."""
+    """Return the operand of the second group as a result, too, so that it must not be overwritten."""
     w, total = middle(x)
     return w, w / total * 2.0
 
@@ -66,7 +66,10 @@ def viewed(x: Any) -> Any:
 
 
 def seen(x: Any) -> Any:
-    """Pass the group's operand to a runtime, which may keep a reference, so that it must not be overwritten."""
+    """Pass the group's operand to a runtime.
+
+    The runtime may keep a reference to the operand, so that it must not be overwritten.
+    """
     w, total = middle(x)
     values = tnf.linalg.svdvals(w)
     return w / (total + values[0]) * 2.0, values
@@ -78,21 +81,21 @@ def of_another_type(x: Any) -> Any:
 
 
 def read_again(x: Any) -> Any:
-    """Read the operand after the first of two results, so that only the second result may overwrite it."""
+    """Read the operand after the first of two results is written, so that only the second result may overwrite it."""
     w, total = middle(x)
     y = w / total
     return y * 2.0, w * y + 1.0
 
 
 def by_rows(x: Any) -> Any:
-    """Reduce the result of a group along its rows."""
+    """Reduce the result of a group along its rows, in another group."""
     w, total = middle(x)
     y = w / total
     return y / tnf.max(y, axis=1, keepdims=True)
 
 
 def several(x: Any) -> Any:
-    """Compute two results from two operands; each may overwrite one operand."""
+    """Compute two results from two operands. Each result may overwrite one of the operands."""
     w, total = middle(x)
     v, other = middle(x + 1.0)
     return w / other * 2.0, v / total * 2.0
@@ -123,7 +126,7 @@ IN_MEMORY = {
 
 
 def overwritten(program: Any) -> list[int]:
-    """Return the slots of the operands that results of groups overwrite."""
+    """Return the slots of the operands that are overwritten by results of groups."""
     return [
         place.slot
         for step in program.instructions
@@ -154,12 +157,13 @@ def test_results_in_place_of_operands_at_their_last_use(
             results, _ = tnf.types.flatten(executor.run(program, x))
             np.testing.assert_array_equal(x, before)
             held.append((before, results))
-    # Check all runs after the last one, so that an array that was overwritten while still referenced is found.
+    # Check the results of all runs after the last run. If a run had overwritten memory of an earlier result, this
+    # would find it.
     for x, results in held:
         expected = tnf.types.flatten(fn(x))[0]
         alone = tnf.types.flatten(plain.run(program, x))[0]
         for y, other, by_itself in zip(results, expected, alone, strict=True):
-            # A group adds its totals in another order, so a float32 result may be rounded differently.
+            # A group computes its totals in another order, so that a float32 result may be rounded differently.
             rtol = 1e-12 if y.dtype == np.float64 else 2 * float(np.finfo(y.dtype).eps)
             np.testing.assert_allclose(y, np.asarray(other), rtol=rtol, atol=1e-12)
             np.testing.assert_allclose(y, by_itself, rtol=rtol, atol=1e-12)
@@ -167,7 +171,7 @@ def test_results_in_place_of_operands_at_their_last_use(
 
 @needs_llvmlite
 def test_no_result_is_in_place_of_a_copied_operand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A strided operand is read from a copy; no result overwrites this copy."""
+    """A group reads a strided operand from a copy. No result may overwrite this copy, because it may be read again."""
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     monkeypatch.setattr(place, "MIN_PLACED_BYTES", 64)
     for module, name, size in (
@@ -187,7 +191,7 @@ def test_no_result_is_in_place_of_a_copied_operand(monkeypatch: pytest.MonkeyPat
 
 @needs_llvmlite
 def test_operands_of_another_layout_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An operand whose layout differs from the results' is copied, and a result overwrites the copy."""
+    """An operand whose layout differs from that of the results must be copied, and a result must overwrite the copy."""
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     x, y, z = np.asfortranarray(uniform(200, 200)), uniform(200, 200), uniform(200, 200)
 
@@ -207,7 +211,10 @@ def test_operands_of_another_layout_are_copied(monkeypatch: pytest.MonkeyPatch) 
 
 @needs_llvmlite
 def test_each_buffer_has_one_pointer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A buffer must be passed as one pointer only, because the compiled function declares that pointers do not alias."""
+    """A buffer must be passed to the compiled function as only one pointer.
+
+    The function declares that its pointers do not alias.
+    """
     from tenferro.exec.llvm.group import CompiledGroup  # imports llvmlite
     from tenferro.exec.llvm.link import Linker
 
@@ -239,7 +246,7 @@ def test_in_place_results_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_ufunc_does_not_overwrite_the_buffer_of_another_value(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A result that overwrites its operand is in the operand's buffer, in later runs, too."""
+    """A result that overwrites its operand must be in the operand's buffer, also in later runs."""
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     x = uniform(200, 200)
 

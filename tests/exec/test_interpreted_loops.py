@@ -1,4 +1,4 @@
-"""Interpreted loops: errors name the failing line, and programs can be printed as Python."""
+"""Interpreted loops: errors must name the failing line, and programs can be printed as Python."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_rows_of_an_inner_loop_that_do_not_fit_name_its_line() -> None:
 
 
 def test_the_text_of_a_program_is_python() -> None:
-    """The printed program has a function for the top-level steps, and one for each loop body and branch."""
+    """A printed program must have one function for its top-level steps, and one for each loop body and each branch."""
 
     def fn(x: Any, big: Any) -> Any:
         def step(c: Any, _: Any) -> Any:

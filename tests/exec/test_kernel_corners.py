@@ -1,4 +1,7 @@
-"""Kernels with unusual operands: indices of any integer dtype, overlapping matrices, sums at the end of a group."""
+"""Kernels with unusual operands.
+
+These are indices of any integer dtype, overlapping matrices, and sums that end a fused group.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +35,17 @@ def run(fn: Any, *arrays: Any, **options: Any) -> Any:
 
 
 def test_elementwise_kernels_say_so() -> None:
-    """Every elementwise kernel has the flag `elementwise`, on which fused groups and compiled blocks rely."""
+    """Every elementwise kernel must have the flag `elementwise`. Fused groups and compiled blocks rely on this flag."""
     silent = {op for op, kernel in ROWS.items() if not getattr(kernel, "elementwise", False)}
     assert silent == set(NOT_BY_ELEMENT)
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_indices_of_any_integer(dtype: str) -> None:
-    """Reads clamp out-of-bounds indices and writes skip them, even if an index exceeds int64."""
+    """Reads must clamp out-of-bounds indices, and writes must skip them.
+
+    Some of the indices exceed the range of int64.
+    """
     x = RNG.normal(size=(5, 3))
     limits = np.iinfo(dtype)
     indices = np.array([4, 0, limits.max, 2, 1], dtype)
@@ -65,7 +71,10 @@ def test_indices_of_any_integer(dtype: str) -> None:
     ],
 )  # fmt: skip
 def test_rows_are_taken_in_their_place(op: Gather, indices: Any, expected: Any) -> None:
-    """Gathers of rows are right for each axis and position of the index vector, interpreted and printed as Python."""
+    """Gathers of rows must be right for each axis and each position of the index vector.
+
+    The gathers run interpreted, and then printed as Python.
+    """
     x, indices = RNG.normal(size=(3, 4)), np.array(indices)
     program = tnf.compile(lambda x, i: apply_one(op, x, i), x, indices)
     executor = tnf.GraphExecutor("K")
@@ -75,7 +84,7 @@ def test_rows_are_taken_in_their_place(op: Gather, indices: Any, expected: Any) 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_windows_at_any_integer(dtype: str) -> None:
-    """Reads clamp windows that are out of bounds, and writes skip them."""
+    """Reads must clamp the start of windows that are out of bounds, and writes must skip such windows."""
     x = RNG.normal(size=(300, 3))
     starts = np.array([[4, 0], [np.iinfo(dtype).max, 1], [100, 2]], dtype)
     places = [(min(int(row), 298), int(column)) for row, column in starts]
@@ -94,7 +103,10 @@ def test_windows_at_any_integer(dtype: str) -> None:
 
 
 def test_many_additions_at_pairs_of_indices() -> None:
-    """Many additions along one axis are computed by a sparse matrix; additions at pairs of indices are not."""
+    """Additions at pairs of indices must be right.
+
+    Many additions along one axis are computed by a sparse matrix, which cannot represent pairs.
+    """
     x = RNG.normal(size=(20, 30))
     rows, columns = RNG.integers(0, 20, 9000), RNG.integers(0, 30, 9000)
     updates = RNG.normal(size=9000)
@@ -114,7 +126,10 @@ def test_many_additions_at_pairs_of_indices() -> None:
 def test_many_additions_leave_other_elements_alone(
     dtype: str, shape: tuple[int, ...], places: list[int]
 ) -> None:
-    """Many updates of a few positions, some of them out of bounds, leave -0.0 elsewhere unchanged."""
+    """Many updates of a few positions must leave all other elements unchanged, even -0.0.
+
+    Some positions are out of bounds.
+    """
     axis = shape.index(7)
     x = np.full(shape, -np.dtype(dtype).type(0))
     indices = np.resize([*places, 7, 9], 9000)
@@ -132,7 +147,7 @@ def test_axes_are_one_in_the_order_of_memory() -> None:
     x = np.zeros((4, 3, 2))
     assert mergeable_order(x, (0, 1)) == (0, 1)
     assert mergeable_order(x.T, (0, 1)) == (1, 0)
-    assert mergeable_order(x, (2, 0)) == (2, 0)  # no axis is contiguous
+    assert mergeable_order(x, (2, 0)) == (2, 0)  # neither of the two axes is contiguous
 
 
 def test_windows_that_overlap_are_no_matrix_for_blas() -> None:
@@ -143,7 +158,8 @@ def test_windows_that_overlap_are_no_matrix_for_blas() -> None:
     signal, taps = RNG.normal(size=300), RNG.normal(size=(40, 30))
     windows = np.lib.stride_tricks.sliding_window_view(signal, 40)
     for y in (windows @ taps, run(lambda x, y: x @ y, windows, taps)):
-        # BLAS may sum strided rows in another order. Some sums are near zero, so the tolerance is absolute.
+        # BLAS may add the terms of strided rows in another order. Some sums are near zero, so the tolerance must be
+        # absolute.
         np.testing.assert_allclose(y, np.array(windows) @ taps, rtol=1e-12, atol=1e-13)
 
 
@@ -155,7 +171,7 @@ def test_sums_of_products_along_any_axis(axis: Any, dtype: str, compiled: bool) 
     for right in (y, y[:, :1], y[0]):
         got = run(lambda x, y: tnf.sum(x * y, axis=axis), x, right, compiled=compiled)
         wide = np.complex128 if dtype == "complex128" else np.float64
-        products = (x * right).astype(wide)  # rounded, as in the fused group
+        products = (x * right).astype(wide)  # each product is rounded, as in the fused group
         size = np.abs(products).sum(axis=axis).max()
         eps = float(np.finfo(dtype).eps)
         np.testing.assert_allclose(
@@ -186,7 +202,7 @@ def test_a_process_on_one_core_has_one_thread() -> None:
 
 
 def test_repeated_values_lie_as_numpy_lays_them() -> None:
-    """A broadcast has NumPy's strides, accepts an operand of any layout, and is read-only."""
+    """A broadcast must have NumPy's strides, accept an operand in any layout, and be read-only."""
     rng = np.random.default_rng(0)
     for _ in range(200):
         rank = int(rng.integers(0, 4))
@@ -209,7 +225,7 @@ def test_repeated_values_lie_as_numpy_lays_them() -> None:
                 if y.size != x.size or [*dims] != sorted(dims) or not shape:
                     assert (y.strides, y.flags) == (wanted.strides, wanted.flags)
                     continue
-                # A broadcast that only adds axes may return the operand's own memory.
+                # A broadcast that only adds axes may return the operand's own memory, which may be writable.
                 assert np.may_share_memory(y, operand) or not isinstance(operand, np.ndarray)
                 for n, step, other in zip(y.shape, y.strides, wanted.strides, strict=True):
                     assert n == 1 or step == other

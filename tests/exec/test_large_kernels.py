@@ -1,4 +1,4 @@
-"""Kernels that use another algorithm for large arrays still match the definitions."""
+"""Kernels that use another algorithm for large arrays must still match the definitions of their ops."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def test_layers_are_added_where_indices_say(
     n = shape[axis]
     x = RNG.integers(-4, 5, shape).astype(dtype)
     indices = RNG.integers(-3, n + 3, batch)
-    if once:  # each index in bounds occurs once
+    if once:  # no index inside the bounds occurs twice
         indices = (RNG.permutation(indices.size) - 3).reshape(batch)
     updates = RNG.integers(-4, 5, (*shape[:axis], *batch, *shape[axis + 1 :])).astype(dtype)
     window = [*range(axis), *range(axis + len(batch), updates.ndim)]
@@ -105,7 +105,10 @@ def test_sorting_is_stable_with_and_without_equal_keys() -> None:
 @pytest.mark.parametrize("k", [-300, -2, 0, 1, 300])
 @pytest.mark.parametrize("shape", [(170, 190), (190, 170), (2, 130, 140), (600, 700)])
 def test_triangles_in_planned_memory(function: str, k: int, shape: tuple[int, ...]) -> None:
-    """Results are right in both layouts, in a buffer with old values, with NaN and infinity outside of the triangle."""
+    """Triangles must be right in row-major and column-major buffers that contain old values.
+
+    The operand has NaN and infinity outside of the triangle.
+    """
     x = RNG.standard_normal(shape)
     x[..., 0, -1] = np.nan
     x[..., -1, 0] = np.inf
@@ -134,5 +137,5 @@ def test_diagonals_in_planned_memory() -> None:
 
 
 def embedded(x: Any) -> Any:
-    """Return matrices whose diagonals are the rows of x."""
+    """Return an array of matrices. The diagonal of each matrix is a row of x."""
     return apply_one(EmbedDiag(1, 2), x)

@@ -1,4 +1,4 @@
-"""Arguments in any layout, with any strides, have the same results as row-major arguments."""
+"""Arguments in any layout and with any strides must have the same results as row-major arguments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ SEEDS = [0, *[pytest.param(seed, marks=pytest.mark.sweep) for seed in range(1, 2
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lower the thresholds, so that few elements use groups, tiles, planned memory and transposing copies."""
+    """Lower the thresholds.
+
+    Arrays of few elements then use groups, tiles, planned memory and transposing copies.
+    """
     for module, name, size in (
         (group, "MIN_GROUPED_ELEMENTS", 1), (place, "MIN_PLACED_BYTES", 64), (costs, "MIN_PARALLEL_COST", 0.0),
         (tiling, "TILE_BYTES", 256),
@@ -38,7 +41,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def elsewhere(random: Random, x: Any) -> Any:
-    """Copy an array to memory with a randomly chosen layout."""
+    """Copy an array to new memory, in a randomly chosen layout."""
     way = random.choice(["rows", "columns", "any order", "a part", "gaps", "backwards"])
     axes = list(range(x.ndim))
     if not x.size or not x.ndim or way == "rows":
@@ -57,7 +60,7 @@ def elsewhere(random: Random, x: Any) -> Any:
     else:
         some = tuple(random.sample(axes, random.randrange(len(axes) + 1)))
         y = np.flip(np.array(np.flip(x, some)), some)
-    # Choose any stride for axes of one element, as NumPy may do.
+    # The stride of an axis of one element may be any number, also in NumPy. Choose it at random.
     steps = [
         random.choice([0, step, y.itemsize, -1024]) if n == 1 else step
         for n, step in zip(y.shape, y.strides, strict=True)
@@ -66,7 +69,7 @@ def elsewhere(random: Random, x: Any) -> Any:
 
 
 def repeated(random: Random, x: Any) -> Any:
-    """Return an array of x's shape whose elements are repeated along a random axis (stride 0)."""
+    """Return an array of x's shape that repeats one slice along a random axis, with the stride 0."""
     axis = random.randrange(x.ndim)
     return np.broadcast_to(x.take([0], axis), x.shape)
 
@@ -76,7 +79,7 @@ def results(executor: tnf.GraphExecutor, program: GraphProgram, arrays: Sequence
 
 
 def require_near(y: Any, expected: Any) -> None:
-    """Require equal integers, and floats equal up to a rounding that may depend on the layout."""
+    """Require equal integers, and equal floats up to rounding: the order of sums may depend on the layout."""
     assert (y.dtype, y.shape) == (expected.dtype, expected.shape)
     if y.dtype.kind in "biu":
         np.testing.assert_array_equal(y, expected)
@@ -108,7 +111,10 @@ def test_random_programs(seed: int, compiled: bool) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_llvmlite)])
 def test_convolutions(seed: int, compiled: bool) -> None:
-    """Vary the channels, some of which use compiled code; some axes have one element, and padding enlarges them."""
+    """Convolutions with different numbers of channels, for some of which code is compiled.
+
+    Some axes have one element, and are enlarged by padding.
+    """
     random, rng = Random(seed), np.random.default_rng(seed)
     pick = random.choice
     for _ in range(20):

@@ -1,4 +1,7 @@
-"""Compiled loops equal the interpreter: in all bits for arithmetic and data movement, else within a tolerance."""
+"""Compiled loops must equal the interpreter.
+
+Arithmetic and data movement must have equal bits, and functions must agree within a tolerance.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +42,17 @@ from tests.samples.each import each_card
 from xla_peer.fuzz.program import random_case
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "loops"))
-from kernels import KERNELS  # because benchmarks/loops is no package
+from kernels import KERNELS  # a file of benchmarks/loops, which is not a package
 
 pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not installed")
 X = np.random.default_rng(0).standard_normal((5, 6))
 
 
 def run_both(program: tnf.GraphProgram, *arrays: Any) -> tuple[list[Any], list[Any], list[str]]:
-    """Run compiled and interpreted; return both results, and the remark of each loop of the schedule."""
+    """Run a program compiled and interpreted.
+
+    Return both results, and the remark of each loop of the compiled schedule.
+    """
     compiled = tnf.GraphExecutor("K", compiled=True)
     results = flatten(run_as_written_and_optimised(compiled, program, *arrays))[0]
     wanted = flatten(tnf.GraphExecutor("K", compiled=False).run(program, *arrays))[0]
@@ -55,7 +61,10 @@ def run_both(program: tnf.GraphProgram, *arrays: Any) -> tuple[list[Any], list[A
 
 
 def of_samples(samples: list[Any]) -> tuple[tnf.GraphProgram, list[Any], list[tuple[int, bool]]]:
-    """Return a loop that applies an op to the slices of arrays, these arrays, and whether each result is complex."""
+    """Return a program, its arguments, and a flag for each result: whether it is complex.
+
+    The program is a loop that applies the op of each sample to the slices of the arguments.
+    """
     stacked = [[np.stack([x, x[::-1] if x.ndim else x]) for x in s.inputs] for s in samples]
 
     def iteration(n: Any, xs: Any) -> Any:
@@ -97,14 +106,18 @@ def test_samples(card: Any, most: int) -> None:
         several = pending.pop()
         remark = require_same(card, several)
         assert "compiled" in remark, remark
-        if remark != "compiled" and len(several) > 1:  # fewer samples may be compiled
+        # Some of the samples may be compiled: try each half.
+        if remark != "compiled" and len(several) > 1:
             half = len(several) // 2
             pending += [several[:half], several[half:]]
 
 
 @each_card
 def test_samples_in_fused_groups(card: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Elementwise ops in fused groups are right for row-major, column-major, strided and broadcast arrays."""
+    """Elementwise ops in fused groups must be right for arrays in all layouts.
+
+    The arrays are row-major, column-major, strided, reversed or broadcast.
+    """
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     samples = SAMPLES[card]
     for number, sample in enumerate(samples[:: max(1, len(samples) // 5)]):
@@ -128,7 +141,7 @@ def test_samples_in_fused_groups(card: Any, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def layouts(arrays: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-    """Yield the arrays, and arrays with the same shapes that are column-major, strided, reversed or broadcast."""
+    """Yield the arrays, then arrays of the same shapes that are column-major, strided, reversed or broadcast."""
     yield arrays
     yield tuple([np.array(x, order="F") for x in arrays])
     yield tuple([np.repeat(x[..., None], 2, axis=-1)[..., 0] for x in arrays])
@@ -143,7 +156,7 @@ def batched(items: list[Any], size: int) -> Iterator[list[Any]]:
 
 
 def require_same(card: Any, samples: list[Any]) -> str:
-    """Require that compiled samples equal interpreted ones; return the remark of the loop."""
+    """Require that compiled samples equal interpreted ones; return the remark that says how the loop was run."""
     program, stacked, kinds = of_samples(samples)
     found, wanted, (remark,) = run_both(program, *stacked)
     for y, z, (_, is_complex) in zip(found, wanted, kinds, strict=True):
@@ -167,7 +180,7 @@ def in_scan(program: tnf.GraphProgram) -> Callable[..., Any]:
 
 
 def in_while(program: tnf.GraphProgram) -> Callable[..., Any]:
-    """Return a function that runs a program inside a conditional in the body of a while loop."""
+    """Return a function that runs `program` inside a conditional, which is in the body of a while loop."""
 
     def fn(*xs: Any) -> Any:
         def iteration(c: Any) -> Any:
@@ -216,7 +229,7 @@ def test_modules_are_verified_after_passes(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def _updated_inside(z: Any) -> Any:
-    """Update a copy of z in each iteration; z itself must not change."""
+    """Update a copy of z in each iteration of two loops. The array z itself must not change."""
     total = tnf.fori_loop(0, 4, lambda i, y: y + z.at[i].set(7.0), z * 0.0)
     limit = tnf.while_loop(
         lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] + z.at[c[0]].add(1.0)), (0, z)
@@ -280,7 +293,10 @@ def test_loops(name: str) -> None:
 
 
 def test_large_carries_are_updated_in_place() -> None:
-    """2,000 iterations with an in-place update take less time than 200 copies of the carry."""
+    """A loop must update its carry in place.
+
+    2,000 iterations that each change one element must take less time than 200 copies of the carry.
+    """
     x = np.zeros(1_000_000)
     program = tnf.compile(lambda x: tnf.fori_loop(0, 2000, lambda i, y: y.at[i % 7].add(1.0), x), x)
     executor = tnf.GraphExecutor("K", compiled=True)
@@ -432,7 +448,7 @@ def test_threads_share_a_compiled_loop() -> None:
 @pytest.mark.parametrize("extents", [(1, 40, 30, 20), (3, 20, 17, 16), (2, 1, 200, 90), (1, 300, 1, 80), (1, 600, 70, 1)])  # fmt: skip
 @pytest.mark.parametrize("axes", ["bmk,bkn", "bmk,bnk", "kmb,nbk", "bkm,bkn", "mbk,knb"])
 def test_products_of_matrices(dtype: Any, extents: tuple[int, ...], axes: str) -> None:
-    """The result does not depend on the old contents of its memory, even if these are NaN."""
+    """The product must not depend on the previous content of the memory to which it is written, even if this is NaN."""
     rng = np.random.default_rng(0)
     extent = dict(zip("bmnk", extents, strict=True))
     left, right = axes.split(",")
@@ -460,9 +476,9 @@ def test_products_of_matrices(dtype: Any, extents: tuple[int, ...], axes: str) -
 
 
 def test_loops_with_an_op_that_is_not_compiled_are_interpreted() -> None:
-    """An op that cannot be compiled makes its loop interpreted, but inner loops are compiled.
+    """If an op in a loop's body cannot be compiled, the loop must be interpreted, but inner loops must be compiled.
 
-    Threads share a schedule.
+    Several threads use the same schedule at the same time.
     """
 
     def turned(x: Any, a: Any) -> Any:
@@ -492,7 +508,10 @@ def test_loops_with_an_op_that_is_not_compiled_are_interpreted() -> None:
 
 
 def test_errors_of_kernels_in_loops() -> None:
-    """An error of a kernel names the op and its line in the loop's body, and the next run succeeds."""
+    """If a kernel in a compiled loop fails, the error must name the op and its line in the body.
+
+    The next run must succeed.
+    """
 
     def turned(x: Any) -> Any:
         return tnf.fori_loop(0, 3, lambda i, y: tnf.real(tnf.linalg.eigvals(y)) * 0.5 + y @ y, x)
@@ -519,7 +538,10 @@ def _failing(*_: Any, **__: Any) -> Any:
 
 
 def test_machine_code_is_cached_on_disk(tmp_path: Path) -> None:
-    """A second executor loads the machine code that the first one stored; damaged files are compiled again."""
+    """A second executor must load the machine code that the first one stored.
+
+    Damaged files must be compiled again.
+    """
     program = tnf.compile(lambda x: tnf.fori_loop(0, 5, lambda i, y: y * 1.5 + tnf.tanh(y), x), X)
     results: list[Any] = []
     for damaged in (False, False, True, False):
@@ -557,9 +579,9 @@ TAKEN: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_calls_match_the_parameters_of_texts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each call passes as many arguments as the compiled text reads.
+    """A call must pass as many arguments as the compiled code reads.
 
-    Text that releases the GIL is called with the GIL.
+    Code that releases the GIL must be called with the GIL.
     """
     texts: list[str] = []
     engine_of, linked = link.Linker._engine, link._linked
@@ -571,7 +593,7 @@ def test_calls_match_the_parameters_of_texts(name: str, monkeypatch: pytest.Monk
     def checked_when_called(engine: Any) -> Any:
         count = len(re.findall(r"getelementptr i64, ptr %arguments, i64 \d+", texts[-1]))
         assert count == texts[-1].count("ptr %arguments")
-        is_short = "@block" in texts[-1]  # a block of few instructions keeps the GIL
+        is_short = "@block" in texts[-1]  # a block of few instructions does not release the GIL
         assert ("call ptr @PyEval_SaveThread()" in texts[-1]) != is_short
         function = linked(engine)
 
@@ -609,7 +631,7 @@ def test_calls_match_the_parameters_of_texts(name: str, monkeypatch: pytest.Monk
     ],
 )
 def test_sums(dtype: str, shape: tuple[int, ...], axes: Any) -> None:
-    """Sums are right even if their terms are transposed, so that no linear index exists."""
+    """Sums must be right even if their terms are transposed, so that no linear index reaches all of them."""
     rng = np.random.default_rng(3)
     x = rng.integers(-9, 9, (2, *shape)).astype(dtype)
     if dtype == "complex128":
@@ -623,11 +645,14 @@ def test_sums(dtype: str, shape: tuple[int, ...], axes: Any) -> None:
         results, expected, (remark,) = run_both(program, x)
         assert remark == "compiled"
         for y, z in zip(results, expected, strict=True):
-            np.testing.assert_array_equal(y, z)  # sums of small integers are exact
+            np.testing.assert_array_equal(y, z)  # because sums of small integers are exact
 
 
 def test_fused_group_of_a_record_field() -> None:
-    """A field of records, whose stride of twelve bytes is not a multiple of the item size, may be an operand."""
+    """A field of an array of records may be an operand of a fused group.
+
+    Its stride of twelve bytes is not a multiple of the item size.
+    """
     records = np.zeros(100_000, [("a", "f8"), ("b", "i4")])
     records["a"] = np.linspace(0.0, 1.0, records.size)
     x = records["a"]
@@ -663,7 +688,7 @@ def test_loops_are_compiled_where_iterations_save_the_compilation() -> None:
 
 
 def kernels_and_sums(kernels: int, sums: int) -> Callable[[Any], Any]:
-    """Return a loop whose iterations make `kernels` kernel calls and `sums` additions."""
+    """Return a loop that makes `kernels` calls of a kernel and `sums` additions in each iteration."""
 
     def iteration(c: Any, _: Any) -> Any:
         for _ in range(kernels):
@@ -692,7 +717,7 @@ def test_estimates_refuse_ops_that_are_not_compiled(fn: Any, is_compiled: bool) 
 
 
 def unaligned(x: Any) -> Any:
-    """Return a copy whose address is one byte beyond an aligned address."""
+    """Return a copy of x whose address is one byte after an aligned address."""
     y = np.ndarray(x.shape, x.dtype, np.empty(x.nbytes + 1, np.uint8)[1:])
     y[...] = x
     return y
@@ -744,7 +769,10 @@ def test_loops_take_more_operands_than_ctypes_would() -> None:
 
 @pytest.mark.parametrize("combiner", ["set", "add", "multiply"])
 def test_overlapping_windows_are_combined_in_order(combiner: str) -> None:
-    """Overlapping updates are combined in their row-major order, although the window axis comes first."""
+    """Overlapping updates must be combined in the row-major order of the updates.
+
+    Here the axis of the window comes first, so that this is not the order in memory.
+    """
     op = Scatter((0,), (), (), (), (0,), 1, combiner)
     rng = np.random.default_rng(7)
     x, starts = (

@@ -1,4 +1,4 @@
-"""Scratch memory for intermediate values is passed to compiled functions as `noalias` arguments."""
+"""Compiled functions receive scratch memory for intermediate values as arguments that are declared `noalias`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_exponentials_of_scratch_memory_are_vectorised() -> None:
     head = re.search(r"define internal i64 @loop\((.*?)\)", text)
     assert head is not None
     assert len(re.findall(r"ptr noalias %at\d+", head[1])) >= 4
-    executor.run(program, SCORES, WEIGHTS)  # the run initialises LLVM
+    executor.run(program, SCORES, WEIGHTS)  # the run also initialises LLVM
     processor = Linker().processor
     target = llvm.Target.from_default_triple()
     machine = target.create_target_machine(opt=3, cpu=processor.name, features=processor.features)
@@ -83,7 +83,7 @@ def test_fused_groups_have_scratch_areas(threads: int) -> None:
     ],
 )
 def test_small_values_are_on_the_stack(text: str, cell: str, size: int) -> None:
-    """Small values are on the stack; larger ones are in scratch memory, aligned to 64 bytes."""
+    """Small values must be on the stack, and larger ones in scratch memory that is aligned to 64 bytes."""
     body = Body(Code())
     body.scratch_bytes = 640
     spec = TensorSpec.parse(text)
@@ -107,7 +107,7 @@ def test_maximum_scratch_memory() -> None:
 
 
 def test_results_are_written_to_their_destination() -> None:
-    """Only one result is written to the destination, and only if its type is that of the destination."""
+    """A result is written to the destination only once, and only if it has the type of the destination."""
     body = Body(Code())
     spec = TensorSpec.parse("f64[3,4]")
     target = body.memory(spec)
@@ -122,7 +122,7 @@ def test_results_are_written_to_their_destination() -> None:
 
 
 def test_operands_are_updated_in_place() -> None:
-    """An operand in the reusable memory is updated in place once; every other operand is copied first."""
+    """An operand in the reusable memory may be updated in place once. Every other operand must be copied first."""
     body = Body(Code())
     memory, other = (body.memory(TensorSpec.parse("f64[40]")) for _ in range(2))
     x = body.stored(memory)
@@ -136,7 +136,7 @@ def test_operands_are_updated_in_place() -> None:
 
 
 def test_memory_that_values_read() -> None:
-    """Memory counts as aligned if each element of a value reads it only at the element's own index."""
+    """Memory must count as aligned with a value if the value's element i reads only the memory's element i."""
     body = Body(Code())
     spec = TensorSpec.parse("f64[40]")
     memories = [body.memory(spec) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Machine code can be called as a function of arrays, and rejects unsuitable arguments."""
+"""Machine code must be callable as a function of arrays, and reject arrays that are unsuitable."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ NAMES = ["%x", "%y", "%z"]
 
 @pytest.fixture(scope="module")
 def summed() -> Any:
-    """Return a compiled function that adds two elements each of x and y into z, and returns its integer argument."""
+    """Return a compiled function that adds two elements of x and y into z.
+
+    The function returns its integer argument.
+    """
     code = Code()
     for k in range(2):
         x, y = (code.load(name, k, DType.F64) for name in NAMES[:2])
@@ -75,7 +78,10 @@ def test_other_numbers_are_refused(summed: Any) -> None:
 
 
 def test_buffers_are_released(summed: Any) -> None:
-    """Buffers of all arguments are released after a call, after a rejected argument, and after an exception."""
+    """The buffers of all arguments must be released after a call.
+
+    This includes calls with a rejected argument, and calls that raise an error.
+    """
     memory = bytearray(16)
     owner = np.frombuffer(memory, np.float64)
     for arguments in ((owner, owner, np.zeros(2), 0), (owner, owner, None, 0)):
@@ -87,11 +93,14 @@ def test_buffers_are_released(summed: Any) -> None:
         summed(owner, owner, None, 0)
     assert sys.getrefcount(owner) == counts
     del owner, arguments
-    memory.extend(b"more")  # raises while a buffer is held
+    memory.extend(b"more")  # this raises an error while a buffer is held
 
 
 def test_functions_of_python_are_given_their_addresses() -> None:
-    """LLVM receives the address of each of Python's C functions, because some builds of Python hide these symbols."""
+    """Each of Python's C functions must be passed to LLVM by its address.
+
+    Some builds of Python hide the symbols.
+    """
     declared = re.findall(r"^declare .*@(\w+)\(", array_function.SHARED, re.MULTILINE)
     for name in declared:
         address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value

@@ -1,4 +1,4 @@
-"""Compiled blocks: their instructions, schedules and results."""
+"""Compiled blocks: which instructions they contain, their schedules, and their results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Layout = Callable[[Any], Any]
 
 
 def blocks(executor: tnf.GraphExecutor, program: GraphProgram, *arrays: Any) -> list[list[str]]:
-    """Return the ops of each block."""
+    """Return the names of the ops in each compiled block of a program's schedule."""
     schedule = executor.compile(program, *arrays)
     found = [step.inner_op for step in schedule.instructions if isinstance(step.inner_op, Block)]
     return [[step.op.name.partition("(")[0] for step in op.body.instructions] for op in found]
@@ -51,7 +51,7 @@ def hundred(x: Any) -> Any:
 
 
 def power(x: Any, times: Any) -> Any:
-    """Square `x` `times` times, by a loop with a conditional in its body, inside a conditional."""
+    """Square `x` as many times as `times` says, by a conditional in a loop in a conditional."""
 
     def squares(x: Any) -> Any:
         return tnf.fori_loop(
@@ -95,7 +95,7 @@ def unaligned(x: Any) -> Any:
     [(np.ascontiguousarray, "F"), (np.asfortranarray, "K"), (gaps, "C"), (unaligned, "F")],
 )
 def test_samples(card: Any, layout: Layout, order: Any) -> None:
-    """A block that contains each op twice is right, for each layout of arguments and results."""
+    """A block that contains each op twice must be right, for each layout of the arguments and the results."""
     if issubclass(card, ControlOp | DynamicTruncate):
         return
     samples = SAMPLES[card][:: max(1, len(SAMPLES[card]) // 3)]
@@ -186,7 +186,7 @@ def test_interpreting_executors_have_no_blocks(options: Any) -> None:
 
 def test_large_values_are_not_in_blocks() -> None:
     def fn(x: Any, large: Any) -> Any:
-        total = tnf.sum(large)  # does not depend on the first ten ops
+        total = tnf.sum(large)  # this sum does not depend on the first ten ops
         return ten(x), ten(tnf.sin(x) * total)
 
     large = np.ones((300, 300))

@@ -1,4 +1,4 @@
-"""Calls of BLAS and LAPACK in compiled code have the right routines, options and estimated work."""
+"""Calls of BLAS and LAPACK in compiled code must have the right routines, options and estimated work."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ from tenferro.types import DType, TensorSpec
 
 pytestmark = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
 Call = tuple[str, tuple[str | int, ...], int]
-"""A call: name of the routine, its options and integer arguments, and the estimated number of multiplications."""
+"""A call: the name of the routine, its options and integer arguments, and the estimated number of multiplications."""
 
 
 @pytest.fixture
 def calls_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Call]]:
-    """Return a function that compiles a loop over a function of arrays, and returns the calls in the loop."""
+    """Return a function that compiles a loop over a function of arrays.
+
+    It returns the calls of routines in the loop.
+    """
     written: list[Call] = []
     call = blas.call
 
@@ -48,7 +51,7 @@ def calls_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Call]]:
 
     def calls(function: Callable[..., Any], *arrays: Any) -> list[Call]:
         def iteration(number: Any, _: Any, xs: Any) -> Any:
-            # Adding the counter makes the operands new arrays, which are row-major even if the arguments are not.
+            # The addition of the counter creates new operands. They are row-major, even if the arguments are not.
             return number + 1, function(*[x + number.astype(x.dtype.value) for x in xs])
 
         program = tnf.compile(
@@ -73,7 +76,8 @@ def ones(*shape: int, dtype: Any = np.float64) -> Any:
 @pytest.mark.parametrize(
     ("lhs", "rhs", "transposed", "expected"),
     [
-        # Up to 4096 multiplications, compiled loops replace the call; up to 16384 if there are few rows or columns.
+        # Up to 4096 multiplications, the compiler writes loops in place of a call. If there are few rows or columns,
+        # the limit is 16384.
         ((16, 16), (16, 16), False, None),
         ((16, 17), (17, 16), False, ("dgemm", ("n", "n", 16, 16, 17, 16, 17, 16), 16 * 17 * 16)),
         ((5, 32), (32, 26), False, ("dgemm", ("n", "n", 26, 5, 32, 26, 32, 26), 5 * 32 * 26)),
@@ -81,9 +85,9 @@ def ones(*shape: int, dtype: Any = np.float64) -> Any:
         ((64, 64), (64, 4), False, None),
         ((4, 64), (64, 65), False, ("dgemm", ("n", "n", 65, 4, 64, 65, 64, 65), 4 * 64 * 65)),
         ((65, 64), (64, 4), False, ("dgemm", ("n", "n", 4, 65, 64, 4, 64, 4), 4 * 64 * 65)),
-        # A product whose sums have one term each needs no call.
+        # A product whose sums have one term each must not call BLAS.
         ((130, 1), (1, 130), False, None),
-        # Products of a matrix and a vector call gemv.
+        # Products of a matrix and a vector must call gemv.
         ((1, 129), (129, 128), False, ("dgemv", ("n", 128, 129, 128, 1, 1), 129 * 128)),
         ((129, 128), (128, 1), False, ("dgemv", ("t", 128, 129, 128, 1, 1), 129 * 128)),
         ((16, 64), (20, 64), True, ("dgemm", ("t", "n", 20, 16, 64, 64, 64, 20), 16 * 64 * 20)),
@@ -101,7 +105,8 @@ def test_products(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     op = DotGeneral((1,), (int(transposed),), (), ())
-    # As if no matrix fitted in the cache, where tiles in registers are faster than BLAS.
+    # Let no matrix count as small enough for the cache. For matrices in the cache, tiles in registers would replace
+    # the call.
     monkeypatch.setattr(contraction, "MAX_MATRIX_BYTES", (0, 0))
     calls = calls_of(lambda x, y: apply_one(op, x, y), ones(*lhs), ones(*rhs))
     assert calls == ([] if expected is None else [expected])
@@ -134,10 +139,10 @@ def test_complex_products_of_any_size() -> None:
                 ("orgqr", (6, 6, 4, 6, 32 * 6), 4 * 6 * 6 * 4),
             ],
         ),
-        # LAPACK's documentation requires 1 + 6 n + 2 n^2 numbers and 3 + 5 n integers of workspace.
+        # LAPACK's documentation requires a workspace of 1 + 6 n + 2 n^2 numbers and 3 + 5 n integers; here n is 5.
         (fam.Eigh(), [(5, 5)], [("syevd", ("V", "L", 5, 5, 81, 28), 10 * 5**3)]),
         (fam.Eigh(vectors=False), [(5, 5)], [("syevd", ("N", "L", 5, 5, 81, 28), 10 * 5**3)]),
-        # The workspace has 4 k^2 + 8 k + l numbers, where k is the smaller and l the larger extent.
+        # The workspace of gesdd must have 4 k^2 + 8 k + l numbers, where k is the smaller and l the larger extent.
         (fam.Svd(), [(6, 4)], [("gesdd", ("S", 6, 4, 6, 6, 4, 102), 20 * 4 * 4 * 6)]),
         (fam.Svd(full=True), [(4, 6)], [("gesdd", ("A", 4, 6, 4, 4, 6, 102), 20 * 4 * 4 * 6)]),
         (fam.Svd(vectors=False), [(6, 4)], [("gesdd", ("N", 6, 4, 6, 6, 4, 102), 20 * 4 * 4 * 6)]),
@@ -162,7 +167,7 @@ def test_solutions_by_triangles(calls_of: Any) -> None:
 
 def test_complex_routines_have_real_memory_too(calls_of: Any) -> None:
     x = ones(5, 5, dtype=np.complex128)
-    # The additional workspace of a complex matrix has 1 + 5 n + 2 n^2 real numbers.
+    # A complex matrix needs additional workspace of 1 + 5 n + 2 n^2 real numbers; here n is 5.
     assert calls_of(lambda x: apply(fam.Eigh(), x), x) == [
         ("zheevd", ("V", "L", 5, 5, 81, 76, 28), 10 * 5**3)
     ]
@@ -172,9 +177,9 @@ def test_complex_routines_have_real_memory_too(calls_of: Any) -> None:
 def test_singular_values_of_complex_matrices_have_memory_of_other_dtypes(
     calls_of: Any, monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int], size: int
 ) -> None:
-    """The additional workspace for extents k <= l has the sizes that LAPACK's documentation requires.
+    """The additional workspace must have the sizes that LAPACK's documentation requires.
 
-    It has the larger of 5 k^2 + 5 k and 2 k l + 2 k^2 + k floats, and 8 k integers.
+    For extents k <= l, these are the larger of 5 k^2 + 5 k and 2 k l + 2 k^2 + k floats, and 8 k integers.
     """
     sizes: list[tuple[int, ...]] = []
     memory = Body.memory

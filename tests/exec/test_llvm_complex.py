@@ -1,4 +1,7 @@
-"""Complex arithmetic in compiled loops: the bits of Smith's division, of sums, and of exponentials at special values."""
+"""Complex arithmetic in compiled loops.
+
+Smith's division and sums must have the expected bits, and exponentials the right special values.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ PARTS = [0.0, -0.0, 1.0, -2.5, math.inf, -math.inf, math.nan, 1e-300, 3e200]
 
 
 def numbers(count: int, dtype: Any) -> np.ndarray:
-    """Return random numbers of many magnitudes, and all numbers whose parts are zeros, infinities, NaN or limits."""
+    """Return random complex numbers of many magnitudes.
+
+    In addition, return all numbers whose parts are zero, infinite, NaN or limits.
+    """
     rng = np.random.default_rng(0)
     sizes = np.exp2(rng.uniform(-30, 30, (2, count)))
     random = rng.standard_normal((2, count)) * sizes
@@ -29,7 +35,10 @@ def numbers(count: int, dtype: Any) -> np.ndarray:
 
 
 def quotient(x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Divide by Smith's algorithm, as NumPy does, without fusing products and sums."""
+    """Divide complex numbers by Smith's algorithm, as NumPy does.
+
+    Products and sums are rounded separately, not fused.
+    """
     a, b, c, d = x.real, x.imag, y.real, y.imag
     is_first = np.abs(c) >= np.abs(d)
     ratio, other = d / c, c / d
@@ -73,7 +82,10 @@ def test_sums_and_products(dtype: Any) -> None:
 
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 def test_exponentials(dtype: Any) -> None:
-    """Exponentials are within three units of the modulus; arguments with infinite parts have the results of C."""
+    """Exponentials must be within three units of the modulus.
+
+    If a part of the argument is infinite, the result must be that of C.
+    """
     rng = np.random.default_rng(3)
     largest = 88.0 if dtype is np.complex64 else 709.0
     a, b = rng.uniform(-largest - 1, largest + 1, 300), rng.uniform(-30, 30, 300)
@@ -95,6 +107,6 @@ def test_exponentials(dtype: Any) -> None:
         try:
             exact = cmath.exp(z)
         except (ValueError, OverflowError):
-            continue  # Python raises an error here, C does not
+            continue  # Python raises an error for this number, C does not
         parts = (value.real, value.imag), (exact.real, exact.imag)
         np.testing.assert_allclose(*parts, rtol=1e-6, err_msg=str(z))

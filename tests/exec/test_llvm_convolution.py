@@ -1,4 +1,4 @@
-"""Small convolutions in compiled loops."""
+"""Small convolutions in compiled loops must equal the interpreter's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RNG = np.random.default_rng(8)
 
 
 def payload(rank: int, **options: Any) -> Convolution:
-    """Return a convolution, with channels last by default."""
+    """Return a convolution op of the given rank. Unless `options` change this, channels are the last axis."""
     space = range(rank)
     plain: dict[str, Any] = {
         "window_strides": (1,) * rank, "padding": ((0, 0),) * rank, "lhs_dilation": (1,) * rank,
@@ -70,7 +70,7 @@ CASES = {
     ],
 )
 def test_convolutions_in_loops(case: str, dtype: str) -> None:
-    """Compare with the interpreter, up to the order of additions."""
+    """Compiled convolutions must equal interpreted ones, up to the rounding of another order of additions."""
     op, shape, kernel_shape = CASES[case]
     kind = tnf.DType.of(dtype).dtype
     xs = (RNG.standard_normal((3, *shape)) * 3).astype(kind)
@@ -88,7 +88,7 @@ def test_convolutions_in_loops(case: str, dtype: str) -> None:
 
 
 def test_padding_times_infinity() -> None:
-    """Check that padding is zero, and that its products with infinity are NaN."""
+    """Padding must consist of zeros, and their products with infinity must be NaN."""
     op, kernel = payload(2, padding=((1, 1), (1, 1))), np.full((2, 2, 1, 1), np.inf)
     x = RNG.standard_normal((1, 1, 3, 3, 1))
     (compiled,) = np.asarray(in_a_loop(lambda x: apply_one(op, x, kernel), x))
@@ -110,7 +110,7 @@ def test_padding_times_infinity() -> None:
 def test_convolutions_that_are_not_compiled(
     options: Any, dtype: str, most: int, is_compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Loops with large, complex, or batch-grouped convolutions are interpreted."""
+    """A loop must be interpreted if its convolution is large, complex, or grouped by the batch."""
     op = payload(2, **options)
     xs, kernel = np.ones((3, 2, 6, 5, 3), dtype), np.ones((3, 2, 3, 4), dtype)
 

@@ -1,4 +1,4 @@
-"""Fourier transforms in compiled loops equal their definition in extended precision."""
+"""Fourier transforms in compiled loops must equal their definition, evaluated in extended precision."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def random(dtype: Any, *shape: int) -> Any:
 
 
 def transform(x: Any, axis: int, sign: int) -> Any:
-    """Return the sum over j of x[j] e^(sign 2 pi i j k / n), for each k, along an axis of extent n."""
+    """Return the Fourier transform along an axis of extent n, by definition.
+
+    For each k, it is the sum over j of x[j] e^(sign 2 pi i j k / n).
+    """
     n = x.shape[axis]
     powers = np.outer(np.arange(n), np.arange(n)) % n
     angle = np.longdouble("6.283185307179586476925286766559") * powers / n
@@ -90,7 +93,7 @@ def test_several_axes(shape: tuple[int, ...]) -> None:
 
 
 def test_an_axis_in_the_middle_and_a_gradient() -> None:
-    """The gradient through spectral steps of a heat equation equals central differences."""
+    """The gradient through the spectral steps of a heat equation must equal central differences."""
 
     def loss(u: Any) -> Any:
         def turn(u: Any, _: Any) -> Any:

@@ -1,4 +1,7 @@
-"""Compiled functions are as accurate as declared, compared with 40 digits near the points where formulas change."""
+"""Compiled functions must be as accurate as declared.
+
+They are compared with 40 digits, mostly near the arguments where a formula is replaced by another.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,10 @@ WORST = [-8.664460182189941, -0.116646908223629, 5.959629883074802e-39, 1.071667
          0.8829905390739441, 1.0018575191497803, 1.0537488460540771, 1.3808921575546265, 3.176166534423828,
          6.581908226013184, 11.781094551086426, 13.351300239562988, 44.01531219482422, 83.25244903564453,
          2188.90478515625]  # fmt: skip
-"""Arguments at which float32 functions have their largest errors; `make accuracy` found them among all bit patterns."""
+"""Arguments at which float32 functions have their largest errors.
+
+`make accuracy` found these arguments among all bit patterns.
+"""
 CALLS: dict[str, Callable[..., Any]] = {
     "logistic": tnf.nn.sigmoid,
     "sinh": tnf.sinh,
@@ -73,7 +79,7 @@ ODD = (
 
 
 def arguments(name: str) -> tuple[np.ndarray, ...]:
-    """Return the arguments at which a function of one or two numbers is tested."""
+    """Return test arguments of a function: one array if it takes one number, and two if it takes two."""
     if FUNCTIONS[name].arity == 1:
         return (_numbers(name),)
     rng = np.random.default_rng(0)
@@ -83,8 +89,8 @@ def arguments(name: str) -> tuple[np.ndarray, ...]:
     if name != "pow":
         pairs = [everywhere, signs * np.exp2(rng.uniform(-3, 3, (2, 200)))]
     else:
-        # Bases of powers: ordinary numbers, numbers of all magnitudes, and numbers near 1. The exponents give all
-        # results.
+        # The bases of powers are ordinary numbers, numbers of all magnitudes, and numbers near 1. The exponents are
+        # chosen so that results of all magnitudes occur.
         bases = [
             rng.uniform(0, 40, 200),
             np.abs(everywhere[0]),
@@ -100,15 +106,14 @@ def _numbers(name: str) -> np.ndarray:
     rng = np.random.default_rng(0)
     sign = rng.choice([-1.0, 1.0], 400)
     near_zero = sign * np.exp2(rng.uniform(-1070, 0, 400))
-    # exp rounds x / ln(2), so its reduction changes at odd multiples of ln(2) / 2. log's reduction changes at sqrt(2)
-    # 2^k.
+    # exp rounds x / ln(2) to an integer, which changes at odd multiples of ln(2) / 2. log scales its argument by a
+    # power of two, which changes at sqrt(2) 2^k.
     steps = np.log(2) * (np.arange(-60, 60) + 0.5)
     roots = np.sqrt(2.0) * np.exp2(np.arange(-40, 40))
     around = np.concatenate([roots, np.nextafter(roots, 0), np.nextafter(roots, 9e9)])
     usual = [rng.uniform(-40, 40, 400), rng.uniform(-1, 1, 400), near_zero, steps]
     positive = [np.exp2(rng.uniform(-1074, 1024, 400)), 1 + near_zero, around]
-    # The reduced arguments of sin, cos and tan are zero at multiples of pi / 2, and change sign at multiples of pi /
-    # 4.
+    # The reduced arguments of sin, cos and tan are zero at multiples of pi / 2, and change sign at those of pi / 4.
     halves = np.pi / 4 * np.concatenate([np.arange(-200, 200), rng.integers(-600000, 600000, 400)])
     limit = 2.0**19 + np.array([-1e-10, 0.0, 1e-10, 1.0, 1e4, 1e10, 1e22])
     iterations = [halves, np.nextafter(halves, 9e9), rng.uniform(-6e5, 6e5, 400), limit, -limit]
@@ -141,15 +146,15 @@ def _numbers(name: str) -> np.ndarray:
     }
     several["acos"] = several["asin"]
     several["erfinv"] = several["atanh"]
-    several["expm1"] = [
-        *usual,
-        rng.uniform(34, 39, 400),
-    ]  # beyond these arguments, e^x + 1 rounds to e^x
+    several["expm1"] = [*usual, rng.uniform(34, 39, 400)]  # near 37, e^x + 1 begins to round to e^x
     return np.concatenate([POINTS, WORST, *several.get(name, usual)])
 
 
 def exact_pair(name: str, x: float, y: float) -> Any:
-    """Return f(x, y) with many digits; special cases are those of the C standard, taken from Python's `math`."""
+    """Return f(x, y) with many digits.
+
+    For zeros, infinities and NaN, the result is that of the C standard, computed by Python's `math`.
+    """
     special = getattr(math, name)
     usual = math.isfinite(x) and math.isfinite(y) and x != 0 and y != 0
     if usual and name != "pow":
@@ -175,7 +180,7 @@ UNDEFINED: dict[str, Callable[[float], bool]] = {
 
 
 def exactly(name: str, x: float) -> Any:
-    """Return f(x) with many digits, or an infinity or NaN."""
+    """Return f(x) with many digits; the result may also be an infinity or NaN."""
     if name in UNDEFINED and UNDEFINED[name](x):
         return mpmath.nan
     if name in ("atanh", "erfinv") and abs(x) == 1:
@@ -191,19 +196,20 @@ def exactly(name: str, x: float) -> Any:
     if name in ("log", "log1p") and x == (-1 if name == "log1p" else 0):
         return -mpmath.inf
     if name == "erfc":
-        return mpmath.erfc(min(x, 100.0))  # mpmath overflows for larger x
+        return mpmath.erfc(min(x, 100.0))  # because mpmath overflows for larger x
     if name == "logistic":
         return 1 / (1 + mpmath.exp(-mpmath.mpf(x)))
     return getattr(mpmath, name)(mpmath.mpf(x))
 
 
 def error(y: float, exact: Any, dtype: Any) -> float:
-    """Return the error of y in units in the last place of the exact value."""
+    """Return the error of y in units in the last place of `exact`."""
     if mpmath.isnan(exact):
         return 0.0 if np.isnan(y) else np.inf
     largest = float(np.finfo(dtype).max)
     if abs(exact) > largest:
-        # A value beyond the largest float may round to infinity; the largest float is accepted, too.
+        # If the exact value exceeds the largest float, it may be rounded to infinity or to the largest float. Both
+        # are accepted.
         return (
             0.0
             if np.isinf(y) and (y > 0) == (exact > 0)
@@ -223,9 +229,9 @@ NEARER = {
     "tan": 2.07, "sinh": 1.49, "cosh": 0.95, "asinh": 0.83, "acosh": 0.81, "atanh": 0.66, "asin": 0.55, "acos": 0.51,
     "atan": 0.52, "atan2": 0.52, "erf": 0.95, "erfc": 2.95, "erfinv": 1.68, "cbrt": 0.65, "hypot": 0.94, "pow": 0.6,
 }  # fmt: skip
-"""Largest errors of float64 functions at the tested arguments, in units in the last place.
+"""Largest errors of float64 functions at the test arguments, in units in the last place.
 
-They are equal on all processors, and below the declared bounds, which hold for all arguments.
+The errors are equal on all processors. They are below the declared bounds, which hold for all arguments.
 """
 
 
@@ -255,7 +261,10 @@ def test_within_the_bound(name: str, dtype: Any, monkeypatch: pytest.MonkeyPatch
 def values_of(
     name: str, xs: list[np.ndarray], contracts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> np.ndarray:
-    """Run a function in a compiled loop, as if the processor had, or did not have, fused multiply-adds."""
+    """Run a function in a compiled loop.
+
+    `contracts` says whether the processor is treated as having fused multiply-adds.
+    """
     function = CALLS.get(name, getattr(tnf, name, None))
     assert function is not None
 
@@ -277,9 +286,9 @@ def values_of(
 def test_functions_are_odd_or_even(
     dtype: Any, contracts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Odd and even functions are symmetric in every bit.
+    """Odd and even functions must be symmetric in every bit.
 
-    Odd functions return tiny and subnormal arguments unchanged.
+    Odd functions must return tiny and subnormal arguments unchanged.
     """
     processor = link.processor()
     contracts = contracts and processor.has_fma
@@ -305,7 +314,10 @@ def _signed_zero(name: str, x: float, y: float) -> float:
 
 @pytest.mark.parametrize("name", TURNS)
 def test_along_two_lanes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Vector code with two lanes is right if either lane has a large argument, for which the C library is called."""
+    """Vector code calls the C library for large arguments.
+
+    The result must be right whichever of the two lanes has a large argument.
+    """
     narrow = replace(link.processor(), lanes=2)
     monkeypatch.setattr(link, "processor", lambda: narrow)
     x = np.linspace(-9.0, 9.0, 3 * 41).reshape(3, 41)
@@ -315,7 +327,7 @@ def test_along_two_lanes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_coefficients_are_reproducible() -> None:
-    """The stored coefficients equal the coefficients that tools/polynomials.py computes."""
+    """The stored coefficients must equal those that tools/polynomials.py computes."""
     tool = Path(__file__).parents[2] / "tools" / "polynomials.py"
     assert subprocess.run([sys.executable, str(tool), "--check"], check=False).returncode == 0
 
@@ -331,7 +343,10 @@ BOUNDS = {
 
 
 def test_bounds_are_not_loosened() -> None:
-    """The declared error bounds are those stated in docs/execution.md, so that nobody loosens them unnoticed."""
+    """The declared error bounds must be those in docs/execution.md.
+
+    If a function becomes less accurate, this test must be changed, too.
+    """
     bounds = {name: bound for bound, names in BOUNDS.items() for name in names.split()}
     assert {name: function.ulps for name, function in FUNCTIONS.items()} == bounds
     assert SINGLE_ULPS == 0.52
@@ -343,7 +358,7 @@ A, B = Value("%a", "double"), Value("%b", "double")
 
 
 def instructions(text: str) -> int:
-    """Return the number of instructions in the text of a function with one basic block."""
+    """Return the number of instructions in the text of an LLVM function that consists of one basic block."""
     head, entry, *lines, end = text.splitlines()
     assert (head[-1], entry, end) == ("{", "entry:", "}")
     return len(lines)
@@ -389,7 +404,10 @@ def test_float32_functions_are_evaluated_in_float64(dtype: DType) -> None:
 
 
 def test_functions_of_bounded_arguments_have_vector_variants() -> None:
-    """A vector function tests its arguments, and calls the C library lane by lane if one of them is large."""
+    """A function with bounded arguments must have a vector version.
+
+    The vector version tests its arguments, and calls the C library for each lane if one of them is large.
+    """
     code = Code(True, 8)
     call(code, "tan", DType.F64, A)
     assert lines_of(code) == [
@@ -404,7 +422,7 @@ def test_functions_of_bounded_arguments_have_vector_variants() -> None:
         f"define internal <8 x double> @tenferro_tan_8(<8 x double> %x) {facts}",
     ]
     assert code.work == instructions(one)
-    limit = "0x4120000000000000"  # 2^19
+    limit = "0x4120000000000000"  # 2^19 as the bits of a double
     assert one.count("call double @tan(double %x)") == 1
     assert re.search(rf"fcmp olt double %v\d+, {limit}\n", one)
     assert several.count("call double @tenferro_tan(double %v") == 8

@@ -1,4 +1,4 @@
-"""Log-gamma and digamma in compiled loops equal mpmath's values and the interpreter's."""
+"""Log-gamma and digamma in compiled loops must equal mpmath's values and the interpreter's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LLVM's intermediate representation as Python objects: result types, regions, printing, and the verifier."""
+"""LLVM's intermediate representation as Python objects: types of results, regions, printing, and the verifier."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RETURN = Instruction("ret", (Value(0, "i64"),))
 
 
 def test_nothing_reads_text() -> None:
-    """No module of tenferro.exec.llvm imports regular expressions, because none may parse LLVM's text."""
+    """No module of tenferro.exec.llvm may import regular expressions: the compiler must not parse LLVM's text."""
     for path in Path(llvm.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
@@ -219,7 +219,10 @@ def test_invalid_functions(name: str) -> None:
 
 
 def test_whoever_writes_an_op_asks_for_its_dtypes() -> None:
-    """Fused groups cannot call kernels, so an op that cannot be compiled for a dtype raises an error in a group."""
+    """An op that cannot be compiled for a dtype must raise an error if a group contains it.
+
+    Groups cannot call kernels instead.
+    """
     x = np.ones(3, np.int32)
     for program, reason in (
         (tnf.compile(lambda x: x**x, x), "Power: int32 is not compiled"),

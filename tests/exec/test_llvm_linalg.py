@@ -1,4 +1,4 @@
-"""Linear algebra in compiled loops satisfies its definitions."""
+"""Linear algebra in compiled loops must satisfy the definitions of its functions."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def test_solutions(dtype: Any, batch: tuple[int, ...], transpose: str) -> None:
 @pytest.mark.parametrize("unit", [True, False])
 @pytest.mark.parametrize("transpose", ["N", "T", "C"])
 def test_triangles(dtype: Any, lower: bool, unit: bool, transpose: str) -> None:
-    """Elements outside of the triangle, and a unit diagonal, are not read."""
+    """Elements outside of the triangle must not be read, nor the diagonal if it consists of ones by definition."""
     rng = np.random.default_rng(8)
     a, b = matrices(rng, dtype, 2, 5, 5), matrices(rng, dtype, 2, 5, 3)
     a += 4 * np.eye(5, dtype=dtype)
@@ -78,7 +78,10 @@ def test_factors(dtype: Any, shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("batch", BATCHES)
 def test_cholesky(dtype: Any, batch: tuple[int, ...]) -> None:
-    """The Hermitian part is factorised; if it is not positive definite, the lower triangle is NaN."""
+    """The Hermitian part of the matrix must be factorised.
+
+    If it is not positive definite, the lower triangle of the result must be NaN.
+    """
     a = matrices(np.random.default_rng(10), dtype, *batch, 4, 4)
     part = (a + np.swapaxes(a, -1, -2).conj()) / 2
     shift = 20 * np.eye(4, dtype=dtype)
@@ -104,7 +107,7 @@ def test_large_and_empty_matrices_are_interpreted() -> None:
 
 
 def test_derivatives_through_solutions() -> None:
-    """The gradient through a loop of linear solves equals derivatives by complex steps."""
+    """The gradient through a loop of linear solves must equal derivatives that are computed by complex steps."""
     rng = np.random.default_rng(11)
     a, b = rng.standard_normal((4, 4)) + 4 * np.eye(4), rng.standard_normal(4)
 
@@ -166,14 +169,20 @@ def test_loops_of_small_matrices_are_compiled(function: Any) -> None:
     ("size", "remark"), [(3, "compiled"), (200, "interpreted: tenferro.cholesky.v1: ")]
 )
 def test_routines_of_large_matrices(size: int, remark: str) -> None:
-    """A loop is interpreted if its matrices are large, because LAPACK's time dominates."""
+    """A loop with large matrices must be interpreted.
+
+    LAPACK then takes most of the time, so that compiling would not pay.
+    """
     turn = lambda c, _: (tnf.linalg.cholesky(c), None)
     program = tnf.compile(lambda x: tnf.scan(turn, x, None, length=9000)[0], np.eye(size))
     assert f"# {remark}" in str(tnf.GraphExecutor("K").compile(program))
 
 
 def test_results_kept_by_a_runtime_are_not_overwritten_by_the_next_iteration() -> None:
-    """Each iteration passes a new array to the extension, whose runtime may keep a reference to the array."""
+    """A runtime may keep a reference to an array.
+
+    Each iteration must therefore pass a new array to the extension.
+    """
     from dataclasses import dataclass
 
     from tenferro.extension import ExtensionOp, HostReferenceRuntime, extension_family
@@ -203,7 +212,10 @@ def test_results_kept_by_a_runtime_are_not_overwritten_by_the_next_iteration() -
 
 
 def test_a_loop_runs_the_runtime_and_not_the_expansion() -> None:
-    """A compiled loop calls the extension's runtime, unless the runtime declares that its expansion has the same bits."""
+    """A compiled loop must call an extension's runtime, not its expansion.
+
+    The exception is a runtime that declares that its expansion has the same bits.
+    """
     from dataclasses import dataclass
 
     from tenferro.extension import ExtensionOp, HostReferenceRuntime, extension_family

@@ -1,4 +1,4 @@
-"""An update runs after the other readers of its operand, unless a reader depends on the update."""
+"""An in-place update must run after the other readers of its operand, unless a reader depends on the update."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def test_programs_without_updates_keep_their_order() -> None:
 
 @pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
 def test_the_derivative_of_an_update_copies_nothing() -> None:
-    """The derivative reads a row of the cotangent, and then sets the row to zero in place."""
+    """The derivative reads a row of the cotangent and then sets the row to zero.
+
+    The order allows this in place, without a copy.
+    """
     size = 300
 
     def loss(x: Any) -> Any:
@@ -63,7 +66,7 @@ def test_the_derivative_of_an_update_copies_nothing() -> None:
 
 
 def drawn(seed: int) -> Any:
-    """Return a random function that updates arrays and reads them between the updates."""
+    """Return a random function that updates arrays, and reads them between the updates."""
     random = np.random.default_rng(seed)
 
     def fn(x: Any) -> Any:

@@ -1,4 +1,7 @@
-"""Nested loops that run several times have the interpreter's values, errors with lines, and the same bits each time."""
+"""Nested loops that run several times.
+
+They must have the interpreter's values, name lines in errors, and have the same bits in each run.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ TABLE = RNG.standard_normal((5, 40))
 
 
 def mixed(x: Any, rounds: int = 5) -> Any:
-    """Run a loop whose body has many instructions and a large constant."""
+    """Run a loop whose body has many instructions and reads a large constant."""
 
     def iteration(i: Any, carry: Any) -> Any:
         a, b = carry

@@ -1,4 +1,4 @@
-"""Random numbers in compiled loops have the interpreter's bits, and need no calls to Python."""
+"""Random numbers in compiled loops must have the interpreter's bits, and must be computed without calls to Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Signals during a compiled loop: handlers run between chunks of iterations, and their exceptions end the loop."""
+"""Signals during a compiled loop.
+
+Handlers must run between chunks of iterations, and an exception of a handler must end the loop.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ SECONDS = 0.1
 
 
 class Interrupted(Exception):
-    """Exception that a signal handler raises."""
+    """Exception that the signal handler of these tests raises."""
 
 
 @contextmanager
@@ -43,7 +46,7 @@ def repeated(body: Callable[[Any], Any], iterations: int = FOREVER) -> Callable[
 
 
 def halved(x: Any) -> Any:
-    """Run a short while loop."""
+    """Run a while loop of few iterations."""
     return tnf.while_loop(lambda y: y[0] > 0.1, lambda y: y * 0.5, x) + 1.0
 
 
@@ -73,12 +76,12 @@ def test_the_exception_of_a_handler_ends_a_loop(name: str) -> None:
         raised.append(time.perf_counter())
         raise Interrupted
 
-    for _ in range(2):  # the first run also compiles
-        # Repeat the signal: Python drops an exception that a handler raises inside a finaliser.
+    for _ in range(2):  # because the first run also compiles
+        # Repeat the signal. If Python runs the handler inside a finaliser, it drops the handler's exception.
         with timer(interrupt, interval=50 * SECONDS), pytest.raises(Interrupted):
             executor.run(program, X)
-        # Measure the time from the handler's exception to the end of the run, not the time until the handler is
-        # called.
+        # Measure the time from the handler's exception to the end of the run. The time until the handler is called
+        # does not count.
         assert time.perf_counter() - raised[-1] < 10
 
 

@@ -1,4 +1,7 @@
-"""Compiled loops on every float16 and bfloat16 number have the interpreter's bits; functions round once."""
+"""Compiled loops must have the interpreter's bits for every float16 and bfloat16 number.
+
+Functions must round only once.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ BITS = np.arange(1 << 16, dtype=np.uint16)
 
 @pytest.fixture(autouse=True, params=["by its instructions", "by integers"])
 def conversions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Select how float16 is converted: by the processor's instructions, or by integer arithmetic."""
+    """Select how float16 is converted: by instructions of the processor, or by integer arithmetic."""
     own = link.processor()
     if request.param == "by integers":
         own = replace(own, converts_halves=False)
@@ -38,7 +41,7 @@ def every(dtype: DType) -> np.ndarray:
 
 
 def require_equal(y: Any, z: Any) -> None:
-    """Require equal dtypes and bits; NaN may have other bits."""
+    """Require equal dtypes and equal bits; only the bits of NaN may differ."""
     assert y.dtype == z.dtype
     is_nan = np.isnan(z)
     np.testing.assert_array_equal(np.isnan(y), is_nan)
@@ -47,9 +50,9 @@ def require_equal(y: Any, z: Any) -> None:
 
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_arithmetic(dtype: DType) -> None:
-    """Arithmetic equals that of float32, rounded once.
+    """Arithmetic must equal that of float32, rounded once.
 
-    This is exact, because float32 has more than twice the digits.
+    float32 has more than twice the digits, so this result is the exact one, correctly rounded.
     """
     x = every(dtype)
     y = np.random.default_rng(0).permutation(x.reshape(-1)).reshape(x.shape)
@@ -65,7 +68,7 @@ def test_arithmetic(dtype: DType) -> None:
 
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_each_step_is_rounded(dtype: DType) -> None:
-    """Each intermediate value is rounded to the 16-bit dtype, not only the final one."""
+    """Each intermediate value must be rounded to the 16-bit dtype, not only the result."""
     x = every(dtype)
     y = np.random.default_rng(1).permutation(x.reshape(-1)).reshape(x.shape)
     values = in_a_loop(lambda x, y: [x + y - y, x * y + x, x / y * y, tnf.sqrt(x) * x], x, y)
@@ -87,7 +90,7 @@ def test_each_step_is_rounded(dtype: DType) -> None:
 
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_conversions(dtype: DType) -> None:
-    """Ties are rounded to even, and the floats next to a tie to the nearest number."""
+    """A tie between two 16-bit numbers must be rounded to even, and the floats next to a tie to the nearest number."""
     x = every(dtype)
     with np.errstate(all="ignore"):
         middle = (x.astype(np.float64) + np.nextafter(x, np.inf).astype(np.float64)) / 2
@@ -105,7 +108,8 @@ def test_conversions(dtype: DType) -> None:
     for array in (doubles, singles, integers):
         (y,) = in_a_loop(lambda x: [tnf.astype(x, dtype)], array)
         with np.errstate(all="ignore"):
-            # The interpreter and XLA convert float64 to bfloat16 by way of float32.
+            # The interpreter and XLA convert float64 to bfloat16 in two steps, first to float32. Compiled code must
+            # do the same.
             narrower = array.astype(np.float32) if dtype is DType.BF16 else array
             require_equal(y, narrower.astype(dtype.dtype))
     back = in_a_loop(lambda x: [tnf.astype(x, np.float32), tnf.astype(x, np.float64)], x)
@@ -134,7 +138,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Any]] = {
 
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_functions(dtype: DType) -> None:
-    """Functions are within 0.501 units in the last place of their value in float64."""
+    """Functions must be within 0.501 units in the last place of their values in float64."""
     x = every(dtype)
     values = in_a_loop(lambda x: [ours(x) for ours, _ in FUNCTIONS.values()], x)
     for name, y in zip(FUNCTIONS, values, strict=True):
@@ -143,8 +147,8 @@ def test_functions(dtype: DType) -> None:
             nearest = exact.astype(np.float32).astype(dtype.dtype)
         is_other = ~((y == nearest) | (np.isnan(y) & np.isnan(nearest)))
         value, right = y[is_other].astype(np.float64), nearest[is_other].astype(np.float64)
-        # If y is not the nearest number, it is the neighbour, and the exact value must be close to the middle of the
-        # two.
+        # If y is not the number nearest to the exact value, it must be the next one, and the exact value must be
+        # almost in the middle between both.
         between = (value + right) / 2
         spacing = np.abs(value - right)
         assert (np.abs(between - exact[is_other]) <= 0.001 * spacing).all(), name
@@ -152,7 +156,7 @@ def test_functions(dtype: DType) -> None:
 
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_sums_and_products_of_matrices(dtype: DType) -> None:
-    """Sums and matrix products are accumulated in float32, and rounded once."""
+    """Sums and matrix products must be accumulated in float32, and rounded once at the end."""
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal(shape).astype(dtype.dtype) for shape in ((3, 20, 30), (3, 30, 17)))
     values = in_a_loop(
@@ -176,7 +180,11 @@ def test_sums_and_products_of_matrices(dtype: DType) -> None:
 
 
 def test_float32_rounded_to_float16() -> None:
-    """Every float16 number, the midpoints, their float32 neighbours, and random float32 numbers are rounded right."""
+    """float32 numbers must be rounded correctly to float16.
+
+    The test has every float16 number, the midpoints between them, the float32 neighbours of the midpoints, and random
+    numbers.
+    """
     halves = BITS.view(np.float16).astype(np.float32)
     with np.errstate(invalid="ignore", over="ignore"):
         between = halves + np.spacing(halves.astype(np.float16)).astype(np.float32) / 2

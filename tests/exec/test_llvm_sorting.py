@@ -1,4 +1,4 @@
-"""Sorts in compiled loops have NumPy's bits, even with equal elements and NaN."""
+"""Sorts in compiled loops must have the bits of NumPy's, also with equal elements and NaN."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENDS = [np.nan, -0.0, 0.0, np.inf, -np.inf, -np.nan, 0.0, -0.0, 1.0, np.nan]
 
 
 def numbers(dtype: Any, *shape: int) -> Any:
-    """Return numbers with many equal elements, and for floats also infinities and NaN."""
+    """Return numbers with many equal elements; floats also include infinities and NaN."""
     rng = np.random.default_rng(0)
     if np.dtype(dtype).kind in "bu":
         return rng.integers(0, 9, shape).astype(dtype)
@@ -31,7 +31,7 @@ def numbers(dtype: Any, *shape: int) -> Any:
 
 
 def bits(x: Any) -> Any:
-    """Return the bytes of an array, with all NaN replaced by one number."""
+    """Return the bytes of an array. All NaN are replaced by the same number, because their bits may differ."""
     return np.where(np.isnan(x), x.dtype.type(7), x).tobytes() if x.dtype.kind in "fV" else x.tobytes()  # fmt: skip
 
 
@@ -48,7 +48,7 @@ def test_a_stable_order(dtype: Any, shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("k", [0, 1, 4, 60])
 def test_top_k(k: int) -> None:
-    """NaN counts as the largest number, and equal elements keep their order."""
+    """NaN must count as the largest number, and equal elements must keep their order."""
     x = numbers(np.float64, 3, 60)
     values, places = in_a_loop(lambda x: list(tnf.top_k(x, k)), x)
     order = np.argsort(np.where(np.isnan(x), -1e9, np.clip(-x, -1e8, 1e8)), 1, kind="stable")

@@ -1,6 +1,6 @@
-"""Scans whose elements are independent are strip-mined (run in strips of elements), with the interpreter's bits.
+"""Scans whose elements do not depend on each other must run in strips of elements, with the interpreter's bits.
 
-Other scans are not strip-mined.
+All other scans must run whole.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.samples.each import each_card
 
 pytest.importorskip("llvmlite")
 RNG = np.random.default_rng(11)
-N = 20_011  # a prime: the last two strips overlap
+N = 20_011  # a prime number, so that the strips do not divide it: the last two overlap
 X, Y = RNG.standard_normal(N), RNG.standard_normal(N)
 ROWS = RNG.standard_normal((5003, 4))
 NUMBERS = RNG.standard_normal(7)
@@ -50,7 +50,7 @@ def stacked(x: Any, series: Any) -> Any:
 
 
 def counted(x: Any, y: Any) -> Any:
-    """Scan with a scalar carry, which every strip computes and stacks."""
+    """Scan with a scalar carry. Every strip must compute it, and only one stacks it."""
 
     def iteration(carry: Any, _: Any) -> Any:
         n, x = carry
@@ -60,7 +60,7 @@ def counted(x: Any, y: Any) -> Any:
 
 
 def rotations(rows: Any) -> Any:
-    """Scan with a body that slices, concatenates and sums columns of a narrow matrix."""
+    """Scan over a narrow matrix. The body slices, concatenates and sums columns."""
 
     def iteration(c: Any, _: Any) -> Any:
         a, b = c[:, :2], c[:, 2:]
@@ -71,7 +71,7 @@ def rotations(rows: Any) -> Any:
 
 
 def orbits(c: Any) -> Any:
-    """Iterate z^2 + c for many numbers c, and count the iterations until each diverges."""
+    """Iterate z -> z^2 + c for many numbers c, and count the iterations until z diverges."""
 
     def iteration(_: Any, carry: Any) -> Any:
         z, count = carry
@@ -145,7 +145,7 @@ ACROSS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 
 CUT = (Add, Exp)
-"""Ops of which at least one sample must be strip-mined."""
+"""Ops for which at least one sample must run in strips."""
 
 
 def remarks(executor: Any, program: Any) -> list[str]:
@@ -171,8 +171,8 @@ def test_same_bits(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> 
     assert set(remarks(whole, program)) == {"compiled"}
     expected = [tnf.tree.leaves(whole.run(program, *arrays))]
     if name not in ("functions", "gradient", "powers complex", "stacked complex", "orbits"):
-        # Compare with the interpreter, too, except where compiled functions or complex products are rounded
-        # differently.
+        # Compare with the interpreter, too. Compiled functions and complex products are excluded, because they are
+        # rounded differently.
         expected.append(
             tnf.tree.leaves(tnf.GraphExecutor("K", compiled=False).run(program, *arrays))
         )
@@ -184,7 +184,7 @@ def test_same_bits(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 @each_card
 def test_samples_in_narrow_strips(card: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each op, applied to the carry of a scan, has the same bits with and without strips, along any axis."""
+    """Each op, applied to the carry of a scan, must have the same bits with and without strips, whatever the axis."""
     samples = [
         sample
         for sample in SAMPLES[card]
@@ -213,7 +213,7 @@ def test_samples_in_narrow_strips(card: Any, monkeypatch: pytest.MonkeyPatch) ->
             results.append(tnf.tree.leaves(executor.run(program, x, *others)))
         for one, other in zip(*results, strict=True):
             assert (one.shape, one.dtype) == (other.shape, other.dtype)
-            if one.dtype == "bfloat16":  # NaN have other bits than NumPy's
+            if one.dtype == "bfloat16":  # because its NaN have other bits than NumPy's
                 one, other = one.astype("f4"), other.astype("f4")
             np.testing.assert_array_equal(one, other)
     assert number_in_strips or card not in CUT
@@ -254,7 +254,7 @@ def test_arrays_in_any_order() -> None:
 
 
 def test_an_interrupt_ends_all_strips() -> None:
-    """An exception of a signal handler also ends the strips that run in other threads."""
+    """If a signal handler raises an exception, the strips that run in other threads must end, too."""
 
     class Interrupt(Exception):
         pass
@@ -312,22 +312,22 @@ HALVED = lambda x, iterations=9: tnf.scan(lambda c, _: (c * 0.5, None), x, None,
 @pytest.mark.parametrize(
     ("fn", "shapes", "remark"),
     [
-        # The carry's elements in a strip, together with those of a constant, occupy 16384 bytes.
+        # In a strip, the elements of the carry and those of a constant occupy 16384 bytes together.
         (HALVED, [(N,)], "in 10 strips of 2048"),
         (powers, [(N,), (7,)], "in 20 strips of 1024"),
-        # A scan is strip-mined from 64 kB and four iterations on.
+        # A scan runs in strips if its carry has at least 64 kB, and if it has at least four iterations.
         (HALVED, [(8192,)], "in 4 strips of 2048"),
         (HALVED, [(8191,)], ""),
         (lambda x: HALVED(x, 4), [(8192,)], "in 4 strips of 2048"),
         (lambda x: HALVED(x, 3), [(8192,)], ""),
-        # The number of contiguous elements in a strip is a multiple of 64.
+        # The number of contiguous elements of a strip must be a multiple of 64.
         (HALVED, [(7001, 3)], "in 11 strips of 672"),
         (HALVED, [(7001, 8)], "in 28 strips of 256"),
         (HALVED, [(8, 1024)], "in 4 strips of 2"),
         (HALVED, [(9, 1024)], "in 5 strips of 2"),
         (HALVED, [(4, 3000)], "in 6 strips of 512"),
         (lambda x, y: tnf.scan(lambda c, _: (c * x + y, None), x, None, length=9)[0], [(N,), (N,)], "in 32 strips of 640"),
-        # Slices of a scanned array and scalars do not count for the size of a strip.
+        # Slices of a scanned array, and scalars, do not count for the size of a strip.
         (lambda x, s: stacked(x, s)[0], [(N,), (7, N)], "in 10 strips of 2048"),
         (lambda x, n: tnf.scan(lambda c, _: (c * n, None), x, None, length=9)[0], [(N,), ()], "in 10 strips of 2048"),
     ],
@@ -343,8 +343,8 @@ def test_strips_fill_the_first_level_cache(
 @pytest.mark.parametrize(
     ("shape", "counts"),
     [
-        ((7001, 3), {3, 672, 9}),  # rows of neighbours in memory, in nine iterations
-        ((4, 3000), {4, 512, 9}),  # rows of a strided array
+        ((7001, 3), {3, 672, 9}),  # contiguous rows, and nine iterations
+        ((4, 3000), {4, 512, 9}),  # rows of a strided array, and nine iterations
     ],
 )
 def test_strips_of_the_first_axis_are_contiguous(shape: tuple[int, int], counts: set[int]) -> None:
@@ -388,9 +388,9 @@ def test_types_of_strips() -> None:
     [
         (np.full(N, 2.0), True),
         (np.full(N, np.nan), True),
-        (np.full((3, N), 2.0), False),  # a constant with another axis
+        (np.full((3, N), 2.0), False),  # constant only along one of its axes
         (np.arange(float(N)), False),
-        (np.where(np.arange(N) < N - 1, 0.0, -0.0), False),  # 0.0 and -0.0
+        (np.where(np.arange(N) < N - 1, 0.0, -0.0), False),  # 0.0 and -0.0 have different bits
     ],
 )
 def test_strips_of_constants(array: Any, is_cut: bool) -> None:

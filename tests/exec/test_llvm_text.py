@@ -1,4 +1,4 @@
-"""LLVM text of each statement that code can contain, and the estimated work."""
+"""LLVM text for each statement that compiled code can contain, and the estimated work of the statement."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ ONE, TWO = "0x3FF0000000000000", "0xC000000000000000"
 
 
 def written(code: Code) -> list[str]:
-    """Return the lines of the function that is being written, its entry block included."""
+    """Return the lines of the LLVM function under construction, its entry block included."""
     return [line.strip() for line in [*map(str, code.entry), *lines_of(code)]]
 
 
 def text(code: Code, *definition: Any) -> str:
-    """Finish the function, and return the text of a module that contains it."""
+    """Finish the function under construction, and return the LLVM text of a module that contains it."""
     code.define("f", *definition)
     return code.module().text
 
@@ -46,12 +46,12 @@ def number(name: str, kind: str = "double") -> Value:
 
 
 def fence(order: str) -> Instruction:
-    """Return an instruction without effect that a test can find by its text."""
+    """Return an instruction that computes nothing, but that a test can find in the text."""
     return Instruction("fence", flags=order)
 
 
 def shift(code: Code) -> None:
-    """Write a loop that copies ten elements, each to the preceding position."""
+    """Write a loop that copies each of ten elements to the preceding position."""
 
     def body(i: Any) -> None:
         code.store(code.load("%x", code.add(i, 1), DType.F64), "%y", i, DType.F64)
@@ -83,7 +83,8 @@ def test_a_loop_is_written_and_counted() -> None:
     code = Code()
     shift(code)
     assert text(code, ["%x", "%y"], ["%n"]) == SHIFT
-    # The work is five instructions in each of ten iterations, plus two branches, the counter and the return.
+    # The estimated work is five instructions in each of ten iterations, plus two branches, the counter and the
+    # return.
     assert code.work == 5 * 10 + 4
     module = code.module()
     assert module.plain == module.text
@@ -330,7 +331,10 @@ def test_literals() -> None:
 @pytest.mark.parametrize("contracts", [False, True])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128"])
 def test_floats_are_written_as_their_bits(dtype: str, contracts: bool) -> None:
-    """Float constants are written as their bits: the value of a decimal literal would depend on LLVM's parser."""
+    """Float constants must be written as their bits.
+
+    The value of a decimal literal would depend on LLVM's parser.
+    """
     spec, count = TensorSpec.of((3,), DType(dtype)), 0
     x, y = (Value(name, llvm_type(spec.dtype)) for name in ("%x", "%y"))
     names: Any = (x, y) if spec.dtype.is_complex else x
@@ -483,7 +487,7 @@ def test_while_loops_check_signals_after_each_chunk() -> None:
         "br label %head1",
         "head1:", "br i1 %more, label %body2, label %end3",
         "body2:", "fence a",
-        # The work per iteration also counts the branches to the head and to the body.
+        # The work per iteration includes the branches to the head and to the body.
         "%v5 = load i64, ptr %cell4", "%v6 = sub i64 %v5, 32", "store i64 %v6, ptr %cell4",
         "%v7 = icmp slt i64 %v6, 0", "br i1 %v7, label %yes8, label %no9",
         "yes8:", "%v11 = call i64 @tenferro_check_signals()", "%v12 = icmp ne i64 %v11, 0",
@@ -523,7 +527,7 @@ def test_which_operands_are_materialised() -> None:
 
 
 def constant_of(array: Any) -> tuple[list[str], list[Any], Any]:
-    """Return the globals, the constant arguments and the tensor that a constant adds to a function."""
+    """Return what a constant adds to a compiled function: the globals, the constant arguments, and the tensor."""
     code = Code(converts_halves=True)
     body = Body(code)
     op = Constant.of(array)
@@ -612,7 +616,7 @@ def test_short_loops_ask_to_be_unrolled_in_loops_of_the_program() -> None:
     [
         (1, [10], None),
         (4, [10], None),
-        (8, [10], 512),  # one or two vectors, and two scalars
+        (8, [10], 512),  # ten elements are one or two vectors and two scalars
         (8, [12], 256),
         (8, [16], 512),
         (8, [12, 64], 512),

@@ -1,4 +1,7 @@
-"""Compiled loops on values of every dtype: conversions, constants and views have the interpreter's bits."""
+"""Compiled loops on values of every dtype.
+
+Conversions, constants and views must have the interpreter's bits.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ each = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
 
 def values(dtype: DType, *shape: int) -> Any:
-    """Return random numbers of a dtype, of both signs where it has both."""
+    """Return random numbers of a dtype; they have both signs if the dtype is signed."""
     if dtype.is_bool:
         return RNG.integers(0, 2, shape).astype(bool)
     if dtype.is_integer:
@@ -53,7 +56,7 @@ def require_same_bits(fn: Any, *arrays: Any) -> None:
 def test_conversions(dtype: DType) -> None:
     x = values(dtype, 6, 9)
     targets = [to for to in DTYPES if to.is_complex or not dtype.is_complex]
-    if dtype.is_float:  # out-of-range conversions are undefined
+    if dtype.is_float:  # because converting an out-of-range float is undefined
         targets = [to for to in targets if not to.is_integer or to in (DType.I64, DType.I32)]
 
     def iteration(carry: Any, row: Any) -> Any:
@@ -82,7 +85,7 @@ def test_constants(dtype: DType) -> None:
 
 @each
 def test_sources_in_a_body(dtype: DType) -> None:
-    """Constants and iota are right in the body of a compiled loop."""
+    """Constants and iota inside the body of a compiled loop must be right."""
     several = [values(dtype, *shape) for shape in ((7,), (3, 7), (1,), (20, 30), ())]
     counters = [] if dtype.is_bool else [Iota((2, 40), axis, dtype) for axis in range(2)]
 
@@ -137,9 +140,9 @@ FLOATS = [dtype for dtype in REAL if dtype.is_float]
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("length", [1, 63, 64, 127, 128, 129, 200, 1024, 2048 + 70])
 def test_extremes_of_rows(length: int, dtype: DType) -> None:
-    """The largest and smallest element of a row are found in every vector lane.
+    """The largest and the smallest element of a row must be found in every vector lane.
 
-    Rows contain NaN at any position, and 0.0 and -0.0 in either order, of which 0.0 is the larger.
+    The rows contain NaN at any position, and 0.0 and -0.0 in either order. 0.0 counts as larger than -0.0.
     """
     places = sorted({0, length // 2, length - 1, *range(0, length, 37)})
     rows = np.full((4 * len(places), length), -0.0)

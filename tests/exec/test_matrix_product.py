@@ -1,4 +1,4 @@
-"""Algorithms of matrix products: which views BLAS can read, and how a product is split among threads."""
+"""Algorithms of matrix products: which views BLAS can read, and how threads share a product."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ needs_llvmlite = pytest.mark.skipif(not is_installed(), reason="llvmlite is not 
 
 @pytest.fixture(autouse=True)
 def many_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Allow as many blocks as a machine with many cores has."""
+    """Allow 16 blocks, as on a machine with many cores, so that the tests do not depend on this machine."""
     monkeypatch.setattr(matrix_product, "MAX_BLOCKS", 16)
 
 
 @pytest.mark.parametrize(
     ("steps", "shape", "expected"),
     [
-        # Row-major and column-major matrices, with and without gaps.
+        # Row-major and column-major matrices can be read, with or without gaps between the rows or columns.
         ((40, 8), (3, 5), True), ((8, 24), (3, 5), True), ((48, 8), (3, 5), True), ((8, 32), (3, 5), True),
-        # Rows or columns that overlap, are reversed, or are not contiguous.
+        # Matrices whose rows or columns overlap, are reversed, or are not contiguous cannot be read.
         ((32, 8), (3, 5), False), ((8, 16), (3, 5), False), ((-40, 8), (3, 5), False), ((8, -24), (3, 5), False),
         ((80, 16), (3, 5), False), ((16, 48), (3, 5), False), ((0, 8), (3, 5), False),
-        # Matrices of one row, one column, or one element.
+        # In a matrix of one row, one column or one element, some strides are irrelevant.
         ((0, 8), (1, 5), True), ((0, 16), (1, 5), True), ((0, 0), (1, 5), False), ((0, -8), (1, 5), False),
         ((8, 0), (3, 1), True), ((16, 0), (3, 1), True), ((0, 0), (3, 1), False), ((-8, 0), (3, 1), False),
         ((0, 0), (1, 1), True), ((-8, -8), (1, 1), True),
@@ -165,7 +165,7 @@ def test_small_copies_have_memory_of_their_own() -> None:
 
 
 def blocks(m: int, k: int, n: int, is_column_major: bool = False, batch: int = 0) -> Product:
-    """Plan a matrix product that is split into blocks; return the plan."""
+    """Return the plan of a matrix product that is split into blocks."""
     each = (batch,) if batch else ()
     lhs, rhs = np.empty((*each, m, k)), np.empty((*each, k, n))
     at = len(each)
@@ -177,17 +177,18 @@ def blocks(m: int, k: int, n: int, is_column_major: bool = False, batch: int = 0
 @pytest.mark.parametrize(
     ("m", "k", "n", "is_column_major", "expected"),
     [
-        # Split the summed terms if the sums are long and the result is small.
+        # If the sums are long and the result is small, the summed terms must be split.
         (128, 256, 128, False, ("terms", 2)), (128, 255, 128, False, ("", 1)), (1, 2048, 1, False, ("terms", 16)),
         (2, MAX_PARTIAL_ELEMENTS // 2 + 1, MAX_PARTIAL_ELEMENTS // 2, False, ("terms", 16)),
         (2, MAX_PARTIAL_ELEMENTS // 2, MAX_PARTIAL_ELEMENTS // 2, False, ("columns", 16)),
         (2, MAX_PARTIAL_ELEMENTS // 2 + 2, MAX_PARTIAL_ELEMENTS // 2 + 1, False, ("columns", 16)),
-        # Split the rows if there are as many as columns, in any layout of the result.
+        # If the result has at least as many rows as columns, the rows must be split, whatever the layout of the
+        # result.
         (256, 9, 256, False, ("rows", 2)), (255, 9, 255, False, ("", 1)),
         (384, 9, 512, False, ("columns", 4)), (512, 9, 384, False, ("rows", 4)),
         (4096, 9, 4096, False, ("rows", 16)), (4095, 9, 4096, False, ("columns", 16)),
         (256, 9, 256, True, ("rows", 2)), (384, 9, 512, True, ("columns", 4)), (512, 9, 384, True, ("rows", 4)),
-        # Split the only long axis of a matrix-vector product.
+        # In a matrix-vector product, the only long axis must be split.
         (400, 9, 1, False, ("rows", 3)), (400, 9, 1, True, ("rows", 3)),
         (1, 9, 400, False, ("columns", 3)), (1, 9, 400, True, ("columns", 3)),
     ],
@@ -218,7 +219,10 @@ def test_products_that_are_worth_pieces(monkeypatch: pytest.MonkeyPatch) -> None
 def test_rooms_of_pieces(
     rows: Any, terms: Any, is_copied: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Operands that are copied need scratch memory: one block of the split operand, and the whole other operand."""
+    """A product needs scratch memory for operands that it copies.
+
+    It is one block of the operand that is split, and the whole other operand.
+    """
     monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 1)
     lhs = np.empty((300, 5, 4))
     k = lhs.shape[terms[0]]
@@ -235,7 +239,7 @@ def test_rooms_of_pieces(
 
 
 AXES: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any]] = {
-    # Shapes of lhs and rhs, then their contracting axes and their batch axes.
+    # Each entry has the shapes of lhs and rhs, and then their contracting axes and their batch axes.
     "rows of two axes": ((3, 128, 16, 40), (40, 64), (((3,), (0,)), ((), ()))),
     "rows after one of extent 1": ((1, 256, 40), (40, 64), (((2,), (0,)), ((), ()))),
     "terms first": ((40, 256, 3), (64, 40), (((0,), (1,)), ((), ()))),
@@ -258,7 +262,7 @@ def test_pieces_of_column_major_results_of_any_axes(
     lhs, rhs, axes = AXES[name]
     rng = np.random.default_rng(0)
     x = np.asarray(rng.standard_normal(lhs), order=layout[0])  # type: ignore[call-overload]
-    if layout[0] == "K":  # its first axis is stored second to last
+    if layout[0] == "K":  # store its first axis as the second to last
         x = np.moveaxis(np.moveaxis(x, 0, -2).copy(), -2, 0)
     y = np.asarray(rng.standard_normal(rhs), order=layout[-1])  # type: ignore[call-overload]
     program = tnf.compile(lambda x, y: tnf.lax.dot_general(x, y, axes), x, y)

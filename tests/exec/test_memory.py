@@ -1,4 +1,7 @@
-"""Planned memory: buffers in use do not overlap, results have memory of their own, and the pool is bounded."""
+"""Planned memory.
+
+Buffers in use must not overlap, results must have separate memory, and the size of the pool must be bounded.
+"""
 
 import random
 import threading
@@ -56,7 +59,7 @@ def test_a_chain_needs_no_more_than_what_lives_at_once() -> None:
 
 @pytest.fixture
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lower the thresholds, so that all results of groups and contractions are in planned memory."""
+    """Lower the thresholds, so that all results of groups and contractions use planned memory."""
     monkeypatch.setattr(place, "MIN_PLACED_BYTES", 1)
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     monkeypatch.setattr(costs, "MIN_PARALLEL_COST", 0.0)
@@ -100,7 +103,7 @@ def test_views_of_what_has_a_place_keep_it() -> None:
 
 
 def products(x: Any) -> Any:
-    """Compute intermediate values that are large enough for planned memory."""
+    """Compute several intermediate values, all of them large enough for planned memory."""
     return tnf.sum(tnf.exp(x @ x) @ x)
 
 
@@ -167,7 +170,7 @@ def test_what_does_not_fit_is_freed_at_once() -> None:
 
 
 class Holder(np.ndarray):
-    """A buffer that keeps an array alive until the buffer is freed."""
+    """A buffer with a reference to another array, which is freed together with the buffer."""
 
     kept: Any = None
 
@@ -179,7 +182,8 @@ def test_what_comes_back_while_another_piece_does_is_there_afterwards(look: str)
     piece.kept = pool.allocate(1000)
     pool.release(piece)
     del piece
-    # The pool evicts the first buffer, and thereby frees the array that the buffer keeps alive.
+    # Releasing another buffer makes the pool evict the first one. This also frees the array to which the first buffer
+    # refers.
     pool.release(np.zeros(4096, np.uint8))
     if look == "take":
         pool.acquire(1000)
@@ -208,7 +212,7 @@ def test_a_plan_is_printed_in_columns() -> None:
     [(1024, "large"), (961, "large"), (512, "large"), (449, "large"), (448, ""), (1025, ""), (256, "small"), (128, "small"), (64, "")],
 )  # fmt: skip
 def test_pieces_of_less_than_twice_the_size_are_taken_again(size: int, piece: str) -> None:
-    """A request reuses a free buffer of less than twice its size.
+    """A request must reuse a free buffer if the buffer is smaller than twice the request.
 
     Sizes are rounded up to a multiple of a cache line.
     """

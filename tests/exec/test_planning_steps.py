@@ -1,4 +1,7 @@
-"""A planning step that replaces x * x by a square works in programs, loops, fused groups and compiled blocks."""
+"""A planning step of a test replaces x * x by a square.
+
+It must work in programs, loops, fused groups and compiled blocks.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +34,13 @@ def square(x: Any, out: Any = None) -> Any:
 
 
 def write_square(code: Any, op: Any, dtype: Any, xs: Any) -> Any:
-    """Write LLVM code for x * x, and record the call in CALLS."""
+    """Write LLVM code that computes x * x, and record the call in CALLS."""
     CALLS.append("text")
     return multiply(code, op, dtype, [xs[0], xs[0]])
 
 
 class Square(SameType):
-    """Square: y = x^2, an op that only this test defines."""
+    """Square: y = x^2, an op that only these tests define."""
 
     __slots__ = ()
     accepts: ClassVar[frozenset[tnf.DType]] = NUMERIC
@@ -48,7 +51,7 @@ class Square(SameType):
 
 
 def squares(schedule: ExecProgram) -> ExecProgram:
-    """Replace each product of a value with itself by a square, in a schedule."""
+    """Return the schedule with each product of a value with itself replaced by a square."""
     return replace(
         schedule,
         instructions=tuple([
@@ -100,7 +103,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def ops_in(schedule: ExecProgram) -> Iterator[Any]:
-    """Yield the ops of a schedule and of its loop bodies."""
+    """Yield the ops of a schedule, including those of its loop bodies."""
     for step in schedule.instructions:
         yield step.op
         for body in step.bodies:

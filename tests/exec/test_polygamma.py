@@ -1,4 +1,4 @@
-"""Native polygamma functions equal values with 60 digits."""
+"""Native polygamma functions must equal values that are computed with 60 digits."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def exact(order: int, x: Any) -> Any:
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 5, 12])
 def test_every_interval(order: int) -> None:
     x = np.array([-19.97, -8.75, -8.5, -3.4, -2.5, -1.1, -0.5, -0.03, 0.03, 0.25, 1.6, 45.9])
-    # Powers of order + 1 multiply rounding errors, so the tolerance grows with the order.
+    # Powers up to order + 1 multiply rounding errors, so the tolerance grows with the order.
     rtol = (6 + 2 * order) * float(np.finfo(float).eps)
     np.testing.assert_allclose(tnf.polygamma(order, x), exact(order, x), rtol=rtol)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
 def test_far_below_zero(order: int) -> None:
-    """Far below zero the reflection formula is needed: a sum over all poles would have 2^50 terms."""
+    """Far below zero, the reflection formula must be used: a sum over all poles would have 2^50 terms."""
     x = np.array([-(2.0**50) - 0.5, -(2.0**50) - 0.25])
     near_zero = exact(order, np.array([-0.5, -0.25])) - (-1) ** order * exact(order, [1.5, 1.25])
     wanted = near_zero + (-1) ** order * exact(order, -x)
@@ -48,7 +48,10 @@ def test_poles_and_ends(order: int) -> None:
 
 
 def test_orders_end() -> None:
-    """Orders above 1000 are errors: their polynomials take much time and memory, and a file may contain any order."""
+    """Orders above 1000 must be errors.
+
+    Their polynomials need much time and memory, and a loaded file may contain any order.
+    """
     with pytest.raises(
         tnf.errors.InvalidConfigError, match="order must be at most 1000, got 1000000000"
     ):

@@ -1,4 +1,7 @@
-"""A loop printed as one Python function has the bits of its separate steps, and changes no array of the caller."""
+"""A loop that is printed as one Python function must have the bits of its separate steps.
+
+It must not change the caller's arrays.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ def int32(value: int) -> Any:
 
 
 def set_and_read_before(x: Any) -> Any:
-    """Set an element, and read the old array after that."""
+    """Set an element of the carry, and then read the carry as it was before."""
     return tnf.fori_loop(0, 6, lambda i, c: c.at[i].set(c[i + 1] * 2.0) + 0.0 * c, x)
 
 
@@ -53,14 +56,14 @@ def nested(a: Any) -> Any:
 
 
 def triangle(a: Any) -> Any:
-    """Run an inner loop whose length is the counter of the outer loop."""
+    """Run an inner loop whose number of iterations is the counter of the outer loop."""
     return tnf.fori_loop(
         0, 5, lambda i, a: tnf.fori_loop(0, i, lambda j, a: a.at[i, j].add(a[j, i]), a), a
     )
 
 
 def wraps(x: Any) -> Any:
-    """Carry an int32 that exceeds its range and wraps."""
+    """Carry an int32 that exceeds its range, and must wrap."""
     step = lambda c: (c[0] * int32(100_003) + int32(7), c[1] + x[c[0] % 7])
     return tnf.fori_loop(0, 9, lambda _, c: step(c), (int32(2_000_000_000), x[0]))
 
@@ -75,7 +78,10 @@ def small_counter(x: Any) -> Any:
 
 
 def beyond(x: Any) -> Any:
-    """Use start indices out of bounds, which are clamped, and negative ones, which count from the end."""
+    """Use start indices that are out of bounds.
+
+    Too large ones must be clamped, and negative ones count from the end.
+    """
 
     def turn(i: Any, c: Any) -> Any:
         window = tnf.lax.dynamic_slice(c, (i * 3 - 4,), (3,))
@@ -104,13 +110,13 @@ def chosen(x: Any) -> Any:
 
 
 def repeated(x: Any) -> Any:
-    """Carry an array and a broadcast view of it."""
+    """Carry an array and a broadcast view of the same array."""
     turn = lambda c, _: ((c[0] + 1.0, tnf.broadcast_to(c[0], (2, 7))), tnf.sum(tnf.exp(c[1])))
     return tnf.scan(turn, (x, tnf.stack([x, x])), None, length=3)
 
 
 def diagonals(a: Any) -> Any:
-    """Carry an array and its diagonal, a view that NumPy does not allow to be written."""
+    """Carry an array and its diagonal. NumPy returns the diagonal as a view that must not be written."""
     turn = lambda c, _: ((c[0] + 1.0, tnf.linalg.diagonal(c[0])), tnf.sum(tnf.exp(c[1])))
     return tnf.scan(turn, (a, a[0]), None, length=3)
 
@@ -149,7 +155,7 @@ def test_the_bits_of_the_steps(name: str) -> None:
         results = tnf.tree.leaves(PRINTED.run(program, *arrays))
         kept.append(results)
         assert len(results) == len(expected)
-    for results in kept:  # later runs must not overwrite earlier results
+    for results in kept:  # a later run must not have overwritten these results
         for y, exact in zip(results, expected, strict=True):
             assert np.asarray(y).dtype == np.asarray(exact).dtype
             assert np.ascontiguousarray(y).tobytes() == np.ascontiguousarray(exact).tobytes()

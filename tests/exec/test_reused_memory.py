@@ -1,4 +1,4 @@
-"""Results that a caller holds in any way do not change when the program runs again."""
+"""However a caller holds a result, the result must not change when the program runs again."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ from xla_peer.fuzz.program import random_case
 
 
 def capsule(y: Any) -> Callable[[], bytes]:
-    """Hold the array in JAX, by DLPack."""
+    """Hold the array in JAX, which receives it by DLPack."""
     try:
         held = jax.dlpack.from_dlpack(y)
-    except (jax.errors.JaxRuntimeError, BufferError):  # JAX accepts compact strides only
+    except (jax.errors.JaxRuntimeError, BufferError):  # JAX accepts only compact strides
         return by_view(y)
     return lambda: np.asarray(held).tobytes()
 
 
 def by_ctypes(y: Any) -> Callable[[], bytes]:
-    """Hold the array by a ctypes pointer, which keeps the array alive."""
+    """Hold the array by a ctypes pointer. It keeps the array alive."""
     pointer = np.ascontiguousarray(y).ctypes
     size = y.nbytes
     return lambda: ctypes.string_at(pointer.data, size)
 
 
 def by_memoryview(y: Any) -> Callable[[], bytes]:
-    """Hold the array by a memoryview (Python's buffer protocol)."""
+    """Hold the array by a memoryview, which uses Python's buffer protocol."""
     view = memoryview(y)
     return lambda: np.asarray(view).tobytes()
 
 
 def by_view(y: Any) -> Callable[[], bytes]:
-    """Hold the array by a view of a view."""
+    """Hold the array by a view of a view of it."""
     view = y[...].T.T
     return lambda: view.tobytes()
 
 
 def by_item(y: Any) -> Callable[[], bytes]:
-    """Hold the array by a second array over its bytes."""
+    """Hold the array by a second array that is created from the first one's bytes."""
     view = np.frombuffer(y.data, y.dtype) if y.flags.c_contiguous else y
     return lambda: view.tobytes()
 
@@ -70,7 +70,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def held(y: Any, pick: random.Random) -> Callable[[], bytes]:
-    """Hold a result in a randomly chosen way, and return a function that reads its bytes."""
+    """Hold a result in a randomly chosen way; return a function that reads the bytes of the held result."""
     kinds = (
         HOLDERS if y.dtype.kind in "fiu" and y.dtype.itemsize in (4, 8) and y.size else [by_view]
     )

@@ -1,6 +1,6 @@
-"""Sums are right over any axes, in any layout, of any length, with infinities and NaN.
+"""Sums must be right over any axes, in any layout, and of any length, also with infinities and NaN.
 
-Rows do not affect each other.
+An infinity or NaN in a row must not affect other rows.
 """
 
 import itertools
@@ -26,7 +26,7 @@ AXES = [
 
 
 def laid_out(x: Any) -> list[Any]:
-    """Return arrays with the elements of x that are row-major, column-major, with gaps, padded, and reversed."""
+    """Return copies of x that are row-major, column-major, strided, with padded rows, and with reversed rows."""
     gaps = np.empty((*x.shape[:-1], 2 * x.shape[-1]), x.dtype)[..., ::2]
     gaps[...] = x
     padded = np.empty((*x.shape[:-1], x.shape[-1] + 3), x.dtype)[..., : x.shape[-1]]
@@ -42,7 +42,7 @@ def sum_of(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def by_definition(x: Any, axes: tuple[int, ...]) -> Any:
-    """Return exact sums, rounded once."""
+    """Return exact sums of the elements of x over the axes, each rounded once."""
     kept = [axis for axis in range(x.ndim) if axis not in axes]
     result = np.zeros([x.shape[axis] for axis in kept], np.float64)
     for index in np.ndindex(result.shape):
@@ -150,6 +150,6 @@ def test_sums_of_equal_numbers_are_as_accurate_as_numpys(dtype: Any) -> None:
             exact = length * Fraction(float(x[0, 0]))
             for whose, y in (("ours", sum_of(x, (1,))), ("NumPy's", np.sum(x, axis=1))):
                 errors[whose].append(float(abs(Fraction(float(y[0])) / exact - 1)))
-    # NumPy rounds differently for each vector width, so the mean errors are compared.
+    # NumPy's rounding depends on the vector width of the processor. Therefore mean errors are compared, not bits.
     assert np.mean(errors["ours"]) <= 1.25 * np.mean(errors["NumPy's"])
     assert max(errors["ours"]) <= 1.5 * max(errors["NumPy's"])

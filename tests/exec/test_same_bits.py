@@ -1,4 +1,4 @@
-"""A program has the same bits interpreted and printed, in every run, with any number of threads, in any layout."""
+"""A program must have the same bits interpreted and printed, in every run, for any number of threads and any layout."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 needs_llvmlite = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
 COMPILED = ["loops", pytest.param("jit", marks=needs_llvmlite)]
-"""Executors that must have the interpreter's bits: without compiled blocks ("loops"), and with them ("jit")."""
+"""Executors that must have the interpreter's bits: "loops" has no compiled blocks, and "jit" has them."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _machine_code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Share a cache of machine code: the executors compile the same loops."""
+    """Share a cache of machine code between the tests, because their executors compile the same loops."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TENFERRO_CACHE_DIR", str(tmp_path_factory.mktemp("machine_code")))
         yield
@@ -54,12 +54,12 @@ def require_same_bits(
 
 
 def in_scan(program: GraphProgram) -> Callable[..., Any]:
-    """Return a function that runs the program in every iteration of a scan."""
+    """Return a function that runs the program in every iteration of a scan, and stacks nothing."""
     return lambda *xs: tnf.scan(lambda n, _: (n + 1, program.run(*xs)), 0, None, length=3)
 
 
 def in_choice(program: GraphProgram) -> Callable[..., Any]:
-    """Return a function that runs the program in one of two branches."""
+    """Return a function that runs the program in a branch of a conditional."""
     return lambda *xs: tnf.cond(tnf.sum(tnf.ones(3)) > 2.0, program.run, program.run, *xs)
 
 
@@ -101,16 +101,19 @@ MATRICES: list[Callable[[Any], Any]] = [
     lambda x: tnf.fori_loop(0, 3, lambda _, c: tnf.linalg.solve(regular(c), c) * 0.5 + x, x),
     lambda x: tnf.cond(tnf.sum(x) > 0.0, lambda x: tnf.linalg.inv(regular(x)), lambda x: x.T, x),
 ]
-"""Functions from a square matrix to a square matrix."""
+"""Functions that map a square matrix to a square matrix."""
 
 
 def regular(x: Any) -> Any:
-    """Return a well-conditioned matrix: its diagonal dominates."""
+    """Return a well-conditioned matrix that depends on x. Its diagonal dominates."""
     return x / (1.0 + tnf.max(tnf.abs(x))) + x.shape[0] * tnf.eye(x.shape[0])
 
 
 def random_matrices(number: int) -> tuple[GraphProgram, Any]:
-    """Return a random chain of functions in `MATRICES`, scaled so that no element exceeds 1, and its argument."""
+    """Return a program and its argument.
+
+    The program is a random chain of functions in `MATRICES`, scaled so that no element exceeds 1.
+    """
     rng = np.random.default_rng([number, 5])
     size = int(rng.integers(1, 9)) if number % 8 else int(rng.integers(30, 70))
     steps = [MATRICES[k] for k in rng.integers(0, len(MATRICES), rng.integers(2, 7))]

@@ -1,4 +1,4 @@
-"""Planning steps, checked by the schedules that they produce."""
+"""Planning steps, tested by the schedules that they produce."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ X = np.linspace(0.1, 1.0, 12).reshape(3, 4)
 
 
 def bound(fn: Any, *args: Any) -> ExecProgram:
-    """Return the schedule of a function after kernels were bound to its instructions, before any planning step."""
+    """Return the schedule of a function before any planning step; kernels are already bound to its instructions."""
     program = tnf.compile(fn, *args)
     binder = replace(tnf.GraphExecutor().binder, passes=(), plan=())
     return binder.schedule(program.specialize(program.bind([np.shape(x) for x in args])))
 
 
 def names(schedule: ExecProgram) -> list[str]:
-    """Return the names of the steps."""
+    """Return the names of the ops of a schedule's steps."""
     return [step.op.name for step in schedule.instructions]
 
 
@@ -71,7 +71,10 @@ def test_what_has_no_elements_is_constant() -> None:
 
 
 def test_constants_have_no_gaps() -> None:
-    """Values computed from dense constants are row-major; a broadcast constant takes no memory."""
+    """Values that are computed from dense constants must be row-major.
+
+    A broadcast constant must not occupy memory for its repeated elements.
+    """
     table = np.arange(12.0).reshape(3, 4)
 
     def fn(x: Any) -> Any:
@@ -180,7 +183,7 @@ def test_the_print_shows_everything() -> None:
 
     text = str(tnf.GraphExecutor("F").compile(tnf.compile(fn, x)))
     assert "Fused over [300, 300] by 2 axes" in text
-    assert "DotGeneral" in text  # the product inside the loop
+    assert "DotGeneral" in text  # the matrix product in the loop's body
     assert "Copies order=F" in text
     assert "into %" in text
 
@@ -233,7 +236,7 @@ def test_one_op_runs_on_the_backends_arrays() -> None:
 
 
 def test_capabilities_are_what_the_tables_say() -> None:
-    assert lowering.PLATFORMS  # the import registers lowering's tables
+    assert lowering.PLATFORMS  # the import registers the capability tables of lowering
     assert tnf.capabilities(el.Add, "float32")
     assert tnf.capabilities("Sin", "complex128", "cpu")
     assert not tnf.capabilities("Sin", "complex128", "tpu")

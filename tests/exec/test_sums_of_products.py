@@ -1,4 +1,7 @@
-"""Compiled convolutions equal their definition: at borders of tiles, with strides, negative padding, and any operands."""
+"""Compiled convolutions must equal their definition.
+
+The tests have tiles at borders, strides, negative padding, and operands in many layouts.
+"""
 
 from __future__ import annotations
 
@@ -41,13 +44,13 @@ pytestmark = [
 
 
 def narrow() -> Processor:
-    """Return this processor with vectors of at most 256 bits."""
+    """Return this machine's processor, restricted to vectors of at most 256 bits."""
     here = processor()
     return Processor(here.name, here.features, True, here.converts_halves, min(here.lanes, 4))
 
 
 def compiled(how: Processor) -> CompiledSums:
-    """Return a compiler for a processor that compiles even the smallest convolutions."""
+    """Return a compiler of convolutions for the processor `how`. It compiles even the smallest ones."""
     linker = Linker()
     linker.processor = how
     return CompiledSums(linker, always=True)
@@ -66,14 +69,14 @@ def standard(random: Random, x: Any, w: Any) -> Convolution:
 
 
 def image(random: Random, rng: Any) -> tuple[Any, Any]:
-    """Return a random image with channels last, and kernels in a random layout."""
+    """Return a random image whose channels are contiguous, and kernels in a random layout."""
     x = rng.standard_normal((random.choice([1, 2]), random.choice([2, 5]), random.choice([5, 12]), random.choice([7, 9, 16])))  # fmt: skip
     w = rng.standard_normal((random.choice([16, 48, 64]), x.shape[1], random.choice([1, 2, 3]), random.choice([1, 2, 3])))  # fmt: skip
     return channels_last(x), random.choice([np.asarray, np.asfortranarray])(w)
 
 
 def contiguous(random: Random, rng: Any) -> tuple[Any, Any]:
-    """Return images and kernels whose rows are contiguous, as JAX users write them; some images have one channel."""
+    """Return row-major images and kernels, as JAX users write them. Some of the images have one channel."""
     x, w = image(random, rng)
     channels = random.choice([1, x.shape[1]])
     return np.ascontiguousarray(x[:, :channels]), np.ascontiguousarray(w[:, :channels])
@@ -84,7 +87,7 @@ def contiguous(random: Random, rng: Any) -> tuple[Any, Any]:
 def test_random_sums(
     make: Callable[..., Any], how: Callable[[], Processor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Results have the same bits with one thread and with two, and in memory that held other values before."""
+    """Results must have the same bits with one thread and with two, also in memory that held other values before."""
     random, rng = Random(7), np.random.default_rng(7)
     machine, memory, used = compiled(how()), Pool(1 << 24), list[bool]()
     write = DirectSums.write
@@ -128,7 +131,10 @@ AXES_THAT_LIE_NOWHERE = {
 def test_axes_without_strides(
     image: Callable[[Any], Any], padding: Any, holes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An axis of one element or of stride 0 may have any stride; padding and dilation of such an axis are right."""
+    """An axis of one element or of stride 0 may have any stride in memory.
+
+    Padding and dilation of such an axis must be right.
+    """
     random, rng, used = Random(1), np.random.default_rng(1), list[bool]()
     write = DirectSums.write
     monkeypatch.setattr(DirectSums, "write", lambda *args: used.append(write(*args)) or used[-1])
@@ -142,7 +148,7 @@ def test_axes_without_strides(
 
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_outputs_that_fill_no_vectors(outputs: int) -> None:
-    """One output is left to BLAS; the second vector of three overlaps the first."""
+    """One output must be left to BLAS. With three outputs, the second vector must overlap the first."""
     x, w = np.ones((1, 2, 6, 6)), np.ones((outputs, 2, 3, 3))
     op = standard(Random(0), x, w)
     y = ConvolutionFunction(op, Resources(sums=compiled(processor()).function))(channels_last(x), w)
@@ -162,20 +168,21 @@ def vectors_of(lanes: int, has_fma: bool = True) -> Processor:
 @pytest.mark.parametrize(
     ("lanes", "places", "outputs", "expected"),
     [
-        # `expected` has the positions of a tile, the vectors per position, and the elements per vector. 32 registers hold
-        # the vectors of a row of b, and a total for each vector of each position.
+        # `expected` has the number of positions of a tile, the number of vectors per position, and the number of
+        # elements per vector. 32 registers must hold the vectors of a row of b, and a total for each vector of each
+        # position.
         (8, 100, 64, (7, 4, 8)),
         (8, 50, 24, (9, 3, 8)),
         (8, 49, 16, (13, 2, 8)),
         (8, 31, 40, (31, 1, 8)),
         (8, 3, 40, (3, 1, 8)),
         (8, 1, 64, (1, 4, 8)),
-        # Among tiles of at most that size, those with the fewest loads are chosen: two of 4 rather than one of 7 and
-        # one of 1. Of equally good tiles, the largest is chosen.
+        # Among tiles of at most that size, the tile with the fewest loads is chosen. For 8 positions, this is two
+        # tiles of 4, not one of 7 and one of 1. Of equally good tiles, the largest one is chosen.
         (8, 8, 64, (4, 4, 8)),
         (8, 40, 40, (20, 1, 8)),
         (8, 64, 64, (7, 4, 8)),
-        # Without vectors of 512 bits there are 16 registers, one of which holds an element of a.
+        # Without vectors of 512 bits, the processor has 16 registers. One of them holds an element of a.
         (4, 14, 8, (5, 2, 4)),
         (4, 12, 16, (6, 2, 4)),
         (4, 15, 12, (8, 1, 4)),
@@ -186,13 +193,13 @@ def vectors_of(lanes: int, has_fma: bool = True) -> Processor:
     ],
 )
 def test_tiles(lanes: int, places: int, outputs: int, expected: tuple[int, int, int]) -> None:
-    """A tile has the expected numbers of positions, of vectors per position, and of elements per vector."""
+    """A tile must have the expected numbers of positions, of vectors per position, and of elements per vector."""
     how = vectors_of(lanes)
     assert tile_of(sums(places, outputs), how.code()) == expected
     height, columns, elements = expected
     of_singles = tile_of(sums(places, 2 * outputs, DType.F32), how.code())
     assert of_singles == (height, columns, 2 * elements)
-    # The last tile overlaps the tile before it if it would otherwise end out of bounds.
+    # If the last tile would end out of bounds, it must begin earlier and overlap the preceding tile.
     assert ("@llvm.smin.i64(" in module_of(sums(places, outputs), how).text) == (
         places % height > 0
     )
@@ -228,7 +235,7 @@ def test_totals_are_in_registers_after_one_pass() -> None:
 
 
 class Called:
-    """Linker that records the modules it is asked for, and compiles nothing."""
+    """Linker that compiles nothing. It records the modules that it is asked to compile."""
 
     def __init__(self) -> None:
         self.processor, self.log = vectors_of(4), CompileLog()
@@ -247,15 +254,15 @@ def test_compilation_threshold() -> None:
     machine = CompiledSums(linker, always=False)
     assert machine.function(sums(40, 4), MIN_MULTIPLICATIONS - 1) is None
     assert machine.function(sums(40, 1), MIN_MULTIPLICATIONS) is None
-    # A half vector is used only if calls cost more than the work.
+    # Half a vector may be used only if the call would cost more than the work.
     assert machine.function(sums(40, 2), MAX_NARROW_MULTIPLICATIONS) is None
-    # The matrix b does not fit in the cache.
+    # This matrix b does not fit in the cache, so that BLAS must compute the product.
     assert machine.function(sums(40, MAX_MATRIX_BYTES[1] // 16), MIN_MULTIPLICATIONS) is None
     assert linker.asked == []
-    # 40 places are four tiles of 10.
+    # 40 columns must be split into four tiles of 10.
     assert machine.function(sums(40, 4), MIN_MULTIPLICATIONS) == ("f", 4)
     assert [each.text for each in linker.asked] == [module_of(sums(40, 4), vectors_of(4)).text]
-    # 41 columns are three tiles of 14, the last of which begins earlier.
+    # 41 columns must be split into three tiles of 14. The last tile begins earlier and overlaps the second.
     assert machine.function(sums(41, 4), MIN_MULTIPLICATIONS) == ("f", 3)
 
 
@@ -279,7 +286,8 @@ def test_pointwise_kernels_are_read_without_a_copy(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("dilation", "expected"),
     [
-        ((1, 1), ((3, 45, 160), (10, 1, 16))),  # the kernel's rows and channels are merged
+        # The rows and the channels of the kernel are merged to one axis.
+        ((1, 1), ((3, 45, 160), (10, 1, 16))),
         ((2, 1), ((3, 90, 160), (10, 1, 16))),
         ((1, 2), ((3, 45, 160), (2, 10, 80), (5, 1, 16))),
     ],
@@ -294,14 +302,17 @@ def test_contiguous_terms_are_merged(dilation: Any, expected: Any) -> None:
 
 
 EXTENTS = [(2, 3, 5), (7, 64, 16), (13, 80, 20), (33, 64, 100), (4, 64, 4), (9, 1, 17)]
-"""Rows, terms and columns of products: whole vectors and tiles, and not."""
+"""Numbers of rows, terms and columns of products. Some are multiples of a vector or a tile, and some are not."""
 
 
 @pytest.mark.parametrize("how", [processor, narrow])
 @pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
 @pytest.mark.parametrize("transposed", ["", "lhs", "rhs", "both"])
 def test_products(how: Callable[[], Processor], batch: tuple[int, ...], transposed: str) -> None:
-    """Operands of either order; the result has an element before and after it that must not change."""
+    """Products must be right for operands in either order.
+
+    The memory of the result has an element before and an element after it, which must not change.
+    """
     machine, rng, count = compiled(how()), np.random.default_rng(3), 0
     for rows, terms, columns in EXTENTS:
         for dtype in (np.float64, np.float32):
@@ -319,7 +330,8 @@ def test_products(how: Callable[[], Processor], batch: tuple[int, ...], transpos
                 np.testing.assert_allclose(y, expected, bound, bound)
                 count += 1
             assert memory[0] == memory[-1] == 9
-    # Both orders at once are left to BLAS, and dot products are written with vectors of 512 bits alone.
+    # If both operands are transposed, BLAS must compute the product. Dot products may be compiled only for vectors of
+    # 512 bits.
     is_wide = machine.linker.processor.lanes == 8
     assert count >= {"": 6, "lhs": 6, "rhs": 6 * is_wide, "both": 0}[transposed]
 

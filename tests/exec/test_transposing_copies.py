@@ -1,4 +1,7 @@
-"""Compiled transposing copies keep all elements, accept blocks of any extents, and write whole cache lines only."""
+"""Compiled transposing copies must keep all elements, and write only whole cache lines.
+
+Their blocks may have any extents.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ DTYPES = ("int8", "float16", "float32", "float64", "complex128")
 
 
 class Recording(TransposingCopies):
-    """Transposing copies that record which transpositions were requested."""
+    """Transposing copies that record the transpositions for which code was requested."""
 
     requests: tuple[Transposition, ...] = ()
 
@@ -38,12 +41,12 @@ class Recording(TransposingCopies):
 
 @pytest.fixture(autouse=True)
 def small_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lower the threshold, so that small results are transposed by compiled code, too."""
+    """Set the threshold of compiled copies to zero, so that small results are transposed by compiled code, too."""
     monkeypatch.setattr(copying, "MIN_TILED_BYTES", 0)
 
 
 def short_vectors(lanes: int) -> Linker:
-    """Return a linker for this processor, but with vectors of at most `lanes` float64 numbers."""
+    """Return a linker for this processor that uses vectors of at most `lanes` float64 numbers."""
     linker = Linker()
     own = linker.processor
     linker.__dict__["processor"] = Processor(
@@ -96,8 +99,8 @@ def test_blocks_of_any_extents_are_transposed(
     ("shape", "is_transposed"),
     [
         ((40, 64), True),
-        ((40, 63), False),  # a row of the result ends within a cache line
-        ((3, 64), False),  # contiguous runs of the source are short
+        ((40, 63), False),  # a row of the result ends inside a cache line
+        ((3, 64), False),  # the contiguous runs of the source are too short
         ((4, 64), True),
         ((1, 64), False),
     ],
@@ -113,7 +116,10 @@ def test_transpositions_write_whole_cache_lines(
 def test_transpositions_into_a_view_start_runs_at_cache_lines(
     between: int, is_transposed: bool
 ) -> None:
-    """A copy into a view with rows of 96 elements is transposed only if every row starts at a cache line."""
+    """A copy may be transposed by compiled code only if every row starts at a cache line.
+
+    Here the copy is into a view with rows of 96 elements, which are `between` elements apart.
+    """
     part = np.zeros((40, between))[:, :96]
     assert (transposition_of(part, np.zeros((96, 40)).T) is not None) == is_transposed
 
@@ -186,8 +192,8 @@ def with_columns(itemsize: int, *columns: int) -> Transposition:
     [
         *[(8, itemsize, (64,), lanes) for itemsize, lanes in ((1, 16), (2, 16), (4, 16), (8, 8), (16, 4), (32, 2), (64, 1))],
         *[(4, itemsize, (64,), lanes) for itemsize, lanes in ((1, 16), (2, 16), (4, 8), (8, 4), (16, 2), (32, 1), (64, 1))],
-        # A vector has at most as many lanes as the block has columns, and half as many if this divides the number of
-        # columns.
+        # A vector must have at most as many lanes as a block has columns. It must have half as many if this number
+        # divides the number of columns.
         (8, 8, (3,), 2),
         (8, 8, (1,), 1),
         (8, 8, (6,), 4),
@@ -209,11 +215,11 @@ def test_lanes_of_vectors(widest: int, itemsize: int, columns: tuple[int, ...], 
 @pytest.mark.parametrize(
     ("itemsize", "outer", "rows", "counts", "own"),
     [
-        (8, (), (6400,), [25], 1),  # tiles of 256 rows: 32 cache lines
+        (8, (), (6400,), [25], 1),  # a tile has 256 rows, which are 32 cache lines
         (8, (), (6408,), [26], 1),
         (8, (), (64, 100), [25], 1),
         (8, (), (64,), [1], 1),
-        (1, (), (640,), [3], 1),  # tiles of four cache lines
+        (1, (), (640,), [3], 1),  # a tile has four cache lines
         (16, (), (64,), [1], 1),
         (16, (), (512,), [2], 1),
         (64, (), (512,), [2], 1),
@@ -246,6 +252,6 @@ def test_cache_lines_are_written_by_whole_vectors(
     assert loads == [(kind, str(min(8, itemsize)))] * height
     stores = re.findall(r"store (<.*?>) %v\d+, ptr %v\d+, align (\d+)(.*)\n", text)
     around = ", !nontemporal !0" if is_streamed else ""
-    # Each column of a block fills one cache line, which is written once.
+    # Each column of a block must fill one cache line, which is written once.
     assert stores == [(kind, str(lanes * itemsize), around)] * height
     assert ("!0 = !{i32 1}" in text, "fence seq_cst" in text) == (is_streamed, is_streamed)

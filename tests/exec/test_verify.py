@@ -1,4 +1,4 @@
-"""The verifier of schedules accepts valid schedules of each kind, and rejects a violation of each rule."""
+"""The verifier must accept valid schedules of each kind, and reject a schedule that violates any of its rules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ Change = Callable[[ExecProgram], ExecProgram]
 
 
 def plain() -> ExecProgram:
-    """Return a schedule in which slot 0 is the input x, slot 1 sin(x), slot 2 its exponential, and slot 3 the product."""
+    """Return the schedule of sin(x) exp(sin(x)).
+
+    Slot 0 is the input x, slot 1 is sin(x), slot 2 its exponential, and slot 3 the product.
+    """
 
     def fn(x: Any) -> Any:
         y = tnf.sin(x)
@@ -34,7 +37,7 @@ def plain() -> ExecProgram:
 
 
 def step(number: int, **changes: Any) -> Change:
-    """Return a function that replaces fields of one step of a schedule."""
+    """Return a function that replaces fields of the step `number` of a schedule."""
 
     def changed(program: ExecProgram) -> ExecProgram:
         steps = list(program.instructions)

@@ -1,4 +1,4 @@
-"""Sums of products over windows: how rows are split into blocks, and results without any products."""
+"""Sums of products over windows: the split of rows into blocks, and results for which there are no products."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tenferro.exec.runtime.resources import SERIAL_RESOURCES
 
 
 def plain(rank: int, edge: int = 0) -> Window:
-    """Return a window of stride 1 without dilation, with padding of `edge` at both ends of each axis."""
+    """Return a window of stride 1 without dilation. Both ends of each axis are padded by `edge`."""
     ones = (1,) * rank
     return Window(ones, ((edge, edge),) * rank, ones, ones)
 

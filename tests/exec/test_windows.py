@@ -1,4 +1,7 @@
-"""Windows: their number, and padded arrays, which equal arrays that are filled element by element."""
+"""Windows: their number, and arrays with padding.
+
+The arrays must equal arrays that the test fills element by element.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ EDGES = [(0, 0), (2, 1), (-1, 0), (0, -2), (-1, 3), (1, -1), (-2, -1)]
 
 
 def spread(n: int, low: int, high: int, gap: int) -> list[int | None]:
-    """Return for each position of a padded axis the index of its element, or None for padding."""
+    """Return a list of the positions of a padded axis.
+
+    An entry is the index of the element at the position, or None for padding.
+    """
     found: list[int | None] = [None] * max(0, low)
     for i in range(n):
         found += [i] + [None] * (gap if i < n - 1 else 0)
@@ -31,7 +37,8 @@ def spread(n: int, low: int, high: int, gap: int) -> list[int | None]:
 @pytest.mark.parametrize("order", [*permutations(range(4))][::3], ids=str)
 def test_edges_and_gaps(order: tuple[int, ...]) -> None:
     memory = np.arange(1.0, 121.0).reshape([(2, 3, 4, 5)[axis] for axis in order])
-    x = memory.transpose(np.argsort(order))[:, :, ::-1]  # reversed, but with the same axis order
+    # x is reversed along one axis, but its axes keep their order.
+    x = memory.transpose(np.argsort(order))[:, :, ::-1]
     for first, second, gap in product(EDGES, EDGES[:4], (0, 1)):
         rows, columns = spread(4, *first, gap), spread(5, *second, 0)
         wanted = np.zeros((2, 3, len(rows), len(columns)))
@@ -39,7 +46,7 @@ def test_edges_and_gaps(order: tuple[int, ...]) -> None:
             if row is not None and column is not None:
                 wanted[:, :, i, j] = x[:, :, row, column]
         window = Window((1, 1), (first, second), (gap + 1, 1), (1, 1))
-        # The buffer is filled with 255, because reused memory may have any contents.
+        # The buffer is filled with the byte 255, because reused memory may have any content.
         got = padded(window, x, np.full(wanted.nbytes + 8, 255, np.uint8)[: wanted.nbytes])
         is_view = gap == 0 and max(*first, *second) <= 0
         assert padded_bytes(window, x) == (0 if is_view else wanted.nbytes)

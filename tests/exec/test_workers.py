@@ -1,4 +1,4 @@
-"""The executor's worker threads, and the environment of each thread."""
+"""The executor's worker threads, and the state of NumPy and other libraries in each thread."""
 
 import gc
 import os
@@ -58,7 +58,10 @@ def test_what_is_dealt_is_done_once_each_by_whoever_is_ready() -> None:
 
 
 def test_the_caller_does_what_no_thread_has_begun() -> None:
-    """A caller itself runs the parts that no thread has begun: the threads may be busy for another caller."""
+    """A caller must itself run all parts that no thread has begun.
+
+    The threads may be busy for another caller.
+    """
     workers = Workers(2)
     is_held, is_done = threading.Event(), threading.Event()
 
@@ -190,7 +193,7 @@ def test_parts_are_as_equal_as_steps_allow(count: int, rows: int, step: int) -> 
     workers.parallel_for(work, rows, step)
     parts = PARTS[count, rows, step]
     assert sorted(done) == parts
-    # A single part is run by the caller, which wakes no thread.
+    # If there is only one part, the caller must run it, and wake no thread.
     others = {f"tenferro_{number}" for number in range(1, count)}
     assert set(alive) == (others if len(parts) > 1 else set())
 
@@ -211,9 +214,9 @@ def test_as_many_threads_as_the_process_may_use() -> None:
 
 
 def without_threads(monkeypatch: pytest.MonkeyPatch, first: int) -> list[str]:
-    """Make all but the first `first` threads fail to start.
+    """Make all thread starts fail, except the first `first`.
 
-    Return a list that collects the names of started threads.
+    Return a list to which the name of each thread is added when its start is tried.
     """
     names: list[str] = []
     start = threading.Thread.start
@@ -251,7 +254,8 @@ def test_the_caller_works_with_the_threads_that_can_be_started(
         assert sorted(numbers) == list(range(9))
         with pytest.raises(ZeroDivisionError):
             workers.parallel_for(lambda start, _: 1 // start, 12, 2)
-    assert names == [f"tenferro_{n}" for n in range(1, count + 2)]  # one failed start, no retry
+    # The start of one thread failed, and no start was tried again.
+    assert names == [f"tenferro_{n}" for n in range(1, count + 2)]
 
 
 PARTS_OF_TWELVE = {0: [(0, 12)], 1: [(0, 6), (6, 12)], 2: [(0, 4), (4, 8), (8, 12)]}

@@ -1,4 +1,4 @@
-"""Runs of programs one instruction after another, by the kernels alone, without planning."""
+"""Runs of programs without planning: the kernels of the instructions run one after the other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ __all__ = ["run_unplanned"]
 
 
 def run_unplanned(program: tnf.GraphProgram, *arrays: Any, order: Any = "F") -> Any:
-    """Run the kernels of a program without folding constants, grouping, or planning memory."""
+    """Run the kernels of a program in order.
+
+    Constants are not folded, ops are not grouped, and memory is not planned.
+    """
     executor = tnf.GraphExecutor()
     leaves = program.check_arguments(arrays)
     static = program.specialize(program.bind([np.shape(x) for x in leaves]))

@@ -1,4 +1,7 @@
-"""Einstein summation equals loops over every index, with numbers and with symbols for the extents."""
+"""Einstein summation must equal loops over every index.
+
+The extents are numbers or symbols.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,10 @@ CASES: dict[str, tuple[tuple[int, ...], ...]] = {
 
 
 def summed(subscripts: str, *operands: Any) -> Any:
-    """Call `einsum`, or the op itself if the output repeats a label, which the public `einsum` rejects."""
+    """Call `einsum`, or apply the op if the output repeats a label.
+
+    The public function `einsum` rejects repeated labels.
+    """
     left, _, output = subscripts.partition("->")
     if len(set(output)) == len(output):
         return tnf.einsum(subscripts, *operands)
@@ -57,7 +63,7 @@ def summed(subscripts: str, *operands: Any) -> Any:
 
 
 def by_definition(subscripts: str, operands: Any) -> Any:
-    """Compute the sum by a loop over the values of all labels."""
+    """Compute the sum by a loop over all values of all labels."""
     left, _, output = subscripts.partition("->")
     terms = left.split(",")
     extents = {
@@ -81,7 +87,7 @@ def operands_of(subscripts: str, dtype: Any) -> list[Any]:
     for shape in CASES[subscripts]:
         x = generator.integers(-4, 5, shape) + 0.5
         if np.dtype(dtype).kind in "fc":
-            x = x / 3  # rounded in every dtype
+            x = x / 3  # a number that every dtype rounds
         operands.append(np.asarray(x * (1 - 0.5j) if np.dtype(dtype).kind == "c" else x, dtype))
     return operands
 
@@ -170,7 +176,10 @@ def test_any_path_gives_the_same(optimize: Any) -> None:
 
 
 def dense_network(count: int) -> tuple[str, list[Any]]:
-    """Return an equation in which each pair of `count` operands shares a label, and the operands."""
+    """Return an equation and its operands.
+
+    The equation has `count` operands, and each pair of operands shares a label.
+    """
     labels: list[str] = [""] * count
     for number, (i, j) in enumerate(itertools.combinations(range(count), 2)):
         labels[i] += oe.get_symbol(number)
@@ -187,7 +196,7 @@ def test_optimisers_that_would_not_end_are_refused(
     name: str, count: int, limit: int | None
 ) -> None:
     subscripts, operands = dense_network(min(count, 14))
-    if count > 14:  # the dense network has too many elements
+    if count > 14:  # a dense network of so many operands would be too large
         subscripts, operands = ",".join(["ab"] * count) + "->", [np.ones((2, 2))] * count
     optimize: Any = name if limit is None else (name, limit)
     for call in (tnf.einsum, tnf.einsum_path):
@@ -211,7 +220,10 @@ def test_optimisers_that_end_soon_are_not_refused() -> None:
 
 
 def test_derivatives_of_the_largest_network_of_an_optimiser() -> None:
-    """If a label occurs in one operand only and is summed, the derivative has an additional operand of ones."""
+    """A label that occurs in only one operand and is summed needs an additional operand of ones in the derivative.
+
+    The derivative then has one operand more than the optimiser supports.
+    """
     x = np.arange(4.0).reshape(2, 2)
     labels = ["az", *[oe.get_symbol(30 + i) for i in range(7)]]
     operands = [np.full(2, 1.0 + i) for i in range(7)]
@@ -225,7 +237,10 @@ def test_derivatives_of_the_largest_network_of_an_optimiser() -> None:
 
 
 def test_derivatives_of_a_chain_with_open_legs() -> None:
-    """The derivative of a chain contracts the cotangent, which shares a label with every other operand."""
+    """The derivative of a chain contracts the cotangent with the other operands.
+
+    The cotangent shares a label with each of them, which an optimiser for chains must allow.
+    """
     count = 13
     bonds, legs = oe.get_symbol, [oe.get_symbol(100 + i) for i in range(count)]
     labels = [bonds(i) + legs[i] + bonds(i + 1) for i in range(count)]
@@ -288,7 +303,7 @@ def test_any_character_is_a_label() -> None:
     assert tnf.einsum("×a", x[:2]).shape == (
         3,
         2,
-    )  # the output has its labels in the order of code points, as in NumPy
+    )  # NumPy orders the labels of an implicit output by code points
 
 
 def test_more_operands_than_letters() -> None:

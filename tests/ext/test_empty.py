@@ -1,4 +1,4 @@
-"""Linear algebra of matrices without elements and of batches without matrices has right values and derivatives."""
+"""Linear algebra of matrices without elements and of empty batches must have right values and derivatives."""
 
 from __future__ import annotations
 

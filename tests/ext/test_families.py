@@ -1,4 +1,7 @@
-"""Every sample of an extension family has the values of its definition, right derivatives, and right StableHLO."""
+"""Every sample of an extension family must have the values of its definition.
+
+Its derivatives and its StableHLO must be right, too.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +34,16 @@ Run = Callable[[GraphProgram, list[Any]], Sequence[Any]]
 
 
 def samples_for(column: str, family: Any) -> list[FamilySample]:
-    """Return the samples of a family to which the checks of a column apply; skip the test if there are none."""
+    """Return the samples of a family to which the checks of a column apply.
+
+    Without such a sample, the test is skipped.
+    """
     found = [s for s in FAMILY_SAMPLES[family] if exemption(column, s) is None]
     return found or pytest.skip(f"all are exempt from {column}")
 
 
 def together(samples: Sequence[FamilySample]) -> tuple[GraphProgram, list[Any]]:
-    """Return one program that computes all samples, and the inputs of all samples."""
+    """Return one program that computes all samples, and the concatenated inputs of the samples."""
 
     def fn(*arrays: Any) -> list[Any]:
         rest = iter(arrays)
@@ -48,7 +54,7 @@ def together(samples: Sequence[FamilySample]) -> tuple[GraphProgram, list[Any]]:
 
 
 def are_right(samples: Sequence[FamilySample], run: Run) -> None:
-    """Run the samples as one program, and fail if a result differs from its definition."""
+    """Run the samples as one program, and require that each result agrees with its definition."""
     results = iter(run(*together(samples)))
     for sample in samples:
         found = [np.asarray(next(results)) for _ in sample.expected]
@@ -121,14 +127,14 @@ def test_the_reference_interpreter(family: Any, ledger: Passes) -> None:
 
 
 def derivatives(sample: FamilySample) -> tuple[list[Any], tuple[Any, ...], tuple[Any, ...]]:
-    """Return a random direction, the tangents in this direction, and the floating-point outputs."""
+    """Return a random direction of the inputs, the tangents of the outputs, and the inexact outputs."""
     directions = [direction_like(x, 1) for x in sample.inputs]
     y, y_dots = tnf.jvp(in_floats(sample), sample.inputs, directions)
     return directions, y_dots, y
 
 
 def in_floats(sample: FamilySample) -> Callable[..., tuple[Any, ...]]:
-    """Return the sample's function without its integer outputs, which have no derivative."""
+    """Return the sample's function without its integer outputs, because integers have no derivative."""
     kept = [DType.of(y.dtype).is_inexact for y in sample.expected]
 
     def fn(*inputs: Any) -> tuple[Any, ...]:
@@ -138,13 +144,16 @@ def in_floats(sample: FamilySample) -> Callable[..., tuple[Any, ...]]:
 
 
 def doubled(x: Any) -> Any:
-    """Return x in double precision."""
+    """Return x converted to double precision."""
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
 @each_family
 def test_tangents(family: Any, ledger: Passes) -> None:
-    """Tangents in double precision equal central differences; tangents in single precision equal those in double."""
+    """In double precision, tangents must equal central differences.
+
+    In single precision, they must equal those in double precision.
+    """
     for sample in samples_for("jvp", family):
         directions, y_dots, _ = derivatives(sample)
         wide = replace(sample, inputs=tuple(map(doubled, sample.inputs)))
@@ -211,7 +220,7 @@ def test_cotangents_are_the_adjoint(family: Any, ledger: Passes) -> None:
     ],
 )
 def test_payloads_that_mean_nothing(make: Callable[[], Any], words: str) -> None:
-    """An invalid payload raises an error whose message begins with the name of the family."""
+    """An invalid payload must raise an error whose message begins with the name of the family."""
     with pytest.raises(errors.InvalidConfigError, match=f"^{words}"):
         make()
 
@@ -246,7 +255,7 @@ def test_a_switch_is_true_or_false(family: Any, name: str) -> None:
 
 
 def test_which_families_have_switches() -> None:
-    """The table of families with options has at least eight, so that the tests above are not empty."""
+    """At least eight families must have options, so that the tests above are not empty."""
     assert len(SWITCHES) >= 8
 
 

@@ -1,4 +1,4 @@
-"""Fourier transforms equal NumPy's and the definition, have right derivatives, and run through PJRT."""
+"""Fourier transforms must equal NumPy's and the definition, have right derivatives, and run through PJRT."""
 
 from __future__ import annotations
 

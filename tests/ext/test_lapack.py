@@ -1,4 +1,7 @@
-"""LAPACK's packed representations satisfy their definitions, such as products of reflections, on both peers."""
+"""LAPACK's packed representations must satisfy their definitions on both peers.
+
+For example, a packed Q is a product of reflections.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ def near(found: Any, wanted: Any) -> None:
 
 
 def on_both(op: Any, *arrays: Any) -> tuple[Any, ...]:
-    """Run an op natively and through PJRT, require equal results (both call LAPACK), and return the native results."""
+    """Run an op natively and through PJRT, and return the native results.
+
+    Both must be equal, because both call LAPACK.
+    """
     program = tnf.compile(lambda *xs: apply(op, *xs), *arrays)
     native, other = (
         y if isinstance(y, tuple) else (y,)
@@ -38,7 +44,11 @@ def on_both(op: Any, *arrays: Any) -> tuple[Any, ...]:
 
 
 def reflections(packed: Any, factors: Any) -> Any:
-    """Return the product H_1 H_2 .. of the reflections H_i = 1 - tau_i v_i v_i^H, from LAPACK's packed form."""
+    """Return the product H_1 H_2 .. of the reflections that LAPACK stores in packed form.
+
+    The reflection i is H_i = 1 - tau_i v_i v_i^H. The factors tau_i are in `factors`, and v_i is below the diagonal
+    of column i.
+    """
     m = packed.shape[0]
     q = np.eye(m)
     for i, factor in enumerate(factors):
@@ -139,7 +149,10 @@ def test_simpler_similar_matrices(dtype: str) -> None:
 
 
 def spread(n: int, dtype: Any) -> Any:
-    """Return a matrix with real, well separated eigenvalues; to first order its eigenvectors have no free phase."""
+    """Return a matrix with real, well separated eigenvalues.
+
+    It is almost diagonal, so that the phases of its eigenvectors are determined.
+    """
     return np.diag(3.0 * np.arange(n)).astype(dtype) + 0.1 * general(n, n)
 
 
@@ -254,7 +267,10 @@ def test_zeros_are_finite_and_infinities_are_not(dtype: str) -> None:
 @pytest.mark.parametrize("op", [fam.Geev(), fam.Gees()], ids=str)
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
 def test_what_is_not_finite_spoils_its_own_matrix(op: Any, dtype: str, bad: float) -> None:
-    """A matrix with NaN or an infinity has NaN results and an error flag; LAPACK itself would return finite numbers."""
+    """A matrix with NaN or an infinity must have NaN results and an error flag.
+
+    LAPACK itself would return finite numbers.
+    """
     a = general(3, 3, 3, dtype=dtype)
     a[1, 1, 0] = bad
     for y in on_both(op, a):

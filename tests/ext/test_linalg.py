@@ -1,4 +1,4 @@
-"""Linear algebra satisfies its definitions, has right derivatives to second order, and runs through PJRT."""
+"""Linear algebra must satisfy its definitions, have right derivatives to second order, and run through PJRT."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def symmetric(x: Any) -> Any:
 
 
 def function_of(x: Any) -> Any:
-    """Return sin of a symmetric matrix, by its eigenvalues; the result does not depend on the eigenvectors' phases."""
+    """Return the sine of a symmetric matrix, computed by its eigenvalues.
+
+    The result does not depend on the phases of the eigenvectors.
+    """
     w, v = la.eigh(symmetric(x))
     return v @ (tnf.reshape(tnf.sin(w), (x.shape[-1], 1)) * adjoint(v))
 
@@ -270,7 +273,7 @@ def test_derivatives_that_others_give_as_nan() -> None:
     zero = np.zeros(3)
     np.testing.assert_array_equal(tnf.grad(la.vector_norm)(zero), zero)
     np.testing.assert_array_equal(tnf.grad(la.norm)(np.zeros((2, 2))), np.zeros((2, 2)))
-    # These sums over all singular values or eigenvalues are smooth, even where some of the values are equal.
+    # Sums of functions of all singular values or all eigenvalues are smooth, even where some of the values are equal.
     eye = np.eye(3)
     np.testing.assert_allclose(tnf.grad(lambda x: tnf.sum(la.svdvals(x)))(eye), eye)
     np.testing.assert_allclose(
@@ -356,7 +359,7 @@ def test_pseudoinverse_along_matrices_of_one_rank(shape: tuple[int, int], dtype:
 
 
 def test_derivatives_of_pinv_at_an_ill_conditioned_matrix() -> None:
-    """For an invertible matrix with the inverse P, the derivatives along V are -P V P and 2 P V P V P."""
+    """For an invertible matrix with the inverse P, the derivatives of pinv along V must be -P V P and 2 P V P V P."""
     rng = np.random.default_rng(7)
     q, _ = np.linalg.qr(rng.standard_normal((4, 4)))
     a, v = q @ np.diag([10.0, 4.0, 1.0, 2e-3]) @ q.T, rng.standard_normal((4, 4))
@@ -368,8 +371,8 @@ def test_derivatives_of_pinv_at_an_ill_conditioned_matrix() -> None:
     np.testing.assert_allclose(first(a), slope, rtol=0, atol=1e-11 * np.abs(slope).max())
     second = tnf.jvp(first, (a,), (v,))[1]
     np.testing.assert_allclose(second, curvature, rtol=0, atol=1e-11 * np.abs(curvature).max())
-    # Reverse mode is checked, too: the gradient of sum(w * first(x)), multiplied by v, is the weighted second
-    # derivative.
+    # Reverse mode must agree. The gradient of sum(w * first(x)), multiplied by v, must be the second derivative
+    # weighted with w.
     w = rng.standard_normal((4, 4))
     pulled = tnf.vjp(lambda x: tnf.sum(w * first(x)), a)[1](1.0)[0]
     np.testing.assert_allclose(np.sum(pulled * v), np.sum(w * curvature), rtol=1e-9)
@@ -382,7 +385,10 @@ def repeated(dtype: str, values: Any = (3.0, 3.0, 3.0, -1.0, -1.0)) -> Any:
 
 @both_kinds
 def test_observables_that_are_smooth_where_values_repeat(dtype: str) -> None:
-    """Rounding makes equal eigenvalues differ a little; the derivative must not divide by this difference."""
+    """Rounding makes equal eigenvalues differ slightly.
+
+    The derivative of a smooth function must not divide by this difference.
+    """
     x = repeated(dtype)
     direction = symmetric(random(5, 5, dtype=dtype, seed=4))
 
@@ -448,7 +454,7 @@ def test_qr_of_large_matrices(mode: str, shape: tuple[int, ...], dtype: str) -> 
         inner = np.swapaxes(q.conj(), -1, -2) @ q
         np.testing.assert_allclose(inner, np.broadcast_to(np.eye(q.shape[-1]), inner.shape), **near)
         np.testing.assert_array_equal(r, np.triu(r))
-        # Both results come from the same reflections, so even the signs of R agree.
+        # Both results are computed from the same reflections, so that even the signs of R must agree.
         np.testing.assert_allclose(r, expected_r, atol=near["atol"] * 20, rtol=0)
 
 
@@ -476,7 +482,10 @@ SPECTRAL: dict[str, Fn] = {
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
 def test_spectra_of_what_is_not_finite_are_nan(name: str, n: int, bad: float, dtype: str) -> None:
-    """A matrix with NaN or infinity has a NaN result without a call of LAPACK, which for some of them does not return."""
+    """A matrix with NaN or infinity must have a NaN result, and must not be passed to LAPACK.
+
+    For some of these matrices, LAPACK does not return.
+    """
     a = random(3, n, n, dtype=dtype)
     a[1, n // 2, n // 2 - 1] = bad
     function = SPECTRAL[name]
@@ -569,7 +578,10 @@ OVERWRITING: dict[str, Callable[[Any], Any]] = {
 def test_large_matrices_in_any_order_in_memory(
     name: str, dtype: str, shape: tuple[int, ...]
 ) -> None:
-    """LAPACK overwrites column-major copies only: arguments do not change, and their layout does not affect results."""
+    """Arguments must not change, and their layout must not affect results.
+
+    LAPACK overwrites its operands, so it must receive copies.
+    """
     x = random(*shape, dtype=dtype)
     matrix = x @ np.conj(np.swapaxes(x, -1, -2)) + shape[-1] * np.eye(shape[-1], dtype=dtype)
     program = tnf.compile(OVERWRITING[name], matrix)
@@ -605,7 +617,7 @@ def test_triangles_of_few_and_of_many_right_hand_sides(
         for y, before in zip(arrays, (a, b), strict=True):
             np.testing.assert_array_equal(y, before)
         results.append(x)
-    # Arguments in other layouts have the same results.
+    # Arguments in all other layouts must have the same results.
     several = len(IN_MEMORY)
     for number, x in enumerate(results):
         np.testing.assert_array_equal(x, results[number - number % several])
@@ -615,7 +627,10 @@ def test_triangles_of_few_and_of_many_right_hand_sides(
 def test_large_matrices_on_which_lapack_fails_are_nan(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If LAPACK fails, results are NaN. The failure is simulated, because no finite matrix is known to cause one."""
+    """If LAPACK fails, the results must be NaN.
+
+    The test simulates the failure, because no finite matrix is known to cause one.
+    """
     from scipy.linalg import lapack
 
     original = lapack.get_lapack_funcs
@@ -664,7 +679,10 @@ ON_ONE: dict[str, Fn] = {
 @pytest.mark.parametrize("n", [3, 70])
 @pytest.mark.parametrize("name", ON_ONE)
 def test_a_batch_of_one_gives_what_its_matrix_does(name: str, n: int) -> None:
-    """A batch of one matrix has the same bits as the matrix alone: large matrices are processed one at a time."""
+    """A batch of one matrix must have the same bits as the matrix alone.
+
+    Large matrices of a batch are processed one at a time.
+    """
     x = random(n, n) + n**0.5 * np.eye(n)
     alone, batch = (tnf.types.flatten(ON_ONE[name](each))[0] for each in (x, x[None]))
     for y, one in zip(alone, batch, strict=True):

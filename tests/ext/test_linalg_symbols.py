@@ -1,4 +1,7 @@
-"""Linear algebra with symbolic and bounded extents equals that with numbers; guards check that matrices are square."""
+"""Linear algebra with symbolic or bounded extents must equal that with static extents.
+
+Guards must check that matrices are square.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,10 @@ def loss(fn: Function) -> Function:
 
 
 def gradients(fn: Function, spec: TensorSpec, *arrays: Any) -> None:
-    """Require that gradients with symbols equal those with numbers, which other tests compare with differences."""
+    """Require that gradients with symbolic extents equal those with static extents.
+
+    Other tests compare the latter with differences.
+    """
     symbolic = tnf.compile(tnf.grad(loss(fn)), spec)
     for a in arrays:
         static = tnf.grad(loss(fn))(a)
@@ -98,7 +104,7 @@ def test_gradients_on_squares(name: str) -> None:
 
 
 def kept(a: Any) -> tuple[Any, Any]:
-    """Return the left singular vectors and the singular values that truncation keeps."""
+    """Return the left singular vectors and the singular values that remain after truncation."""
     u, s, *_ = la.truncated_svd(a, max_rank=3, rtol=0.1)
     return u, s
 
@@ -155,7 +161,7 @@ def by_parts(u: Any, s: Any, vh: Any) -> Any:
 
 
 def gram(s: Any, vh: Any) -> Any:
-    """Return the Gram matrix of the rows of diag(s) V^H, whose eigenvalues are s^2."""
+    """Return the Gram matrix of the rows of diag(s) V^H. Its eigenvalues are s^2."""
     rows = s[:, None] * vh
     return rows @ rows.T
 
@@ -163,7 +169,10 @@ def gram(s: Any, vh: Any) -> Any:
 @pytest.mark.parametrize("name", CHAINS)
 @pytest.mark.parametrize("shape", [(4, 3), (3, 4)], ids=str)
 def test_gradients_of_functions_of_truncated_factors(name: str, shape: tuple[int, int]) -> None:
-    """Gradients through truncated factors equal differences, and gradients through factors cut to rank 2 by hand."""
+    """Gradients through truncated factors must equal finite differences.
+
+    They must also equal gradients through factors that are cut to rank 2 by slicing.
+    """
     function, a = CHAINS[name], of_rank_two(*shape)
 
     def by_data(a: Any) -> Any:

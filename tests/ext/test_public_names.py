@@ -1,4 +1,4 @@
-"""Extension packages, even tenferro's own, import only public modules and names."""
+"""Extension packages must import only public modules and names of tenferro. This includes tenferro's own extensions."""
 
 from __future__ import annotations
 
@@ -20,17 +20,20 @@ PUBLIC = (
     "tenferro.types",
 )
 FOR_BACKENDS = ("tenferro.exec.backend", "tenferro.ops")
-"""Modules that backends may import, too: the interface of backends, and the ops."""
+"""Modules that backends may import in addition: the interface for backends, and the ops."""
 FOR_DEVICES = ("tenferro.ad", "tenferro.program")
-"""Modules that simulated devices may import, too: several devices run as a batch of one device's program."""
+"""Modules that a simulation of devices may import in addition.
+
+It runs several devices as a batch of one device's program.
+"""
 FILES = sorted([*(ROOT / "tenferro/ext").rglob("*.py"), *(ROOT / "examples").rglob("*.py")])
 FILES = [
     path for path in FILES if "torch_backend/tests" not in str(path)
-]  # they observe NumPy's kernels
+]  # because these tests replace NumPy's kernels
 
 
 def imported(path: Path) -> list[tuple[str, str]]:
-    """Return the module and the name of each import from tenferro in a file."""
+    """Return the module and the name for each import from tenferro in a file."""
     found: list[tuple[str, str]] = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):

@@ -1,6 +1,7 @@
-"""Without devices, `with_sharding_constraint` is an identity, which derivatives, batches and loops keep.
+"""Without devices, `with_sharding_constraint` must be an identity.
 
-Programs of several devices are in `tests/xla_peer/sharded.py`.
+Derivatives, batches and loops must keep the constraint. Programs of several devices are tested in
+`tests/xla_peer/sharded.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ MESH = (("x", 4), ("y", 2))
 
 
 def text_of(function: Callable[..., Any], *arrays: Any) -> str:
-    """Lower a function on a mesh of devices, with unsharded inputs and outputs, and return the text of the module."""
+    """Lower a function for a mesh of devices, and return the text of the module.
+
+    Inputs and outputs are not sharded.
+    """
     program = tnf.compile(function, *arrays)
     whole = [(P(),) * len(specs) for specs in (program.input_specs, program.output_specs)]
     module = lowering.lower_to_stablehlo(program, partitioning=Partitioning(MESH, *whole))
@@ -32,7 +36,7 @@ def text_of(function: Callable[..., Any], *arrays: Any) -> str:
 
 
 def constraints_of(function: Callable[..., Any], *arrays: Any) -> list[str]:
-    """Return the axis entries of each sharding constraint in the lowered module of a function."""
+    """Return the axes that each sharding constraint in a function's lowered module names."""
     text = text_of(function, *arrays)
     return re.findall(r"sdy\.sharding_constraint %\S+ <@mesh, \[(.*)\]> :", text)
 
@@ -103,7 +107,7 @@ def test_constraints_are_read_from_a_module() -> None:
     ],
 )  # fmt: skip
 def test_other_constraints_are_read_as_identities(sharding: str) -> None:
-    """Constraints that no `PartitionSpec` can describe are imported as identities."""
+    """Constraints that no `PartitionSpec` can describe must be imported as identities."""
     text = f"""module {{
   sdy.mesh @m = <["x"=4]>
   sdy.mesh @none = <[]>

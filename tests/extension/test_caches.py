@@ -1,4 +1,4 @@
-"""Caches of extensions have bounds for entries and bytes, count their use, and are cleared with their owner."""
+"""Caches of extensions must be bounded in entries and bytes, count their use, and be cleared with their owner."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ X = np.array([1.0, 2.0, 3.0])
 
 
 class Plan:
-    """A plan as extension authors write it: its workspace is nested in an attribute."""
+    """A plan as authors of extensions write it. Its workspace is nested inside an attribute."""
 
     def __init__(self, size: int) -> None:
         self.parts = {"workspace": (np.zeros(size), [np.zeros(size)])}
@@ -40,7 +40,7 @@ class Slotted:
 
 
 class Planning(ExtensionRuntime):
-    """Runtime that caches a plan, and runs a program on its own executor."""
+    """Runtime that caches a plan, and runs a program by an executor of its own."""
 
     def __init__(self, family_id: str) -> None:
         self.family_id = family_id
@@ -100,7 +100,8 @@ def test_an_owner_clears_its_plans_and_a_runtime_gets_it() -> None:
     np.testing.assert_array_equal(executor.run(program, X), X + X)
     assert executor.extensions.caches.owner is executor
     assert executor.extensions.caches.store(KEY).capacity == 7
-    assert executor.cache_stats().entries == 2  # the program, and the runtime's own program
+    # The entries are the test's program and the program that the runtime runs.
+    assert executor.cache_stats().entries == 2
     assert executor.extensions.caches.retained_bytes > 16_000
     executor.cache_clear()
     assert executor.extensions.caches.retained_bytes == 0
@@ -138,7 +139,7 @@ def test_who_owned_the_stores_may_be_gone() -> None:
 
 
 class Told:
-    """An object with attributes, such as `nbytes`, that report its size."""
+    """An object that reports its size by attributes such as `nbytes`."""
 
     def __init__(self, **told: int) -> None:
         self.__dict__.update(told)
@@ -160,7 +161,7 @@ OWN = sys.getsizeof
     ("value", "expected"),
     [
         (ARRAY, 80),
-        ((ARRAY, ARRAY), OWN((ARRAY, ARRAY)) + 80),  # each array counts once
+        ((ARRAY, ARRAY), OWN((ARRAY, ARRAY)) + 80),  # the array occurs twice and counts once
         ({"a": ARRAY}, OWN({"a": ARRAY}) + OWN("a") + 80),
         (Told(nbytes=7), 7),
         (Slotted(), OWN(Slotted()) + 40),

@@ -1,4 +1,4 @@
-"""`check_extension` accepts valid operations, and shows a minimal counterexample for invalid ones."""
+"""`check_extension` must accept valid operations, and show a minimal counterexample for invalid ones."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def test_our_own_families_pass(op: Any, inputs: Any) -> None:
     )
     failed = [check for check in report.checks if check.ok is False]
     symbols = [check for check in failed if "symbols" in check.law]
-    # The lengths of a Fourier transform are numbers in its payload, so it cannot be checked with symbolic extents.
+    # The payload of a Fourier transform contains the lengths as numbers, so it cannot be checked with symbolic
+    # extents.
     assert failed == (symbols if isinstance(op, fft.families.Fft) else []), str(report)
 
 

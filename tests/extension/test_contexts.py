@@ -1,4 +1,4 @@
-"""The rules of an `AdContext` apply to every derivative and batch of the transform that receives it."""
+"""The rules in an `AdContext` must be used for every derivative and batch of the transform to which it is passed."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def registered() -> None:
 
 
 def f(x: Any) -> Any:
-    """Return the sum of x^4 by two ops; its derivatives are 4 x^3 and 12 x^2."""
+    """Return the sum of x^4, computed by two ops. Its derivatives are 4 x^3 and 12 x^2."""
     return tnf.sum(apply(Squared(), apply(Squared(), x)))
 
 
@@ -175,7 +175,7 @@ def test_the_peer_s_tools_take_a_context() -> None:
 
 
 class Noting:
-    """Executor that counts its runs, and requires plain arrays as arguments."""
+    """Executor that counts its runs, and fails if an argument is not a plain array."""
 
     def __init__(self) -> None:
         self.runs = 0
@@ -196,11 +196,11 @@ def test_jit_runs_eager_tensors_on_the_executor_given() -> None:
     np.testing.assert_array_equal(result.numpy(), 2.0 * X)
     with pytest.raises(errors.UnsupportedError, match="detach"):
         jitted({"x": rt.variable(X), "s": 2.0})
-    # In a trace, `jitted` adds its ops to the outer program, whose executor runs them.
+    # In a trace, `jitted` must add its ops to the outer program, so that the executor of `jit` does not run.
     traced = tnf.compile(lambda x: jitted({"x": x, "s": rt.constant(2.0)})["y"], X)
     np.testing.assert_array_equal(traced.run(X), 2.0 * X)
     assert executor.runs == 1
-    # For an eager variable, the function runs op by op, without the executor of `jit`.
+    # For an eager variable, the function must run op by op, again without the executor of `jit`.
     x = rt.variable(X)
     tnf.sum(tnf.jit(lambda x: x * x)(x)).backward()
     np.testing.assert_array_equal(x.grad.numpy(), 2.0 * X)
@@ -209,7 +209,7 @@ def test_jit_runs_eager_tensors_on_the_executor_given() -> None:
 @extension_family("tenferro-tests", "of_one_executor", version=1)
 @dataclass(frozen=True)
 class OfOneExecutor(Squared):
-    """An op like `Squared`, of a family for which only one executor has a runtime."""
+    """An op like `Squared`. Only one executor has a runtime for its family."""
 
 
 class ItsRule(Rule):

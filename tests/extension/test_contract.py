@@ -1,4 +1,4 @@
-"""The contract of extensions, with a test for each way in which an extension may break it."""
+"""The contract of extensions. For each way in which an extension may break it, there is a test."""
 
 from __future__ import annotations
 
@@ -426,7 +426,8 @@ def test_a_loop_is_compiled_where_the_runtime_has_its_expansion_compiled(compile
             x = apply(Scale(factor), x)
         return x
 
-    # A loop whose body is mostly kernel calls is not compiled, because compilation would save little.
+    # A loop whose body consists mostly of kernel calls must not be compiled, because compilation would save little
+    # time.
     executor = tnf.GraphExecutor(runtimes=[Runtime(ID)])
     y = executor.run(tnf.compile(lambda x: tnf.fori_loop(0, 500, alone, x), X), X)
     np.testing.assert_array_equal(y, X)
@@ -462,7 +463,10 @@ def test_composites_keep_identity_and_payload() -> None:
 
 
 def test_12_another_backend_names_the_family() -> None:
-    """Errors of another backend name the family: it lacks a kernel for extensions, rejects a dtype, or raises."""
+    """Errors of another backend must name the family.
+
+    The backend has no kernel for extensions, rejects a dtype, or raises an error of its own.
+    """
 
     def failing(op: Any, *arrays: Any) -> Any:
         raise ValueError("no room")

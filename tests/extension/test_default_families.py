@@ -1,4 +1,4 @@
-"""Families of tenferro itself are loaded when one of them is first looked up."""
+"""tenferro's own families must be loaded when one of them is looked up for the first time, and not before."""
 
 from __future__ import annotations
 

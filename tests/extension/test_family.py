@@ -1,4 +1,7 @@
-"""A package registers each family once; its users then apply the ops without passing rules or runtimes."""
+"""A package registers each family once.
+
+Its users can then apply the ops without passing rules or runtimes.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ class OfOneType(ExtensionOp):
 )
 @dataclass(frozen=True)
 class Square(OfOneType):
-    """y = x^2; the family is defined by attributes of the class."""
+    """y = x^2. Attributes of the class define the family."""
 
     def eager_execute(self, inputs: Any) -> Any:
         return [inputs[0] ** 2]
@@ -65,7 +68,7 @@ class Square(OfOneType):
 @extension_family("tenferro-tests", "expanded", version=1)
 @dataclass(frozen=True)
 class Wave(ExtensionOp):
-    """y = sin(x) e^(-w x). The expansion alone defines values and derivatives."""
+    """y = sin(x) e^(-w x). The expansion is the only definition of the values and the derivatives."""
 
     from_expansion = True
     input_count = 2
@@ -89,7 +92,7 @@ def wave(x: Any) -> Any:
 
 
 def wave_slope(x: Any) -> Any:
-    """Return the derivative of sin(x) e^(-x^2 / 2)."""
+    """Return the derivative of sin(x) e^(-x^2 / 2) with respect to x."""
     return (np.cos(x) - x * np.sin(x)) * np.exp(-(x**2) / 2)
 
 
@@ -172,7 +175,7 @@ def test_one_active_operand_of_an_expansion() -> None:
 @extension_family("tenferro-tests", "linear_map", version=1)
 @dataclass(frozen=True)
 class Differences(ExtensionOp):
-    """y_i = x_(i+1) - x_i, with a linear rule; the transpose is derived from the expansion."""
+    """y_i = x_(i+1) - x_i, with a linear rule. The transpose is derived from the expansion."""
 
     from_expansion = True
 
@@ -221,7 +224,7 @@ def test_an_explicit_context_and_executor_come_first() -> None:
 
     context = tnf.AdContext(ExtensionRuleSet([Doubled()]))
     np.testing.assert_allclose(tnf.grad(lambda x: tnf.sum(square(x)), context=context)(X), 4.0 * X)
-    # The context replaces only the derivative rule; everything else comes from the family.
+    # The context must replace only the derivative rule. Everything else must come from the family.
     executor = tnf.GraphExecutor(runtimes=[Ten()])
     np.testing.assert_array_equal(executor.run(tnf.compile(square, X), X), 10.0 * X)
 
@@ -323,7 +326,10 @@ def test_packages_are_searched_once_for_an_id_that_nobody_knows(monkeypatch: Any
 
 @pytest.mark.parametrize("form", ["instance", "class", "registered", "expansion", "none"])
 def test_runtimes_that_a_family_has(form: str) -> None:
-    """A family's runtime is an object for all executors, a class with an object per executor, or the expansion."""
+    """A family may have a runtime in several forms.
+
+    These are an object for all executors, a class that creates an object for each executor, or only an expansion.
+    """
 
     class Doubling(ExtensionRuntime):
         calls = 0

@@ -1,4 +1,7 @@
-"""Payloads are equal if they have equal types, signs and values at any depth, in this process and in others."""
+"""Payloads must be equal exactly if their types, signs and values are equal at any depth.
+
+This must hold within a process and between processes.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ from tenferro.extension import (
 
 X = np.array([1.0, 2.0, 3.0])
 NAN = float("nan")
-Pair = namedtuple("Pair", ["left", "right"])  # the test needs a namedtuple
+Pair = namedtuple("Pair", ["left", "right"])  # because payloads may contain one
 
 
 class Kind(Enum):
@@ -121,7 +124,7 @@ def test_payloads_without_a_hash_are_refused(payload: Any) -> None:
 
 
 class Plain(ExtensionOp):
-    """An op whose class is not a dataclass."""
+    """An op whose class is not a dataclass, so that its payload has no fields."""
 
     family_id = "tenferro-tests.plain.v1"
 
@@ -169,7 +172,7 @@ class Slotted(Plain):
 
 
 class Widened(Signed):
-    """An op whose class derives from a dataclass but is not one."""
+    """An op whose class inherits from a dataclass but is not one itself."""
 
     def __init__(self, k: Any, more: int) -> None:
         super().__init__(k)
@@ -243,7 +246,7 @@ def test_fingerprints_go_by_identity() -> None:
     assert fingerprint(Hidden(2.0)) != fingerprint(Hidden(3.0))
     assert fingerprint(Hidden(2.0)) == fingerprint(Hidden(2.0))
     assert fingerprint(Written(2.0)) == fingerprint(Written(2.0)) != fingerprint(Written(3.0))
-    # If a payload cannot be serialised alike in two processes, no other payload equals it.
+    # If a payload cannot be serialised in the same way by two processes, no other payload may equal it.
     assert fingerprint(OwnIdentity(2.0)) != fingerprint(OwnIdentity(2.0))
     assert fingerprint(Signed(object())) != fingerprint(Signed(object()))
     local = lambda: None

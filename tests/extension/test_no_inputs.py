@@ -1,4 +1,4 @@
-"""Ops without inputs and ops with effects become instructions of a traced function, not constants."""
+"""Ops without inputs and ops with effects must become instructions of a traced function, and not constants."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ X = np.array([1.0, 2.0, 3.0])
 @extension_family("tenferro-tests", "ramp", version=1)
 @dataclass(frozen=True)
 class Ramp(ExtensionOp):
-    """The vector 0, 1, .., n - 1. There is no runtime, so the expansion computes it."""
+    """The vector 0, 1, .., n - 1. The op has no runtime, so that its expansion must compute it."""
 
     n: int
     input_count = 0
@@ -152,7 +152,7 @@ CALLS: Iterator[int] = count()
 @extension_family("tenferro-tests", "calls", version=1, runtime=HostReferenceRuntime)
 @dataclass(frozen=True)
 class Calls(ExtensionOp):
-    """y = x plus the number of earlier calls: the op has an effect."""
+    """y = x plus the number of earlier calls. This number is an effect of the op."""
 
     effects = True
 

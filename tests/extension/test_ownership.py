@@ -1,4 +1,4 @@
-"""A runtime borrows its inputs, and its outputs belong to the executor, however the op is called."""
+"""However an op is called, its runtime borrows the inputs, and the outputs belong to the executor."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ X = np.array([1.0, 2.0, 3.0])
 @extension_family("tenferro-tests", "owned", version=1)
 @dataclass(frozen=True)
 class Owned(ExtensionOp):
-    """Op whose runtime calls a function of the test; each output has the input's type."""
+    """Op whose runtime calls a function of the test. Each output has the same type as the input."""
 
-    output_count: int = 1  # pyright: ignore[reportIncompatibleVariableOverride]  # tests choose it
+    output_count: int = 1  # pyright: ignore[reportIncompatibleVariableOverride]  # each test chooses it
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         return [(input_dtypes[0], input_shapes[0])] * self.output_count
@@ -217,7 +217,7 @@ def test_what_is_no_result_is_refused() -> None:
 
 
 class Planning(ExtensionRuntime):
-    """Runtime that multiplies by a factor, which its cached plan contains."""
+    """Runtime that multiplies by a factor. The factor is part of a plan in its cache."""
 
     family_id = Owned.family_id
 
@@ -248,7 +248,7 @@ def test_a_runtime_that_is_replaced_is_not_used_again() -> None:
 @extension_family("tenferro-tests", "in_place", version=1)
 @dataclass(frozen=True)
 class InPlace(Owned):
-    """Like `Owned`, but the only output may use the input's memory."""
+    """Op like `Owned`, but its only output may use the memory of the input."""
 
     aliases = {0: 0}  # noqa: RUF012  # nobody writes to it
 

@@ -1,4 +1,4 @@
-"""Typical faults of extension authors, each in an op that is otherwise valid.
+"""Typical faults of extension authors. Each is in an op that is otherwise valid.
 
 `check_extension` must name the law that the fault violates.
 """
@@ -56,7 +56,7 @@ class Product(ExtensionOp):
 
 
 class Runtime(ExtensionRuntime):
-    """Runtime that calls a function of the test with the inputs."""
+    """Runtime that passes the inputs to a function of the test."""
 
     family_id = Product.family_id
 
@@ -241,7 +241,7 @@ def set_environment() -> None:
 
 @dataclass(frozen=True)
 class Same(Product):
-    """Two outputs that both equal x; nothing needs to be computed."""
+    """Op with two outputs that are both equal to x, so that nothing has to be computed."""
 
     output_count = 2
 
@@ -259,7 +259,10 @@ def once_given_twice(x: Any, w: Any) -> Any:
 
 @dataclass(frozen=True)
 class TwoProducts(Product):
-    """Op with the outputs factor x w and x + w. `smaller` selects the op that replaces it if the second is not used."""
+    """Op with the outputs factor x w and x + w.
+
+    If the second output is not used, another op replaces it. `smaller` selects this op.
+    """
 
     smaller: str = "right"
 
@@ -472,7 +475,7 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_each_fault_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TENFERRO_PLANTED", "")  # one fault changes it for good
+    monkeypatch.setenv("TENFERRO_PLANTED", "")  # because a fault changes it for good
     fault = FAULTS[name]
     rules = None if fault.rule is None else ExtensionRuleSet([fault.rule])
     report = check_extension(fault.op, [X.copy(), W.copy()], rules=rules, runtime=fault.runtime)

@@ -1,4 +1,7 @@
-"""Shape rules may require relations between extents: numbers are checked at once, symbols when the program runs."""
+"""Shape rules may require relations between extents.
+
+Numbers must be checked at once, and symbols when the program runs.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +33,16 @@ RELATIONS = {
     ">=": ((4, 3), (3, 4), "n >= m"),
     "divisible by": ((4, 2), (4, 3), "n divisible by m"),
 }
-"""For each relation: extents (n, m) that satisfy it, extents that violate it, and the guard that symbols n, m yield."""
+"""Examples of each relation.
+
+They are extents (n, m) that satisfy the relation, extents that violate it, and the guard for symbols n and m.
+"""
 
 
 @extension_family("tenferro-tests", "related", version=1)
 @dataclass(frozen=True)
 class Related(ExtensionOp):
-    """The sum of a matrix whose extents must satisfy a relation."""
+    """The sum of a matrix. The extents of the matrix must satisfy a relation."""
 
     relation: str
     from_expansion = True
@@ -58,7 +64,7 @@ register_extension(Family(Related))
 @extension_family("tenferro-tests", "quarters", version=1)
 @dataclass(frozen=True)
 class Quarters(ExtensionOp):
-    """A vector reshaped to rows of four; its length must be divisible by four."""
+    """A vector that is reshaped to rows of four elements. Its length must be divisible by four."""
 
     from_expansion = True
 
@@ -77,7 +83,7 @@ class Quarters(ExtensionOp):
 @extension_family("tenferro-tests", "repeated", version=1, runtime=HostReferenceRuntime)
 @dataclass(frozen=True)
 class Repeated(ExtensionOp):
-    """The positive elements of x, repeated `times` times; the length of the result depends on the data."""
+    """The positive elements of x, repeated `times` times. The length of the result depends on the data."""
 
     times: int
 

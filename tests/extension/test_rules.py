@@ -1,4 +1,7 @@
-"""Derivative rules of extensions: results are checked against the declared types, and rules compute with `Value`."""
+"""Derivative rules of extensions.
+
+Their results must be checked against the declared types, and they may compute with `Value`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Saved programs: loading restores them exactly, families have versions, and hostile files are rejected."""
+"""Saved programs.
+
+Loading must restore them exactly, families have versions, and hostile files must be rejected.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ from tenferro.program import GraphProgram
 from tests.ops.test_parity import program_of
 from tests.samples import SAMPLES
 
-Pair = namedtuple("Pair", ["left", "right"])  # the test needs a namedtuple
+Pair = namedtuple("Pair", ["left", "right"])  # because payloads may contain one
 X = np.arange(1.0, 4.0)
 
 
@@ -193,7 +196,7 @@ def test_11_another_major_version_and_malformed_ids(tmp_path: Path) -> None:
 
 
 def test_11_versions_are_numbers(tmp_path: Path) -> None:
-    """Versions are sorted as numbers: version 9 comes before version 10 in every list of families."""
+    """Versions must be sorted as numbers. In every list of families, version 9 must come before version 10."""
 
     def of_version(version: int) -> Any:
         @extension_family("tenferro-tests", "counted", version=version)
@@ -316,7 +319,7 @@ def test_what_cannot_be_saved_leaves_no_file(tmp_path: Path) -> None:
 
 
 class Point:
-    """Entry point of an installed package, as `importlib.metadata` returns it."""
+    """Entry point of an installed package, in the form in which `importlib.metadata` returns it."""
 
     name, value = "theirs", "their_package:families"
 
@@ -368,7 +371,7 @@ class Window:
 @extension_family("tenferro-tests", "configured", version=1)
 @dataclass(frozen=True)
 class Configured(ExtensionOp):
-    """Op with a configuration of enums, dataclasses and sets in its payload, as authors write them."""
+    """Op whose payload contains a configuration of enums, dataclasses and sets, as authors write them."""
 
     kind: Kind
     window: Window | None = None
@@ -456,7 +459,7 @@ def test_payloads_that_no_file_can_bring_back_are_refused(tmp_path: Path) -> Non
         tnf.compile(lambda x: apply(Listing(Kind.MAX, accumulated=Local.ONE), x), X), tmp_path / "f"
     )
     with pytest.raises(errors.InvalidConfigError, match="is no enum that the op"):
-        tnf.load(tmp_path / "f")  # the class Configured does not list Local
+        tnf.load(tmp_path / "f")  # because the class Configured does not list the enum Local
     losing = tnf.compile(lambda x: apply(Listing(Kind.MAX, accumulated=Losing(1, None)), x), X)
     with pytest.raises(errors.UnsupportedError, match="plan of Losing is not compared"):
         tnf.save(losing, tmp_path / "g")
@@ -484,7 +487,7 @@ def test_large_constants_are_mapped_from_the_file(tmp_path: Path) -> None:
         np.testing.assert_array_equal(array, expected)
     program = tnf.load(path, mapped=True)
     assert program.fingerprint == saved.fingerprint
-    tnf.save(program, path)  # overwrites the mapped file
+    tnf.save(program, path)  # this overwrites the file that is still mapped
     x = np.ones(200)
     total = first.sum() + second.sum(dtype="f8") + small.sum()
     executor = tnf.GraphExecutor(compiled=False, segmented=False, passes=())

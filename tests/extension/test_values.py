@@ -1,4 +1,4 @@
-"""Rules and expansions of extensions may call tenferro's functions on their values."""
+"""Rules and expansions of extensions may call tenferro's functions on the values that they receive."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class SoftThreshold(ExtensionOp):
 
 
 class SoftThresholdRule(ExtensionAdRule):
-    """Rule of `SoftThreshold`: its derivative is 1 where |x| > 1, and 0 elsewhere."""
+    """Rule of `SoftThreshold`. The derivative is 1 where |x| > 1, and 0 elsewhere."""
 
     family_id = SoftThreshold.family_id
 

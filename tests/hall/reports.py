@@ -1,4 +1,4 @@
-"""Public reports of miscompilations, run natively and by XLA, with the verdict of the parity check."""
+"""Public reports of miscompilations. They are run natively and by XLA, and judged by the parity check."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["REPORTS", "Report", "Visit", "visit"]
 
 
 class Visit(NamedTuple):
-    """Outcome of a report of a miscompilation with the installed jaxlib.
+    """Outcome of running a report of a miscompilation with the installed jaxlib.
 
     native:     the native result
     state:      "right", "wrong", or the signal that ended XLA's process
-    parity:     the parity check's verdict; None if XLA returned no values, or if its result is right and the report is
-                about another compiler
+    parity:     the verdict of the parity check; None if XLA returned no values, or if its result is right and the
+                report is about another compiler
     """
 
     native: Any
@@ -33,7 +33,10 @@ class Visit(NamedTuple):
 
 
 def visit(report: Report, peer: IsolatedExecutor) -> Visit:
-    """Run a report natively and by XLA, and judge XLA's result. XLA runs in a child process, because it may crash."""
+    """Run a report natively and by XLA, and judge XLA's result.
+
+    XLA runs in a child process, because it may crash.
+    """
     if isinstance(report.function, str):
         program = import_stablehlo(report.function)
     else:

@@ -1,4 +1,4 @@
-"""The parity check calls XLA wrong on reports that still occur, and accepts reports that have been fixed."""
+"""The parity check must call XLA wrong on reports that still occur, and accept reports that have been fixed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def peer() -> Iterator[IsolatedExecutor]:
 
 
 def is_excluded(report: Report) -> bool:
-    """Tell whether tenferro rejects the jaxlib versions that have this fault."""
+    """Return whether tenferro rejects all versions of jaxlib that have this fault."""
     return any(report.name.split()[1] in fault for fault in KNOWN_FAULTS.values())
 
 

@@ -1,7 +1,8 @@
-"""Table of calls that mean the same in `tenferro.lax` and in jax.lax, for tests of values, derivatives and PJRT.
+"""Table of calls that have the same meaning in `tenferro.lax` and in jax.lax.
 
-Each call is a function of the module, tenferro.lax or jax.lax, and of arrays. Calls that consist of a single op are
-not differentiated here: the samples of the op test its derivatives.
+The tests compare their values and derivatives, natively and through PJRT. A call is a function of the module,
+tenferro.lax or jax.lax, and of arrays. Calls that consist of a single op are not differentiated here, because the
+samples of the op test its derivatives.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ RNG = np.random.default_rng(7)
 
 
 class Call(NamedTuple):
-    """A call, its arguments, and whether its first result is differentiable with respect to every argument."""
+    """A call, its arguments, and whether its first result can be differentiated with respect to every argument."""
 
     call: Callable[..., Any]
     arrays: tuple[np.ndarray, ...]

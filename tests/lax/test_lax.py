@@ -1,4 +1,7 @@
-"""`tenferro.lax` equals jax.lax in values, derivatives and signatures, natively and through PJRT; and errors."""
+"""`tenferro.lax` must equal jax.lax in values, derivatives and signatures, natively and through PJRT.
+
+Other tests are about errors.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ CALLS = [
 
 
 TO_SECOND_ORDER = ("windows", "gathers")
-"""Tables with second derivatives: their functions consist of several ops, so the samples of ops do not cover them."""
+"""Tables of functions whose second derivatives are compared.
+
+The functions consist of several ops, so that the samples of single ops do not test them.
+"""
 
 
 def arrays_of(table: str) -> list[Any]:
@@ -31,7 +37,7 @@ def arrays_of(table: str) -> list[Any]:
 
 
 def results_of(module: Any, table: str, arrays: Any) -> list[Any]:
-    """Make every call of a table in a module, and return its first result."""
+    """Make every call of a table in a module, and return the first result of each."""
     return [call.call(module, *xs) for call, xs in zip(TABLES[table].values(), arrays, strict=True)]
 
 
@@ -40,7 +46,11 @@ def weights(y: Any) -> np.ndarray:
 
 
 def gradients_of(module: Any, grad: Any, total: Any, table: str, arrays: Any) -> list[Any]:
-    """Return two gradients of every smooth call: of a weighted sum, and of the sum of the sines of the first gradient."""
+    """Return two gradients of every smooth call.
+
+    The first is that of a weighted sum of the results. The second is that of the sum of the sines of the first
+    gradient.
+    """
 
     def loss(call: Call, xs: Any) -> Any:
         y = call.call(module, *xs)
@@ -64,7 +74,7 @@ def grad_of_all(grad: Any) -> Any:
 
 @functools.cache
 def by_jax(table: str) -> tuple[list[Any], list[Any]]:
-    """Compute the values and gradients of a table by JAX, in one compilation."""
+    """Compute the values and the gradients of a table by JAX, compiled together to save time."""
 
     def both(arrays: Any) -> Any:
         gradients = gradients_of(jax.lax, grad_of_all(jax.grad), jax.numpy.sum, table, arrays)
@@ -115,7 +125,7 @@ def test_eager_tensors(table: str) -> None:
     runtime = tnf.EagerRuntime()
     for name, call in TABLES[table].items():
         if name == "integer_pow-0":
-            continue  # x^0 does not depend on x
+            continue  # because x^0 does not depend on x
         variables = [runtime.variable(x) if call.is_smooth else x for x in call.arrays]
         y = call.call(lax, *variables)
         assert_close(jax.tree.map(np.asarray, y), call.call(lax, *call.arrays))
@@ -291,15 +301,15 @@ LEFT_OUT = {
     "use_magma": "machines choose their algorithms",
     "to": "there are no types of varying tensors",
 }
-"""Parameters of jax.lax that tenferro lacks, with the reason."""
+"""Parameters of jax.lax that tenferro's functions lack, each with the reason."""
 ADDED = {
     "map": {"context"},
     "scan": {"parallel"},
     "fori_loop": {"max_steps"},
     "while_loop": {"max_steps"},
-    "top_k": {"is_stable"},  # jax.lax has it since 0.11
+    "top_k": {"is_stable"},  # jax.lax has this parameter since 0.11
 }
-"""Parameters that tenferro has, but not all versions of jax.lax."""
+"""Parameters of tenferro's functions that some versions of jax.lax lack."""
 
 
 def parameters_of(function: Any) -> dict[str, Any]:

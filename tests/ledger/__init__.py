@@ -1,4 +1,4 @@
-"""Record of the checks that tests passed (the ledger), in a file from which docs/coverage.md is written.
+"""Record of the checks that tests have passed (the ledger). docs/coverage.md is written from its file.
 
 A test that checks samples requests the fixture `ledger`, and reports each sample that passed:
 
@@ -6,6 +6,6 @@ A test that checks samples requests the fixture `ledger`, and reports each sampl
         ...
         ledger.passed("native", sample)
 
-The reports count only if the whole test passes. `pytest --ledger FILE` runs the tests with this fixture and writes the
-file; `make coverage` also includes the sweep.
+The reports of a test count only if the whole test passes. `pytest --ledger FILE` runs the tests with this fixture and
+writes the file; `make coverage` also includes the sweep.
 """

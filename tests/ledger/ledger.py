@@ -1,7 +1,7 @@
-"""The ledger: which checks the tests ran for each op and dtype.
+"""The ledger: the checks that the tests ran for each op and dtype.
 
 `make coverage` runs the tests and writes the ledger. Nothing in it is written by hand. A number counts the samples
-that passed, an empty entry means that the check does not apply, and a zero is a gap.
+that passed. An empty entry means that the check does not apply, and a zero is a gap in the tests.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COLUMNS = {
     "import": "the StableHLO text, imported again, gives the same values",
     "export": "MLIR parses and verifies the StableHLO text",
 }
-"""Description of each check."""
+"""Description of what each check compares."""
 
 LEDGER = Path(__file__).with_name("ledger.json")
 GAP = "GAP"
@@ -33,7 +33,7 @@ GAP = "GAP"
 
 @dataclass(frozen=True)
 class Row:
-    """The checks of one op in one dtype.
+    """The checks of one op at one dtype.
 
     Attributes:
         family: the name of the file that defines the op; for an extension, the name of its package.
@@ -47,12 +47,12 @@ class Row:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Show each check as `x` if a sample passed, `-` if it does not apply, else as a gap."""
+        """Mark of each check: `x` if a sample passed, `-` if the check does not apply, else the mark of a gap."""
         return tuple("-" if count is None else "x" if count else GAP for count in self.counts)
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Show the number of samples that passed each check, or the mark if there are none."""
+        """Number of samples that passed each check; the check's mark if there are none."""
         return tuple(
             str(count) if count else mark
             for count, mark in zip(self.counts, self.marks, strict=True)
@@ -61,7 +61,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Note:
-    """The reason why some samples of an op are exempt from some checks."""
+    """The reason why some samples of an op are exempt from certain checks."""
 
     op: str
     columns: tuple[str, ...]
@@ -75,7 +75,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Line:
-    """An op and those of its dtypes that have equal marks; they share a row of the page."""
+    """An op with those of its dtypes that have equal marks. They share a row of the page."""
 
     op: str
     family: str
@@ -88,7 +88,7 @@ class Ledger:
     """All checks that the tests passed.
 
     Attributes:
-        samples: a digest of all samples, by which an outdated ledger is recognised.
+        samples: a hash of all samples. If it differs from that of the present samples, the ledger is outdated.
         ops: the rows of tenferro's ops, in the order of their definition.
         extensions: the rows of tenferro's own extension families.
     """
@@ -105,7 +105,7 @@ class Ledger:
 
     @classmethod
     def of(cls, document: Any) -> Ledger:
-        """Convert the JSON document of a ledger."""
+        """Create a ledger from its JSON document."""
         sections = [document["ops"], document["extensions"]]
         ops, extensions = (tuple(_rows(section)) for section in sections)
         notes = tuple(note for section in sections for note in _notes(section))
@@ -113,13 +113,15 @@ class Ledger:
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """The rows of ops, followed by those of extensions."""
+        """Rows of tenferro's ops, followed by the rows of the extension families."""
         return self.ops + self.extensions
 
     def only(
         self, ops: Sequence[str] = (), dtypes: Sequence[str] = (), gaps: bool = False
     ) -> Ledger:
-        """Return a ledger with only these ops and dtypes (all if none are given), or only rows with gaps.
+        """Return a ledger with only these ops and dtypes, and with `gaps` only rows that have a gap.
+
+        Without `ops` or `dtypes`, all of them remain.
 
         >>> Ledger.load().only(["Sin"], ["f32"]).rows[0].op
         'Sin'
@@ -139,7 +141,7 @@ class Ledger:
         )
 
     def to_markdown(self) -> str:
-        """Return the tables of ops and extensions in Markdown, and the notes."""
+        """Return the ledger in Markdown: the table of ops, the table of extension families, and the notes."""
         titled = [("Operations", self.ops), ("Extension families", self.extensions)]
         parts = [f"## {title}\n\n{_table(rows)}" for title, rows in titled if rows]
         if self.notes:
@@ -148,7 +150,7 @@ class Ledger:
 
 
 def lines_of(rows: Iterable[Row]) -> list[Line]:
-    """Merge the rows of an op whose marks are equal."""
+    """Merge the rows of an op that have equal marks."""
     grouped: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for row in rows:
         grouped.setdefault((row.op, row.family, row.marks), []).append(row.dtype)
@@ -158,9 +160,7 @@ def lines_of(rows: Iterable[Row]) -> list[Line]:
 
 
 def shortened(dtypes: Iterable[str]) -> str:
-    """Write a list of dtypes as text; consecutive ones are written as the first and the last.
-
-    >>> shortened(["bool", "i8", "i16", "i32", "i64", "f16", "f32", "c64", "c128"])
+    """Format dtypes as text; consecutive dtypes are written as the first and the last of them.
     'bool i8..i64 f16 f32 c64 c128'
     """
     given = set(dtypes)

@@ -1,4 +1,4 @@
-"""The object in which a test records the checks that it passed."""
+"""The object with which a test records the checks that it has passed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ PROPERTY = "ledger"
 
 
 class Passes:
-    """Passed checks of one test, stored in the properties of its report; they are dropped if no ledger is written."""
+    """Passed checks of one test.
+
+    They are stored in the properties of the test's report. If no ledger is written, they are dropped.
+    """
 
     def __init__(self, properties: list[tuple[str, object]] | None) -> None:
         self.properties = properties
 
     def passed(self, column: str, sample: Any) -> None:
-        """Record that `sample` passed the check `column`."""
+        """Record that the test passed the check `column` for this sample."""
         assert column in COLUMNS, column
         if self.properties is not None:
             from tests.ledger.writing import NUMBERS

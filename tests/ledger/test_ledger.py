@@ -1,4 +1,4 @@
-"""The ledger contains the passed checks, and no others."""
+"""The ledger must contain the checks that passed, and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing of the ledger's file: its entries, exemptions and counts."""
+"""Writing of the ledger's file: its entries, the exemptions from checks, and the counts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DERIVED = ("jvp", "vjp")
 
 @dataclass(frozen=True)
 class Entry:
-    """An op in the ledger: its name, family, dtypes and samples."""
+    """An op in the ledger, with its name, family, dtypes and samples."""
 
     op: str
     family: str
@@ -58,7 +58,10 @@ NUMBERS = {
 
 
 def exemption(column: str, sample: Sample) -> str | None:
-    """Return why a check does not apply to a sample: "" for an obvious reason; None if the check applies."""
+    """Return why a check does not apply to a sample; None if it applies.
+
+    The result is "" if the reason is obvious and needs no note.
+    """
     if column in sample.exempt:
         return sample.exempt[column]
     if isinstance(sample, FamilySample):
@@ -69,7 +72,7 @@ def exemption(column: str, sample: Sample) -> str | None:
 
 
 def _underived(sample: OpSample) -> str | None:
-    """Return why a sample has no derivative; None if it has one."""
+    """Return why a sample has no derivative; None if it has a derivative."""
     card = type(sample.op)
     if AD_RULES[card].jvp is None:
         return AD_RULES[card].reason
@@ -84,7 +87,7 @@ def _underived(sample: OpSample) -> str | None:
 
 
 def digest() -> str:
-    """Return a digest of all that determines the entries: ops, dtypes, samples, exemptions."""
+    """Return a hash of everything that determines the entries: ops, dtypes, samples and exemptions."""
     lines = [
         f"{entry.op} {entry.family} {sample} {sample.dtype.short} "
         f"{[exemption(column, sample) for column in COLUMNS]}"
@@ -95,7 +98,7 @@ def digest() -> str:
 
 
 def document(said: Iterable[str]) -> dict[str, Any]:
-    """Build the ledger's JSON document from the records of the tests."""
+    """Create the ledger's JSON document from the records of all tests."""
     counts = Counter(tuple(words.split()[:3]) for words in set(said))
     return {
         "samples": digest(),
@@ -123,13 +126,19 @@ def _entry(entry: Entry, counts: Counter[Any]) -> dict[str, Any]:
 
 
 def _count(samples: Sequence[Sample], column: str, passed: int) -> int | None:
-    """Return the number of samples that passed a check; None if the check applies to no sample."""
+    """Return the number of samples that passed a check.
+
+    The result is None if the check applies to no sample.
+    """
     exempt = samples and all(exemption(column, sample) is not None for sample in samples)
     return None if exempt else passed
 
 
 def _notes(entry: Entry) -> list[dict[str, Any]]:
-    """Return the exemptions that have a reason; exemptions with equal reasons and counts are merged."""
+    """Return the exemptions that have a reason.
+
+    Exemptions with equal reasons and equal counts are merged.
+    """
     found: Counter[tuple[str, str]] = Counter()
     for sample in entry.samples:
         for column in COLUMNS:
@@ -145,7 +154,7 @@ def _notes(entry: Entry) -> list[dict[str, Any]]:
 
 
 def as_text(ledger: dict[str, Any]) -> str:
-    """Write the document as JSON with one op per line, for readable diffs."""
+    """Format the document as JSON, with one op per line, so that diffs are readable."""
 
     def section(entries: dict[str, Any]) -> str:
         lines = [f"  {json.dumps(op)}: {json.dumps(entry)}" for op, entry in entries.items()]

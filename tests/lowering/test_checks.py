@@ -1,4 +1,4 @@
-"""Checks, probes and other operations of StableHLO's own tests are read without MLIR."""
+"""Checks, probes and other operations of StableHLO's own tests must be read without MLIR."""
 
 from __future__ import annotations
 
@@ -138,7 +138,10 @@ def test_a_total_order_of_narrow_floats() -> None:
 def test_operations_that_broadcast(
     lhs: tuple[int, ...], rhs: tuple[int, ...], dimensions: tuple[int, ...] | None
 ) -> None:
-    """CHLO's broadcasting equals NumPy's; `dimensions` maps the axes of the operand of lower rank."""
+    """CHLO's broadcasting must equal NumPy's.
+
+    `dimensions` maps the axes of the operand of lower rank to those of the other operand.
+    """
     x, y = (np.random.default_rng(i).normal(size=s).astype("f4") for i, s in enumerate((lhs, rhs)))
     a, b = x, y
     if dimensions is not None:
@@ -161,7 +164,10 @@ def test_operations_that_broadcast(
 
 
 def test_probes_and_checks_in_loops() -> None:
-    """A probe in a loop writes a file per iteration, with the iteration's number, like the reference interpreter."""
+    """A probe in a loop must write a file in each iteration.
+
+    The file has the number of the iteration, as in the reference interpreter.
+    """
     text = """func.func @main(%x: tensor<i64>) -> tensor<i64> {
       %zero = stablehlo.constant dense<0> : tensor<i64>
       %one = stablehlo.constant dense<1> : tensor<i64>

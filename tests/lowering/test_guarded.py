@@ -1,4 +1,7 @@
-"""Modules of unknown origin: input that crashes the reading process raises an error at every entry point."""
+"""Modules of unknown origin.
+
+Input that crashes the reading process must raise an error at every entry point.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +40,13 @@ FATAL = """func.func @main(%x: tensor<4x16xf32>) -> tensor<16x4xf32> {
     replica_groups = dense<> : tensor<0x0xi64>} : (tensor<4x16xf32>) -> tensor<16x4xf32>
   return %0 : tensor<16x4xf32>
 }"""
-"""Module that crashes older jaxlibs: their verifier divides by the size of a group, which is zero."""
+"""Module that crashes older versions of jaxlib. Their verifier divides by the size of a group, which is zero here."""
 LAST_WORDS = "SIGFPE|group size of replica_groups"
 X = np.arange(3.0, dtype="f4")
 
 
 def bomb(levels: int) -> str:
-    """Return a module of a few lines with an attribute of 2 ** `levels` elements."""
+    """Return a short module with an attribute that expands to 2 ** `levels` elements."""
     aliases = [f"#a{n + 1} = [#a{n}, #a{n}]" for n in range(levels)]
     return "\n".join(
         ["#a0 = [0, 0]", *aliases, f"module attributes {{t.a = #a{levels}}} {{", GOOD, "}"]
@@ -51,7 +54,7 @@ def bomb(levels: int) -> str:
 
 
 def foreign(text: str) -> StableHloModule:
-    """Return a module that counts as written by another tool, so that it is read in a separate process."""
+    """Return a module that counts as written by another tool. It must therefore be read in a separate process."""
     ours = lower_to_stablehlo(tnf.compile(lambda x: x + x, X))
     return replace(ours, text=text, plain_text=text, trusted=False)
 
@@ -66,7 +69,7 @@ def saved(tmp_path: Path, text: str) -> Path:
 
 
 def artifact_of(tmp_path: Path, text: str) -> Path:
-    """Return an artifact of tenferro to which the function of `text` was added, as a private function."""
+    """Return an artifact of tenferro that also contains the function of `text`, as a private function."""
     path = tmp_path / "artifact.mlir"
     xla_peer.export(lambda x: x + x, X, path=path)
     second_function = text.replace("@main", "private @beside")
@@ -108,7 +111,10 @@ OVERFLOWING = """func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
   %1 = stablehlo.slice %0 [1:4] : (tensor<5xf32>) -> tensor<3xf32>
   return %1 : tensor<3xf32>
 }"""
-"""Module whose padding overflows 64 bits: StableHLO's verifier accepts it, and XLA's simplifier aborts the process."""
+"""Module whose padding overflows 64 bits.
+
+StableHLO's verifier accepts the module, and XLA's simplifier aborts the process.
+"""
 
 
 def test_text_that_ends_the_compiler(tmp_path: Path) -> None:
@@ -209,7 +215,7 @@ def test_programs_of_unknown_origin_are_tried_first(
         )
     with pytest.raises(errors.TenferroError, match="SIGABRT"):
         USES[use](programs[False])
-    if use != "export":  # the exported bytes differ
+    if use != "export":  # because the exported bytes differ between the two
         USES[use](programs[True])
     assert len(asked) == 1
 
@@ -296,7 +302,10 @@ def test_a_command_tries_a_program_first(command: str, monkeypatch: Any, tmp_pat
 
 
 def test_values_that_64_bits_do_not_count_are_refused() -> None:
-    """An extent beyond 64 bits raises an error before XLA's compiler sees it, which would abort the process."""
+    """An extent beyond 64 bits must raise an error before XLA's compiler sees it.
+
+    The compiler would abort the process.
+    """
     program = tnf.compile(lambda x: tnf.pad(x, 1 << 31)[:1, :1], np.ones((1, 1)))
     with pytest.raises(
         errors.UnsupportedError, match=r"Pad: f64\[\d+,\d+\] takes.*\n.*test_guarded"
@@ -376,7 +385,7 @@ def test_flipped_bits_are_errors_or_artifacts(count: int, tmp_path: Path) -> Non
     )
     assert "survived" in done.stdout, (done.returncode, done.stderr[-2000:])
     assert "'refused'" in done.stdout
-    assert "'SIG'" in done.stdout  # some modules crash the process
+    assert "'SIG'" in done.stdout  # some of the damaged modules crash the reading process
 
 
 # ---- limits --------------------------------------------------------------------------------------
@@ -401,7 +410,10 @@ def test_limits(change: dict[str, Any], levels: int, match: str) -> None:
 
 @pytest.mark.parametrize(("size", "kind"), [(200 << 20, "MemoryError"), (1 << 20, "")])
 def test_a_system_error_after_the_memory_is_used(size: int, kind: str) -> None:
-    """If memory runs out, the bindings may return NULL without an exception, for which Python raises SystemError."""
+    """If memory runs out, the error must be recognised.
+
+    The bindings may return NULL without an exception, for which Python raises SystemError.
+    """
     code = f"""
 import json
 from lowering import reading_process
@@ -420,7 +432,7 @@ print(json.loads(reply[16 : 16 + int.from_bytes(reply[:8], "little")])["kind"])
 
 
 def test_calls_that_double() -> None:
-    """A module of 3 kB whose calls expand to 2 ** 40 operations raises an error in a short time."""
+    """A module of 3 kB whose calls expand to 2 ** 40 operations must raise an error within a short time."""
     kind = "(tensor<3xf32>) -> tensor<3xf32>"
     functions = [
         f"func.func private @f{n}(%0: tensor<3xf32>) -> tensor<3xf32> {{\n"
@@ -516,7 +528,7 @@ def test_a_forked_process_has_one_of_its_own_and_both_end(tmp_path: Path) -> Non
     place = str(Path(guarded.__file__).parents[1])
     done = subprocess.run(
         [sys.executable, "-P", "-W", "error", "-c", FORK, GOOD],
-        cwd=tmp_path,  # nothing may be imported from it
+        cwd=tmp_path,  # nothing may be imported from this folder
         env={**os.environ, "PYTHONPATH": place},
         capture_output=True,
         text=True,
@@ -553,7 +565,7 @@ module @named attributes {t.text = "a", t.flag, t.many = [1, [2.5, "b"], {c = tr
 
 
 def plain(value: Any) -> Any:
-    """Convert a decoded value to one that == can compare; arrays become their dtype, shape and bytes."""
+    """Convert a decoded value to one that can be compared by ==. Arrays become their dtype, shape and bytes."""
     if isinstance(value, np.ndarray):
         return str(value.dtype), value.shape, value.tobytes()
     if isinstance(value, dict):
@@ -610,7 +622,7 @@ def test_damaged_trees_are_errors_or_trees() -> None:
     assert refused > 100
     with pytest.raises(errors.InvalidConfigError, match="tree"):
         decoded_tree(b"")
-    looped = whole.replace(b"[1, 2], ", b"[0, 0], ")  # the region contains itself
+    looped = whole.replace(b"[1, 2], ", b"[0, 0], ")  # now the region contains itself
     assert looped != whole
     with pytest.raises(errors.InvalidConfigError, match="itself"):
         decoded_tree(looped)

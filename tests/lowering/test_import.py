@@ -1,4 +1,7 @@
-"""Import of StableHLO: lowering and importing round trips, modules of JAX have JAX's values, and errors never crash."""
+"""Import of StableHLO.
+
+Programs must survive lowering and importing, JAX's modules must have JAX's values, and errors must never crash.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ def flat(result: Any) -> list[Any]:
 # ---- round trips ---------------------------------------------------------------------------------
 
 # Ops that lowering may write as several operations, such as a dot product in a wider dtype, or an integer division.
-# Only for other ops must the text be equal after a round trip.
+# For all other ops, the text must be equal after a round trip.
 COMPOUND = {
     "Constant", "Convolution", "Divide", "DotGeneral", "Polygamma", "Power", "ReducePrecision", "Remainder",
     "Sort",
@@ -52,7 +55,8 @@ def test_what_we_write_comes_back(sample: OpSample) -> None:
     assert again.output_specs == program.output_specs
     wanted, found = flat(program.run(*sample.inputs)), flat(again.run(*sample.inputs))
     for y, z in zip(found, wanted, strict=True):
-        if sample.op.name == "Polygamma":  # lowered to sums of few terms
+        # Polygamma is lowered to sums of few terms, so its results agree only approximately.
+        if sample.op.name == "Polygamma":
             np.testing.assert_allclose(y.astype(float), z.astype(float), rtol=0.01)
         else:
             assert y.tobytes() == z.tobytes()
@@ -60,7 +64,10 @@ def test_what_we_write_comes_back(sample: OpSample) -> None:
 
 
 def statements(text: str) -> set[str]:
-    """Return the kinds of operations in a text, without transposes, which the import of a reshape adds."""
+    """Return the kinds of operations in a text.
+
+    Transposes are omitted, because the import of a reshape adds some.
+    """
     return set(re.findall(r"stablehlo\.\w+", text)) - {"stablehlo.transpose"}
 
 
@@ -192,13 +199,16 @@ for harness in harnesses.all_harnesses[start::step]:
     case = (harness.fullname, harness.group_name, lowered.as_text(), given, list(map(np.asarray, wanted)))
     pickle.dump(case, sys.stdout.buffer)
 """
-# Cases with an unstable sort are skipped: elements that compare equal may be in any order.
+# Cases with an unstable sort are skipped, because elements that compare equal may be in any order.
 UNSTABLE = ("isstable_False", "top_k_sort_inf_nan")
 KNOWN: tuple[str, ...] = ()
 
 
 def harness_failures(start: int, step: int) -> tuple[int, list[str]]:
-    """Run JAX's own test cases of exported modules; return their number, and the cases that failed unexpectedly."""
+    """Run JAX's own test cases of exported modules.
+
+    Return their number, and the cases that failed unexpectedly.
+    """
     import pickle
 
     child = subprocess.Popen(
@@ -212,7 +222,7 @@ def harness_failures(start: int, step: int) -> tuple[int, list[str]]:
         try:
             name, group, text, given, wanted = pickle.load(
                 child.stdout
-            )  # the child wrote it just now
+            )  # the data is trusted: the child process has just written it
         except EOFError:
             break
         count += 1
@@ -231,14 +241,14 @@ def harness_failures(start: int, step: int) -> tuple[int, list[str]]:
 
 
 def near_columns(found: Any, wanted: Any) -> bool:
-    """Tell whether two matrices have the same unit vectors as columns, each up to a phase."""
+    """Return whether the columns of two matrices are equal unit vectors, each up to a phase."""
     tolerance = 2e-3 if found.dtype.itemsize <= 8 and found.dtype != np.float64 else 1e-7
     along = np.abs(np.sum(found.conj() * wanted, axis=-2))
     return found.shape == wanted.shape and bool((np.abs(along - 1) < tolerance).all())
 
 
 def near_spans(found: Any, wanted: Any, k: int) -> bool:
-    """Tell whether the first k columns agree, each up to a phase, and the other columns span the same space."""
+    """Return whether the first k columns agree, each up to a phase, and the other columns span the same space."""
 
     def projector(x: Any) -> Any:
         return x[..., k:] @ np.swapaxes(x[..., k:].conj(), -1, -2)
@@ -249,7 +259,10 @@ def near_spans(found: Any, wanted: Any, k: int) -> bool:
 
 
 def near_svd(found: list[Any], wanted: list[Any]) -> bool:
-    """Compare singular values, then left singular vectors (columns) if there are any, and right ones (rows)."""
+    """Compare singular values, and then singular vectors if there are any.
+
+    Left singular vectors are columns, and right ones are rows.
+    """
     k = wanted[0].shape[-1]
     turned = [(x if place == 0 else np.swapaxes(x, -1, -2)) for place, x in enumerate(found[1:])]
     others = [(x if place == 0 else np.swapaxes(x, -1, -2)) for place, x in enumerate(wanted[1:])]
@@ -259,7 +272,7 @@ def near_svd(found: list[Any], wanted: list[Any]) -> bool:
 
 
 def near_eigen(found: list[Any], wanted: list[Any]) -> bool:
-    """Compare eigenvalues and eigenvectors; the arrays with fewer axes are the eigenvalues."""
+    """Compare eigenvalues and eigenvectors. The arrays with fewer axes are the eigenvalues."""
     least = min(x.ndim for x in wanted)
     return all(
         near(x, y) if y.ndim == least else near_columns(x, y)
@@ -268,7 +281,7 @@ def near_eigen(found: list[Any], wanted: list[Any]) -> bool:
 
 
 UP_TO_PHASE = {"svd": near_svd, "eigh": near_eigen, "eig": near_eigen}
-"""Comparison of groups of cases that return vectors, whose phases depend on how LAPACK was built."""
+"""Functions that compare the results of cases with vectors. The phases of the vectors depend on the build of LAPACK."""
 
 
 def near(found: Any, wanted: Any) -> bool:
@@ -419,7 +432,10 @@ def test_mutated_modules_are_errors_or_programs(rounds: str) -> None:
 
 
 def recurrent(w: Any, h: Any, xs: Any) -> Any:
-    """Return the text that JAX lowers from a reverse scan inside a counting loop, with a conditional in the scan."""
+    """Return the text of a function as JAX lowers it.
+
+    The function has a conditional in a reverse scan in a counting loop.
+    """
 
     def turn(h: Any, x: Any) -> Any:
         after = jax.lax.cond(x[0] > 0, lambda v: jnp.tanh(w @ v), lambda v: v - x, h)
@@ -500,7 +516,7 @@ def test_every_way_of_counting(first: int, bound: int, step: int) -> None:
         ) and iterations < 20:
             i, iterations = i + moved, iterations + 1
         if iterations == 20:
-            continue  # the counter would overflow int32
+            continue  # because the counter would overflow int32
         sides = "%n, %i" if flipped else "%i, %n"
         text = COUNTING.format(
             first=first, bound=bound, direction=direction, sides=sides, step=step, op=op
@@ -582,9 +598,9 @@ COMPARED = {"LT": operator.lt, "LE": operator.le, "GT": operator.gt, "GE": opera
 
 @pytest.mark.parametrize("direction", COMPARED)
 def test_indices_that_are_chosen_are_known_where_the_choice_is(direction: str) -> None:
-    """The loop reads x[i] where `i direction m` holds, and x[4 - i] elsewhere.
+    """The loop reads x[i] if `i direction m` is true, else x[4 - i].
 
-    If the comparison has the same value in all iterations, the imported scan reads slices of x.
+    If the comparison has the same value in all iterations, the imported scan must read slices of x.
     """
     chosen = "stablehlo.subtract %k, %i : tensor<i32>\n    %w = stablehlo.compare {}, %i, %m : {}"
     chosen += "\n    %j = stablehlo.select %w, %i, %v : tensor<i1>, tensor<i32>"
@@ -715,7 +731,10 @@ def test_what_is_handed_on_whole_is_neither_cut_nor_stacked(
 
 
 def called_in_a_row(count: int) -> str:
-    """Return functions f1 .. f`count`, each of which calls the next; `main` calls the last function, then the first."""
+    """Return functions f1 .. f`count`, each of which calls the next.
+
+    The function `main` calls the last of them, and then the first.
+    """
     head = "func.func private @f{}(%x: tensor<3xf32>) -> tensor<3xf32> {{ "
     call = "%0 = func.call @f{}(%x) : (tensor<3xf32>) -> tensor<3xf32> "
     calls = [f"{head.format(i)}{call.format(i + 1)}return %0 : tensor<3xf32> }}" for i in range(1, count)]  # fmt: skip
@@ -736,7 +755,7 @@ def test_calls_are_nested_128_deep_and_no_deeper() -> None:
 
 
 def test_as_many_operations_as_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit counts operations in regions and in called functions, but not terminators."""
+    """The limit must count the operations in regions and in called functions, but not terminators."""
     body = (
         "%a = func.call @f(%x) : (tensor<3xf32>) -> tensor<3xf32> "
         "%b = func.call @f(%a) : (tensor<3xf32>) -> tensor<3xf32> %0 = stablehlo.sine %b : tensor<3xf32>"
@@ -818,7 +837,7 @@ def test_places_that_locations_name(location: str, source: Any, place: str) -> N
     text = HEAD + f"%0 = stablehlo.sine %x : tensor<3xf32> {location}" + TAIL
     (step,) = import_stablehlo(text).instructions
     assert step.source is not None
-    if source is None:  # without a location, the import's line
+    if source is None:  # without a location in the module, the source is the line of the import
         assert step.source.file == __file__
     else:
         shown = (step.source.file, step.source.line, step.source.function)
@@ -848,9 +867,9 @@ def test_places_that_locations_name(location: str, source: Any, place: str) -> N
     ],
 )  # fmt: skip
 def test_reshapes_turn_only_what_is_no_row(before: Any, after: Any, ops: str) -> None:
-    """A reshape here is column-major, StableHLO's row-major; they agree if at most one extent is not 1.
+    """A reshape of tenferro is column-major, and StableHLO's is row-major.
 
-    Otherwise the import adds transposes.
+    Both agree if at most one extent is not 1. Else the import must add transposes.
     """
     kinds = ["x".join([*map(str, shape), "f32"]) for shape in (before, after)]
     program = import_stablehlo(
@@ -899,9 +918,9 @@ def test_operations_that_change_nothing_are_no_ops(name: str) -> None:
 
 @pytest.mark.parametrize("count", [1024, 1025])
 def test_constants_of_many_equal_elements_are_spread(count: int) -> None:
-    """A constant of up to 1024 equal elements remains one, even in a region.
+    """A constant of up to 1024 equal elements must remain a constant, even in a region.
 
-    A larger one becomes a broadcast scalar.
+    A larger one must become a broadcast scalar.
     """
     kind = f"tensor<{count}xf32>"
     constants = (

@@ -1,4 +1,4 @@
-"""Accuracy requirements of operations are read, compared with the declared errors, kept and written."""
+"""Accuracy requirements of operations must be read, compared with the declared errors, kept, and written again."""
 
 from __future__ import annotations
 
@@ -79,7 +79,10 @@ def test_a_demand_is_compared_with_native_errors(
 
 
 def test_the_errors_are_those_of_the_page() -> None:
-    """The declared errors equal docs/accuracy.md: the larger one of interpreted and compiled code."""
+    """The declared errors must equal those in docs/accuracy.md.
+
+    If interpreted and compiled code differ, the larger error is declared.
+    """
     page = (Path(__file__).parents[2] / "docs" / "accuracy.md").read_text().splitlines()
     cells = [[cell.strip() for cell in line.split("|")] for line in page]
     rows = {row[1]: row for row in cells if len(row) == 15}

@@ -1,4 +1,7 @@
-"""Reductions of (value, index) pairs are read as `ArgMax` or `ArgMin` where they are equivalent, and else as they are."""
+"""A reduction of (value, index) pairs must be read as `ArgMax` or `ArgMin` if it is equivalent.
+
+Any other reduction must be read unchanged.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +96,7 @@ def test_nearly_is_followed_step_by_step(change: dict[str, Any], kind: set[Any])
 
 
 def followed(x: Any, numbers: dict[str, Any]) -> tuple[Any, Any]:
-    """Compute the reduction by its region, applied to one element after another, from the left."""
+    """Compute the reduction by its region, which is applied to one element after another, from left to right."""
     compare = {"LT": np.less, "GT": np.greater, "GE": np.greater_equal}
     shown = str(numbers["value"])
     bits = (
@@ -110,7 +113,10 @@ def followed(x: Any, numbers: dict[str, Any]) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize(("first", "last"), [(0, 2), (1, 3), (0, 4)])
 def test_the_first_of_a_descending_sort_are_the_top(first: int, last: int) -> None:
-    """A slice of a descending sort is read as TopK only if it has the first elements; other slices remain slices."""
+    """A slice of a descending sort may be read as TopK only if it has the first elements.
+
+    Other slices must remain slices.
+    """
     text = f"""
 func.func @main(%x: tensor<2x4xf32>) -> (tensor<2x{last - first}xi32>, tensor<2x{last - first}xf32>) {{
   %i = stablehlo.iota dim = 1 : tensor<2x4xi64>

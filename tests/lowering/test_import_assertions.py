@@ -1,4 +1,7 @@
-"""Assertions of a module about its extents are checked on import; one that cannot be checked raises an error."""
+"""Assertions of a module about its extents must be checked on import.
+
+An assertion that cannot be checked must raise an error.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ def test_what_depends_on_elements_is_refused() -> None:
 
 
 def test_assertions_of_functions_whose_extents_are_handed_through() -> None:
-    """Constraints of symbols in modules that JAX exports hold for extents that are arguments of calls, too."""
+    """Modules that JAX exports contain constraints of symbols.
+
+    The constraints must also hold for extents that are arguments of calls.
+    """
     n = jax.export.symbolic_shape("n", constraints=["n >= 4"])
     exported = jax.export.export(jax.jit(lambda x: x + x))(jax.ShapeDtypeStruct(n, "float32"))
     body = exported.mlir_module()
@@ -79,7 +85,7 @@ HOLDS = {
 
 
 def related(direction: str) -> str:
-    """Return a function of two vectors that asserts an order of their lengths."""
+    """Return the text of a function of two vectors. It asserts that their lengths have a certain order."""
     return f"""func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {{
   %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
   %m = stablehlo.get_dimension_size %y, dim = 0 : (tensor<?xf32>) -> tensor<i32>

@@ -1,4 +1,4 @@
-"""Differentiation warns if a module without derivative rules builds floats from the bits of other floats."""
+"""If a module without derivative rules creates floats from the bits of other floats, differentiation must warn."""
 
 from __future__ import annotations
 

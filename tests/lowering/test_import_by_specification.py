@@ -1,4 +1,4 @@
-"""Imported programs follow the StableHLO specification, even where its implementations differ from it."""
+"""Imported programs must follow the StableHLO specification, even where its implementations differ from it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ X = np.array([1.0, 2.0, 4.0, 8.0, 16.0], "f4")
 
 
 def windows(body: str, dims: int, options: str) -> str:
-    """Return the text of a window reduction of five numbers, with an initial value."""
+    """Return the text of a reduction over windows of five numbers. The initial value is an argument."""
     return f"""func.func @main(%x: tensor<5xf32>, %c: tensor<f32>) -> tensor<?xf32> {{
   %y = "stablehlo.reduce_window"(%x, %c) <{{window_dimensions = array<i64: {dims}>, {options}}}> ({{
     ^bb0(%a: tensor<f32>, %b: tensor<f32>):
@@ -29,7 +29,7 @@ def windows(body: str, dims: int, options: str) -> str:
 
 
 def by_text(x: np.ndarray, c: float, dims: int, low: int, high: int, base: int, step: int) -> list:
-    """Compute a window reduction as #reduce_window says.
+    """Compute a window reduction as the specification of reduce_window says.
 
     "padded_input = pad(input, init_value, ..)", then "reduce(window, init_value, ..)" of each window.
     """
@@ -61,18 +61,18 @@ REGIONS = {
 @pytest.mark.parametrize("region", REGIONS)
 @pytest.mark.parametrize("name", CASES)
 def test_windows_with_an_initial_value_that_is_no_identity(name: str, region: str) -> None:
-    """Padding has the initial value, and the reduction of each window begins with it, once.
-
-    XLA begins with it only once.
+    """Padding must have the initial value, and the reduction of each window must begin with it, once.
 
     #reduce: the tree that reduces has the elements "in ascending lexicographic order .., interspersed with an
-    implementation-defined amount of init_values". The reference interpreter uses one for each window.
+    implementation-defined amount of init_values". The reference interpreter uses one initial value for each window.
+    XLA uses it only once in all.
     """
     options, dims, edges = CASES[name]
     program = lowering.import_stablehlo(windows(REGIONS[region], dims, options))
     wanted = by_text(X, 3.0, dims, *edges)
     np.testing.assert_array_equal(program.run(X, np.float32(3)), wanted)
-    # The results depend linearly on the initial value, so the gradient counts how often it occurs in their sum.
+    # The results depend linearly on the initial value. The gradient of their sum must therefore count how often it
+    # was added.
     slope = tnf.grad(lambda c: tnf.sum(program.run(X, c)))(np.float32(3))
     count = sum(by_text(np.zeros(5, "f4"), 1.0, dims, *edges))
     assert slope == count
@@ -97,7 +97,10 @@ INDICES = np.array([[-12], [1], [7]], "i4")
 
 
 def read_again(text: str, *arrays: np.ndarray) -> np.ndarray:
-    """Run a module; require the same bits from the program that was lowered and imported again."""
+    """Run a module, and return its result.
+
+    The program is lowered and imported again, and must then have the same bits.
+    """
     program = lowering.import_stablehlo(text)
     result = program.run(*arrays)
     again = lowering.import_stablehlo(str(lowering.lower_to_stablehlo(program))).run(*arrays)
@@ -119,7 +122,10 @@ def read_again(text: str, *arrays: np.ndarray) -> np.ndarray:
 def test_a_product_is_rounded_once_to_a_result_of_as_many_bits(
     lhs: str, rhs: str, result: str, numbers: tuple[float, float], wanted: float
 ) -> None:
-    """#dot_general: operands are promoted to a result type with at least as many bits; the result is rounded once."""
+    """#dot_general: if the result type has at least as many bits, operands are promoted to it.
+
+    The result must be rounded only once.
+    """
     types = f"(tensor<2x{lhs}>, tensor<2x{rhs}>) -> tensor<{result}>"
     text = f"""func.func @main(%x: tensor<2x{lhs}>, %y: tensor<2x{rhs}>) -> tensor<{result}> {{
       %z = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : {types}
@@ -136,7 +142,7 @@ def test_a_product_is_rounded_once_to_a_result_of_as_many_bits(
     [("2xbf16", "2x4xi4"), ("2x4xi2", "2xui8"), ("3x2xui2", "3xi4"), ("2xi4", "2x2xui2")],
 )
 def test_bits_of_less_than_a_byte(source: str, target: str) -> None:
-    """#bitcast_convert: the elements along the new axis are the bits from the lowest to the highest."""
+    """#bitcast_convert: along the new axis, the elements must be the bits from the lowest to the highest."""
     text = f"""func.func @main(%x: tensor<{source}>) -> tensor<{target}> {{
       %y = stablehlo.bitcast_convert %x : (tensor<{source}>) -> tensor<{target}>
       return %y : tensor<{target}>
@@ -166,7 +172,10 @@ def test_bits_of_less_than_a_byte(source: str, target: str) -> None:
     [("i32", "UNSIGNED"), ("ui8", "SIGNED"), ("i1", "SIGNED"), ("i4", "UNSIGNED")],
 )
 def test_integers_have_an_order_by_their_own_sign(kind: str, other: str) -> None:
-    """#compare (C3): LE of signed integers cannot be UNSIGNED, nor the reverse; EQ and NE may be either."""
+    """#compare (C3): for LE, signed integers must not be compared as UNSIGNED, nor unsigned ones as SIGNED.
+
+    EQ and NE allow both.
+    """
     own = "SIGNED" if other == "UNSIGNED" else "UNSIGNED"
     text = f"""func.func @main(%x: tensor<2x{kind}>) -> tensor<2xi1> {{
       %y = stablehlo.compare LE, %x, %x, {other} : (tensor<2x{kind}>, tensor<2x{kind}>) -> tensor<2xi1>
@@ -179,7 +188,7 @@ def test_integers_have_an_order_by_their_own_sign(kind: str, other: str) -> None
 
 
 def test_no_window_fits_and_nothing_is_scattered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """#select_and_scatter (C11): no window of 8 fits into 5 elements, so the result contains only init_value."""
+    """#select_and_scatter (C11): no window of 8 elements fits into 5, so the result must consist of init_value."""
     monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: False)
     text = with_operation(
         SPREAD.replace("tensor<1xf32>", "tensor<0xf32>").replace("array<i64: 5>", "array<i64: 8>")
@@ -194,8 +203,8 @@ def test_no_window_fits_and_nothing_is_scattered(monkeypatch: pytest.MonkeyPatch
 def test_gathers_out_of_bounds_and_their_adjoint() -> None:
     """#gather: "full_start_index .. clamp(0, start_index, shape(operand) - slice_sizes)".
 
-    So x[-12] reads x[0], and its cotangent is added to x[0]. JAX's gradient drops this cotangent, because it is a
-    scatter.
+    So x[-12] must read x[0], and its cotangent must be added to that of x[0]. JAX's gradient drops this cotangent,
+    because it is a scatter.
     """
     program = lowering.import_stablehlo(GATHER)
     np.testing.assert_array_equal(program.run(X, INDICES), X[[0, 1, 4]])
@@ -205,7 +214,10 @@ def test_gathers_out_of_bounds_and_their_adjoint() -> None:
 
 
 def test_scatters_out_of_bounds_and_their_adjoint() -> None:
-    """#scatter: an update counts only if "result_index is in bounds for shape(results)"; other updates are dropped."""
+    """#scatter: an update counts only if "result_index is in bounds for shape(results)".
+
+    Other updates must be dropped.
+    """
     program = lowering.import_stablehlo(SCATTER)
     updates = np.array([3.0, 5.0, 7.0], "f4")
     np.testing.assert_array_equal(
@@ -284,7 +296,7 @@ def test_scatters_within_bounds_have_no_margins() -> None:
 
 @pytest.mark.parametrize("kind", ["i4", "i8", "i16", "i32", "i64", "ui4", "ui8", "ui32", "ui64"])
 def test_integers_divided_by_zero(kind: str) -> None:
-    """#divide, #remainder: x / 0 and min / -1 are implementation-defined; the results are those of XLA."""
+    """#divide, #remainder: the results of x / 0 and min / -1 are implementation-defined, and must be those of XLA."""
     bits = int(kind.lstrip("ui"))
     low, high = (0, 2**bits - 1) if kind[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     ones = high if kind[0] == "u" else -1
@@ -424,7 +436,7 @@ def with_operation(text: str) -> str:
 def test_broken_constraints(
     constraint: str, with_mlir: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An operation that violates one of its constraints raises an error, with and without MLIR."""
+    """An operation that violates one of its constraints must raise an error, with and without MLIR."""
     if with_mlir:
         pytest.importorskip("jaxlib")
     monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: with_mlir)

@@ -1,4 +1,7 @@
-"""Programs of several devices, run on one: each collective equals its definition, and programs equal JAX's."""
+"""Programs of several devices, run on one device.
+
+Each collective must equal its definition, and programs must equal JAX's.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,10 @@ import xla_peer
 from tenferro import errors
 
 REPLICAS, PARTITIONS = 2, 2
-X = np.arange(4 * 4 * 3, dtype="f4").reshape(4, 4, 3) ** 2  # axes: device, row, column
+X = np.arange(4 * 4 * 3, dtype="f4").reshape(4, 4, 3) ** 2  # the axes are device, row and column
 
-# A process has the number replica * 2 + partition. The groups are those of "Parallel execution" in the specification.
+# Each process has the number replica * 2 + partition. The groups of processes are those that the section "Parallel
+# execution" of the specification defines.
 ACROSS: dict[str, tuple[str, str, list[list[int]]]] = {
     "replicas": ("[[0, 1]]", "", [[0, 2], [1, 3]]),
     "replicas in the other order": ("[[1, 0]]", "", [[2, 0], [3, 1]]),
@@ -47,7 +51,7 @@ BY_PARTITION: dict[str, tuple[str, str, list[list[int]]]] = {
 
 @pytest.fixture(params=[True, False], ids=["MLIR", "our reader"])
 def read(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return `import_stablehlo`, once with MLIR's reader and once with tenferro's own."""
+    """Return `import_stablehlo`, once with MLIR's reader and once with tenferro's reader."""
     monkeypatch.setattr("lowering.importing.is_jaxlib_installed", lambda: request.param)
     return lowering.import_stablehlo
 
@@ -55,7 +59,7 @@ def read(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any
 def program_of(
     read: Any, operation: str, result: str = "tensor<4x3xf32>", **options: Any
 ) -> tnf.GraphProgram:
-    """Import a function of one device's shard, for two replicas of two partitions."""
+    """Import a function of the shard of one device. There are two replicas, each of two partitions."""
     text = (
         f"func.func @main(%x: tensor<4x3xf32>) -> {result} {{ {operation} return %y : {result} }}"
     )
@@ -76,7 +80,10 @@ def region(name: str, element: str = "f32") -> str:
 
 
 def by_groups(function: Any, groups: list[list[int]]) -> Any:
-    """Compute each device's result by `function(values of its group, its position in the group)`."""
+    """Compute each device's result by `function`.
+
+    Its arguments are the values of the device's group, and the device's position in the group.
+    """
     results: dict[int, Any] = {}
     for group in groups:
         for place, device in enumerate(group):
@@ -89,7 +96,10 @@ def by_groups(function: Any, groups: list[list[int]]) -> Any:
     ("name", "reduce"), [("add", np.add.reduce), ("maximum", np.maximum.reduce), ("subtract", None)]
 )
 def test_all_reduce(read: Any, across: str, name: str, reduce: Any) -> None:
-    """A region that is not associative is applied to neighbours first, in the order of the devices in the group."""
+    """A region that is not associative must be applied to neighbours first.
+
+    The order is that of the devices in the group.
+    """
     ids, channel, groups = ACROSS[across]
     operation = (
         f'%y = "stablehlo.all_reduce"(%x) <{{{channel} {groups_attribute(ids)}}}> {region(name)} '
@@ -107,7 +117,7 @@ def test_all_reduce(read: Any, across: str, name: str, reduce: Any) -> None:
 
 @pytest.mark.parametrize("ids", ["[[0, 1]]", "[[0], [1]]"])
 def test_cross_replica_sum(read: Any, ids: str) -> None:
-    """The older operation `cross-replica-sum`, which `all_reduce` replaced, is read, too; it has no region."""
+    """The operation `cross-replica-sum`, which `all_reduce` has replaced, must be read, too. It has no region."""
     types = "(tensor<4x3xf32>) -> tensor<4x3xf32>"
     operation = f'%y = "stablehlo.cross-replica-sum"(%x) <{{{groups_attribute(ids)}}}> : {types}'
     replicas = X.reshape(REPLICAS, PARTITIONS, 4, 3)
@@ -162,7 +172,7 @@ def test_all_to_all(read: Any, across: str) -> None:
 @pytest.mark.parametrize(
     ("channel", "source"),
     [
-        # Replica 1 receives from replica 0, or partition 1 from partition 0. The other devices receive zeros.
+        # Replica 1 receives from replica 0, or partition 1 from partition 0. All other devices must receive zeros.
         ("", [None, None, 0, 1]),
         ("channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,", [None, 0, None, 2]),
     ],
@@ -178,7 +188,7 @@ def test_collective_permute(read: Any, channel: str, source: list[int | None]) -
 
 
 def test_what_is_sent_is_received(read: Any) -> None:
-    """A device receives what its source has sent; device 3 has no source and receives zeros."""
+    """A device must receive what its source has sent. Device 3 has no source, and must receive zeros."""
     channel = (
         "channel_handle = #stablehlo.channel_handle<handle = 5, type = 1>, is_host_transfer = false"
     )
@@ -249,7 +259,7 @@ def test_a_collective_of_what_all_devices_share(read: Any) -> None:
 
 
 def test_a_collective_in_a_loop_and_in_a_branch(read: Any) -> None:
-    """A collective in a loop or branch acts on the devices of the enclosing program."""
+    """A collective in a loop or in a branch must act on the devices of the enclosing program."""
     permute = (
         '"stablehlo.collective_permute"({}) <{{source_target_pairs = dense<[[0, 1], [1, 2], [2, 3], [3, 0]]> : '
         "tensor<4x2xi64>}}> : (tensor<4x3xf32>) -> tensor<4x3xf32>"
@@ -270,7 +280,10 @@ def test_a_collective_in_a_loop_and_in_a_branch(read: Any) -> None:
 
 
 def test_derivatives_reach_the_devices_that_were_asked(read: Any) -> None:
-    """If y_d is the sum of x over d's group, the cotangent of each x_d is the sum of the group's cotangents."""
+    """The cotangent of x_d must be the sum of the cotangents in the group of device d.
+
+    The result y_d of each device is the sum of x over the group of d.
+    """
     ids, channel, groups = ACROSS["flattened ids"]
     operation = (
         f'%y = "stablehlo.all_reduce"(%x) <{{{channel} {groups_attribute(ids)}}}> {region("add")} '
@@ -337,7 +350,10 @@ def test_devices_that_the_module_does_not_have() -> None:
 
 
 def test_parts_of_a_mesh_with_its_own_order(read: Any) -> None:
-    """A mesh may list its devices in another order: device 2 is at position 1, and has the second shard."""
+    """A mesh may list its devices in another order.
+
+    Here device 2 has the position 1 in the mesh, and must receive the second shard.
+    """
     text = """module {
   sdy.mesh @m = <["x"=2, "y"=2], device_ids=[0, 2, 1, 3]>
   func.func @main(%x: tensor<4xui32>) -> tensor<4xui32> {
@@ -419,7 +435,7 @@ for name, (f, arrays) in cases.items():
 
 @pytest.fixture(scope="module")
 def partitioned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder with modules that JAX lowers for eight devices, and their results."""
+    """Return a folder that contains modules that JAX lowered for eight devices, and their results."""
     folder = tmp_path_factory.mktemp("partitioned")
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
     subprocess.run([sys.executable, "-c", JAX, str(folder)], check=True, env=os.environ | flags)
@@ -427,7 +443,7 @@ def partitioned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_collective_that_is_wrong(partitioned: Path) -> None:
-    """If one collective has wrong groups or a wrong reduction, the report names this collective."""
+    """If one collective has wrong groups or a wrong reduction, the parity report must name this collective."""
     text = (partitioned / "layer.mlir").read_text()
     with np.load(partitioned / "layer.npz") as saved:
         w, x = saved["x0"], saved["x1"]
@@ -473,7 +489,10 @@ def test_jax_on_eight_devices(read: Any, partitioned: Path, name: str) -> None:
 
 
 def test_groups_may_differ_in_size(read: Any) -> None:
-    """Groups may have different sizes. The values are negative, so that zeros read for missing members would show."""
+    """Groups may have different sizes.
+
+    All values are negative, so that a zero in place of a missing member would change the maximum.
+    """
     x = -1 - X[:3]
     operation = (
         f'%y = "stablehlo.all_reduce"(%x) <{{{groups_attribute("[[0, 2], [1, -1]]")}}}> {region("maximum")} '
@@ -483,7 +502,7 @@ def test_groups_may_differ_in_size(read: Any) -> None:
     np.testing.assert_array_equal(y, [x[[0, 2]].max(0), x[1], x[[0, 2]].max(0)])
     gathered = operation.replace("all_reduce", "all_gather").replace(region("maximum"), "")
     gathered = gathered.replace("<{", "<{all_gather_dim = 0 : i64, ")
-    # The error of MLIR's verifier has another message.
+    # MLIR's verifier rejects the module with another message.
     with pytest.raises(errors.TenferroError, match=r"groups of different sizes|Invalid replica id"):
         program_of(read, gathered, devices={"replicas": 3})
 
@@ -499,7 +518,10 @@ def test_the_first_of_a_group_has_the_reduction() -> None:
 
 
 def test_roots_are_data() -> None:
-    """A broadcast has a root for each of its two results, given by data; device 4 is in no group and receives zeros."""
+    """Each of the two results of this broadcast has a root, which an operand defines.
+
+    Device 4 is in no group, and must receive zeros.
+    """
     x, roots = np.concatenate([X, X[:1] + 9]), np.array([[1, 0]] * 2 + [[0, 1]] * 3, "i4")
     kinds = (
         "(tensor<4x3xf32>, tensor<4x3xf32>, tensor<2xi32>) -> (tensor<4x3xf32>, tensor<4x3xf32>)"
@@ -567,7 +589,10 @@ def test_meshes_of_more_devices_than_fit_are_refused(count: int) -> None:
 
 @pytest.mark.parametrize("is_right", [True, False])
 def test_processes_of_the_reference_interpreter(is_right: bool) -> None:
-    """A module may run two replicas of two partitions, with two arguments and two results each."""
+    """A module of the reference interpreter may run two replicas of two partitions.
+
+    Each has two arguments and two results.
+    """
     results = [(3, 1), (2, 0), (1, 3), (0, 2 if is_right else 7)]
     checks = "\n".join(
         f"check.expect_eq_const %r#{2 * process + number}, dense<{value}> : tensor<1xi64>"
@@ -635,7 +660,10 @@ HEARD = "check.expect_eq_const %r#0, dense<[3, 4]> : tensor<2xi32> check.expect_
 
 
 def test_processes_of_different_functions() -> None:
-    """#send, #recv: messages arrive in the order in which they were sent, whichever process comes first in the grid."""
+    """#send, #recv: messages must arrive in the order in which they were sent.
+
+    It does not matter which process comes first in the grid.
+    """
     kinds = "(!stablehlo.token, tensor<2xi32>, !stablehlo.token) -> (tensor<2xi32>, tensor<2xi32>, !stablehlo.token)"
     text = processes(TALK, "programs = [[@listen], [@tell]]", "%t, %x, %t", kinds, HEARD)
     lowering.import_stablehlo(text)
@@ -669,7 +697,10 @@ TOGETHER = f"""
 
 
 def test_collectives_of_processes_of_different_functions(read: Any) -> None:
-    """Processes of different functions run the collectives in order: a sum, then an exchange of numbers."""
+    """Processes of different functions must run their collectives in the same order.
+
+    Here they are a sum, and then an exchange of numbers.
+    """
     kinds = "(tensor<2xi32>, tensor<2xi32>) -> (tensor<2xi32>, tensor<2xi32>)"
     sums = "check.expect_eq_const %r#0, dense<[10, 13]> : tensor<2xi32> check.expect_eq_const %r#1, dense<[9, 12]> : tensor<2xi32>"
     text = processes(TOGETHER, "programs = [[@first], [@second]]", "%x, %x", kinds, sums)
@@ -711,7 +742,10 @@ IN_REGIONS = f"""
 
 
 def test_collectives_in_loops_branches_and_calls_of_different_functions() -> None:
-    """Both start with x. The sum is 2 x; then one adds 2 x, and the other -2 x."""
+    """Two processes start with x.
+
+    The sum of both is 2 x. Then one process adds 2 x, and the other one -2 x.
+    """
     kinds = "(tensor<2xi32>, tensor<2xi32>) -> (tensor<2xi32>, tensor<2xi32>)"
     check = "".join([f"check.expect_eq_const %r#{n}, dense<0> : tensor<2xi32>\n" for n in (0, 1)])
     text = processes(IN_REGIONS, "programs = [[@loops], [@calls]]", "%x, %x", kinds, check)
@@ -730,7 +764,7 @@ def test_collectives_in_loops_branches_and_calls_of_different_functions() -> Non
 
 
 def test_processes_answer_each_other() -> None:
-    """Each of two different functions sends, and waits for the other's message; then both add."""
+    """Two different functions each send a message and wait for that of the other. Then both add the messages."""
     to_device = (
         "channel_handle = #stablehlo.channel_handle<handle = 3, type = 1>, is_host_transfer = false"
     )
@@ -778,7 +812,7 @@ def test_grids_of_functions_that_are_none(programs: str, match: str) -> None:
 
 
 def test_infeed_and_outfeed_of_a_process() -> None:
-    """#infeed, #outfeed: each infeed returns the results of the next function in the list."""
+    """#infeed, #outfeed: each infeed must return the results of the next function in the list."""
     functions = """
       func.func @first() -> tensor<2xi32> { %0 = stablehlo.constant dense<[3, 4]> : tensor<2xi32> return %0 : tensor<2xi32> }
       func.func @second() -> tensor<2xi32> { %0 = stablehlo.constant dense<[6, 8]> : tensor<2xi32> return %0 : tensor<2xi32> }

@@ -1,4 +1,7 @@
-"""Composites and calls that name an extension family are imported as its ops; unknown names are listed together."""
+"""Composites and calls that name an extension family must be imported as its ops.
+
+Unknown names must be listed together in one error.
+"""
 
 from __future__ import annotations
 
@@ -128,7 +131,7 @@ def test_what_makes_no_op_that_fits_is_its_decomposition(attributes: str) -> Non
 @extension_family("tenferro-tests", "particular", version=1)
 @dataclass(frozen=True)
 class Particular(ExtensionOp):
-    """y = x; creating the op or inferring its type raises the error that the test chooses."""
+    """y = x. Creating the op, or inferring its type, raises the error that the test chooses."""
 
     where: str
     error: str
@@ -216,7 +219,7 @@ func.func @main(%x: tensor<3x3xf64>) -> tensor<3x3xf64> {
   return %0 : tensor<3x3xf64>
 }"""
     assert families(import_stablehlo(text)) == [Cholesky()]
-    # JAX's foreign-function calls write their attributes in the MHLO dialect.
+    # JAX writes the attributes of its foreign-function calls in the MHLO dialect.
     by_jax = text.replace(
         "api_version = 4 : i32, backend_config =", 'backend_config = "", mhlo.backend_config ='
     )

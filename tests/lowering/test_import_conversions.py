@@ -1,4 +1,4 @@
-"""`stablehlo.convert` between all dtypes follows the specification."""
+"""`stablehlo.convert` must follow the specification for every pair of dtypes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def samples(dtype: DType) -> Any:
 
 
 def converted(x: Any, to: DType) -> Any:
-    """Convert an array element by element, with Python's numbers."""
+    """Convert an array to another dtype element by element, by arithmetic on Python's numbers."""
     return np.array([converted_element(value, to) for value in x], to.dtype)
 
 
@@ -63,7 +63,10 @@ def converted_element(value: Any, to: DType) -> Any:
 
 @pytest.mark.parametrize("source", DTYPES, ids=str)
 def test_every_pair(source: DType) -> None:
-    """Complex numbers convert to their real part. As on XLA, overflow saturates, NaN becomes 0, and integers wrap."""
+    """A complex number must be converted to its real part.
+
+    As on XLA, floats that overflow an integer saturate, NaN becomes 0, and integers wrap.
+    """
     x = samples(source)
     given = f"tensor<{len(x)}x{element_type(source)}>"
     types = [f"tensor<{len(x)}x{element_type(to)}>" for to in DTYPES]
@@ -77,6 +80,6 @@ def test_every_pair(source: DType) -> None:
     for to, found in zip(DTYPES, import_stablehlo(text).run(x), strict=True):
         assert found.dtype == to.dtype
         wanted = converted(x, to)
-        if to is DType.BF16:  # NumPy calls NaN of bfloat16 unequal
+        if to is DType.BF16:  # because NumPy's comparison does not recognise NaN of bfloat16
             found, wanted = found.astype("f4"), wanted.astype("f4")
         np.testing.assert_array_equal(found, wanted, f"{source} to {to}")

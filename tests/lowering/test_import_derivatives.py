@@ -1,4 +1,4 @@
-"""Programs that were lowered to StableHLO and imported again have the derivatives of the original programs."""
+"""Programs that are lowered to StableHLO and imported again must have the derivatives of the original programs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,11 @@ def test_a_diagonal_keeps_its_derivatives(name: str) -> None:
 
 
 def test_zeros_of_the_cotangent_have_slopes() -> None:
-    """A cotangent that is zero has a derivative, too: polygamma(2, x) at -1/2, and at positive integers."""
+    """The derivative of polygamma(2, x) must be right where the function cot(pi x) is zero.
+
+    The reflection formula, evaluated for all x, contains cot(pi x). It is zero at -1/2, with which positive x are
+    replaced in the formula.
+    """
     x = np.array([-0.5, -1.5, 1.0, 2.0])
     fn = lambda x: tnf.polygamma(2, x)
     read = read_again(tnf.compile(fn, x))

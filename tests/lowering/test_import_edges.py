@@ -46,7 +46,8 @@ COMPARISONS = {
     "GE": lambda i, n: i >= n,
     "NE": lambda i, n: i != n,
 }
-# Each entry: direction, whether the bound is the first operand, start, bound, step, number of iterations.
+# Each entry has the direction of the comparison, whether the bound is its first operand, the start, the bound, the
+# step, and the number of iterations.
 LOOPS = [
     ("LT", False, 0, 5, 1, 5),
     ("LT", False, 0, 5, 2, 3),
@@ -88,7 +89,7 @@ def test_counted_loops_are_scans(loop: Any, kind: str) -> None:
     direction, is_flipped, start, bound, step, iterations = loop
     changes = ["add %i, %s", "add %s, %i"] if step > 0 else ["add %i, %s", "subtract %i, %s"]
     if kind == "ui32" and start + iterations * step < 0:
-        return  # the last value would wrap
+        return  # because the last value of the counter would wrap
     if kind == "ui32" and step < 0:
         changes = ["subtract %i, %s"]
     for change in changes:
@@ -174,9 +175,9 @@ func.func @main(%x: tensor<5xf64>) -> tensor<f64> {{
 def test_a_comparison_that_never_changes_chooses_the_slices_of_a_scan(
     direction: str, is_flipped: bool
 ) -> None:
-    """For t = 0 .. 4, read x[t] if `slope * t + first` compares with 0 as `direction` says, else x[4 - t].
+    """For t = 0 .. 4, the loop reads x[t] if `slope * t + first` compares with 0 as `direction` says, else x[4 - t].
 
-    If the comparison has the same value in all iterations, the imported loop scans over x.
+    If the comparison has the same value in all iterations, the imported loop must scan over x.
     """
     compare = {"EQ": lambda i, n: i == n, **COMPARISONS}[direction]
     x = np.random.default_rng(3).normal(size=5)
@@ -229,7 +230,7 @@ SHIFTED = "%o = stablehlo.constant dense<{}> : tensor<i32> %{} = stablehlo.{} : 
 def test_a_loop_goes_along_what_it_reads_from_end_to_end(
     start: int, end: int, extent: int, shift: int
 ) -> None:
-    """The loop scans over an array only if its reads cover the whole array, and no index is clamped."""
+    """The loop must scan over the array that it reads only if it reads all of it and no index is clamped."""
     turn = SHIFTED.format(shift, "k", "add %i, %o") + "%l = stablehlo.add %i, %i : tensor<i32>"
     program = import_stablehlo(ALONG.format(start=start, end=end, extent=extent, turn=turn))
     x, y = np.arange(1, extent + 1, dtype="f4"), -np.arange(1, 6, dtype="f4")
@@ -249,8 +250,8 @@ def test_a_loop_goes_along_what_it_reads_from_end_to_end(
         assert not loop.reverse
 
 
-# For each way: the indices that iteration i reads and writes, whether the scan reads and stacks slices, and whether
-# it runs backwards.
+# Each entry has the indices that iteration i reads and writes. The numbers count the arrays that the scan reads and
+# stacks by slices, and the flag says whether it runs backwards.
 WAYS: dict[str, tuple[str, Any, Any, int, int, bool]] = {
     "forwards both": ("i", lambda i: i, lambda i: i, 1, 1, False),
     "backwards both": ("v", lambda i: 4 - i, lambda i: 4 - i, 1, 1, True),
@@ -291,7 +292,10 @@ def test_what_goes_the_other_way_is_indexed(name: str) -> None:
 def test_indices_that_wrap_around_are_no_lines(
     narrow: str, name: str, least: int, most: int, is_up: bool, beyond: int
 ) -> None:
-    """The loop reads at i if i + first is above the middle of the dtype's range, else at 4 - i; the sum may wrap."""
+    """The loop reads at i if i + first is above the middle of the dtype's range, else at 4 - i.
+
+    The sum may wrap, so that the comparison does not have the same value in all iterations.
+    """
     first = most - 4 + beyond if is_up else least + 4 + beyond
     middle = (least + most) // 2
     change = "add %first, %w" if is_up else "subtract %first, %w"
@@ -338,7 +342,10 @@ def test_loops_that_data_end_or_that_wrap_around_are_while_loops() -> None:
 
 @in_turn("dtype", ["uint8", "uint16", "uint32", "uint64"], "algorithm", list(RandomAlgorithm))
 def test_random_bits_are_those_of_jax(dtype: str, algorithm: RandomAlgorithm) -> None:
-    """The bits and the final state equal those of JAX, which compiles the original module."""
+    """The random bits and the final state must equal JAX's.
+
+    JAX compiles the module that the test imports.
+    """
     states = [[0, 0], [2**40 + 5, 7], [2**63 + 3, 2**64 - 2], [1, 2**32 - 1]]
     for shape in [(), (3,), (2, 5), (5, 7, 3)]:
 
@@ -356,7 +363,10 @@ def test_random_bits_are_those_of_jax(dtype: str, algorithm: RandomAlgorithm) ->
 
 @pytest.mark.parametrize("state", [[5, 2**64 - 1, 0], [5, 2**64 - 2, 2**64 - 1], [7, 3, 9]])
 def test_random_bits_of_a_longer_state(state: list[int]) -> None:
-    """A state of three numbers has XLA's bits; the third number is the upper half of the counter."""
+    """A state of three numbers must yield XLA's bits.
+
+    The third number is the upper half of the counter, which must carry over.
+    """
     text = """
     func.func @main(%s: tensor<3xui64>) -> (tensor<3xui64>, tensor<9xui32>) {
       %t, %v = stablehlo.rng_bit_generator %s, algorithm = PHILOX : (tensor<3xui64>) -> (tensor<3xui64>, tensor<9xui32>)
@@ -376,7 +386,7 @@ def test_random_bits_of_a_longer_state(state: list[int]) -> None:
     ("kind", "dtype"), [("i8", "i1"), ("i16", "i2"), ("i32", "i4"), ("i64", "i8"), ("f16", "f2"), ("f32", "f4"), ("f64", "f8")]
 )  # fmt: skip
 def test_random_bits_as_numbers_of_another_kind(kind: str, dtype: str) -> None:
-    """Random signed integers and floats have the bits of unsigned integers of the same width."""
+    """Random signed integers and floats must have the bits of random unsigned integers of the same width."""
     text = """func.func @main(%s: tensor<2xui64>) -> (tensor<2xui64>, tensor<5x{}>) {{
       %t, %v = stablehlo.rng_bit_generator %s, algorithm = PHILOX : (tensor<2xui64>) -> (tensor<2xui64>, tensor<5x{}>)
       return %t, %v : tensor<2xui64>, tensor<5x{}>
@@ -418,7 +428,10 @@ def test_approximate_largest_elements_are_the_exact_ones(name: str, axis: int) -
 
 @pytest.mark.parametrize("kind", ["bool", "int8", "uint16", "int64", "float16", "float32"])
 def test_products_of_other_kinds(kind: str) -> None:
-    """Products of bools are logical, integers wrap, and float16 accumulates in the dtype that the module requests."""
+    """Products of bools must be logical, and integers must wrap.
+
+    float16 must accumulate in the dtype that the module requests.
+    """
     rng = np.random.default_rng(2)
     x, y = (
         rng.integers(0, 2 if kind == "bool" else 9, shape).astype(kind)
@@ -444,7 +457,10 @@ def test_products_of_other_kinds(kind: str) -> None:
 
 
 def test_pieces_of_two_scatters_at_once() -> None:
-    """A region that sets one operand and adds to another is not supported; a region that does one of both is."""
+    """A region that sets one operand and adds to another must be an error.
+
+    A region that does only one of these to both operands must be imported.
+    """
     x = np.arange(6.0)
     places = np.array([[1], [1], [4]])
     updates = np.array([10.0, 20.0, 30.0])

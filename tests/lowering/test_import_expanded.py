@@ -1,4 +1,4 @@
-"""CHLO operations that MLIR expands by passes are read without these passes, too."""
+"""CHLO operations that MLIR expands by passes must also be read without these passes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ def test_formulas_of_open_extents() -> None:
 
 @pytest.mark.parametrize("kind", ["complex<f32>", "complex<f64>"])
 def test_the_kernel_of_arcsine_and_arccosine(kind: str) -> None:
-    """Check the definition: `asin z = atan2(Re z, Re w) + i sign(Im z) Im w`, and similarly for acos, with the kernel w."""
+    """The kernel must satisfy its definition.
+
+    With the kernel w of z, `asin z = atan2(Re z, Re w) + i sign(Im z) Im w`. A similar formula defines acos.
+    """
     big = float(np.finfo("f4").max)
     parts = [0.0, 1e-30, 0.3, 1.0, 1.0000001, 2.5, 1e9, big]
     points = [complex(a * x, b * y) for x in parts for y in parts for a in (1, -1) for b in (1, -1)]
@@ -65,7 +68,7 @@ def test_the_kernel_of_arcsine_and_arccosine(kind: str) -> None:
     ):
         wanted = [complex(oracle(mpmath.mpc(each))) for each in z.tolist()]
         np.testing.assert_allclose(real, np.real(wanted), **tolerance)
-        # On the branch cuts mpmath has no signed zero.
+        # On the branch cuts, mpmath does not distinguish zeros of different signs, so the comparison skips them.
         off = (z.imag != 0) | (np.abs(z.real) <= 1)
         np.testing.assert_allclose((sign * imaginary)[off], np.imag(wanted)[off], **tolerance)
 
@@ -99,7 +102,10 @@ RNG = np.random.default_rng(0)
 
 
 def test_groups_of_rows() -> None:
-    """Rows beyond the last group are zero, and an infinity in one group's matrix does not affect other groups."""
+    """Rows beyond the last group must be zero.
+
+    An infinity in the matrix of one group must not affect other groups.
+    """
     a, b = RNG.normal(size=(2, 9, 4)), RNG.normal(size=(2, 4, 3, 5))
     b[0, 0, 1, 0] = np.inf
     text = ragged(
@@ -116,7 +122,7 @@ def test_groups_of_rows() -> None:
 
 def test_groups_of_summands_and_of_batches() -> None:
     a, b = RNG.normal(size=(9, 4)), RNG.normal(size=(9, 5))
-    b[8] = np.nan  # row 8 is in no group
+    b[8] = np.nan  # row 8 belongs to no group, so its NaN must not be read
     text = ragged(
         "9x4xf64", "9x5xf64", "3xi32", "3x4x5xf64",
         lhs_contracting=[0], rhs_contracting=[0], lhs_ragged=[0],
@@ -140,7 +146,7 @@ def parts(sizes: np.ndarray) -> list[slice]:
 
 
 def test_group_sizes_of_each_batch_and_of_outer_axes() -> None:
-    """CHLO, "ragged_dot": group_sizes has the shape [b.., x.., g]; x are the axes before the ragged axis."""
+    """CHLO, "ragged_dot": group_sizes has the shape [b.., x.., g], where x are the axes before the ragged axis."""
     a, b = RNG.normal(size=(2, 9, 4)), RNG.normal(size=(2, 3, 4, 5))
     text = ragged(
         "2x9x4xf64", "2x3x4x5xf64", "2x3xi32", "2x9x5xf64", lhs_batching=[0], rhs_batching=[0],
@@ -220,7 +226,7 @@ def test_ragged_axes_that_are_not_one(axes: dict[str, list[int]], words: str) ->
 
 @pytest.mark.parametrize("kind", DTYPES)
 def test_polygamma_of_orders_that_are_arguments(kind: str) -> None:
-    """psi_n(x) = (-1)^(n+1) n! zeta(n + 1, x). The result is NaN where n is not a natural number."""
+    """psi_n(x) must equal (-1)^(n+1) n! zeta(n + 1, x), and must be NaN if n is not a natural number."""
     n = np.array([0, 1, 2, 3, 5, 1.5, -1]).astype(DTYPES[kind])
     x = np.array([3, 2, 3, 4, 6, 1, 0.5]).astype(DTYPES[kind])
     y = import_stablehlo(function("polygamma", kind, 2)).run(n, x).astype("f8")
@@ -231,7 +237,10 @@ def test_polygamma_of_orders_that_are_arguments(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["i4", "ui4", "i8", "ui8", "i32", "i64", "ui64"])
 def test_upper_halves_of_products(kind: str) -> None:
-    """High halves of products equal Python's: for all pairs up to 8 bits, and for extremes of wider integers."""
+    """The upper halves of products must equal those of Python's integers.
+
+    All pairs up to 8 bits are tested, and the extremes of wider integers.
+    """
     bits = int(kind.lstrip("ui"))
     dtype = DType.of(("uint" if kind[0] == "u" else "int") + str(bits)).dtype
     info = ml_dtypes.iinfo(dtype)

@@ -1,4 +1,4 @@
-"""Integer arguments that determine shapes, as modules exported in 2023 have, and data-dependent extents."""
+"""Extents that integer arguments determine, as in modules that were exported in 2023, and data-dependent extents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ S = tnf.TensorSpec
 
 @pytest.fixture(params=[True, False], ids=["MLIR", "our reader"])
 def read(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return `import_stablehlo`, once with MLIR's reader and once with tenferro's own."""
+    """Return `import_stablehlo`, once with MLIR's reader and once with tenferro's reader."""
     monkeypatch.setattr("lowering.importing.is_jaxlib_installed", lambda: request.param)
     return lowering.import_stablehlo
 
@@ -27,7 +27,7 @@ def function(arguments: str, result: str, body: str) -> str:
 
 
 def vector(name: str, *scalars: str) -> str:
-    """Return text that defines %`name` as a vector of i32 scalars."""
+    """Return text that defines %`name` as the vector of the given i32 scalars."""
     parts = [f"{scalar}_{name}" for scalar in scalars]
     lines = [
         f"{part} = stablehlo.reshape {scalar} : (tensor<i32>) -> tensor<1xi32> "
@@ -70,7 +70,10 @@ def test_an_extent_that_is_an_argument(read: Any) -> None:
 
 
 def test_arrays_of_one_shape_and_different_extents(read: Any) -> None:
-    """The extent is data, so an executable that is cached by argument shapes must not be used for another extent."""
+    """The extent of the result is data.
+
+    An executable in a cache by argument shapes must not be used for another extent.
+    """
     body = (
         N32
         + vector("s", "%n")
@@ -154,7 +157,10 @@ def test_a_program_with_an_extent_inside_a_trace(read: Any) -> None:
 
 
 def floor_division(name: str, lhs: str, rhs: str) -> str:
-    """Return JAX's text of a floor division of extents: a quotient rounded towards zero, minus one if it is too large."""
+    """Return the text that JAX writes for a floor division of extents.
+
+    It is a quotient rounded towards zero, from which 1 is subtracted if it is too large.
+    """
     q, r, s, t, c, d, e, f = [f"%{name}_{letter}" for letter in "qrstcdef"]
     pair = "SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>"
     return (
@@ -167,7 +173,7 @@ def floor_division(name: str, lhs: str, rhs: str) -> str:
 
 
 def test_a_convolution_whose_padding_an_argument_decides(read: Any) -> None:
-    """Padding "SAME" of a convolution with stride 2 may depend on an extent n that is an argument.
+    """Padding "SAME" of a convolution with stride 2 must be right if it depends on an argument, the extent n.
 
     The total padding is p = -n mod 2 + 2, of which p // 2 is at the low end.
     """
@@ -199,7 +205,10 @@ def test_a_convolution_whose_padding_an_argument_decides(read: Any) -> None:
 
 
 def test_text_whose_lists_are_tensors(read: Any) -> None:
-    """Text from before 2024, which writes lists of axes as tensors, is read, although MLIR no longer accepts it."""
+    """Text from before 2024 must be read, although MLIR no longer accepts it.
+
+    It writes lists of axes as tensors.
+    """
     body = (
         N32
         + vector("s", "%n")
@@ -233,7 +242,10 @@ def test_a_gather_and_padding_of_sizes_that_are_arguments(read: Any) -> None:
 
 
 def test_padding_between_elements_that_is_an_argument(read: Any) -> None:
-    """#dynamic_pad (C4): an extent n becomes low + n + max(n - 1, 0) * interior + high; all amounts are arguments."""
+    """#dynamic_pad (C4): an extent n becomes low + n + max(n - 1, 0) * interior + high.
+
+    Here all amounts are arguments.
+    """
     kind, amounts = "tensor<?x4xf32>", ", ".join(["tensor<2xi64>"] * 3)
     body = f"%y = stablehlo.dynamic_pad %x, %c, %l, %h, %i : ({kind}, tensor<f32>, {amounts}) -> tensor<?x?xf32>"
     arguments = (
@@ -252,7 +264,7 @@ def test_padding_between_elements_that_is_an_argument(read: Any) -> None:
 
 
 def test_strides_that_are_arguments(read: Any) -> None:
-    """#real_dynamic_slice: start, limit and stride are arguments."""
+    """#real_dynamic_slice: here the start, the limit and the stride are all arguments."""
     kind, bounds = "tensor<?x7xf32>", ", ".join(["tensor<2xi64>"] * 3)
     body = (
         f"%y = stablehlo.real_dynamic_slice %x, %a, %b, %s : ({kind}, {bounds}) -> tensor<?x?xf32>"
@@ -270,7 +282,10 @@ def test_strides_that_are_arguments(read: Any) -> None:
 
 
 def test_sizes_and_edges_that_a_result_decides(read: Any) -> None:
-    """The slice sizes of #dynamic_gather are 1 along collapsed axes (C8), and else the extents of the result (C13)."""
+    """The slice sizes of #dynamic_gather must be 1 along collapsed axes (C8).
+
+    Along all other axes, they must be the extents of the result (C13).
+    """
     numbers = (
         "offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1"
     )
@@ -297,7 +312,10 @@ def test_sizes_and_edges_that_a_result_decides(read: Any) -> None:
 
 
 def test_shapes_that_broadcast_when_the_program_runs(read: Any) -> None:
-    """CHLO's operations broadcast like NumPy's when the program runs; an extent of 1 fits any other, even 0."""
+    """CHLO's operations must broadcast like NumPy's when the program runs.
+
+    An extent of 1 fits any other extent, even 0.
+    """
     kinds = "(tensor<?xf32>, tensor<?x?xf32>) -> tensor<?x?xf32>"
     body = f"%y = chlo.broadcast_subtract %a, %b : {kinds}"
     program = read(function("%a: tensor<?xf32>, %b: tensor<?x?xf32>", "tensor<?x?xf32>", body))
@@ -317,7 +335,7 @@ def test_shapes_that_broadcast_when_the_program_runs(read: Any) -> None:
 
 
 def test_open_extents_of_transforms_and_repetitions(read: Any) -> None:
-    """#fft (C3) to (C5): an open axis must have the declared length, which a guard checks."""
+    """#fft (C3) to (C5): an axis with an open extent must have the declared length. A guard must check this."""
     body = "%y = stablehlo.fft %x, type = RFFT, length = [6] : (tensor<?x?xf32>) -> tensor<?x4xcomplex<f32>>"
     program = read(function("%x: tensor<?x?xf32>", "tensor<?x4xcomplex<f32>>", body))
     x = np.arange(12, dtype="f4").reshape(2, 6) ** 2
@@ -337,7 +355,7 @@ def test_open_extents_of_transforms_and_repetitions(read: Any) -> None:
 
 
 def test_a_size_that_data_set(read: Any) -> None:
-    """`set_dimension_size` keeps the first elements of an axis; `get_dimension_size` returns their number."""
+    """`set_dimension_size` must keep the first elements of an axis, and `get_dimension_size` return their number."""
     body = (
         "%s = stablehlo.convert %f : (tensor<f32>) -> tensor<i32> "
         "%z = stablehlo.set_dimension_size %x, %s, dim = 0 : (tensor<4x2xf32>, tensor<i32>) "
@@ -379,7 +397,10 @@ ROWS, TABLE = (
 
 
 def test_shapes_of_results_with_bounds(read: Any) -> None:
-    """A broadcast keeps a bounded extent; a reshape has the number of elements divided by the other extents."""
+    """A broadcast must keep a bounded extent.
+
+    The bound of a reshape's result must be the number of elements, divided by the other extents.
+    """
     blocks = "tensor<3x?x2xf64, #stablehlo.bounds<?, 10, ?>>"
     body = (
         f"%a = stablehlo.broadcast_in_dim %x, dims = [0, 1] : ({ROWS}) -> {TABLE} "
@@ -401,7 +422,7 @@ BOUNDED = {
 
 @pytest.mark.parametrize("constraint", BOUNDED)
 def test_constraints_on_extents_with_bounds(read: Any, constraint: str) -> None:
-    """A constraint that no extent within the bound satisfies raises an error on import."""
+    """A constraint that no extent within the bound can satisfy must raise an error on import."""
     text, broken, kept = BOUNDED[constraint]
     arguments = f"%x: {TWO}, %c: tensor<f32>, %z: tensor<4x2xf32>, %w: tensor<3x2xf32>"
     for operation, is_kept in ((text.replace(broken, kept, 1), True), (text, False)):
@@ -623,7 +644,10 @@ def test_operations_on_an_axis_that_data_set(read: Any, name: str) -> None:
 
 
 def test_numbers_for_open_extents_beside_an_integer_that_is_data(read: Any) -> None:
-    """An integer argument that is data, not an extent, needs no entry in `specs`; calls with concrete shapes work."""
+    """An integer argument that is data, not an extent, must need no entry in `specs`.
+
+    Calls with concrete shapes must work.
+    """
     body = (
         "%n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32> "
         "%m = stablehlo.subtract %n, %k : tensor<i32> "
@@ -640,7 +664,10 @@ def test_numbers_for_open_extents_beside_an_integer_that_is_data(read: Any) -> N
 
 
 def test_empty_flags_are_no_extents() -> None:
-    """An empty bool argument remains an argument, although extents in a program have such a type, too."""
+    """An empty bool argument must remain an argument.
+
+    Within a program, extents have such a type, too, and must not be confused with it.
+    """
     program = lowering.import_stablehlo(
         """func.func @main(%x: tensor<2x2x0xi1>) -> tensor<2x2x0xi1> {
           %y = stablehlo.not %x : tensor<2x2x0xi1>

@@ -1,4 +1,4 @@
-"""Forms of modules that are read: constants as resources, tuples, and files with any extension."""
+"""Forms of modules that must be read: constants as resources, tuples, and files with any extension."""
 
 from __future__ import annotations
 
@@ -92,7 +92,10 @@ def test_a_tuple_as_result_is_its_elements() -> None:
 def test_tuples_that_functions_take_and_return(
     with_mlir: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nested tuples are flattened: arguments, calls and custom calls have their elements instead."""
+    """Nested tuples must be flattened.
+
+    Arguments, calls and custom calls have the elements of a tuple in its place.
+    """
     monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: with_mlir)
     kind = "tensor<3xf32>"
     pair = f"tuple<{kind}, tuple<{kind}>>"
@@ -156,7 +159,10 @@ TEXT = "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor
 
 @pytest.mark.parametrize("name", ["forward.bytecode", "model.mlir.bc", "module"])
 def test_files_under_any_name(tmp_path: Path, name: str) -> None:
-    """A file is recognised by its content, whatever its name; `torch_xla`, for example, writes forward.bytecode."""
+    """A file must be recognised by its content, whatever its name.
+
+    For example, `torch_xla` writes bytecode as forward.bytecode.
+    """
     x = np.arange(3, dtype="f4")
     for number, content in enumerate((TEXT.encode(), bytecode(TEXT))):
         path = tmp_path / str(number) / name
@@ -245,7 +251,7 @@ NUMBERS = "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index
 def test_regions_compute_in_a_dtype_that_operands_are_promotable_to(
     name: str, types: tuple[str, ...], result: str, attributes: str, wanted: Any
 ) -> None:
-    """#reduce: the region may have a wider type, `is_promotable(element_type(inputs[i]), Ei)`."""
+    """#reduce: the region may compute in a wider type, `is_promotable(element_type(inputs[i]), Ei)`."""
     kinds = [f"tensor<{kind}>" for kind in types]
     named = [f"%x{i}" for i in range(len(kinds))]
     module = WIDER.format(
@@ -266,7 +272,10 @@ def test_regions_compute_in_a_dtype_that_operands_are_promotable_to(
 
 
 def test_a_gather_clamps_and_its_adjoint_adds_where_it_read() -> None:
-    """#gather: an index out of bounds is clamped, "clamp(0, start_index, shape(operand) - slice_sizes)"."""
+    """#gather: an out-of-bounds index must be clamped, "clamp(0, start_index, shape(operand) - slice_sizes)".
+
+    The gradient must be added where the gather read.
+    """
     program = import_stablehlo("""
         func.func @main(%x: tensor<5xf64>, %i: tensor<2x1xi32>) -> tensor<2xf64> {
           %0 = "stablehlo.gather"(%x, %i) {dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0],
@@ -291,7 +300,10 @@ def test_a_gather_clamps_and_its_adjoint_adds_where_it_read() -> None:
     ],
 )  # fmt: skip
 def test_attributes_that_do_not_fit(body: str, match: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Invalid attributes are errors: of #composite (C1) to (C4), #custom_call, and #exponential (result_accuracy)."""
+    """Invalid attributes must be errors.
+
+    The constraints are #composite (C1) to (C4), and those of #custom_call and result_accuracy.
+    """
     monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: False)
     functions = "".join([
         f"func.func private @{name}(%x: {kind}) -> {kind} {{ return %x : {kind} }}\n"

@@ -1,4 +1,7 @@
-"""LAPACK calls in modules of JAX: the values of the same library, gradients, flags and layouts."""
+"""LAPACK calls in JAX's modules must have the values of the same library.
+
+Their gradients, flags and layouts must be right.
+"""
 
 from __future__ import annotations
 
@@ -85,9 +88,10 @@ TPU: dict[str, Any] = {
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 @pytest.mark.parametrize("name", TPU)
 def test_what_jax_calls_on_a_tpu(name: str, dtype: str) -> None:
-    """JAX's text for a TPU has the values of NumPy; lowering it for a TPU again writes the same custom calls.
+    """A module that JAX lowered for a TPU must have NumPy's values.
 
-    Vectors are equal up to phases.
+    Lowered for a TPU again, it must contain the same custom calls. Eigenvectors and singular vectors are compared up
+    to phases.
     """
     x = general(2, 5, 5, dtype=dtype)
     text = jax.jit(TPU[name]).trace(x).lower(lowering_platforms=("tpu",)).as_text()
@@ -182,13 +186,14 @@ def test_gradients_of_what_was_read(name: str, dtype: str) -> None:
         return SCALARS[name](x, jnp)
 
     with jax.enable_x64(True):
-        wanted = np.asarray(jax.grad(loss)(x)).conj()  # JAX's gradient is the conjugate of ours
+        # By JAX's convention, a gradient is the conjugate of tenferro's.
+        wanted = np.asarray(jax.grad(loss)(x)).conj()
     program = xla_peer.from_jax(loss, x)
     np.testing.assert_allclose(tnf.grad(program)(x), wanted, rtol=1e-8, atol=1e-9)
 
 
 def module(target: str, operands: str, results: str, config: str, more: str = "") -> str:
-    """Return a module that makes one custom call; `more` has further attributes."""
+    """Return a module that makes one custom call. `more` is the text of further attributes."""
     given = operands.split(" | ")
     made = results.split(" | ")
     head = ", ".join(f"%a{i}: {kind}" for i, kind in enumerate(given))
@@ -233,7 +238,10 @@ def test_the_other_triangle_of_potrf_stays(lower: bool) -> None:
 
 
 def test_memory_by_rows_is_the_transpose_to_the_routine() -> None:
-    """A call without layouts is row-major; LAPACK, which reads column-major, factorises the transpose."""
+    """A call without layouts is row-major.
+
+    LAPACK reads column-major matrices, so it must factorise the transpose.
+    """
     text = module("lapack_dgeqrf_ffi", "tensor<3x3xf64>", "tensor<3x3xf64> | tensor<3xf64>", "")
     a = general(3, 3)
     packed, factors = import_stablehlo(text).run(a)
@@ -317,7 +325,10 @@ def test_vectors_that_are_not_asked_for_have_the_declared_type(
 @pytest.mark.parametrize("left", [True, False])
 @pytest.mark.parametrize("transpose", [True, False])
 def test_reflections_of_each_matrix_of_a_batch(dtype: str, left: bool, transpose: bool) -> None:
-    """The product of a batch with Q = H_1 .. H_k is right, where H_i = 1 - tau_i v_i v_i^H, in column-major memory."""
+    """The product of each matrix of a batch with Q = H_1 .. H_k must be right, in column-major memory.
+
+    The factors are H_i = 1 - tau_i v_i v_i^H.
+    """
     packed, c = general(2, 5, 3, dtype=dtype), general(2, 5, 4, dtype=dtype)
     c = c if left else c.swapaxes(1, 2).copy()
     factors = general(2, 3, dtype=dtype)
@@ -342,7 +353,10 @@ def test_reflections_of_each_matrix_of_a_batch(dtype: str, left: bool, transpose
 
 
 def by_columns(*operands: int, results: tuple[int, ...]) -> str:
-    """Return attributes with column-major layouts; `operands` and `results` are ranks."""
+    """Return attributes with column-major layouts.
+
+    `operands` and `results` are the ranks of the operands and results.
+    """
 
     def layout(rank: int) -> str:
         order = list(range(rank))[::-1]
@@ -371,7 +385,7 @@ def test_flags_of_triangular_solves(side: str, uplo: str, trans: str, diag: str)
     b = b if side == "L" else b.T.copy()
     kinds = [f"tensor<{'x'.join(map(str, x.shape))}xcomplex<f64>>" for x in (a, b)]
     flags = {"side": side, "uplo": uplo, "trans_x": trans, "diag": diag}
-    # The defaults: the triangular matrix is on the left, lower and not transposed, and its diagonal is read.
+    # By default, the triangular matrix is on the left, lower and not transposed, and its diagonal is read.
     plain = {"side": "L", "uplo": "L", "trans_x": "N", "diag": "N"}
     others = {name: letter for name, letter in flags.items() if letter != plain[name]}
     t = np.tril(a) if uplo == "L" else np.triu(a)
@@ -394,7 +408,10 @@ def test_flags_of_triangular_solves(side: str, uplo: str, trans: str, diag: str)
 
 @pytest.mark.parametrize("exponent", [470, 1000, -470, -1060])
 def test_eigenvalues_of_large_and_small_matrices(exponent: int) -> None:
-    """Eigenvalues are right for very large or small matrices, although OpenBLAS does not undo LAPACK's scaling."""
+    """Eigenvalues of matrices with very large or very small elements must be right.
+
+    LAPACK scales such matrices, and OpenBLAS does not undo the scaling.
+    """
     results = f"{VALUES} | {VALUES} | tensor<4x4xcomplex<f64>> | tensor<4x4xcomplex<f64>> | {INFO}"
     config = "compute_left = 86 : ui8, compute_right = 86 : ui8"
     program = import_stablehlo(module("lapack_dgeev_ffi", MATRIX, results, config))
@@ -424,7 +441,7 @@ FAILING: dict[str, tuple[list[str], tuple[int, ...], str]] = {
 
 @pytest.mark.parametrize("name", FAILING)
 def test_each_matrix_of_a_batch_fails_by_itself(name: str) -> None:
-    """In a batch, only the matrix with NaN or infinity fails."""
+    """In a batch, the factorisation may fail only for the matrix that contains NaN or infinity."""
     results, ranks, config = FAILING[name]
     layouts = by_columns(3, results=ranks)
     program = import_stablehlo(
@@ -441,7 +458,7 @@ def test_each_matrix_of_a_batch_fails_by_itself(name: str) -> None:
 
 
 def test_flags_that_are_not_said() -> None:
-    """Without flags, the lower triangle is read, and as many vectors are computed as values."""
+    """Without flags, the lower triangle must be read, and the reduced set of vectors be computed."""
     a = general(4, 4)
     h = np.tril(a) + np.tril(a, -1).T
     layouts = by_columns(2, results=(2, 1, 0))

@@ -1,4 +1,7 @@
-"""Operations that JAX does not write equal their definitions in NumPy; unsupported forms raise helpful errors."""
+"""Operations that JAX does not write must equal their definitions in NumPy.
+
+Unsupported forms must raise helpful errors.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +39,8 @@ def padded(x: Any, low: int, high: int, interior: int) -> Any:
     return np.concatenate([np.full(low, 7, x.dtype), wide, np.full(high, 7, x.dtype)])
 
 
-# By name: operands, types of arguments and of the result, statements, and definition. X and Y have the shape 3x4, V
-# has 6 elements.
+# Each entry has the operands, the types of the arguments and of the result, the statements, and the definition. X and
+# Y have the shape 3x4, and V has 6 elements.
 CASES: dict[str, tuple[tuple[Any, ...], str, str, Any]] = {
     "einsum": (
         (X, Y), "3x3xf32",
@@ -212,7 +215,10 @@ Z = np.array([1, -8, 1j, -1j, 2 - 3j, -0.5 + 1e-8j, 0])
 
 @pytest.mark.parametrize(("dtype", "element"), [("c8", "f32"), ("c16", "f64")])
 def test_functions_of_complex_numbers(dtype: str, element: str) -> None:
-    """Complex functions follow StableHLO's interpreter: cbrt is the principal root, atan2 the direction's logarithm."""
+    """Complex functions must follow StableHLO's interpreter.
+
+    cbrt is the principal root, and atan2 is computed by a logarithm of the direction.
+    """
     kind = f"tensor<7xcomplex<{element}>>"
     text = f"""func.func @main(%y: {kind}, %x: {kind}) -> ({kind}, {kind}) {{
   %0 = stablehlo.cbrt %y : {kind}
@@ -313,7 +319,8 @@ def test_every_operation_of_the_dialect_has_a_reader_or_a_reason() -> None:
     assert names - READERS.keys() - CANONICALIZED - REWRITTEN.keys() == set()
 
 
-# For each operation of CHLO that StableHLO lacks: the op that it becomes, arguments, and a definition.
+# Operations of CHLO that StableHLO lacks. Each entry has the op to which it is imported, arguments, and the
+# definition.
 CHLO: dict[str, tuple[str, tuple[float, ...], Any]] = {
     "acos": ("Acos", (-0.5, 0.25), mpmath.acos),
     "acosh": ("Acosh", (1.5, 3.0), mpmath.acosh),
@@ -435,9 +442,9 @@ func.func @main(%a: tensor<2xf64>) -> tensor<2xf64> {
 @pytest.mark.parametrize("stride", [1, 3])
 @pytest.mark.parametrize("size", [9, 11, 12, 16, 21])
 def test_long_windows_have_each_element_once(size: int, stride: int, dilation: int) -> None:
-    """A window sum contains each element once.
+    """A window sum must contain each element once.
 
-    Elements are powers modulo 2^31 - 1, so that any error changes the sum.
+    The elements are powers modulo 2^31 - 1, so that a missing or repeated element changes the sum.
     """
     x = np.array([pow(2, 7 * i, 2**31 - 1) for i in range(60)], "i4")
     reach = (size - 1) * dilation + 1
@@ -459,7 +466,10 @@ def test_long_windows_have_each_element_once(size: int, stride: int, dilation: i
 def test_convolutions_accumulate_in_the_dtype_of_their_result(
     narrow: tuple[str, str], wide: tuple[str, str]
 ) -> None:
-    """The result type may be wider: 100 * 100 does not fit into int8, and products of float32 need more digits."""
+    """The type of a convolution's result may be wider, and must be that of the sums.
+
+    100 * 100 does not fit into int8, and products of float32 need more digits.
+    """
     x, w = np.array([100, 99, -100, 7], narrow[1]), np.array([100, 3], narrow[1])
     if narrow[0] == "f32":
         x, w = x + np.float32(2**-16), w + np.float32(2**-16)
@@ -491,7 +501,7 @@ def test_a_body_that_differs_in_one_number_or_direction_is_no_expansion(name: st
 
 
 def renumbered(block: Block, first: int) -> Block:
-    """Add `first` to the numbers of all values in a block."""
+    """Return the block with `first` added to the numbers of all its values."""
     operations = [
         replace(
             operation,
@@ -534,7 +544,10 @@ def test_a_slice_of_a_computed_number_is_that_number() -> None:
 
 @pytest.mark.parametrize("count", range(8))
 def test_regions_that_are_no_reduction_of_ours_take_every_element(count: int) -> None:
-    """A region that is no supported reduction, (1 + x) (1 + y) - 1, is applied to any number of elements."""
+    """A region that is no supported reduction must be applied to any number of elements.
+
+    Here it computes (1 + x) (1 + y) - 1.
+    """
     x = np.arange(1, 3 * count + 1, dtype="i4").reshape(3, count)
     body = (
         "%z = stablehlo.constant dense<0> : tensor<i32> "
@@ -560,7 +573,10 @@ def test_checks_of_the_reference_interpreter_compute_nothing(name: str) -> None:
 
 @pytest.mark.parametrize(("kind", "one"), [("f16", 2.0**-11), ("bf16", 2.0**-8)])
 def test_windows_of_narrow_floats_are_added_in_wider_ones(kind: str, one: float) -> None:
-    """The sum of 1 and two half ulps must exceed 1, which it would not if each partial sum were rounded."""
+    """The sum of 1 and two half ulps must exceed 1.
+
+    It would be 1 if each partial sum were rounded to the narrow dtype.
+    """
     dtype = {"f16": "float16", "bf16": "bfloat16"}[kind]
     x = np.asarray(tnf.asarray([1.0, one, one, 0.0], dtype=dtype))
     body = (
@@ -574,7 +590,7 @@ def test_windows_of_narrow_floats_are_added_in_wider_ones(kind: str, one: float)
 
 
 def test_places_that_a_broadcast_counts() -> None:
-    """An arg reduction is recognised if its indices are an iota that is broadcast along the rows."""
+    """An arg reduction must be recognised if its indices are an iota that is broadcast along the rows."""
     x = np.array([[3, 9, 2, 9], [5, 1, 7, 0], [4, 4, 4, 4]], "f4")
     body = (
         "%i = stablehlo.iota dim = 0 : tensor<4xi32> "
@@ -601,7 +617,7 @@ def test_places_that_a_broadcast_counts() -> None:
 
 
 def windows_of(x: Any, start: int, sizes: Any, strides: Any, base: Any, dilations: Any, padding: Any) -> list[Any]:  # fmt: skip
-    """Return the elements of each window, as nested lists with the shape of the result."""
+    """Return the elements of each window, as nested lists. The outer lists have the shape of the result."""
     wide = np.full([(n - 1) * b + 1 for n, b in zip(x.shape, base, strict=True)], start, x.dtype)
     wide[tuple([slice(None, None, b) for b in base])] = x
     wide = np.pad(wide, padding, constant_values=start)
@@ -635,7 +651,10 @@ def windows_of(x: Any, start: int, sizes: Any, strides: Any, base: Any, dilation
 def test_windows_of_a_matrix(
     sizes: Any, strides: Any, base: Any, dilations: Any, padding: Any, is_sum: bool
 ) -> None:
-    """Window reductions by sums and by (1 + x) (1 + y) - 1 are right, even if the window exceeds the matrix."""
+    """Window reductions must be right, even if the window exceeds the matrix.
+
+    The reductions are sums, and (1 + x) (1 + y) - 1.
+    """
     x = np.arange(1, 21, dtype="i4").reshape(4, 5)
     windows = windows_of(x, 0, sizes, strides, base, dilations, padding)
     reduce = np.sum if is_sum else lambda w: np.prod(w + 1) - 1
@@ -728,7 +747,7 @@ def test_cholesky_reads_one_triangle(lower: str | None, is_complex: bool) -> Non
 def test_triangular_solves_by_their_definition(
     left: bool, lower: bool, unit: bool, turned: str
 ) -> None:
-    """Elements in the other triangle, and the diagonal of a unit triangular matrix, are not read."""
+    """Elements in the other triangle must not be read, and neither must the diagonal of a unit triangular matrix."""
     a = RNG.normal(size=(2, 3, 3, 2)) @ [1, 1j] + 3 * np.eye(3)
     b = RNG.normal(size=(2, 3, 2, 2)) @ [1, 1j]
     b = b if left else b.swapaxes(1, 2).copy()
@@ -768,7 +787,10 @@ def test_transforms(name: str, lengths: list[int]) -> None:
 
 @pytest.mark.parametrize(("kind", "barriers"), [("i32", 0), ("f32", 1)])
 def test_the_barrier_before_a_convolution_of_integers_is_ours(kind: str, barriers: int) -> None:
-    """Import removes the barrier that lowering puts before integer convolutions, but keeps barriers before floats."""
+    """Lowering writes a barrier before convolutions of integers.
+
+    The import must remove it, and keep barriers before convolutions of floats.
+    """
     text = f"""func.func @main(%x: tensor<1x1x4x{kind}>, %w: tensor<1x1x2x{kind}>) -> tensor<1x1x3x{kind}> {{
   %y = stablehlo.optimization_barrier %x : tensor<1x1x4x{kind}>
   %0 = "stablehlo.convolution"(%y, %w) <{{batch_group_count = 1 : i64, feature_group_count = 1 : i64,
@@ -794,7 +816,10 @@ def test_the_barrier_before_a_convolution_of_integers_is_ours(kind: str, barrier
 @pytest.mark.parametrize("direction", ["LT", "LE", "GT", "GE", "EQ", "NE"])
 @pytest.mark.parametrize("kind", ["f16", "bf16", "f32", "f64"])
 def test_comparisons_in_the_total_order(kind: str, direction: str) -> None:
-    """The numbers are listed in their total order, -NaN < -inf < .. < -0 < 0 < .. < inf < NaN."""
+    """Comparisons must follow the total order.
+
+    The numbers are listed in this order, -NaN < -inf < .. < -0 < 0 < .. < inf < NaN.
+    """
     dtype = {"bf16": ml_dtypes.bfloat16}.get(kind, f"f{kind[1:].replace('16', '2').replace('32', '4').replace('64', '8')}")  # fmt: skip
     numbers = np.array([-np.nan, -np.inf, -2, -1, -0.0, 0.0, 1, 2, np.inf, np.nan]).astype(dtype)
     numbers[0] = np.copysign(numbers[-1], np.array(-1).astype(dtype))
@@ -846,7 +871,7 @@ def test_the_imaginary_part_of_real_numbers_is_zero() -> None:
     ],
 )  # fmt: skip
 def test_the_order_of_a_polygamma(order: str, orders: list[int] | None) -> None:
-    """An order that is not a natural number has the result NaN, as by StableHLO's formula."""
+    """If the order is not a natural number, the result must be NaN, as by StableHLO's formula."""
     x = np.array([1.25, 3.5])
     body = (
         f"%n = stablehlo.constant dense<{order}> : tensor<2xf64> "
@@ -1003,7 +1028,10 @@ STARTS: dict[str, dict[str, list[str]]] = {
     ("kind", "name"), [(kind, name) for kind, starts in STARTS.items() for name in starts]
 )
 def test_reductions_from_their_identity_and_from_another_number(kind: str, name: str) -> None:
-    """An initial value that is the identity adds no op; sums and products of booleans become logical ops."""
+    """An initial value that is the identity of the reduction must add no op.
+
+    Sums and products of booleans must become logical ops.
+    """
     x = np.array([[3, 1, 7, 2], [5, 5, 0, 4], [6, 1, 1, 3]]).astype(WORDS[kind])
     x = x > 2 if kind == "i1" else x
     logic = ON_BOOLS.get(name, name) if kind == "i1" else name
@@ -1043,7 +1071,8 @@ def windowed(kind: str, n: int, made: int, region: str, start: str, numbers: str
 }}"""
 
 
-# Number of combining ops for each window size: small windows combine elements one by one, larger ones by doubling.
+# Expected number of combining ops for each window size. Small windows combine elements one by one, larger ones by
+# doubling.
 STEPS = {1: 0, 2: 1, 3: 2, 4: 3, 5: 4, 6: 5, 7: 4, 8: 7, 9: 4, 10: 4, 11: 5, 12: 4, 15: 6, 16: 4, 21: 6}  # fmt: skip
 
 
@@ -1066,7 +1095,7 @@ SCANS = {"add": "CumSum", "multiply": "CumProd", "maximum": "CumMax", "minimum":
     ("kind", "name"), [(kind, name) for kind, starts in STARTS.items() for name in starts]
 )
 def test_windows_of_all_up_to_an_element_are_scans(kind: str, name: str, reverse: bool) -> None:
-    """A window reduction is a scan if it starts from the identity and all its padding is at one end."""
+    """A window reduction must be imported as a scan if it starts from the identity and all padding is at one end."""
     x = np.array([3, 1, 7, 0, 2, 5]).astype(WORDS[kind])
     x = x > 2 if kind == "i1" else x
     logic = ON_BOOLS.get(name, name) if kind == "i1" else name
@@ -1112,7 +1141,7 @@ ADDED: dict[str, tuple[str, Any]] = {
 def test_elements_that_windows_select(
     sizes: Any, strides: Any, padding: Any, direction: str, name: str
 ) -> None:
-    """Select-and-scatter equals a loop over windows; padding is never selected."""
+    """Select-and-scatter must equal a loop over windows. Padding must never be selected."""
     region, combine = ADDED[name]
     x = np.array([[1, 4, 4, 2], [3, 3, 0, 5], [4, 1, 5, 5], [2, 2, 2, 2]], float)
     counts = [
@@ -1172,7 +1201,10 @@ def test_a_sort_along_no_axis_that_is_named_is_along_the_last() -> None:
 
 @pytest.mark.parametrize("direction", ["LT", "LE", "GT", "GE"])
 def test_complex_numbers_are_compared_by_parts(direction: str) -> None:
-    """#compare: "For complex element types, lexicographic comparison of (real, imag) pairs is performed"."""
+    """Complex numbers must be compared by their parts.
+
+    #compare: "For complex element types, lexicographic comparison of (real, imag) pairs is performed".
+    """
     parts = [-1.0, 0.0, 2.0, np.nan]
     z = np.array([complex(a, b) for a in parts for b in parts])
     x, y = (v.ravel() for v in np.meshgrid(z, z))
@@ -1192,7 +1224,7 @@ def test_complex_numbers_are_compared_by_parts(direction: str) -> None:
 
 
 def test_convolutions_of_bools_are_true_where_a_pair_is() -> None:
-    """Addition of bools is "or", and their multiplication is "and"."""
+    """For bools, the sums of a convolution must be "or", and the products "and"."""
     x, kernel = np.random.default_rng(0).random((2, 1, 12, 1)) < 0.3
     kernel = kernel[0, :3, :, None]
     program = import_stablehlo("""func.func @main(%x: tensor<1x12x1xi1>, %k: tensor<3x1x1xi1>) -> tensor<1x10x1xi1> {

@@ -1,4 +1,4 @@
-"""Custom calls may be computed by a registered Python function."""
+"""A custom call may be computed by a Python function that a user has registered for it."""
 
 from __future__ import annotations
 

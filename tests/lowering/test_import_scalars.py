@@ -1,4 +1,7 @@
-"""Operations of `arith` and `tensor` on scalars and indices, as in modules with dynamic shapes, are read."""
+"""Operations of the dialects `arith` and `tensor` on scalars and indices must be read.
+
+Modules with dynamic shapes contain them.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,10 @@ def test_shapes_are_made_of_scalars(read: Any, form: str) -> None:
 
 
 def test_scalars_are_tensors_without_axes(read: Any) -> None:
-    """Scalars are tensors without axes, booleans and floats included; `from_elements` is in row-major order."""
+    """Scalars must become tensors without axes, also booleans and floats.
+
+    `from_elements` has its operands in row-major order.
+    """
     text = """func.func @main(%p: f32, %n: index) -> (tensor<2x2xf32>, tensor<i1>, tensor<0xi32>, index) {
   %a = arith.constant 1.5 : f32
   %t = arith.constant true
@@ -98,7 +104,7 @@ def test_the_axis_of_an_extent_is_a_constant(read: Any) -> None:
 
 
 def test_shapes_and_elements() -> None:
-    """`shape.shape_of` returns a vector of extents, and `tensor.extract` an element of any tensor."""
+    """`shape.shape_of` must return the vector of extents, and `tensor.extract` an element of any tensor."""
     text = """
       func.func @main(%x: tensor<2x?xf32>, %p: tensor<3xi64>, %k: index) -> (tensor<?x2xf32>, tensor<i64>, tensor<i64>) {
         %s = shape.shape_of %x : tensor<2x?xf32> -> tensor<2xindex>

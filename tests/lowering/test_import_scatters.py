@@ -1,4 +1,7 @@
-"""Scatters with any region equal a loop over windows; scatters of complex numbers combine in order."""
+"""Scatters with any region must equal a loop over windows.
+
+Scatters of complex numbers must combine updates in order.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,10 @@ def text(
 
 
 def test_windows_that_meet_take_turns() -> None:
-    """Windows that overlap are combined in order: y = b - a / 2 is neither commutative nor associative."""
+    """Windows that overlap must be combined in order.
+
+    The region y = b - a / 2 is neither commutative nor associative, so that another order would show.
+    """
     program = import_stablehlo(
         text(
             "5",
@@ -184,7 +190,7 @@ def test_clamped_complex_numbers() -> None:
 
 @pytest.mark.parametrize("name", ["add", "multiply"])
 def test_truth_values_in_windows(name: str) -> None:
-    """Sums and products of booleans are logical or and logical and, in `select_and_scatter`, too."""
+    """In `select_and_scatter`, too, sums of booleans must be logical or, and products logical and."""
     start = "false" if name == "add" else "true"
     program = import_stablehlo(
         f"""func.func @main(%x: tensor<4xi32>, %s: tensor<2xi1>) -> tensor<4xi1> {{
@@ -208,7 +214,10 @@ def test_truth_values_in_windows(name: str) -> None:
 
 
 def scattered(x: Any, indices: Any, u: Any, numbers: dict[str, Any]) -> Any:
-    """Scatter as specified, one window at a time; an element a and an update b are combined to b - a / 2."""
+    """Scatter as the specification says, one window after the other.
+
+    An element a and an update b are combined to b - a / 2.
+    """
     y = x.copy()
     at = numbers["index_vector_dim"]
     window_dims, inserted = numbers["update_window_dims"], numbers["inserted_window_dims"]
@@ -233,8 +242,8 @@ def scattered(x: Any, indices: Any, u: Any, numbers: dict[str, Any]) -> Any:
     return y
 
 
-# By name: shapes of x and of the updates, indices, dimension numbers, and whether windows overlap, so that they must
-# be combined in order.
+# Each entry has the shapes of x and of the updates, the indices, and the dimension numbers. The flag says whether
+# windows overlap, so that their order matters.
 PLACED: dict[str, tuple[Any, Any, Any, dict[str, Any], bool]] = {
     "all differ": ((5,), (3,), [[1], [4], [0]], {"inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}, False),
     "two are the same": ((5,), (3,), [[1], [4], [1]], {"inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}, True),
@@ -318,7 +327,7 @@ def test_windows_take_turns_where_they_may_meet(name: str, is_constant: bool) ->
 
 @pytest.mark.parametrize("unique", ["true", "false"])
 def test_two_operands_are_scattered_by_one_region(unique: str) -> None:
-    """One region may scatter two operands of different dtypes; each result depends on both."""
+    """One region may scatter two operands of different dtypes. Here each result depends on both operands."""
     program = import_stablehlo(
         f"""func.func @main(%x: tensor<5xf64>, %y: tensor<5xf32>, %i: tensor<3x1xi32>, %u: tensor<3xf64>, %v: tensor<3xf32>) -> (tensor<5xf64>, tensor<5xf32>) {{
   %0:2 = "stablehlo.scatter"(%x, %y, %i, %u, %v) <{{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = {unique}}}> ({{

@@ -1,4 +1,4 @@
-"""Products with a sparse matrix in compressed-row form are read from the custom call that JAX writes."""
+"""Products with a sparse matrix in compressed-row form must be read from the custom call that JAX writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ func.func @main(%data: tensor<7xf64>, %starts: tensor<5xi32>, %columns: tensor<7
     : (tensor<7xf64>, tensor<5xi32>, tensor<7xi32>, tensor<3{n}xf64>) -> tensor<4{n}xf64>
   return %0 : tensor<4{n}xf64>
 }}"""
-# Rows 0 and 2 are empty. The last two elements are padding, whose column 3 is out of bounds.
+# Rows 0 and 2 are empty. The last two elements are padding in the column 3, which is out of bounds.
 STARTS = np.array([0, 0, 3, 3, 5], "i4")
 COLUMNS = np.array([0, 1, 2, 2, 0, 3, 3], "i4")
 DATA = np.array([1.5, -2.0, 0.25, 3.0, -0.5, np.nan, np.inf])

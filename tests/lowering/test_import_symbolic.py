@@ -1,4 +1,4 @@
-"""Modules with dynamic extents, as JAX exports them, become programs with symbols."""
+"""Modules with dynamic extents, as JAX exports them, must become programs with symbols."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ UNKNOWN = (
     ": (tensor<?xf32>, tensor<f32>) -> tensor<f32> "
     "%u = stablehlo.convert %s : (tensor<f32>) -> tensor<i32>"
 )
-"""Text that defines a length %m, and an integer %u that depends on elements and is therefore not an extent."""
+"""Text that defines a length %m, and an integer %u that is computed from elements. %u is therefore not an extent."""
 LENGTHS: dict[str, tuple[str, Any]] = {
     "minimum": ("%r = stablehlo.minimum %n, %three : tensor<i32>", lambda n: min(n, 3)),
     "maximum": ("%r = stablehlo.maximum %n, %three : tensor<i32>", lambda n: max(n, 3)),
@@ -363,7 +363,10 @@ def test_an_extent_that_the_module_declares_is_checked_when_it_runs(operations: 
 
 
 def of_length(text: str) -> str:
-    """Return a module that returns %r ones; %n is the length of the argument, and %m is %n + 3."""
+    """Return the text of a function that returns %r ones.
+
+    %n is the length of the argument, and %m is %n + 3.
+    """
     return f"""func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {{
   %three = stablehlo.constant dense<3> : tensor<i32>
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -378,7 +381,8 @@ def of_length(text: str) -> str:
 
 
 COMPARE = "%{} = stablehlo.compare {}, %{}, %{}, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1> "
-# Results of comparing the lengths n and m = n + 3, which do not depend on n.
+# Expected results of comparing the lengths n and m = n + 3. They do not depend on n, so that the import can decide
+# them.
 DECIDED = {
     ("m", "n"): {"LT": False, "LE": False, "GT": True, "GE": True, "EQ": False, "NE": True},
     ("n", "m"): {"LT": True, "LE": True, "GT": False, "GE": False, "EQ": False, "NE": True},
@@ -421,11 +425,11 @@ NEGATIVE = "%k = stablehlo.negate %three : tensor<i32> "
 
 
 def cut_quotient(lhs: int, rhs: int) -> int:
-    """Return the quotient rounded towards zero, as #divide requires for integers."""
+    """Return the quotient of two integers, rounded towards zero, as #divide requires."""
     return abs(lhs) // abs(rhs) * (1 if (lhs < 0) == (rhs < 0) else -1)
 
 
-# Results of integer operations by the specification, for n >= 1 and m = n + 3.
+# Expected results of integer operations by the specification, for n >= 1 and m = n + 3.
 COMPUTED: dict[str, tuple[str, Any]] = {
     "quotient of lengths": (
         "%r = stablehlo.divide %m, %n : tensor<i32>",
@@ -592,7 +596,10 @@ def test_what_an_assertion_says_of_a_length_decides_comparisons_with_less(
 
 
 def test_what_is_declared_of_a_length_decides_comparisons() -> None:
-    """An assertion n >= 2 in the module implies that n - 2 is not negative, which the division then uses."""
+    """An assertion n >= 2 in a module implies that n - 2 is not negative.
+
+    The import must use this to simplify the division.
+    """
     text = (
         COMPARE.format("p", "GE", "n", "two")
         + 'stablehlo.custom_call @shape_assertion(%p) {api_version = 2 : i32, error_message = "two at least", '
@@ -651,7 +658,10 @@ def test_an_extent_does_not_fit_into_eight_bits(monkeypatch: pytest.MonkeyPatch)
 
 
 def computed(name: str, number: int) -> str:
-    """Write a function of a vector of n elements; the result has as many as an operation of n and a number gives."""
+    """Return the text of a function of a vector of n elements.
+
+    The length of its result is computed from n and `number` by the operation `name`.
+    """
     return f"""func.func @main(%x: tensor<?xf32>) -> tensor<?xi32> {{
       %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
       %c = stablehlo.constant dense<{number}> : tensor<i32>

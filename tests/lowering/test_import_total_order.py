@@ -1,4 +1,7 @@
-"""A sort in the total order of floats, -NaN < -inf < .. < -0 < 0 < .. < inf < NaN, is read as one op."""
+"""A sort in the total order of floats must be read as one op.
+
+The order is -NaN < -inf < .. < -0 < 0 < .. < inf < NaN.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ LETTERS = "abcdef"
 
 
 def rank(x: Any) -> list[tuple[bool, int]]:
-    """Return for each float a key that sorts in the total order: the sign, and the magnitude as an integer."""
+    """Return a key for each float, such that keys are in the total order of the floats.
+
+    A key has the sign and the magnitude as an integer.
+    """
     x = np.asarray(x)
     words = x.view(f"u{x.itemsize}")
     top = 8 * x.itemsize - 1
@@ -30,7 +36,10 @@ def rank(x: Any) -> list[tuple[bool, int]]:
 
 
 def order_of(x: Any, descending: bool) -> Any:
-    """Return the indices in sorted order; equal elements keep their order, in a descending sort, too."""
+    """Return the indices of the elements in sorted order.
+
+    Equal elements keep their order, even in a descending sort.
+    """
     ranks = rank(x)
     return np.array(sorted(range(len(x)), key=ranks.__getitem__, reverse=descending))
 
@@ -43,7 +52,10 @@ def top_k_of(form: str, k: int, n: int) -> str:
 
 
 def sort_of(kinds: list[str], body: str, n: int = len(X)) -> str:
-    """Return a module that sorts %x0, %x1, ..; the comparator's arguments are %a, %b for %x0, then %c, %d, .."""
+    """Return a module that sorts %x0, %x1, .. by a comparator.
+
+    The arguments of the comparator are %a, %b for %x0, then %c, %d for %x1, and so on.
+    """
     tensors = [f"tensor<{n}x{kind}>" for kind in kinds]
     takes = ", ".join(f"%x{i}: {t}" for i, t in enumerate(tensors))
     scalars = [f"%{LETTERS[i]}: tensor<{kinds[i // 2]}>" for i in range(2 * len(kinds))]
@@ -122,7 +134,7 @@ def test_one_operand(direction: str, form: str) -> None:
 
 @pytest.mark.parametrize("direction", ["LT", "GT"])
 def test_several_operands(direction: str) -> None:
-    """One operand is the key; there may be any number of others, of any dtype."""
+    """One operand is the key. There may be any number of other operands, of any dtype."""
     program = import_stablehlo(sort_of(["f32", "i32", "f32"], f"{compared(direction)} {RETURNED}"))
     others = np.arange(len(X), dtype="i4"), np.linspace(0, 1, len(X), dtype="f4")
     order = order_of(X, direction == "GT")
@@ -135,7 +147,10 @@ def test_several_operands(direction: str) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("direction", ["LT", "GT"])
 def test_lowered_again_it_is_the_sort_that_it_was(direction: str, form: str) -> None:
-    """Lowering an imported sort writes the original sort, without the integer keys that the op may use."""
+    """Lowering an imported sort must write the original sort.
+
+    It must not contain the integer keys that the op may use.
+    """
     given = sort_of([form, "i32"], compared(direction, form) + RETURNED)
     program = import_stablehlo(given)
     text = lower_to_stablehlo(program).text
@@ -179,7 +194,10 @@ def test_integers_in_the_total_order_that_are_read() -> None:
 
 
 def test_two_keys() -> None:
-    """A comparator may have two keys: the first one ascending, and for equal first keys the second one descending."""
+    """A comparator may have two keys.
+
+    Here the first key is ascending. For equal first keys, the second key is descending.
+    """
     body = (
         f"{compared('LT', names='ab', result='s')} {compared('EQ', names='ab', result='e')} "
         f"{compared('GT', names='cd', result='t')} %u = stablehlo.and %e, %t : tensor<i1> "
@@ -198,7 +216,10 @@ def test_two_keys() -> None:
 
 
 def test_descending_with_places_is_the_top() -> None:
-    """The first elements of a descending sort with indices are read as TopK: StableHLO so expands chlo.top_k."""
+    """The first elements of a descending sort with indices must be read as TopK.
+
+    StableHLO expands chlo.top_k to this form.
+    """
     text = """func.func @main(%x: tensor<2x12xf32>) -> (tensor<2x5xf32>, tensor<2x5xi32>) {
   %i = stablehlo.iota dim = 1 : tensor<2x12xi32>
   %0:2 = "stablehlo.sort"(%x, %i) <{dimension = 1 : i64, is_stable = true}> ({
@@ -232,7 +253,10 @@ def test_gradients_reach_the_values() -> None:
 
 
 def test_text_does_not_grow_with_the_extent() -> None:
-    """The text does not contain a network of comparisons, whose index tables would need 457 MB."""
+    """The text must not contain a network of comparisons.
+
+    The index tables of a network would need 457 MB here.
+    """
     program = import_stablehlo(sort_of(["f32"], f"{compared('LT')} {RETURNED}", 100_000))
     assert len(lower_to_stablehlo(program).text) < 5_000
     x = np.random.default_rng(0).standard_normal(100_000).astype("f4")
@@ -240,9 +264,9 @@ def test_text_does_not_grow_with_the_extent() -> None:
 
 
 def test_zeros_alone_told_apart_is_another_order() -> None:
-    """A comparator that calls NaN equal but zeros different has neither NumPy's order nor the total order.
+    """A comparator that treats NaN as equal but zeros as different has neither NumPy's order nor the total order.
 
-    It is therefore interpreted.
+    It must therefore be interpreted.
     """
     body = (
         "%n = stablehlo.constant dense<0x7FC00000> : tensor<f32> "
@@ -276,7 +300,10 @@ def one_compared(direction: str, pair: str, kind: str, result: str) -> str:
 def test_numbers_between_two_constants_go_first(
     kind: str, low: float, high: float, between: float, is_outside: bool
 ) -> None:
-    """A comparator may read constants: here numbers between two constants come first, however close these are."""
+    """A comparator may read constants.
+
+    Here the numbers between two constants come first, even if the constants are very close.
+    """
     constants = (
         f"%low = stablehlo.constant dense<{low}> : tensor<{kind}> "
         f"%high = stablehlo.constant dense<{high}> : tensor<{kind}> "
@@ -338,7 +365,7 @@ def test_comparators_and_the_ops_that_they_are(name: str) -> None:
 @pytest.mark.parametrize("stable", ["true", "false"])
 @pytest.mark.parametrize("n", [*range(1, 10), 16, 17])
 def test_a_network_sorts_any_number_of_pairs(n: int, stable: str) -> None:
-    """Numbers are sorted by their last digit; if the sort is stable, equal keys keep their order."""
+    """Numbers are sorted by their last digit. In a stable sort, numbers with equal digits must keep their order."""
     digit = "".join(f"%m{v} = stablehlo.remainder %{v}, %ten : tensor<i32> " for v in "ab")
     body = (
         f"%ten = stablehlo.constant dense<10> : tensor<i32> {digit} "
@@ -357,5 +384,6 @@ def test_a_network_sorts_any_number_of_pairs(n: int, stable: str) -> None:
     depth = (n - 1).bit_length()
     rounds = depth * (depth + 1) // 2
     moves = [i.op for i in program.instructions if isinstance(i.op, Concatenate)]
-    # Each round permutes both operands. In a stable sort, each round except the last also permutes the indices.
+    # Each round of the network permutes both operands. In a stable sort, each round but the last also permutes the
+    # indices.
     assert len(moves) == 2 * rounds + (max(0, rounds - 1) if stable == "true" else 0)

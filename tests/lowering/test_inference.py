@@ -1,4 +1,7 @@
-"""The types of emitted operations, whether inferred or stated by the emitter, equal those of the op's rule."""
+"""The types of emitted operations must equal those of the op's rule.
+
+An emitter either states a type, or it is inferred.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Large constants are decoded from a module's file itself, and equal those of a reader of the whole text."""
+"""Large constants must be decoded directly from a module's file.
+
+They must equal those that a reader of the whole text finds.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from tenferro import errors
 from tenferro.program import GraphProgram
 
 SIZE = 70_000
-"""Number of elements of a constant, which makes it large for every type of at least a byte."""
+"""Number of elements of a constant. It makes the constant large for every type of at least one byte."""
 RANDOM = np.random.default_rng(0)
 CONSTANTS: dict[str, Any] = {
     "f32": RANDOM.normal(size=SIZE).astype("f4"),
@@ -30,7 +33,7 @@ TYPES = [f"tensor<{'x'.join(map(str, x.shape))}x{element}>" for element, x in CO
 
 
 def module(form: str) -> str:
-    """Return a module that returns the constants, written in this form, and a small constant and a splat."""
+    """Return a module that returns large constants, written in the given form, a small constant, and a splat."""
     values = [
         (x.tobytes().hex().upper(), kind) for x, kind in zip(CONSTANTS.values(), TYPES, strict=True)
     ]
@@ -58,13 +61,13 @@ def module(form: str) -> str:
 
 @pytest.fixture(autouse=True)
 def all_files_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read every file in small pieces, so that the text of a constant extends over several pieces."""
+    """Read every file in small pieces. The text of a constant then extends over several pieces."""
     monkeypatch.setattr(large_files, "LARGE_FILE", 0)
     monkeypatch.setattr(large_files, "PIECE", 1 << 16)
 
 
 def require_constants(program: GraphProgram) -> None:
-    """Run the program, and require that it returns the constants of the module."""
+    """Run the program, and require that it returns the constants that the module contains."""
     *found, small, splat = program.run()
     for result, wanted in zip(found, CONSTANTS.values(), strict=True):
         assert result.dtype == wanted.dtype
@@ -85,7 +88,7 @@ def test_text(form: str, with_mlir: bool, tmp_path: Path, monkeypatch: pytest.Mo
     assert len(contents) < 4000
     require_constants(import_stablehlo(path))
     require_constants(import_stablehlo(str(path), trusted=True))
-    require_constants(import_stablehlo(path, trusted=True))  # without MLIR's check
+    require_constants(import_stablehlo(path, trusted=True))  # without the check by MLIR
 
 
 @pytest.mark.parametrize(
@@ -94,7 +97,7 @@ def test_text(form: str, with_mlir: bool, tmp_path: Path, monkeypatch: pytest.Mo
 def test_bytecode(form: str, write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "module.mlirbc"
     path.write_bytes(write(module(form)))
-    monkeypatch.setattr(importing, "perform", None)  # an error if MLIR is used
+    monkeypatch.setattr(importing, "perform", None)  # so that a use of MLIR raises an error
     require_constants(import_stablehlo(path))
     monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: False)
     require_constants(import_stablehlo(path))

@@ -1,4 +1,7 @@
-"""Linear algebra on every platform: plain StableHLO has small residuals, and library calls equal JAX's."""
+"""Linear algebra on every platform.
+
+Plain StableHLO must have small residuals, and library calls must equal JAX's.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +32,16 @@ SQUARE = [(4, 4), (2, 3, 5, 5), (1, 1), (2, 2), (37, 37), (0, 0)]
 
 @pytest.fixture(scope="module", params=LEVELS, autouse=True)
 def level(request: pytest.FixtureRequest) -> None:
-    """Set the executor that this file's tests use, once for each optimisation level."""
+    """Set the executor that the tests of this file use, once for each optimisation level."""
     global INLINE
     INLINE = XlaExecutor("cpu", linalg="inline", optimization_level=request.param)
 
 
 def combined(shapes: list[Any]) -> list[Any]:
-    """Return parameters in which each shape has one of the dtypes; the sweep has all pairs of shape and dtype."""
+    """Return pairs of a shape and a dtype, so that each shape has one dtype.
+
+    In the sweep, each shape has every dtype.
+    """
     return [
         pytest.param(
             shape,
@@ -210,7 +216,7 @@ def test_inline_gradients() -> None:
 
 # ---- library calls -------------------------------------------------------------------------------------
 
-PLAIN = ll.SvdAlgorithm.QR  # gesvd on a GPU, as JAX uses for large matrices
+PLAIN = ll.SvdAlgorithm.QR  # gesvd on a GPU, which JAX uses for large matrices
 
 PAIRS: dict[str, tuple[Any, Any, tuple[int, ...]]] = {
     "qr": (fam.Qr(), lambda a: ll.qr(a, full_matrices=False), (2, 6, 4)),
@@ -244,7 +250,7 @@ PAIRS: dict[str, tuple[Any, Any, tuple[int, ...]]] = {
 
 
 def calls(text: str) -> list[tuple[str, ...]]:
-    """Return the name, flags, layouts and types of each custom call in a text."""
+    """Return the name, flags, layouts and types of each custom call in the text of a module."""
     found = []
     for line in text.splitlines():
         if "custom_call" not in line or "Sharding" in line:
@@ -349,11 +355,14 @@ EMPTY: dict[str, Any] = {
 @pytest.mark.parametrize("linalg", ["library", "inline"])
 @pytest.mark.parametrize("shape", [(0, 3, 3), (2, 0, 0), (0, 130, 130), (2, 0, 3, 3)], ids=str)
 def test_no_matrices_and_matrices_of_nothing(shape: tuple[int, ...], linalg: str) -> None:
-    """Empty matrices and batches, as in the last shard of an array, have NumPy's results."""
+    """Empty matrices and empty batches must have NumPy's results.
+
+    They occur in the last shard of an array.
+    """
     a = np.zeros(shape)
     executor = XlaExecutor("cpu", linalg=linalg)
     names = set(EMPTY) - ({"eig"} if linalg == "inline" else set())
-    names -= {"expm", "pinv"} if 0 in shape[-2:] else set()  # of empty matrices: errors
+    names -= {"expm", "pinv"} if 0 in shape[-2:] else set()  # which are errors for empty matrices
     program = tnf.compile(lambda a: {name: EMPTY[name][0](a) for name in sorted(names)}, a)
     for name, found in executor.run(program, a).items():
         wanted = EMPTY[name][1](a)

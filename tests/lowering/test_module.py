@@ -1,4 +1,7 @@
-"""The forms of a lowered module; its text is deterministic and contains nothing machine-dependent."""
+"""Forms of a lowered module.
+
+Its text must be deterministic, and must not depend on the machine.
+"""
 
 from __future__ import annotations
 
@@ -100,9 +103,10 @@ def test_malformed_bytes_are_an_error(content: bytes) -> None:
 
 
 NEWER = {"digamma": (0, 11, 2), "asin": (0, 12)}
-"""The first jaxlib whose StableHLO expands the op in another way, with the same meaning except for digamma.
+"""First version of jaxlib whose StableHLO expands the op in another way.
 
-At zero, StableHLO's newer digamma is minus infinity, and tenferro's is NaN, natively and lowered.
+Except for digamma, the new expansion has the same meaning. At zero, StableHLO's newer digamma is minus infinity.
+tenferro's is NaN, natively and lowered.
 """
 
 
@@ -183,7 +187,10 @@ def test_complex_convolutions_for_gpus_are_four_real_ones() -> None:
 
 
 def test_narrow_integers_are_converted_before_they_are_multiplied() -> None:
-    """On CUDA, XLA computes twice the int32 product of int8 operands, so they are converted first; not so on TPU."""
+    """For CUDA, int8 operands must be converted before an int32 product, and for a TPU they must not.
+
+    On CUDA, XLA would compute twice the product.
+    """
     op = contraction.DotGeneral((1,), (0,), accumulate_dtype=DType.I32)
     program = tnf.compile(lambda a, b: apply(op, a, b), *[tnf.TensorSpec((3, 3), "int8")] * 2)
     for platform in ("cpu", "cuda", "rocm", "tpu"):
@@ -197,7 +204,7 @@ def test_narrow_integers_are_converted_before_they_are_multiplied() -> None:
 
 
 def statements(fn: Any, *specs: Any) -> list[str]:
-    """Return the names of the StableHLO operations of a function, in the order of the text, without terminators."""
+    """Return the names of the StableHLO operations in the module of a function, in order, without terminators."""
     names = re.findall(r"stablehlo\.(\w+)(?![\w<>.])", str(module_of(fn, *specs)))
     return [name for name in names if name != "return"]
 

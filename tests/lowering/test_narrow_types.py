@@ -1,4 +1,7 @@
-"""Narrow dtypes in StableHLO: constants in text, bytecode and artifacts, read by both readers, and run by XLA."""
+"""Narrow dtypes in StableHLO.
+
+Constants in text, bytecode and artifacts must be read by both readers, and run by XLA.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ def every_value(dtype: DType) -> Any:
 
 
 def constants() -> list[Any]:
-    """Return constants of each narrow dtype: a list, a splat, a scalar, and all values, which are written as bytes."""
+    """Return constants of each narrow dtype.
+
+    They are a list, a splat, a scalar, and an array of all values, which is written as bytes.
+    """
     arrays: list[Any] = []
     for dtype in NARROW:
         values = every_value(dtype)
@@ -172,7 +178,10 @@ def test_the_peers_are_compared_in_narrow_dtypes() -> None:
 
 
 def rank(dtype: DType, word: int) -> int:
-    """Return an element's place in the total order, from its bits: sign and magnitude, and a single NaN below all numbers."""
+    """Return an element's position in the total order, from its bits.
+
+    The bits are a sign and a magnitude. If the dtype has a single NaN, it is below all numbers.
+    """
     sign = 1 << (dtype.bits - 1)
     if dtype.kind == "u" or dtype is DType.F8E8M0FNU:
         return word
@@ -186,7 +195,7 @@ def rank(dtype: DType, word: int) -> int:
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 @pytest.mark.parametrize("direction", ["LT", "GT"])
 def test_every_value_is_sorted(dtype: DType, direction: str) -> None:
-    """The order of floats is the total one; their largest elements are in the same order."""
+    """Sorted floats must be in the total order, and the largest elements of an array must be in this order, too."""
     kind = element_type(dtype)
     values = np.random.default_rng(5).permutation(every_value(dtype).view(np.uint8)).view(dtype.dtype)  # fmt: skip
     tensor = f"tensor<{len(values)}x{kind}>"
@@ -205,7 +214,7 @@ def test_every_value_is_sorted(dtype: DType, direction: str) -> None:
 
 
 def test_narrow_integers_count_and_index_in_loops() -> None:
-    """A loop counts from -8 to 7 in 4 bits, and reads its input at a 4-bit index."""
+    """A loop must be able to count from -8 to 7 in 4 bits, and to read its input at a 4-bit index."""
     program = lowering.import_stablehlo("""func.func @main(%x: tensor<8xf32>) -> tensor<f32> {
       %first = stablehlo.constant dense<-8> : tensor<i4> %one = stablehlo.constant dense<1> : tensor<i4>
       %last = stablehlo.constant dense<7> : tensor<i4> %zero = stablehlo.constant dense<0.0> : tensor<f32>
@@ -222,7 +231,7 @@ def test_narrow_integers_count_and_index_in_loops() -> None:
       return %r#1 : tensor<f32>
     }""")
     x = np.arange(1, 9, dtype="f4")
-    starts = np.clip(np.arange(-8, 7), 0, 7)  # a slice out of bounds is moved inside
+    starts = np.clip(np.arange(-8, 7), 0, 7)  # an out-of-bounds start of a slice is clamped
     np.testing.assert_array_equal(program.run(x), x[starts].sum())
 
 

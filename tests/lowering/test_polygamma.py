@@ -1,4 +1,4 @@
-"""Polygamma functions through PJRT equal values with 40 digits, for negative and positive arguments."""
+"""Polygamma functions through PJRT must equal values with 40 digits, for negative and positive arguments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_every_interval(order: int, dtype: str) -> None:
     x = X.astype(dtype)
     found = on_xla(lambda x: tnf.polygamma(order, x), x)
     assert found.dtype == x.dtype
-    # Powers of order + 1 multiply rounding errors, so the tolerance grows with the order.
+    # Powers up to order + 1 multiply rounding errors, so the tolerance grows with the order.
     rtol = (6 + 2 * order) * float(np.finfo(dtype).eps)
     np.testing.assert_allclose(found, exact(order, x), rtol=rtol)
 
@@ -46,7 +46,7 @@ def test_narrow_dtypes_are_rounded_once(dtype: str) -> None:
 
 
 def test_even_orders_at_half_integers() -> None:
-    """At half-integers the cotangent in the reflection formula is exactly zero, although pi / 2 is rounded."""
+    """At half-integers, the function cot in the reflection formula must be exactly zero, although pi / 2 is rounded."""
     x = np.array([-0.5, -7.5, -19.5])
     for order in (2, 4, 6):
         found = on_xla(lambda x, n=order: tnf.polygamma(n, x), x)
@@ -83,7 +83,10 @@ def test_symbolic_extents() -> None:
 
 
 def test_polynomials_of_the_cotangent() -> None:
-    """The n-th derivative of cot is a polynomial in cot, whose values equal differences with 50 digits."""
+    """The n-th derivative of cot is a polynomial in cot.
+
+    Its values must equal finite differences with 50 digits.
+    """
     with mpmath.workdps(50):
         for order in (1, 2, 3, 7):
             x = mpmath.mpf("0.3")

@@ -1,4 +1,4 @@
-"""Operations with regions, names and attributes are printed as text that MLIR reads."""
+"""Operations with regions, names and attributes must be printed as text that MLIR can read."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def lowered(rule: Callable[..., Any], *shape: int) -> str:
 
 
 def doubled_sum(op: Any, w: Any, x: Any) -> Any:
-    """Return a reduction of x whose region reads a value `two` that nothing else uses."""
+    """Return a reduction of x. Its region reads a value `two`, which no other operation uses."""
     two = w.op("add", w.scalar(1, x.dtype), w.scalar(1, x.dtype))
 
     def combine(inner: Any, a: Any, b: Any) -> Any:
@@ -54,13 +54,16 @@ def test_a_region_uses_values_of_its_surroundings() -> None:
     text = lowered(doubled_sum, 1)
     (two,) = re.findall(r"(%\d+) = stablehlo.add %0, %0", text)
     assert re.search(rf"stablehlo.multiply %b, {two} : tensor<f64>", text)
-    # The reduction combines 0 and x to x + 2 * 0 or to 0 + 2 * x, depending on XLA's order.
+    # Depending on its order, XLA combines 0 and x to x + 2 * 0 or to 0 + 2 * x. Both are correct.
     (y,) = XlaExecutor("cpu").run(program_of(doubled_sum, 1), np.array([3.0]))
     assert y in (6.0, 9.0)
 
 
 def test_regions_stand_in_regions() -> None:
-    """Regions may be nested: one branch returns a value from outside, the other reuses a name from outside."""
+    """Regions must be allowed inside regions.
+
+    One branch returns a value from outside, and the other reuses a name from outside.
+    """
 
     def rule(op: Any, w: Any, x: Any) -> Any:
         two = w.op("add", w.scalar(1, x.dtype), w.scalar(1, x.dtype))
@@ -117,7 +120,10 @@ def test_names_that_are_given_twice_are_made_unique() -> None:
 
 
 def test_one_operation_that_combines_its_operands_in_turn_is_no_short_form() -> None:
-    """The short form `applies` means exactly `op %a, %b`, so a region that computes `op %b, %b` must not use it."""
+    """The short form `applies` means exactly `op %a, %b`.
+
+    A region that computes `op %b, %b` must therefore not be printed in this form.
+    """
 
     def rule(op: Any, w: Any, x: Any) -> Any:
         body = w.region({"a": SCALAR, "b": SCALAR}, lambda inner, a, b: inner.op("add", b, b))

@@ -1,4 +1,7 @@
-"""Quantised types follow the specification's formulas, in NumPy and in exact fractions, in all forms of operations."""
+"""Quantised types must follow the formulas of the specification, in all forms of operations.
+
+The expected values are computed in NumPy and in exact fractions.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,10 @@ def test_every_number_is_dequantised_and_quantised() -> None:
     ],
 )
 def test_equal_types_have_several_texts(spelling: str, other: str) -> None:
-    """One type may be written in several ways: a value of the first text is accepted where the second is declared."""
+    """The same type may be written in several ways.
+
+    A value with a type of the first text must be accepted where the second text is declared.
+    """
     x = np.array([1.0, -2.5], "f4") if "u8" not in spelling else np.array([1.0, 2.5], "f4")
     x = np.array([1.0, 1e-5], "f4") if "{" in spelling else x
     first, second = (f"tensor<2x!quant.uniform<{text}>>" for text in (spelling, other))
@@ -109,7 +115,7 @@ def test_requantisation_changes_scale_and_storage() -> None:
     ],
 )
 def test_arithmetic_of_every_pair(name: str, ufunc: Any) -> None:
-    """Operands and results of three different quantised types are right for all pairs of 8-bit codes."""
+    """Arithmetic on three different quantised types must be right for all pairs of 8-bit codes."""
     a, b = (
         np.ascontiguousarray(v)
         for v in np.broadcast_arrays(EVERY_I8[:, None], np.arange(201, dtype=np.uint8)[None])
@@ -167,7 +173,7 @@ def test_dot_general_per_axis_with_a_wide_result() -> None:
 
 
 def test_hybrid_products_stay_floats() -> None:
-    """If one operand is a float and the other quantised, the quantised operand is dequantised first."""
+    """If one operand is a float and the other one is quantised, the quantised operand must be dequantised first."""
     x, w = np.array([[1.5, -2.0]], "f4"), np.array([[3], [-5]], np.int8)
     kind = f"tensor<2x1x{I8}>"
     run = program(

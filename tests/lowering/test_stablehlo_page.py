@@ -1,4 +1,4 @@
-"""The page of supported operations agrees with the readers' tables, and with what the readers do."""
+"""The page of supported operations must agree with the readers' tables, and with what the readers accept."""
 
 from __future__ import annotations
 

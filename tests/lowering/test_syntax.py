@@ -1,4 +1,4 @@
-"""The readers of text and bytecode build the same trees as MLIR, and reject the same modules."""
+"""tenferro's readers of text and bytecode must build the same trees as MLIR, and reject the same modules."""
 
 from __future__ import annotations
 
@@ -29,11 +29,14 @@ VERSIONS = ("0.9.0", "0.14.0", "1.0.0", "1.4.0", "1.8.0", "current")
 
 
 def shape_of(tree: ModuleTree, with_locations: bool = True) -> list[Any]:
-    """Return a tree as nested lists that == can compare, with values numbered by their first occurrence."""
+    """Convert a tree to nested lists that can be compared.
+
+    Values are numbered by their first occurrence.
+    """
 
     def attribute(value: Any) -> Any:
         if isinstance(value, dict):
-            # MLIR does not print api_version = 1, which is the default.
+            # api_version = 1 is the default, which MLIR does not print.
             kept = {k: attribute(v) for k, v in value.items() if (k, v) != ("api_version", 1)}
             return sorted(kept.items(), key=lambda item: item[0])
         if isinstance(value, np.ndarray):
@@ -76,7 +79,7 @@ def shape_of(tree: ModuleTree, with_locations: bool = True) -> list[Any]:
 
 
 def forms_of(text: str) -> Iterator[str]:
-    """Yield a module in several texts: as it is, and as MLIR prints it with various options."""
+    """Yield a module in several texts: unchanged, and as MLIR prints it with various options."""
     operation = parsed(text).operation
     yield text
     yield str(operation)
@@ -117,7 +120,7 @@ FOREIGN = {
     'g = loc(fused<"m\\22">["k":1:2, "l"]), h = tensor<2xf32>, i = []}>["x.py":1:2]) '
     'return %y : tensor<f32> loc("":3:4) }',
 }
-"""Modules with attributes and syntax of other tools; MAIN stands for a function."""
+"""Modules with attributes and syntax of other tools. The word MAIN stands for a function."""
 
 
 @pytest.mark.parametrize("name", FOREIGN)
@@ -189,7 +192,7 @@ def test_every_operation_in_bytecode_and_artifacts() -> None:
         for version in VERSIONS:
             try:
                 data = portable_artifact(text, version)
-            except TenferroError:  # because older versions lack the operation
+            except TenferroError:  # because an older version lacks the operation
                 continue
             artifacts += 1
             wanted = shape_of(module_tree(text_of(data)), with_locations=False)
@@ -470,7 +473,10 @@ def test_versions_of_operations_that_do_not_exist_are_refused() -> None:
 
 
 def test_locations_of_arguments_and_ends_of_strings_are_read_as_mlir_reads_them() -> None:
-    """Like MLIR, the reader decodes every location, and accepts any byte as the end of a string."""
+    """Like MLIR, the reader must decode every location.
+
+    It must also accept any byte as the end of a string.
+    """
     arguments, body = (
         "func.func @main(%x: tensor<2xf32>",
         ") -> tensor<2xf32> { return %x : tensor<2xf32> }",
@@ -478,8 +484,8 @@ def test_locations_of_arguments_and_ends_of_strings_are_read_as_mlir_reads_them(
     original, renamed = (bytecode(f'{arguments} loc("{name}":2:3){body}') for name in ("ab", "cd"))
     assert len(original) == len(renamed)
     assert read_outcome(original) == read_outcome(original.replace(b"ab\0", b"ab!")) == "accepted"
-    # Code 23 is a location in a file, followed by file, line and column. A number n is stored as 2 n + 1, and the
-    # file is a string's index.
+    # Code 23 is a location in a file. Its fields are the file, as the index of a string, the line and the column. A
+    # number n is stored as 2 n + 1.
     entries = [
         at
         for at in range(len(original))
@@ -513,7 +519,7 @@ def test_cut_and_damaged_bytecode_is_refused_or_read() -> None:
 
 
 def mutants(count: int, seed: int) -> Iterator[str]:
-    """Yield random modules in which a token or a character was removed, repeated or replaced."""
+    """Yield random modules in which tokens or characters were removed, repeated or replaced."""
     token = re.compile(r'"[^"\n]*"|tensor<[^<>]*>|[%@#!^]?[\w.$]+|->|\S')
     rng = random.Random(seed)
     words = sorted({word for text in OPERATIONS for word in token.findall(text)})
@@ -557,8 +563,8 @@ def check_mutants(count: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> Non
         if ours[:8] != theirs[:8] and "chlo." not in text:
             differences.append((ours, theirs, text))
     assert outcomes == {"accepted", "refused:"}
-    # A few differences are allowed: our reader skips meaningless annotations, and MLIR skips words after an
-    # enumeration's value.
+    # A few differences are allowed. tenferro's reader skips meaningless annotations, and MLIR skips words after the
+    # value of an enumeration.
     assert len(differences) <= 1 + count // 200, differences
 
 
@@ -607,7 +613,7 @@ def test_exports_run_where_jaxlib_is_missing(tmp_path: Path) -> None:
         b"flat"
         + len(exported.mlir_module_serialized).to_bytes(4, "little")
         + exported.mlir_module_serialized
-    )  # a serialised export begins so
+    )  # the first bytes of a serialised export
     paths = [str(tmp_path / name) for name in ("x.npy", "a.mlirbc", "b.mlir", "c.mlirbc", "d.jax")]
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_JAXLIB, *paths], capture_output=True, text=True, check=False
@@ -659,5 +665,5 @@ def test_five_thousand_operations_take_no_longer_than_through_mlir() -> None:
             started = time.process_time()
             read(text)
             times[name].append(time.process_time() - started)
-    # On an idle machine the ratio is 0.6 to 0.8.
+    # On an idle machine, the ratio is between 0.6 and 0.8. The limit allows for other load.
     assert min(times["ours"]) < 1.5 * min(times["mlir"])

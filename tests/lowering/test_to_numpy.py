@@ -1,4 +1,7 @@
-"""Programs exported as Python files that need only NumPy: each op equals its definition, and whole programs run."""
+"""Programs exported as Python files that need only NumPy.
+
+Each op must equal its definition, and whole programs must run.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,10 @@ def alone(sample: OpSample) -> GraphProgram:
 
 
 def function_of(source: Any) -> Callable[..., Any]:
-    """Execute the text of an exported file, with its constants from memory, and return its function."""
+    """Execute the text of an exported file, and return its function.
+
+    The constants come from memory, not from a file.
+    """
     text = re.sub(r"^CONSTANTS = .*$", "", source.text, flags=re.MULTILINE)
     names: dict[str, Any] = {"CONSTANTS": source.constants, "__name__": "module"}
     exec(compile(text, "<numpy source>", "exec"), names)
@@ -71,7 +77,7 @@ def gives_the_definition(sample: OpSample) -> None:
     scales = sample.scale or (None,) * len(sample.expected)
     for y, expected, scale in zip(results, sample.expected, scales, strict=True):
         y = np.asarray(y)
-        if y.dtype.kind == "f":  # NumPy chooses the sign of max(0.0, -0.0)
+        if y.dtype.kind == "f":  # NumPy may choose either sign of max(0.0, -0.0)
             y = np.where((y == 0) & (expected == 0), expected, y)
         assert_close(y, expected, sample.ulps, scale)
 
@@ -112,7 +118,7 @@ def solver(a: Any, b: Any) -> Any:
 
 
 def triangles(a: Any, b: Any) -> Any:
-    """Compute all factorisations for which an exported file includes a function of its own."""
+    """Compute all factorisations for which an exported file includes a separate function."""
     upper = tnf.triu(a) + 2.0 * np.eye(4)
     x = tnf.lax.linalg.triangular_solve(upper, b, left_side=True, transpose_a=True)
     factors = tnf.linalg.qr(a), tnf.linalg.qr(a[:, :3], "complete"), tnf.linalg.qr(a[:2], "r")
@@ -146,7 +152,7 @@ def factorised(a: Any, b: Any) -> Any:
 
 
 def reduced(a: Any, c: Any, lines: Any) -> Any:
-    """Compute forms of LAPACK for which an exported file includes a function of its own."""
+    """Compute the results of LAPACK routines for which an exported file includes a separate function."""
     h = c + tnf.conj(tnf.matrix_transpose(c))
     solved = apply(lapack.Gtsv(), *lines, a[:, :, :2])
     forms = [apply(lapack.Sytrd(lower), h) for lower in (True, False)]
@@ -160,7 +166,7 @@ def looked_up(at: Any) -> Any:
 
 
 def partly_read(x: Any, a: Any) -> Any:
-    """Read some results of ops that have several, and ask for NaN."""
+    """Read only some results of ops that have several, and test elements for NaN."""
     pivots = apply(lapack.Getrf(), a)[1]
     values = tnf.sort(x), tnf.argsort(x), tnf.lax.top_k(x, 2)[0], apply(lapack.Getrf(), a)[0]
     return values, tnf.isnan(x), x == x, tnf.linalg.eigh(a @ a.T)[1], pivots
@@ -190,7 +196,7 @@ PROGRAMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "weights": (lambda x: tnf.erf(x @ np.asarray(RNG.normal(size=(3, 40)))), (TensorSpec(("n", 3), F64),)),
 }  # fmt: skip
 UNREAD = "F841,PLR0124,RUF059"
-"""Rules against names that nothing reads, and comparisons of a value with itself."""
+"""Rules of ruff against names that are never read, and against comparing a value with itself."""
 BLOCKED = """
 import sys
 
@@ -332,7 +338,10 @@ def test_a_wrong_result_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 @pytest.mark.parametrize("n", [0, 1, 2, 6])
 def test_eigenvectors_and_schur_forms_by_definition(n: int, dtype: str) -> None:
-    """Eigenvectors and Schur forms satisfy their definitions; a Jordan block has a Schur form only."""
+    """Eigenvectors and Schur forms must satisfy their definitions.
+
+    A Jordan block has a Schur form, but no basis of eigenvectors.
+    """
     a = RNG.normal(size=(3, n, n)) + (1j * RNG.normal(size=(3, n, n)) if dtype[0] == "c" else 0)
     a[2] = np.eye(n) + np.eye(n, k=1)
     a = a.astype(dtype)
@@ -392,7 +401,7 @@ def test_files_are_traced_again_with_equal_values(name: str) -> None:
             [4 if not isinstance(n, int) else n for n in spec.shape], spec.dtype
         ),
         specs,
-    )  # a mean divides by a number
+    )  # because a mean divides by a number, which is a constant
     again = tnf.compile(function_of(to_numpy(program)), *specs)
     arguments = [np.full((), 5, "uint32")] if name == "random" else None
     if arguments is None:
@@ -428,7 +437,7 @@ def test_files_are_differentiated_again() -> None:
 
 
 def nested(x: Any, n: Any) -> Any:
-    """Hold loops in branches in loops, each with a state of several values."""
+    """Nest loops in branches in loops. The state of each loop has several values."""
 
     def halved(c: Any) -> Any:
         y, z, k = c
@@ -516,7 +525,10 @@ def _spread(name: str) -> tuple[Any, ...]:
 
 
 def test_results_are_found_by_the_tree_of_results(tmp_path: Path) -> None:
-    """The results are unpacked by the program's own output tree, which is a tuple in modules that JAX exported."""
+    """The results must be unpacked by the program's own output tree.
+
+    In modules that JAX exported, this tree is a tuple.
+    """
     program = tnf.compile(
         lambda p: {"y": p["w"] * 2.0, "z": [p["w"]]}, {"w": TensorSpec((2,), F64)}
     )
@@ -575,7 +587,10 @@ def test_the_text_reads_like_the_source(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_repeated_broadcast_is_left_to_numpy() -> None:
-    """Only the operand of a broadcast is assigned to a name, so that no array of the full shape is made."""
+    """Only the operand of a broadcast may be assigned to a name.
+
+    The array of the full shape must not be created.
+    """
 
     def shifted(x: Any, v: Any) -> Any:
         row = tnf.broadcast_to(tnf.exp(v), (3, 4))
@@ -592,7 +607,10 @@ def test_a_repeated_broadcast_is_left_to_numpy() -> None:
 
 
 def test_a_sum_over_labels_is_one_call_of_einsum() -> None:
-    """A sum over labels remains one call of einsum: the best path depends on extents that only the caller knows."""
+    """A sum over labels must remain one call of einsum.
+
+    The best order of contractions depends on extents that only the caller knows.
+    """
     spec = TensorSpec(("i", "j"), F64), TensorSpec(("j", "k"), F64), TensorSpec(("k", "l"), F64)
     text = to_numpy(tnf.compile(lambda *xs: tnf.einsum("ij,jk,kl->li", *xs), *spec)).text
     assert text.count("np.einsum(") == 1
@@ -600,7 +618,7 @@ def test_a_sum_over_labels_is_one_call_of_einsum() -> None:
 
 
 def test_files_are_short() -> None:
-    """A file has at most 1.5 statements for each instruction other than constants and broadcasts."""
+    """A file must have at most 1.5 statements for each instruction, constants and broadcasts not counted."""
     for function, specs in PROGRAMS.values():
         program = tnf.compile(function, *specs)
         inner = [part for i in program.instructions for part in i.op.parts]
@@ -696,7 +714,10 @@ def test_refusals_name_what_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("to", [*COMPLEX, DType.F32, DType.F64, DType.of("bool")], ids=str)
 @pytest.mark.parametrize("dtype", COMPLEX, ids=str)
 def test_complex_numbers_are_converted(dtype: DType, to: DType) -> None:
-    """Conversion from complex to float keeps the real part; conversion from complex to bool compares with zero."""
+    """Conversion from complex to float must keep the real part.
+
+    Conversion from complex to bool must compare with zero.
+    """
     x = np.array([0.0, 1.5 - 2.0j, 3.0j, -0.25]).astype(dtype.dtype)
     graph = Graph()
     program = GraphProgram.from_graph(

@@ -1,4 +1,4 @@
-"""Semantics that are easy to get wrong are right in the lowered text, natively, and through PJRT."""
+"""Semantics that are easy to get wrong must be right in the lowered text, natively, and through PJRT."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_updates_that_choose_no_axis_all_meet(
 @pytest.mark.parametrize("k", range(5))
 @pytest.mark.parametrize("shape", [(3, 4), (4, 3, 5), (4,)])
 def test_the_largest_of_each_row(shape: tuple[int, ...], k: int) -> None:
-    """The largest elements of each row are right for every k, even if k equals the number of rows."""
+    """The largest elements of each row must be right for every k, even if k equals the number of rows."""
     x = np.random.default_rng(5).permutation(np.arange(np.prod(shape), dtype=float)).reshape(shape)
     program = tnf.compile(lambda x: tnf.top_k(x, k), x)
     order = np.argsort(-x, axis=-1)[..., :k]
@@ -206,7 +206,10 @@ def test_windows_over_nothing_give_zeros() -> None:
 
 
 def test_the_absolute_value_of_complex_counts() -> None:
-    """XLA's simplifier replaces abs(iota) by iota; with a complex iota it would crash, so a real iota is lowered."""
+    """The absolute value of a complex iota must be lowered as a real iota.
+
+    XLA's simplifier replaces abs(iota) by iota, and would crash for complex numbers.
+    """
     builder = GraphBuilder()
     counts = builder.apply_one(Iota((2, 3), 1, "complex128"))
     program = GraphProgram.from_graph(builder.graph, [builder.apply_one(Abs(), counts), counts])
@@ -217,7 +220,10 @@ def test_the_absolute_value_of_complex_counts() -> None:
 
 
 def power(x: int, y: int) -> int:
-    """Return x ** y for integers; if y is negative, 1 / x^-y rounded towards zero, which is 1, -1 or 0."""
+    """Return x ** y for integers.
+
+    If y is negative, the result is 1 / x^-y rounded towards zero, which is 1, -1 or 0.
+    """
     if y >= 0:
         return x**y
     return {1: 1, -1: -1 if y % 2 else 1}.get(x, 0)
@@ -256,9 +262,10 @@ def test_powers_by_the_highest_bits(dtype: str) -> None:
 @pytest.mark.parametrize("op", [Divide(), Remainder()], ids=lambda op: op.name)
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 def test_every_quotient_of_eight_bits(dtype: str, op: Any) -> None:
-    """Quotients and remainders of all pairs of 8-bit integers are right; quotients round towards zero.
+    """Quotients and remainders of all pairs of 8-bit integers must be right.
 
-    x / 0 has all bits set, x % 0 is x, and the smallest integer divided by -1 is itself.
+    Quotients are rounded towards zero. x / 0 has all bits set, and x % 0 is x. The smallest integer divided by -1 is
+    the smallest integer.
     """
     limits = np.iinfo(dtype)
     x, y = (z.ravel() for z in np.mgrid[limits.min : limits.max + 1, limits.min : limits.max + 1])
@@ -278,9 +285,9 @@ def test_every_quotient_of_eight_bits(dtype: str, op: Any) -> None:
 
 
 def statements(op: StdTensorOp, *specs: str) -> list[str]:
-    """Return the operations to which an op is lowered, with their element types.
+    """Return the operations to which an op is lowered, each with its element type.
 
-    A spec is text such as "float16[2]".
+    A spec is the type of an operand as text, such as "float16[2]".
     """
     types = [
         tnf.TensorSpec(tuple(map(int, shape[:-1].split(","))), kind)
@@ -323,7 +330,10 @@ CONVERTED: dict[tuple[str, str], list[str]] = {
 
 @pytest.mark.parametrize(("source", "to"), CONVERTED)
 def test_conversions_and_the_kinds_on_their_way(source: str, to: str) -> None:
-    """Conversions of bfloat16 go through float32, and conversions of complex numbers convert both parts."""
+    """bfloat16 must be converted by way of float32.
+
+    For complex numbers, both parts must be converted.
+    """
     found = statements(Convert(tnf.DType.of(to)), f"{source}[2]")
     assert found == CONVERTED[source, to]
 
@@ -429,7 +439,7 @@ def test_extents_are_handed_into_what_is_written_with_regions(name: str) -> None
 
 
 def test_functions_of_regions_say_what_they_are() -> None:
-    """Functions for regions have descriptive names, which appear in a backend's profiles and errors."""
+    """Functions for regions must have descriptive names, because a backend shows these names in profiles and errors."""
     x = np.arange(3.0)
     loop = text(lambda x: tnf.while_loop(lambda y: y[0] < 9.0, lambda y: y + 1.0, x), x)
     scan = text(lambda x: tnf.scan(lambda c, v: (c + v, c * v), x[0], x), x)

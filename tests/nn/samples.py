@@ -1,6 +1,6 @@
-"""Calls that mean the same in `tenferro.nn` and in jax.nn, and values of activations at special points.
+"""Calls that have the same meaning in `tenferro.nn` and in jax.nn, and values of activations at special points.
 
-Each call is a function of the module, tenferro.nn or jax.nn, and of arrays.
+A call is a function of the module, tenferro.nn or jax.nn, and of arrays.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ RNG = np.random.default_rng(3)
 
 
 class Call(NamedTuple):
-    """A call, its arguments, and whether its result is differentiable with respect to every argument."""
+    """A call, its arguments, and whether its result can be differentiated with respect to every argument."""
 
     call: Callable[..., Any]
     arrays: tuple[np.ndarray, ...]
@@ -139,7 +139,7 @@ AT_INFINITIES: dict[str, tuple[tuple[float, float], tuple[float, float]]] = {
     "sparse_plus": ((0, INF), (0, 1)), "sparse_sigmoid": ((0, 1), (0, 0)), "tanh": ((-1, 1), (0, 0)),
     "identity": ((-INF, INF), (1, 1)),
 }  # fmt: skip
-"""Values and derivatives at -inf and at inf; the second derivatives are 0."""
+"""Values and derivatives of each activation at -inf and at inf. The second derivatives are 0 there."""
 AT_ZERO: dict[str, tuple[float, float, float]] = {
     "relu": (0, 0, 0), "relu6": (0, 0, 0), "sigmoid": (0.5, 0.25, 0), "silu": (0, 0.5, 0.5),
     "gelu": (0, 0.5, np.sqrt(2 / np.pi)), "gelu-exact": (0, 0.5, np.sqrt(2 / np.pi)),
@@ -149,11 +149,13 @@ AT_ZERO: dict[str, tuple[float, float, float]] = {
     "soft_sign": (0, 1, 0), "squareplus": (1, 0.5, 0.25), "sparse_plus": (0.25, 0.5, 0.5),
     "sparse_sigmoid": (0.5, 0.5, 0), "tanh": (0, 1, 0), "identity": (0, 1, 0),
 }  # fmt: skip
-"""Value, derivative and second derivative at 0; at a corner the derivatives are those of one side.
+"""Value, derivative and second derivative of each activation at 0.
+
+At a corner, the derivatives are those of one side.
 """
 AT_CORNERS: dict[str, dict[float, float]] = {
     "relu6": {6.0: 0, 5.9: 1, 6.1: 0}, "hard_tanh": {-1.0: 1, 1.0: 1, 1.1: 0},
     "hard_sigmoid": {-3.0: 0, 3.0: 0, 2.9: 1 / 6}, "hard_silu": {-3.0: 0, 3.0: 1},
     "sparse_plus": {-1.0: 0, 1.0: 1}, "sparse_sigmoid": {-1.0: 0, 1.0: 0},
 }  # fmt: skip
-"""Derivatives at and near corners other than 0."""
+"""Derivatives at corners other than 0, and near them."""

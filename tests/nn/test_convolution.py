@@ -1,4 +1,7 @@
-"""Convolutions and pooling equal definitions in NumPy, in all layouts; gradients are transposed convolutions."""
+"""Convolutions and pooling must equal definitions in NumPy, in all layouts.
+
+Gradients must be transposed convolutions.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ RNG = np.random.default_rng(11)
 
 
 def windows_of(x: np.ndarray, sizes: Any, strides: Any, dilation: Any) -> np.ndarray:
-    """Return all windows of x, [batch, features, space..], as an array [batch, features, positions.., window..]."""
+    """Return all windows of x.
+
+    x is indexed by [batch, features, space..], and the result by [batch, features, positions.., window..].
+    """
     reach = [(size - 1) * step + 1 for size, step in zip(sizes, dilation, strict=True)]
     axes = tuple(range(2, 2 + len(reach)))
     view = np.lib.stride_tricks.sliding_window_view(x, reach, axes)
@@ -25,9 +31,9 @@ def windows_of(x: np.ndarray, sizes: Any, strides: Any, dilation: Any) -> np.nda
 
 
 def defined(x: Any, w: Any, strides: Any, pads: Any, dilation: Any, groups: int) -> np.ndarray:
-    """Compute a convolution by its definition: sums over windows and features, for each group.
+    """Compute a convolution by its definition: for each group, sums over windows and features.
 
-    x has the shape [n, c, space..], and w the shape [o, c / groups, space..].
+    x has the shape [n, c, space..], and w has the shape [o, c / groups, space..].
     """
     x = np.pad(x, [(0, 0), (0, 0), *pads])
     windows = windows_of(x, w.shape[2:], strides, dilation)
@@ -62,7 +68,7 @@ def last(x: Any) -> Any:
 
 
 def kernel_last(w: Any) -> Any:
-    """Transpose [out, in, space..] to [space.., in, out]."""
+    """Transpose a kernel from [out, in, space..] to [space.., in, out]."""
     return np.transpose(w, (*range(2, w.ndim), 1, 0))
 
 
@@ -91,7 +97,7 @@ def test_transposed_convolutions_are_gradients(name: str) -> None:
     y, pull = tnf.vjp(forward, np.zeros(y_shape))
     cotangent = RNG.standard_normal(y.shape)
     found = nn.conv_transpose(cotangent, w, data_format="NCHW", **options)
-    # Elements at the end that no strided window reaches are missing in the transposed convolution.
+    # Elements at the end that no strided window reaches are absent from the result of the transposed convolution.
     wanted = pull(cotangent)[0][tuple(slice(n) for n in found.shape)]
     np.testing.assert_allclose(found, wanted, atol=1e-13)
 

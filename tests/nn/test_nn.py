@@ -1,4 +1,7 @@
-"""`tenferro.nn` equals jax.nn and definitions, natively and through PJRT; signatures and errors."""
+"""`tenferro.nn` must equal jax.nn and definitions, natively and through PJRT.
+
+Other tests are about signatures and errors.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ def weights(y: Any) -> np.ndarray:
 
 
 def gradients_of(module: Any, grad: Any, total: Any, arrays: Any, calls: Any = EVERY) -> list[Any]:
-    """Return the gradients of a weighted sum of each smooth call's result."""
+    """Return the gradient of each smooth call: that of a weighted sum of the elements of its result."""
 
     def loss(call: Call, xs: Any) -> Any:
         y = call.call(module, *xs)
@@ -57,7 +60,7 @@ def gradients_of(module: Any, grad: Any, total: Any, arrays: Any, calls: Any = E
 
 @functools.cache
 def by_jax() -> tuple[list[Any], list[Any]]:
-    """Compute the values and gradients of all calls by JAX, in one compilation."""
+    """Compute the values and the gradients of all calls by JAX, compiled together to save time."""
 
     def both(arrays: Any) -> Any:
         return results_of(jax.nn, arrays), gradients_of(jax.nn, jax.grad, jax.numpy.sum, arrays)
@@ -79,7 +82,7 @@ def assert_close(found: Any, expected: Any, rtol: float, atol: float = 1e-12) ->
 @pytest.mark.parametrize("name", CALLS)
 def test_values_are_jaxs(name: str) -> None:
     call, expected = CALLS[name], by_jax()[0][list(CALLS).index(name)]
-    # JAX always computes the softmax of attention in float32.
+    # JAX computes the softmax of attention in float32, whatever the dtype of the operands.
     rtol = 1e-5 if name.startswith("attention") else 1e-11
     assert_close(call.call(nn, *call.arrays), expected, rtol)
     assert_close(tnf.jit(lambda *xs: call.call(nn, *xs))(*call.arrays), expected, rtol)
@@ -150,8 +153,7 @@ def test_far_out_values_and_derivatives_are_the_definitions(name: str) -> None:
     for place, x in enumerate(POINTS):
         for order, found in enumerate((y, first, second)):
             wanted = float(mp.diff(definition, mp.mpf(x), order, h=mp.mpf(10) ** -80))
-            # Far from zero, a derivative is a difference of terms of size 1, so the absolute tolerance is relative to
-            # 1.
+            # Far from zero, a derivative is a difference of terms of size 1. Its error is therefore relative to 1.
             np.testing.assert_allclose(found[place], wanted, rtol=1e-11, atol=1e-15)
 
 
@@ -390,7 +392,7 @@ LEFT_OUT = {
     "return_residual": "logsumexp of the logits is what it gives",
     "out_sharding": "sharding is said by `xla_peer.partition`",
 }
-"""Parameters of jax.nn that tenferro lacks, with the reason."""
+"""Parameters of jax.nn that tenferro's functions lack, each with the reason."""
 OURS = {
     "avg_pool",
     "batch_norm",
@@ -401,7 +403,7 @@ OURS = {
     "max_pool",
     "min_pool",
 }
-"""Names of `tenferro.nn` that jax.nn lacks."""
+"""Names of `tenferro.nn` that are absent from jax.nn."""
 
 
 @pytest.mark.parametrize("module", ["nn", "initializers"])

@@ -1,4 +1,7 @@
-"""Incomplete ops raise errors that name the missing file, and the changes in docs/add_an_op.md make a complete op."""
+"""Incomplete ops must raise errors that name the missing file.
+
+The changes in docs/add_an_op.md must make a complete op.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ COLUMNS = {
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """Copy the folders that define ops to a temporary folder, and return it."""
+    """Copy the folders that define ops to a temporary folder; return this folder."""
     unread = shutil.ignore_patterns("__pycache__", "*.so")
     for folder in PACKAGES:
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=unread)
@@ -45,7 +48,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def change(tree: Path, name: str) -> None:
-    """Apply the changes that the page shows for a file to the copy of the file."""
+    """Apply the changes that docs/add_an_op.md shows for a file to the copy of the file."""
     text = (tree / name).read_text()
     for hunk in CHANGES[name].split("@@\n")[1:]:
         lines = hunk.splitlines(keepends=True)
@@ -167,10 +170,10 @@ def test_the_page_says_what_it_takes() -> None:
 
 def test_bases_of_cards_are_no_ops() -> None:
     class Base(StdTensorOp):
-        """Base class of another op class; it is not an op."""
+        """Base class of another op class. It is not an op itself."""
 
     class Leaf(Base):
-        """Op class that is missing in the list of ops."""
+        """Op class that is not in the list of ops."""
 
     require_listed([Base], STD_OPS)
     with pytest.raises(
@@ -183,7 +186,7 @@ def test_bases_of_cards_are_no_ops() -> None:
 def test_the_file_that_a_cell_belongs_into_is_told(
     folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If an op class has no implementation in any folder, each folder's error names the file to write."""
+    """If an op class has no implementation in a folder, the folder's error must name the file to write."""
     card = type("Exp2", (StdTensorOp,), {"__module__": "tenferro.ops.analytic"})
     monkeypatch.setattr("tenferro.ops.ALL_OPS", [*STD_OPS, card])
     told = re.escape(f"Exp2; write it in {folder}/analytic.py")

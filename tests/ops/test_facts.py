@@ -1,4 +1,7 @@
-"""Declared facts about ops hold for the samples, whose results come from definitions."""
+"""Facts that are declared about ops must hold for all samples.
+
+The results of samples come from definitions.
+"""
 
 from __future__ import annotations
 
@@ -25,20 +28,23 @@ def each(facts: Fact) -> Any:
 
 
 def values(x: Any) -> np.ndarray:
-    """Convert elements to float64 or complex128, or to Python's integers, so that == compares exactly."""
+    """Convert elements to numbers that == compares exactly: float64, complex128, or Python's integers."""
     if x.dtype.kind in "biu":
         return x.astype(object)
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
 def same(x: Any, y: Any) -> Any:
-    """Tell element by element whether x equals y, where NaN equals NaN."""
+    """Return a mask of the elements that are equal in x and y. NaN counts as equal to NaN."""
     x, y = values(x), values(y)
     return (x == y) | ((x != x) & (y != y))
 
 
 def real_samples(card: type[StdTensorOp]) -> Iterator[tuple[list[np.ndarray], list[np.ndarray]]]:
-    """Yield the float operands and the float results of each sample of real numbers that has both."""
+    """Yield the float operands and the float results of each sample of real numbers.
+
+    Samples without float operands or without float results are skipped.
+    """
     for sample in SAMPLES[card]:
         results = [y for y in sample.expected if y.dtype.kind not in "biuc"]
         operands = [x for x in sample.inputs if x.dtype.kind not in "biuc"]
@@ -76,7 +82,7 @@ def test_operands_may_be_exchanged(card: type[StdTensorOp]) -> None:
     for sample in SAMPLES[card]:
         if (
             sample.expected[0].dtype.kind == "c"
-        ):  # because infinite complex numbers have several representations
+        ):  # because an infinite complex number has several representations
             continue
         with np.errstate(all="ignore"):
             (exchanged,) = apply(sample.op, *sample.inputs[::-1])
@@ -108,7 +114,7 @@ def test_signs_of_results(card: type[StdTensorOp]) -> None:
 
 @each(SIGNS)
 def test_signs_of_results_of_operands_of_one_sign(card: type[StdTensorOp]) -> None:
-    """The declared signs of results hold if the float operands of a sample are replaced by |x|, and by -|x|."""
+    """The declared signs of results must hold if the float operands of a sample are replaced by |x|, and by -|x|."""
     facts = FACTS[card]
     signs = [-1, 1] if facts & (Fact.KEEPS_SIGN | Fact.NONNEGATIVE) else [1]
     for sample in SAMPLES[card]:
@@ -133,7 +139,10 @@ def test_results_are_whole_numbers(card: type[StdTensorOp]) -> None:
 
 
 def test_holomorphic_ops_take_complex_numbers() -> None:
-    """Holomorphic ops accept complex numbers. Some ops that accept them, such as Conj and Abs, are not holomorphic."""
+    """Holomorphic ops must accept complex numbers.
+
+    The reverse does not hold: for example, Conj and Abs accept complex numbers, but are not holomorphic.
+    """
     for card in ops_with(Fact.HOLOMORPHIC):
         assert DType.C64 in card.accepts, card.__name__
     for card in (el.Conj, el.Real, el.Imag, el.Abs, el.Sign, el.Compare, el.BitcastConvert):

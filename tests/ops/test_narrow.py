@@ -1,4 +1,7 @@
-"""Narrow dtypes are right for all values, all pairs of values, and numbers near every tie, by tables and exact sums."""
+"""Narrow dtypes must be right for all values, all pairs of values, and numbers near every tie.
+
+The expected results come from tables and exact sums.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ FLOATS = {
     "float4_e2m1fn": (2, 1, 1, "finite"),
     "float8_e8m0fnu": (8, 0, 127, "powers"),
 }
-"""For each format: bits of exponent and mantissa, bias, and which codes are not numbers.
+"""Definition of each format: the bits of exponent and mantissa, the bias, and which codes are not numbers.
 
 Source: IEEE 754, and the papers that StableHLO names for each type.
 """
@@ -38,7 +41,10 @@ INTEGERS = {"int2": (-2, 1), "int4": (-8, 7), "uint2": (0, 3), "uint4": (0, 15)}
 
 
 def value(code: int, name: str) -> float:
-    """Return the number that a code (its bits as an integer) stands for, by the definition of the format."""
+    """Return the number that a code represents, by the definition of the format.
+
+    A code is the bits of the number, read as an integer.
+    """
     e, m, bias, special = FLOATS[name]
     mantissa, exponent, sign = code & ((1 << m) - 1), (code >> m) & ((1 << e) - 1), code >> (e + m)
     if special == "powers":
@@ -54,7 +60,7 @@ def value(code: int, name: str) -> float:
 
 
 def table(name: str) -> Any:
-    """Return the numbers of all codes of a format, in the order of the codes."""
+    """Return an array of the numbers of all codes of a format, in the order of the codes."""
     e, m, _, special = FLOATS[name]
     return np.array([value(code, name) for code in range(1 << (e + m + (special != "powers")))])
 
@@ -64,11 +70,12 @@ def codes(name: str) -> Any:
 
 
 def rounded(x: Any, name: str, is_above: Any = None) -> Any:
-    """Round float64 numbers to the nearest number of a format, ties to even codes, by comparison with midpoints.
+    """Round float64 numbers to the nearest number of a format, by comparison with midpoints; ties go to even codes.
 
     Args:
-        is_above: a function that tells for a midpoint whether |x| is above it and whether |x| equals it. By default x
-            itself is compared; the function is needed where float64 cannot represent the exact result.
+        is_above: a function of a midpoint that returns whether |x| is above the midpoint, and whether |x| equals it.
+            By default, x is compared with the midpoint. The function is needed if float64 cannot represent the exact
+            x.
     """
     e, m, _, special = FLOATS[name]
     positive = table(name)[: 1 << (e + m)]
@@ -136,12 +143,12 @@ def test_numbers_beside_every_tie_are_rounded_once(name: str) -> None:
 
 @pytest.mark.parametrize("name", FLOATS)
 def test_every_pair_of_floats(name: str) -> None:
-    step = 3 if name == "float8_e8m0fnu" else 1  # fewer operands
+    step = 3 if name == "float8_e8m0fnu" else 1  # a third of the operands, to save time
     x, y = codes(name)[::step, None], codes(name)[None, :]
     a, b = np.broadcast_arrays(table(name)[::step, None], table(name)[None, :])
     with np.errstate(all="ignore"):
-        # float64 computes sums, differences and products exactly, except for sums of powers of two that are far
-        # apart.
+        # float64 computes sums, differences and products exactly. The exception are sums of powers of two that are
+        # far apart.
         same(tnf.add(x, y), rounded(a + b, name))
         same(tnf.subtract(x, y), rounded(a - b, name))
         same(tnf.multiply(x, y), rounded(a * b, name))
@@ -262,7 +269,7 @@ def test_products_accumulate_wide() -> None:
 
 
 def test_elements_move_with_their_bits() -> None:
-    """Moving elements keeps all their bits: NaN keeps its payload, and -0 its sign."""
+    """Moving elements must keep all their bits: the payload of a NaN, and the sign of -0."""
     for name in FLOATS:
         x = codes(name).reshape(4, -1)
         moved = tnf.concatenate([tnf.flip(tnf.permute_dims(x, (1, 0)), axis=0), x.T], axis=0)

@@ -1,7 +1,7 @@
-"""Every sample has the native result when lowered to StableHLO and run by PJRT or the reference interpreter.
+"""Every sample must have its native result when it is lowered to StableHLO.
 
-PJRT runs each sample twice: with its operands as parameters and as constants. All samples of an op are in one module,
-because each compilation takes tens of milliseconds.
+PJRT and the reference interpreter run the text. PJRT runs each sample twice: with its operands as parameters and as
+constants. All samples of an op are in one module, because each compilation takes tens of milliseconds.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ BATCH = 60
 
 
 def is_compiled(sample: OpSample) -> bool:
-    """Tell whether XLA can compile the sample for this processor, which may lack float16 conversions."""
+    """Return whether XLA can compile the sample for this processor, which may lack float16 conversions."""
     return HAS_FLOAT16 or not any(x.dtype == np.float16 for x in (*sample.inputs, *sample.expected))
 
 
@@ -50,7 +50,10 @@ ROWS = {
     for card, samples in SAMPLES.items()
 }
 MOST = {False: 40, True: 12}
-"""Maximum number of samples of an op, by whether the operands are constants; the sweep runs all samples."""
+"""Maximum number of samples of an op in ordinary runs.
+
+The key says whether the operands are constants. The sweep runs all samples.
+"""
 BATCHES = [
     pytest.param(rows[:: -(-len(rows) // most)], constants, id=f"{kind}-{card.__name__}-some")
     for constants, most in MOST.items()
@@ -76,7 +79,7 @@ def executor(request: pytest.FixtureRequest) -> XlaExecutor:
 
 
 def program_of(samples: list[OpSample], constants: bool) -> GraphProgram:
-    """Return one program whose outputs are the outputs of all samples."""
+    """Return one program that computes all samples. Its outputs are the outputs of the samples, one after the other."""
     builder = GraphBuilder()
     outputs: list[int] = []
     for sample in samples:
@@ -95,7 +98,7 @@ def native(op: StdTensorOp, inputs: tuple[Any, ...]) -> list[Any]:
 
 
 def flushed(result: Any, expected: Any) -> Any:
-    """Return a mask of the elements for which XLA has flushed a subnormal number to zero."""
+    """Return a mask of the elements where XLA has flushed a subnormal number to zero."""
     if expected.dtype.kind in "biu":
         return np.zeros(expected.shape, bool)
     if expected.dtype.kind == "c":
@@ -127,19 +130,19 @@ def test_xla_agrees_with_native(
 
 
 def runs_on(sample: OpSample, platform: str) -> bool:
-    """Tell whether the sample can be lowered for the platform, and has a unique result there."""
+    """Return whether the sample can be lowered for the platform, and has a unique result there."""
     operands = sample.inputs or sample.expected
     if any(refusal(type(sample.op), DType.of(x.dtype), platform) for x in operands):
         return False
-    # If several updates set one element, a GPU applies them in any order, so the result is not unique.
+    # If several updates set the same element, a GPU applies them in any order. The result is then not unique.
     is_open = isinstance(sample.op, Scatter) and sample.op.combiner == "set"
     return not (platform in GPUS and is_open and sample.label.startswith("no axis"))
 
 
 def parted(samples: list[OpSample], results: list[Any], platform: str = "cpu") -> Iterator[str]:
-    """Yield each sample whose result differs from the native one by more than the sample's `xla_ulps`.
+    """Yield the name of each sample whose result differs from the native one by more than `xla_ulps`.
 
-    On other platforms than the CPU, the rounding that the parity check assumes for the platform is allowed, too.
+    On other platforms than the CPU, the rounding that the parity check assumes for the platform is also allowed.
     """
     rest = iter(results)
     for sample in samples:
@@ -162,7 +165,7 @@ def parted(samples: list[OpSample], results: list[Any], platform: str = "cpu") -
 def rounded_differently(
     samples: list[OpSample], results: list[Any], platform: str
 ) -> Iterator[str]:
-    """Yield each sample whose bits differ from the native result although the parity check knows no op that rounds."""
+    """Yield the name of each sample whose bits differ although, by the parity check, no op of its program rounds."""
     rest = iter(results)
     for sample in samples:
         alone = program_of([sample], False)
@@ -197,7 +200,10 @@ INTERPRETED = {
 }
 ONE_EACH = [samples[0] for samples in INTERPRETED.values() if samples]
 A_PROCESS = 30
-"""Number of samples per process of the interpreter, which takes a second to start, if one sample of each op runs."""
+"""Number of samples per process of the interpreter in ordinary runs.
+
+A process takes a second to start. Ordinary runs have one sample of each op.
+"""
 
 
 @pytest.mark.parametrize("start", range(0, len(ONE_EACH), A_PROCESS))
@@ -216,7 +222,10 @@ def test_the_reference_interpreter_on_every_sample(card: Any, ledger: Passes) ->
 
 
 def agree_with_the_interpreter(samples: list[OpSample]) -> None:
-    """Fail if the interpreter returns no results for the samples, or results that differ from the native ones."""
+    """Run samples by the reference interpreter.
+
+    Fail if it returns no results, or results that differ from the native ones.
+    """
     results = interpreted(program_of(samples, False), [x for s in samples for x in s.inputs])
     assert not isinstance(results, str), results
     assert not (failures := list(parted(samples, results))), "\n".join(failures)

@@ -1,4 +1,7 @@
-"""ReducePrecision is right for every 16-bit number and every format, by exact multiples of a power of two."""
+"""ReducePrecision must be right for every 16-bit number and every format.
+
+The expected values are computed as multiples of a power of two.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ FORMATS = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64"
 
 
 def reduced(x: Any, name: str, e: int, m: int) -> Any:
-    """Round to m bits after the leading one, ties to even; then apply the range of an exponent of e bits.
+    """Round to m bits after the leading bit, with ties to even; then apply the range of an exponent of e bits.
 
     Subnormal numbers are rounded like numbers with the smallest normal exponent.
     """
@@ -28,7 +31,7 @@ def reduced(x: Any, name: str, e: int, m: int) -> Any:
         exponent = np.maximum(np.frexp(np.abs(x))[1] - 1, 1 - bias)
         quantum = np.ldexp(1.0, exponent - min(m, mantissa_bits))
         multiple = np.abs(x) / quantum
-        # With m = 0, a tie is rounded to the number whose exponent is even.
+        # If m is 0, a tie is rounded to the number whose exponent is even.
         down = (m == 0) & (multiple == 1.5) & ((exponent + bias) % 2 == 0)
         y = np.where(down, 1, np.rint(multiple)) * quantum
         reach = (1 << (e - 1)) - 1

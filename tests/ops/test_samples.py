@@ -1,4 +1,4 @@
-"""Every sample has the inferred types, and native values equal to its definition."""
+"""The inferred types of every sample must be those of its results, and its native values must equal its definition."""
 
 from __future__ import annotations
 

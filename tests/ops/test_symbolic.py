@@ -1,6 +1,7 @@
-"""Type inference with symbols is right for every sample whose extents are replaced by symbols.
+"""Type inference with symbols must be right for every sample.
 
-When the symbols get the sample's extents, the inferred types must be those of the sample, and all guards must hold.
+The extents of a sample are replaced by symbols. If the symbols get the sample's extents, the inferred types must be
+those of the sample, and all guards must hold.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Convolutions are rewritten as matrix products exactly where this needs no copy, with equal results."""
+"""Convolutions must be rewritten as matrix products exactly if this needs no copy.
+
+Results must be equal.
+"""
 
 from __future__ import annotations
 
@@ -138,7 +141,7 @@ def test_extents_of_zero() -> None:
 
 
 def test_random_layouts() -> None:
-    """The rewritten program equals XLA's results of the original program, in random layouts."""
+    """In random layouts, the rewritten program must equal XLA's results of the original program."""
     contracted = 0
     for seed in range(60):
         random = Random(seed)

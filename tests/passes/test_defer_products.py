@@ -1,4 +1,7 @@
-"""Products that a scan accumulates become one product after the scan, if the sum is large and has no other use."""
+"""Products that a scan accumulates must become one product after the scan.
+
+This applies if the sum is large and has no other use.
+"""
 
 from __future__ import annotations
 
@@ -149,7 +152,7 @@ def scans_of(program: GraphProgram) -> list[Scan]:
 
 
 def products_inside(program: GraphProgram) -> int:
-    """Return the number of matrix products in the bodies of scans; 0 if there is no scan."""
+    """Return the number of matrix products in the bodies of a program's scans; 0 if there is no scan."""
     steps = [step for scan in scans_of(program) for step in scan.body.program.instructions]
     return sum([isinstance(step.op, DotGeneral) for step in steps])
 
@@ -181,7 +184,11 @@ def test_sums_are_the_same(name: str) -> None:
 def test_sizes_of_deferred_sums(
     rows: int, columns: int, terms: int, length: int, is_deferred: bool
 ) -> None:
-    """A sum is deferred if it has 4096 elements, twice those of its operands, and an eighth of those of the stacks."""
+    """A sum must be deferred if it is large enough.
+
+    It must have 4096 elements, twice as many as its operands in an iteration, and an eighth of those of the stacked
+    operands.
+    """
 
     def body(c: Any, i: Any) -> Any:
         u, v = tnf.full((terms, rows), i), tnf.full((terms, columns), i)

@@ -1,4 +1,7 @@
-"""Two scans over the same iterations are merged, with the same bits and without the stacks between them."""
+"""Two scans over the same iterations must be merged.
+
+The bits must be the same, and the stacks between the scans must disappear.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ def total(x: Any, xs: Any) -> Any:
 def two(
     second: Callable[..., Any], length: int = 7, reverse: bool = False
 ) -> Callable[[Any, Any], Any]:
-    """Return a function with two scans; the second scans over what `second` computes from the first one's results."""
+    """Return a function with two scans.
+
+    The slices of the second scan are computed by `second` from the results of the first one.
+    """
 
     def fn(x: Any, xs: Any) -> Any:
         last, (states, _) = two_scans(x, xs)
@@ -58,8 +64,8 @@ def require_same_bits(program: Any, fused: Any, *arrays: Any) -> None:
         (lambda x, xs: tnf.jvp(tnf.grad(total), (x, xs), (x, xs)), 4, 2),
         (two(lambda last, states, x, xs: (x, states)), 2, 1),
         (two(lambda last, states, x, xs: (x * 2, states)), 2, 1),
-        # An op between the scans moves before the merged scan; if it reads a result of the first scan, they are not
-        # merged.
+        # An op between the scans must move before the merged scan. If the op reads a result of the first scan, the
+        # scans must not be merged.
         (two(lambda last, states, x, xs: (tnf.sum(xs) + x, states)), 2, 1),
         (two(lambda last, states, x, xs: (last, states)), 2, 2),
         (two(lambda last, states, x, xs: (x, states * 2)), 2, 2),
@@ -114,5 +120,8 @@ def test_three_in_a_row_are_one() -> None:
 
 
 def test_bounded_loops_end_early_first() -> None:
-    """`stop_early` must run before `fuse_scans`: a merged loop with two conditionals would run all iterations."""
+    """`stop_early` must run before `fuse_scans`.
+
+    A merged loop with two conditionals would run all iterations.
+    """
     assert NATIVE_PASSES.index(fuse_scans) > NATIVE_PASSES.index(stop_early)

@@ -1,4 +1,4 @@
-"""Loop invariants move before the loop, with the same bits, unless they may fail or may never end."""
+"""Loop invariants must move before the loop, with the same bits, unless they may fail or may never end."""
 
 from __future__ import annotations
 
@@ -75,7 +75,10 @@ def test_a_carry_that_is_handed_on_stays_the_same() -> None:
 
 
 def test_inner_loops_first() -> None:
-    """A value that is invariant in both loops moves before the outer loop, others before the inner loop."""
+    """A value that is invariant in both loops must move before the outer loop.
+
+    Others must move before the inner loop.
+    """
 
     def outer(c: Any, x: Any, w: Any) -> Any:
         return tnf.fori_loop(0, 3, lambda i, y: y + w @ x + tnf.sin(c), c)
@@ -92,7 +95,10 @@ def test_inner_loops_first() -> None:
 
 
 def test_a_while_loop_may_not_run() -> None:
-    """If a body may not run, loops and extensions stay inside; ops that cannot fail, and the condition's ops, move."""
+    """If a loop's body may not run, its loops and extensions must stay inside.
+
+    Ops that cannot fail must move, and so must the condition's ops.
+    """
 
     def f(x: Any, w: Any) -> Any:
         def body(c: Any) -> Any:
@@ -167,7 +173,7 @@ def test_a_carry_of_a_while_loop_that_is_handed_on() -> None:
         return tnf.while_loop(lambda carry: carry[0] < 3, body, (0, x, w))
 
     program = tnf.compile(f, X, X)
-    # The body may not run, so its extensions and loops stay; its arithmetic moves before the loop.
+    # The body may not run, so that its extensions and loops must stay. Its arithmetic must move before the loop.
     assert "Sin" in names(hoist_invariants(program))
     for y, z in zip(PLAIN.run(program, X, X), UNTOUCHED.run(program, X, X), strict=True):
         assert y.tobytes() == z.tobytes()

@@ -1,4 +1,4 @@
-"""Sums of padded arrays become concatenations, with the same bits and signs of zeros."""
+"""Sums of padded arrays must become concatenations, with the same bits and the same signs of zeros."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VALUES = [-0.0, 0.0, 1.5, -1.5, 1e300, -1e300, np.inf, np.nan]
 
 
 def drawn(seed: int) -> tuple[tnf.GraphProgram, list[Any], Any]:
-    """Return a sum of random padded boxes as a program, its arguments, and NumPy's result."""
+    """Return a sum of randomly padded arrays as a program, its arguments, and NumPy's result."""
     rng = np.random.default_rng(seed)
     shape = SHAPES[seed % len(SHAPES)]
     axis = int(rng.integers(len(shape)))

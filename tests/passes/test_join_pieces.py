@@ -1,4 +1,7 @@
-"""Slices, pads and updates are joined: each law agrees with NumPy, and random programs keep their bits."""
+"""Slices, pads and updates must be joined.
+
+Each law must agree with NumPy, and random programs must keep their bits.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ CORNERS = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.5, -2.25, 1e-310])
 
 
 def moved(program: GraphProgram) -> list[str]:
-    """Return the names of the ops that move elements: all except constants, broadcasts and sums."""
+    """Return the names of the ops that move elements.
+
+    All ops count, except constants, broadcasts and sums.
+    """
     names = [instruction.op.name for instruction in program.instructions]
     return [name for name in names if name not in ("Constant", "BroadcastInDim", "Add")]
 
@@ -87,7 +93,7 @@ def scattered_by_numpy(x: Any, numbers: Any, axis: int, shape: tuple[int, ...]) 
 
 
 def rolled(x: Any) -> Any:
-    """Compute the adjoint of a roll as a sum of two pads, which is how derivative rules write it."""
+    """Compute the adjoint of a roll as a sum of two pads. Derivative rules write it in this form."""
     return padded(x[:1], (7,), (0,)) + padded(x[1:], (0,), (1,))
 
 
@@ -207,7 +213,7 @@ LAWS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], Any, list[str]
 
 
 def placed(x: Any, updates: Any, at: int) -> Any:
-    """Set a window of elements from the index `at` on; a window that is out of bounds is dropped."""
+    """Set a window of elements from the index `at` on. A window that is out of bounds must be dropped."""
     op = Scatter(
         update_window_dims=(0,),
         inserted_window_dims=(),
@@ -222,7 +228,10 @@ def placed(x: Any, updates: Any, at: int) -> Any:
 
 @pytest.mark.parametrize("at", range(-2, 9))
 def test_a_window_at_every_place(at: int) -> None:
-    """A scatter of a window out of bounds is dropped; the start of a slice or an update is clamped instead."""
+    """A scatter of a window that is out of bounds must be dropped.
+
+    For a slice or an update, the start would be clamped instead.
+    """
     program = tnf.compile(lambda x: placed(x, -x[:3], at), ROW)
     expected = ROW.copy()
     if 0 <= at <= 5:
@@ -254,7 +263,7 @@ def test_a_window_at_every_place(at: int) -> None:
 @pytest.mark.parametrize("length", [1, 2, 3])
 @pytest.mark.parametrize("stride", [1, 2, 3])
 def test_every_slice_of_pads_concatenations_and_updates(low: int, length: int, stride: int) -> None:
-    """A slice of a padded array equals NumPy's, for each start of the slice."""
+    """A slice of a padded array must equal NumPy's, for each start of the slice."""
     x = np.arange(1.0, 6.0)
     for interior in (0, 1, 2):
         size = low + 5 + 4 * interior + 2
@@ -276,7 +285,10 @@ def test_every_slice_of_pads_concatenations_and_updates(low: int, length: int, s
 def test_pads_are_slices_of_one_that_is_smaller_than_both(
     rows: int, columns: int, is_one: bool
 ) -> None:
-    """Two pads of a 4x5 grid are joined if (4 + a) (5 + b) < 5 (4 + a) + 4 (5 + b): the joint pad is smaller."""
+    """Two pads of a 4x5 grid must be joined if the common pad is smaller than both together.
+
+    This is the case if (4 + a) (5 + b) < 5 (4 + a) + 4 (5 + b).
+    """
     program = tnf.compile(
         lambda x: (padded(x, (rows, 0), (0, 0)), padded(x, (0, columns), (0, 0))), GRID
     )
@@ -339,7 +351,7 @@ def test_what_is_no_law_keeps_its_values(fn: Any) -> None:
 
 
 class Walk:
-    """A random program, built at the same time with tenferro and with NumPy."""
+    """A random program that is built with tenferro and with NumPy at the same time."""
 
     def __init__(self, seed: int, dtype: Any) -> None:
         self.random = np.random.default_rng(seed)
@@ -456,7 +468,7 @@ def test_the_adjoint_of_a_stencil_is_a_stencil(stencil: Any, shape: Any, left: A
 
 
 def stencil_of(stencil: Any, x: Any) -> Any:
-    """Compute one of the two stencils of this test by NumPy."""
+    """Compute a stencil of this test by NumPy. There are two stencils."""
     if stencil is two_rolls:
         return x + 0.1 * (np.roll(x, 1) - 2 * x + np.roll(x, -1))
     y = x.copy()
@@ -466,7 +478,7 @@ def stencil_of(stencil: Any, x: Any) -> Any:
 
 @pytest.mark.parametrize(("start", "rows"), [((2, 1), [2]), ((9, 9), [3]), ((-4, 0), [0])])
 def test_one_window_without_its_axis_of_one_is_a_slice(start: Any, rows: Any) -> None:
-    """A gather of one window at a constant index becomes a slice; the index is clamped."""
+    """A gather of one window at a constant index must become a slice, whose start is the clamped index."""
     x = np.arange(28.0).reshape(4, 7)
     op = Gather((0,), (0,), (), (), (0, 1), 0, (1, 3))
     program = tnf.compile(lambda x: apply_one(op, x, np.array(start)), x)

@@ -1,4 +1,7 @@
-"""Laws of passes: a rewritten program has the same types and values, and fewer ops."""
+"""Laws of passes.
+
+A rewritten program must have the same types and values, and fewer ops.
+"""
 
 from __future__ import annotations
 
@@ -347,7 +350,7 @@ def batched_dot(x: Any, y: Any) -> Any:
 
 
 def integers(*shape: int) -> Any:
-    """Return random integers as floats, whose sums of products are exact in any order."""
+    """Return random integers as floats. Sums of their products are exact in any order."""
     return np.random.default_rng(sum(shape)).integers(-9, 9, shape).astype("f8")
 
 
@@ -470,7 +473,7 @@ def mantissa_and_range(dtype: tnf.DType) -> tuple[int, int, int]:
 
 
 def holds(wide: tnf.DType, narrow: tnf.DType) -> bool:
-    """Tell, by the limits of the formats, whether the first dtype represents every value of the second."""
+    """Return, by the limits of the formats, whether the first dtype represents every value of the second one."""
     if wide.kind != narrow.kind or wide.is_bool:
         return False
     if wide.is_integer:
@@ -501,7 +504,10 @@ def test_conversions_through_what_holds_every_value_are_direct(origin: tnf.DType
 def test_constants_of_few_elements_are_computed(
     parts: tuple[int, ...], is_computed: bool, repeats: bool
 ) -> None:
-    """Concatenations and reshapes of constants are computed if the result and each operand have at most 64 elements."""
+    """A concatenation or reshape of constants must be computed only if it is small.
+
+    The result and each operand must have at most 64 elements.
+    """
     graph = Graph()
     inputs: list[int] = []
     for size in parts:
@@ -544,7 +550,7 @@ def test_dots_of_many_products_shrink(is_smaller: bool) -> None:
 
 
 def turned(w: Any, x: Any) -> Any:
-    """Run a scan with a loop-invariant product, and a second scan over its stacked results."""
+    """Run a scan with a loop-invariant product, and then a second scan over its stacked results."""
 
     def body(c: Any, _: Any) -> Any:
         c = tnf.tanh((w @ w) @ c)
@@ -560,13 +566,16 @@ def chosen(w: Any, x: Any) -> Any:
 
 
 def added(w: Any, x: Any) -> Any:
-    """Add up matrix products in a scan, which a pass replaces by one product after the scan."""
+    """Add matrix products in a scan. A pass replaces them by one product after the scan."""
     return tnf.scan(lambda c, y: (c + tnf.einsum("i,j->ij", y, y), tnf.sin(y)), w, x)
 
 
 @pytest.mark.parametrize("fn", [turned, tnf.grad(turned), chosen, added])
 def test_what_is_of_unknown_origin_stays_so_in_every_body(fn: Any, tmp_path: Path) -> None:
-    """Passes that rewrite loops and conditionals keep the mark that a body is from an unknown source."""
+    """A body may be marked as one from an unknown source.
+
+    Passes that rewrite loops and conditionals must keep this mark.
+    """
 
     def parts_of(program: GraphProgram) -> list[Subprogram]:
         parts = [part for step in program.instructions for part in step.op.parts]

@@ -1,4 +1,4 @@
-"""An op with unused outputs is replaced by a smaller op that computes only the other outputs."""
+"""An op with unused outputs must be replaced by a smaller op, which computes only the other outputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ XLA = xla_peer.XlaExecutor()
 
 
 def roots(coefficients: Any) -> Any:
-    """Return the absolute values of a polynomial's roots, the largest first."""
+    """Return the absolute values of the roots of a polynomial, in descending order."""
     return np.sort(np.abs(np.roots(coefficients)))[::-1]
 
 
@@ -105,7 +105,7 @@ def test_loops_and_branches_are_pruned() -> None:
 @extension_family("tenferro-tests", "moments", version=1, runtime=HostReferenceRuntime)
 @dataclass(frozen=True)
 class Moments(ExtensionOp):
-    """The sums of x and of x^2, or the sums that `powers` selects."""
+    """The sums of x and of x^2. `powers` selects one of them, or both."""
 
     powers: tuple[int, ...] = (1, 2)
     fault: str = ""
@@ -156,7 +156,7 @@ def test_what_does_not_fit_is_an_error(fault: str) -> None:
 @extension_family("tenferro-tests", "loud_moments", version=1, runtime=HostReferenceRuntime)
 @dataclass(frozen=True)
 class Loud(Moments):
-    """An op with effects, so that it must not be replaced."""
+    """An op with effects, which must not be replaced."""
 
     effects = True
 

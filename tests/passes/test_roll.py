@@ -1,4 +1,4 @@
-"""Unrolled loops are rolled into scans, with the same bits."""
+"""Unrolled loops must be rolled into scans, with the same bits."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ T = 12
 
 
 def recurrent(x: Any, rows: Any, w: Any) -> Any:
-    """Each iteration reads a row, a number that changes, and a number that is constant.
+    """Apply T steps of a recurrent function, unrolled.
 
-    The same constants have a use outside of the iterations.
+    Each iteration reads a row, a number that changes, and a number that is constant. Constants equal to these are
+    also used outside of the iterations.
     """
     for t in range(T):
         x = tnf.tanh(x @ w + rows[t]) + 0.5 * np.float64(t + 1)
@@ -36,7 +37,10 @@ def layers(weights: list[Any], x: Any) -> Any:
 
 
 def verlet(x: Any, v: Any) -> Any:
-    """Integrate by Verlet's method, whose iterations read the two preceding states; return all positions."""
+    """Integrate by Verlet's method, and return all positions.
+
+    An iteration reads the two preceding states.
+    """
     before, trajectory = x - v * 0.1, []
     for _ in range(T):
         before, x = x, 2.0 * x - before - 0.01 * tnf.sin(x)
@@ -53,7 +57,7 @@ def alternating(x: Any, y: Any) -> Any:
 
 
 def training(w: Any, batch: Any) -> Any:
-    """Run gradient descent with momentum; each step computes a gradient."""
+    """Run gradient descent with momentum. The gradient of each step is part of the unrolled loop."""
     velocity = tnf.zeros_like(w)
     for _ in range(T):
         gradient = tnf.grad(lambda w: tnf.mean(tnf.tanh(batch @ w) ** 2))(w)
@@ -71,14 +75,14 @@ def bits(x: Any) -> Any:
 
 
 def twice(x: Any, rows: Any) -> Any:
-    """Read each row in two consecutive iterations, and all rows after the loop."""
+    """Read each row in two consecutive iterations, and all rows again after the loop."""
     for t in range(1, len(rows)):
         x = tnf.tanh(x + rows[t]) * rows[t - 1]
     return tnf.sum(x) + tnf.sum(rows**3)
 
 
 def blocks(x: Any, rows: Any, matrix: Any) -> Any:
-    """In each iteration, read two rows, and three columns of `matrix` from the right."""
+    """Read, in each iteration, two rows, and three columns of `matrix`, beginning at its right end."""
     for t in range(T):
         last = 3 * (T - t) + 1
         x = tnf.tanh(x + rows[2 * t : 2 * t + 2]) * matrix[:, last - 3 : last] + 0.5 * x
@@ -86,7 +90,7 @@ def blocks(x: Any, rows: Any, matrix: Any) -> Any:
 
 
 def windows(x: Any, rows: Any) -> Any:
-    """Read overlapping windows of two rows: consecutive iterations share a row."""
+    """Read overlapping windows of two rows. Consecutive iterations share a row."""
     for t in range(T):
         x = tnf.tanh(x + rows[t : t + 2]) * tnf.sin(x) - rows[t : t + 2]
     return tnf.sum(x)
@@ -146,7 +150,7 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], int]] = {
     "training": (training, (RNG.normal(size=3), RNG.normal(size=(5, 3))), 42),
     "bits": (bits, (RNG.integers(0, 2**63, 4).astype(np.uint64),), 1),
 }
-"""Each entry: a function, its arguments, and the largest allowed number of instructions after rolling."""
+"""Each entry has a function, its arguments, and the maximum number of instructions after rolling."""
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -156,7 +160,7 @@ def test_values_are_those_of_the_written_out_program(name: str) -> None:
     program = tnf.compile(function, *arguments, roll=True)
     assert any(isinstance(step.op, Scan) for step in program.instructions)
     assert len(program.instructions) <= most
-    # Run the ops one after the other, because fused or compiled code may add numbers in another order.
+    # Run the ops one after the other. Fused or compiled code may add numbers in another order.
     executor = tnf.GraphExecutor(compiled=False, segmented=False, passes=())
     expected = flatten(executor.run(written_out, *arguments))[0]
     for y, z in zip(flatten(executor.run(program, *arguments))[0], expected, strict=True):
@@ -167,7 +171,7 @@ def test_values_are_those_of_the_written_out_program(name: str) -> None:
 
 
 def drawn_function(seed: int) -> Any:
-    """Return a random loop of integer arithmetic, whose iterations read several earlier states and rows."""
+    """Return a random loop of integer arithmetic. Its iterations read several earlier states and rows."""
     rng = np.random.default_rng(seed)
     names, lags = int(rng.integers(1, 4)), int(rng.integers(1, 4))
     steps = [
@@ -250,7 +254,7 @@ def test_derivatives_effects_and_symbols() -> None:
 
 def test_what_does_not_repeat_stays_and_costs_linear_time() -> None:
     def reading_the_middle(x: Any) -> Any:
-        """Multiply each value by an earlier one at a random distance, so that no period exists."""
+        """Multiply each value by an earlier one at a random distance, so that the program has no period."""
         values = [x]
         for _ in range(60):
             values.append(values[-1] * values[RNG.integers(len(values))])
@@ -262,7 +266,7 @@ def test_what_does_not_repeat_stays_and_costs_linear_time() -> None:
         tnf.compile(lambda x, count=count: _chained(x, count), np.ones(3)) for count in (250, 1000)
     ]
     work = [calls(lambda program=program: roll(program)).total() for program in programs]
-    assert work[1] < 5 * work[0]  # for 4 times the ops
+    assert work[1] < 5 * work[0]  # the second program has four times the ops
 
 
 def _chained(x: Any, count: int) -> Any:
@@ -286,6 +290,6 @@ def test_small_constants_are_written_into_the_body(size: int) -> None:
 
 
 def test_a_long_period_of_two_kinds_is_found() -> None:
-    """A period of thirty steps is found, although it contains only two kinds of steps, each many times."""
+    """A period of thirty steps must be found, although it contains only two kinds of steps, each many times."""
     period = np.random.default_rng(0).integers(0, 2, 30)
     assert 30 in _periods(np.tile(period, 5))

@@ -1,4 +1,4 @@
-"""A while loop that another loop computes as well is removed, with the same bits."""
+"""If a while loop is also computed by another, larger loop, it must be removed, with the same bits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def value(x: Any) -> Any:
 
 
 def as_constant_of(larger: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
-    """Return a function with two loops: `value`, and the one that `larger` builds from x and the first loop's result."""
+    """Return a function with two loops.
+
+    The first is `value`. `larger` builds the second one from x and the result of the first one.
+    """
     return lambda x: (y := value(x), larger(x, y))
 
 
@@ -39,7 +42,7 @@ def counted(x: Any, _: Any) -> Any:
 
 
 def summed(x: Any, _: Any) -> Any:
-    """Add carries that read the carries of the shared loop."""
+    """Add a carry that reads the carries of the shared loop but does not change them."""
     step = body(x)
     return tnf.while_loop(goes_on, lambda c: (*step(c), c[2] + c[1] * x), (0.0, x, 0 * x))
 
@@ -69,7 +72,7 @@ def another_constant(x: Any, _: Any) -> Any:
 
 
 def mixed(x: Any, _: Any) -> Any:
-    """Update a carry of the shared loop from another carry, so that it is not the same loop."""
+    """Update a carry of the shared loop from another carry. It is then not the same loop, and must remain."""
     step = body(x)
 
     def both(c: Any) -> Any:
@@ -80,7 +83,10 @@ def mixed(x: Any, _: Any) -> Any:
 
 
 def ends_otherwise(x: Any, _: Any) -> Any:
-    """Let the condition read an additional carry, so that the loop may end earlier."""
+    """Let the condition read an additional carry.
+
+    The loop may then end earlier, so that the shared loop must remain.
+    """
     step = body(x)
     return tnf.while_loop(
         lambda c: (c[0] < 5.0) & (c[2] < 2), lambda c: (*step(c), c[2] + 1), (0.0, x, 0)

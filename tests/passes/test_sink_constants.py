@@ -1,4 +1,4 @@
-"""Scalar constants move into the loops that read them, with the same bits."""
+"""Scalar constants must move into the loops that read them, with the same bits."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ PLAIN = tnf.GraphExecutor(passes=(clean_up, sink_constants), compiled=False)
 
 
 def loop_of(program: GraphProgram) -> Any:
-    """Return the op of the only loop of a program."""
+    """Return the op of the loop in a program that has exactly one loop."""
     (op,) = [step.op for step in program.instructions if isinstance(step.op, Scan | While)]
     return op
 
 
 def program_of(loop: Any, constants: Sequence[Any], carry: Any, to: str) -> GraphProgram:
-    """Return a program whose loop reads constants that are converted before the loop, as in JAX's text."""
+    """Return a program whose loop reads constants.
+
+    The constants are converted before the loop, as in modules that JAX lowers.
+    """
     graph = Graph()
     values = [
         graph.add(Convert(tnf.DType.of(to)), graph.add(Constant.of(np.asarray(x)), ()))[0]
@@ -46,7 +49,10 @@ def require_same_bits(program: GraphProgram, x: Any) -> None:
 
 
 def test_a_converted_scalar_goes_into_the_loop_and_a_table_does_not() -> None:
-    """A scalar divisor, as in a binary search that JAX has lowered, moves into the loop; a table does not."""
+    """A scalar divisor must move into the loop, and a table must not.
+
+    JAX lowers a binary search to such a loop.
+    """
     bounds = np.array([1, 7, 2**31, 2**32 - 1, 0], np.uint32)
     body = part(lambda two, table, c: c // two + table, np.uint32(2), bounds, bounds)
     loop = Scan(body, 3, 2, 1, False)
@@ -58,7 +64,7 @@ def test_a_converted_scalar_goes_into_the_loop_and_a_table_does_not() -> None:
 
 
 def test_loops_inside_of_loops_and_conditions() -> None:
-    """A constant bound moves into the condition of an inner loop; the other operand of the loop stays."""
+    """A constant bound must move into the condition of an inner loop. The other operand of the loop must stay."""
     i = np.int64(3)
     inner = While(
         part(lambda limit, step, c: c < limit, i, i, i),

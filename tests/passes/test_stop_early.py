@@ -1,4 +1,7 @@
-"""Bounded loops stop when their condition fails, with the same bits and as many iterations as a while loop."""
+"""Bounded loops must stop when their condition fails.
+
+They must have the bits and the number of iterations of a while loop.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ UNTOUCHED = tnf.GraphExecutor(passes=(), compiled=False)
 
 
 def root(steps: int) -> Any:
-    """Return a function that computes square roots by Newton's method, and counts its iterations."""
+    """Return a function that computes square roots by Newton's method, and counts the iterations."""
 
     def more(state: Any) -> Any:
         x, _, a = state

@@ -1,4 +1,4 @@
-"""Functions of two numbers, with all first and second partial derivatives and their exceptional points."""
+"""Functions of two numbers, with their first and second partial derivatives and their exceptional points."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def constant(*values: float) -> Callable[[Any, Any], tuple[Any, ...]]:
 
 
 def extremum(sign: int) -> Callable[[Any, Any], tuple[Any, ...]]:
-    """Return a function for the partials of a maximum or minimum: 1 for the selected argument, half for each at a tie."""
+    """Return a function for the partial derivatives of a maximum (`sign` 1) or minimum (`sign` -1).
+
+    The derivative is 1 for the selected argument, and 1/2 for both arguments at a tie.
+    """
 
     def partials(x: Any, y: Any) -> tuple[Any, ...]:
         share = 0.5 if x == y else float(sign * x > sign * y)
@@ -68,7 +71,10 @@ def shares(x: Any, y: Any) -> tuple[Any, ...]:
 
 
 def remainder(rounded: Callable[[Any], Any]) -> Callable[[Any, Any], tuple[Any, ...]]:
-    """Return a function for the partials of x - y q, where q is constant, even where the remainder is zero."""
+    """Return a function for the partial derivatives of x - y q.
+
+    Here q is constant, even where the remainder is zero.
+    """
     return lambda x, y: (1, -rounded(x / y), 0, 0, 0)
 
 
@@ -77,7 +83,7 @@ def truncated(x: Any) -> Any:
 
 
 def clipped(x: Any, bound: Any) -> tuple[Any, ...]:
-    """Return the partials of max(x, bound), which are zero at the bound."""
+    """Return the partial derivatives of max(x, bound). Both are zero where x equals the bound."""
     return float(x > bound), float(x < bound), 0, 0, 0
 
 

@@ -1,4 +1,7 @@
-"""Measurement of the table of exceptional points: each cell is one derivative at one point, in a dtype, on a peer."""
+"""Measurement of the table of exceptional points.
+
+Each cell is one derivative at one point, in one dtype, on one peer.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +40,12 @@ CASES: tuple[tuple[str, str], ...] = (
     ],
     *[(name, dtype) for name in BINARY for dtype in ("float32", "float64")],
 )
-"""All pairs of a function and a dtype in the table."""
+"""All pairs of a function and a dtype that are in the table."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One derivative of one function at one point, with the computed value (`got`)."""
+    """One derivative of one function at one point. `got` is the computed value."""
 
     function: str
     dtype: str
@@ -58,14 +61,17 @@ class Cell:
 
 
 def derivatives(name: str) -> Callable[..., tuple[Any, ...]]:
-    """Return a function that computes all derivatives of the function with this name."""
+    """Return a function that computes all derivatives of the function called `name`."""
     if name in UNARY:
         return four_derivatives(UNARY[name].function)
     return partial_derivatives(BINARY[name].function)
 
 
 def arguments(name: str, dtype: str) -> tuple[list[str], tuple[Any, ...]]:
-    """Return the points at which a function is tested in a dtype: their names, and the arrays of arguments."""
+    """Return the points at which a function is tested in a dtype.
+
+    They are the names of the points, and the arrays of arguments.
+    """
     if name in BINARY:
         pairs = binary_points(BINARY[name])
         columns = tuple(np.array(column, dtype) for column in zip(*pairs, strict=True))
@@ -77,13 +83,13 @@ def arguments(name: str, dtype: str) -> tuple[list[str], tuple[Any, ...]]:
 
 
 def cells(name: str, dtype: str, executor: Any = None) -> Iterator[Cell]:
-    """Yield all cells of a function in a dtype, from one run of one program."""
+    """Yield all cells of a function in a dtype. One run of one program computes them."""
     names, args = arguments(name, dtype)
     results = tnf.jit(derivatives(name), executor=executor)(*args)
     rows = PARTIAL_CELLS if name in BINARY else tuple(zip(KINDS, (0, 0, 1, 1), strict=True))
     labels = PARTIALS if name in BINARY else ("f'", "f''")
     for (kind, index), row in zip(rows, results, strict=True):
-        # The gradient of a holomorphic function is the conjugate of its derivative, so it is conjugated before the
+        # For a holomorphic function, the gradient is the conjugate of the derivative. It is conjugated before the
         # comparison.
         plain = np.conj(row) if dtype == "complex128" and kind != "JVP" else row
         for point, got in zip(names, plain, strict=True):
@@ -91,7 +97,10 @@ def cells(name: str, dtype: str, executor: Any = None) -> Iterator[Cell]:
 
 
 def is_as_expected(cell: Cell, peer: str) -> bool:
-    """Tell whether a cell has the expected value; PJRT may flush a subnormal argument to a zero of either sign."""
+    """Return whether a cell has the expected value.
+
+    PJRT may flush a subnormal argument to a zero of either sign, so the values at both zeros are accepted then.
+    """
     candidates = [cell.entry]
     if peer == "PJRT" and cell.function in UNARY and is_subnormal(cell):
         zeros = ("0.0", "-0.0") if cell.dtype != "complex128" else ("0j", "-0j")
@@ -114,6 +123,6 @@ def is_entry(cell: Cell, entry: Entry, peer: str) -> bool:
 
 
 def excuse(cell: Cell, peer: str) -> str:
-    """Return the reason why a cell may have another value than expected; "" if it may not."""
+    """Return the reason why a cell may have another value than the expected one; "" if it may not."""
     reasons = [e.reason for e in EXCUSED if e.covers(cell.function, peer, cell.dtype, cell.point)]
     return reasons[0] if reasons else ""

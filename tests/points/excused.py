@@ -1,4 +1,4 @@
-"""Functions and points at which other values than the expected ones are allowed, with reasons."""
+"""Functions and points at which values other than the expected ones are allowed, each with a reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ __all__ = ["EXCUSED", "Excuse"]
 
 @dataclass(frozen=True)
 class Excuse:
-    """Reason why a function has other values than expected at some points; an empty tuple means all points."""
+    """Reason why the values of a function may differ from the expected ones at some points.
+
+    An empty tuple means all points.
+    """
 
     function: str
     points: tuple[str, ...]

@@ -15,7 +15,9 @@ __all__ = ["Entry", "binary_points", "binary_table", "unary_table"]
 
 EITHER_SIGN = "infinite, with either sign at -0"
 Entry = list[Any]
-"""Derivatives at a point, each followed by its sensitivity to a relative change of x; last the name of a convention.
+"""Derivatives at a point.
+
+Each is followed by its sensitivity to a relative change of x. The last element is the name of a convention.
 """
 
 
@@ -32,7 +34,10 @@ def real_entry(record: Unary, x: float) -> Entry:
 
 
 def terms_at(record: Unary, x: float) -> float:
-    """Return the size of the terms that cancel in a derivative at x; 0 at zero, at infinities and at NaN."""
+    """Return the size of the terms that cancel in a derivative at x.
+
+    The result is 0 at zero, at infinities and at NaN.
+    """
     if not callable(record.terms):
         return record.terms
     if x == 0 or not math.isfinite(x):
@@ -51,7 +56,7 @@ def complex_entry(record: Unary, z: complex) -> Entry:
 
 
 def unary_table() -> dict[str, dict[str, Entry]]:
-    """Return the expected values by function and point; points are the text of Python's numbers."""
+    """Return the expected values by function and point. A point is written as Python prints the number."""
     table: dict[str, dict[str, Entry]] = {}
     for name, record in UNARY.items():
         reals = dict.fromkeys([*points(record, "float32"), *points(record, "float64")])
@@ -62,7 +67,10 @@ def unary_table() -> dict[str, dict[str, Entry]]:
 
 
 def binary_entry(record: Binary, x: float, y: float) -> Entry:
-    """Return the five partial derivatives at (x, y), each with its sensitivity, and last the name of a convention."""
+    """Return the five partial derivatives at (x, y), each followed by its sensitivity.
+
+    The last element is the name of a convention.
+    """
     if (x, y) in record.conventions and convention_meant(record, x, y):
         values, name = record.conventions[x, y]
         return [*[part for value in values for part in (value, 0.0)], name]
@@ -77,7 +85,10 @@ def binary_entry(record: Binary, x: float, y: float) -> Entry:
 
 
 def convention_meant(record: Binary, x: float, y: float) -> bool:
-    """Tell whether the record has a convention for exactly these zeros: as keys, 0.0 and -0.0 are equal."""
+    """Return whether the record has a convention for exactly these arguments.
+
+    The signs of zeros are compared separately, because 0.0 and -0.0 are the same key.
+    """
     return any(repr(key) == repr((x, y)) for key in record.conventions)
 
 

@@ -1,8 +1,8 @@
-"""Derivatives at exceptional points, as limits of their exact formulas, with 500 digits.
+"""Derivatives at exceptional points, computed as limits of their exact formulas with 500 digits.
 
-If a formula has no value at a point, values near the point are used. An end of the domain is approached from inside, a
-signed zero from the side of its sign, and any other point from both sides. The limit is NaN if the two sides differ,
-or if the values oscillate.
+If a formula has no value at a point, values near the point are used. An end of the domain is approached from inside,
+and a signed zero from the side of its sign. Any other point is approached from both sides. The limit is NaN if the
+two sides differ, or if the values oscillate.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Formula = Callable[..., Any]
 
 
 def as_float(x: Any) -> float:
-    """Return the nearest float64; infinity if |x| is larger than all floats."""
+    """Return the nearest float64. It is infinite if |x| is larger than the largest float."""
     if mpmath.isnan(x):
         return math.nan
     try:
@@ -33,7 +33,7 @@ def as_float(x: Any) -> float:
 
 
 def limit(formula: Formula, x: float, domain: tuple[float, float]) -> Any:
-    """Return the limit of a real formula at x, which may be an infinity or NaN."""
+    """Return the limit of a real formula at x. The point x may be an infinity or NaN."""
     with mpmath.workdps(DIGITS):
         if math.isnan(x):
             return of_nan(formula)
@@ -53,13 +53,16 @@ def limit(formula: Formula, x: float, domain: tuple[float, float]) -> Any:
 
 
 def of_nan(formula: Formula) -> Any:
-    """Return the value of a formula at NaN: its constant value, or NaN if it is not constant."""
+    """Return the value of a formula at NaN.
+
+    If the formula is constant, this is its value, else NaN.
+    """
     values = {formula(mpmath.mpf(x) / 8) for x in (-3, 3, 5)}
     return values.pop() if len(values) == 1 else mpmath.nan
 
 
 def of_sequence(values: Sequence[Any]) -> Any:
-    """Return the limit of a sequence of values: a number, zero, an infinity, or NaN."""
+    """Return the limit of a sequence of values, which may be a number, zero, an infinity, or NaN."""
     before, last = values[-2:]
     if abs(last - before) <= abs(last) * mpmath.mpf(10) ** -30:
         return mpmath.mpf(last)
@@ -72,9 +75,9 @@ def of_sequence(values: Sequence[Any]) -> Any:
 
 
 def complex_limit(formula: Formula, z: complex) -> Any:
-    """Return the limit of a complex formula at z, approached from the sides that the signs of zeros select.
+    """Return the limit of a complex formula at z.
 
-    An infinite limit is returned as inf + 0i.
+    The signs of zeros in z select the sides from which z is approached. An infinite limit is returned as inf + 0i.
     """
     with mpmath.workdps(DIGITS):
         if math.isnan(z.real):
@@ -89,7 +92,10 @@ def complex_limit(formula: Formula, z: complex) -> Any:
 
 
 def as_constant_of(z: complex, h: Any) -> Any:
-    """Return a point near z: zeros are moved by h in the direction of their sign, infinities are replaced by 1/h."""
+    """Return a point near z.
+
+    A zero is moved by h in the direction of its sign, and an infinity is replaced by 1/h.
+    """
     return mpmath.mpc(*[aside(part, h) for part in (z.real, z.imag)])
 
 
@@ -100,7 +106,7 @@ def aside(part: float, h: Any) -> Any:
 
 
 def slack(formula: Formula, x: Any) -> float:
-    """Return |x f'(x)|, the change of f for a relative change of x by one."""
+    """Return |x f'(x)|, the change of f divided by the relative change of x that causes it."""
     if not mpmath.isfinite(x) or x == 0:
         return 0.0
     with mpmath.workdps(DIGITS):

@@ -1,4 +1,4 @@
-"""Derivatives by the public functions, and their comparison with expected values."""
+"""Derivatives that the public functions compute, and their comparison with the expected values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pulled(function: Callable[[Any], Any], x: Any) -> Any:
 
 
 def four_derivatives(function: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return a function that computes first and second derivatives, each by two modes, of an elementwise function."""
+    """Return a function for the first and second derivative of an elementwise function, each by two modes."""
 
     def derivatives(x: Any) -> tuple[Any, ...]:
         ones = tnf.ones_like(x)
@@ -38,7 +38,7 @@ def four_derivatives(function: Callable[[Any], Any]) -> Callable[[Any], tuple[An
 
 
 def partial_derivatives(function: Callable[[Any, Any], Any]) -> Callable[..., tuple[Any, ...]]:
-    """Return a function that computes all partials of a function of x and y, in the order of `PARTIAL_CELLS`."""
+    """Return a function for all partial derivatives of a function of x and y, in the order of `PARTIAL_CELLS`."""
 
     def derivatives(x: Any, y: Any) -> tuple[Any, ...]:
         ones = tnf.ones_like(x)
@@ -62,14 +62,14 @@ PARTIAL_CELLS = tuple(
     for kind, indices in zip(KINDS, ((0, 1), (0, 1), (2, 3, 3, 4), (2, 3, 3, 4)), strict=True)
     for index in indices
 )
-"""For each result of `partial_derivatives`: the modes by which it is computed, and its index in `PARTIALS`."""
+"""For each result of `partial_derivatives`, the modes by which it is computed, and its index in `PARTIALS`."""
 
 
 def is_right(got: Any, want: Any, slack: float, peer: str) -> bool:
-    """Tell whether a value is within a few ulps plus the effect of the argument's last bit.
+    """Return whether a value is within a few ulps of the expected one.
 
-    NaN and infinities must be equal. PJRT may flush subnormal numbers to zero. A complex number with an infinite part
-    counts as infinite, even if its other part is NaN.
+    The effect of the argument's last bit is allowed, too. NaN and infinities must be equal. PJRT may flush subnormal
+    numbers to zero. A complex number with an infinite part counts as infinite, even if its other part is NaN.
     """
     info = np.finfo(got.dtype)
     tiny = 4 * float(info.smallest_subnormal) if peer == "native" else 4 * float(info.tiny)

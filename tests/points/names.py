@@ -1,4 +1,4 @@
-"""Public names that the table of exceptional points does not contain, with reasons."""
+"""Public names that the table of exceptional points does not contain, each with a reason."""
 
 from __future__ import annotations
 

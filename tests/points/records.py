@@ -24,10 +24,10 @@ class Unary:
         domain: the interval on which the function is real.
         own: exceptional points of this function, in addition to those of all functions.
         is_complex: whether the function is tested in complex128, too.
-        terms: the size of the largest of the terms that cancel in the derivative; a number, or a function of x.
-        is_native: whether only native runs are tested, because the function has no expansion for other peers, or a
-            less accurate one.
-        conventions: for points without derivatives, the two values that tenferro returns, and the name of the
+        terms: the size of the largest of the terms that cancel in the derivative. It is a number, or a function of x.
+        is_native: whether only native runs are tested. The function has no expansion for other peers, or its
+            expansion is less accurate.
+        conventions: points without derivatives. For each, the two values that tenferro returns, and the name of the
             convention.
         jax, torch: dotted names of the function in these libraries; empty if a library lacks it.
     """
@@ -55,10 +55,10 @@ class Binary:
         definition: the function in mpmath.
         partials: formulas of f_x, f_y, f_xx, f_xy and f_yy, derived by hand, for points where the function is smooth.
         points: pairs of arguments.
-        conventions: for points without derivatives, or where the formulas have no value: the five values that tenferro
-            returns, and the name of the convention, or "limit" for limits.
+        conventions: points without derivatives, or where the formulas have no value. For each, the five values that
+            tenferro returns, and the name of the convention, or "limit" for limits.
         terms: the size of the largest of the terms that cancel in a derivative.
-        is_native: as in `Unary`.
+        is_native: whether only native runs are tested, as in `Unary`.
         jax, torch: names of the function in these libraries; empty if a library lacks it.
     """
 

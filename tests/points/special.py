@@ -1,4 +1,7 @@
-"""Special functions that SciPy's kernels compute, as functions of one number; other parameters are fixed."""
+"""Special functions that SciPy's kernels compute.
+
+They are tested as functions of one number, with their other parameters fixed.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,13 @@ __all__ = ["SPECIAL", "SPECIAL_PAIRS"]
 
 Formula = Callable[[Any], Any]
 DIGITS = 120
-"""Digits with which slow formulas are evaluated."""
+"""Number of digits with which slow formulas are evaluated."""
 
 
 def quick(formula: Formula, powers: int = 3) -> Formula:
-    """Return a function that evaluates a formula with `DIGITS` digits, plus the digits that cancellation loses.
+    """Return a function that evaluates a formula with `DIGITS` digits, and as many more as cancellation loses.
 
-    Cancellation is assumed to lose as many digits as x to the power `powers` has.
+    The loss is assumed to be the number of digits of x to the power `powers`.
     """
 
     def evaluate(x: Any) -> Any:
@@ -70,7 +73,10 @@ def dawsn_second(x: Any) -> Any:
 
 
 def expn(n: int, x: Any) -> Any:
-    """Return the exponential integral E_n(x), by recurrence from E_1, or by formulas for n <= 0."""
+    """Return the exponential integral E_n(x).
+
+    For n > 0 it is computed by recurrence from E_1, and for n <= 0 by formulas.
+    """
     if n <= 0:
         return mpmath.exp(-x) * (1 / x, (1 + 1 / x) / x, (1 + (2 + 2 / x) / x) / x)[-n]
     value = mpmath.e1(x)
@@ -83,7 +89,10 @@ def expn(n: int, x: Any) -> Any:
 
 
 def bessely(v: float, x: Any) -> Any:
-    """Return Y_v(x); from x = 300 on by its asymptotic series (DLMF 10.17.4), because mpmath is slow there."""
+    """Return Y_v(x).
+
+    From x = 300 on, its asymptotic series (DLMF 10.17.4) is used, because mpmath is slow there.
+    """
     if x < 300:
         return mpmath.bessely(v, x)
     term, series, k = mpmath.mpf(1), [mpmath.mpf(0)] * 4, 0
@@ -97,10 +106,13 @@ def bessely(v: float, x: Any) -> Any:
 
 
 def besselk(v: float, x: Any) -> Any:
-    """Return K_v(x), in a middle range by the trapezoidal rule (DLMF 10.32.9), because mpmath is slow there."""
+    """Return K_v(x).
+
+    In a middle range it is computed by the trapezoidal rule (DLMF 10.32.9), because mpmath is slow there.
+    """
     if x < 0.2 or x > 1000:
         return mpmath.besselk(v, x)
-    # Beyond `end`, the integrand is smaller than the precision, and so is the error of the trapezoidal rule.
+    # Beyond `end`, the integrand is smaller than the precision. The error of the trapezoidal rule is as small.
     end = mpmath.acosh(1 + (2.4 * mpmath.mp.dps + 20 + 4 * v) / x)
     count = 3 * mpmath.mp.dps
     terms = [
@@ -114,7 +126,10 @@ LETTERS = {"j": mpmath.besselj, "y": bessely, "i": mpmath.besseli, "k": besselk}
 
 
 def bessel(name: str, v: float) -> tuple[Formula, Formula, Formula]:
-    """Return the Bessel function of order v and its two derivatives; scaled if the name ends in e."""
+    """Return the Bessel function of order v and its first two derivatives.
+
+    If the name ends in e, the function is the scaled one.
+    """
     letter = LETTERS[name[0]]
     back = -1 if name[0] == "k" else 1
     ahead = 1 if name[0] == "i" else -1
@@ -140,7 +155,7 @@ def bessel(name: str, v: float) -> tuple[Formula, Formula, Formula]:
 
 
 def oscillating(call: Callable[[Any], Any], name: str, v: float, **others: Any) -> Unary:
-    """Return the record of a Bessel function J or Y, which tends to 0 at both infinities."""
+    """Return the record of a Bessel function J or Y. Both tend to 0 at both infinities."""
     value, first, second = bessel(name, v)
     zero = (0.0, 0.0, "limit")
     ends = {"inf": zero, "-inf": zero}
@@ -335,7 +350,10 @@ def owens_partials(h: Any, a: Any) -> tuple[Any, ...]:
 
 
 def differences(definition: Callable[[Any, Any], Any]) -> Callable[[Any, Any], tuple[Any, ...]]:
-    """Return a function that computes all partials of a definition, by differences with 70 digits."""
+    """Return a function for all partial derivatives of a definition.
+
+    They are computed as finite differences with 70 digits.
+    """
 
     def partials(x: Any, y: Any) -> tuple[Any, ...]:
         if mpmath.isnan(x) or mpmath.isnan(y):
@@ -354,7 +372,10 @@ SHAPES = ((0.5, 0.25), (2.5, 3.0), (20.0, 15.0), (0.5, 2.0**-55), (1.0, 2.0**-55
 
 
 def gamma_ends(sign: float) -> dict[tuple[float, float], tuple[tuple[float, ...], str]]:
-    """Return the partials of an incomplete gamma function at ends of its domain; sign 1 means the lower function."""
+    """Return the partial derivatives of an incomplete gamma function at the ends of its domain.
+
+    `sign` is 1 for the lower function, and -1 for the upper one.
+    """
     return {
         (1.0, 0.0): ((0.0, sign, 0.0, -sign * INF, -sign), "limit"),
         (0.5, 0.0): ((0.0, sign * INF, 0.0, -sign * INF, -sign * INF), "limit"),

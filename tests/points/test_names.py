@@ -1,4 +1,7 @@
-"""The table of exceptional points contains every public function and every op, or there is a reason."""
+"""The table of exceptional points must contain every public function and every op.
+
+Otherwise there must be a reason.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +95,7 @@ UNDER_NO_NAME = {
 
 
 def op_names() -> set[str]:
-    """Return the names of the ops in the programs of all records, for values and for derivatives."""
+    """Return the names of the ops in the programs of all records, both for values and for derivatives."""
     programs: list[GraphProgram] = []
     x = np.ones(3)
     for record in UNARY.values():

@@ -1,4 +1,4 @@
-"""Every derivative at every exceptional point equals the limit of its exact formula."""
+"""Every derivative at every exceptional point must equal the limit of its exact formula."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xla_peer import XlaExecutor
 
 
 def a_tenth(values: Any) -> list[Any]:
-    """Mark nine tenths of the values to run in the sweep only; return all values."""
+    """Return all values, nine tenths of them marked to run only in the sweep."""
     return [
         value
         if zlib.crc32(repr(value).encode()) % 10 == 0

@@ -1,4 +1,4 @@
-"""Jacobians and Hessians of functions of arrays are right at exceptional points, in all modes."""
+"""Jacobians and Hessians of functions of arrays must be right at exceptional points, in all modes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ PEERS = [
 
 
 def derivatives(function: Any) -> Any:
-    """Return a function that computes the Jacobian in both modes, and the Hessian forward and reverse over reverse."""
+    """Return a function that computes the Jacobian and the Hessian.
+
+    The Jacobian is computed in both modes, and the Hessian forward over reverse and reverse over reverse.
+    """
     reverse = tnf.jacrev(function)
     return lambda x: (
         tnf.jacfwd(function)(x),

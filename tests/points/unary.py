@@ -25,9 +25,9 @@ EXTREME: Mapping[str, tuple[float, ...]] = {
 
 
 def points(record: Unary, dtype: str) -> list[str]:
-    """Return, as text, NaN and the points inside the closed domain of a function.
+    """Return the points in the closed domain of a function, and NaN, as text.
 
-    They are the points of all functions, the extremes of the dtype, and the function's own points.
+    The points are those of all functions, the extremes of the dtype, and the function's own points.
     """
     low, high = record.domain
     sizes = (*COMMON, *EXTREME[dtype], INF)
@@ -68,7 +68,7 @@ def is_complex(x: Any) -> bool:
 
 
 def circle(x: Any) -> Any:
-    """Return sqrt(1 - x^2) with the branch cuts of sqrt(1 - x) sqrt(1 + x)."""
+    """Return sqrt(1 - x^2), with the branch cuts of sqrt(1 - x) sqrt(1 + x)."""
     return mpmath.sqrt(1 - x) * mpmath.sqrt(1 + x)
 
 
@@ -80,7 +80,7 @@ def hyperbola(x: Any) -> Any:
 
 
 def cosh_root(x: Any) -> Any:
-    """Return sqrt(x - 1) sqrt(x + 1), whose branch cut is that of acosh."""
+    """Return sqrt(x - 1) sqrt(x + 1), which has the branch cut of acosh."""
     return mpmath.sqrt(x - 1) * mpmath.sqrt(x + 1)
 
 
@@ -102,7 +102,7 @@ def bell(x: Any) -> Any:
 
 
 def hazard(x: Any) -> tuple[Any, Any]:
-    """Return h(x), the normal density divided by its integral up to x, and x + h(x)."""
+    """Return h(x) and x + h(x), where h is the normal density divided by its integral up to x."""
     if x > -1e9:
         h = mpmath.npdf(x) / mpmath.ncdf(x)
         return h, x + h
@@ -125,7 +125,7 @@ def zero(x: Any) -> Any:
 
 
 def analytic(name: str, definition: Any, first: Any, second: Any, **others: Any) -> Unary:
-    """Return the record of a function that has the same name in all libraries."""
+    """Return the record of a function that has the same name in tenferro, NumPy, JAX and PyTorch."""
     return Unary(
         getattr(tnf, name),
         definition,
@@ -136,7 +136,7 @@ def analytic(name: str, definition: Any, first: Any, second: Any, **others: Any)
 
 
 def step(name: str) -> Unary:
-    """Return the record of a piecewise constant function, such as floor."""
+    """Return the record of a piecewise constant function such as floor. All its derivatives are zero."""
     own = (0.5, 1.5, -0.5, -1.5, 2.5)
     return analytic(name, getattr(mpmath, name, mpmath.nint), zero, zero, is_complex=False, own=own)
 
@@ -145,7 +145,10 @@ SIDES = "NaN: the sides of a pole differ"
 
 
 def at_zero(first: float, second: float) -> Mapping[str, tuple[float, float, str]]:
-    """Return the convention for a pole at zero whose one-sided limits differ, for zeros of both signs."""
+    """Return the convention for a pole at zero.
+
+    The one-sided limits differ there, and the convention holds for zeros of both signs.
+    """
     return dict.fromkeys(("0.0", "-0.0"), (first, second, SIDES))
 
 

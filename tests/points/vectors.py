@@ -1,4 +1,7 @@
-"""Functions of a vector, with their Jacobian and Hessian by definition, at ties, zeros, infinities and NaN."""
+"""Functions of a vector, with their Jacobian and Hessian by definition.
+
+The points have ties, zeros, infinities and NaN.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,13 @@ Point = tuple[float, ...]
 
 @dataclass(frozen=True)
 class Reduction:
-    """A function of a vector to a number or a vector.
+    """A function that maps a vector to a number or to a vector.
 
     Args:
-        jacobian, hessian: functions for points where `function` is smooth; each derivative adds an axis. None means
-            that the Hessian is zero.
-        conventions: the Jacobian at points where it does not exist or is a limit; the Hessian is zero at these points.
+        jacobian, hessian: functions for points where `function` is smooth. Each derivative adds an axis. If `hessian`
+            is None, the Hessian is zero.
+        conventions: points where the Jacobian does not exist or is a limit, with the Jacobian there. The Hessian is
+            zero at these points.
     """
 
     function: Callable[[Any], Any]
@@ -36,7 +40,7 @@ class Reduction:
 
 @dataclass(frozen=True)
 class Linear:
-    """A linear function of an array, whose Jacobian is NumPy's result for each unit array."""
+    """A linear function of an array. A column of its Jacobian is NumPy's result for a unit array."""
 
     function: Callable[[Any], Any]
     definition: Callable[[Any], Any]
@@ -52,7 +56,10 @@ def winners(best: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def products_but(x: Any, *left_out: int) -> Any:
-    """Return the product of all elements except those at some indices, without a division, because they may be zero."""
+    """Return the product of all elements except those at some indices.
+
+    It is computed without a division, because an element may be zero.
+    """
     return float(np.prod(np.delete(x, left_out)))
 
 
@@ -70,7 +77,10 @@ def padded(matrix: Any, n: int) -> Any:
 
 
 def running(derivative: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return the derivatives of f(x[:1]), f(x[:2]), .., padded with zeros for the later elements."""
+    """Return a function for the derivatives of f(x[:1]), f(x[:2]) and so on.
+
+    They are padded with zeros for the elements that f does not read.
+    """
     return lambda x: np.stack([padded(derivative(x[: k + 1]), len(x)) for k in range(len(x))])
 
 

@@ -1,4 +1,4 @@
-"""Table of samples: each op is defined by examples of its operands and results."""
+"""Table of samples. Each op is defined by examples of its operands and results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from tenferro.ops import STD_OPS, Column
 from tests.samples.sample import OpSample
 
-with np.errstate(all="ignore"):  # definitions may overflow on purpose
+with np.errstate(all="ignore"):  # because some definitions overflow on purpose
     from tests.samples import (
         analytic,
         contraction,

@@ -1,4 +1,7 @@
-"""Samples of the analytic functions; mpmath computes the results with fifty digits, which are rounded to the dtype."""
+"""Samples of the analytic functions.
+
+mpmath computes the results with fifty digits, and they are rounded to the dtype.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ DOMAINS: dict[Any, Domain] = {
     ops.Digamma: lambda x: x > -3,
 }
 
-# The largest errors measured at the points of these samples; NumPy, SciPy and XLA cause them.
+# Largest errors that were measured at the points of these samples. The errors are those of NumPy, SciPy and XLA.
 NATIVE_ULPS = {ops.Lgamma: 8, ops.Digamma: 8, ops.ErfInv: 4, ops.Erfc: 4}
 XLA_ULPS = {ops.Lgamma: 512, ops.Digamma: 512, ops.ErfInv: 16, ops.Erfc: 16}
 
@@ -102,7 +105,7 @@ def rounded(value: Any) -> Any:
 
 
 def evaluate(function: Callable[..., Any], dtype: DType, *arrays: Array) -> Array:
-    """Evaluate a function at each index of the arrays, with fifty digits."""
+    """Evaluate a function of numbers at each index of the arrays, with fifty digits."""
     with mpmath.workdps(50):
         return by_index(
             arrays[0].shape,

@@ -13,9 +13,9 @@ Array = np.ndarray[Any, Any]
 def ulps_apart(actual: Array, expected: Array, scale: Array | None = None) -> Array:
     """Return |actual - expected| divided by the spacing of floats at `scale`, by default at `expected`.
 
-    The distance is infinite if exactly one of the elements is NaN or infinite, or if they are zeros of different
-    signs. Complex numbers are compared relative to the modulus. Integers and bools are 0 apart if equal, else
-    infinitely far.
+    The distance is infinite if exactly one of the elements is NaN or infinite, or if both are zeros of different
+    signs. Complex numbers are compared relative to the modulus. The distance of integers or bools is 0 if they are
+    equal, else infinite.
     """
     assert actual.shape == expected.shape, (actual.shape, expected.shape)
     assert actual.dtype == expected.dtype, (actual.dtype, expected.dtype)
@@ -48,7 +48,10 @@ def ulps_apart(actual: Array, expected: Array, scale: Array | None = None) -> Ar
 
 
 def assert_close(actual: Any, expected: Array, ulps: float, scale: Array | None = None) -> None:
-    """Fail unless all elements are within `ulps`; the message names the worst element."""
+    """Fail unless all elements are within `ulps` of the expected ones.
+
+    The message names the element with the largest error.
+    """
     actual = np.asarray(actual)
     apart = ulps_apart(actual, expected, scale)
     if apart.size and np.max(apart) > ulps:

@@ -1,4 +1,7 @@
-"""Samples of matrix products and convolutions, computed by loops over every index."""
+"""Samples of matrix products and convolutions.
+
+Loops over every index compute the results.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ ROUNDS = "sums of products round in another order"
 
 
 def accumulate(pairs: list[tuple[Any, Any]], dtype: DType) -> tuple[Any, float]:
-    """Return the sum of products, which wraps for integers, and the sum of their absolute values."""
+    """Return the sum of the products of all pairs, and the sum of their absolute values.
+
+    The first sum wraps if the dtype is an integer.
+    """
     total = sum((a * b for a, b in pairs), start=0)
     weight = float(sum(abs(a * b) for a, b in pairs))
     return (wrap(total, dtype) if dtype.is_integer else total + 0.0), weight
@@ -39,7 +45,10 @@ def finished(
     dtype: DType,
     label: str,
 ) -> OpSample:
-    """Return the sample whose results are in a table from indices to pairs: the sum, and the sum of absolute values."""
+    """Return a sample with the results in `values`.
+
+    For each index, this table has the result, and a sum of absolute values to which errors are relative.
+    """
     y = np.zeros(shape, dtype.dtype)
     scale = np.zeros(shape, dtype.real.dtype)
     for index, (total, weight) in values.items():
@@ -130,7 +139,7 @@ def dots() -> list[OpSample]:
 def convolve(op: Any, x: Array, kernel: Array, dtype: DType, label: str) -> OpSample:
     """Return a sample of a convolution, computed by definition.
 
-    Each output is a sum over kernel positions; positions outside of the input count as zero.
+    Each output is a sum over the positions of the kernel. Positions outside of the input count as zero.
     """
     (out,) = op.infer(*(TensorSpec(a.shape, a.dtype) for a in (x, kernel)))
     groups, batch_groups = op.feature_group_count, op.batch_group_count
@@ -162,7 +171,10 @@ def convolve(op: Any, x: Array, kernel: Array, dtype: DType, label: str) -> OpSa
 
 
 def _source(op: Any, x: Array, place: list[int], k: tuple[int, ...]) -> list[int] | None:
-    """Return the position in x that an output position reads for a kernel position; None for padding and holes."""
+    """Return the position in x that an output reads for a position of the kernel.
+
+    The result is None if it is in the padding or in a hole.
+    """
     source = []
     for d, (p, j) in enumerate(zip(place, k, strict=True)):
         offset = j * op.rhs_dilation[d]
@@ -176,7 +188,7 @@ def _source(op: Any, x: Array, place: list[int], k: tuple[int, ...]) -> list[int
 
 
 def window(**changes: Any) -> Any:
-    """Return a 1-D convolution; by default, axes are in the order batch, feature, space."""
+    """Return a convolution with one spatial axis. By default, the order of axes is batch, feature, space."""
     plain: dict[str, Any] = {
         "window_strides": (1,),
         "padding": ((0, 0),),
@@ -244,7 +256,7 @@ def convolutions() -> list[OpSample]:
 def other_dots() -> list[OpSample]:
     """Return dot products of two arrays that share three pairs of axes, in every order.
 
-    In each sample, the last pairs are batch axes, and each array has a further axis of its own.
+    Some of the last pairs are batch axes. Each array also has an axis that is not paired.
     """
     samples = []
     lhs, rhs = (ordinary_values(shape, DType.F64, 3) for shape in ((2, 5, 3, 4), (4, 2, 3, 2)))
@@ -260,7 +272,7 @@ def other_dots() -> list[OpSample]:
 
 
 def plane(**changes: Any) -> Any:
-    """Return a 2-D convolution whose two spatial axes have different settings."""
+    """Return a convolution with two spatial axes, whose settings differ."""
     unlike: dict[str, Any] = {
         "window_strides": (2, 1),
         "padding": ((1, 2), (0, -1)),
@@ -294,7 +306,7 @@ PLANES: list[tuple[str, tuple[int, ...], tuple[int, ...], Any]] = [
 
 
 def other_convolutions() -> list[OpSample]:
-    """Return samples of convolutions with two spatial axes, with unusual orders of axes."""
+    """Return samples of convolutions with two spatial axes, whose arrays have unusual orders of axes."""
     return [
         convolve(
             op, ordinary_values(x, DType.F64, 1), ordinary_values(w, DType.F64, 2), DType.F64, label
@@ -304,5 +316,5 @@ def other_convolutions() -> list[OpSample]:
 
 
 OTHER_DOTS, OTHER_CONVOLUTIONS = other_dots(), other_convolutions()
-"""Samples with unusual orders of axes, for tests of passes that rewrite these ops, in one dtype."""
+"""Samples with unusual orders of axes, in one dtype. They are for tests of passes that rewrite these ops."""
 ROWS: SampleRows = {ops.DotGeneral: dots(), ops.Convolution: convolutions()}

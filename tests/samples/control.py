@@ -1,6 +1,7 @@
-"""Samples of loops and conditionals with small bodies, computed by the same loops in Python.
+"""Samples of loops and conditionals with small bodies.
 
-The numbers are small integers, so that every dtype represents them exactly.
+The same loops in Python compute the results. All numbers are small integers, so that every dtype represents them
+exactly.
 """
 
 from __future__ import annotations
@@ -22,14 +23,17 @@ Write = Callable[..., Sequence[int]]
 
 
 def part(write: Write, *arrays: Array) -> Subprogram:
-    """Build a sub-program with `write`, for inputs with the types of these arrays."""
+    """Return the sub-program that `write` builds, for inputs with the types of these arrays."""
     builder = GraphBuilder()
     inputs = [builder.input(x.shape, x.dtype) for x in arrays]
     return Subprogram.of(builder.graph, inputs, write(builder, *inputs))
 
 
 def small(shape: tuple[int, ...], dtype: DType, seed: int) -> Array:
-    """Return random integers from 0 to 2, with an imaginary part in complex dtypes, or random bools."""
+    """Return random integers from 0 to 2.
+
+    Complex dtypes also have an imaginary part, and for bool the result has random bools.
+    """
     generator = np.random.default_rng([seed, *shape])
     values = generator.integers(0, 3, shape)
     if dtype.is_bool:
@@ -59,7 +63,7 @@ def multiplied(a: Array, b: Array) -> Array:
 
 
 def recurrence(dtype: DType) -> Write:
-    """Return the body of a scan with h' = h + c x, which also outputs h x."""
+    """Return the body of a scan that computes h' = h + c x and stacks h x."""
 
     def write(b: GraphBuilder, c: int, h: int, x: int) -> Sequence[int]:
         after = b.apply_one(plus(dtype), h, b.apply_one(times(dtype), c, x))
@@ -81,7 +85,7 @@ def scanned(dtype: DType, length: int, reverse: bool, shape: tuple[int, ...]) ->
 
 
 def powers(dtype: DType) -> OpSample:
-    """Return a sample of a scan with h' = c h, without scanned inputs and stacked outputs."""
+    """Return a sample of a scan that computes h' = c h. It has no scanned inputs and no stacked outputs."""
     c, h = small((3,), dtype, 4), small((3,), dtype, 5)
 
     def write(b: GraphBuilder, c: int, h: int) -> Sequence[int]:
@@ -95,7 +99,7 @@ def powers(dtype: DType) -> OpSample:
 
 
 def mapped(dtype: DType) -> OpSample:
-    """Return a sample of a scan without a carry, which stacks x x and x."""
+    """Return a sample of a scan without a carry. It stacks x x and x."""
     xs = small((4, 2), dtype, 6)
 
     def write(b: GraphBuilder, x: int) -> Sequence[int]:
@@ -118,7 +122,7 @@ def scans() -> list[OpSample]:
 
 
 def counted(dtype: DType, iterations: int) -> OpSample:
-    """Return a sample of a while loop: x' = x + c while i < turns."""
+    """Return a sample of a while loop that computes x' = x + c while i < `iterations`."""
     c, x, i = small((2, 3), dtype, 7), small((2, 3), dtype, 8), np.zeros((), np.int32)
 
     def goes_on(b: GraphBuilder, c: int, x: int, i: int) -> Sequence[int]:
@@ -177,7 +181,7 @@ def chosen(dtype: DType, index: Any) -> OpSample:
 
 
 def negated(flag: bool) -> OpSample:
-    """Return a sample of a conditional on scalars of rank 0."""
+    """Return a sample of a conditional whose operands are scalars."""
     x = np.asarray(True)
 
     def yes(b: GraphBuilder, x: int) -> Sequence[int]:
@@ -198,7 +202,10 @@ def conds() -> list[OpSample]:
 
 
 def added_up(dtype: DType) -> OpSample:
-    """Return a sample of an op with two alternatives: add three rows to `start` by a scan, or all at once."""
+    """Return a sample of an op with two alternatives.
+
+    Both add three rows to `start`: the first by a scan, and the second all at once.
+    """
     x = small((3, 2), dtype, 6)
     row = x[0]
 

@@ -1,4 +1,7 @@
-"""Tests of all samples of an op as one test: scheduling thousands of tests of a millisecond would take minutes."""
+"""Tests of all samples of an op as one test.
+
+To schedule thousands of tests of a millisecond each would take minutes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ each_card = pytest.mark.parametrize("card", SAMPLES, ids=lambda card: card.__nam
 
 
 def each_sample(check: Check) -> Any:
-    """Turn a check of a sample into a test of each op, which names the failing samples."""
+    """Convert a check of one sample to a test of each op. The test names the samples that fail."""
 
     @each_card
     def test(card: Any) -> None:
@@ -28,11 +31,10 @@ def each_sample(check: Check) -> Any:
 
 
 def each_sample_of(column: str, every: int = 1) -> Callable[[Check], Any]:
-    """Return a decorator that turns a check of a sample into a test of each op, and records passes in the ledger.
+    """Return a decorator that converts a check of one sample to a test of each op.
 
-    The samples that are exempt from the ledger's check `column` are skipped.
-
-    Without a ledger, only one in `every` samples is checked.
+    Samples that pass are recorded in the ledger. Samples that are exempt from the ledger's check `column` are
+    skipped. Without a ledger, only one in `every` samples is checked.
     """
 
     def as_test(check: Check) -> Any:
@@ -51,7 +53,7 @@ def each_sample_of(column: str, every: int = 1) -> Callable[[Check], Any]:
 
 
 def all_pass(check: Check, samples: Sequence[OpSample]) -> None:
-    """Run a check on all samples, and fail with the names of the samples for which it fails."""
+    """Run a check on all samples; fail with the names of the samples for which the check fails."""
     failures: list[str] = []
     for sample in samples:
         try:

@@ -1,4 +1,7 @@
-"""Samples of the elementwise ops, computed with Python's numbers: exact integers, and floats rounded once."""
+"""Samples of the elementwise ops.
+
+The results are computed with Python's numbers: integers exactly, and floats with one rounding.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ ROUNDED_WHEN_COMPLEX = (ops.Multiply, ops.Divide, ops.Abs, ops.Sign)
 
 
 def binary(op: Any, define: Callable[[DType], Definition], **options: Any) -> list[OpSample]:
-    """Return samples of an op of two operands: ordinary values, and every pair of special values, in every dtype."""
+    """Return samples of an op of two operands, in every dtype.
+
+    They have ordinary values, and every pair of special values.
+    """
     samples: list[OpSample] = []
     for dtype in dtypes_of(type(op)):
         result = options.get("result", lambda d: d)(dtype)
@@ -52,9 +58,9 @@ def binary(op: Any, define: Callable[[DType], Definition], **options: Any) -> li
 
 
 def unary(op: Any, define: Callable[[DType], Definition], **options: Any) -> list[OpSample]:
-    """Return samples of an op of one operand: ordinary and special values in every dtype.
+    """Return samples of an op of one operand, with ordinary and special values in every dtype.
 
-    Rank 0 and extent 0 in one.
+    In one dtype, there are also samples of rank 0 and of extent 0.
     """
     samples: list[OpSample] = []
     result = options.pop("result", lambda d: d)
@@ -78,14 +84,17 @@ def unary(op: Any, define: Callable[[DType], Definition], **options: Any) -> lis
 
 
 def integer(function: Callable[[int, int], int]) -> Callable[[DType], Definition]:
-    """Return a definition that applies `function` to Python integers, and wraps the result to the dtype's range."""
+    """Return a definition that applies `function` to Python integers. The result wraps to the range of the dtype."""
     return lambda dtype: lambda *args: wrap(function(*args), dtype)
 
 
 def by_kind(
     boolean: Definition | None, whole: Definition, real: Definition
 ) -> Callable[[DType], Definition]:
-    """Return a definition that depends on the kind of dtype: bool, integers (which wrap), floats or complex numbers."""
+    """Return a definition that depends on the kind of the dtype.
+
+    `boolean` is for bools, `whole` for integers, which wrap, and `real` for floats and complex numbers.
+    """
 
     def define(dtype: DType) -> Definition:
         if dtype.is_bool:
@@ -348,7 +357,7 @@ ROUNDING: dict[Any, list[OpSample]] = {
 
 
 def converted(value: Any, source: DType, to: DType) -> Any:
-    """Convert one Python number as the op specifies, rounding to nearest even at each step."""
+    """Convert one Python number as the op specifies. Each step rounds to nearest even."""
     if to.is_bool:
         return value != 0
     if source.is_complex and not to.is_complex:
@@ -421,7 +430,7 @@ def complex_samples() -> list[OpSample]:
 
 
 def reduced(value: float, exponent_bits: int, mantissa_bits: int) -> float:
-    """Round a float to a format with fewer bits by definition: scale, round to even, and check the range."""
+    """Round a float to a format with fewer bits, by definition: scale, round to even, and check the range."""
     if value != value or math.isinf(value) or value == 0:
         return value
     mantissa, exponent = math.frexp(abs(value))

@@ -1,7 +1,8 @@
 """Samples of tenferro's own extension families.
 
-Factorisations are not unique, so a unique function of the outputs is compared. Inputs are computed from the expected
-output: for example, a matrix is the product of its Cholesky factor and the factor's adjoint.
+Factorisations are not unique, so the tests compare a function of the outputs whose value is unique. The inputs are
+computed from the expected output. For example, a matrix is the product of its Cholesky factor and the factor's
+adjoint.
 """
 
 from __future__ import annotations
@@ -30,33 +31,33 @@ FAMILIES: list[type[Any]] = [
 ]
 """Families whose samples are in this table.
 
-Other tests check the rest. LAPACK's packed forms are in tests/ext/test_lapack.py, functions of numbers in
-tests/special, and calls of Python in tests/api/test_printing.py and tests/test_host_calls.py. Accuracy requirements
-are in tests/lowering/test_import_accuracy.py, and shardings in tests/ext/test_sharding.py.
+Other tests check the remaining families. LAPACK's packed forms are in tests/ext/test_lapack.py, functions of numbers
+in tests/special, and calls of Python in tests/api/test_printing.py and tests/test_host_calls.py. Accuracy
+requirements are in tests/lowering/test_import_accuracy.py, and shardings in tests/ext/test_sharding.py.
 """
 WIDE = (DType.F64, DType.C64)
 EXACT_ENOUGH = 100
-"""Allowed difference of results of small matrices, in multiples of the dtype's spacing at 1."""
+"""Allowed difference of the results for small matrices, in multiples of the dtype's spacing at 1."""
 
 
 NOT_INTERPRETED = "the reference interpreter does not have the operation"
 
 
 def as_they_are(*outputs: Any) -> tuple[Any, ...]:
-    """Return the outputs unchanged, for ops whose outputs are unique."""
+    """Return the outputs unchanged. This is the default of `shown`, for ops whose outputs are unique."""
     return outputs
 
 
 @dataclass(frozen=True)
 class FamilySample:
-    """One extension op with given inputs and expected results.
+    """One extension op with its inputs and expected results.
 
     Attributes:
         op: the op, with its payload.
         inputs: NumPy arrays.
-        expected: the value of `shown` by definition.
-        shown: a function of the op's outputs whose value is unique.
-        exempt: checks of the ledger that do not apply to this sample, with reasons.
+        expected: the value of `shown`, computed by definition.
+        shown: a function of the op's outputs. Its value is unique even if the outputs are not.
+        exempt: checks of the ledger that do not apply to this sample, each with a reason.
         given: a function that computes the op's operands from the inputs.
     """
 
@@ -74,21 +75,21 @@ class FamilySample:
 
     @property
     def dtype(self) -> DType:
-        """The dtype of the first input."""
+        """Dtype of the first input."""
         return DType.of(self.inputs[0].dtype)
 
     @property
     def is_differentiable(self) -> bool:
-        """Whether the first input is of a float or complex dtype, so that derivatives are tested."""
+        """Whether the first input has a float or complex dtype. Only then are derivatives tested."""
         return self.dtype.is_inexact
 
     def fn(self, *inputs: Any) -> tuple[Any, ...]:
-        """Apply the op to the inputs, and return the unique function `shown` of its outputs."""
+        """Apply the op to the inputs, and return the value of `shown` for its outputs."""
         outputs = apply(self.op, *self.given(*inputs))
         return self.shown(*(outputs if isinstance(outputs, tuple) else (outputs,)))
 
     def assert_right(self, found: Any, expected: Any) -> None:
-        """Fail unless all elements are equal within rounding."""
+        """Fail unless all elements equal the expected ones within rounding."""
         for y, wanted in zip(found, expected, strict=True):
             assert (y.dtype, y.shape) == (wanted.dtype, wanted.shape)
             dtype = DType.of(wanted.dtype)
@@ -112,7 +113,7 @@ def adjoint(x: Any) -> Any:
 
 
 def reflection(order: int, dtype: DType) -> Array:
-    """Return a unitary matrix, the reflection I - 2 v v^H / v^H v of a random vector v."""
+    """Return a unitary matrix: the reflection I - 2 v v^H / v^H v with a random vector v."""
     v = wide(ordinary_values((order, 1), dtype, 5))
     return np.eye(order) - 2 * v @ v.conj().T / np.sum(np.abs(v) ** 2)
 
@@ -123,12 +124,12 @@ def wide(x: Array) -> Array:
 
 
 def in_dtype(dtype: DType, *arrays: Array) -> tuple[Array, ...]:
-    """Convert each array to the dtype, or to the dtype of its real part if the array is real."""
+    """Convert each array to the dtype. A real array gets the dtype of the real part."""
     return tuple(x.astype((dtype if x.dtype.kind == "c" else dtype.real).dtype) for x in arrays)
 
 
 def lower(order: int, dtype: DType) -> Array:
-    """Return a lower triangular matrix with 1.5 on the diagonal and small numbers below."""
+    """Return a lower triangular matrix. It has 1.5 on the diagonal and small numbers below."""
     return np.tril(wide(ordinary_values((order, order), dtype, 3)) / 4, -1) + 1.5 * np.eye(order)
 
 
@@ -230,7 +231,7 @@ def triangular_solve(dtype: DType) -> Iterator[FamilySample]:
         for is_lower in (True, False):
             for unit in (True, False):
                 triangle = lower(3, dtype) - 0.5 * unit * np.eye(3)
-                # Fill the other triangle, which must not be read.
+                # Fill the other triangle with numbers, because it must not be read.
                 a = triangle + other if is_lower else (triangle + other).T
                 triangle = triangle if is_lower else triangle.T
                 yield FamilySample(
@@ -261,12 +262,12 @@ def einsum(dtype: DType) -> Iterator[FamilySample]:
 
 
 def small(x: Array) -> Array:
-    """Return x; integers are reduced modulo 3, so that no product overflows."""
+    """Return x. Integers are reduced modulo 3, so that no product overflows."""
     return x % 3 if x.dtype.kind in "iu" else x
 
 
 def summed(op: Einsum, inputs: list[Array]) -> Array:
-    """Compute an einsum by a loop over the values of all labels."""
+    """Compute an einsum by a loop over all values of all labels."""
     extents = {
         label: extent
         for labels, x in zip(op.inputs, inputs, strict=True)
@@ -286,7 +287,7 @@ def summed(op: Einsum, inputs: list[Array]) -> Array:
 
 
 def fourier(dtype: DType) -> Iterator[FamilySample]:
-    """Yield samples of each kind of Fourier transform for a dtype, along one axis and along two."""
+    """Yield samples of each kind of Fourier transform for a dtype: along one axis, and along two axes."""
     for lengths in ((5,), (3, 4)):
         x = wide(ordinary_values((2, *lengths), dtype.real, 1))
         half = lengths[-1] // 2 + 1
@@ -303,12 +304,15 @@ def fourier(dtype: DType) -> Iterator[FamilySample]:
 
 
 def transform(kind: str, lengths: tuple[int, ...], x: Any, y: Any) -> FamilySample:
-    """Return a sample of a transform, which the reference interpreter does not support."""
+    """Return a sample of a Fourier transform. The reference interpreter does not support these transforms."""
     return FamilySample(Fft(kind, lengths), x, y, exempt={"interpreter": NOT_INTERPRETED})
 
 
 def transformed(x: Array, axes: int) -> Array:
-    """Return the Fourier transform along the last axes: y[k] is the sum over j of x[j] exp(-2 pi i j k / n)."""
+    """Return the Fourier transform along the last axes.
+
+    Along each axis, y[k] is the sum over j of x[j] exp(-2 pi i j k / n).
+    """
     for axis in range(x.ndim - axes, x.ndim):
         n = x.shape[axis]
         matrix = np.exp(-2j * np.pi * np.outer(np.arange(n), np.arange(n)) / n)
@@ -321,7 +325,10 @@ PUBLISHED = [
     ((0xFFFFFFFF,) * 2, (0xFFFFFFFF,) * 2, (0x1CB996FC, 0xBB002BE7)),
     ((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3), (0xC4923A9C, 0x483DF7A0)),
 ]
-"""Known answers that Random123 publishes for Threefry-2x32 with 20 rounds: key, words, result."""
+"""Known answers that Random123 publishes for Threefry-2x32 with 20 rounds.
+
+Each has the key, the counter words, and the resulting words.
+"""
 
 
 def threefry() -> Iterator[FamilySample]:
@@ -333,7 +340,7 @@ def threefry() -> Iterator[FamilySample]:
 
 
 def in_each(make: Callable[[DType], Iterator[FamilySample]], dtypes: Any) -> list[FamilySample]:
-    """Make samples for each of the dtypes, and return all of them."""
+    """Return the samples that `make` yields for each of the dtypes."""
     return [sample for dtype in dtypes for sample in make(dtype)]
 
 

@@ -23,7 +23,7 @@ from tests.samples.sample import (
 
 
 def start_at(index_array: Array, vector_axis: int, batch: tuple[int, ...]) -> list[int]:
-    """Return the index vector at a position of the batch."""
+    """Return the index vector at the position `batch` of an array of indices."""
     if vector_axis == index_array.ndim:
         return [int(index_array[batch])]
     return [

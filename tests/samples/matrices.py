@@ -1,4 +1,4 @@
-"""Matrices that several tests of linear algebra use."""
+"""Matrices for several tests of linear algebra."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 DTYPES = ["float32", "float64", "complex64", "complex128"]
-"""Dtypes that LAPACK supports."""
+"""Dtypes that LAPACK's routines support."""
 
 
 def general(*shape: int, dtype: Any = "float64") -> Any:
-    """Return normally distributed numbers, which depend only on the shape."""
+    """Return normally distributed numbers. They depend only on the shape, so that every run has the same numbers."""
     rng = np.random.default_rng(shape)
     x = rng.normal(size=shape)
     if np.dtype(dtype).kind == "c":

@@ -32,9 +32,10 @@ Fold = Callable[[list[Any]], Any]
 def lines(
     x: Array, axes: Sequence[int]
 ) -> tuple[list[int], Callable[[tuple[int, ...]], list[Any]]]:
-    """Return the shape of a reduction's result, and a function that lists the elements reduced to one index of it.
+    """Return the shape of a reduction's result, and a function.
 
-    The elements are in row-major order along `axes`.
+    For an index of the result, the function lists the elements that are reduced to this index. They are in row-major
+    order along `axes`.
     """
     kept = [n for axis, n in enumerate(x.shape) if axis not in axes]
 
@@ -140,15 +141,18 @@ def reductions(card: Any, fold: Callable[[DType], Fold], rounds: bool = False) -
 
 
 def with_specials(card: Any, fold: Callable[[DType], Fold]) -> list[OpSample]:
-    """Return samples of a reduction, and one of all pairs of special values: NaN, infinities and both zeros."""
+    """Return samples of a reduction, and one more sample with all pairs of special values.
+
+    The special values are NaN, infinities and both zeros.
+    """
     samples = reductions(card, fold)
     for dtype in dtypes_of(card):
         values = special_values(dtype)
         x = np.stack([np.repeat(values, len(values)), np.tile(values, len(values))])
         kept, at = lines(x, (0,))
         y = by_index(kept, dtype, lambda i, at=at, dtype=dtype: fold(dtype)(at(i)))
-        # XLA may return either zero if zeros of both signs occur. With a scale, the comparison ignores the sign of
-        # zero.
+        # If zeros of both signs occur, XLA may return either zero. The argument `scale` makes the comparison ignore
+        # the sign of zero.
         scale = (np.abs(y),) if dtype.is_float else None
         samples.append(
             OpSample(card((0,)), (x,), (y,), scale=scale, label=f"special-{dtype.short}")
@@ -195,7 +199,7 @@ def scans(card: Any, fold: Callable[[DType], Fold], rounds: bool) -> list[OpSamp
             x = ordinary_values(shape, dtype, 1)
             if not rounds and dtype.is_float and shape == (5,):
                 x = np.array([1.0, -2.0, 3.0, np.nan, 5.0]).astype(dtype.dtype)
-            if shape == (7, 2):  # zeros of both signs, and -inf
+            if shape == (7, 2):  # this sample has zeros of both signs, and -inf
                 zeros = [-0.0, 0.0, -0.0, -np.inf, 0.0, 0.0, -0.0]
                 x = np.array([zeros, zeros[::-1]]).T.astype(dtype.dtype)
                 x = np.abs(x, where=np.isinf(x), out=x) if card is ops.CumMin else x
@@ -237,7 +241,10 @@ def scans(card: Any, fold: Callable[[DType], Fold], rounds: bool) -> list[OpSamp
 
 
 def before(a: Any, b: Any) -> int:
-    """Compare two numbers for an ascending sort: -1, 0 or 1; NaN is last, and complex numbers are compared by parts."""
+    """Compare two numbers for an ascending sort; return -1, 0 or 1.
+
+    NaN is last, and complex numbers are compared by their parts.
+    """
     if isinstance(a, complex):
         ranks = [(x.imag != x.imag) + 2 * (x.real != x.real) for x in (a, b)]
         if ranks[0] != ranks[1]:

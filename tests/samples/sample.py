@@ -1,9 +1,8 @@
-"""A sample: one op, its operands, and the expected results, computed from the definition of the op.
+"""A sample has one op, its operands, and the expected results.
 
-All tests use the same samples. The tests infer types, run natively, lower and parse the op, compare with XLA (operands
-as parameters and as constants), and differentiate.
-
-A definition is a loop over indices in Python, exact integer arithmetic, or mpmath. It never calls the tested code.
+The results are computed from the definition of the op. A definition is a loop over indices in Python, exact integer
+arithmetic, or mpmath. It never calls the tested code. All tests use the same samples. They infer types, run natively,
+lower and parse the op, compare with XLA, and differentiate. For XLA, the operands are parameters and constants.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from tenferro.types import DType
 Array = np.ndarray[Any, Any]
 
 COMMON = tuple([dtype for dtype in DType if not dtype.is_narrow])
-"""Dtypes of each op's samples; `tests/ops/test_narrow.py` tests all values of the others."""
+"""Dtypes of the samples of an op. For narrow dtypes, `tests/ops/test_narrow.py` tests all values."""
 
 
 @dataclass(frozen=True)
 class OpSample:
-    """One op with given operands and expected results.
+    """One op with its operands and expected results.
 
     Attributes:
         op: the op, with its payload.
@@ -35,11 +34,11 @@ class OpSample:
         expected: the results by definition, one array per output.
         ulps: the largest allowed error of native results, in units in the last place of the output's dtype.
         xla_ulps: the largest allowed difference between XLA's and native results, in the same units.
-        scale: for each output, the magnitude to which errors are relative, such as the sum of absolute values for a
-            sum; None stands for the result itself.
-        because: the reason, if `ulps` or `xla_ulps` is not 0.
+        scale: the magnitude to which the errors of each output are relative, such as the sum of absolute values for a
+            sum. None stands for the expected result itself.
+        because: the reason for errors, if `ulps` or `xla_ulps` is not 0.
         label: the purpose of the sample, if it is not obvious from the op and the types.
-        xla: False if StableHLO does not define the result on XLA; `because` says why.
+        xla: False if StableHLO does not define the result on XLA. `because` then has the reason.
         exempt: checks of the ledger that do not apply to this sample, with reasons.
     """
 
@@ -61,7 +60,10 @@ class OpSample:
 
     @property
     def dtype(self) -> DType:
-        """Dtype for which the sample counts: that of the operand that determines the semantics, else of the result."""
+        """Dtype to which the sample belongs.
+
+        It is that of the operand which determines the semantics, or of the result if there are no operands.
+        """
         deciding = self.inputs or self.expected
         return DType.of(deciding[1 if self.op.name == "Select" else 0].dtype)
 
@@ -74,7 +76,7 @@ SampleRows = Mapping[type[StdTensorOp], Sequence[OpSample]]
 
 
 def indices(shape: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Yield every index of a shape in row-major order."""
+    """Yield every index of an array of this shape, in row-major order."""
     return itertools.product(*map(range, shape))
 
 
@@ -92,19 +94,25 @@ def by_index(
 
 
 def _exact(value: int, dtype: DType) -> Any:
-    """Convert a Python integer to a bool, float or complex number, because bfloat16 arrays do not accept integers."""
+    """Convert a Python integer to a bool, float or complex number.
+
+    Arrays of bfloat16 do not accept integers.
+    """
     return bool(value) if dtype.is_bool else float(value) if dtype.is_float else complex(value)
 
 
 def each(dtype: DType, function: Callable[..., Any], *arrays: Array) -> Array:
-    """Apply `function`, which maps Python numbers to a Python number, to each index of the arrays."""
+    """Return an array of function values.
+
+    At each index, `function` receives the elements of the arrays as Python numbers, and returns a Python number.
+    """
     return by_index(
         arrays[0].shape, dtype, lambda i: function(*(python_number(array[i]) for array in arrays))
     )
 
 
 def python_number(element: Any) -> Any:
-    """Convert a NumPy scalar, or one of bfloat16, to the equal Python number."""
+    """Convert a scalar of NumPy or of ml_dtypes to the equal Python number."""
     if isinstance(element, ml_dtypes.bfloat16):
         return float(element)
     return element.item()
@@ -118,7 +126,10 @@ def wrap(value: int, dtype: DType) -> int:
 
 
 def special_values(dtype: DType) -> Array:
-    """Return the values for which implementations may differ: zeros of both signs, extremes, infinities, NaN."""
+    """Return the values for which implementations may differ.
+
+    They include zeros of both signs, extremes, infinities, and NaN.
+    """
     if dtype.is_bool:
         return np.array([False, True])
     if dtype.is_integer:
@@ -133,7 +144,7 @@ def special_values(dtype: DType) -> Array:
 
 
 def ordinary_values(shape: Sequence[int], dtype: DType, seed: int = 0) -> Array:
-    """Return random values of moderate size, equal in every run."""
+    """Return random values of moderate size. They are equal in every run."""
     generator = np.random.default_rng([seed, *shape])
     if dtype.is_bool:
         return generator.integers(0, 2, shape).astype(bool)
@@ -147,18 +158,18 @@ def ordinary_values(shape: Sequence[int], dtype: DType, seed: int = 0) -> Array:
 
 
 def pairs(values: Array) -> tuple[Array, Array]:
-    """Return every ordered pair of values, as two arrays of first and second elements."""
+    """Return every ordered pair of values, as an array of the first and an array of the second elements."""
     count = len(values)
     return np.repeat(values, count), np.tile(values, count)
 
 
 def dtypes_of(card: type[StdTensorOp]) -> list[DType]:
-    """Return the dtypes with samples that an op supports."""
+    """Return the dtypes that an op supports and for which it has samples."""
     return [dtype for dtype in COMMON if dtype in card.accepts]
 
 
 def merge(*families: SampleRows) -> dict[type[StdTensorOp], Sequence[OpSample]]:
-    """Merge the tables of several families."""
+    """Merge the tables of samples of several families of ops."""
     merged: dict[type[StdTensorOp], Sequence[OpSample]] = {}
     for family in families:
         merged |= family

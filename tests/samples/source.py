@@ -1,4 +1,4 @@
-"""Samples of constants and iota."""
+"""Samples of the ops without operands: constants and iota."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from tests.samples.sample import (
 
 
 def constants() -> list[OpSample]:
-    """Return samples of constants of every dtype: short lists, long ones, one repeated number, empty, and of rank 0."""
+    """Return samples of constants of every dtype.
+
+    They are short lists, long lists, one repeated number, empty arrays, and arrays of rank 0.
+    """
     samples: list[OpSample] = []
     for dtype in COMMON:
         arrays = [

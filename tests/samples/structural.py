@@ -1,4 +1,4 @@
-"""Samples of ops that only move elements, so that results are exact in all dtypes."""
+"""Samples of ops that only move elements. Their results are exact in all dtypes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Place = Callable[[tuple[int, ...]], tuple[int, ...] | None]
 
 
 def moved(x: Array, shape: Sequence[int], place: Place, fill: Any = 0) -> Array:
-    """Return y with y[i] = x[place(i)], or `fill` where `place(i)` is None."""
+    """Return an array y of the given shape with y[i] = x[place(i)], or `fill` where `place(i)` is None."""
     result = np.zeros(shape, x.dtype)
     for index in indices(shape):
         source = place(index)
@@ -32,7 +32,7 @@ def moved(x: Array, shape: Sequence[int], place: Place, fill: Any = 0) -> Array:
 
 
 def offset_f(index: Sequence[int], shape: Sequence[int]) -> int:
-    """Return the offset of an index in column-major order."""
+    """Return the offset of the element at an index, if the array is stored in column-major order."""
     total, step = 0, 1
     for i, n in zip(index, shape, strict=True):
         total, step = total + i * step, step * n
@@ -185,7 +185,7 @@ def reverses(dtype: DType) -> list[OpSample]:
 
 
 def poisoned(x: Array, dtype: DType) -> Array:
-    """Return a copy of x with NaN and infinities off its diagonal, which the result must not depend on."""
+    """Return a copy of x with NaN and infinities off its diagonal. The result of the op must not depend on them."""
     if dtype.is_inexact:
         x = x.copy()
         x[(0, 1, *(0,) * (x.ndim - 2))] = np.nan

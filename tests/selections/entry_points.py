@@ -1,12 +1,12 @@
-"""Detection of tests that depend on the processor: BLAS, LAPACK, compiled loops, fused groups and blocks.
+"""Detection of tests that depend on the processor: they run BLAS, LAPACK, compiled loops, fused groups or blocks.
 
-It is a pytest plugin that tests/conftest.py registers, and watches the functions through which such code is called. A
+It is a pytest plugin that tests/conftest.py registers. It watches the functions through which such code is called. A
 test that calls such a function must have the marker `processor` (listed in processor.txt). If LLVM compiled the code,
-it must also have the marker `compiled` (listed in compiled.txt).
+the test must also have the marker `compiled` (listed in compiled.txt).
 
-A run names the tests without their markers. It fails if no test of their file has the marker. Otherwise it does not
-fail, because executors cache compiled code, so that the first caller in a file depends on the order of the tests.
-Child processes of a test are not watched.
+At the end, a run names the tests that lack a marker. It fails only if no test of their file has the marker. The
+reason is that executors cache compiled code: the order of the tests determines which test of a file calls the function
+first. Child processes of a test are not watched.
 """
 
 from __future__ import annotations
@@ -41,17 +41,20 @@ MARKERS = {
     marker: frozenset({name.rpartition(":")[2] for name in names})
     for marker, names in (("processor", ENTRY_POINTS), ("compiled", COMPILED))
 }
-"""For each marker, the functions of which a marked test must call one."""
+"""Functions for each marker. A test that calls one of them must have the marker."""
 SHARE = 0.5
-"""A test function is marked as a whole if at least this fraction of its cases calls such a function."""
+"""Fraction of the cases of a test function.
+
+If at least this fraction calls a watched function, the whole test function is marked.
+"""
 PROPERTY = "entry points"
 
 
 class EntryPoints:
-    """Plugin that records the watched functions that each test calls, and compares them with the markers at the end.
+    """Plugin that records the watched functions that each test calls. At the end, it compares them with the markers.
 
     Args:
-        writes: whether the lists of markers are rewritten, for the test files of this run.
+        writes: whether the lists of markers are written again, for the test files that this run contains.
     """
 
     def __init__(self, writes: bool) -> None:
@@ -70,7 +73,8 @@ class EntryPoints:
 
         @functools.wraps(function)
         def watched(*args: Any, **options: Any) -> Any:
-            # Calls in tenferro's threads do not count: they may compile code ahead for another test.
+            # Calls in tenferro's own threads do not count. The threads may compile code that another test needs
+            # later.
             if not threading.current_thread().name.startswith("tenferro_"):
                 self.calls.add(name)
             return function(*args, **options)
@@ -86,7 +90,10 @@ class EntryPoints:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Generator[None, Any, Any]:
-        """Attribute the calls in a shared fixture to all tests that use it, whichever test runs first."""
+        """Attribute the calls in a shared fixture to all tests that use it.
+
+        Otherwise they would count only for the test that runs first.
+        """
         if fixturedef.scope == "function":
             return (yield)
         before, self.calls = self.calls, set()
@@ -136,7 +143,7 @@ class EntryPoints:
             terminalreporter.line(f"run `{COMMAND} TESTS='{files}'`, and commit the files")
 
     def unmarked(self) -> dict[tuple[str, str], list[str]]:
-        """Return the tests that lack a marker, with the watched functions that they called."""
+        """Return the tests that lack a marker, each with the watched functions that it called."""
         return {
             (test, marker): calls
             for marker, names in MARKERS.items()
@@ -145,12 +152,15 @@ class EntryPoints:
         }
 
     def _has_marked(self, test: str, marker: str) -> bool:
-        """Tell whether some test of the same file has the marker."""
+        """Return whether a test of the same file has the marker."""
         file = selection.file_of(test)
         return any(selection.file_of(other) == file for other in self.marked[marker])
 
     def selected(self, marker: str) -> frozenset[str]:
-        """Return the tests to be marked; files of which no test ran keep their marked tests."""
+        """Return the tests that must have the marker.
+
+        In files of which no test ran, the marked tests remain marked.
+        """
         files = {selection.file_of(test) for test in self.ran}
         kept = {test for test in self.marked[marker] if selection.file_of(test) not in files}
         calling = {test for test, calls in self.ran.items() if MARKERS[marker] & {*calls}}
@@ -158,5 +168,5 @@ class EntryPoints:
 
 
 def is_long(item: pytest.Item) -> bool:
-    """Tell whether the test has a marker of long tests, which separate commands run."""
+    """Return whether the test has a marker of long tests. Separate commands run the long tests."""
     return any(item.get_closest_marker(name) for name in ("sweep", "platforms"))

@@ -1,6 +1,6 @@
-"""Selections of tests that have a marker, stored as text files: test files, functions, and single cases.
+"""Selections: the tests that have a marker, stored as text files of test files, functions and single cases.
 
-A file without functions below it in the text is selected as a whole, and so is a function without cases below it:
+A file without functions below it is selected as a whole, and so is a function without cases below it:
 
     tests/exec/test_llvm_order.py
     tests/exec/test_signs.py
@@ -32,7 +32,10 @@ def function_of(test: str) -> str:
 
 
 def read(marker: str) -> frozenset[str]:
-    """Read the selection of a marker; its elements are names of files, of functions, or of single tests."""
+    """Read the selection of a marker.
+
+    An element is the name of a file, of a function, or of a single test.
+    """
     path = FOLDER / f"{marker}.txt"
     selected: set[str] = set()
     file = function = ""
@@ -51,7 +54,7 @@ def read(marker: str) -> frozenset[str]:
 
 
 def has(selection: Collection[str], test: str) -> bool:
-    """Tell whether a test is selected, by itself, by its function or by its file."""
+    """Return whether a selection contains a test, its function, or its file."""
     return any(name in selection for name in (test, function_of(test), file_of(test)))
 
 
@@ -60,8 +63,8 @@ def named(tests: Collection[str], others: Iterable[str], share: float) -> frozen
 
     Args:
         others: all tests, selected or not.
-        share: a function is selected as a whole if at least this fraction of its tests is in `tests`. A file is
-            selected as a whole if all its functions are.
+        share: a fraction. If at least this fraction of a function's tests is in `tests`, the function is selected as
+            a whole. If all functions of a file are, the file is selected as a whole.
     """
     counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
     for test in others:
@@ -78,7 +81,7 @@ def named(tests: Collection[str], others: Iterable[str], share: float) -> frozen
 
 
 def text_of(selection: Iterable[str], command: str) -> str:
-    """Write a selection as text, with the command that writes it in the first line."""
+    """Format a selection as text. The first line states the command that writes it."""
     lines, file, function = [f"# Written by `{command}`."], "", ""
     for test in sorted(selection, key=lambda test: (file_of(test), function_of(test), test)):
         if file_of(test) != file:

@@ -1,4 +1,4 @@
-"""Tests that need Linux or a POSIX system; tests/selections/systems.toml has the reasons."""
+"""Tests that need Linux or a POSIX system. tests/selections/systems.toml has the reasons."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ FILE = Path(__file__).with_name("systems.toml")
 
 
 def needs() -> dict[str, dict[str, str]]:
-    """Return, for each kind of system, the tests that need it, with reasons."""
+    """Return the tests that need Linux and those that need a POSIX system, each with the reason."""
     return tomllib.loads(FILE.read_text(encoding="utf-8"))
 
 
 def missing(
     test: str, requirements: Mapping[str, Mapping[str, str]], platform: str = sys.platform
 ) -> str | None:
-    """Return why a test is skipped on a platform; None if it is not skipped.
+    """Return why a test is skipped on a platform; None if the test runs there.
 
     >>> requirements = {"linux": {"tests/test_a.py": "it reads /proc"}, "posix": {"tests/test_b.py::f": "it forks"}}
     >>> missing("tests/test_a.py::f", requirements, "darwin")

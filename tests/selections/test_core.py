@@ -1,4 +1,4 @@
-"""The core selection of tests, which `make test` runs, is complete and consistent."""
+"""The core selection of tests, which `make test` runs, must be complete and consistent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Files of selected tests are read and written right, and the plugin compares them with the calls of tests."""
+"""Files of selected tests must be read and written right.
+
+The plugin must compare them with the calls of the tests.
+"""
 
 from __future__ import annotations
 

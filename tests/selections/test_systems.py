@@ -1,4 +1,4 @@
-"""Tests that use features of Linux or POSIX are declared, and the declared tests exist."""
+"""Tests that use features of Linux or POSIX must be declared, and the declared tests must exist."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ SYSTEM_CALLS = re.compile(
     r"/proc/|sched_[gs]etaffinity|RLIMIT_|os\.(?:fork\(|mkfifo|umask|kill\(|geteuid|getuid|symlink)"
     r"|symlink_to|\.chmod\(|setitimer|signal\.SIG(?:KILL|ALRM|SEGV|ABRT)"
 )
-"""Names of functions that other systems lack; a test may instead check for them by `hasattr` in a `skipif`."""
+"""Names of functions that some systems lack.
+
+A test need not be declared if it checks for the function by `hasattr` in a `skipif`.
+"""
 
 
 def undeclared(path: str, source: str, requirements: dict[str, dict[str, str]]) -> list[str]:
-    """Return the tests of a file that use such a function, directly or by a local function, and are not declared."""
+    """Return the undeclared tests of a file that use a function of `SYSTEM_CALLS`, directly or by a local function."""
     tree = ast.parse(source)
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    lines = source.splitlines()  # split once: ast.get_source_segment splits for each function
+    lines = source.splitlines()  # ast.get_source_segment would split the source for each function
     text = {node.name: "\n".join(lines[node.lineno - 1 : node.end_lineno]) for node in functions}
     helpers = {n for n, body in text.items() if SYSTEM_CALLS.search(body) and n[:5] != "test_"}
     return [

@@ -1,7 +1,8 @@
-"""Test functions with many similar cases, of which an ordinary run includes only some: thinned.toml.
+"""Test functions with many similar cases, of which an ordinary run includes only some.
 
-An ordinary run includes the cases in the core selection, which cover further lines, and one in n of the others; the
-file has n for each function. The sweep runs the other cases, and `--every-case` runs all cases.
+thinned.toml has a number n for each of these functions. An ordinary run includes the cases in the core selection,
+which run lines that no other test runs, and one in n of all other cases. The sweep runs the remaining cases, and
+`--every-case` runs all.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ FILE = Path(__file__).with_name("thinned.toml")
 
 
 def thinned() -> dict[str, dict[str, int]]:
-    """Return the tables of thinned.toml: for each test function the number n, of which one in n cases runs."""
+    """Return the tables of thinned.toml.
+
+    They map each test function to its number n: one in n of its cases runs.
+    """
     return tomllib.loads(FILE.read_text(encoding="utf-8"))
 
 
 def left_to_the_sweep(
     tests: Iterable[str], tables: Mapping[str, Mapping[str, int]], core: Collection[str]
 ) -> set[str]:
-    """Return the tests that run in the sweep only.
+    """Return the tests that run only in the sweep.
 
     >>> tests = [f"tests/a.py::f[{name}]" for name in ("Add-1", "Add-2", "Add-3", "Sine-1")]
     >>> left = left_to_the_sweep(tests, {"each": {"tests/a.py::f": 999}}, core={tests[2]})
@@ -45,7 +49,7 @@ def left_to_the_sweep(
                 continue
             is_first = table == "each" and first not in seen
             seen.add(first)
-            # Use the upper bits, because the lower bits decide in which part of the suite the test runs.
+            # Use the upper bits of the hash: the lower bits decide in which part of the suite (`--part`) a test runs.
             digest = zlib.crc32(test.encode()) >> 16
             if digest % shares[function] and not is_first and test not in core:
                 left.add(test)

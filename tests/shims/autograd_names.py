@@ -1,6 +1,7 @@
-"""Module named autograd with tenferro's functions, to run autograd's test suite on tenferro.
+"""Module that is named autograd but has tenferro's functions, to run autograd's test suite on tenferro.
 
-A name that tenferro lacks is a `Missing` object here, so the suite's tests of the name fail and say so.
+If tenferro lacks a name, the name is a `Missing` object here. The tests of this name then fail with a message that
+says so.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ import tenferro as tnf
 __all__ = ["install"]
 
 TOLERANCE = 1e-6
-"""Relative error that autograd's own gradient check accepts."""
+"""Relative error up to which autograd's own check of gradients accepts a gradient."""
 
 
 class Missing:
-    """Object for a name that tenferro lacks: the suite can import it, but tests that use it fail."""
+    """Object for a name that tenferro lacks. The suite can import the name, but tests that use it fail."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -36,7 +37,7 @@ class Missing:
 
 
 class Names(ModuleType):
-    """Module that looks a name up in several modules, one after the other."""
+    """Module that looks up a name in several modules, one after the other."""
 
     def __init__(self, name: str, *sources: Any, **own: Any) -> None:
         super().__init__(name)
@@ -54,7 +55,7 @@ class Names(ModuleType):
 
 
 def _floats(x: Any) -> Any:
-    """Convert integers and bools to floats, because autograd differentiates with respect to them, too."""
+    """Convert integers and bools to floats, because autograd also differentiates with respect to integers and bools."""
 
     def of_leaf(leaf: Any) -> Any:
         if isinstance(leaf, tnf.TracedTensor):
@@ -66,7 +67,7 @@ def _floats(x: Any) -> Any:
 
 
 def _of_one(transform: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """Give a transform of functions of one argument autograd's parameter `argnum`."""
+    """Return a transform with autograd's parameter `argnum`, from a transform of functions of one argument."""
 
     def of_function(function: Any, argnum: Any = 0) -> Any:
         def transformed(*args: Any, **options: Any) -> Any:
@@ -94,7 +95,10 @@ def _pulled_ones(function: Any, x: Any) -> Any:
 
 
 def _of_one_element(function: Any) -> Callable[[Any], Any]:
-    """Return a version of `function` whose result of one element has no axes, which autograd's `grad` accepts."""
+    """Return a version of `function` that removes the axes of a result of one element.
+
+    autograd's `grad` accepts such results.
+    """
 
     def of_number(x: Any) -> Any:
         y = function(x)
@@ -104,12 +108,15 @@ def _of_one_element(function: Any) -> Callable[[Any], Any]:
 
 
 def _holomorphic_grad(function: Any, x: Any) -> Any:
-    """Return the complex derivative of a holomorphic function, which is the conjugate of tenferro's gradient."""
+    """Return the complex derivative of a holomorphic function. It is the conjugate of tenferro's gradient."""
     return np.conj(tnf.grad(function, holomorphic=True)(np.asarray(x, complex)))
 
 
 def _where(condition: Any, *branches: Any, **named: Any) -> Any:
-    """Call `where` with autograd's names of the arguments; without array arguments, return a number or a list."""
+    """Call `where` with autograd's names of the arguments.
+
+    If no argument is an array, return a number or a list.
+    """
     operands: Any = (condition, *branches, *named.values())
     result = tnf.where(*operands)
     arrays = (np.ndarray, np.generic, tnf.TracedTensor)
@@ -119,30 +126,34 @@ def _where(condition: Any, *branches: Any, **named: Any) -> Any:
 
 
 def _make_diagonal(x: Any, offset: int = 0, axis1: int = -1, axis2: int = -2) -> Any:
-    """Return matrices whose diagonals are the vectors along the last axis of x."""
+    """Return matrices. Their diagonals are the vectors along the last axis of x."""
     if (offset, axis1, axis2) != (0, -1, -2):
         raise NotImplementedError(f"make_diagonal of offset {offset}, axes {axis1} and {axis2}")
     return tnf.multiply(x[..., None], np.eye(x.shape[-1]))
 
 
 class _Int64(np.int64):
-    """NumPy's int64, extended to convert traced tensors."""
+    """Subclass of NumPy's int64 that can also convert traced tensors."""
 
     def __new__(cls, x: Any = 0) -> Any:
         return x.astype(np.int64) if isinstance(x, tnf.TracedTensor) else np.int64(x)
 
 
 def _real_if_close(x: Any) -> Any:
-    """Return a traced tensor unchanged: the complex arguments in the suite are far from real numbers."""
+    """Return x; a traced tensor remains unchanged.
+
+    The suite's complex arguments are far from real numbers, so that nothing would change.
+    """
     return x if isinstance(x, tnf.TracedTensor) else tnf.real_if_close(x)
 
 
 def _convolve(
     a: Any, b: Any, axes: Any = None, dot_axes: Any = ((), ()), mode: str = "full"
 ) -> Any:
-    """Convolve along pairs of axes, sum products along other pairs, and combine the remaining axes of both operands.
+    """Convolve along pairs of axes of a and b, as autograd's `convolve` does.
 
-    The result has the remaining axes of `a`, those of `b`, and then the convolved axes.
+    Along other pairs of axes, products are summed. The result has the remaining axes of `a`, then those of `b`, and
+    then the convolved axes.
     """
     if axes is None:
         return tnf.signal.convolve(a, b, mode)
@@ -161,7 +172,7 @@ def _convolve(
 
 
 def _odeint(function: Any, y0: Any, t: Any, func_args: Any = (), **options: Any) -> Any:
-    """Integrate by `tnf.odeint` with SciPy's signature, in which the additional arguments are a tuple."""
+    """Integrate by `tnf.odeint` with SciPy's signature. The additional arguments of `function` are a tuple there."""
     return tnf.odeint(function, y0, t, *func_args, derivative="discrete", **options)
 
 
@@ -183,9 +194,9 @@ def _product_with_hessian(function: Any, x: Any) -> Any:
 
 
 def _product_with_jacobian(function: Any, x: Any) -> Any:
-    """Return a function that multiplies a tensor v, on the left, by the Jacobian.
+    """Return a function that multiplies the Jacobian by a tensor v on the left.
 
-    V may have fewer axes than the result.
+    v may have fewer axes than the result of `function`.
     """
 
     def of_tensor(v: Any) -> Any:
@@ -200,7 +211,10 @@ def _half_square(y: Any) -> Any:
 
 
 def _make_ggnvp(function: Any, g: Any = _half_square) -> Callable[[Any], Any]:
-    """Return a function that returns products with the Gauss-Newton matrix J^T H J, where H is the Hessian of `g`."""
+    """Return a function that computes products with the Gauss-Newton matrix J^T H J.
+
+    J is the Jacobian of `function`, and H the Hessian of `g`.
+    """
 
     def at(x: Any) -> Callable[[Any], Any]:
         y, push = tnf.linearize(function, x)
@@ -211,16 +225,17 @@ def _make_ggnvp(function: Any, g: Any = _half_square) -> Callable[[Any], Any]:
 
 
 def _with_operand(product: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
-    """Turn `product(function, x)(v)` into autograd's form, a function of x and v."""
+    """Convert `product(function, x)(v)` to autograd's form, in which `product(function)` is a function of x and v."""
     return lambda function: lambda x, v: product(function, x)(v)
 
 
 def _check_grads(
     function: Any, argnum: Any = 0, modes: Any = ("fwd", "rev"), order: int = 2
 ) -> Callable[..., None]:
-    """Check derivatives by tenferro's `check_grads`: complex steps and adjoints, in both modes.
+    """Check derivatives by tenferro's `check_grads`, in both modes.
 
-    Tenferro's tolerances are for well-conditioned points. At other points autograd's tolerance is used.
+    It compares with complex steps and adjoints. Its tolerances are for well-conditioned points. At other points,
+    autograd's tolerance is used.
     """
 
     def check(*args: Any, **options: Any) -> None:
@@ -242,7 +257,7 @@ def _check_grads(
 
 
 def _combo_check(function: Any, *checked: Any, **how: Any) -> Callable[..., None]:
-    """Check derivatives for every combination of the listed arguments and options."""
+    """Check the derivatives of `function` for every combination of the listed arguments and options."""
     from itertools import product
 
     def check(*args: Any, **options: Any) -> None:
@@ -263,7 +278,7 @@ def _check_equivalent(x: Any, y: Any) -> None:
 
 
 class _DTypesAndConstants:
-    """NumPy's classes, constants, version and errors, under autograd's names."""
+    """NumPy's classes, constants, version and errors, under autograd's names for them."""
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(np, name)
@@ -323,12 +338,13 @@ def _modules() -> Mapping[str, ModuleType]:
         name: Names(f"autograd.scipy.{name}", *_own(tnf, name))
         for name in ("integrate", "linalg", "signal", "special", "stats")
     }
-    # SciPy's aliases for functions of integer order, which autograd has, too.
+    # SciPy's aliases for the functions of integer order, which autograd has, too.
     scipy["special"].__dict__.update(jn=tnf.special.jv, yn=tnf.special.yv)
     scipy["signal"].__dict__.update(convolve=_convolve)
     scipy["integrate"].__dict__.update(odeint=_odeint)
     stats = _own(tnf, "stats")
-    # autograd's test of the Dirichlet distribution draws a sample when it is imported.
+    # When autograd's test of the Dirichlet distribution is imported, it draws a sample, for which SciPy's function is
+    # used.
     dirichlet = Names(
         "autograd.scipy.stats.dirichlet", *_own(*stats, "dirichlet"), rvs=scipy_dirichlet.rvs
     )
@@ -351,7 +367,7 @@ def _modules() -> Mapping[str, ModuleType]:
 
 
 def _own(*parent_and_name: Any) -> tuple[Any, ...]:
-    """Return the namespace of a parent with this name in a tuple; an empty tuple if tenferro lacks it."""
+    """Return a tuple with the namespace called `name` of a parent; an empty tuple if tenferro lacks it."""
     if len(parent_and_name) < 2:
         return ()
     parent, name = parent_and_name
@@ -359,5 +375,5 @@ def _own(*parent_and_name: Any) -> tuple[Any, ...]:
 
 
 def install() -> None:
-    """Make `import autograd` import this module's names, in this process."""
+    """Install this module's names in this process, so that `import autograd` imports them."""
     sys.modules.update(_modules())

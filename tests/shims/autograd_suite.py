@@ -3,8 +3,8 @@
 python -m tests.shims.autograd_suite TESTS            counts the outcomes, and compares them with the stored list
 python -m tests.shims.autograd_suite TESTS --write    stores the list of tests that fail
 
-TESTS is the folder `tests` of autograd's source distribution, which is not copied here. The list has a reason for each
-failing test: a name that tenferro lacks, or an entry of `REASONS`.
+TESTS is the folder `tests` of autograd's source distribution. It is not copied here. The stored list has a reason for
+each failing test: a name that tenferro lacks, or an entry of `REASONS`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ INTERNAL = (
     "test_builtins", "test_core", "test_dict", "test_list", "test_logic", "test_misc", "test_performance", "test_tests",
     "test_tuple", "test_vspaces", "test_graphs",
 )  # fmt: skip
-"""Test files that are skipped: they test autograd's internal boxes, graphs, containers and vector spaces."""
+"""Test files that are skipped.
+
+They test internal parts of autograd: its boxes, graphs, containers and vector spaces.
+"""
 
 OWN = "about autograd's own types and wrappers"
 REASONS = {
@@ -40,18 +43,18 @@ REASONS = {
         OWN,
     ),
 }  # fmt: skip
-"""Reasons of failures that are not due to missing names."""
+"""Reasons for failures that are not caused by a missing name."""
 
 
 class Outcomes:
-    """Pytest plugin that records which tests passed, and why other tests failed."""
+    """Pytest plugin that records which tests passed, and why the other tests failed."""
 
     def __init__(self) -> None:
         self.passed: set[str] = set()
         self.failed: dict[str, str] = {}
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Record the outcome of a phase (setup, call or teardown) of a test."""
+        """Record the outcome of one phase of a test. The phases are setup, call and teardown."""
         name = report.nodeid.split("/")[-1]
         if report.failed:
             self.failed[name] = _reason(report)
@@ -71,7 +74,7 @@ def _reason(report: Any) -> str:
 
 
 def run(tests: Path) -> Outcomes:
-    """Run the test suite in a folder, and return the outcomes."""
+    """Run the test suite in the folder `tests`, and return the outcomes."""
     autograd_names.install()
     files = sorted(path for path in tests.glob("test_*.py") if path.stem not in INTERNAL)
     if not files:
@@ -96,7 +99,9 @@ def run(tests: Path) -> Outcomes:
 
 
 def _told(failed: dict[str, str]) -> dict[str, str]:
-    """Return the reason for each failed test.
+    """Return the reason why each failed test fails.
+
+    The reason is that of `REASONS`, else the message of the failure.
 
     Raises:
         SystemExit: a failure that is not a missing name has no entry in `REASONS`.
@@ -109,7 +114,7 @@ def _told(failed: dict[str, str]) -> dict[str, str]:
 
 
 def kept() -> dict[str, str]:
-    """Return the stored list of failing tests, with their reasons."""
+    """Return the stored list of failing tests, each with its reason."""
     lines = [line for line in KEPT.read_text().splitlines() if line and not line.startswith("#")]
     return dict(line.split("  ", 1) for line in lines)
 

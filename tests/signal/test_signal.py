@@ -1,4 +1,4 @@
-"""`tenferro.signal` has SciPy's values, in programs and through PJRT, and right derivatives."""
+"""`tenferro.signal` must have SciPy's values, natively and through PJRT, and right derivatives."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_values_are_scipys(name: str) -> None:
     function, args, kwargs = CALLS[name]
     wanted = arrays(getattr(scipy.signal, function)(*args, **kwargs))
     found = arrays(getattr(signal, function)(*args, **kwargs))
-    if function == "istft":  # SciPy's times have the wrong length
+    if function == "istft":  # because SciPy's times have the wrong length
         wanted, found = wanted[1:], found[1:]
     for y, z in zip(found, wanted, strict=True):
         assert (y.shape, y.dtype) == (np.shape(z), np.asarray(z).dtype)
@@ -106,7 +106,7 @@ LOSSES: dict[str, Callable[[Any], Any]] = {
 def test_derivatives_are_central_differences(name: str) -> None:
     f, direction, step = LOSSES[name], np.cos(np.arange(40.0)), 1e-6
     weights = np.sin(np.arange(f(X).size) + 1.0).reshape(f(X).shape)
-    loss = lambda x: tnf.sum(f(x) * weights)  # a formula
+    loss = lambda x: tnf.sum(f(x) * weights)  # a weighted sum of the results
     wanted = (loss(X + step * direction) - loss(X - step * direction)) / (2 * step)
     np.testing.assert_allclose(tnf.grad(loss)(X) @ direction, wanted, rtol=1e-6, atol=1e-8)
 

@@ -1,4 +1,4 @@
-"""Special functions: their definitions in mpmath, the points at which they are tested, and error bounds."""
+"""Special functions: their definitions in mpmath, the points at which they are tested, and bounds of errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RNG = np.random.default_rng(5)
 
 
 def spread(low: float, high: float, count: int) -> np.ndarray:
-    """Return random positive numbers whose logarithms are uniform between two powers of ten."""
+    """Return random positive numbers. Their logarithms are uniform between `low` and `high`, the exponents of ten."""
     return 10.0 ** RNG.uniform(low, high, count)
 
 
@@ -36,7 +36,8 @@ class Definition(NamedTuple):
     """A function of mpmath numbers, the points at which it is tested, and the allowed error in ulps.
 
     Args:
-        smooth: the number of leading points at which mpmath can compute two derivatives of the definition.
+        smooth: the number of points, counted from the first, at which mpmath can compute two derivatives of the
+            definition.
     """
 
     definition: Callable[..., Any]
@@ -99,7 +100,10 @@ def owens_t(h: Any, a: Any) -> Any:
 
 
 def spherical(of: Any) -> Definition:
-    """Return the definition of a spherical Bessel function, sqrt(pi / (2 z)) f_(n + 1/2)(z), for a Bessel function f."""
+    """Return the definition of a spherical Bessel function, for the Bessel function f (`of`).
+
+    The definition is sqrt(pi / (2 z)) f_(n + 1/2)(z).
+    """
     orders = np.array([0.0, 1, 2, 3, 5, 0, 1, 2, 7])
     points = (orders, np.append(CURVED, [1e-9, 40.0]))
     return Definition(
@@ -222,7 +226,7 @@ AT_ENDS = {
     "spence": ([0.0, 1.0, INF, -1.0, NAN], [np.pi**2 / 6, 0, -INF, NAN, NAN]),
     "lambertw": ([0.0, -0.0, INF, -1.0, NAN], [0, -0.0, INF, NAN, NAN]),
 }
-"""SciPy's values at the ends of domains, entered by hand: arguments, then values."""
+"""SciPy's values at the ends of domains, entered by hand. Each entry has the arguments and then the values."""
 
 SLOPES_AT_ENDS = {
     "i0": ([0.0, INF], [0, INF]),

@@ -1,4 +1,4 @@
-"""The accuracy of every special function is measured, and a sample is within the declared bound."""
+"""The accuracy of every special function must be measured, and must be within the declared bound for a sample."""
 
 from __future__ import annotations
 

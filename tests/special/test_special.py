@@ -1,6 +1,6 @@
-"""`tenferro.special` equals definitions with 50 digits, at ends of domains, too, natively and through PJRT.
+"""`tenferro.special` must equal definitions with 50 digits, natively and through PJRT.
 
-Signatures are those of JAX.
+This includes the ends of domains. Signatures must be those of JAX.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ def exact(sample: Definition, points: tuple[Any, ...]) -> Any:
 
 
 def distance_in_ulps(y: Any, wanted: Any, dtype: Any) -> float:
-    """Return the error of y in ulps of the exact value; 0 for an infinity if the exact value overflows the dtype."""
+    """Return the error of y in ulps of the exact value.
+
+    If the exact value overflows the dtype, the error of an infinity is 0.
+    """
     info = np.finfo(dtype)
     if abs(wanted) > float(info.max):
         return 0.0 if np.isinf(y) else math.inf
@@ -132,7 +135,7 @@ def test_the_normal_distribution_keeps_its_digits_on_the_peer(dtype: Any) -> Non
         result = xla_peer.XlaExecutor().run(tnf.compile(getattr(special, name), x), x)
         for point, y in zip(x.tolist(), np.asarray(result), strict=True):
             wanted = exact(sample, (point,))
-            if abs(wanted) > np.finfo(dtype).tiny:  # XLA flushes smaller numbers
+            if abs(wanted) > np.finfo(dtype).tiny:  # because XLA flushes smaller numbers to zero
                 assert distance_in_ulps(y, wanted, dtype) <= 16, (name, point)
 
 
@@ -257,7 +260,7 @@ def test_signatures_are_jaxs(name: str) -> None:
 
 
 def test_the_peer_agrees() -> None:
-    # All other functions are composed of these functions, or are a single op.
+    # These functions suffice: all other functions are composed of them, or are a single op.
     names = ["gamma", "betaln", "zeta", "i0", "i1e", "log_ndtr", "ndtri", "logit", "rel_entr"]
     arrays = [[x[:12] for x in CALLS[name].points] for name in names]
 
@@ -327,7 +330,7 @@ ENDS = {
     "erfcx": ([0.0, np.inf, -np.inf, np.nan, -30, 1e300],),
     "kve": ([0.5, 0.5, 1, 0.5, np.nan], [0.0, np.inf, -1, np.nan, 1]),
 }
-"""Arguments at the ends of domains, at which the expansion must equal the native kernel."""
+"""Arguments at the ends of domains, where the expansion must equal the native kernel."""
 
 
 @pytest.mark.parametrize("name", ENDS)
@@ -379,9 +382,9 @@ def test_tails_do_not_underflow() -> None:
 
 
 def test_slopes_where_expansions_change() -> None:
-    """Derivatives are right where an expansion changes its formula: at the start of Stirling's series, and at x = a.
+    """Derivatives must be right where an expansion changes its formula.
 
-    Other such points are x = 1, and the mean a / (a + b).
+    These points are the start of Stirling's series, x = a, x = 1, and the mean a / (a + b).
     """
     for a, x in ((10.0, 7.0), (10.0, 10.0), (1.0, 1.0), (3.0, 3.0), (0.5, 1.0)):
         wanted = digits.diff(lambda a, x=x: digits.gammainc(a, 0, x, regularized=True), a)
@@ -411,7 +414,10 @@ def test_what_has_no_derivative_or_no_expansion_says_so() -> None:
 
 
 def test_examples_of_functions_of_the_table_are_right() -> None:
-    """Examples in the docstrings of generated functions are right; pytest finds only those of functions with `def`."""
+    """Examples in the docstrings of generated functions must be right.
+
+    pytest finds examples only in functions that are written with `def`.
+    """
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     names = {name: getattr(special, name) for name in special.__all__} | {"np": np}
     for name in TABLE.keys() & names.keys():
@@ -422,7 +428,10 @@ def test_examples_of_functions_of_the_table_are_right() -> None:
 
 
 def test_parameter_derivatives_of_kummers_function_for_large_arguments() -> None:
-    """The derivatives are right if one of the two series is finite (integer parameters) or vanishes (a = b or a = 0)."""
+    """The derivatives must be right if one of the two series is finite or vanishes.
+
+    The series is finite for integer parameters, and vanishes if a = b or a = 0.
+    """
     a = np.array([0.7, 5.5, -3.2, -2.0, 0.0, 1.5, 2.0, 0.5])
     b = np.array([2.5, 1.2, 4.4, 1.5, 2.0, 1.5, 1.0, 1.5])
     x = np.array([150.0, -120.0, 300.0, 200.0, -300.0, -150.0, -150.0, -1e5])
@@ -439,12 +448,16 @@ def test_parameter_derivatives_of_kummers_function_for_large_arguments() -> None
 
 
 def test_parameter_derivatives_without_a_series_are_nan() -> None:
-    """If no series converges, derivatives are NaN; selecting a constant NaN would make the next derivative zero."""
+    """If no series converges, derivatives must be NaN.
+
+    If the rule selected a constant NaN, the next derivative would be zero.
+    """
     call = lambda a: special.hyp1f1(a, 0.2, -110.0)
     assert np.isnan(tnf.grad(call)(29.0))
     assert np.isnan(tnf.jvp(call, (29.0,), (1.0,))[1])
     assert np.isfinite(tnf.grad(special.hyp1f1)(29.0, 0.2, -3.0))
-    # NaN in one element does not affect others. The NaN are a third derivative, and x > 1, where F is not real.
+    # A NaN in one element must not affect other elements. NaN arise for a third derivative, and for x > 1, where F is
+    # not real.
     third = tnf.grad(tnf.grad(tnf.grad(special.hyp2f1)))
     for function, x in ((third, 0.95), (tnf.grad(special.hyp2f1), 1.5)):
         mapped = tnf.vmap(function, in_axes=(None, None, None, 0))
@@ -456,7 +469,10 @@ GAUSS_POINTS = (
     (2.0, 1.0, 3.0, -1e8), (-4.2, 5.1, 0.3, 0.97), (-4.5, -4.1, 4.7, 0.999), (0.3, -0.9, 2.0, -500.0), (-2.0, 1.5, 2.5, 0.99),
     (0.0, 1.0, 2.0, 0.95), (1.0, 2.0, 3.0, 0.0), (0.5, 0.5, -0.5, 0.3), (1.5, 2.5, 2.5, -3.0), (1.0, 2.0, 2.0, 0.6),
 )  # fmt: skip
-"""Points (a, b, c, x): among them x near 1, integer c - a - b or a - b, and transformed series that are finite."""
+"""Points (a, b, c, x).
+
+Some have x near 1, an integer c - a - b or a - b, or a transformed series that is finite.
+"""
 
 
 def test_parameter_derivatives_of_gauss_function() -> None:
@@ -467,7 +483,7 @@ def test_parameter_derivatives_of_gauss_function() -> None:
             function = tnf.grad(function, argnums="abcx".index(name))
             orders["abcx".index(name)] += 1
         result = np.asarray(tnf.vmap(function)(*operands))
-        # Check only every third point of second derivatives, because mpmath is slow.
+        # For second derivatives, check only every third point, because mpmath is slow.
         checked = slice(None, None, 1 if len(names) == 1 else 3)
         for y, point in zip(result.tolist()[checked], GAUSS_POINTS[checked], strict=True):
             numbers = tuple(map(digits.mpf, point))
@@ -501,7 +517,7 @@ def test_derivatives_of_gauss_function_agree_on_the_peer() -> None:
     program = tnf.compile(tnf.vmap(tnf.grad(tnf.grad(special.hyp2f1), argnums=1)), *operands)
     peer = xla_peer.XlaExecutor().run(program, *operands)
     np.testing.assert_allclose(peer, program.run(*operands), rtol=1e-11)
-    # The native third derivative is that of the expansion.
+    # The third derivative of the native kernel is computed by the expansion.
     numbers = [
         tuple(map(digits.mpf, point))
         for point in zip(*map(np.ndarray.tolist, operands), strict=True)
@@ -538,7 +554,7 @@ def test_complex_error_functions_at_infinity_and_their_derivatives() -> None:
 
 
 def scaled_bessel(name: str) -> Any:
-    """Return the definition of a Bessel function, with the scaling that its name implies."""
+    """Return the definition of a Bessel function, scaled as its name implies: `ive` and `kve` are scaled."""
     of = getattr(digits, "bessel" + name[0])
     scale = {"ive": -1, "kve": 1}.get(name, 0)
     return lambda v, x: of(v, x) * digits.exp(scale * x)
@@ -563,7 +579,7 @@ PEER_POINTS = np.array([1e-30, 1e-3, 0.1, 2.9, 9.0, 16.3, 49.9, 61.0, 300.0, 1e3
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ["jv", "yv", "iv", "ive"])
 def test_bessel_functions_on_the_peer(name: str, dtype: Any) -> None:
-    """Values are right on both sides of each bound at which the algorithm changes.
+    """Values must be right on both sides of each bound at which the algorithm changes.
 
     The algorithms are a series, an integral, a continued fraction, and an asymptotic series.
     """
@@ -573,10 +589,10 @@ def test_bessel_functions_on_the_peer(name: str, dtype: Any) -> None:
     assert result.dtype == dtype
     of, info = scaled_bessel(name), np.finfo(dtype)
     for y, a, b in zip(result.tolist(), v.tolist(), x.tolist(), strict=True):
-        with digits.extradps(40):  # for differences at negative orders
+        with digits.extradps(40):  # because differences at negative orders cancel
             wanted = digits.re(of(digits.mpf(a), digits.mpf(b)))
         size = abs(wanted)
-        if name in ("jv", "yv"):  # errors are relative to the amplitude
+        if name in ("jv", "yv"):  # errors are relative to the amplitude of the oscillation
             size = max(size, digits.sqrt(2 / (digits.pi * b)) if b > abs(a) else 0)
         if info.tiny * 1e3 < size < info.max / 1e3 and abs(wanted) < info.max:
             assert abs(digits.mpf(y) - wanted) <= (2e-13 if dtype is np.float64 else 1e-4) * size, (a, b, y)  # fmt: skip
@@ -642,9 +658,9 @@ def test_hankel_functions_are_complex_with_derivatives() -> None:
 @pytest.mark.parametrize("every", [17, pytest.param(1, marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("name", BESSEL)
 def test_derivatives_of_bessel_functions_in_their_order(name: str, every: int) -> None:
-    """Derivatives in the order are right for whole, half and negative orders, orders near 0, and tiny arguments.
+    """Derivatives with respect to the order must be right for integer, half-integer and negative orders.
 
-    They are also right where the algorithm changes.
+    Other points are orders near 0, tiny arguments, and arguments where the algorithm changes.
     """
     function = getattr(special, name)
     v, x = (each.ravel()[::every] for each in np.meshgrid(ORDERS, AT_ORDERS[name]))
@@ -662,8 +678,8 @@ def test_derivatives_of_bessel_functions_in_their_order(name: str, every: int) -
                 )
             if not 1e-290 < abs(wanted) < 1e300:
                 continue
-            # The result is the difference of two products of the size `envelope`, so the tolerance is relative to
-            # this size.
+            # The result is the difference of two products of the size `envelope`. The tolerance is therefore relative
+            # to this size.
             envelope = abs(of(*numbers)) / max(b, 1) ** order if name[0] == "i" else 0
             if name[0] in "jy" and b > abs(a):
                 envelope = digits.sqrt(2 / (digits.pi * b))
@@ -687,9 +703,10 @@ def test_bessel_functions_have_all_derivatives_by_every_transform(name: str) -> 
 
 
 def test_derivatives_in_the_order_at_the_ends_of_domains() -> None:
-    """At x = 0, the derivative of (x / 2)^v with respect to v is 0 for v > 0, and log(x / 2) at v = 0.
+    """Derivatives with respect to the order v at the ends of domains.
 
-    For x < 0 the functions are real only if v is an integer.
+    At x = 0, the derivative of (x / 2)^v is 0 for v > 0, and log(x / 2) at v = 0. For x < 0, the functions are real
+    only if v is an integer.
     """
     v, x = (
         np.array([1.5, 0.0, -0.5, 1.0, np.nan, 1.0, 1e9, 2.0]),
@@ -716,7 +733,10 @@ def test_the_order_derivative_of_macdonalds_function_agrees_on_the_peer() -> Non
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_macdonalds_function_of_tiny_arguments_on_the_peer(dtype: Any) -> None:
-    """For tiny x the integrand of K is flat up to log(2 / x), so the quadrature needs nodes up to this point."""
+    """For tiny x, the integrand of K is flat up to log(2 / x).
+
+    The quadrature must therefore have nodes up to this point.
+    """
     v = np.array([0.0, 0.1, 0.49, 0.7, 1.0], dtype)
     x = np.array([1e-30, 1e-25, 1e-12, 1e-30, 2e-10], dtype)
     for function, order in ((special.kv, 0), (tnf.vmap(tnf.grad(special.kv)), 1)):

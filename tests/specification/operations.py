@@ -1,4 +1,4 @@
-"""Extension operations that several chapters of the specification use."""
+"""Extension operations that tests of several chapters of the specification use."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ class Scale(ExtensionOp):
 
 
 def operation(name: str, **members: Any) -> Any:
-    """Return an operation of the family `specification.<name>.v1`, whose class has these members, without payload.
+    """Return an operation of the family `specification.<name>.v1`, without a payload.
 
-    By default the result has the type of the input, and the runtime calls `eager_execute`.
+    Its class has the given members. By default, the result has the type of the input, and the runtime calls
+    `eager_execute`.
     """
     parts = {"runtime": members.pop("runtime", HostReferenceRuntime)}
     parts.update({key: members.pop(key) for key in ("rules", "batch") if key in members})
@@ -46,11 +47,11 @@ def operation(name: str, **members: Any) -> Any:
 
 
 def runs_without(modules: set[str], code: str) -> None:
-    """Run code in a new process, and require that it imports none of these modules."""
+    """Run code in a new process; require that the process imports none of these modules."""
     check = f"\nimport sys\nassert not {modules!r} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code + check], check=True)
 
 
 def compiled(op: Any, *arrays: Any) -> tnf.GraphProgram:
-    """Compile a program that applies an operation once."""
+    """Compile a program that applies an operation once, to these arrays."""
     return tnf.compile(lambda *xs: apply(op, *xs), *(arrays or (X,)))

@@ -1,6 +1,7 @@
-"""Statements of the extension contract, each next to the test that checks it; `make specification` writes their pages.
+"""Statements of the extension contract. Each is written next to the test that checks it.
 
-Statements are numbered within a chapter. The number of a statement never changes, and is never used again.
+`make specification` writes the pages of the statements. Statements are numbered within a chapter. The number of a
+statement never changes, and is not used again if the statement is removed.
 """
 
 from __future__ import annotations
@@ -28,17 +29,20 @@ CHAPTERS = (
     "primitives",
     "surface",
 )
-"""Names of the chapters, in the order of the pages; the module `test_<name>.py` has the variable `chapter`."""
+"""Names of the chapters, in the order of the pages.
+
+The module `test_<name>.py` has the variable `chapter`.
+"""
 WORKS, DIFFERS = "works", "differs on purpose"
 Test = TypeVar("Test", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement of the contract, and whether the implementation satisfies it.
+    """A statement of the contract, and whether the implementation satisfies it.
 
     Attributes:
-        because: the reason, if the implementation differs on purpose.
+        because: the reason, if the implementation differs from the statement on purpose.
         test: the name of the test function that checks the statement.
     """
 
@@ -50,31 +54,34 @@ class Statement:
 
 
 class Row:
-    """A statement that shares a test with other statements, with the values of the test's parameters."""
+    """A statement that shares a test with other statements. `values` are the values of the test's parameters for it."""
 
     def __init__(self, text: str, *values: Any, because: str = "") -> None:
         self.text, self.values, self.because = text, values, because
 
 
 class Chapter:
-    """The statements of one module."""
+    """The statements of one test module."""
 
     def __init__(self, name: str, title: str, introduction: str) -> None:
         self.name, self.title, self.introduction = name, title, introduction
         self.statements: dict[int, Statement] = {}
 
     def works(self, number: int, text: str) -> Callable[[Test], Test]:
-        """Return a decorator that registers a test, which checks that the statement holds."""
+        """Return a decorator that registers a test of a statement that the implementation satisfies."""
         return self._of_function(number, text, WORKS, "")
 
     def differs(self, number: int, text: str, because: str) -> Callable[[Test], Test]:
-        """Return a decorator that registers a test of a statement which the implementation violates, with the reason."""
+        """Return a decorator that registers a test of a statement that the implementation violates.
+
+        `because` is the reason for the difference.
+        """
         return self._of_function(number, text, DIFFERS, because)
 
     def table(self, names: str, rows: Mapping[int, Row]) -> Callable[[Test], Test]:
         """Return a decorator that registers one test for several statements.
 
-        The test receives the values of each row.
+        The test runs once for each row, with the values of the row.
         """
 
         def decorate(test: Test) -> Test:

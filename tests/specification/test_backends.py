@@ -26,7 +26,7 @@ chapter = Chapter(
 
 
 class Boxed:
-    """Array of another library."""
+    """Array of another library, which boxes a NumPy array."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -184,7 +184,7 @@ def test_no_reclaiming() -> None:
 
 
 class Counting:
-    """Executor that has only the method `run(program, *arrays)`."""
+    """Executor with the only method that executors must have, `run(program, *arrays)`."""
 
     def __init__(self) -> None:
         self.runs = 0

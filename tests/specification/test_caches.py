@@ -21,7 +21,7 @@ KEY = ExtensionCacheKey(Scale.family_id, "plans")
 
 
 class Planning(ExtensionRuntime):
-    """Runtime that caches a plan of eight kilobytes for each factor."""
+    """Runtime that caches a plan of eight kilobytes for each value of the factor."""
 
     family_id = Scale.family_id
 

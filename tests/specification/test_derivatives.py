@@ -53,23 +53,23 @@ class Linear(ExtensionAdRule):
 
 
 def ruled(rules: Any = Rule, **members: Any) -> Any:
-    """Return an operation y = x^2, whose family has these rules."""
+    """Return an operation y = x^2 of a family that has these rules."""
     members.setdefault("eager_execute", lambda self, inputs: [inputs[0] ** 2])
     return operation("ruled", rules=rules, **members)
 
 
 def with_rule(base: Any, **roles: Any) -> Any:
-    """Return a class derived from a rule, in which these functions replace the methods."""
+    """Return a subclass of a rule. `roles` are functions that replace the methods of these names."""
     return type("Changed", (base,), {key: staticmethod(role) for key, role in roles.items()})
 
 
 def linear(rules: Any = Linear, **members: Any) -> Any:
-    """Return an operation y = 2 x, whose family has these rules."""
+    """Return an operation y = 2 x of a family that has these rules."""
     return ruled(rules, eager_execute=lambda self, inputs: [2.0 * inputs[0]], **members)
 
 
 def energy(x: Any) -> Any:
-    """Return the sum of x^4 by two operations; its derivatives are 4 x^3 and 12 x^2."""
+    """Return the sum of x^4, computed by two operations. Its derivatives are 4 x^3 and 12 x^2."""
     op = ruled()
     return tnf.sum(apply(op, apply(op, x)))
 
@@ -338,7 +338,7 @@ C = tnf.AdContext(ExtensionRuleSet([Rule()]))
 
 
 def bare(x: Any) -> Any:
-    """Return x^2, by an operation without a rule in its family; only a context has one."""
+    """Return x^2, computed by an operation whose family has no rule. Only a context can have a rule for it."""
     return apply(ruled(rules=None), x)
 
 

@@ -31,7 +31,7 @@ MATRIX = np.arange(6.0).reshape(2, 3)
 
 
 def running(function: Any, **members: Any) -> Any:
-    """Return an operation whose runtime calls `function` with the input."""
+    """Return an operation whose runtime calls `function` with the operation's input."""
     return operation("running", eager_execute=lambda self, inputs: function(inputs[0]), **members)
 
 

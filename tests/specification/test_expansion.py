@@ -32,7 +32,7 @@ def square(self: Any, builder: Any, inputs: Any, dtypes: Any, shapes: Any) -> An
 
 
 def expanding(expansion: Any = square, **members: Any) -> Any:
-    """Return an operation whose expansion is the function `expansion`."""
+    """Return an operation that is expanded by the function `expansion`."""
     return operation("expanding", lower_to_standard_ops=expansion, **members)
 
 
@@ -207,7 +207,7 @@ def test_effects() -> None:
 
 
 def lowered(name: str) -> Any:
-    """Return an operation of a new family, for which the test registers a lowering."""
+    """Return an operation of a new family. The test registers a lowering for this family."""
     return operation(name, lower_to_standard_ops=square)
 
 

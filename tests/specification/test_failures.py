@@ -39,7 +39,7 @@ def counted(count: int) -> Any:
 
 
 class Remote:
-    """Array on a device that the host cannot read."""
+    """Array on a device, which the host cannot read."""
 
     shape, dtype, device = (3,), np.dtype("f8"), "cuda:0"
 

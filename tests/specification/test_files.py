@@ -49,7 +49,7 @@ class Saved(Scale):
 
 @pytest.fixture(autouse=True)
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Register `Saved` for a test, and remove the test's registrations afterwards."""
+    """Register `Saved` before a test, and remove all registrations of the test afterwards."""
     monkeypatch.setattr(families, "_REGISTERED", dict(families._registered()))
     register_extension(Saved.family)
 

@@ -40,7 +40,7 @@ NAN = float("nan")
 @extension_family("specification", "other_scale", version=1)
 @dataclass(frozen=True)
 class OtherScale(Scale):
-    """Operation that has the payload of `Scale` in another family."""
+    """Operation with the same payload as `Scale`, but of another family."""
 
 
 class Kind(Enum):

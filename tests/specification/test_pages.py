@@ -1,4 +1,4 @@
-"""The pages of docs/specification agree with the statements in the tests."""
+"""The pages of docs/specification must agree with the statements in the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter about the standard ops; each op is compared with its definition."""
+"""Chapter about the standard ops. Each op must equal its definition."""
 
 from __future__ import annotations
 
@@ -105,7 +105,10 @@ ROWS = {
 
 @functools.cache
 def through_pjrt() -> dict[int, Any]:
-    """Run the ops of all statements as one program through PJRT, and return the results by number."""
+    """Run the ops of all statements as one program through PJRT.
+
+    Return the results by the number of the statement.
+    """
     cases = {number: row.values for number, row in ROWS.items()}
 
     def everything(inputs: Any) -> Any:

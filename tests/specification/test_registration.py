@@ -40,14 +40,17 @@ chapter = Chapter(
 
 
 def family_class(name: str, version: int = 1, **members: Any) -> Any:
-    """Return a dataclass for an op of the family `specification.<name>.v<version>`, which is not registered yet."""
+    """Return a dataclass for an op of the family `specification.<name>.v<version>`.
+
+    The family is not registered yet.
+    """
     cls = dataclass(frozen=True)(type(name, (Scale,), {"family": None, **members}))
     return extension_family("specification", name, version=version)(cls)
 
 
 @pytest.fixture(autouse=True)
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remove a test's registrations after the test."""
+    """Remove the registrations of a test after the test."""
     monkeypatch.setattr(families, "_REGISTERED", dict(families._registered()))
 
 

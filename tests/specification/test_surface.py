@@ -1,4 +1,4 @@
-"""Chapter about public functions: which ops their traces contain."""
+"""Chapter about public functions, and the ops that their traces contain."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ V = np.array([1.0, -2.0, 3.0])
 
 
 def written(function: Any, *arrays: Any) -> list[str]:
-    """Return the names of the ops in a function's trace, without constants and broadcasts of constants."""
+    """Return the names of the ops in a function's trace.
+
+    Constants and broadcasts are omitted.
+    """
     program = tnf.compile(function, *arrays)
     return [
         i.op.name for i in program.instructions if i.op.name not in ("Constant", "BroadcastInDim")

@@ -34,7 +34,7 @@ N, M = tnf.SymDim("n"), tnf.SymDim("m")
 
 
 def shaped(rule: Any, **members: Any) -> Any:
-    """Return an operation whose shape rule is the function `rule(dtypes, shapes)`."""
+    """Return an operation whose shape rule calls the function `rule(dtypes, shapes)`."""
     return operation("shaped", infer_output_meta=lambda self, d, s: rule(d, s), **members)
 
 

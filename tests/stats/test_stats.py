@@ -1,4 +1,4 @@
-"""`tenferro.stats` equals SciPy and JAX in values, derivatives, ends of supports, and sample statistics."""
+"""`tenferro.stats` must equal SciPy and JAX: values, derivatives, ends of supports, and sample statistics."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def close(actual: Any, wanted: Any, shown: Any, rtol: float = 1e-11) -> None:
     np.testing.assert_allclose(actual, wanted, rtol=rtol, atol=1e-14, err_msg=str(shown))
 
 
-@pytest.mark.filterwarnings("ignore:.*Root finding:RuntimeWarning")  # of SciPy's beta distribution
+# SciPy's beta distribution warns of its root finding.
+@pytest.mark.filterwarnings("ignore:.*Root finding:RuntimeWarning")
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_continuous_distributions_are_scipys(name: str) -> None:
     distribution, shapes = getattr(stats, name), CONTINUOUS[name]
@@ -63,12 +64,12 @@ def test_continuous_distributions_are_scipys(name: str) -> None:
                 wanted = getattr(getattr(scipy.stats, name), method)(points, *shapes, loc, scale)
             actual = np.asarray(getattr(distribution, method)(points, *shapes, loc, scale))
             if method in ("pdf", "logpdf") and scale > 0:
-                # SciPy's formulas may return NaN at infinities, where the density is 0.
+                # The density is 0 at infinities, where SciPy's formulas may return NaN.
                 limit = 0.0 if method == "pdf" else -np.inf
                 np.testing.assert_array_equal(actual[np.isinf(X)], limit)
                 actual, wanted = actual[np.isfinite(X)], wanted[np.isfinite(X)]
             if name == "truncnorm" and method in ("ppf", "isf"):
-                # SciPy is less accurate here: it computes a lower tail of 1e-12 by a subtraction of rounded numbers.
+                # Here SciPy is less accurate. It computes a lower tail of 1e-12 as a difference of rounded numbers.
                 close(actual, wanted, (method, loc, scale), rtol=1e-9)
             else:
                 close(actual, wanted, (method, loc, scale))
@@ -104,7 +105,7 @@ def test_every_function_of_jaxs_is_here_with_its_parameters() -> None:
         for method in [m for m in dir(module) if m[0] != "_"]:
             ours = inspect.signature(getattr(getattr(stats, name), method)).parameters
             theirs = inspect.signature(getattr(module, method)).parameters
-            # The first parameter of Gumbel's quantile functions is named p in JAX, and q in SciPy.
+            # JAX calls the first parameter of Gumbel's quantile functions p, and SciPy calls it q.
             assert list(ours)[1 : len(theirs)] == list(theirs)[1:], (name, method)
             for parameter, known in list(theirs.items())[1:]:
                 assert ours[parameter].default == known.default, (name, method, parameter)
@@ -230,8 +231,8 @@ def test_the_truncated_normal_distribution_far_from_its_middle() -> None:
     q = np.array([1e-10, 0.1, 0.5, 0.9])
     for a, b in ((40.0, 41.0), (9.0, np.inf), (-np.inf, -300.0), (-41.0, -40.0)):
         close(stats.truncnorm.ppf(q, a, b), reference.ppf(q, a, b), "ppf")
-        # SciPy's isf would compute 1 - q, which loses digits, so the lower quantile of the reflected limits is
-        # compared.
+        # SciPy's isf would compute 1 - q and lose digits. The test compares with the lower quantile for the reflected
+        # limits.
         close(stats.truncnorm.isf(q, a, b), -reference.ppf(q, -b, -a), "isf")
         x = stats.truncnorm.ppf(0.3, a, b)
         slope = tnf.grad(stats.truncnorm.ppf)(0.3, a, b)
@@ -240,7 +241,7 @@ def test_the_truncated_normal_distribution_far_from_its_middle() -> None:
         )
     assert stats.truncnorm.cdf(-1e300, -np.inf, 1.0) == 0.0
     assert stats.truncnorm.logsf(1e300, 0.5, np.inf) == -np.inf
-    # log(1 - p) is about -p, because p = ndtr(-30) / ndtr(-1/2) is small.
+    # p = ndtr(-30) / ndtr(-1/2) is small, so that log(1 - p) is about -p.
     wanted = -scipy.special.ndtr(-30.0) / scipy.special.ndtr(-0.5)
     close(stats.truncnorm.logcdf(30.0, 0.5, np.inf) / wanted, 1.0, "logcdf")
 
@@ -266,7 +267,7 @@ def test_parameters_at_the_ends_of_their_domain() -> None:
     close(stats.vonmises.logpdf(1e-5, 1e10), scipy.stats.vonmises.logpdf(1e-5, 1e10), "vonmises")
     close(stats.wrapcauchy.pdf(0.0, 1 - 2.0**-40), (2.0**41 - 1) / (2 * np.pi), "wrapcauchy", 1e-14)
     close(stats.geom.logsf(1e10, 0.3), 1e10 * np.log1p(-0.3), "geom", 1e-15)
-    # For q near 1, the upper quantile is (a B(a, b) (1 - q))^(1/a).
+    # For q near 1, the upper quantile is approximately (a B(a, b) (1 - q))^(1/a).
     small = np.exp((np.log(0.1 * 2.0**-20) + scipy.special.betaln(0.1, 5.0)) / 0.1)
     close(stats.beta.isf(1 - 2.0**-20, 0.1, 5.0) / small, 1.0, "beta")
     close(stats.beta.isf(1e-30, 2.0, 1e5), scipy.stats.beta.isf(1e-30, 2.0, 1e5), "beta")

@@ -1,4 +1,4 @@
-"""Types of the transforms, as type checkers infer them: basedpyright reads this file, and nothing runs it."""
+"""Types of the transforms, as type checkers infer them. basedpyright reads this file, and no test runs it."""
 
 # pyright: strict, reportUnnecessaryTypeIgnoreComment=true
 

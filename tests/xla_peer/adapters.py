@@ -1,4 +1,4 @@
-"""Adapters of compilers for tests: their results are right or wrong, or they are slow or crash."""
+"""Adapters of imaginary compilers for tests. Their results are right or wrong, or they are slow or crash."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Script that compiles modules for a platform without its device, and prints a line for each module.
+"""Script that compiles modules for a platform whose device is absent, and prints a line for each module.
 
     python compile_only.py tpu|cuda WHEELS < modules.json
 
 WHEELS is a folder into which pip has installed `libtpu`, or `jax-cuda12-pjrt` and `jax-cuda12-plugin`. The input is a
-JSON object from names to StableHLO texts. Each output line is a JSON list of a name and an error, "" if there was
-none.
+JSON object from names to StableHLO texts. Each output line is a JSON list of a name and an error. The error is "" if
+the module was compiled.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ device_vendor: "NVIDIA Corporation" name: "NVIDIA H100 80GB HBM3" driver_version
 runtime_version: "12.8.0" compile_time_toolkit_version: "12.8.0" dnn_version: "9.10.0" }
 platform_name: "CUDA" dnn_version_info { major: 9 minor: 10 patch: 0 }
 device_description_str: "NVIDIA H100 80GB HBM3" """
-"""Description of a GPU for the compiler; the GPU itself need not be present."""
+"""Description of a GPU for the compiler. The GPU itself can be absent."""
 
 
 def tpu_topology(wheels: str) -> Any:

@@ -1,6 +1,8 @@
-"""Checks on eight virtual CPU devices, in a separate process, because the number of devices is fixed in a process.
+"""Checks on eight virtual CPU devices.
 
-Each check prints its name; the last line says that all checks have passed.
+They run in a separate process, because a process cannot change its number of devices.
+
+Each check prints its name. The last line of the output says that all checks have passed.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ def a_sharded_product_reduces_once() -> None:
     again = exe(*cut.put(a, b))
     np.testing.assert_array_equal(np.asarray(again), np.asarray(y))
     exe.module.verify()
-    with contextlib.suppress(errors.UnsupportedError):  # older jaxlibs raise
+    with contextlib.suppress(errors.UnsupportedError):  # because older jaxlibs raise it
         assert exe.module.portable_artifact()
 
 
@@ -98,7 +100,10 @@ def a_training_step_is_data_parallel() -> None:
 
 
 def values_inside_a_program_are_sharded() -> None:
-    """A constrained carry stays sharded inside a loop; without the constraint, the partitioner replicates it."""
+    """A carry with a sharding constraint must stay sharded inside a loop.
+
+    Without the constraint, the partitioner replicates the carry.
+    """
     mesh = Mesh({"x": 4, "y": 2})
     w, x = RNG.standard_normal((6, 6)), RNG.standard_normal((16, 6))
 
@@ -161,7 +166,7 @@ def values_inside_a_program_are_sharded() -> None:
 def a_partition_is_saved_exported_and_read_back() -> None:
     mesh = Mesh({"x": 4, "y": 2})
     a, b = RNG.standard_normal((8, 6)), RNG.standard_normal((6, 4))
-    table = RNG.standard_normal((4, 5000))  # large enough for a separate file
+    table = RNG.standard_normal((4, 5000))  # large enough to be written to a separate file
     program = tnf.compile(lambda p: {"y": tnf.sin(p["a"] @ p["b"]) @ table}, {"a": a, "b": b})
     cut = partition(program, mesh, ({"a": P("x"), "b": P(None, "y")},), {"y": P("x", "y")})
     single = program.run({"a": a, "b": b})
@@ -173,7 +178,7 @@ def a_partition_is_saved_exported_and_read_back() -> None:
         assert again.program.fingerprint == program.fingerprint
         assert tnf.load(f"{folder}/cut.tnf").fingerprint == program.fingerprint
         suffixes = [".mlir"]
-        with contextlib.suppress(errors.UnsupportedError):  # older jaxlibs raise
+        with contextlib.suppress(errors.UnsupportedError):  # because older jaxlibs raise it
             xla_peer.export(cut).save(f"{folder}/cut.mlirbc")
             suffixes.append(".mlirbc")
         xla_peer.export(cut, path=f"{folder}/cut.mlir")

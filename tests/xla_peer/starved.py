@@ -1,4 +1,7 @@
-"""Script that runs programs which exceed its memory limit, and checks that the process continues."""
+"""Script that runs programs which exceed its memory limit.
+
+It checks that each program raises an error, and that the process continues.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ import tenferro as tnf
 from tenferro.errors import BackendFailureError
 from xla_peer import XlaExecutor, empty
 
-EXTENT = 8_000  # a result has 512 MB
+EXTENT = 8_000  # a result has 512 MB, more than `SPARE`
 SPARE = 300 << 20
 
 
@@ -38,7 +41,7 @@ def main() -> None:
     large = np.broadcast_to(x, (EXTENT, EXTENT))
     taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (taken + SPARE, taken + SPARE))
-    for _ in range(2):  # the second call uses another code path
+    for _ in range(2):  # because the second call takes another path through the code
         refused(lambda: xla.run(one, x))
         refused(lambda: xla.run(two, x))
         refused(lambda: xla.get(compiled(xla.put(x))))

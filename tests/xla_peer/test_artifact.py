@@ -1,4 +1,4 @@
-"""Artifacts can be read everywhere, by other tools, too; foreign files raise errors."""
+"""Artifacts must be readable everywhere, also by other tools. Foreign files must raise errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tenferro import errors
 from xla_peer.manifest import Manifest
 from xla_peer.storage import constants_path
 
-Point = namedtuple("Point", "x y")  # users have such named tuples
+Point = namedtuple("Point", "x y")  # the users' programs have such classes
 
 
 def attention(p: Any, x: Any) -> Any:
@@ -144,7 +144,7 @@ def test_guards_are_checked_and_written() -> None:
 
 
 def test_other_tools_find_the_assertions_too() -> None:
-    """StableHLO's own pass finds the shape assertions of an exported module, and checks them."""
+    """StableHLO's own pass must find the shape assertions of an exported module, and check them."""
     ir = pytest.importorskip("jaxlib.mlir.ir")
     from jaxlib.mlir import passmanager
 
@@ -153,7 +153,7 @@ def test_other_tools_find_the_assertions_too() -> None:
         tnf.TensorSpec(("n",), "f8"),
         tnf.TensorSpec(("m",), "f8"),
     ).module
-    mlir_bindings.legalize_chlo("module {}")  # to register StableHLO's passes
+    mlir_bindings.legalize_chlo("module {}")  # this registers StableHLO's passes
     for extents, holds in [((3, 6), True), ((3, 5), False)]:
         types = ",".join(f"tensor<{n}xf64>" for n in extents)
         pipeline = (

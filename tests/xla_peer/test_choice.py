@@ -1,4 +1,4 @@
-"""`native(f, choose=True)` chooses native or `jax.jit` by their times, and states the reason."""
+"""`native(f, choose=True)` must choose native or `jax.jit` by their times, and state the reason."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ X = np.linspace(0.1, 2.0, 7, dtype="float32")
 
 @pytest.fixture(autouse=True)
 def narrow_numbers() -> Iterator[None]:
-    """Disable JAX's 64-bit dtypes, which is the default, whatever other tests have set."""
+    """Disable JAX's 64-bit dtypes, whatever other tests have set. This is JAX's default."""
     before = jax.config.read("jax_enable_x64")
     jax.config.update("jax_enable_x64", False)
     yield
@@ -33,12 +33,15 @@ def narrow_numbers() -> Iterator[None]:
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start the comparison of times at the first call."""
+    """Let the comparison of times start with the first call, not only after long runs."""
     monkeypatch.setattr(choice, "FIRST_RESULT", 0.0)
 
 
 def choice_of(fn: Any, run: Any, jitted: Any = None) -> Choice:
-    """Return a choice between the native `run` and `jax.jit(fn)`, or a substitute for the latter."""
+    """Return a choice between the native `run` and `jax.jit(fn)`.
+
+    If `jitted` is passed, it takes the place of `jax.jit(fn)`.
+    """
     function = FlatFunction(fn, [jax.ShapeDtypeStruct(X.shape, X.dtype)], "f")
     program = function.program
     function.fn = jitted or function.fn
@@ -99,7 +102,7 @@ def test_the_faster_side_stays() -> None:
     assert chosen.reason.startswith("native ")
     (y,) = chosen([X])
     np.testing.assert_array_equal(y, np.asarray(jax.jit(jnp.sin)(X)))
-    y[0] = 0  # results must be writeable
+    y[0] = 0  # results must be writeable arrays
 
 
 def test_jit_that_is_slower_does_not_stay() -> None:
@@ -117,7 +120,7 @@ def test_wrong_results_are_named_and_not_used() -> None:
     with pytest.warns(DisagreementWarning, match=r"jax\.jit runs from now on"):
         chosen([X])
     assert chosen.side == "jax.jit"
-    # Let jax.jit return another function's result, as if XLA had miscompiled `sines`.
+    # As if XLA had miscompiled `sines`, let jax.jit return the result of another function.
     chosen = choice_of(sines, slow, jax.jit(lambda x: [jnp.cos(x)]))
     with pytest.warns(DisagreementWarning, match="native runs from now on"):
         chosen([X])

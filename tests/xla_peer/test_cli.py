@@ -1,4 +1,4 @@
-"""The command line, called in this process and as a separate process."""
+"""The command line, called in this process and in separate processes."""
 
 from __future__ import annotations
 
@@ -341,7 +341,8 @@ def test_an_interruption_leaves_nothing_behind(folder: Path) -> None:
                 return x
         """)
     )
-    # Background jobs of a shell ignore interrupts, and their children inherit this, so restore the default.
+    # A shell's background jobs ignore interrupts, and their children inherit this. Restore the default, so that the
+    # child can be interrupted.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         process = subprocess.Popen(
@@ -375,7 +376,7 @@ def real(x):
 
 
 def strict(text: str) -> Any:
-    """Parse JSON strictly: NaN and infinities are errors."""
+    """Parse JSON strictly: NaN and infinities raise an error."""
 
     def refuse(word: str) -> None:
         raise AssertionError(word)
@@ -427,7 +428,10 @@ def test_json_of_what_is_no_number(folder: Path) -> None:
 
 
 def test_json_of_a_disagreement(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The JSON of a disagreement is valid, with NaN, with an output of one path only, and with an infinite error."""
+    """The JSON of a disagreement must be valid.
+
+    It must also be valid for NaN, for an output of only one path, and for an infinite error.
+    """
 
     def poisoned(self: Any, program: Any, *arrays: Any) -> Any:
         leaves, tree = flatten(tnf.GraphExecutor().run(program, *arrays))

@@ -1,4 +1,7 @@
-"""The folder of compiled executables is shared by processes, and problems with it never stop a program."""
+"""The folder of compiled executables is shared by processes.
+
+Problems with the folder must never stop a program.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +100,7 @@ def test_the_least_recently_used_goes(tmp_path: Path) -> None:
     for number, name in enumerate("abc"):
         cache.store(name, bytes(300))
         os.utime(tmp_path / f"{name}.xla", (number, number))
-    assert cache.load("a") == bytes(300)  # now the most recently used entry
+    assert cache.load("a") == bytes(300)  # this makes "a" the most recently used entry
     cache.store("d", bytes(300))
     assert sorted(path.stem for path in entries(tmp_path)) == ["a", "c", "d"]
     assert cache.stats().evictions == 1
@@ -195,7 +198,10 @@ UNUSABLE = {
 def test_a_folder_of_the_variable_that_cannot_be_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, match: str
 ) -> None:
-    """A folder in TENFERRO_CACHE_DIR that cannot be used is not touched, and its first use warns."""
+    """If TENFERRO_CACHE_DIR names a folder that cannot be used, the first use must warn.
+
+    The folder must not be touched.
+    """
     folder = UNUSABLE[match](tmp_path)
     before = sorted(tmp_path.rglob("*"))
     monkeypatch.setenv("TENFERRO_CACHE_DIR", str(folder))
@@ -203,7 +209,7 @@ def test_a_folder_of_the_variable_that_cannot_be_used(
     xla = XlaExecutor("cpu")
     with pytest.warns(errors.UnusableCacheWarning, match=f"TENFERRO_CACHE_DIR .*{match}"):
         np.testing.assert_allclose(xla.run(PROGRAM, X), EXPECTED)
-    for executor in (xla, XlaExecutor("cpu")):  # without a second warning
+    for executor in (xla, XlaExecutor("cpu")):  # there must be no second warning
         executor.cache_clear()
         np.testing.assert_allclose(executor.run(PROGRAM, X), EXPECTED)
         assert executor.compile_cache is not None
@@ -295,7 +301,7 @@ def test_what_belongs_to_another_user_is_not_read(tmp_path: Path) -> None:
     os.chown(entry, 12345, -1)
     assert cache.load("key") is None
     cache.store("key", b"executable")
-    os.chown(theirs, 12345, -1)  # changes after the cache has checked it
+    os.chown(theirs, 12345, -1)  # the owner changes after the cache has checked it
     assert cache.load("key") is None
     assert cache.stats().rejected == 2
     with pytest.raises(errors.InvalidConfigError, match="belongs to user 12345"):
@@ -338,7 +344,7 @@ def test_an_entry_that_is_no_file(tmp_path: Path, kind: str, monkeypatch: Any) -
     elif kind == "pipe":
         os.mkfifo(entry, 0o600)
     else:
-        monkeypatch.chdir(tmp_path)  # a socket's path must be short
+        monkeypatch.chdir(tmp_path)  # the path of a socket must be short, so it is relative
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(entry.name)
     stats = run(tmp_path)
@@ -359,7 +365,7 @@ def test_what_cannot_be_removed_fails_nothing(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_nothing_can_be_removed_from(tmp_path: Path, monkeypatch: Any) -> None:
-    """Removals that fail are counted, for example in a sticky folder of another user."""
+    """Removals that fail must be counted. They fail, for example, in a sticky folder that belongs to another user."""
     run(tmp_path)
     (entry,) = entries(tmp_path)
     entry.write_bytes(b"damaged")
@@ -375,7 +381,7 @@ def test_a_folder_that_nothing_can_be_removed_from(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(Path, "unlink", refused)
     stats = run(tmp_path)
     assert (stats.rejected, stats.hits, stats.evictions) == (1, 0, 0)
-    assert stats.failed_removals == 2  # of the entry and the unfinished file
+    assert stats.failed_removals == 2  # the removals of the entry and of the unfinished file
     assert run(tmp_path).hits == 1
     cache = CompileCache(tmp_path)
     cache.clear()
@@ -391,7 +397,10 @@ def test_an_executable_that_cannot_be_serialised(tmp_path: Path, monkeypatch: An
 
 
 def test_writers_at_once(tmp_path: Path) -> None:
-    """Threads that write at the same time, each with an executor of its own, leave one valid entry."""
+    """Several threads write the same entry at the same time, each with a separate executor.
+
+    They must leave one valid entry.
+    """
     with ThreadPoolExecutor(8) as pool:
         stats = list(pool.map(lambda _: run(tmp_path), range(16)))
     assert sum(s.rejected + s.failed_writes for s in stats) == 0

@@ -1,4 +1,4 @@
-"""The number of runs of a rounding estimate has the promised confidence, which sampling checks."""
+"""The number of runs of a rounding estimate must have the promised confidence. Sampling checks this."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ TRIALS = 100_000
 def test_the_largest_movement_of_that_many_runs_bounds_other_implementations(
     confidence: float,
 ) -> None:
-    """The bound, `SAFETY` times the largest of N normal deviations, holds for new differences with this confidence."""
+    """The bound is `SAFETY` times the largest of N normal deviations.
+
+    It must hold for new differences with at least the given confidence.
+    """
     rng = np.random.default_rng(3)
     count = rounding_runs(confidence)
     bound = SAFETY * np.abs(rng.standard_normal((TRIALS, count))).max(axis=1)

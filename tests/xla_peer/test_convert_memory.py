@@ -1,4 +1,4 @@
-"""`tenferro convert` holds the arrays of a model only once; tracemalloc measures the allocations."""
+"""`tenferro convert` must hold the arrays of a model only once. tracemalloc measures the allocations."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ from xla_peer.command_line.writing import write_program
 from xla_peer.onnx import exporting
 
 ROWS = 200
-"""Number of rows of 1,024 float64 numbers in each of eight arrays.
+"""Number of rows of each of eight arrays. A row has 1,024 float64 numbers.
 
-The arrays have 12.5 MiB in all, much more than one array or one written piece.
+The arrays have 12.5 MiB in all, much more than one array, or one piece that is written at a time.
 """
 HAS_ONNX = importlib.util.find_spec("onnx") is not None
 
 
 def model(folder: Path) -> tuple[Path, int]:
-    """Write a model to a folder; return its path, and the number of bytes of its arrays."""
+    """Write a model to a folder.
+
+    Return the path of the model, and the total size of its arrays in bytes.
+    """
     rows = [np.random.default_rng(n).normal(size=(ROWS, 1024)) for n in range(8)]
 
     def total(x: Any) -> Any:
@@ -37,7 +40,10 @@ def model(folder: Path) -> tuple[Path, int]:
 
 
 def peak_of_conversion(source: Path, output: Path, weights: str = "") -> int:
-    """Convert a model, and return the largest growth of memory in bytes, from reading the source to writing."""
+    """Convert a model.
+
+    Return the largest growth of memory, in bytes, between the start of reading and the end of writing.
+    """
     tracemalloc.start()
     try:
         target = find_target(str(source))
@@ -49,7 +55,7 @@ def peak_of_conversion(source: Path, output: Path, weights: str = "") -> int:
 
 
 def large_constants(program: GraphProgram) -> set[bytes]:
-    """Return the digests of a program's large constants."""
+    """Return the hashes of a program's large constants."""
     operations = [instruction.op for instruction in program.instructions]
     return {op.digest for op in operations if isinstance(op, Constant) and op.array.nbytes > 1e6}
 
@@ -64,7 +70,8 @@ def test_the_arrays_of_a_model_are_held_once(
     source, size = model(tmp_path)
     there, back = tmp_path / f"there{suffix}", tmp_path / "back.tnf"
     weights = "" if suffix == ".tnf" else "w.safetensors"
-    write_program(tnf.load(source), (), str(there))  # imports all modules
+    # This conversion imports all modules, so that the measurement does not include them.
+    write_program(tnf.load(source), (), str(there))
     assert peak_of_conversion(source, there) < 1.2 * size + PIECES
     assert peak_of_conversion(source, there, weights) < 1.2 * size + PIECES
     assert peak_of_conversion(there, back) < 1.2 * size + PIECES
@@ -72,4 +79,4 @@ def test_the_arrays_of_a_model_are_held_once(
 
 
 PIECES = 6 << 20
-"""Bytes allowed for what does not grow with the model: buffers for writing, texts, and traces."""
+"""Bytes that are allowed in addition, for buffers for writing, texts and traces, which do not grow with the model."""

@@ -1,4 +1,4 @@
-"""If native and PJRT disagree, the function's definition decides which of the two is wrong."""
+"""If native and PJRT disagree, the definition of the function must decide which of the two is wrong."""
 
 from __future__ import annotations
 
@@ -74,7 +74,10 @@ def test_without_mpmath_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_report_blames_by_definition(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wrong emitter of erf is blamed, although the reference interpreter runs the same wrong text."""
+    """If the emitter of erf is wrong, the report must blame it.
+
+    The reference interpreter runs the same wrong text, so only the definition can tell.
+    """
     wrong = {an.Erf: lambda op, w, x: w.op("tanh", x, result=x.spec)}
     monkeypatch.setattr(lowering.lower, "EMITTERS", {**EMITTERS, **wrong})
     report = check_parity(lambda x: tnf.erf(x) * 2, X, interpreter=False)

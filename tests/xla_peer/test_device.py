@@ -1,4 +1,7 @@
-"""Properties of every platform, GPUs included: `pytest --tenferro-platform cuda` tests them on a GPU."""
+"""Properties that must hold on every platform.
+
+`pytest --tenferro-platform cuda` tests them on a GPU.
+"""
 
 from __future__ import annotations
 
@@ -134,7 +137,10 @@ def test_random_numbers_are_the_same_everywhere(xla: XlaExecutor) -> None:
 
 
 def test_products_are_as_exact_as_their_precision_says(xla: XlaExecutor) -> None:
-    """float32 products have full precision; a GPU uses shorter floats only if the user asks for them."""
+    """float32 products must have full precision.
+
+    A GPU may use shorter floats only if the user asks for them.
+    """
     a, b = (RNG.normal(size=(128, 128)).astype("f4") for _ in range(2))
     program = tnf.compile(lambda a, b: a @ b, a, b)
     exact = a.astype("f8") @ b.astype("f8")

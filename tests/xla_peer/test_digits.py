@@ -1,4 +1,7 @@
-"""Reports of lost digits: the first link names the line of a planted cancellation, among 20 to 2,000 ops."""
+"""Reports of lost digits.
+
+The first link must name the line of a planted cancellation, among 20 to 2,000 ops.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,9 @@ RNG = np.random.default_rng(5)
 
 
 def planted(folder: Path, ops: int, seed: int, in_loop: bool) -> tuple[Any, int]:
-    """Write a function of about `ops` harmless ops, one per line, of which one line cancels.
+    """Write a function of about `ops` ops, one per line.
 
-    Return it and that line.
+    One line cancels, and all others are harmless. Return the function and the number of this line.
     """
     rng = np.random.default_rng([seed, ops])
     harmless = [
@@ -50,7 +53,7 @@ def planted(folder: Path, ops: int, seed: int, in_loop: bool) -> tuple[Any, int]
 
 
 def function_of(path: Path, lines: list[str]) -> Any:
-    """Write a module with these lines, and return its function `f`."""
+    """Write a module with these lines to a file, import the module, and return its function `f`."""
     path.write_text("\n".join(lines) + "\n")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
@@ -89,7 +92,7 @@ def test_what_is_lost_and_left() -> None:
     assert report.culprit.lost == pytest.approx(math.log10(1e8 / 0.2), abs=1)
     assert report.left[0] == pytest.approx(16 - math.log10(1e8 / 0.2), abs=1.5)
     assert "return y - 1e8" in str(report)
-    assert report.to_html().count("<h3>") == 1  # both lines are in one file
+    assert report.to_html().count("<h3>") == 1  # because both lines are in one file
 
 
 def test_a_small_element_beside_a_large_one_loses_digits_of_its_own() -> None:

@@ -1,4 +1,4 @@
-"""The doctor tells working installations from missing installations and from installations that crash."""
+"""The doctor must distinguish installations that work, that are missing, and that crash."""
 
 from __future__ import annotations
 

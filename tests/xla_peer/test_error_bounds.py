@@ -1,4 +1,4 @@
-"""Proven error bounds: right results are never outside of them, and they are tight enough to be useful.
+"""Proven error bounds. Right results must never be outside of them, and they must be tight enough to be useful.
 
 Right results come from definitions, from sums of fractions, from mpmath, from operations in another order, or from
 XLA.
@@ -53,7 +53,7 @@ START = RNG.bit_generator.state
 
 @pytest.fixture(autouse=True)
 def _same_numbers() -> None:
-    """Reset the random generator, so that each test draws the same numbers whichever tests ran before."""
+    """Reset the random generator. Each test then draws the same numbers, whichever tests ran before."""
     RNG.bit_generator.state = START
 
 
@@ -63,7 +63,10 @@ def wide(x: Any) -> Any:
 
 @np.errstate(all="ignore")
 def outside(bound: ErrorBound, others: Any, half_ulps: bool = False) -> list[int]:
-    """Count the elements of each output that are outside of the bound; a definition's own rounding is allowed."""
+    """Count, for each output, the elements of `others` that are outside of the bound.
+
+    If `half_ulps`, the rounding of a definition's result is allowed.
+    """
     counts: list[int] = []
     balls = zip(flatten(bound.values)[0], flatten(bound.radii)[0], strict=True)
     for (value, radius), other in zip(balls, others, strict=True):
@@ -78,7 +81,7 @@ def outside(bound: ErrorBound, others: Any, half_ulps: bool = False) -> list[int
 
 
 def holds(fn: Callable[..., Any], *arrays: Any) -> ErrorBound:
-    """Compute the bound of a function, require that XLA's results are inside, and return the bound."""
+    """Compute the bound of a function, require that XLA's results are within it, and return the bound."""
     program = tnf.compile(fn, *arrays)
     bound = error_bound(program, *arrays)
     results = flatten(xla_peer.XlaExecutor().run(program, *arrays))[0]
@@ -96,7 +99,7 @@ def test_the_tables_are_total() -> None:
 
 @pytest.mark.parametrize("card", SAMPLES, ids=lambda card: card.__name__)
 def test_no_definition_is_outside(card: Any) -> None:
-    """The expected values of all samples, which are exact or rounded once, are within the bounds."""
+    """The expected values of all samples must be within the bounds. They are exact, or rounded once."""
     samples = SAMPLES[card]
     program = program_of(list(samples), False)
     bound = error_bound(program, *[x for sample in samples for x in sample.inputs])
@@ -105,7 +108,10 @@ def test_no_definition_is_outside(card: Any) -> None:
 
 
 def test_few_elements_of_samples_are_without_a_bound() -> None:
-    """Most elements have a finite bound, although samples contain many infinities, zero divisors and overflows."""
+    """Most elements of samples must have a finite bound.
+
+    The samples contain many infinities, zero divisors and overflows.
+    """
     radii: list[Any] = []
     for samples in SAMPLES.values():
         chosen = samples[:: max(1, len(samples) // 20)]
@@ -128,7 +134,10 @@ FUNCTIONS = {
 def test_a_function_of_a_rounded_argument_holds_the_function_of_the_exact_one(
     name: str, dtype: str
 ) -> None:
-    """In f(x y + z) the argument cancels to a thousandth, which magnifies its rounding error a thousandfold."""
+    """In f(x y + z), the argument cancels to a thousandth.
+
+    This magnifies the relative rounding error of the argument a thousandfold, which the bound must include.
+    """
     where = 1.5 if name == "acosh" else 0.5
     x = RNG.uniform(999, 1001, 40).astype(dtype)
     z = np.array(
@@ -169,7 +178,10 @@ def test_every_order_of_a_sum_is_inside(dtype: str) -> None:
 
 
 def test_a_wrong_term_is_outside() -> None:
-    """Wrong results are outside of the bound: infinite bounds would pass all other tests."""
+    """Wrong results must be outside of the bound.
+
+    Without this test, infinite bounds would pass all other tests.
+    """
     x = RNG.standard_normal(300)
     bound = error_bound(lambda x: tnf.sum(x), x)
     assert outside(bound, [x.sum() + 1e-10]) == [1]
@@ -181,7 +193,10 @@ def test_a_wrong_term_is_outside() -> None:
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_few_terms_have_a_rounding_for_each_addition(count: int) -> None:
-    """The radius is that of n - 1 roundings of positive sums (Higham, 4.4), plus at most the native sum's error."""
+    """The radius for a sum of n positive terms must be about n - 1 roundings of the sum (Higham, 4.4).
+
+    The error of the native sum may be added.
+    """
     x = RNG.uniform(1, 2, count)
     rounding = np.finfo(x.dtype).eps / 2 * float(x.sum())
     radius = float(error_bound(lambda x: tnf.sum(x), x).radii)
@@ -189,7 +204,10 @@ def test_few_terms_have_a_rounding_for_each_addition(count: int) -> None:
 
 
 def test_a_contraction_to_one_operation_is_inside() -> None:
-    """Results with a fused multiply-add are inside: a b - round(a b) is then the rounding error instead of 0."""
+    """Results with a fused multiply-add must be within the bound.
+
+    a b - round(a b) is then the rounding error of the product, and not 0.
+    """
     a, b = RNG.standard_normal(50), RNG.standard_normal(50)
     bound = error_bound(lambda a, b: a * b - a * b, a, b)
     fused = [float(Fraction(x) * Fraction(y) - Fraction(x * y)) for x, y in zip(a, b, strict=True)]
@@ -205,7 +223,10 @@ def test_what_is_exact_has_no_radius() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_whole_numbers_that_an_order_rounds_have_a_radius(dtype: str) -> None:
-    """A sum has a radius if it depends on the order: with p bits, 2^p + 1 + 1 is 2^p, but 1 + 1 + 2^p is 2^p + 2."""
+    """If a sum depends on the order of its terms, it must have a radius.
+
+    With p bits, 2^p + 1 + 1 is 2^p, but 1 + 1 + 2^p is 2^p + 2.
+    """
     x = np.array([float(2 << np.finfo(dtype).nmant), 1.0, 1.0], dtype)
     forward, backward = (np.add.accumulate(order)[-1] for order in (x, x[::-1]))
     assert backward - forward == 2
@@ -217,7 +238,10 @@ def test_whole_numbers_that_an_order_rounds_have_a_radius(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", ["cosh", "sinh"])
 def test_the_argument_of_a_hyperbolic_function_is_rounded_on_the_way(name: str, dtype: str) -> None:
-    """XLA computes e^(x + log(1/2)); the rounding of the sum is magnified by its size, which the bound includes."""
+    """XLA computes e^(x + log(1/2)).
+
+    The rounding of the sum in the exponent is magnified by the size of the sum, which the bound must include.
+    """
     x = np.linspace(0.9, 0.99, 40, dtype=dtype) * np.log(np.finfo(dtype).max)
     by_sum = np.exp(
         (x + np.log(x.dtype.type(0.5))).astype(float) if dtype == "float32" else x + np.log(0.5)
@@ -232,7 +256,10 @@ def test_the_argument_of_a_hyperbolic_function_is_rounded_on_the_way(name: str, 
 
 
 def test_reciprocals_of_negative_zeros_have_no_sign() -> None:
-    """1 / -0 is negative although -0 is not less than 0, so no sign is assumed; nor for an empty maximum."""
+    """1 / -0 is negative, although -0 is not less than 0. The bound must therefore assume no sign.
+
+    The same holds for the maximum of no elements.
+    """
     zeros = np.array([-0.0, 0.0, 4.0])
     for fn in (lambda x: 1 / x, tnf.rsqrt):
         bound = error_bound(lambda x, fn=fn: tnf.exp(-fn(tnf.abs(x) * x)), zeros)
@@ -264,9 +291,9 @@ def test_a_subnormal_number_that_is_chosen_may_be_flushed() -> None:
 
 
 def test_a_complex_logarithm_of_nearly_nothing_has_no_bound() -> None:
-    """XLA returns -inf, because its square of the imaginary part underflows.
+    """XLA returns -inf for this logarithm, because its square of the imaginary part underflows.
 
-    The bound must be infinite to include it.
+    The bound must be infinite to include this result.
     """
     x = np.array([complex(-1.0, 1.1754944e-38)], np.complex64)
     assert np.isinf(np.asarray(holds(lambda x: tnf.log1p(x), x).radii)).all()
@@ -282,7 +309,7 @@ def test_a_subnormal_part_and_a_subnormal_divisor_may_be_flushed() -> None:
 
 
 def test_values_on_the_way_to_nearly_zero_may_be_flushed() -> None:
-    """XLA flushes its erf of the smallest normal number to 0, and the bound includes 0."""
+    """XLA flushes erf of the smallest normal number to 0. The bound must include 0."""
     bound = error_bound(lambda x: tnf.special.erf(x), np.array([1.1754944e-38, 0.5], np.float32))
     assert not outside(bound, [np.array([0.0, bound.values[1]], np.float32)])[0]
 
@@ -298,7 +325,10 @@ def test_a_complex_product_that_is_not_finite_has_no_bound() -> None:
 
 
 def near_tie() -> Any:
-    """Return the arrays 0.1, 0.2 and 0.3, for which 0.1 + 0.2 is one rounding above 0.3."""
+    """Return arrays of 0.1, 0.2 and 0.3.
+
+    Rounding decides whether 0.1 + 0.2 exceeds 0.3: in float64, the sum is one rounding above it.
+    """
     return np.array([0.1]), np.array([0.2]), np.array([0.3])
 
 
@@ -341,7 +371,10 @@ def test_branches_and_turns_that_are_open_are_united() -> None:
     assert outside(bound, [np.float64(6.0)])[0]
 
     def iterations(step: Any) -> Any:
-        """Add `step` until the sum reaches 1.0: with steps of 0.1, rounding decides between 10 and 11 iterations."""
+        """Add `step` until the sum reaches 1.0.
+
+        With steps of 0.1, rounding decides whether there are 10 or 11 iterations.
+        """
         return tnf.while_loop(
             lambda s: s[0] < 1.0, lambda s: (s[0] + step, s[1] + 1), (0.0 * step, 0 * step)
         )
@@ -365,7 +398,10 @@ def test_a_loop_whose_condition_stays_open_has_no_bound_and_ends() -> None:
 
 
 def test_a_maximum_is_one_of_its_elements() -> None:
-    """The gradient of a maximum has a finite bound: its divisor, the number of equal elements, is at least 1."""
+    """The gradient of a maximum must have a finite bound.
+
+    Its divisor is the number of elements equal to the maximum, and thus at least 1.
+    """
     x, w = RNG.standard_normal((4, 5)), RNG.standard_normal((5, 6))
     bound = error_bound(tnf.grad(lambda w: tnf.sum(tnf.max(x @ w, axis=1))), w)
     assert bound.is_finite
@@ -376,7 +412,7 @@ def test_a_maximum_is_one_of_its_elements() -> None:
 
 
 def test_the_root_of_a_square_is_a_number() -> None:
-    x = np.array([0.3, 1.0])  # 7 x[0] is 2.1 up to rounding
+    x = np.array([0.3, 1.0])  # 7 x[0] is 2.1, up to rounding, so the difference is almost 0
     bound = error_bound(lambda x: tnf.sqrt((x * 7 - 2.1) ** 2 + (x * 7 - 2.1) * (x * 7 - 2.1)), x)
     assert bound.is_finite
     assert float(bound.radii[0]) < 1e-7
@@ -440,7 +476,10 @@ def test_native_errors_of_sums_and_products_hold_those_of_fractions_and_little_m
 
 
 def test_an_error_that_cancels_is_not_counted_twice() -> None:
-    """The bound of h - h is exactly 0. The difference of two separate values includes the errors of both values."""
+    """The bound of h - h must be exactly 0.
+
+    The difference of two values that are computed separately must include the errors of both.
+    """
     x = RNG.uniform(5, 6, 40)
 
     def difference(x: Any, y: Any) -> Any:
@@ -453,7 +492,10 @@ def test_an_error_that_cancels_is_not_counted_twice() -> None:
 
 
 def test_a_value_that_is_computed_again_may_be_contracted_for_one_use_alone() -> None:
-    """A compiler may contract only one of two equal subexpressions. So 2 (a b + c) - 2 (a b + c) need not be 0."""
+    """A compiler may contract only one of two equal subexpressions.
+
+    So 2 (a b + c) - 2 (a b + c) need not be 0, and the bound must include other results.
+    """
     a, b, c = (RNG.standard_normal(50) for _ in range(3))
     bound = error_bound(lambda a, b, c: (a * b + c) * 2.0 - (a * b + c) * 2.0, a, b, c)
     terms = list(zip(a, b, c, strict=True))
@@ -479,9 +521,9 @@ def test_a_carry_is_narrowed_once_it_has_grown_by_thousands_of_roundings() -> No
 
 
 def test_a_rotation_in_a_loop_grows_by_a_rounding_each_turn() -> None:
-    """The bound grows by one rounding per iteration.
+    """The bound must grow by one rounding per iteration.
 
-    Separate intervals of both coordinates would grow to 10^8 times it.
+    With separate intervals for the two coordinates, it would be 10^8 times larger.
     """
     cos, sin, iterations = 0.8, 0.6, 60
 
@@ -498,7 +540,7 @@ def test_a_rotation_in_a_loop_grows_by_a_rounding_each_turn() -> None:
 
 
 def test_what_a_branch_leaves_open_moves_as_a_whole() -> None:
-    """If rounding decides the predicate of `where`, the error includes the difference of both branches."""
+    """If rounding decides the predicate of `where`, the error must include the difference between both branches."""
     a, b, c = near_tie()
     fn = lambda a, b, c: tnf.where(a + b > c, 10.0 * a, -a) * 3.0 + tnf.maximum(a + b, c)
     bound = error_bound(fn, a, b, c)
@@ -534,7 +576,7 @@ def test_a_scan_and_its_gradient_hold_what_xla_gives() -> None:
 
 @pytest.fixture(scope="module")
 def loops() -> list[Subject]:
-    """Return small loops of the benchmark suite, and gradients of such loops."""
+    """Return the smaller loops of the benchmark suite, and the gradients of such loops."""
     small = [
         subject
         for subject in subjects()
@@ -548,7 +590,10 @@ def loops() -> list[Subject]:
     "part", [*range(2), *[pytest.param(part, marks=pytest.mark.sweep) for part in range(2, 8)]]
 )
 def test_rewrites_of_loops_are_inside(part: int, loops: list[Subject]) -> None:
-    """Results stay inside the bound if operands are commuted, sums reassociated, or the order of a loop reversed."""
+    """Results must be within the bound after rewrites that keep the meaning.
+
+    Operands are commuted, sums are reassociated, or the order of a loop is reversed.
+    """
     for subject in loops[part::8]:
         bound = error_bound(import_stablehlo(subject.text, trusted=True), *subject.leaves)
         edits = {edit.kind: edit for edit in rewrites(subject.text)}
@@ -559,7 +604,7 @@ def test_rewrites_of_loops_are_inside(part: int, loops: list[Subject]) -> None:
 
 
 def test_a_fault_in_a_loop_is_outside(loops: list[Subject]) -> None:
-    """If a difference replaces a sum in the loop's body, the result is outside of the bound."""
+    """If a difference replaces a sum in the body of a loop, the result must be outside of the bound."""
     (subject,) = [subject for subject in loops if subject.name == "jacobi-1d"]
     bound = error_bound(import_stablehlo(subject.text, trusted=True), *subject.leaves)
     line = next(
@@ -581,7 +626,10 @@ def truth(matrix: Any) -> Any:
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_solutions_and_factors_hold_the_exact_ones(dtype: str) -> None:
-    """Exact results are inside the bound. They are computed by mpmath, with 40 digits, from the rounded elements."""
+    """Exact results must be within the bound.
+
+    mpmath computes them with 40 digits, from the rounded elements.
+    """
     a, b = positive(5).astype(dtype), RNG.standard_normal((5, 2)).astype(dtype)
     scale = RNG.uniform(0.9, 1.1, (5, 5))
     scale = ((scale + scale.T) / 2).astype(dtype)
@@ -658,7 +706,7 @@ def test_an_op_of_another_package_has_no_bound_and_is_named() -> None:
 
 
 class Changed:
-    """Executor that runs XLA and then applies `change` to the results."""
+    """Executor that runs XLA, and then changes the results by the function `change`."""
 
     platform = "cpu"
 
@@ -741,7 +789,10 @@ def test_alternatives_hold_both_programs() -> None:
 
 
 def test_the_summary_of_values_that_cancel() -> None:
-    """If values cancel to 0, their radius in ulps is reported as finite, although it may exceed the largest float."""
+    """If values cancel to 0, their radius in ulps must be reported as finite.
+
+    It may exceed the largest float.
+    """
     x = np.linspace(0.1, 2.0, 40).reshape(20, 2)
     for pair in x:
         bound = error_bound(lambda x: (x * 1.1 + x) - (x * 1.1 + x) * 1.0, pair)

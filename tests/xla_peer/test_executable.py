@@ -219,7 +219,7 @@ def test_many_threads_compile_once() -> None:
 
 
 def test_errors_while_running_are_ours(xla: XlaExecutor) -> None:
-    """Errors that are raised after the types were checked still name the argument."""
+    """Errors that are raised after the types were checked must still name the argument."""
     executable = xla.compile(tnf.compile(lambda x, y: x + y, spec(4), spec(4)))
     x = xla.put(np.ones(4))
     for _ in range(3):
@@ -253,7 +253,7 @@ def test_wide_dtypes_whatever_jax_is_set_to(xla: XlaExecutor) -> None:
 
 
 class Producer:
-    """Object with only the DLPack methods, so that its memory is not recognized as a NumPy array's."""
+    """Object with only the DLPack methods. Its memory is then not recognized as that of a NumPy array."""
 
     def __init__(self, array: Any) -> None:
         self._array = array

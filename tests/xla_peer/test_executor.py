@@ -1,4 +1,4 @@
-"""`XlaExecutor`: arguments and results of every dtype and layout, and errors for each misuse."""
+"""`XlaExecutor`: arguments and results of every dtype and layout, and an error for each misuse."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_what_goes_in_comes_out(dtype: Any, order: str, shape: Any, xla: XlaExec
     size = int(np.prod(shape))
     x = np.asarray(np.arange(size).reshape(shape).astype(dtype.dtype), order=order)
     program = tnf.compile(lambda x: (x, tnf.flip(x)), x)
-    for _ in range(3):  # later calls take a faster path
+    for _ in range(3):  # because later calls take a faster path
         same, flipped = xla.run(program, x)
         assert same.dtype == flipped.dtype == x.dtype
         assert same.tobytes() == x.tobytes()
@@ -67,7 +67,8 @@ def test_compiled_once_per_program_and_shapes() -> None:
     ("arrays", "error", "words"),
     [
         ((np.ones(3, "f4"),), errors.DTypeError, "astype"),
-        ((np.ones(6, "f4"),), errors.DTypeError, "float32"),  # equal size in bytes
+        # The size of float32[6] in bytes is that of float64[3].
+        ((np.ones(6, "f4"),), errors.DTypeError, "float32"),
         ((np.ones((3, 1)),), errors.ShapeError, "expected f64"),
         ((np.ones(4),), errors.ShapeError, "axis 0 must have extent 3, got 4"),
         ((), errors.ArityError, "takes 1 arrays"),
@@ -152,9 +153,9 @@ def test_gpu_is_the_one_that_jax_finds() -> None:
 
 
 def test_the_gradient_of_a_written_out_loop_of_7000_ops(xla: XlaExecutor) -> None:
-    """With `roll=True` XLA compiles the unrolled loop quickly, not in minutes.
+    """With `roll=True`, XLA must compile an unrolled loop quickly, not in minutes.
 
-    NumPy's reverse mode is the reference.
+    The reference is reverse mode that is written with NumPy.
     """
 
     def iterated(x: Any, w: Any) -> Any:

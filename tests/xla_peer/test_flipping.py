@@ -1,4 +1,7 @@
-"""Decisions near ties are judged by element, and recurrences may combine their iterations in another order."""
+"""Decisions near ties must be judged element by element.
+
+The iterations of recurrences may be combined in another order.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ WEIGHTS = np.linspace(-1.0, 1.0, 24).reshape(8, 3)
 
 
 def near_ties(dtype: str) -> Any:
-    """Return x for which 40 tanh(x) is an integer plus 1/2 at the indices `TIES`, and an integer plus 1/4 elsewhere."""
+    """Return x for which some elements of 40 tanh(x) are near ties.
+
+    They are integers plus 1/2 at the indices `TIES`, and integers plus 1/4 elsewhere.
+    """
     halves = np.full(32, 0.25)
     halves[list(TIES)] = 0.5
     return np.arctanh((np.linspace(-30, 30, 32).round() + halves) / 40).astype(dtype)
@@ -105,7 +111,7 @@ def test_a_comparison_far_from_equality_may_not_flip() -> None:
 
 
 def test_a_value_is_equal_to_itself_however_it_is_rounded() -> None:
-    """`x != x` is true for NaN alone, so rounding does not flip it."""
+    """`x != x` is true only for NaN, so that rounding cannot flip it."""
 
     def fn(x: Any) -> Any:
         y = tnf.log(tnf.exp(x) * 3.0) + x
@@ -122,7 +128,10 @@ def test_a_value_is_equal_to_itself_however_it_is_rounded() -> None:
 
 
 def test_the_first_of_exactly_equal_keys_wins() -> None:
-    """Integers are exact, so of equal ones only the first is a right answer; rounded floats may differ."""
+    """Integers are exact. Of several equal integers, only the first is therefore a right answer of argmax.
+
+    Rounded floats may differ.
+    """
     keys = np.array([[-2, 5, 5, 1], [7, 7, 7, 7]])
     program = tnf.compile(lambda x: tnf.argmax(x * 3, axis=1), keys)
     (native,) = native_outputs(program, [keys])
@@ -145,7 +154,10 @@ def scanned(a: Any, b: Any) -> Any:
 
 
 def by_halves(a: Any, b: Any) -> tuple[Any, Any]:
-    """Return all composed prefixes of the maps c -> a c + b, combined in the order of an associative scan."""
+    """Return all prefixes of the composition of the maps c -> a c + b.
+
+    They are combined in the order of an associative scan.
+    """
     if len(a) == 1:
         return a, b
     half = len(a) // 2

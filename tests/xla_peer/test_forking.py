@@ -1,4 +1,4 @@
-"""After `os.fork` while PJRT is running, the child raises an error instead of hanging."""
+"""If a process forks while PJRT is running, the child must raise an error, and not hang."""
 
 from __future__ import annotations
 

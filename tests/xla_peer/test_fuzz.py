@@ -1,4 +1,4 @@
-"""The fuzzer: random programs, the differences it finds, how they are shrunk, and known reasons for differences."""
+"""The fuzzer: random programs, the differences that it finds, how it shrinks them, and reasons for differences."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_shrinking_cuts_the_program_and_plains_the_arrays() -> None:
 
 
 class NoSines:
-    """Executor for a platform that does not support the sine."""
+    """Executor for a platform on which the sine is not supported."""
 
     def __init__(self, platform: str) -> None:
         self.platform = platform
@@ -157,9 +157,9 @@ def test_a_platform_that_is_not_here_is_no_finding() -> None:
 
 
 MENDED = {"exp of a NaN known at compile time": (0, 11, 2), "windows that XLA moves once": (0, 12)}
-"""First jaxlib version in which the example of a known reason no longer differs from native results."""
+"""First version of jaxlib in which the example of a known reason no longer differs from native results."""
 UNDEFINED = {"exp of a NaN known at compile time"}
-"""Reasons about undefined values: they depend on the processor and on whether the op is compiled alone."""
+"""Reasons about undefined values. The values depend on the processor, and on whether the op is compiled alone."""
 
 
 def reason_of(fn: Any, *arrays: Any) -> str:
@@ -173,12 +173,15 @@ def reason_of(fn: Any, *arrays: Any) -> str:
 
 
 def holes(x: Any, w: Any) -> Any:
-    """Return a convolution in which kernel elements are multiplied by the zeros that dilation inserts into `x`."""
+    """Return a convolution of `x` with dilation.
+
+    The kernel's elements are also multiplied by the zeros that dilation inserts.
+    """
     return tnf.lax.conv_general_dilated(x, w, (1,), "VALID", lhs_dilation=(2,))
 
 
 def windows(x: Any, i: Any, j: Any, column: Any) -> Any:
-    """Gather a column from a dynamic slice of `x`; the start indices of both ops are clamped."""
+    """Gather a column from a dynamic slice of `x`. Both ops clamp their start indices."""
     gather = ix.Gather((0, 1), (), (), (), (1,), 1, (4, 1))
     return apply_one(gather, apply_one(ix.DynamicSlice((4, 3)), x, i, j), column)
 
@@ -225,7 +228,10 @@ def test_each_reason_has_an_example() -> None:
 
 
 def test_a_subnormal_argument_is_on_the_way() -> None:
-    """XLA's cube root of a subnormal number may be negative, so `rsqrt` returns NaN. The reason names the subnormal."""
+    """XLA's cube root of a subnormal number may be negative, so that `rsqrt` returns NaN.
+
+    The reason must name the subnormal number.
+    """
     x = np.array([5.9e-39, 1.0], np.float32).astype(tnf.DType.BF16.dtype)
     assert reason_of(lambda x: tnf.rsqrt(tnf.cbrt(x)), x) == "subnormal numbers on the way"
 
@@ -236,7 +242,7 @@ def test_a_subnormal_argument_is_on_the_way() -> None:
 def test_a_subnormal_constant_is_on_the_way(last: Any, of_the_other_sign: float) -> None:
     """XLA's cube root of a subnormal constant may be negative.
 
-    Then `rsqrt` returns NaN, and polygamma changes its sign.
+    Then `rsqrt` returns NaN, and polygamma changes its sign. The reason must name subnormal numbers.
     """
     x = np.array([5.9e-39 if isinstance(last, an.Rsqrt) else 9e-41, 1.0], np.float32)
     x = x.astype(tnf.DType.BF16.dtype)
@@ -255,7 +261,10 @@ def test_a_subnormal_constant_is_on_the_way(last: Any, of_the_other_sign: float)
 
 
 def test_a_subnormal_term_of_a_product_is_on_the_way() -> None:
-    """The real part is 6e-308 - 1e-308. XLA flushes the second product, a subnormal number, to zero."""
+    """The real part is 6e-308 - 1e-308.
+
+    XLA flushes the second product to zero, because it is subnormal.
+    """
     x, y = np.array([3e-154 + 1e-154j, 1.0]), np.array([2e-154 + 1e-154j, 1.0])
     assert (
         reason_of(lambda x, y: tnf.tensordot(x, y, axes=0), x, y) == "subnormal numbers on the way"
@@ -263,11 +272,14 @@ def test_a_subnormal_term_of_a_product_is_on_the_way() -> None:
 
 
 def test_a_choice_that_few_roundings_leave_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check accepts a flipped comparison that no random run flips: at 1, lgamma is 0, but XLA's is positive."""
+    """The check must accept a flipped comparison, even if no random run flips it.
+
+    At 1, lgamma is 0, and XLA's is positive.
+    """
 
     def few(program: Any, leaves: Any, runs: int, platform: str, record: Any = None) -> Any:
         every = moved_outputs(program, leaves, 4, platform, record)
-        return [every[0], every[3]]  # neither run flips the comparison
+        return [every[0], every[3]]  # in neither of the two runs, the comparison is flipped
 
     monkeypatch.setattr(paths, "moved_outputs", few)
     x = np.array([1.0, 2.0], np.float32)
@@ -304,7 +316,10 @@ def test_a_wrong_result_has_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def reason_of_result(fn: Any, x: Any, native: Any, peer: Any) -> str:
-    """Return the name of the known reason if the other executor returns `peer` for one element, or an empty string."""
+    """Return the name of a known reason, or "".
+
+    The reason must explain that the other executor returns `peer` for an element.
+    """
     program = tnf.compile(fn, x)
     output = compare(program.output_names[0], np.array([native]), np.array([peer]), np.zeros(1))
     explanation = explain(Divergence("", "", output, "", program, (x,)))
@@ -342,11 +357,13 @@ def test_convolutions_of_a_gpu_that_are_not_finite() -> None:
 @pytest.mark.parametrize(
     ("kernel", "native", "peer", "is_known"),
     [
-        ([2.0, np.nan], np.nan, 2.0, True),  # XLA may omit hole * NaN, which is NaN
+        ([2.0, np.nan], np.nan, 2.0, True),  # hole * NaN is NaN, but XLA may omit this product
         ([2.0, np.inf], np.nan, 2.0, True),
         ([2.0, np.nan], np.nan, 3.0, False),
-        ([np.nan, 2.0], np.nan, 0.0, False),  # NaN * an element of x is not omitted
-        ([-np.inf, np.inf], np.nan, -np.inf, True),  # XLA may omit hole * inf, which is NaN
+        # XLA does not omit the product of NaN and an element of x.
+        ([np.nan, 2.0], np.nan, 0.0, False),
+        # Hole * inf is NaN, but XLA may omit this product.
+        ([-np.inf, np.inf], np.nan, -np.inf, True),
         ([-np.inf, np.inf], np.nan, np.inf, False),
         ([-np.inf, np.inf], np.nan, 2.0, False),
         ([2.0, 3.0], 2.0, np.nan, False),
@@ -394,7 +411,7 @@ def test_products_of_updates_may_overflow_on_the_way() -> None:
 def test_partial_results_overflow_where_terms_are_that_large(
     fn: Any, x: list[float], right: float | None, wrong: float
 ) -> None:
-    """Overflow of partial sums explains an infinite or NaN result only if some order of the terms overflows."""
+    """An overflow of partial sums may explain an infinite or NaN result only if some order of the terms overflows."""
     array = np.array(x)
     program = tnf.compile(fn, array)
     native = np.asarray(program.run(array) if right is None else right)
@@ -480,7 +497,7 @@ def dying(self, request):
 server.Server._compile = dying
 server.serve({requests}, {answers}, {memory}, {parent})
 """
-"""Code of a child process that ends abruptly when it computes a sine."""
+"""Code of a child process that ends abruptly as soon as it computes a sine."""
 
 
 def test_a_crash_is_shrunk_and_saved(tmp_path: Path) -> None:
@@ -510,7 +527,7 @@ def test_forms_compute_what_the_program_does(form: str) -> None:
     if form == "loop":
         assert ops & {"Scan", "While"}
         x, y = arrays
-        for _ in range(3):  # an iteration passes on its first result
+        for _ in range(3):  # the second value of an iteration depends on its first result
             x, y = x * 2 + y, x * 2 + y
         np.testing.assert_array_equal(results[0], x)
     elif form == "symbolic":

@@ -1,4 +1,7 @@
-"""`golden` lists values of a module by name, and `compare_golden` finds the first wrong value in a dump."""
+"""`golden` must list the values of a module by name.
+
+`compare_golden` must find the first wrong value in a dump.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ X, K = np.array([0.5, 2.0]), np.int32(3)
 
 
 def expected() -> dict[str, Any]:
-    """Return all values of `TEXT` by name, computed with NumPy from their definitions."""
+    """Return all values of `TEXT` by name. They are computed with NumPy, from the definitions of the operations."""
     doubled = X * 2
     called = np.sin(doubled)
     curve = 1 / (1 + np.exp(-called))
@@ -122,7 +125,10 @@ def test_narrow_floats_go_through_files(tmp_path: Path) -> None:
 
 
 def test_a_file_is_written_while_values_are_computed(tmp_path: Path) -> None:
-    """Values are written and freed as they are computed: a chain of a hundred needs the memory of a few."""
+    """Values must be written and freed as soon as they are computed.
+
+    A chain of a hundred values must need the memory of a few.
+    """
     steps = "\n".join([
         f"  %{n + 1} = stablehlo.add %{n}, %{n} : tensor<100000xf64>" for n in range(100)
     ])  # fmt: skip
@@ -221,9 +227,9 @@ func.func @main(%x: tensor<2xf64>, %p: tensor<i1>, %n: tensor<i32>) -> (tensor<2
 
 
 def test_values_inside_have_the_way_to_them(tmp_path: Path) -> None:
-    """With `inside`, values of loops are listed by iteration.
+    """With `inside`, values of loops must be listed by iteration.
 
-    Values of `main` equal those computed without `inside`.
+    Values of `main` must equal those that are listed without `inside`.
     """
     values = xla_peer.golden(TEXT, [X, K], inside=True)
     outer = xla_peer.golden(TEXT, [X, K])
@@ -258,7 +264,10 @@ def test_values_inside_of_branches(p: bool, n: int) -> None:
 
 
 def test_the_first_value_inside_that_is_wrong_is_named(tmp_path: Path) -> None:
-    """The first wrong value is one that its operands do not explain, not a value computed from wrong operands."""
+    """The named value must be one that is wrong although its operands are right.
+
+    Values that are computed from wrong operands must not be named.
+    """
     dump = xla_peer.golden(TEXT, [X, K], inside=True)
     assert xla_peer.compare_golden(TEXT, [X, K], dump, inside=True).ok
     dump["%4/1/%w"] = dump["%4/1/%w"] * (1 + 1e-9)

@@ -1,4 +1,7 @@
-"""Programs called inside JAX: results of jit, jvp, grad, vmap and their compositions equal those of JAX functions."""
+"""Programs called inside JAX.
+
+The results of jit, jvp, grad, vmap and their compositions must equal those of JAX functions.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +100,7 @@ def test_vmap() -> None:
 
 
 class Unbatched(tnf.ExtensionAdRule):
-    """Derivative rules of QR, with a batch rule that raises."""
+    """Derivative rules of QR, with a batch rule that raises an error."""
 
     family_id = families.Qr.family_id
 
@@ -140,7 +143,7 @@ def test_linear_algebra() -> None:
         return lambda a, b: b @ lib.linalg.solve(a, b) + lib.sum(lib.linalg.cholesky(a))
 
     ours = xla_peer.to_jax(tnf.compile(quadratic(tnf), a, b))
-    symmetric = lambda g: g + np.swapaxes(g, -1, -2)  # only the symmetric part is determined
+    symmetric = lambda g: g + np.swapaxes(g, -1, -2)  # the rest is not determined
     found, expected = (jax.jit(jax.grad(fn, (0, 1)))(a, b) for fn in (ours, quadratic(jnp)))
     close(symmetric(found[0]), symmetric(expected[0]), 1e-10)
     close(found[1], expected[1], 1e-10)

@@ -1,4 +1,7 @@
-"""XLA runs in a child process: after a crash, a hang or exhausted memory, the parent reports it and continues."""
+"""XLA runs in a child process.
+
+After a crash, a hang or exhausted memory, the parent must report it and continue.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,10 @@ server.Server._compile, server.Server._run = compile_, run_
 """
     + SERVE
 )
-"""Code of a child process: it aborts on tanh, crashes on sine, hangs on cosine, and needs 2 GiB for a cube root."""
+"""Code of a child process with faults.
+
+It aborts on tanh, crashes on sine, hangs on cosine, and needs 2 GiB for a cube root.
+"""
 SERVE_SLOWLY = """
 import sys, time
 sys.path[:] = {path!r}
@@ -70,7 +76,7 @@ def say_(answers, message):
     time.sleep(0.5 * ("ended" in message))
 server._say = say_
 """
-"""Code of a child process that reports the end of its worker late, and continues late."""
+"""Code of a child process that is late: it reports the end of its worker with a delay, and continues with a delay."""
 OVERFLOWING = """func.func @main(%x: tensor<3xf32>) -> tensor<5xf32> {
   %c = stablehlo.constant dense<0.0> : tensor<f32>
   %0 = stablehlo.pad %x, %c, low = [-9223372036854775807], high = [-9223372036854775807], interior = [0]
@@ -128,7 +134,7 @@ def test_trees_constants_and_empty_arrays() -> None:
     np.testing.assert_array_equal(result["sum"], x + large)
     assert result["empty"].shape == (0, 3)
     assert result["one"][0] == 100_000
-    result["sum"][0] = 5.0  # raises if the array is read-only
+    result["sum"][0] = 5.0  # this raises an error if the array is read-only
 
 
 def test_a_program_is_compiled_once_and_memory_shrinks(process: PeerProcess) -> None:
@@ -172,7 +178,7 @@ def test_an_executor_is_mirrored() -> None:
 
 
 def test_the_environment_decides_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    # tests/conftest.py disables isolation.
+    # tests/conftest.py disables isolation, so that the check runs in this process.
     assert isinstance(isolated_peer(None, None), xla_peer.XlaExecutor)
     monkeypatch.delenv("TENFERRO_ISOLATED")
     assert isinstance(isolated_peer(None, None), IsolatedExecutor)
@@ -208,13 +214,13 @@ def test_a_crash_while_running_is_a_verdict_with_the_op_and_the_module(
     assert (ended.how, ended.stage) == ("SIGSEGV", "running")
     assert ended.op.startswith("Sin")
     assert "test_isolated.py" in ended.line
-    assert ended.module.count("stablehlo.") == 1  # the module is shrunk to the sine
+    assert ended.module.count("stablehlo.") == 1  # the module has been shrunk to the sine
     assert "ENDED: SIGSEGV" in str(report)
     assert "no result" in str(report)
     assert json.loads(report.to_json())["ended"]["how"] == "SIGSEGV"
     assert "stablehlo.sine" in (ended.save(tmp_path) / "module.mlir").read_text()
     assert report.reproduction is ended
-    # The next program runs in a new child process.
+    # After a crash, the next program must run in a new child process.
     assert xla_peer.check_parity(lambda x: x * 2, X, executor=faulty).ok
 
 
@@ -306,14 +312,14 @@ def test_a_child_that_is_killed_in_the_middle(process: PeerProcess) -> None:
     starts = process.starts
     np.testing.assert_array_equal(executor.run(tnf.compile(lambda x: x + x, X), X), X + X)
     assert process.starts == starts + 1
-    # A child killed between two requests is restarted, and no crash is reported.
+    # If a child is killed between two requests, it must be restarted, and no crash be reported.
     worker = process.worker
     os.kill(worker, signal.SIGKILL)
     while _is_alive(worker):
         time.sleep(0.01)
     np.testing.assert_array_equal(executor.run(tnf.compile(lambda x: x - 1, X), X), X - 1)
     assert process.starts == starts + 2
-    # If the process that forks the children is killed, it is restarted, and no crash is reported.
+    # If the process that forks the children is killed, it must be restarted, and no crash be reported.
     assert process._process is not None
     os.kill(process._process.pid, signal.SIGKILL)
     process._process.wait()
@@ -321,7 +327,8 @@ def test_a_child_that_is_killed_in_the_middle(process: PeerProcess) -> None:
 
 
 def test_a_request_that_is_repeated_before_the_next_worker_is_not_lost() -> None:
-    # The child reports its worker's end only after the next request is in the pipe, and continues late.
+    # The child reports the end of its worker only after the next request is in the pipe, and then continues with a
+    # delay.
     process = PeerProcess(SERVE_SLOWLY + SERVE)
     executor = IsolatedExecutor(process=process, timeout=30)
     try:
@@ -388,7 +395,7 @@ executor.run(program, np.ones(2))
 assert SHARED_PROCESS.worker == first
 print("input", sys.stdin.read(), flush=True)
 """
-"""Code of a process that starts a child, forks, and kills a child."""
+"""Code of a process that starts a child, forks, and then kills a child."""
 
 
 def test_no_child_is_left_and_the_streams_are_untouched() -> None:
@@ -414,7 +421,7 @@ def test_no_child_is_left_and_the_streams_are_untouched() -> None:
 
 
 def _is_alive(pid: int) -> bool:
-    """Return whether the process is running; a zombie process is not."""
+    """Return whether the process is running. A process that has ended but remains as a zombie is not."""
     try:
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Files written by `export_for_jax` run, with their gradients, where JAX is installed but tenferro is not."""
+"""Files written by `export_for_jax` must run, with their gradients, where JAX is installed but tenferro is not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ assert "tenferro" not in sys.modules
 """
 
 
-def layer(p, x):  # without annotations, as users write it
+def layer(p, x):  # users write functions without annotations
     y = tnf.tanh(x @ tnf.linalg.inv(p["w"]))
     return {"y": y, "loss": tnf.sum(y * y)}
 

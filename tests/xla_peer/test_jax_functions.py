@@ -1,4 +1,7 @@
-"""JAX functions as arguments of tenferro: JAX traces them, or an error names the function to call."""
+"""JAX functions as arguments of tenferro.
+
+JAX must trace them, or an error must name the function to call.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +114,7 @@ def test_other_errors_have_no_such_note() -> None:
 
 
 def test_lines_are_the_users() -> None:
-    """Reports, printed programs and errors name the user's line in the JAX function, not a line of JAX itself."""
+    """Reports, printed programs and errors must name the user's line in the JAX function, and not a line inside JAX."""
 
     def f(x: Any) -> Any:
         y = jax.nn.relu(x)

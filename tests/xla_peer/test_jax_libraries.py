@@ -1,4 +1,7 @@
-"""Functions from libraries for JAX run natively and agree with `jax.jit`; libraries not installed are skipped."""
+"""Functions from libraries for JAX must run natively and agree with `jax.jit`.
+
+Libraries that are not installed are skipped.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,9 @@ from xla_peer import native
 
 KEY = jax.random.key(0)
 Case = tuple[Callable[..., Any], tuple[Any, ...], float]
-"""A function, its arguments, and the tolerance, relative to the largest element, or to 1 if all elements are smaller.
+"""A function, its arguments, and the tolerance.
+
+The tolerance is relative to the largest element, or to 1 if all elements are smaller.
 """
 
 

@@ -1,4 +1,7 @@
-"""Imported programs use the custom derivatives of JAX functions, so derivatives equal JAX's."""
+"""Imported programs must use the custom derivatives of JAX functions.
+
+Their derivatives then equal JAX's.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ def wide() -> Iterator[None]:
 
 @jax.custom_vjp
 def clipped(x: Any) -> Any:
-    """Return x; the custom derivative clips the cotangent to [-1, 1] and multiplies it by x."""
+    """Return x.
+
+    The custom derivative clips the cotangent to [-1, 1] and multiplies it by x.
+    """
     return x * 1.0
 
 
@@ -34,7 +40,10 @@ clipped.defvjp(lambda x: (clipped(x), x), lambda x, bar: (jnp.clip(bar, -1, 1) *
 
 @jax.custom_jvp
 def odd(x: Any, y: Any) -> Any:
-    """Return x y; the custom tangent differs from the product rule, so tests notice if it is ignored."""
+    """Return x y.
+
+    The custom tangent differs from the product rule, so that a test fails if it is ignored.
+    """
     return x * y
 
 
@@ -109,7 +118,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Any]] = {
     "logaddexp": (lambda x: jnp.logaddexp(x, x), -np.inf),
     "sample of gamma": (lambda a: jax.random.gamma(jax.random.key(0), a), 1.5),
 }
-"""Functions with custom derivatives, and arguments; forward mode supports all of them."""
+"""Functions with custom derivatives, and their arguments. Forward mode supports all of them."""
 
 PULLBACKS: dict[str, tuple[Callable[..., Any], Any]] = {
     "custom_vjp": (lambda x: jnp.sum(5 * clipped(x) ** 2), np.array([0.05, 2.0])),
@@ -167,7 +176,8 @@ def test_second_derivatives_in_a_scan_are_those_of_its_steps() -> None:
 
     f, x = FUNCTIONS["custom_jvp in a scan"]
     program = from_jax(f, x)
-    # JAX's gradient of a scan ignores the custom rule in its forward pass, so the unrolled loop is the reference.
+    # The reference is the gradient of the unrolled loop. JAX's gradient of a scan ignores the custom rule in its
+    # forward pass.
     expected = jax.grad(lambda x: jnp.sum(jax.grad(unrolled)(x)))(x)
     alike(tnf.grad(lambda x: tnf.sum(tnf.grad(program.run)(x)))(x), expected)
 

@@ -1,4 +1,7 @@
-"""Versions of jaxlib that compute wrong results are excluded, and reports made with such a version name its fault."""
+"""Versions of jaxlib that compute wrong results.
+
+They must be excluded, and a report that was made with one must name its fault.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ X = np.ones(2)
 
 @pytest.fixture
 def faulty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """List the installed version of jaxlib as faulty; no warning was printed so far."""
+    """Add the installed version of jaxlib to the faulty ones, and forget that a warning was printed."""
     monkeypatch.setattr(known_faults, "KNOWN_FAULTS", {VERSION: "some sums are wrong"})
     monkeypatch.setattr(notices, "_notified", set())
     monkeypatch.delenv(notices.NOTICES_VARIABLE, raising=False)
@@ -37,7 +40,7 @@ def faulty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def faultless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """List only another version of jaxlib as faulty, not the installed one."""
+    """Let another version of jaxlib be the only faulty one, so that the installed version is not."""
     monkeypatch.setattr(known_faults, "KNOWN_FAULTS", {VERSION + "1": "some sums are wrong"})
 
 
@@ -102,7 +105,7 @@ def test_an_executor_says_nothing_of_other_versions(capsys: pytest.CaptureFixtur
 
 
 def reports() -> dict[str, xla_peer.ParityReport]:
-    """Return one report of each kind, by the name of the kind."""
+    """Return one report of each kind. The keys are the names of the kinds."""
     double = tnf.compile(lambda x: x + x, X)
     with IsolatedExecutor() as child:
         return {

@@ -1,4 +1,7 @@
-"""Less precise products: the verdict is `lower precision`, with algorithm and bits, if the module permits them."""
+"""Less precise products.
+
+The verdict must be `lower precision`, with the algorithm and the bits, if the module permits them.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ def bfloat16(x: Any) -> Any:
 
 
 def tf32(x: Any) -> Any:
-    """Round float32 numbers to 11 significant bits, as TF32 does."""
+    """Round float32 numbers to 11 significant bits, as the format TF32 does."""
     bits = x.view(np.uint32)
     last = (bits >> np.uint32(13)) & np.uint32(1)
     return ((bits + np.uint32(0xFFF) + last) & np.uint32(0xFFFFE000)).view("f4")
@@ -87,7 +90,7 @@ def test_what_it_does_not_grant_is_wrong(precision: str, way: str) -> None:
 
 def test_a_fault_is_no_precision() -> None:
     product = X @ W
-    product[3, 4] *= 1.001  # a fault in one element only
+    product[3, 4] *= 1.001  # a fault in a single element
     assert verdict("", product) == (False, "wrong: b")
     assert verdict("", 1.1 * (X @ W)) == (False, "wrong: b")
     assert verdict("", X @ W) == (True, "equal")
@@ -96,7 +99,7 @@ def test_a_fault_is_no_precision() -> None:
 
 
 class Accelerator:
-    """Executor that multiplies matrices in the precision of TF32."""
+    """Executor that multiplies matrices with the precision of TF32."""
 
     platform = "abacus"
 

@@ -1,4 +1,7 @@
-"""If a program has a planted fault, a comparison with the right program names the first op that differs."""
+"""Comparison of a program that has a planted fault with the right program.
+
+It must name the first op that differs.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ X = np.array([[0.3, -1.2, 3e38, 0.7], [1.5, 2.5, -0.4, -2.0]])
 
 
 def chosen(x: Any, fault: bool) -> Any:
-    """The faulty program selects the wrong operand of a `where`, although it computes the right operand, too."""
+    """Use the wrong operand of a `where`, if `fault`.
+
+    The faulty program also computes the right operand, so that the values alone do not show the fault.
+    """
     y = tnf.sin(x) * 2.0
     nothing = x * 0.0 + 3.25
     here = tnf.abs(x) < 1.0
@@ -25,57 +31,72 @@ def chosen(x: Any, fault: bool) -> Any:
 
 
 def counted(x: Any, fault: bool) -> Any:
-    """The faulty program uses argmin for argmax. All right indices are 0, as are other values of the program."""
+    """Use argmin for argmax, if `fault`.
+
+    All right indices are 0. Other values of the program are 0, too.
+    """
     zeros = tnf.astype(x * 0.0, "int64")
     y = tnf.cos(x) + np.array([[3.0], [0.0]])
     return (tnf.argmin(y, axis=0) if fault else tnf.argmax(y, axis=0)) + zeros[0]
 
 
 def huge(x: Any, fault: bool) -> Any:
-    """The faulty program subtracts for adds; one element of its values is much larger than all others."""
+    """Subtract for an addition, if `fault`.
+
+    One element of each value is much larger than all others.
+    """
     y = tnf.cbrt(x) * x
     return y - tnf.floor(x) if fault else y + tnf.floor(x)
 
 
 def dropped(x: Any, fault: bool) -> Any:
-    """The faulty program leaves out a term, with all ops that compute it."""
+    """Leave out a term, with all ops that compute it, if `fault`."""
     term = tnf.tanh(tnf.sin(x) + 0.5) * 3.0
     return tnf.exp(tnf.cos(x) if fault else tnf.cos(x) + term)
 
 
 def in_a_chain(x: Any, fault: bool) -> Any:
-    """The faulty program leaves out one term of a chain of sums."""
+    """Leave out one term of a chain of sums, if `fault`."""
     y = tnf.sin(x) + tnf.cos(x)
     return (y if fault else y + tnf.floor(x)) + tnf.tanh(x)
 
 
 def swapped(x: Any, fault: bool) -> Any:
-    """The faulty program exchanges the operands of a division."""
+    """Exchange the operands of a division, if `fault`."""
     y, z = tnf.sin(x), tnf.cos(x) + 2.0
     return tnf.exp(z / y if fault else y / z)
 
 
 def compared(x: Any, fault: bool) -> Any:
-    """The faulty program uses the opposite comparison; another value of the program equals the right comparison."""
+    """Use the opposite comparison, if `fault`.
+
+    Another value of the faulty program equals the right comparison.
+    """
     y = tnf.sin(x)
     both = tnf.logical_and(x < 100.0, x > 0.0)
     return tnf.where(both, y, 0.0) + tnf.where(y <= 0.5 if fault else y > 0.5, 1.0, 2.0)
 
 
 def rounded(x: Any, fault: bool) -> Any:
-    """The faulty program rounds a value before one of its uses; another use reads the unrounded value."""
+    """Round a value before one of its uses, if `fault`.
+
+    Another use reads the value without rounding.
+    """
     y = tnf.sin(x) @ tnf.cos(x).T  # the fault rounds this value
     z = tnf.lax.reduce_precision(y, exponent_bits=5, mantissa_bits=5) if fault else y
     return tnf.exp(z) + y
 
 
 def constant(x: Any, fault: bool) -> Any:
-    """The faulty program uses a slightly different factor."""
+    """Use a slightly different factor, if `fault`."""
     return tnf.exp(tnf.sin(x) * (0.7507 if fault else 0.75)) + 1.0
 
 
 def reordered(x: Any, fault: bool) -> Any:
-    """The faulty program takes the wrong root of a sum. It also reorders the sum's terms, which is no fault."""
+    """Compute the wrong root of a sum, if `fault`.
+
+    The faulty program also adds the terms in another order, which is no fault.
+    """
     terms = [tnf.sin(x), tnf.cos(x), tnf.tanh(x)]
     y = sum(terms[::-1] if fault else terms, 2.0)  # reordering is no fault
     return tnf.cbrt(tnf.abs(y)) if fault else tnf.sqrt(tnf.abs(y))

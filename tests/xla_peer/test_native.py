@@ -1,4 +1,7 @@
-"""`xla_peer.native` runs JAX functions on the native executor; results and derivatives agree with JAX's."""
+"""`xla_peer.native` runs JAX functions on the native executor.
+
+Results and derivatives must agree with JAX's.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ from xla_peer import native
 def narrow_numbers() -> Iterator[None]:
     """Disable JAX's 64-bit dtypes, whatever other tests of this process have set."""
     before = jax.config.read("jax_enable_x64")
-    jax.config.update("jax_enable_x64", False)  # sets it for all threads
+    jax.config.update("jax_enable_x64", False)  # this sets the option for all threads
     yield
     jax.config.update("jax_enable_x64", before)
 
@@ -57,7 +60,7 @@ class Layer:
 
 @jax.tree_util.register_pytree_node_class
 class Stack:
-    """JAX pytree with arrays as leaves and static data, as modules of equinox and flax are."""
+    """JAX pytree with arrays as leaves and with static data. Modules of equinox and flax are such pytrees."""
 
     def __init__(self, layers: Any, name: str) -> None:
         self.layers = layers
@@ -166,7 +169,7 @@ def test_64_bits_are_as_jax_has_set_them(is_wide: bool) -> None:
     with jax.enable_x64(is_wide):
         for _ in range(2):
             alike(function(*arguments), jax.jit(f)(*arguments))
-    with jax.enable_x64(not is_wide):  # traced again, with other dtypes
+    with jax.enable_x64(not is_wide):  # the function must be traced again, with other dtypes
         assert function(*arguments)[0].dtype == ("float32" if is_wide else "float64")
 
 
@@ -316,7 +319,7 @@ def test_gradients_under_jit_run_natively() -> None:
     function = native(lambda x: jnp.sum(x**3))
     gradient = jax.jit(jax.grad(function))
     alike(gradient(np.ones(2, "float32")), np.full(2, 3, "float32"))
-    assert function.report().derived.entries == 2  # tangent program and its transpose
+    assert function.report().derived.entries == 2  # the program of the tangent, and its transpose
     text = gradient.lower(np.ones(2, "float32")).as_text()
     assert "callback" in text
     assert "multiply" not in text
@@ -473,7 +476,10 @@ def test_machine_code_is_kept_in_a_folder(tmp_path: Any) -> None:
 
 
 def doubled(x: Any, calls: list[float]) -> Any:
-    """Return 2 x, computed by a callback that appends x to `calls`."""
+    """Return 2 x.
+
+    A callback computes it, and appends x to `calls`.
+    """
 
     def call(x: Any) -> Any:
         calls.append(float(x))
@@ -526,7 +532,10 @@ def test_effects_come_in_order(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_callback_that_raises() -> None:
-    """A callback's exception, as of a runtime check of equinox, is raised only if the branch with the callback runs."""
+    """A callback's exception must be raised only if the branch with the callback runs.
+
+    equinox writes runtime checks as such callbacks.
+    """
 
     def refuse(x: Any) -> Any:
         raise ValueError(f"{x} is negative")

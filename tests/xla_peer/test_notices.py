@@ -1,4 +1,4 @@
-"""Slow operations print a notice to the error stream, unless notices are disabled."""
+"""Slow operations must print a notice to the error stream, unless notices are disabled."""
 
 from __future__ import annotations
 

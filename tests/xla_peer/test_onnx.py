@@ -1,4 +1,7 @@
-"""Programs exported as ONNX models: the onnx package's reference evaluator runs each op as defined."""
+"""Programs exported as ONNX models.
+
+The reference evaluator of the onnx package must run each op as it is defined.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ F64 = "float64"
 MISSING = {"Complex", "ReducePrecision"}
 """Names of the ops that have no counterpart in ONNX."""
 WIDER = {"Erf": 64, "Cbrt": 8}
-"""Larger tolerances in ulps by op name; ONNX engines are less accurate: the reference computes Erf in float32."""
+"""Larger tolerances, in ulps, by the name of the op.
+
+Engines for ONNX are less accurate: for example, the reference computes Erf in float32.
+"""
 HAS_RUNTIME = importlib.util.find_spec("onnxruntime") is not None
 needs_onnx = pytest.mark.skipif(
     importlib.util.find_spec("onnx") is None, reason="the package onnx is not installed"
@@ -48,7 +54,7 @@ def gives_the_definition(sample: OpSample) -> None:
     try:
         model = to_onnx(alone(sample))
     except UnsupportedError:
-        return  # another test counts these ops
+        return  # because another test counts these ops
     scales = sample.scale or (None,) * len(sample.expected)
     for y, expected, scale in zip(run(model, sample.inputs), sample.expected, scales, strict=True):
         if y.dtype.kind == "f":
@@ -120,7 +126,10 @@ def test_solves_with_given_factors(transpose: str) -> None:
 
 @needs_onnx
 def test_loops_stack_matrices() -> None:
-    """If a loop stacks matrices, onnx.reference concatenates them. So the exporter flattens each matrix to a vector."""
+    """The exporter must flatten matrices that a loop stacks to vectors.
+
+    onnx.reference would concatenate the matrices.
+    """
 
     def function(x: Any) -> Any:
         return tnf.scan(lambda c, _: (c * 2.0, tnf.stack([c, -c])), x, None, length=3)[1][2]
@@ -229,7 +238,10 @@ def test_at_least_ninety_ops_have_nodes() -> None:
 @needs_onnx
 @pytest.mark.sweep
 def test_a_module_of_jax_travels_with_its_gradient(tmp_path: Path) -> None:
-    """A solve that `jax.export` writes as getrf, a pivot loop and triangular solves is exported with its gradient."""
+    """A solve in a module of JAX must be exported with its gradient.
+
+    `jax.export` writes it as getrf, a loop over pivots, and triangular solves.
+    """
     jax = pytest.importorskip("jax")
     rng = np.random.default_rng(4)
     a, b = rng.normal(size=(3, 3)).astype("f4"), rng.normal(size=(3, 2)).astype("f4")
@@ -403,7 +415,7 @@ def test_operators_that_are_not_read_are_told_at_once(tmp_path: Path) -> None:
 
 
 OURS = {*range(1, 27)} - {8}
-"""Numbers of the ONNX element types, without strings (8) and floats of six bits."""
+"""Numbers of the ONNX element types that are supported: all except strings (8) and floats of six bits."""
 
 
 def is_ours(model: Any) -> bool:
@@ -456,7 +468,7 @@ def node_case_agrees(case: Any) -> None:
 
 
 def node_cases_that_agree(every: int) -> tuple[int, int]:
-    """Return how many of every `every`-th test case of the onnx package agree, and how many such cases there are."""
+    """Run every `every`-th test case of the onnx package; return how many agree, and how many there are."""
     from onnx.backend.test.loader import load_model_tests
 
     cases = [
@@ -475,7 +487,7 @@ def node_cases_that_agree(every: int) -> tuple[int, int]:
 
 
 def of_node(op: str, y: Any, *operands: Any, opset: int = 25, **attributes: Any) -> Any:
-    """Return the result of one ONNX operator, and require it to have the dtype and shape of `y`."""
+    """Return the result of one ONNX operator. Its dtype and shape must be those of `y`."""
     import onnx
 
     arrays = [np.asarray(x) for x in operands]
@@ -508,7 +520,8 @@ OPERATORS: dict[str, tuple[str, Any, tuple[Any, ...], dict[str, Any]]] = {
     "blocks before channels": (
         "SpaceToDepth", np.array([0.0, 4, 1, 5, 2, 6, 3, 7]).reshape(1, 8, 1, 1), (np.arange(8.0).reshape(1, 2, 2, 2),),
         {"blocksize": 2}),
-    # The full result, x * [1, 2, 3] with stride 2, is [1, 2, 5, 4, 6]; `output_shape` appends two zeros.
+    # Without `output_shape`, the result is x * [1, 2, 3] with stride 2, which is [1, 2, 5, 4, 6]. `output_shape`
+    # appends two zeros.
     "zeros beyond a transposed convolution": (
         "ConvTranspose", np.array([[[1.0, 2, 5, 4, 6, 0, 0]]]), (np.array([[[1.0, 2]]]), np.array([[[1.0, 2, 3]]])),
         {"strides": [2], "output_shape": [7]}),
@@ -518,19 +531,20 @@ OPERATORS: dict[str, tuple[str, Any, tuple[Any, ...], dict[str, Any]]] = {
     "odd element at the end": (
         "ConvTranspose", np.array([[[1.0, 2, 5, 4]]]), (np.array([[[1.0, 2]]]), np.array([[[1.0, 2, 3]]])),
         {"strides": [2], "output_shape": [4], "auto_pad": "SAME_UPPER"}),
-    # The third element is round(2.5) = 2, because halves are rounded to even.
+    # The third element is round(2.5) + 1 = 3, because halves are rounded to even and the zero point is 1.
     "narrow integers": (
         "QuantizeLinear", np.array([0, 255, 3], "u1"), (np.array([-9, 999, 2.5], "f4"), np.array(1, "f4"), np.array(1, "u1")), {}),
     "numbers of narrow integers": (
         "DequantizeLinear", np.array([[0.5, 8], [-1, 0]], "f4"),
         (np.array([[3, 2], [0, 0]], "i1"), np.array([0.5, 4], "f4"), np.array([2, 0], "i1")), {}),
-    # The zero point 2 is subtracted from [1, 4], so the product is [-1, 2] @ [[1], [3]] = 5.
+    # The zero point 2 is subtracted from [1, 4]. The product is therefore [-1, 2] @ [[1], [3]] = 5.
     "products of narrow integers": (
         "MatMulInteger", np.array([[5]], "i4"), (np.array([[1, 4]], "u1"), np.array([[1], [3]], "i1"), np.array(2, "u1")), {}),
     "the beginning in reverse": (
         "ReverseSequence", np.array([[2.0, 1, 3], [6, 5, 4]]),
         (np.array([[1.0, 2, 3], [4, 5, 6]]), np.array([2, 3])), {"time_axis": 1, "batch_axis": 0}),
-    # One window covers the padded [0, 1, 2]. The next window would start at index 3, which is padding.
+    # One window covers the padded input [0, 1, 2]. The next window would start at index 3, in the padding, and must
+    # be omitted.
     "last window in the padding": (
         "AveragePool", np.array([[[1.0]]]), (np.array([[[1.0, 2]]]),),
         {"kernel_shape": [3], "strides": [3], "pads": [1, 1], "ceil_mode": 1, "count_include_pad": 1}),
@@ -586,7 +600,7 @@ def test_an_operator_of_a_model(name: str) -> None:
         ({}, [1.0, 1, 2, 2]),
         ({"mode": "linear"}, [1.0, 1.25, 1.75, 2]),
         ({"mode": "linear", "coordinate_transformation_mode": "asymmetric"}, [1.0, 1.5, 2, 2]),
-        # Keys' kernel with coefficient -1/2 interpolates linear functions exactly.
+        # With the coefficient -1/2, Keys' kernel interpolates linear functions exactly.
         ({"mode": "cubic", "cubic_coeff_a": -0.5, "exclude_outside": 1}, None),
     ],
 )
@@ -639,7 +653,7 @@ REFERRED: dict[str, tuple[str, int, tuple[Any, ...], dict[str, Any]]] = {
 @pytest.mark.parametrize("name", REFERRED)
 @pytest.mark.parametrize("is_traced", [True, False])
 def test_an_operator_by_the_reference(name: str, is_traced: bool) -> None:
-    """Results of an operator equal those of onnx.reference, both for traced operands and for constants."""
+    """The results of an operator must equal those of onnx.reference, both for traced operands and for constants."""
     import onnx
     from onnx.reference import ReferenceEvaluator
 

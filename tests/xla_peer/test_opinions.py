@@ -1,4 +1,7 @@
-"""Adapters for other compilers: each call runs in a new process, with this Python interpreter or another one."""
+"""Adapters for other compilers.
+
+Each call runs in a new process, with this Python interpreter or with another one.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ def executor(function: Any, **options: Any) -> AdapterExecutor:
 
 @pytest.mark.parametrize("name", ["IREE", "onnxruntime", "torch", "tvm"])
 def test_compilers_that_are_there_by_name(name: str) -> None:
-    """If a compiler is requested but not installed, the error names the package to install."""
+    """If a compiler is requested but not installed, the error must name the package to install."""
     (adapter,) = registered([name])
     assert adapter not in registered()
     package = name.lower()

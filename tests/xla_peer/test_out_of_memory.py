@@ -1,4 +1,4 @@
-"""A program that needs more memory than allowed raises an error, and the process continues."""
+"""A program that needs more memory than is allowed must raise an error, and the process must continue."""
 
 from __future__ import annotations
 

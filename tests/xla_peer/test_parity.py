@@ -1,4 +1,4 @@
-"""The parity check accepts agreement within rounding, and finds and names planted faults."""
+"""The parity check must accept agreement within rounding, and find and name planted faults."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_wrong_emitter_is_found_and_named(
     done = subprocess.run(
         [sys.executable, "repro.py"], cwd=place, capture_output=True, text=True, check=True
     )
-    assert "Sin: native and cpu agree" in done.stdout  # the new process has no planted fault
+    assert "Sin: native and cpu agree" in done.stdout  # a new process has no planted fault
 
 
 def test_a_reproduction_has_arguments_of_every_dtype(
@@ -169,7 +169,7 @@ def test_a_reproduction_has_arguments_of_every_dtype(
     monkeypatch.chdir(place)
     variables: dict[str, Any] = {}
     text = (place / "repro.py").read_text()
-    exec(text[: text.rindex("print")], variables)  # defines `inputs`
+    exec(text[: text.rindex("print")], variables)  # this defines `inputs`
     assert [x.dtype for x in variables["inputs"]] == [x.dtype for x in leaves]
 
 
@@ -179,7 +179,7 @@ def test_a_wrong_kernel_is_found_and_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(
         native, "binder", replace(native.binder, backend=replace(NUMPY, kernels=wrong))
     )
-    native.cache_clear()  # forgets programs with the right kernel
+    native.cache_clear()  # so that programs with the right kernel are forgotten
     report = check_parity(network, X, W, interpreter=True)
     found = report.first_divergence
     assert found is not None
@@ -281,7 +281,7 @@ def test_reports_for_every_reader(monkeypatch: pytest.MonkeyPatch, capsys: Any) 
     page = report.to_html()
     assert page == report._repr_html_()
     assert "DISAGREE" in page
-    assert "&#x27;h&#x27;" in page  # the quoted name is escaped
+    assert "&#x27;h&#x27;" in page  # the quotes of the name are escaped
     report.print()
     shown = capsys.readouterr().out
     assert "DISAGREE" in shown
@@ -320,7 +320,7 @@ def test_flushed_subnormals_explain_what_follows_from_them(dtype: str) -> None:
 
 
 class ElsewhereRounded:
-    """Executor that reports the given platform, and changes all of XLA's results by `ulps` ulps."""
+    """Executor that reports the given platform. It changes all of XLA's results by `ulps` ulps."""
 
     def __init__(self, platform: str, ulps: int) -> None:
         self.platform, self.ulps = platform, ulps
@@ -332,7 +332,7 @@ class ElsewhereRounded:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_gpu_divides_and_takes_roots_in_float32_less_exactly(dtype: str) -> None:
-    """On GPUs, float32 quotients may be 2 ulps off (PTX's div.full), and square roots 1 ulp (sqrt.approx)."""
+    """On GPUs, float32 quotients may differ by 2 ulps (PTX's div.full), and square roots by 1 ulp (sqrt.approx)."""
     x, y = np.linspace(1.0, 7.0, 50).astype(dtype), np.linspace(2.0, 3.0, 50).astype(dtype)
     quotient = lambda x, y: x / y
     for platform, ulps in (("cuda", 2), ("rocm", 2), ("cpu", 1)):

@@ -1,6 +1,6 @@
-"""Bounds of the parity check include every difference that rounding can cause, and exclude larger differences.
+"""Bounds of the parity check must include every difference that rounding can cause, and exclude larger differences.
 
-Native results are compared with XLA's if XLA shows the difference. Otherwise, an executor returns chosen results.
+If XLA shows a difference, native results are compared with XLA's. Otherwise, an executor returns chosen results.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FLOATS = ["float64", "float32", "float16", "bfloat16"]
 
 
 class Told:
-    """Executor that runs XLA and then applies `change` to the results."""
+    """Executor that runs XLA, and then changes the results by the function `change`."""
 
     platform = "cpu"
 
@@ -67,17 +67,18 @@ def of(dtype: str, x: Any) -> Any:
 def test_terms_that_follow_a_pattern_may_be_summed_in_lanes(
     pattern: list[float], width: int
 ) -> None:
-    """Terms of alternating sign cancel if added in sequence.
+    """Terms of alternating sign cancel if they are added in sequence.
 
-    In vector lanes, each lane grows, so rounding errors do, too.
+    In vector lanes, each lane adds terms of one sign. The lanes grow, and so do their rounding errors, which the
+    bound must include.
     """
     x = np.resize(np.float32(pattern), 1 << 14)
-    x[-1] = 2000.0  # the result is large relative to its bound
+    x[-1] = 2000.0  # so that the result is large relative to its bound
     lanes = x.reshape(-1, width).cumsum(axis=0, dtype=np.float32)[-1].cumsum(dtype=np.float32)[-1]
     chain = x.cumsum(dtype=np.float32)[-1]
     assert agrees(tnf.sum, x, change=lambda y: 0 * y + lanes)
     assert agrees(lambda x, y: x @ y, x, np.ones_like(x), change=lambda y: 0 * y + lanes)
-    beyond = chain + np.abs(x).sum() * 2.0**-9  # as wrong as half precision
+    beyond = chain + np.abs(x).sum() * 2.0**-9  # an error as large as in half precision
     assert not agrees(tnf.sum, x, change=lambda y: 0 * y + beyond)
 
 
@@ -98,7 +99,10 @@ def test_an_infinite_limit_allows_nothing() -> None:
 
 
 def test_an_overflow_on_one_path_is_told() -> None:
-    """XLA replaces log(x^y) by y log x, so natively infinite results are finite: the check reports the difference."""
+    """XLA replaces log(x^y) by y log x.
+
+    Results that are infinite natively are then finite. The check must report this difference.
+    """
     report = check_parity(lambda x: tnf.log(tnf.power(x, 2.5)), of("float32", [1e20]))
     assert not report.ok
     assert report.outputs[0].inf == 1
@@ -119,7 +123,10 @@ def test_a_number_beside_the_largest_may_overflow_and_is_nothing_else() -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_quotients_by_what_is_broadcast_are_products_by_its_reciprocal(dtype: str) -> None:
-    """If a divisor b is broadcast, XLA multiplies by the rounded 1 / b: a quarter of the results are one ulp off."""
+    """If a divisor b is broadcast, XLA multiplies by the rounded 1 / b.
+
+    A quarter of the results are then one ulp off, which must be accepted.
+    """
     generator = np.random.default_rng(0)
     a, b = of(dtype, generator.normal(size=(300, 40))), of(dtype, 1 + generator.random(300))
     for fn in (
@@ -130,7 +137,8 @@ def test_quotients_by_what_is_broadcast_are_products_by_its_reciprocal(dtype: st
     ):
         report = check_parity(fn, a, b)
         assert report.ok, str(report)
-    # Quotients by different divisors are rounded correctly on every platform, so one ulp is a difference.
+    # Quotients by different divisors are rounded correctly on every platform. A difference of one ulp must therefore
+    # be reported.
     up = Told(lambda y: (y + np.spacing(np.abs(y))).astype(y.dtype))
     for fn, arrays, is_fine in (
         (lambda x, y: x / y, (a[0], a[1]), False),
@@ -143,7 +151,10 @@ def test_quotients_by_what_is_broadcast_are_products_by_its_reciprocal(dtype: st
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 def test_a_zero_that_moves_a_little_is_no_decision(dtype: str) -> None:
-    """XLA returns up to 4.8e-7 for lgamma(1) and lgamma(2), which are 0; sorting such values is not a decision."""
+    """lgamma(1) and lgamma(2) are 0, but XLA returns up to 4.8e-7.
+
+    Sorting such values must not count as a decision.
+    """
     x = of(dtype, [1.0, 2.0, 0.5, 3.0])
     for fn in (lambda x: tnf.sort(tnf.lgamma(x)), lambda x: tnf.flip(tnf.lgamma(x))):
         assert agrees(fn, x)
@@ -153,7 +164,7 @@ def test_a_zero_that_moves_a_little_is_no_decision(dtype: str) -> None:
     allowed = explained(moved[0], moved, 4.0, 3)
     assert compare("", moved[0], of("float32", [4.8e-7, 0.7]), *allowed).ok
     assert not compare("", moved[0], of("float32", [1e-3, 0.7]), *allowed).ok
-    # A jump from 0 to 1 is a decision: only 0 and 1 are accepted, no value between them.
+    # A jump from 0 to 1 is a decision. Only 0 and 1 may be accepted, and no value between them.
     steps = [of(dtype, y) for y in ([0, 1], [1, 1], [0, 1], [1, 1], [0, 1])]
     allowed = explained(steps[0], steps, 4.0, 3)
     assert compare("", steps[0], of(dtype, [1, 1]), *allowed).ok
@@ -161,7 +172,10 @@ def test_a_zero_that_moves_a_little_is_no_decision(dtype: str) -> None:
 
 
 def test_what_cancels_to_almost_nothing_moves_by_the_terms() -> None:
-    """Some derivatives of a saturated softmax row are 0 or about 1e-16, depending on rounding: both are accepted."""
+    """Some derivatives of a saturated row of a softmax are 0 or about 1e-16, depending on rounding.
+
+    Both must be accepted.
+    """
     generator = np.random.default_rng(2)
     x, w1, w2 = (generator.normal(size=s) for s in ((32, 64), (64, 128), (128, 64)))
 
@@ -175,7 +189,10 @@ def test_what_cancels_to_almost_nothing_moves_by_the_terms() -> None:
 
 
 def test_what_may_be_infinite_may_be_a_large_number_and_no_small_one() -> None:
-    """1 / sqrt(|lgamma(1)|) is infinite, or large if XLA's zero is rounded. Small values are outside of the bound."""
+    """1 / sqrt(|lgamma(1)|) is infinite. If XLA's zero is rounded, it is large.
+
+    Both must be accepted, and small values must not.
+    """
     x = of("float32", [1.0])
 
     def fn(x: Any) -> Any:
@@ -194,7 +211,7 @@ def test_an_index_may_be_of_any_candidate_as_good_and_of_no_other(choose: Any, s
 
     for index, ok in ((299, True), (77, True), (77777, False), (-1, False)):
         assert agrees(fn, keys, change=lambda y, index=index: np.array([[index], [3]])) is ok
-    # One key is smaller than the other keys by 1/2, so rounding cannot make it the maximum.
+    # One key is smaller than the others by 1/2. Rounding cannot make it the maximum, so its index must be rejected.
     assert not agrees(fn, keys, change=lambda y: np.array([[1], [3]]))
     assert not agrees(fn, np.full((2, 3), np.nan), change=lambda y: y + 1)
 
@@ -228,7 +245,10 @@ def test_no_tolerance_is_without_end() -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "complex128"])
 def test_results_of_rank_0(dtype: str) -> None:
-    """NumPy returns scalars for arrays of rank 0, and kernels cannot write into a scalar. Results still agree."""
+    """NumPy returns scalars in place of arrays of rank 0, and kernels cannot write into a scalar.
+
+    Results must agree nevertheless.
+    """
     x = of(dtype, 0.5)
 
     def fn(x: Any) -> Any:
@@ -309,7 +329,7 @@ def test_a_scatter_that_adds_up_is_bounded_by_its_updates(combiner: str) -> None
 
 
 def fused(a: Any, b: Any, c: Any) -> Any:
-    """Return a b + c of each element, computed with exact fractions and rounded once."""
+    """Return a b + c for each element. It is computed with exact fractions, and rounded once."""
     exact = [
         float(Fraction(float(p)) * Fraction(float(q)) + Fraction(float(r)))
         for p, q, r in zip(a, b, c, strict=True)
@@ -319,7 +339,10 @@ def fused(a: Any, b: Any, c: Any) -> Any:
 
 @pytest.mark.parametrize("close", [False, True])
 def test_a_product_and_a_sum_may_be_rounded_once(close: bool) -> None:
-    """The bound includes the rounding of the product, also if the sum cancels, but not a hundred times that rounding."""
+    """The bound must include the rounding of the product, even if the sum cancels.
+
+    It must not include a hundred times this rounding.
+    """
     a, b, c = RNG.uniform(0.5, 2, (3, 400))
     c = -(a * b) * (1 + 1e-9 * c) if close else c
     program = tnf.compile(lambda a, b, c: a * b + c, a, b, c)
@@ -334,7 +357,7 @@ def test_a_product_and_a_sum_may_be_rounded_once(close: bool) -> None:
 
 
 def test_constants_are_gathered() -> None:
-    """XLA replaces (x + 1e4) - 1e4 by x, and x / 3 by x times the rounded 1/3; the bounds include both."""
+    """XLA replaces (x + 1e4) - 1e4 by x, and x / 3 by x times the rounded 1/3. The bounds must include both."""
     x = RNG.standard_normal(64)
     for fn in (lambda x: (x + 1e4) - 1e4, lambda x: x / 3.0, lambda x: (x * 3.3) * 5.1):
         assert agrees(fn, x)
@@ -358,7 +381,10 @@ WIDER = ["int8", "int32", "int64", "float16", "float32", "float64"]
 
 @pytest.mark.parametrize("narrow", WIDER)
 def test_conversions_are_exact_where_every_number_comes_back(narrow: str) -> None:
-    """Conversions are exact to dtypes in which all digits of every number fit. Conversions to integers truncate."""
+    """Conversions to dtypes in which all digits of every number fit must be exact.
+
+    Conversions to integers must truncate.
+    """
     dtype = np.dtype(narrow)
     info: Any = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
     ends = [info.max, info.max - 1, info.min] + ([1 + info.eps] if dtype.kind == "f" else [])
@@ -379,13 +405,16 @@ def _finite(x: Any) -> list[Any]:
 
 
 def test_a_last_bit_of_a_narrow_float_may_differ_in_a_wide_one() -> None:
-    """A bfloat16 result may differ by one ulp. After a conversion to float32, this difference is 65,536 ulps."""
+    """A bfloat16 result may differ by one ulp.
+
+    After a conversion to float32, the same difference is 65,536 ulps, and must still be accepted.
+    """
     x = of("bfloat16", RNG.uniform(0.6, 1, 64))
 
     def wide(x: Any) -> Any:
         return tnf.astype(tnf.tanh(x), "float32")
 
-    bit = np.float32(2.0**-8)  # the spacing of bfloat16 from 1/2 to 1
+    bit = np.float32(2.0**-8)  # one ulp of bfloat16 between 1/2 and 1
     assert agrees(wide, x, change=lambda y: y + bit)
     assert not agrees(wide, x, change=lambda y: y + 8 * bit)
     assert agrees(lambda x: wide(x) * 3, x, change=lambda y: y + 3 * bit)
@@ -427,7 +456,7 @@ SUMS: dict[str, Any] = {
 }
 
 NARROW_FIRST = ["float32", pytest.param("float64", marks=pytest.mark.sweep)]
-"""Dtypes of long sums. Both dtypes use the same formula for the bound, so the slower float64 runs in sweeps only."""
+"""Dtypes of long sums. Both have the same formula for the bound, so the slower float64 runs only in the sweep."""
 
 
 @pytest.mark.parametrize("dtype", NARROW_FIRST)
@@ -443,7 +472,7 @@ def test_sums_of_equal_terms_round_one_way(value: float, dtype: str) -> None:
 
 
 def sequential(terms: Any) -> Any:
-    """Return the sums over the last axis, computed by adding one element after another."""
+    """Return the sums over the last axis. One element is added after the other."""
     return np.add.accumulate(terms, axis=-1)[..., -1]
 
 
@@ -485,7 +514,10 @@ def test_a_scatter_may_add_its_updates_in_any_order(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float64", "float32", "complex64"])
 @pytest.mark.parametrize("compare", [tnf.equal, tnf.not_equal])
 def test_numbers_that_are_as_good_as_equal_may_be_equal(dtype: str, compare: Any) -> None:
-    """If operands are equal within rounding, a comparison may return either value, even if no random run shows both."""
+    """If operands are equal within rounding, a comparison may return either value.
+
+    Both must be accepted, even if no random run shows both.
+    """
     x = of(dtype, RNG.uniform(-2, 2, (3, 4)))
     y = np.exp(x)
     near, apart = y * (1 + np.finfo(dtype).eps), y * (1 + 1000 * np.finfo(dtype).eps)
@@ -494,13 +526,16 @@ def test_numbers_that_are_as_good_as_equal_may_be_equal(dtype: str, compare: Any
     assert not agrees(lambda x, y: compare(tnf.exp(x), y), x, of(dtype, apart), change=turned)
     infinite = of(dtype, np.full_like(y, 1e4))
     assert not agrees(lambda x, y: compare(tnf.exp(x), y), infinite, y, change=turned)
-    # Exact values are compared without tolerance, so any changed result is wrong.
+    # Exact values are compared without a tolerance. Any changed result must be rejected.
     assert not agrees(lambda x, y: compare(tnf.negative(x), y), -y, of(dtype, near), change=turned)
     assert not agrees(compare, np.arange(3), np.arange(3) + 1, change=turned)
 
 
 def test_the_sign_of_what_is_as_good_as_zero_may_be_either() -> None:
-    """A value within rounding of zero may have either sign, even if the random runs rarely show both signs."""
+    """A value within rounding of zero may have either sign.
+
+    Both signs must be accepted, even if the random runs rarely show both.
+    """
     x = of("bfloat16", [[1, 1, 7], [2, 1, 7], [1, 2, 7], [2, 2, 7]])
     fn = lambda x: tnf.sign(tnf.sort(tnf.lgamma(x)))
     for value in (-1, 0, 1):
@@ -510,7 +545,10 @@ def test_the_sign_of_what_is_as_good_as_zero_may_be_either() -> None:
 
 
 def test_directions_of_complex_numbers_do_not_tip() -> None:
-    """A real sign function may jump by rounding; the complex sign function changes continuously around the circle."""
+    """A real sign function may jump by rounding.
+
+    The complex sign function does not: it moves continuously on the unit circle.
+    """
     for dtype, tips in (("complex64", False), ("float32", True)):
         program = tnf.compile(lambda x: tnf.sign(x) / x - 1, of(dtype, RNG.uniform(1, 2, 3)))
         assert may_jump(program) is tips
@@ -615,9 +653,9 @@ def test_the_modulus_of_huge_complex_numbers_is_bounded() -> None:
 
 
 def test_a_pole_that_rounding_reaches_or_misses() -> None:
-    # XLA returns about 1e-7 for lgamma(1), which is 0, and digamma has a pole at 0.
+    # lgamma(1) is 0, and XLA returns about 1e-7 for it. digamma has a pole at 0.
     assert agrees(lambda x: tnf.digamma(tnf.lgamma(x)), np.ones((2, 3), "float32"))
-    # sinh(asinh(-1)) is -1 or one ulp off, so log1p of it is infinite, NaN, or finite.
+    # sinh(asinh(-1)) is -1, or differs from it by one ulp. Its log1p may therefore be infinite, NaN, or finite.
     for value in (-np.inf, np.nan, -36.04, -34.9):
         assert agrees(
             lambda x: tnf.log1p(tnf.sinh(tnf.asinh(x))),
@@ -634,7 +672,10 @@ def test_a_pole_that_rounding_reaches_or_misses() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_sum_whose_largest_terms_cancel(dtype: Any) -> None:
-    """In XLA's order, (1 + 1) + ((1 + m) - m) is 2; sequentially, ((1 + 1) + 1) + (m - m) is 3. Both are accepted."""
+    """In XLA's order, (1 + 1) + ((1 + m) - m) is 2. Sequentially, ((1 + 1) + 1) + (m - m) is 3.
+
+    Both must be accepted.
+    """
     m = np.finfo(dtype).max
     x = np.array([[1, 1, 1, m, -m], [1, 1, 1, 1, 1]], dtype)
     report = check_parity(lambda x: tnf.lax.cumsum(x, axis=1, reverse=True), x)

@@ -1,4 +1,7 @@
-"""Bounds of special functions include XLA's errors near zeros, poles and overflow, where its expansions lose digits."""
+"""Bounds of special functions must include XLA's errors near zeros, poles and overflow.
+
+XLA's expansions lose digits there.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ from xla_peer.parity.comparison import explained
 
 
 class Point(NamedTuple):
-    """An op, its exact function, arguments where XLA's expansion is inaccurate, and a relative error that is too large."""
+    """An op whose expansion by XLA is inaccurate at some arguments.
+
+    The record has the op, its exact function, these arguments, and a relative error that must be rejected.
+    """
 
     op: Any
     exact: Any
@@ -72,9 +78,10 @@ def test_expansions_are_within_the_proven_bound(name: str) -> None:
 
 
 def test_a_run_that_leaves_an_element_alone_is_no_side_of_a_decision() -> None:
-    """An element that all random runs move is no decision, even if a further run leaves it alone.
+    """An element that all random runs move is no decision.
 
-    An element that jumps in one of four random runs is a decision.
+    This must hold even if a further run leaves it unchanged. An element that jumps in one of four random runs is a
+    decision.
     """
     native = np.array([1e-6])
     drawn = [native + away for away in (1e-11, -1e-11, 2e-11, -1.5e-11)]
@@ -93,14 +100,20 @@ def test_a_decision_that_tips_in_every_random_run_is_one_where_there_are_any() -
 
 
 def test_beside_zeros_alone_no_movement_says_that_a_decision_tipped() -> None:
-    """If a value near zero is moved by every random run, no decision has flipped; lgamma(2) is such a value."""
+    """If every random run moves a value near zero, no decision has flipped.
+
+    For example, lgamma(2) is such a value.
+    """
     native = np.zeros(1)
     runs = [native, *[native + away for away in (3e-16, -2e-16, 4e-16, -1e-16)], native]
     assert explained(native, runs, drawn=4).limit[0] >= 4e-16
 
 
 def test_a_term_left_out_behind_a_tie_is_wrong() -> None:
-    """Each point is assigned to its nearest centre. Rounding may flip ties, but a missing term is still found."""
+    """Each point is assigned to its nearest centre.
+
+    Rounding may flip ties, but a missing term must still be found.
+    """
     rng = np.random.default_rng(0)
     points, centres = rng.standard_normal((20, 2)), rng.standard_normal((3, 2))
 
@@ -119,7 +132,10 @@ def test_a_term_left_out_behind_a_tie_is_wrong() -> None:
 
 
 def test_nothing_is_left_of_what_a_whole_number_was_rounded_from() -> None:
-    """A `round` removes earlier rounding errors, so atanh(1) after it must be exactly infinite."""
+    """A `round` removes earlier rounding errors.
+
+    After it, atanh(1) must be exactly infinite.
+    """
     x = np.array([0.97, 0.3])
 
     def fn(x: Any) -> Any:
@@ -131,9 +147,9 @@ def test_nothing_is_left_of_what_a_whole_number_was_rounded_from() -> None:
 
 
 def test_bits_of_an_integer_are_not_flushed() -> None:
-    """The bits of the integer 1 form a subnormal float64.
+    """The bits of the integer 1 are those of a subnormal float64.
 
-    A bitcast must keep them; only arithmetic may flush to zero.
+    A bitcast must keep them: only arithmetic may flush to zero.
     """
     n = np.array([1, 0, 3], np.int64)
 

@@ -1,4 +1,4 @@
-"""`check_parity` against functions of PyTorch, and arrays that share memory with PyTorch's tensors."""
+"""`check_parity` against functions of PyTorch. Arrays may share memory with PyTorch's tensors."""
 
 from __future__ import annotations
 

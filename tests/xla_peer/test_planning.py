@@ -1,4 +1,7 @@
-"""Planned memory and collectives of a program on absent devices equal sizes computed from the sharding."""
+"""A program is planned for absent devices.
+
+Its memory and its collectives must equal sizes that are computed from the sharding.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ WIDTH, HIDDEN, BATCH = 32, 64, 128
 
 def test_a_layer_cut_over_data_and_model() -> None:
     def gradients(w: Any, v: Any, x: Any) -> Any:
-        """Compute gradients of a sharded layer: the forward pass sums over `model`, and each gradient over `data`."""
+        """Compute the gradients of a sharded layer.
+
+        The forward pass sums over the mesh axis `model`, and each gradient over `data`.
+        """
         return tnf.grad(lambda w, v: tnf.sum(tnf.tanh(x @ w) @ v), argnums=(0, 1))(w, v)
 
     spec = tnf.TensorSpec
@@ -39,7 +45,7 @@ def test_a_layer_cut_over_data_and_model() -> None:
     reductions = found.collectives
     assert {each.kind for each in reductions} == {"all-reduce"}
     sent = {axis: sum(each.moved for each in reductions if each.axes == (axis,)) for axis in mesh}
-    # An all-reduce over n devices moves 2 (n - 1) / n of the data: n is 4 for the rows, and 2 for the gradients.
+    # An all-reduce over n devices moves 2 (n - 1) / n of the data. Here n is 4 for the rows, and 2 for the gradients.
     assert sent == {"model": rows * 3 // 2, "data": weights}
     assert found.seconds is not None
     np.testing.assert_allclose(found.seconds, sent["model"] / 4e9 + sent["data"] / 1e9)
@@ -60,7 +66,7 @@ def test_groups_in_each_notation() -> None:
 
 
 def test_executions_of_a_computation_with_two_callers() -> None:
-    """A computation that two others call runs as often as both together."""
+    """A computation with two callers must count as executed as often as both callers together."""
     text = """
 %shared (p: f32[]) -> f32[] {
 }

@@ -1,6 +1,8 @@
-"""Every op can be compiled for TPU and CUDA without such a device. `make platforms` downloads the compilers.
+"""It must be possible to compile every op for TPU and CUDA without such a device.
 
-Compilers run in a separate process, because a failed check in a compiler ends its process.
+`make platforms` downloads the compilers.
+
+The compilers run in a separate process. If a check inside a compiler fails, it ends the process.
 """
 
 from __future__ import annotations
@@ -45,13 +47,13 @@ REFUSED = {
     "tpu": ("BitcastConvert c64", "Convert c64"),
     "cuda": ("Convolution i32", "Convolution bool"),
 }
-"""Ops and dtypes that tenferro itself rejects on a platform, besides complex128 on TPU."""
+"""Ops and dtypes that tenferro itself rejects on a platform. On TPU, complex128 is rejected for all ops."""
 SAYS_NO = {"tpu": {"ReducePrecision f64"}, "cuda": set[str]()}
-"""Ops and dtypes that a platform's compiler may reject with an error; ending the process is still a failure."""
+"""Ops and dtypes that the compiler of a platform may reject with an error. It must not end the process."""
 
 
 def may_refuse(platform: str, name: str) -> bool:
-    """Return whether the platform's compiler may reject the module with an error."""
+    """Return whether the compiler of a platform may reject a module with an error."""
     return name in SAYS_NO[platform] or (platform == "tpu" and "c128" in name)
 
 
@@ -65,13 +67,16 @@ def lowers(sample: Any) -> bool:
 
 
 def dtype_of(sample: Any) -> str:
-    """Return the dtype of the first input, or of the output if there is no input."""
+    """Return the dtype of a sample's first input, or of its output if it has no input."""
     types = sample.op.infer() if not sample.inputs else [sample.inputs[0]]
     return tnf.DType.of(types[0].dtype).short
 
 
 def modules(platform: str) -> dict[str, str]:
-    """Return modules by name: all samples of each op and dtype, and each linear algebra family in both lowerings."""
+    """Return modules by name.
+
+    They have all samples of each op and dtype, and each linear algebra family in both lowerings.
+    """
     texts: dict[str, str] = {}
     refused: list[str] = []
     for card, samples in SAMPLES.items():
@@ -124,7 +129,8 @@ def test_everything_compiles(platform: str) -> None:
 def compiled(platform: str, texts: dict[str, str]) -> tuple[dict[str, str], str]:
     """Compile modules in a new process.
 
-    Return errors by module name, until the process ends, and its fatal messages.
+    Return the errors by the names of the modules, up to the end of the process, and the fatal messages of the
+    process.
     """
     child = subprocess.run(
         [sys.executable, Path(__file__).parent / "compile_only.py", platform, WHEELS],

@@ -1,4 +1,7 @@
-"""Parity reports show the element that is closest to its bound, and a text if a bound is not informative."""
+"""Parity reports must show the element that is closest to its bound.
+
+If a bound is not informative, they must show a text.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ def row(output: OutputParity) -> dict[str, str]:
 
 
 def test_the_element_is_that_of_the_largest_share() -> None:
-    """The report shows element 2, which is closest to its bound, although element 0 differs more."""
+    """The report must show element 2, which is closest to its bound, although element 0 differs more."""
     output = compared([1.0, 2.0, 4.0], [1.5, 2.0, 4.1], [2.0, 2.0, 0.125])
     assert output.worst == (2,)
     assert output.share == pytest.approx(0.1 / 0.125)

@@ -1,4 +1,4 @@
-"""A failing program is saved as a folder that runs with JAX only; its triage is the text of a bug report."""
+"""A failing program must be saved as a folder that runs with JAX alone. Its triage is the text of a bug report."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def layer(x: Any, b: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Save a program and its arguments as a folder; the program does not fail."""
+    """Save a program and its arguments as a folder. This program does not fail."""
     program = tnf.compile(layer, X, B)
     text = lower_to_stablehlo(program).text
     return save_reproduction(tmp_path_factory.mktemp("case"), program, [X, B], text)

@@ -1,4 +1,4 @@
-"""Sharded programs over several devices; each test runs a part of `sharded.py` in a new process."""
+"""Sharded programs over several devices. Each test runs one check of `sharded.py` in a new process."""
 
 from __future__ import annotations
 

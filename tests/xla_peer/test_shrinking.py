@@ -1,4 +1,4 @@
-"""Failing programs are shrunk to a few lines with simple arguments, and matched with public bug reports."""
+"""Failing programs must be shrunk to a few lines with simple arguments, and matched with public bug reports."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def test_a_report_is_saved_shrunk(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert len(module) <= 10
     assert "cosine" in "\n".join(module)
     (x,) = np.load(folder / "inputs.npz").values()
-    assert (x == 1).all()  # simplified arguments
+    assert (x == 1).all()  # the arguments are simplified to 1
     about = json.loads((folder / "about.json").read_text())
     ((version, said),) = about["outcomes"].items()
     assert version.startswith("jaxlib ")
-    assert "0.54" in said  # cos(1)
+    assert "0.54" in said  # cos(1), the result of the planted fault
     assert "0.84" in said  # sin(1)
     assert isinstance(about["environment"], dict)
 

@@ -1,4 +1,4 @@
-"""Every op is exported with symbolic extents and right for its sample, or an error names the op."""
+"""Every op must be exported with symbolic extents and be right for its sample, or an error must name the op."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ CHOSEN = [
     ]
 ]
 REFUSED = {"CumSum", "CumProd", "CumMax", "CumMin"}
-"""Names of ops that are lowered to windows; StableHLO has no symbolic window sizes."""
+"""Names of ops that are lowered to windows. StableHLO has no windows of symbolic size."""
 
 
 def symbols(sample: OpSample) -> list[tnf.TensorSpec]:
-    """Return the sample's input types with a symbol for each extent.
+    """Return the types of a sample's inputs, with a symbol in place of each extent.
 
-    Equal extents share a symbol, as most ops require.
+    Equal extents share a symbol, because most ops require them to be equal.
     """
     return [
         tnf.TensorSpec([f"n{extent}" for extent in x.shape], DType.of(x.dtype))

@@ -1,4 +1,4 @@
-"""A program can contain a step of an optax optimizer."""
+"""A program may contain a step of an optax optimizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""For a module before and after compiler passes, the check names the first value that differs, and its line."""
+"""A module is compared before and after compiler passes.
+
+The check must name the first value that differs, and its line.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Outcomes of decisions that the given arguments never cause, and a search for arguments that cause them."""
+"""Outcomes of decisions that the given arguments never cause.
+
+A search must find arguments that cause them.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,8 @@ def test_choices_that_are_reached_are_not_listed() -> None:
     assert sides(lambda x: tnf.where(x < 2, x, x * 2), X) == []
     assert sides(lambda x: tnf.clip(x, 1, 2), X) == []
     assert sides(lambda x: tnf.maximum(x, 1.5), X) == []
-    assert sides(lambda x: tnf.where(np.arange(4) > 9, x, 1.0), X) == []  # constant predicate
+    # The predicate is constant.
+    assert sides(lambda x: tnf.where(np.arange(4) > 9, x, 1.0), X) == []
 
 
 def test_choices_with_a_side_that_is_not_reached() -> None:

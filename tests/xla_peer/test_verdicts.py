@@ -1,4 +1,4 @@
-"""Verdicts compare a program with other programs, judge two sets of outputs, and locate faults of the import."""
+"""Verdicts: comparison with other programs, judgement of two sets of outputs, and faults of the import."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_fault_of_the_native_run_is_its_own(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(
         native, "binder", replace(native.binder, backend=replace(NUMPY, kernels=wrong))
     )
-    native.cache_clear()  # forgets programs with the right kernel
+    native.cache_clear()  # so that programs with the right kernel are forgotten
     by_numpy = lambda x: np.tan(np.asarray(x))
     report = check_parity(lambda x: tnf.tan(x), X, against=by_numpy, locate=False)
     native.cache_clear()
@@ -126,13 +126,13 @@ def test_the_turn_of_a_loop_in_which_two_programs_begin_to_differ() -> None:
     report = check_parity(scanned(5.0), X, against=scanned(1.0))
     assert report.first_divergence is not None
     (step,) = report.first_divergence.iterations
-    assert step.startswith("iteration 3 of Scan at "), step  # X[3] is the first above 1
+    assert step.startswith("iteration 3 of Scan at "), step  # X[3] is the first element above 1
 
 
 def test_the_turn_of_a_loop_in_which_the_paths_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """The lowered cosine is wrong above 2.
 
-    The report names the iterations of both loops in which the argument exceeds 2.
+    The report must name the iterations of both loops in which the argument exceeds 2.
     """
 
     def off(op: Any, w: Any, x: Any) -> Any:
@@ -270,7 +270,7 @@ def test_a_program_keeps_the_text_it_was_read_from() -> None:
     program = lowering.import_stablehlo(LOSS)
     assert program.origin.plain_text == LOSS
     assert tnf.compile(loss, X).origin is None
-    assert program == tnf.compile(loss, X) or program.fingerprint  # `==` ignores the origin
+    assert program == tnf.compile(loss, X) or program.fingerprint  # `==` must ignore the origin
     without = replace(program, origin=None)
     assert without == program
 
@@ -299,7 +299,10 @@ def test_a_judgement_of_each_kind() -> None:
 def test_the_reference_interpreter_decides_between_native_and_pjrt(
     first: str, third: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PJRT computes a cosine for the sine. Of the two compared outputs, one is native and the other is PJRT's."""
+    """In PJRT, the sine is a cosine.
+
+    Of the two compared outputs, one is native and the other is PJRT's. The reference interpreter must decide.
+    """
     wrong = {Sin: lambda op, w, x: w.op("cosine", x, result=x.spec)}
     monkeypatch.setattr(lowering.lower, "EMITTERS", {**EMITTERS, **wrong})
     has = {"native": [np.sin(X)], "PJRT": [np.cos(X)]}

@@ -1,4 +1,4 @@
-"""Exported artifacts contain test vectors, with which other platforms are verified."""
+"""Exported artifacts contain test vectors. Other platforms are verified with them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def layer(x: Any, w: Any) -> Any:
 
 
 class Off(XlaExecutor):
-    """Executor for a platform whose results are slightly wrong."""
+    """Executor for a platform that returns slightly wrong results."""
 
     def compile_module(self, *args: Any, **options: Any) -> Any:
         found = super().compile_module(*args, **options)
@@ -38,7 +38,7 @@ class Off(XlaExecutor):
 
 
 class Choosing(XlaExecutor):
-    """Executor for a platform that returns the index `index` for all keys."""
+    """Executor for a platform that returns the index `index`, whatever the keys are."""
 
     def __init__(self, index: int) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ def test_an_artifact_is_proved_again_from_its_files(tmp_path: Path, suffix: str)
     assert about["seed"] == 7
     assert {"tenferro", "jaxlib", "numpy"} <= set(about["versions"])
     shapes = {vector.inputs[0].shape for vector in load(path).vectors}
-    assert len(shapes) > 1  # each vector has its own n
+    assert len(shapes) > 1  # each vector has a different n
 
 
 def test_what_differs_is_told() -> None:

@@ -1,4 +1,4 @@
-"""The watch on faults of XLA: its entries and tables, the search for a faulty pass, and new releases."""
+"""The watch on faults of XLA: its entries and tables, its search for a faulty pass, and its checks of new releases."""
 
 from __future__ import annotations
 
@@ -137,7 +137,10 @@ def case_is_right(report: Case, executor: AdapterExecutor) -> bool:
 
 
 class Compiler:
-    """Stand-in for a compiler that is wrong unless all passes in `guilty` are disabled; it can write dumps."""
+    """Stand-in for a compiler.
+
+    Its results are wrong unless all passes in `guilty` are disabled. It can write dumps.
+    """
 
     def __init__(self, guilty: Sequence[str], dumps: Sequence[tuple[str, str]], option: str = ""):
         self.guilty, self.dumps, self.option = set(guilty), dumps, option

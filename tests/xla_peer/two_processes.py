@@ -1,4 +1,7 @@
-"""Script that a test runs in two processes, with eight devices in total, connected over loopback."""
+"""Script that a test runs in two processes.
+
+They have eight devices in total, and are connected over loopback.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ P = PartitionSpec
 
 
 def refused(words: str, call: Callable[[], object]) -> None:
-    """Require the same error in every process; otherwise one process would wait for the other forever."""
+    """Require the same error in every process.
+
+    If only one process raised it, this process would wait for the other one forever.
+    """
     with pytest.raises(errors.InvalidConfigError, match=words):
         call()
 
@@ -50,7 +56,8 @@ def each_process_gives_its_own_part(process: int, mesh: Mesh, xla: XlaExecutor) 
         np.testing.assert_array_equal(shard.data, x[shard.index])
     refused("w: processes that hold the same part", lambda: cut.put_local(mine, w + process))
     refused("the same part", lambda: mesh.put_local(w + process, P()))
-    # Rows are split into two halves, each replicated on four devices, so every process has both halves.
+    # Rows are split into two halves, and each half is replicated on four devices. Every process therefore has both
+    # halves.
     grid = Mesh(mesh.devices.reshape(4, 2), ("copies", "rows"))
     refused("the same part", lambda: grid.put_local(x + process, P("rows")))
     np.testing.assert_array_equal(grid.put_local(x, P("rows")).addressable_shards[0].data, x[:8])
@@ -64,7 +71,7 @@ def results_in_several_processes(mesh: Mesh, xla: XlaExecutor) -> None:
 
 
 def training_is_that_of_one_process(process: int, mesh: Mesh, xla: XlaExecutor) -> None:
-    """Each process passes its half of the examples, and gloo sums the gradients over both processes."""
+    """Each process passes its half of the examples. gloo must sum the gradients over both processes."""
     rng = np.random.default_rng(1)
     x, w = rng.standard_normal((32, 4)), rng.standard_normal(4)
     y = np.tanh(x @ w)

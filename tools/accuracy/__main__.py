@@ -1,8 +1,8 @@
 """Measure the accuracy of functions and write docs/accuracy.md.
 
-python -m tools.accuracy                     measures; skips what an interrupted run left in build/accuracy
+python -m tools.accuracy                     measures all functions; an interrupted run is resumed
 python -m tools.accuracy --only exp pow      measures only these functions
-python -m tools.accuracy --part compiled     only compares compiled functions with their bounds; `functions` skips this
+python -m tools.accuracy --part compiled     compares compiled functions with their bounds; `functions` does the rest
 python -m tools.accuracy --singles 1000000   sets the number of float32 arguments; --doubles sets that of float64
 python -m tools.accuracy --proofs 1000000    sets the number of arguments at which a compiled function is compared with
                                              its bound: in float64, and for functions of two numbers in float32
@@ -30,7 +30,7 @@ PARTS = ("functions", "compiled")
 
 
 def main() -> int:
-    """Measure the functions that have no record, and write the page; return 1 if a function exceeds its bound."""
+    """Measure every function, unless a record of it exists, and write the page; return 1 if a bound is exceeded."""
     parser = argparse.ArgumentParser(prog="tools.accuracy")
     parser.add_argument("--only", nargs="*", choices=list(FUNCTIONS), metavar="NAME")
     parser.add_argument("--part", choices=PARTS)
@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def with_each_engine(records: Records, name: str, dtype: str, count: int) -> None:
-    """Measure a function with each engine that has no record of this measurement in the present environment."""
+    """Measure a function with each engine, unless this measurement is recorded for the present environment."""
     keys = {engine: Key(name, dtype, engine) for engine in ENGINES}
     missing = [engine for engine in ENGINES if not records.has(keys[engine], count)]
     if missing:
@@ -65,7 +65,7 @@ def with_each_engine(records: Records, name: str, dtype: str, count: int) -> Non
 
 
 def against_its_bound(records: Records, name: str, dtype: str, count: int) -> None:
-    """Search for the largest error of a compiled function, unless a record of this search exists."""
+    """Search for the largest error of a compiled function, unless an earlier search of this size is recorded."""
     key = Key(name, dtype, "bound")
     if not records.has(key, count):
         with records.timed([key], count) as put:
@@ -75,7 +75,7 @@ def against_its_bound(records: Records, name: str, dtype: str, count: int) -> No
 
 
 def is_beyond(record: Record) -> bool:
-    """Tell whether the record shows a compiled function that exceeds its bound; if so, print the record."""
+    """Return whether the record shows a compiled function that exceeds its declared bound; if so, print the record."""
     cell, name, dtype = record["cell"], record["function"], record["dtype"]
     if record["engine"] != "bound" or cell is None or cell["error"] <= bound_of(name, dtype):
         return False

@@ -1,4 +1,7 @@
-"""Measured activation functions of `tenferro.nn`. Functions that only select a value, such as relu, round nothing."""
+"""Activation functions of `tenferro.nn` whose errors are measured.
+
+Functions such as relu, which only select a value, are absent: they round nothing.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ SELU = ("1.0507009873554804934193349852946", "1.6732632423543772848170429916717"
 
 
 def ndtr(x: Any) -> Any:
-    """Return the normal distribution function."""
+    """Return the distribution function of the standard normal distribution."""
     return mpmath.erfc(-x / mpmath.sqrt(2)) / 2
 
 
@@ -27,7 +30,10 @@ def logistic(x: Any) -> Any:
 
 
 def gelu(x: Any) -> Any:
-    """x (1 + tanh(u)) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3), as x / (1 + e^(-2 u)): no cancellation."""
+    """Return gelu(x) = x (1 + tanh(u)) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3).
+
+    It is evaluated as x / (1 + e^(-2 u)), because 1 + tanh(u) would cancel for negative u.
+    """
     u = mpmath.sqrt(2 / mpmath.pi) * (x + mpmath.mpf("0.044715") * x**3)
     return x * logistic(2 * u)
 

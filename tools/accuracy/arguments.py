@@ -1,7 +1,7 @@
-"""Arguments of measured functions.
+"""Arguments at which functions are measured.
 
-One argument of 16 bits takes all values. For other dtypes there are chosen numbers, such as powers of two, and random
-numbers of all magnitudes.
+A function of one 16-bit argument is measured at every value of the dtype. Other functions are measured at chosen
+numbers, such as powers of two, and at random numbers of all magnitudes.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from tools.accuracy.function import Function
 __all__ = ["CHUNK", "all_singles", "chunks", "dtype_of"]
 
 CHUNK = 1 << 16
-"""Number of arguments of one run; programs are compiled for arrays of this size."""
+"""Number of arguments per run. Programs are compiled for arrays of this size."""
 NEIGHBOURS = 3
-"""Number of floats next to a chosen point, on each of its two sides, that are also arguments."""
+"""Number of neighbouring floats on each side of a chosen point that also become arguments."""
 
 
 def dtype_of(name: str) -> Any:
@@ -37,7 +37,7 @@ def all_singles() -> Iterator[list[np.ndarray]]:
 
 
 def chunks(function: Function, name: str, count: int) -> Iterator[list[np.ndarray]]:
-    """Yield chunks of `CHUNK` arguments: at least `count` in all, or all numbers of a 16-bit dtype."""
+    """Yield arrays of `CHUNK` arguments: at least `count` arguments in all, or every value of a 16-bit dtype."""
     dtype = dtype_of(name)
     if dtype.itemsize == 2 and function.arity == 1:
         every = np.arange(1 << 16, dtype=np.uint16).view(dtype)
@@ -56,9 +56,10 @@ def chunks(function: Function, name: str, count: int) -> Iterator[list[np.ndarra
 
 
 def structured(function: Function, dtype: Any) -> np.ndarray:
-    """Return chosen arguments, and the neighbours of each.
+    """Return chosen arguments, and the floats next to each of them.
 
-    They are the ends of the domain, powers of two, integers, multiples of pi / 4, and the function's own points.
+    The chosen arguments are the ends of the function's domain, powers of two, integers, multiples of pi / 4, and the
+    numbers in `function.points`.
     """
     limits = ml_dtypes.finfo(dtype)
     exponents = np.arange(limits.minexp - limits.nmant, limits.maxexp, dtype=np.float64)
@@ -84,13 +85,13 @@ def structured(function: Function, dtype: Any) -> np.ndarray:
 
 
 def _pairs(grid: np.ndarray) -> list[tuple[Any, Any]]:
-    """Return all pairs of about 256 points, which are spread evenly over the grid."""
+    """Return all pairs of about 256 points of the grid, as arguments of a function of two numbers."""
     few = grid[:: max(1, len(grid) // 256)]
     return list(itertools.product(few, few))
 
 
 def _runs(columns: list[np.ndarray], function: Function, dtype: Any) -> Iterator[list[np.ndarray]]:
-    """Split the columns into chunks of `CHUNK`; pad the last chunk with an argument inside the domain."""
+    """Split the columns into arrays of `CHUNK` elements; pad the last one with an argument in the domain."""
     for start in range(0, len(columns[0]), CHUNK):
         run = [column[start : start + CHUNK] for column in columns]
         filling = np.full(CHUNK - len(run[0]), _usual(function, dtype), dtype)
@@ -103,10 +104,10 @@ def _usual(function: Function, dtype: Any) -> Any:
 
 
 def _random(rng: np.random.Generator, function: Function, dtype: Any) -> np.ndarray:
-    """Draw half of the arguments from all magnitudes and signs, a quarter near one, a quarter evenly from the domain.
+    """Return random arguments from three distributions.
 
-    Half of the arguments have uniformly random bits. Each binade (from one power of two to the next) then gets equally
-    many.
+    Half of them have uniformly random bits, so that each interval from one power of two to the next has equally many.
+    A quarter is near one, and a quarter is uniform in the domain.
     """
     low, high = function.domain
     largest = min(max(abs(low), abs(high)), float(ml_dtypes.finfo(dtype).max))
@@ -131,7 +132,7 @@ def _random(rng: np.random.Generator, function: Function, dtype: Any) -> np.ndar
 def _with_bits(
     rng: np.random.Generator, low: float, high: float, count: int, dtype: Any
 ) -> np.ndarray:
-    """Draw numbers of either sign with magnitudes between two bounds, uniform in their bits."""
+    """Draw numbers of either sign with magnitudes from `low` to `high`, uniformly by their bit patterns."""
     unsigned = np.dtype(f"u{dtype.itemsize}")
     first, last = [int(end) for end in np.array([low, high]).astype(dtype).view(unsigned)]
     bits = rng.integers(2 * first, 2 * last + 2, count, unsigned)

@@ -1,7 +1,8 @@
 """Search for arguments at which compiled functions exceed their declared bounds.
 
-For float32, float16 and bfloat16 all bit patterns are tested against NumPy or SciPy in float64; float64 is tested
-against extended precision. The arguments with the largest errors are judged with many digits.
+For float32, float16 and bfloat16, all bit patterns are compared with NumPy or SciPy in float64. For float64, random
+arguments are compared with extended precision. For the arguments with the largest differences, mpmath then computes
+the exact errors.
 """
 
 from __future__ import annotations
@@ -27,12 +28,15 @@ from tools.accuracy.worst import Worst
 __all__ = ["TABLE", "bound_of", "largest_error"]
 
 WORST = 10_000
-"""Number of arguments, those with the largest estimated errors, whose errors mpmath computes with many digits."""
+"""Number of arguments whose errors mpmath computes with many digits: those with the largest estimated errors."""
 ALL_OF = 64
-"""Every 64th chunk of float32 numbers is examined completely, correctly rounded results included."""
+"""Every 64th chunk of float32 numbers is examined completely.
+
+In the other chunks, correctly rounded results are skipped.
+"""
 CALLS: dict[str, Callable[..., Any]] = {
-    # The public `hypot` scales its arguments and computes a root. The compiled function is the absolute value of a
-    # complex number.
+    # The public `hypot` does not call the compiled function: it scales its arguments and computes a root. The
+    # absolute value of a complex number does call it.
     "hypot": lambda x, y: tnf.abs(tnf.lax.complex(x, y))
 }
 REFERENCES: dict[str, Callable[..., Any]] = {
@@ -40,12 +44,15 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "erfc": long_double.erfc,
     "erfinv": long_double.erfinv,
 }
-"""References in long doubles for float64, where SciPy has the function in float64 only."""
+"""References for float64 in long doubles, for functions that SciPy computes only in float64."""
 MOST_BITS = np.finfo(np.longdouble).nmant >= 63
 
 
 def bound_of(name: str, dtype: str) -> float:
-    """Return the declared bound in ulps; for 16-bit dtypes, the bound of float32 plus half a unit for the rounding."""
+    """Return the declared bound in ulps.
+
+    For 16-bit dtypes, it is the bound of float32 plus half an ulp for the rounding.
+    """
     if dtype == "float64":
         return TABLE[name].ulps
     if dtype == "float32":
@@ -55,7 +62,7 @@ def bound_of(name: str, dtype: str) -> float:
 
 
 def largest_error(name: str, dtype: str, count: int) -> Cell | None:
-    """Return the largest error of a compiled function; None if the function is not compiled.
+    """Return the largest error of a compiled function, and its arguments; None if the function is not compiled.
 
     Args:
         count: number of arguments in float64, and in float32 for functions of two numbers.
@@ -76,8 +83,8 @@ def largest_error(name: str, dtype: str, count: int) -> Cell | None:
         y = run(xs)
         exact = exact_values(reference, xs)
         if dtype == "float32" and number % ALL_OF:
-            # Keep only results that differ from the nearest float. They are few, and the largest errors are among
-            # them.
+            # Keep only results that differ from the nearest float. These results are few, and the largest errors are
+            # among them.
             with np.errstate(all="ignore"):
                 rounded = exact.astype(np.float32)
             other = np.flatnonzero(rounded.view(np.uint32) != y.view(np.uint32))

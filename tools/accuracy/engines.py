@@ -23,7 +23,8 @@ ENGINES = ("NumPy", "compiled", "PJRT")
 def run_of(function: Function, engine: str, dtype: str, size: int = CHUNK) -> Run | None:
     """Return a function that runs `function` on arrays of `size` elements; None if the engine cannot run it.
 
-    For the engine "compiled", a loop of one iteration around the function is compiled. None if a loop interprets it.
+    The engine "compiled" compiles a loop that calls the function once. The result is None if such a loop would be
+    interpreted instead.
     """
     specs = [tnf.TensorSpec((size,), dtype)] * function.arity
     try:

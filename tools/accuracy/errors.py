@@ -1,4 +1,4 @@
-"""Errors in units in the last place: estimated in higher precision, and judged by mpmath."""
+"""Errors in units in the last place (ulps): estimated in higher precision, then computed exactly by mpmath."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tools.accuracy.function import Function
 __all__ = ["DIGITS", "error_of", "estimates", "exact_values", "unit"]
 
 DIGITS = 60
-"""Decimal digits with which mpmath evaluates a definition; large and small arguments get more."""
+"""Decimal digits with which mpmath evaluates a definition. Arguments of large or small magnitude get more digits."""
 EXPONENT = np.uint64(0x7FF << 52)
-"""Exponent bits of float64."""
+"""Mask of the exponent bits of a float64."""
 
 
 def unit(exact: Any, dtype: Any) -> float:
@@ -30,10 +30,10 @@ def unit(exact: Any, dtype: Any) -> float:
 
 
 def exact_values(reference: Callable[..., Any], xs: Sequence[np.ndarray]) -> np.ndarray:
-    """Evaluate the reference in a wider dtype than the arguments: in float64, or in long doubles for float64.
+    """Evaluate the reference in a wider dtype than the arguments: in float64, or in long doubles for float64 arguments.
 
-    If the reference has no long doubles, float64 is compared with float64. The estimated errors then mean little: the
-    reference may be no better than the measured function, or share its code.
+    If the reference has no version for long doubles, float64 arguments are evaluated in float64. The estimated errors
+    then mean little: the reference may be no more accurate than the measured function, or share its code.
     """
     types = "".join(getattr(reference, "types", "d"))
     kind = np.longdouble if xs[0].dtype == np.float64 and "g" in types else np.float64
@@ -44,18 +44,18 @@ def exact_values(reference: Callable[..., Any], xs: Sequence[np.ndarray]) -> np.
 def estimates(exact: np.ndarray, y: np.ndarray, is_strict: bool = False) -> np.ndarray:
     """Return the estimated error of each element of `y`, in units in the last place (ulps) of its dtype.
 
-    The error is infinite where exactly one of the two values is not finite, and zero where neither is finite. If
-    `is_strict`, two values that are not finite must both be NaN or the same infinity.
+    The error is infinite where exactly one of the two values is finite, and zero where neither value is finite. If
+    `is_strict`, the error is zero there only if both values are NaN, or both the same infinity.
 
-    There are 10^8 values, so the function makes few passes over the arrays. The ulp is that of the smaller value: the
-    ulp of the larger one doubles where the exact value is rounded up to a power of two.
+    `y` may have 10^8 elements, so the function reads the arrays few times. The ulp is that of the value of smaller
+    magnitude. The larger value may have been rounded up to a power of two, where the ulp doubles.
     """
     limits = ml_dtypes.finfo(y.dtype)
     with np.errstate(all="ignore"):
         wide = y.astype(np.float64)
         near = exact.astype(np.float64)
-        # For float64, subtract in the reference's precision: rounding the reference to float64 first would lose the
-        # error.
+        # For float64, subtract in the reference's wider precision: rounding the reference to float64 would discard
+        # the error that is to be measured.
         error = wide - near if exact is near else (y.astype(exact.dtype) - exact).astype(np.float64)
         np.abs(error, out=error)
         size = np.minimum(np.abs(wide), np.abs(near, out=near), out=near)
@@ -70,11 +70,11 @@ def estimates(exact: np.ndarray, y: np.ndarray, is_strict: bool = False) -> np.n
 
 
 def _judge_infinities(error: np.ndarray, exact: np.ndarray, y: np.ndarray, is_strict: bool) -> None:
-    """Write into `error` the errors of elements of which a value is infinite or NaN."""
+    """Write into `error` the errors of the elements whose exact or computed value is infinite or NaN."""
     wide = y.astype(exact.dtype)
     largest = float(ml_dtypes.finfo(y.dtype).max)
-    # A value that exceeds the largest float by less than half a unit rounds to this float, any larger value to
-    # infinity. Both results are accepted.
+    # An exact value that exceeds the largest float by less than half an ulp rounds to the largest float. A larger
+    # value rounds to infinity. Both results are accepted in both cases.
     is_over = (np.abs(exact) >= largest) & (np.sign(wide) == np.sign(exact))
     is_finite = np.isfinite(wide)
     neither = np.isnan(exact) & np.isnan(wide) if is_strict else ~(np.isfinite(exact) | is_finite)
@@ -85,8 +85,8 @@ def _judge_infinities(error: np.ndarray, exact: np.ndarray, y: np.ndarray, is_st
 def error_of(function: Function, xs: Sequence[float], y: float, dtype: Any) -> float:
     """Return the error of the result `y`, in ulps, against the definition evaluated with many digits.
 
-    The error is infinite where exactly one of the two values is not finite. If terms cancel, the unit is that of their
-    size.
+    The error is infinite where exactly one of the two values is not finite. If the definition adds terms that cancel,
+    the ulp is that of the largest term.
     """
     limits = ml_dtypes.finfo(dtype)
     digits = DIGITS + sum([abs(math.frexp(x)[1]) // 3 for x in xs if x and math.isfinite(x)])
@@ -94,14 +94,14 @@ def error_of(function: Function, xs: Sequence[float], y: float, dtype: Any) -> f
         try:
             exact = function.definition(*map(mpmath.mpf, xs))
         except (ArithmeticError, ValueError, mpmath.libmp.NoConvergence):
-            # The definition fails at poles and beyond the range of floats. There only the reference tells whether the
-            # value is zero; otherwise the result must not be finite.
+            # mpmath cannot evaluate the definition at poles or beyond the range of floats. If the reference is zero
+            # there, the exact value is zero. Otherwise the result must not be finite.
             reference = float(function.reference(*map(np.float64, xs)))
             exact = mpmath.mpf(0) if reference == 0 else mpmath.nan
         if isinstance(exact, mpmath.mpc):
             exact = exact.real if not exact.imag else mpmath.nan
         if mpmath.isnan(exact) or mpmath.isinf(exact):
-            # Any infinity or NaN may stand for a pole.
+            # At a pole, infinities of both signs and NaN are accepted.
             return math.inf if math.isfinite(y) else 0.0
         if abs(exact) > float(limits.max) and math.isinf(y) and (y > 0) == (exact > 0):
             return 0.0

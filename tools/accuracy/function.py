@@ -19,12 +19,13 @@ class Function:
     Attributes:
         call: the measured tensor function.
         definition: the function in mpmath.
-        reference: a float64 version from another library, with correct infinities and NaN; it only selects the
-            arguments with large errors, which are then measured with many digits.
+        reference: a version for float64 from another library, with correct infinities and NaN. It only estimates
+            errors; the errors of the arguments with the largest estimates are then computed with many digits.
         domain: the smallest and largest measured value of each argument.
         points: arguments at which an implementation may switch from one formula to another.
         ulps: the declared maximum error of all engines, in float32 and float64, in units in the last place.
-        terms: returns the size of the terms that cancel near zeros of the function; errors are relative to it.
+        terms: a function that returns the size of the terms that cancel near zeros of the function; errors are
+        relative to this size.
         ranges: a pair of bounds for each argument, which replaces `domain` for random arguments.
     """
 

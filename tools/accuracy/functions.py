@@ -22,7 +22,7 @@ __all__ = ["FUNCTIONS", "Function"]
 
 
 def elementary(names: Iterable[str], ulps: float) -> dict[str, Function]:
-    """Return the records of functions that have the same name in NumPy.
+    """Return the records of functions of one argument that have the same name in NumPy.
 
     The definitions and domains are from the table of exceptional points.
     """
@@ -40,37 +40,43 @@ def elementary(names: Iterable[str], ulps: float) -> dict[str, Function]:
 
 
 def erfinv(x: Any) -> Any:
-    """Call SciPy's erfinv without its slow warnings for numbers outside the domain."""
+    """Return SciPy's erfinv inside the domain, and NaN outside.
+
+    SciPy warns for each number outside of the domain, which is slow.
+    """
     inside = np.abs(x) <= 1
     return np.where(inside, sp.erfinv(np.where(inside, x, 0.0)), np.nan)
 
 
 def ndtri(p: Any) -> Any:
-    """Return the inverse of the normal distribution function. Small p need more digits for an exact 2 p - 1."""
+    """Return the inverse of the normal distribution function. Small p need more digits, so that 2 p - 1 is exact."""
     with mpmath.extradps(max(0, -int(mpmath.log10(p))) if p else 0):
         return mpmath.sqrt(2) * mpmath.erfinv(2 * p - 1)
 
 
 def relative_entropy(x: Any, y: Any) -> Any:
-    """x log(x / y)."""
+    """Return x log(x / y), and 0 if x is 0."""
     return x * mpmath.log(x / y) if x else mpmath.mpf(0)
 
 
 def log_gamma_size(x: float) -> float:
-    """Return the size of the largest term of log |gamma(x)|; for negative x, that of the reflection formula."""
+    """Return the largest term of log |gamma(x)|, to which errors are relative.
+
+    For negative x, it is a term of the reflection formula.
+    """
     return abs(float(sp.gammaln(1.0 - x))) + 1.0 if x < 0 else 0.0
 
 
 def of_special(name: str, definition: Any, **others: Any) -> Function:
-    """Return the record of the function that has this name in `tenferro.special` and in SciPy."""
+    """Return the record of the function called `name` in `tenferro.special` and in SciPy."""
     reference = others.pop("reference", getattr(sp, name, None))
     return Function(getattr(tnf.special, name), definition, reference, **others)
 
 
 def at_fixed(name: str, *parameters: float, **others: Any) -> Function:
-    """Return the record of a special function of its last argument, with the other arguments fixed.
+    """Return the record of a special function as a function of its last argument, with the other arguments fixed.
 
-    By default the definition is mpmath's function of this name.
+    Unless `definition` is passed, mpmath's function of the same name is the definition.
     """
     function, reference = getattr(tnf.special, name), getattr(sp, name)
     definition = others.pop("definition", None) or getattr(mpmath, name)
@@ -83,7 +89,10 @@ def at_fixed(name: str, *parameters: float, **others: Any) -> Function:
 
 
 def inverse_of(name: str, integral: Any) -> Any:
-    """Return a function that solves `integral(*parameters, 0, x) = p` for x, starting from SciPy's function `name`."""
+    """Return the inverse of a distribution function.
+
+    It solves `integral(*parameters, 0, x) = p` for x, starting from the result of SciPy's function `name`.
+    """
 
     def inverse(*operands: Any) -> Any:
         *parameters, p = operands
@@ -111,7 +120,8 @@ FUNCTIONS: dict[str, Function] = {
     "lgamma": Function(
         tnf.lgamma,
         definition_of(an.Lgamma()),
-        lambda x: sp.loggamma(x + 0j).real,  # because gammaln is inaccurate near its zeros at 1 and 2
+        # SciPy's gammaln is inaccurate near its zeros at 1 and 2.
+        lambda x: sp.loggamma(x + 0j).real,
         (-100.0, INF),
         (*HALVES, *ZEROS_OF_GAMMA, 0.9, 1.01, 1.1, 1.9, 2.1),
         16.0,

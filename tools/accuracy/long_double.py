@@ -1,4 +1,7 @@
-"""Error functions in long doubles, by Taylor series with coefficients from mpmath, because SciPy's are in float64."""
+"""Error functions in long doubles, as Taylor series with coefficients from mpmath.
+
+They are written here because SciPy has them in float64 only.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,16 @@ import scipy.special as sp
 __all__ = ["erf", "erfc", "erfinv", "long_double"]
 
 LARGEST = 28
-"""Largest tabulated argument of erfc; at larger arguments erfc underflows in float64."""
+"""Largest argument for which erfc is tabulated; for larger arguments erfc underflows in float64."""
 STEPS = 32
-"""Number of Taylor series per unit interval."""
+"""Number of Taylor series of erfc per unit interval. Each is used up to half the distance to its neighbours."""
 TERMS = 20
 NEAR_TERMS = 26
-"""Number of terms of the series around 0, which is used up to 1/2."""
+"""Number of terms of the series around 0, which is used for arguments below 1/2."""
 
 
 def long_double(value: Any) -> np.longdouble:
-    """Round a number of mpmath to a long double."""
+    """Round an mpmath number to a long double."""
     fraction, exponent = mpmath.frexp(value)
     high = float(fraction)
     low = float(fraction - high)
@@ -31,7 +34,7 @@ def long_double(value: Any) -> np.longdouble:
 
 @cache
 def _near() -> list[np.longdouble]:
-    """Return the coefficients of erf(x) / x as a power series in x^2."""
+    """Return the coefficients of the power series of erf(x) / x in powers of x^2."""
     with mpmath.workdps(40):
         factor = 2 / mpmath.sqrt(mpmath.pi)
         return [
@@ -44,8 +47,8 @@ def _near() -> list[np.longdouble]:
 def _table() -> np.ndarray:
     """Return the Taylor coefficients of erfc around each point k / `STEPS`: a row for each power, a column for each k.
 
-    The derivative of erfc is d = -2 / sqrt(pi) e^(-x^2). Its n-th derivative is (-1)^n H_n(x) d, with Hermite's
-    polynomials.
+    With d(x) = -2 / sqrt(pi) e^(-x^2), the first derivative of erfc, the derivative of order n + 1 is (-1)^n H_n(x)
+    d(x). H_n are the Hermite polynomials.
     """
     rows = np.zeros((TERMS, LARGEST * STEPS + 1), np.longdouble)
     with mpmath.workdps(60):
@@ -70,7 +73,7 @@ def _polynomial(x: np.ndarray, terms: Sequence[Any]) -> np.ndarray:
 
 
 def _complement(a: np.ndarray) -> np.ndarray:
-    """Compute erfc of nonnegative numbers."""
+    """Compute erfc of nonnegative numbers, from the Taylor series around the nearest tabulated point."""
     a = np.minimum(a, np.longdouble(LARGEST))
     k = np.rint(a * STEPS).astype(np.int64)
     distance = a - k.astype(np.longdouble) / STEPS
@@ -88,7 +91,7 @@ def _near_zero(x: np.ndarray) -> np.ndarray:
 
 
 def erf(x: np.ndarray) -> np.ndarray:
-    """Return the error function."""
+    """Compute erf(x) in long doubles."""
     x = np.asarray(x, np.longdouble)
     a = np.abs(x)
     y = np.where(a < 0.5, _near_zero(x), np.copysign(1 - _complement(np.nan_to_num(a)), x))
@@ -96,7 +99,7 @@ def erf(x: np.ndarray) -> np.ndarray:
 
 
 def erfc(x: np.ndarray) -> np.ndarray:
-    """Return the complementary error function."""
+    """Compute erfc(x) in long doubles."""
     x = np.asarray(x, np.longdouble)
     far = _complement(np.nan_to_num(np.abs(x)))
     y = np.where(x < 0, 2 - far, far)
@@ -105,7 +108,10 @@ def erfc(x: np.ndarray) -> np.ndarray:
 
 
 def erfinv(x: np.ndarray) -> np.ndarray:
-    """Compute SciPy's erfinv and one Newton step in long doubles. Near 1, the step solves erfc(y) = 1 - |x|."""
+    """Compute erfinv(x) by SciPy, and improve it by one Newton step in long doubles.
+
+    For results of at least 1/2, the step solves erfc(y) = 1 - |x|, which does not cancel near |x| = 1.
+    """
     x = np.asarray(x, np.longdouble)
     a = np.abs(x)
     y = sp.erfinv(a.astype(np.float64)).astype(np.longdouble)

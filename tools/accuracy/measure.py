@@ -28,22 +28,31 @@ SOURCES = {
     "compiled": ("tenferro/exec/kernels", "tenferro/exec/llvm"),
     "PJRT": ("lowering/emit",),
 }
-"""Folders with the code of each engine; the code of the public functions is listed in `FOLDERS`."""
+"""Folders with the code of each engine. The code of the public functions is in `FOLDERS`."""
 PARTS = ("tenferro/api/normal_integral.py", "tenferro/api/polynomials.py")
 FOLDERS = {"nn": ("tenferro/nn", *PARTS), "special": ("tenferro/special", *PARTS)}
-"""Folders and files with the code of public functions, by the module before the dot of a name such as `nn.gelu`."""
+"""Folders and files with the code of public functions.
+
+The key is the module, such as `nn` for the function `nn.gelu`.
+"""
 
 WORST = 100
-"""Number of arguments with the largest estimated errors that are judged with many digits."""
+"""Number of arguments, those with the largest estimated errors, whose exact errors mpmath computes."""
 ROUNDS = 5
-"""Maximum number of times that more arguments are judged because the reference was less accurate than the result."""
+"""Maximum number of rounds of `WORST` arguments.
+
+Another round follows if the reference was less accurate than the result.
+"""
 SAMPLE = 1000
-"""Number of random float64 arguments that are judged with many digits, independently of the reference."""
+"""Number of random float64 arguments whose exact errors mpmath computes, whatever the reference estimates."""
 EACH = 16
-"""Maximum number of judged arguments per chunk, so that one bad range does not hide others."""
+"""Maximum number of exact errors computed per chunk, so that one inaccurate range does not hide others."""
 
 FLUSHED = 2.0**10
-"""Largest result, in units of the smallest normal number, that XLA may return as zero: it flushes small intermediates."""
+"""Largest result that XLA may return as zero, in units of the smallest normal number.
+
+XLA flushes small intermediate values to zero.
+"""
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,7 @@ class Cell:
 
     Attributes:
         count: number of arguments.
-        judged: number of arguments that were judged with many digits.
+        judged: number of arguments whose exact errors mpmath computed.
         error: the largest error, in units in the last place.
         arguments: the arguments with this error.
         value: the result at these arguments.
@@ -65,12 +74,15 @@ class Cell:
     value: float
 
     def as_record(self) -> dict[str, Any]:
-        """Return the cell as JSON values."""
+        """Return the measurements as a dictionary that JSON can store."""
         return asdict(self)
 
 
 def environment(engine: str, name: str = "") -> dict[str, str]:
-    """Return everything on which an engine's results depend: packages, processor and sources."""
+    """Return everything that may change an engine's results.
+
+    These are the versions of packages, the processor, and a hash of the sources.
+    """
     versions = {"code": _code((*FOLDERS.get(name.partition(".")[0], ()), *SOURCES[engine]))}
     for package in ("numpy", "scipy", "jaxlib", "llvmlite"):
         try:
@@ -98,7 +110,7 @@ def _processor() -> str:
 
 @dataclass
 class Way:
-    """An engine under measurement: how to run it, its worst arguments, and its random sample."""
+    """An engine under measurement: a function that runs it, the arguments with the largest errors, and a sample."""
 
     run: Run
     worst: Worst
@@ -108,7 +120,7 @@ class Way:
 def measured(
     function: Function, dtype: str, engines: Sequence[str], count: int
 ) -> dict[str, Cell | None]:
-    """Return the measurement of each engine, or None if the engine cannot run the function."""
+    """Return the measurement of each engine; None for an engine that cannot run the function."""
     runs = {engine: run_of(function, engine, dtype) for engine in engines}
     ways = {
         engine: Way(run, Worst(WORST * ROUNDS, EACH), [])
@@ -143,7 +155,7 @@ def measured(
 
 
 def _flushed(xs: Sequence[np.ndarray], exact: np.ndarray, y: np.ndarray, dtype: str) -> np.ndarray:
-    """Return a mask of the elements for which XLA flushes an argument, an intermediate value or the result."""
+    """Return a mask of the elements where XLA flushes an argument, an intermediate value or the result to zero."""
     tiny = float(ml_dtypes.finfo(dtype_of(dtype)).tiny)
     sizes = [np.abs(x.astype(np.float64)) for x in xs]
     small = [(size < tiny) & (size > 0) for size in sizes]
@@ -160,7 +172,7 @@ def judged(
     worst: Sequence[np.ndarray],
     least: int,
 ) -> Cell:
-    """Return the largest error of a sample and of the worst arguments, computed with many digits."""
+    """Compute exact errors of a random sample and of the arguments in `worst`, and return the largest."""
     best = (0.0, (), 0.0)
     number = 0
     for number, (estimate, *xs, value) in enumerate([*sample, *worst], 1):

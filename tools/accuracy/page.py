@@ -51,7 +51,7 @@ DTYPES = ("float16", "bfloat16", "float32", "float64")
 
 
 def written(records: Sequence[Record]) -> str:
-    """Return the page: the largest errors of each dtype, their arguments, and the bounds of compiled functions."""
+    """Return the page, with a table of the largest errors and their arguments, and a table of the declared bounds."""
     bounds = {(r["function"], r["dtype"]): r for r in records if r["engine"] == "bound"}
     by_engine = [r for r in records if r["engine"] != "bound" and r["function"] in FUNCTIONS]
     cells = {(r["function"], r["dtype"], r["engine"]): r for r in by_engine}
@@ -84,7 +84,7 @@ def written(records: Sequence[Record]) -> str:
 
 
 def _ran(records: Sequence[Record]) -> str:
-    """Return a sentence about the measurement: number of arguments, date, environment and duration."""
+    """Return the sentence of the page about the measurement: number of arguments, date, environment, duration."""
     measured = [r for r in records if r["cell"] is not None]
     if not measured:
         return "It has not been run."

@@ -1,4 +1,4 @@
-"""Records of measurements, a file for each function, dtype and engine."""
+"""Records of measurements; each function, dtype and engine has its own file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ Record = dict[str, Any]
 
 
 class Key(NamedTuple):
-    """Key of a record: a function, a dtype, and an engine, or "bound" for a check of a compiled function's bound."""
+    """Key of a record: a function, a dtype, and an engine.
+
+    The engine "bound" means that a compiled function was compared with its declared bound.
+    """
 
     name: str
     dtype: str
@@ -26,14 +29,14 @@ class Key(NamedTuple):
 
 
 class Records:
-    """The records in a folder."""
+    """The records of measurements in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 
     def every(self) -> list[Record]:
-        """Return every record."""
+        """Return all records in the folder."""
         return [json.loads(path.read_text()) for path in sorted(self.folder.glob("*.json"))]
 
     def has(self, key: Key, count: int) -> bool:
@@ -50,7 +53,7 @@ class Records:
     ) -> Iterator[Callable[[Key, Cell | None], None]]:
         """Yield a function that writes the record of a key.
 
-        The keys were measured together, so all records state one time.
+        Keys that are measured together share one duration.
         """
         environments = {key: _environment(key) for key in keys}
         start = time.perf_counter()

@@ -1,9 +1,12 @@
-"""Measure all functions of `tenferro.special` natively: definitions, ranges of arguments and declared bounds.
+"""Measure the errors of all functions of `tenferro.special`.
+
+This module contains their ranges of arguments and their declared bounds.
 
 python -m tools.accuracy.special             measures, and writes docs/special_functions.md
 python -m tools.accuracy.special --count 50  sets the number of arguments of each function and dtype
 
-The bounds are stated in the docstrings, and hold within the ranges. The command fails if an error exceeds its bound.
+The docstrings of the functions state the bounds, which hold within the ranges. The command fails if an error exceeds
+its bound.
 """
 
 from __future__ import annotations
@@ -44,7 +47,10 @@ def _of(
     call: Callable[..., Any] | None = None,
     terms: Any = None,
 ) -> Function:
-    """Return the record of a function, by default with the definition in tests/special."""
+    """Return the record of a function.
+
+    By default, the definition is that of the samples in tests/special.
+    """
     return Function(
         call or getattr(special, name),
         definition or CALLS[name].definition,
@@ -84,13 +90,16 @@ def _upper_gamma_quantile(a: Any, p: Any) -> Any:
 
 
 def _slope(name: str, position: int = 0) -> Callable[..., Any]:
-    """Return the partial derivative of a function in one argument."""
+    """Return the partial derivative of a special function with respect to the argument at `position`."""
     function = getattr(special, name)
     return tnf.grad(lambda *xs: tnf.sum(function(*xs)), argnums=position)
 
 
 def _exact_slope(name: str, position: int = 0) -> Callable[..., Any]:
-    """Return the partial derivative of a definition, by a finite difference with fifty additional digits."""
+    """Return the partial derivative of a definition, by a finite difference.
+
+    The difference is computed with fifty additional digits, because it cancels.
+    """
     definition = CALLS[name].definition
 
     def slope(*xs: Any) -> Any:
@@ -112,27 +121,31 @@ def _in(
     terms: Any = None,
     definition: Callable[..., Any] | None = None,
 ) -> dict[str, Function]:
-    """Return the record of a function's derivative with respect to one argument, called `parameter` on the page."""
+    """Return the record of a derivative with respect to one argument, which the page calls `parameter`."""
     call, definition = _slope(name, position), definition or _exact_slope(name, position)
     record = _of(name, *ranges, ulps=ulps, call=call, definition=definition, terms=terms)
     return {f"{name}, derivative in {parameter}": record}
 
 
 def _root(function: Callable[[Any], Any], guess: Any) -> Any:
-    """Return the zero near a guess, by the secant method."""
+    """Return the zero of a function near a guess, by the secant method."""
     pair = (digits.mpf(float(guess)), digits.mpf(float(guess)) * (1 + digits.mpf(2) ** -30))
     return digits.findroot(function, pair, tol=1e-80, verify=False)
 
 
 def _gamma_quantile_slope(a: Any, p: Any) -> Any:
-    """Compute the derivative with respect to `a` of the gamma quantile, by the implicit function theorem."""
+    """Return the derivative of the gamma quantile with respect to `a`, by the implicit function theorem."""
     x = _gamma_quantile(a, p)
     density = digits.exp((a - 1) * digits.log(x) - x - digits.loggamma(a))
     return -_exact_slope("gammainc", 0)(a, x) / density
 
 
 def _beta_quantile_slope(position: int) -> Callable[..., Any]:
-    """Return the partial derivative of the beta quantile x, computed for whichever of x and 1 - x is smaller."""
+    """Return the partial derivative of the beta quantile x.
+
+    The quantile is computed as x or as 1 - x, whichever is smaller, so that small values keep their relative
+    precision.
+    """
 
     def below(position: int, guess: Any, a: Any, b: Any, p: Any) -> Any:
         x = _root(lambda x: digits.betainc(a, b, 0, x, regularized=True) - p, guess)
@@ -152,7 +165,10 @@ def _beta_quantile_slope(position: int) -> Callable[..., Any]:
 
 
 def _owens_integrand(h: Any, a: Any) -> Any:
-    """Return the derivative of Owen's T in its upper limit: a finite difference would cancel, because T is small."""
+    """Return the derivative of Owen's T with respect to its upper limit.
+
+    A finite difference would cancel, because T is small.
+    """
     bend = 1 + a * a
     return digits.exp(-h * h * bend / 2) / (2 * digits.pi * bend)
 
@@ -274,7 +290,7 @@ SPECIAL: dict[str, Function] = {
     "kl_div": _of("kl_div", POSITIVE, POSITIVE, ulps=4, terms=lambda p, q: p + q),
     "sph_harm_y(3, 2, theta, phi)": _of("sph_harm_y", (0.1, 3.0), (0.1, 6.0), call=lambda theta, phi: special.sph_harm_y(3, 2, theta, phi).real, definition=_harmonic, ulps=16, terms=_one),
 }  # fmt: skip
-"""Measured functions; each key is the call as the page shows it."""
+"""Measured functions. Each key is the call that the page shows."""
 
 OTHERS = {
     "bernoulli": "constants, each a correctly rounded fraction",
@@ -283,11 +299,11 @@ OTHERS = {
     "log_softmax": "takes a vector, as `logsumexp` does",
     "softmax": "takes a vector, as `logsumexp` does",
 }
-"""Functions that are not measured; each value is the reason."""
+"""Functions that are not measured, each with the reason."""
 
 
 def arguments(name: str, dtype: str, count: int) -> list[np.ndarray]:
-    """Draw numbers from each argument's range, half of them uniformly and half log-uniformly."""
+    """Draw numbers from each argument's range: half of them uniformly, and half with a uniform logarithm."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     columns = []
     for low, high in SPECIAL[name].ranges:
@@ -301,7 +317,7 @@ def arguments(name: str, dtype: str, count: int) -> list[np.ndarray]:
 
 
 def largest_error(name: str, dtype: str, count: int) -> tuple[float, tuple[float, ...]]:
-    """Return the largest error in units in the last place, and its arguments."""
+    """Return the largest error of a function, in units in the last place, and the arguments with this error."""
     function, columns = SPECIAL[name], arguments(name, dtype, count)
     values = np.asarray(function.call(*columns))
     rows = zip(*[column.tolist() for column in columns], strict=True)

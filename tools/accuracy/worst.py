@@ -10,7 +10,9 @@ __all__ = ["Worst"]
 
 
 class Worst:
-    """Entries with the largest estimated errors: the estimate, the arguments and the value, in float64.
+    """The arguments with the largest estimated errors.
+
+    Each entry has the estimated error, the arguments and the result, in float64.
 
     Args:
         count: the maximum number of entries.
@@ -30,7 +32,10 @@ class Worst:
         y: np.ndarray,
         left_out: np.ndarray | None = None,
     ) -> None:
-        """Add the arguments whose estimates exceed the smallest entry, except arguments that `left_out` marks."""
+        """Add the arguments whose estimates exceed the smallest estimate so far.
+
+        `left_out` marks arguments that are not added.
+        """
         chosen = np.flatnonzero(error > self.least)
         if left_out is not None:
             chosen = chosen[~left_out[chosen]]
@@ -47,7 +52,7 @@ class Worst:
             self.parts, self.size, self.least = [entries], len(entries), float(entries[-1, 0])
 
     def entries(self) -> np.ndarray:
-        """Return the entries, one per row, without duplicates, the worst first."""
+        """Return the distinct entries, one per row, in descending order of the estimate."""
         if not self.parts:
             return np.zeros((0, 3))
         every = np.unique(np.concatenate(self.parts), axis=0)

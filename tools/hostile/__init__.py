@@ -1,1 +1,1 @@
-"""Tests of file readers with thousands of damaged files (mutants)."""
+"""Tests that read thousands of damaged files (mutants): a reader must load a file or raise an error of tenferro."""

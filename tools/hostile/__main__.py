@@ -1,4 +1,4 @@
-"""`make hostile`: read 20,000 damaged files (mutants), of all kinds in turn; an interrupted run is resumed."""
+"""`make hostile`: read 20,000 damaged files (mutants) of all kinds. An interrupted run is resumed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools.hostile.seeds import written_seeds
 
 
 def main() -> int:
-    """Run a campaign; return 1 if the reading of a mutant failed."""
+    """Run a campaign of mutants; return 1 if a reader crashed, hung, or raised an error that is not tenferro's."""
     parser = argparse.ArgumentParser(prog="python -m tools.hostile", description=__doc__)
     parser.add_argument("--mutants", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)

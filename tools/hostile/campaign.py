@@ -1,6 +1,6 @@
-"""Campaign of damaged files (mutants): child processes read them.
+"""Campaign that reads damaged files (mutants) in child processes.
 
-Outcomes are recorded, and failures saved as tests.
+It records each outcome, and saves each failure as a test.
 """
 
 from __future__ import annotations
@@ -29,9 +29,12 @@ FAILURES = ("foreign", "signal", "time", "memory")
 SECONDS = 5.0
 """Maximum processor time for reading one mutant, in seconds."""
 PATIENCE = 30.0
-"""Maximum time to wait for a child process, in seconds; it may wait for the processor while other children run."""
+"""Maximum time to wait for a child process, in seconds.
+
+It exceeds `SECONDS` because other processes use the processor, too.
+"""
 MOST_READ = 500
-"""Maximum number of mutants that one child process reads."""
+"""Maximum number of mutants that a child process reads before a new child replaces it."""
 TEST = '''"""{kind}, mutant {number} of seed {seed}: {outcome}."""
 
 from pathlib import Path
@@ -47,7 +50,7 @@ def test_it_is_loaded_or_refused() -> None:
 
 
 class Mutant(NamedTuple):
-    """A valid seed file, and the edits of its files: for each, the name of the file and the number of the edit."""
+    """A valid seed file with edits. Each edit is a pair: the name of a file of the seed, and the number of the edit."""
 
     seed: Seed
     edits: tuple[tuple[str, int], ...]
@@ -65,9 +68,9 @@ class Mutant(NamedTuple):
 
 
 def mutant_of(seeds: Sequence[Seed], seed: int, number: int) -> Mutant:
-    """Return the mutant with this number.
+    """Return the mutant with this number in the campaign with this seed.
 
-    The kinds of files alternate, so that every range of numbers contains all kinds.
+    Consecutive numbers belong to different kinds of files, so that every range of numbers contains all kinds.
     """
     random = Random(f"{seed}/{number}")
     kinds = sorted({one.kind for one in seeds})
@@ -80,7 +83,7 @@ def mutant_of(seeds: Sequence[Seed], seed: int, number: int) -> Mutant:
 
 
 def shrunk(mutant: Mutant, fails: Callable[[Mutant], bool]) -> Mutant:
-    """Remove edits from a failing mutant, as long as it still fails without them."""
+    """Remove edits from a failing mutant, one by one, as long as the mutant still fails."""
     place = 0
     while place < len(mutant.edits) > 1:
         smaller = mutant._replace(edits=mutant.edits[:place] + mutant.edits[place + 1 :])
@@ -92,14 +95,14 @@ def shrunk(mutant: Mutant, fails: Callable[[Mutant], bool]) -> Mutant:
 
 
 class Reader:
-    """A child process that reads mutants; when it ends, the next call starts another child."""
+    """A child process that reads mutants. If it ends, the next call of `read` starts another."""
 
     def __init__(self) -> None:
         self._child: subprocess.Popen[str] | None = None
         self._count = 0
 
     def read(self, kind: str, path: Path) -> tuple[str, str]:
-        """Let the child read a file; return the outcome of reading, and its message."""
+        """Let the child process read a file; return the outcome, such as `loaded`, and the message of an error."""
         if self._child is None or self._count >= MOST_READ:
             self.close()
             self._child = self._started()
@@ -135,7 +138,7 @@ class Reader:
         )
 
     def close(self) -> None:
-        """End the child and its descendants, by SIGKILL."""
+        """End the child process and its descendants, by SIGKILL."""
         if self._child is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self._child.pid, signal.SIGKILL)
@@ -144,7 +147,7 @@ class Reader:
 
 
 def _processor_seconds(pid: int) -> float:
-    """Return the processor time of a process and of those of its children that have ended, in seconds."""
+    """Return the processor time, in seconds, of a process and of its children that have ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except FileNotFoundError:
@@ -153,9 +156,10 @@ def _processor_seconds(pid: int) -> float:
 
 
 class Campaign:
-    """Outcomes of mutants.
+    """Outcomes of reading mutants.
 
-    `outcomes.jsonl` in `folder` has a line for each mutant. The subfolder `failures` has the files of each failure.
+    `outcomes.jsonl` in `folder` contains a line for each mutant. The subfolder `failures` contains the files of each
+    failing mutant.
 
     Raises:
         ValueError: `folder` has the outcomes of a campaign with another seed.
@@ -202,10 +206,8 @@ class Campaign:
 
         begin = time.monotonic()
         outcome, words = read(mutant)
-        if outcome in (
-            "time",
-            "memory",
-        ):  # try again in a new child: earlier files may have used its memory or time
+        # Try again in a new child: earlier files may have used up the time or memory of this child.
+        if outcome in ("time", "memory"):
             reader.close()
             outcome, words = read(mutant)
         record = {"seed": self.seed, "number": number, "kind": kind, "outcome": outcome, "words": words,

@@ -1,4 +1,4 @@
-"""Readers of each kind of file, called as a user calls them; each then uses what it has read."""
+"""Functions that read a file of each kind as a user would, and then use the result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from xla_peer.vectors import read_vectors
 __all__ = ["DOORS"]
 
 MOST_ELEMENTS = 100_000
-"""Maximum number of elements of all values of a program together; larger programs are not run."""
+"""Maximum number of elements that all values of a program may have together; larger programs are not run."""
 
 
 def _program(path: Path) -> None:
@@ -35,14 +35,15 @@ def _module(path: Path) -> None:
 
 
 def _use(program: Any, path: Path) -> None:
-    """Print a program, compute its fingerprint, write it, and run it if it is small and terminates."""
+    """Print a program, compute its fingerprint, and save it; run it if it is small and has no control flow."""
     assert str(program)
     assert program.fingerprint
     tnf.save(program, path.with_name("again.tnf"))
     if not program.is_static or any([isinstance(s.op, ControlOp) for s in program.instructions]):
         return
     extents = [[max(extent, 1) for extent in spec.shape] for spec in program.types]
-    if sum(map(math.prod, extents)) > MOST_ELEMENTS:  # NumPy also rejects shape (0, 2^62)
+    # The limit also excludes shapes that NumPy rejects, such as (0, 2^62).
+    if sum(map(math.prod, extents)) > MOST_ELEMENTS:
         return
     leaves = [np.ones(spec.shape, spec.dtype.dtype) for spec in program.input_specs]
     arguments = unflatten(program.in_tree, leaves)

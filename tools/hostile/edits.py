@@ -1,7 +1,8 @@
-"""Edits that damage a file's content. A number determines each edit, so a mutant is stored as a list of numbers.
+"""Edits that damage a file's content.
 
-An edit damages one element of the file's format. The elements are the values of JSON, the members of an archive, the
-header of an array, the words of a text, and the manifest in a module. In other files an edit changes bytes.
+A number determines each edit, so a mutant is stored as a list of numbers. An edit damages one element of the file's
+format. The elements are the values of JSON, the members of an archive, the header of an array, the words of a module's
+text, and the module's manifest. In files of other formats, an edit changes bytes.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ Edit = Callable[[bytes, Random], bytes]
 
 
 def edited(name: str, content: bytes, number: int) -> bytes:
-    """Apply the edit with this number to a file's content; the file's name determines the format."""
+    """Apply the edit with this number to the content of a file.
+
+    The file's name determines the format.
+    """
     random = Random(number)
     suffix = name.rpartition(".")[2]
     edits = {"json": _json, "tnf": _archive, "npz": _archive, "npy": _array, "mlir": _module}
@@ -49,7 +53,7 @@ def edited(name: str, content: bytes, number: int) -> bytes:
     try:
         return edits[suffix](content, random)
     except Exception:
-        return _bytes(content, random)  # because earlier edits may have damaged the format
+        return _bytes(content, random)  # because an earlier edit may have made it unreadable
 
 
 # ---- bytes -----------------------------------------------------------------------------------------
@@ -108,9 +112,9 @@ def _json(content: bytes, random: Random) -> bytes:
 
 
 def _place(root: list[Any], random: Random) -> tuple[Any, Any]:
-    """Choose a JSON field, then one of its occurrences, and return its container and key.
+    """Choose a JSON field, then one of its occurrences, and return the container and key of the occurrence.
 
-    Choosing the field first gives rare fields the probability of frequent ones.
+    The field is chosen first, so that rare fields are edited as often as frequent ones.
     """
     fields: dict[tuple[str, ...], list[tuple[Any, Any]]] = {}
     remaining: list[tuple[tuple[str, ...], Any]] = [((), root)]
@@ -144,7 +148,7 @@ def _extent(random: Random) -> str:
 
 
 def _varied(value: Any, random: Random) -> Any:
-    """Return a JSON value of the same kind that differs a little from `value`."""
+    """Return a JSON value of the same type that differs slightly from `value`."""
     if isinstance(value, bool) or value is None:
         return not value
     if isinstance(value, int | float):
@@ -191,18 +195,18 @@ def _archive(content: bytes, random: Random) -> bytes:
     buffer = io.BytesIO()
     compression = random.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA))
     if sum([len(data) for _, data in members]) > 1 << 20:
-        compression = zipfile.ZIP_DEFLATED  # because LZMA takes seconds for so large a file
+        compression = zipfile.ZIP_DEFLATED  # because LZMA is slow for large members
     with zipfile.ZipFile(buffer, "w", compression) as archive:
         names = set[str]()
         for name, data in members:
-            if name not in names:  # because zipfile warns if a name occurs twice
+            if name not in names:  # because zipfile warns if two members have the same name
                 archive.writestr(zipfile.ZipInfo(name or "empty"), data, compression)
             names.add(name)
     return buffer.getvalue()
 
 
 def _fields(content: bytes, random: Random) -> bytes:
-    """Overwrite one number in the archive's directory, or in the header of a member."""
+    """Overwrite one number in the directory of a zip archive, or in the header of one of its members."""
     signatures = [m.start() for m in re.finditer(rb"PK(\x03\x04|\x01\x02|\x05\x06)", content)]
     data, place = bytearray(content), random.choice(signatures)
     offset, form = random.choice(((4, "<H"), (6, "<H"), (8, "<H"), (10, "<H"), (14, "<I"), (16, "<I"), (18, "<I"),
@@ -267,7 +271,10 @@ def _module(content: bytes, random: Random) -> bytes:
 
 
 def _word(word: str, words: list[str], random: Random) -> str:
-    """Return a replacement for a word of a module's text: usually a word of the same kind, to avoid a syntax error."""
+    """Return a replacement for a word of a module's text.
+
+    It is usually a word of the same kind, because most other words would only be syntax errors.
+    """
     if random.random() < 0.3:
         return random.choice(
             (random.choice(words), random.choice(TOKENS), str(random.choice(NUMBERS)))

@@ -1,4 +1,4 @@
-"""Child process that reads mutants. It receives a kind and a path per line, and answers with a line of JSON."""
+"""Child process that reads mutants. Each line of its input has a kind and a path; it answers with a line of JSON."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from tenferro.errors import TenferroError
 from tools.hostile.doors import DOORS
 
 MEMORY = 1 << 30
-"""Address space that reading one file may add, in bytes."""
+"""Address space, in bytes, that the process may add while it reads one file."""
 
 
 def outcome_of(door: Callable[[Path], None], path: Path) -> tuple[str, str]:
     """Return the outcome of reading a file, and its message.
 
-    The outcome is `loaded`; `ours` for an error of tenferro; `memory`; or `foreign` for any other exception.
+    The outcome is `loaded`, `ours` for an error of tenferro, `memory` if memory was exhausted, or `foreign` for any
+    other exception.
     """
     try:
         door(path)
@@ -37,7 +38,8 @@ def outcome_of(door: Callable[[Path], None], path: Path) -> tuple[str, str]:
 def _is_exhausted(error: BaseException | None) -> bool:
     """Tell whether an error was caused by exhausted memory.
 
-    False if NumPy rejected a size before it allocated, or if Python's parser exhausted its stack.
+    Two kinds of MemoryError do not count: NumPy raises one for an impossible size before it allocates, and Python's
+    parser raises one for deep nesting.
     """
     while error is not None:
         if isinstance(error, MemoryError) and "Unable to allocate" not in str(error):
@@ -49,7 +51,7 @@ def _is_exhausted(error: BaseException | None) -> bool:
 
 
 def main() -> None:
-    """Answer the requests on standard input until it ends."""
+    """Read requests from standard input and print the answers, until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for line in sys.stdin:
         kind, path = json.loads(line)

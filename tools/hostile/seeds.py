@@ -1,6 +1,6 @@
-"""Valid files (seeds) from which mutants are derived.
+"""Valid files (seeds), from which mutants are derived.
 
-Each seed is a folder with the file and the files that it needs.
+Each seed is a folder with a file and all files to which it refers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Seed(NamedTuple):
     Attributes:
         kind: the name of the function in `tools.hostile.doors` that reads the file.
         main: the name of the file that is read.
-        files: the contents of this file, and of the files that it needs, by name.
+        files: the contents of the file `main` and of the files to which it refers, by name.
     """
 
     kind: str
@@ -35,7 +35,7 @@ class Seed(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Named tuple that a seed program returns, so that its file stores one."""
+    """Named tuple that a seed program returns. Files of programs must be able to store named tuples."""
 
     left: Any
     right: Any
@@ -75,7 +75,7 @@ EXPORTED = ("plain", "padded", "constants")
 
 
 def written_seeds(folder: Path) -> list[Seed]:
-    """Write the seeds below a folder, unless they exist, and return all of them."""
+    """Write the seeds below a folder, unless an earlier run has done so, and return all of them."""
     if not (folder / "done").exists():
         _write(folder)
         (folder / "done").touch()
@@ -127,7 +127,10 @@ def _export(folder: Path, name: str, program: Any) -> None:
 
 
 def _place(folder: Path, kind: str, name: str, main: str) -> Path:
-    """Create the folder of a seed, note there which file is read, and return the path of that file."""
+    """Create the folder of a seed, and return the path of its main file.
+
+    The file `main` in the folder stores the name of the main file.
+    """
     place = folder / kind / name
     place.mkdir(parents=True, exist_ok=True)
     (place / "main").write_text(main)

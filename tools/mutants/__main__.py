@@ -1,6 +1,6 @@
-"""`make mutants`: run the tests against mutants, edits of one line of the sources; an interrupted run is resumed.
+"""`make mutants`: run the tests against mutants, copies of the sources with one line edited.
 
-Run `make mutants-map` first: it records which tests run each line of the sources.
+An interrupted run is resumed. Run `make mutants-map` first: it records which tests run each line of the sources.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ EQUIVALENTS = Path(__file__).with_name("equivalents.toml")
 
 
 def record(folder: Path, tests: list[str]) -> int:
-    """Record which lines each test runs: for all tests, or for the tests in the named files and folders."""
+    """Record which lines each test runs.
+
+    If `tests` is empty, all tests are recorded, else the tests in the named files and folders.
+    """
     preload()
     tree = folder / "tree_0"
     copy_tree(CHECKOUT, tree)
@@ -34,9 +37,9 @@ def record(folder: Path, tests: list[str]) -> int:
 
 
 def campaign_of(folder: Path, seed: int, worker: int) -> Campaign:
-    """Return the campaign of one worker, which edits its own copy of the tree.
+    """Return the campaign of one worker, which edits a separate copy of the tree.
 
-    The map of tests was recorded in the copy of worker 0.
+    All workers read the record of the tests of each line that was made in the copy of worker 0.
     """
     tree = folder / f"tree_{worker}"
     copy_tree(CHECKOUT, tree)
@@ -46,7 +49,7 @@ def campaign_of(folder: Path, seed: int, worker: int) -> Campaign:
 
 
 def run(folder: Path, folders: list[str], seed: int, count: int, workers: int) -> int:
-    """Test `count` mutants in `workers` processes; return 1 if a mutant survived."""
+    """Test `count` mutants in `workers` processes; return 1 if a mutant survived, which means that no test failed."""
     preload()
     children = []
     for worker in range(workers):
@@ -66,7 +69,7 @@ def run(folder: Path, folders: list[str], seed: int, count: int, workers: int) -
 
 
 def main() -> int:
-    """Run the subcommand: `map` records the tests of each line, `run` tests mutants."""
+    """Run the subcommand: `map` records which tests run each line, `run` tests mutants."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__)
     parser.add_argument("what", choices=("map", "run"))
     parser.add_argument("--mutants", type=int, default=1000)

@@ -1,6 +1,7 @@
-"""Campaign of mutants, each one edit of one line; its tests run in three stages.
+"""Campaign of mutants, each of which edits one line of the sources.
 
-The first stage has the tests of the edited folder, the second those of its layer, the third the remaining tests.
+The tests of a mutant run in three stages, until one fails: the tests of the edited folder, the tests of its layer,
+and the remaining tests.
 """
 
 from __future__ import annotations
@@ -22,36 +23,42 @@ from tools.mutants.readers import functions_about, readers_elsewhere
 from tools.mutants.trials import Trial, tried
 
 if TYPE_CHECKING:
-    from tools.mutants.tests_of_lines import Recorded  # imports coverage.py
+    from tools.mutants.tests_of_lines import Recorded  # it imports coverage.py
 
 __all__ = ["Campaign", "Mutant", "equivalents", "mutants_of"]
 
 STAGE_SECONDS = 45.0
-"""Maximum recorded time of the tests of one of the first two stages, in seconds; the fastest tests are chosen."""
+"""Maximum recorded time of the tests of each of the first two stages, in seconds. The fastest tests are chosen."""
 MOST_FILES = 8
-"""Maximum number of test files in the second stage: collecting a file takes as long as many tests."""
+"""Maximum number of test files in the second stage: to collect a file takes pytest as long as many tests take."""
 REST_SECONDS = 90.0
-"""Maximum recorded time of the third stage, in seconds; few mutants survive until then."""
+"""Maximum recorded time of the tests of the third stage, in seconds.
+
+It may be long, because few mutants reach this stage.
+"""
 ALLOWANCE = 30.0
-"""Processor time in seconds that a stage may use beyond four times its tests' recorded time."""
+"""Additional processor time of a stage, in seconds.
+
+The limit of a stage is four times the recorded time of its tests, plus this time.
+"""
 
 
 class Mutant(NamedTuple):
-    """An edit of one file of a mutated folder."""
+    """An edit of a file in one of the mutated folders."""
 
     folder: str
     path: str
     edit: Edit
 
     def record(self, source: str) -> dict[str, Any]:
-        """Return what the log and the report say of this mutant; `source` is the file before the edit."""
+        """Return the record of this mutant for the log and the report; `source` is the file before the edit."""
         before, after = self.edit.difference(source)
         return {"folder": self.folder, "path": self.path, "line": self.edit.lines[0], "kind": self.edit.kind,
                 "before": before, "after": after}  # fmt: skip
 
 
 def mutants_of(tree: Path, folders: Sequence[str], seed: int) -> Iterator[Mutant]:
-    """Yield one edit of each line that has edits; the seed determines the edits and their order."""
+    """Yield one edit for each line that has possible edits; the seed determines the edits and their order."""
     random = Random(seed)
     lines: list[tuple[str, str, int]] = []
     offered: dict[tuple[str, int], list[Edit]] = {}
@@ -72,9 +79,9 @@ def mutants_of(tree: Path, folders: Sequence[str], seed: int) -> Iterator[Mutant
 
 
 def equivalents(file: Path) -> dict[tuple[str, str, str], str]:
-    """Return the edits that have no visible effect, each with its proof.
+    """Return the edits that are proven to have no visible effect, each with its proof.
 
-    Keys are the path, the line before and the line after the edit.
+    A key consists of the path, the line before the edit, and the line after it.
 
     Raises:
         ValueError: an edit has no proof.
@@ -88,7 +95,9 @@ def equivalents(file: Path) -> dict[tuple[str, str, str], str]:
 
 
 class Campaign:
-    """Outcomes of mutants, one per line of the file `log`; an interrupted campaign is resumed.
+    """Outcomes of mutants.
+
+    The file `log` has a line for each outcome, so that an interrupted campaign is resumed.
 
     Args:
         tree:      a copy of the tree, which is edited and restored
@@ -137,7 +146,8 @@ class Campaign:
         used, count = 0.0, 0
         try:
             path.write_text(mutant.edit.applied(source))
-            # A time after that of any cached bytecode makes Python compile the file again.
+            # The new modification time is later than that of any cached bytecode, so that Python compiles the file
+            # again.
             moment = time.time() + 10
             os.utime(path, (moment, moment))
             for stage, names in stages:
@@ -160,8 +170,9 @@ class Campaign:
 
     def stages(self, mutant: Mutant) -> tuple[list[str], list[str], list[str]]:
         """Return the tests of the three stages, in the order of execution: folder, layer, and others.
-        Tests that run the lines of the edit come first, the fastest first. If no test runs them, or they run only on
-        import, these tests come first:
+
+        Tests that run the edited lines come first, the fastest first. If no test runs these lines, or if they run
+        only on import, the following tests come first:
 
         - tests that have the name of a class in these lines in their own names, or run a function that the lines name;
         - tests that run a function that uses the assigned names, in the same file and then in other files;
@@ -213,7 +224,10 @@ class Campaign:
         return kept
 
     def verdict(self, record: dict[str, Any]) -> str:
-        """Return the outcome of a mutant; a survivor with a proof is `equivalent`."""
+        """Return the outcome of a mutant.
+
+        If a mutant survived but is proven to have no visible effect, the outcome is `equivalent`.
+        """
         is_proven = (record["path"], record["before"], record["after"]) in self.proofs
         return "equivalent" if record["outcome"] == "survived" and is_proven else record["outcome"]
 
@@ -240,7 +254,7 @@ class Campaign:
 
 
 def _of_few_files(names: Sequence[str]) -> list[str]:
-    """Return the tests of the `MOST_FILES` files that have the most of these tests."""
+    """Return the tests of at most `MOST_FILES` files, namely those with the most of these tests."""
     counts = Counter(_file_of(name) for name in names)
     files = {file for file, _ in counts.most_common(MOST_FILES)}
     return [name for name in names if _file_of(name) in files]

@@ -1,4 +1,4 @@
-"""Tests of each mutated folder: those of its own test files (its column), and those of its layer."""
+"""Tests that belong to each mutated folder: its own test files (its column), and the tests of its layer."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         )
     ),
 }  # fmt: skip
-"""Mutated folders, each with its test files; the doctests of the folder belong to them, too."""
+"""Test files of each mutated folder. The doctests in the folder belong to the folder, too."""
 ABOVE = {"tenferro": ("tests/lowering", "tests/xla_peer", "lowering", "xla_peer")}
-"""Tests of the packages above a package; mutants of the lower package are not run against them."""
+"""Tests of the packages above each package. They are not run against mutants of the lower package."""
 
 
 def _is_in(test: str, places: tuple[str, ...]) -> bool:
@@ -60,18 +60,18 @@ def _is_in(test: str, places: tuple[str, ...]) -> bool:
 
 
 def is_of_column(test: str, folder: str) -> bool:
-    """Tell from a test's name whether it is in the test files of a folder, or a doctest in the folder."""
+    """Tell from its name whether a test is in the test files of a folder, or is a doctest in the folder."""
     return _is_in(test, (*FOLDERS[folder], folder))
 
 
 def is_of_floor(test: str, folder: str) -> bool:
-    """Tell whether a test belongs to the layer of a folder, but not to the folder's own tests."""
+    """Tell whether a test belongs to the layer of a folder, but not to the folder itself."""
     package = folder.partition("/")[0]
     return not _is_in(test, ABOVE.get(package, ())) and not is_of_column(test, folder)
 
 
 def units_within(units: Sequence[str], places: Sequence[str]) -> list[str]:
-    """Return the units (test files, or folders with doctests) that are in `places`, or inside a folder of `places`.
+    """Return the units (test files, or folders with doctests) that are among `places` or inside one of them.
 
     Raises:
         ValueError: an element of `places` contains no unit.

@@ -1,4 +1,4 @@
-"""Copies of the tree: mutants never change the checkout itself."""
+"""Copies of the source tree. Mutants are written into the copies, and never into the checkout itself."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 __all__ = ["copy_tree"]
 
 KEPT = {".hypothesis", "__pycache__"}
-"""Folders that test runs create in a copy; `copy_tree` leaves them for later runs."""
+"""Names of folders that test runs create in a copy. `copy_tree` does not remove them, because later runs use them."""
 
 
 def copy_tree(checkout: Path, copy: Path) -> None:
     """Make the copy equal to the checkout, except for files that git ignores.
 
-    Files that are equal already are not written, so their cached bytecode remains valid.
+    Files whose content is equal are not written again, so that Python can use their cached bytecode.
     """
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=checkout, capture_output=True, check=True).stdout

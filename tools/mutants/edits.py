@@ -1,4 +1,4 @@
-"""Edits of a source file, each of which replaces one expression."""
+"""Edits of a source file. Each edit replaces one expression."""
 
 from __future__ import annotations
 
@@ -39,16 +39,18 @@ COMPARISONS = {
     ast.NotIn: ("not in", ("in",)),
 }
 ORDERED = (ast.Sub, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.MatMult, ast.LShift, ast.RShift)
-"""Operators that do not commute."""
+"""Operators whose operands do not commute. An edit may exchange the operands."""
 LEFT_ALONE = (ast.Assert, ast.Import, ast.ImportFrom, ast.Raise, ast.JoinedStr)
-"""Nodes without edits: assertions for the type checker, texts of errors, and f-strings.
+"""Syntax that is never edited: assertions, which only inform the type checker, imports, errors, and f-strings.
 
-Python 3.11 has no positions for the parts of an f-string.
+Python 3.11 records no positions for the parts of an f-string.
 """
 
 
 CONVERSIONS = ("frozenset", "iter", "list", "tuple")
-"""Functions whose calls are not replaced by their argument: it would often work equally well, or be rejected at once.
+"""Functions whose calls are not replaced by their argument.
+
+The edited program would often work equally well, or be rejected at once.
 """
 SYMMETRIC = (
     "add",
@@ -60,11 +62,11 @@ SYMMETRIC = (
     "multiply",
     "multiply_add",
 )
-"""Functions, by name, whose first two arguments are not exchanged: the result would be the same."""
+"""Names of functions whose first two arguments are not exchanged, because the result would be the same."""
 GENERICS = ("Callable", "Mapping", "Sequence", "dict", "list", "set", "tuple", "type")
-"""Types that take type parameters."""
+"""Names of types that accept type parameters, as in `dict[str, int]`."""
 LARGE = 12
-"""Numbers of at least this size, assigned at module level, count as tuning parameters."""
+"""Smallest integer that counts as a tuning parameter if it is assigned at module level."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -76,7 +78,7 @@ class Edit(NamedTuple):
     start:      the offset of the first byte that is replaced
     stop:       the offset after the last byte that is replaced
     text:       the replacement
-    at_import:  whether the expression is outside of functions, so that it runs once, on import
+    at_import:  whether the expression is outside of functions, so that it runs only once, when the module is imported
     """
 
     kind: str
@@ -87,12 +89,12 @@ class Edit(NamedTuple):
     at_import: bool = False
 
     def applied(self, source: str) -> str:
-        """Return the file with the edit."""
+        """Return the source of the file after the edit."""
         content = source.encode()
         return (content[: self.start] + self.text.encode() + content[self.stop :]).decode()
 
     def difference(self, source: str) -> tuple[str, str]:
-        """Return the edited lines before and after the edit, each joined to one line of text."""
+        """Return the edited lines before and after the edit; several lines are joined to one."""
         content = source.encode()
         first = content.rfind(b"\n", 0, self.start) + 1
         end = content.find(b"\n", self.stop)
@@ -105,7 +107,7 @@ class Edit(NamedTuple):
 
 
 def is_another_program(source: str, edit: Edit) -> bool:
-    """Tell whether the edited file is valid and differs in its syntax tree."""
+    """Tell whether the edited file can be parsed, and has another syntax tree than the file before the edit."""
     try:
         return ast.dump(ast.parse(edit.applied(source))) != ast.dump(ast.parse(source))
     except SyntaxError:
@@ -113,7 +115,7 @@ def is_another_program(source: str, edit: Edit) -> bool:
 
 
 def edits_of(source: str) -> list[Edit]:
-    """Return the possible edits of a file, sorted by position; a few of them are syntax errors.
+    """Return the possible edits of a file, sorted by position. A few of them produce syntax errors.
 
     >>> for edit in edits_of("y = conj(x) - 1\\n"):
     ...     print(edit.kind, "|", edit.applied("y = conj(x) - 1\\n").strip())
@@ -127,7 +129,7 @@ def edits_of(source: str) -> list[Edit]:
 
 
 class Places:
-    """Positions of the expressions of a file, and their replacements."""
+    """Positions of the expressions in a file, and the edits that replace them."""
 
     def __init__(self, source: str) -> None:
         self._content = source.encode()
@@ -154,7 +156,7 @@ class Places:
         return Edit(kind, (node.lineno, node.end_lineno or node.lineno), start, stop, text)
 
     def edits(self) -> Iterator[Edit]:
-        """Yield all edits of the tree; visit its nodes with a stack, without recursion."""
+        """Yield all edits of the syntax tree. The nodes are visited with a stack, without recursion."""
         stack: list[tuple[ast.AST, bool]] = [(self._tree, True)]
         while stack:
             node, at_import = stack.pop()
@@ -190,7 +192,10 @@ class Places:
             yield from self._of_rows(node.elts, node.elts)
 
     def _between(self, left: ast.expr, right: ast.expr, old: str, new: str) -> Edit | None:
-        """Replace the operator between two operands; None if the text between them does not contain `old`."""
+        """Return the edit that replaces the operator `old` between two operands.
+
+        None if the text between the operands does not contain `old`, for example because of parentheses.
+        """
         start = self._content.find(old.encode(), self._stop(left), self._start(right))
         if start < 0:
             return None
@@ -208,7 +213,7 @@ class Places:
             yield self._exchanged(node.left, node.right)
 
     def _exchanged(self, left: ast.expr, right: ast.expr) -> Edit:
-        """Exchange two operands or arguments, and keep the text between them."""
+        """Return the edit that exchanges two operands or arguments. The text between them remains."""
         between = self._content[self._stop(left) : self._start(right)].decode()
         text = self._text(right) + between + self._text(left)
         lines = (left.lineno, right.end_lineno or right.lineno)
@@ -224,7 +229,7 @@ class Places:
                     yield edit._replace(kind="comparison")
 
     def _of_condition(self, node: ast.expr) -> Iterator[Edit]:
-        """Yield the negation of a condition that has no operator, such as a name or a call."""
+        """Yield the edit that negates a condition without operators, such as a name or a call."""
         if not isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Constant):
             yield self._edit("condition", node, f"(not ({self._text(node)}))")
 
@@ -236,7 +241,8 @@ class Places:
             others = (value + 1, value - 1) if value > 0 else (value + 1,)
         elif isinstance(value, float | complex):
             others = (value * 2 if value else 1.0,)
-        elif isinstance(value, str) and " " not in value:  # strings with spaces are messages
+        # Strings with spaces are messages, which no test needs to check.
+        elif isinstance(value, str) and " " not in value:
             others = (f"XX{value}",)
         else:
             others = ()
@@ -267,19 +273,19 @@ class Places:
 
 
 def _name_of(function: ast.expr) -> str:
-    """Return the last part of a function's name."""
+    """Return the name of a called function, without the module or object before the dot."""
     if isinstance(function, ast.Attribute):
         return function.attr
     return function.id if isinstance(function, ast.Name) else ""
 
 
 def _is_a_table(node: ast.AST) -> bool:
-    """Tell whether a tuple is a table: it is read, and has at least three elements."""
+    """Tell whether a node is a table: a tuple of at least three elements that is not a target of an assignment."""
     return isinstance(node, ast.Tuple) and isinstance(node.ctx, ast.Load) and len(node.elts) > 2
 
 
 def _is_a_type(value: ast.expr) -> bool:
-    """Tell whether a value is a parametrised type such as `dict[str, int]`."""
+    """Tell whether an expression is a type with parameters, such as `dict[str, int]`."""
     return (
         isinstance(value, ast.Subscript)
         and isinstance(value.value, ast.Name)
@@ -288,7 +294,7 @@ def _is_a_type(value: ast.expr) -> bool:
 
 
 def _is_a_measure(value: ast.expr) -> bool:
-    """Tell whether a value looks like a tuning parameter: a float, a shifted number, or a large integer."""
+    """Tell whether an expression may be a tuning parameter's value: a float, a shifted number, a large integer."""
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.LShift):
         return isinstance(value.left, ast.Constant) and isinstance(value.right, ast.Constant)
     if not isinstance(value, ast.Constant):
@@ -299,7 +305,7 @@ def _is_a_measure(value: ast.expr) -> bool:
 def _is_tuning(statement: ast.AST, following: ast.AST | None) -> bool:
     """Tell whether a statement assigns a tuning parameter that has a docstring.
 
-    Such constants are not edited: a test that detects a slightly different number would only repeat the number.
+    Such constants are not edited. A test that detected a slightly different number would only repeat the number.
     """
     return (
         isinstance(statement, ast.Assign)
@@ -311,7 +317,10 @@ def _is_tuning(statement: ast.AST, following: ast.AST | None) -> bool:
 
 
 def _parts(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the children of a node that may be edited: no annotations, decorators, docstrings or texts of errors."""
+    """Yield the children of a node that may be edited.
+
+    Annotations, decorators, docstrings and error messages are skipped.
+    """
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list"):
             continue
@@ -329,7 +338,7 @@ def _parts(node: ast.AST) -> Iterator[ast.AST]:
 def _is_for_readers(node: ast.AST) -> bool:
     """Tell whether a node has no effect on results.
 
-    Such nodes are `__all__`, type aliases, imports for the type checker, and the argument `strict` of `zip`.
+    This applies to `__all__`, type aliases, imports for the type checker, and the argument `strict` of `zip`.
     """
     if isinstance(node, ast.keyword) and node.arg == "strict":
         return True

@@ -1,4 +1,7 @@
-"""Functions that depend on a line at module level: in the same file, and in files that read the names it assigns."""
+"""Functions whose behaviour depends on a line at module level.
+
+They use a name that the line assigns, in the same file or in another file.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ Spans = list[tuple[int, int]]
 
 
 def functions_about(source: str, first: int, last: int) -> tuple[Spans, Spans]:
-    """Return the bodies of the functions that the lines name, and of the functions that use names assigned in them.
+    """Return the lines of the functions that the given lines name, and of those that use names assigned in them.
 
     >>> source = "def f(x):\\n    return x\\n\\nROWS = {1: f}\\n\\ndef g(i):\\n    return ROWS[i]\\n"
     >>> functions_about(source, 4, 4)
@@ -34,7 +37,10 @@ def functions_about(source: str, first: int, last: int) -> tuple[Spans, Spans]:
 
 
 def readers_elsewhere(tree: Path, path: str, first: int, last: int) -> Iterator[tuple[str, Spans]]:
-    """Yield each other file of the package that uses names assigned in these lines, with the functions that do so."""
+    """Yield the other files of the package that use names assigned in these lines.
+
+    Each is a pair: the path, and the line ranges of the functions that use the names.
+    """
     statements = ast.parse((tree / path).read_text()).body
     assigned = {
         node.id

@@ -1,6 +1,6 @@
-"""Record of the tests that run each line.
+"""Record of the tests that run each line of the sources.
 
-coverage.py makes the record, one test file at a time. The record is not in git.
+coverage.py makes the record, one test file at a time. The record is not stored in git.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ LEFT_OUT = (
     "tests/test_mutants.py",
     "tests/test_documents.py",
 )
-"""Tests that are not recorded: they start processes or compilers for each case, or read the sources.
+"""Tests that are not recorded, because they start processes or compilers for each case, or read the sources.
 
-Tests that belong to a mutated folder are recorded nevertheless.
+If such a test belongs to a mutated folder, it is recorded nevertheless.
 """
 
 
 def digest_of_sources(tree: Path) -> str:
-    """Return a digest of all sources that the tests import."""
+    """Return a hash of all sources that the tests import."""
     digest = hashlib.sha256()
     for package in PACKAGES:
         for path in sorted((tree / package).rglob("*.py")):
@@ -42,7 +42,10 @@ def digest_of_sources(tree: Path) -> str:
 
 
 def units_of(tree: Path) -> list[str]:
-    """Return the units, each of which one child process runs: a test file, or the doctests of a folder."""
+    """Return the units of recording.
+
+    A unit is a test file, or the doctests of a folder, and is run by one child process.
+    """
     files = [str(path.relative_to(tree)) for path in sorted((tree / "tests").rglob("test_*.py"))]
     columns = {place for places in FOLDERS.values() for place in places}
     recorded = [name for name in files if name in columns or not name.startswith(LEFT_OUT)]
@@ -52,7 +55,10 @@ def units_of(tree: Path) -> list[str]:
 def recorded_units(
     tree: Path, folder: Path, units: Sequence[str]
 ) -> Iterator[tuple[str, int, float]]:
-    """Record each unit without a record of the present sources and tests; yield its name, test count and seconds."""
+    """Record each unit, unless a record with the present sources and tests exists.
+
+    Yield the unit's name, its number of tests, and the seconds that they took.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     sources = digest_of_sources(tree)
     for unit in units:
@@ -76,7 +82,7 @@ def recorded_units(
 
 
 class Recorded:
-    """Record of the tests of a tree: which tests run each line, and the seconds of each test."""
+    """Record of all tests in a tree: the lines that each test runs, and the seconds that it takes."""
 
     def __init__(self, tree: Path, folder: Path) -> None:
         self._tree = tree
@@ -93,7 +99,7 @@ class Recorded:
             self._data.append(data)
 
     def require(self, tree: Path) -> None:
-        """Raise unless the record was made with the sources of `tree`.
+        """Raise an error unless the record was made with the sources in `tree`.
 
         Raises:
             ValueError: the sources have changed since the recording, or there is no record.

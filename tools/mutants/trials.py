@@ -1,4 +1,7 @@
-"""Runs of chosen tests in a copy of the tree, each in a child process forked after the libraries were imported."""
+"""Runs of chosen tests in a copy of the tree.
+
+Each run is a child process, forked from a process that has already imported the libraries.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +24,16 @@ LIBRARIES = (
     "numpy", "scipy.linalg", "scipy.special", "scipy.fft", "ml_dtypes", "optree", "opt_einsum", "mpmath", "jax",
     "jax.numpy", "array_api_strict",
 )  # fmt: skip
-"""Modules that many tests import and no mutant changes.
+"""Modules to import before forking: many tests import them, and no mutant changes them.
 
-Modules that pytest rewrites, and modules that read the tree, are not among them.
+Modules that pytest rewrites, and modules that read the source tree, must not be among them.
 """
 MEMORY = 12 << 30
-"""Address space that a child process may add to that of the libraries, in bytes."""
+"""Address space, in bytes, that a child process may use in addition to the space that the libraries occupy."""
 
 
 class Trial(NamedTuple):
-    """Outcome of running the chosen tests.
+    """Outcome of a run of the chosen tests.
 
     outcome:    passed, failed, import, time or signal
     test:       the first test that failed; for other outcomes a message
@@ -45,7 +48,10 @@ class Trial(NamedTuple):
 
 
 class Choice:
-    """Pytest plugin that runs the chosen tests in order, and records passed tests and the first failure."""
+    """Pytest plugin that runs only the chosen tests, in the given order.
+
+    It records passed tests and the first failure.
+    """
 
     def __init__(self, chosen: Sequence[str] | None, coverage: Any) -> None:
         self.chosen = chosen
@@ -85,14 +91,14 @@ def tried(
     seconds: float,
     coverage: Any = None,
 ) -> Trial:
-    """Run the chosen tests in a child process until one fails; without a choice, run all tests of the files.
+    """Run tests in a child process until one fails.
 
     Args:
         tree:       the folder that is tested
         files:      the files and folders that pytest collects
         chosen:     names of tests, in the order of execution; if None, all tests of the files run
-        seconds:    maximum processor time; the maximum waiting time is four times as long, because other processes
-            run, too
+        seconds:    maximum processor time; the run may last four times as long, because other processes use the
+            processor, too
         coverage:   a `coverage.Coverage` that records which lines each test runs
     """
     begin = time.monotonic()
@@ -114,7 +120,7 @@ def tried(
             with suppress(ProcessLookupError):
                 os.killpg(child, signal.SIGKILL)
     _, status, usage = os.wait4(child, 0)
-    with suppress(ProcessLookupError):  # kill processes that the tests left running
+    with suppress(ProcessLookupError):  # the tests may have left processes running
         os.killpg(child, signal.SIGKILL)
     used = round(usage.ru_utime + usage.ru_stime, 2)
     if not content:
@@ -162,14 +168,14 @@ def _child(
         import pytest
 
         stop = ["-x"] if chosen is not None else []
-        # Some of pytest's plugins are disabled, so that a mutant is tested by the chosen tests alone.
+        # Disable pytest plugins that would add, skip or distribute tests.
         without = [f"-pno:{plugin}" for plugin in ("xdist", "cacheprovider", "entry-points")]
         code = pytest.main([*files, "-q", *without, *stop], plugins=[choice])
         if coverage is not None:
             coverage.stop()
             coverage.save()
         answer = (int(code), choice.failed, choice.passed)
-    except BaseException:  # because a mutant may raise any exception on import
+    except BaseException:  # because importing a mutant may raise any exception
         pass
     with suppress(BaseException):
         content = json.dumps(answer).encode()

@@ -1,1 +1,1 @@
-"""Score of the parity check: how many faults it finds and names, and how many correct rewrites it reports as wrong."""
+"""Score of the parity check: how many seeded faults it finds and locates, and how many correct rewrites it rejects."""

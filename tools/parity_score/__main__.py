@@ -1,8 +1,8 @@
-"""`make parity-score`: count the seeded faults that the parity check finds, and the rewrites that it reports as wrong.
+"""`make parity-score`: count the seeded faults that the parity check finds, and the correct rewrites that it rejects.
 
-The run consists of parts of `PART` trials; each part has its own seed. An interrupted run is resumed. Trials run in
-child processes, because XLA may end its process, which is an outcome, too. The page is written from the recorded
-outcomes.
+The run consists of parts of `PART` trials; each part has its own seed. Trials run in child processes, because XLA may
+end its process, which counts as an outcome. The outcomes are recorded, so that an interrupted run is resumed. The
+page is written from the records.
 """
 
 from __future__ import annotations
@@ -34,28 +34,34 @@ from xla_peer import XlaExecutor
 ROOT = Path(__file__).parents[2]
 PAGE, COUNTS = Path("docs", "verdicts.md"), Path("docs", "verdicts.json")
 PART = 500
-"""Number of faults, and of rewrites, in a part: the trials with one seed."""
+"""Number of faulty modules in a part, and number of rewrites. A part consists of the trials with one seed."""
 BATCH = 50
-"""Number of trials per child process. A new child frees the executables of XLA in the old one."""
+"""Number of trials per child process. When a child ends, the memory of XLA's executables is freed."""
 SILENCE = 600
-"""Seconds without an outcome after which a child is killed: XLA may run an endless loop."""
+"""Seconds without an outcome after which a child process is killed. XLA may have entered an endless loop."""
 STARTING = 900
-"""Maximum time until a child's first trial, in seconds; a busy machine starts children slowly."""
+"""Maximum time until a child process begins its first trial, in seconds.
+
+It is long, because a busy machine starts children slowly.
+"""
 READY = "ready"
-"""Line that a child prints before its first trial."""
+"""Line that a child process prints when it is ready for its first trial."""
 ENDLESS = 30
-"""Maximum processor time of a trial, in seconds: a fault may make a loop endless."""
+"""Maximum processor time of a trial, in seconds. A fault may make a loop endless."""
 
 
 def edits_of(kind: str, subject: Subject) -> list[Edit]:
-    """Return all faults or all rewrites (the kind) of a subject."""
+    """Return all edits of a subject: faults if `kind` is "faults", else rewrites."""
     if kind == "faults":
         return list(faults(subject.text))
     return [*rewrites(subject.text), *subject.rewrites]
 
 
 def drawn(kind: str, seed: int, count: int, of: str = "") -> list[tuple[int, int, str]]:
-    """Draw the trials of a seed: each has the numbers of its subject and edit, and the name of XLA's options."""
+    """Draw the trials of a seed.
+
+    Each is a tuple: the number of its subject, the number of its edit, and the name of XLA's options.
+    """
     every = subjects(of)
     sizes = [len(edits_of(kind, subject)) for subject in every]
     rng = np.random.default_rng([seed, kind == "faults"])
@@ -65,14 +71,17 @@ def drawn(kind: str, seed: int, count: int, of: str = "") -> list[tuple[int, int
     for _ in range(count if able else 0):
         subject = int(rng.choice(able))
         options = str(rng.choice(flags))
-        # One in four trials with options runs the unchanged module: the edit number is -1.
+        # One in four trials with options runs the module without an edit; the edit number is -1.
         edit = -1 if options and rng.random() < 0.25 else int(rng.integers(sizes[subject]))
         chosen.append((subject, edit, options))
     return chosen
 
 
 def child(kind: str, seed: int, count: int, of: str = "") -> None:
-    """Run the trials whose numbers are read from standard input, one per line, and print their outcomes."""
+    """Run trials in a child process and print their outcomes.
+
+    Their numbers are read from standard input, one per line.
+    """
     every, trials = subjects(of), drawn(kind, seed, count, of)
     peer = XlaExecutor("cpu", notices=False)
     signal.signal(signal.SIGPROF, stop)
@@ -103,23 +112,23 @@ def child(kind: str, seed: int, count: int, of: str = "") -> None:
 
 
 class EndlessError(KeyboardInterrupt):
-    """Error of a trial that takes too long."""
+    """Error that ends a trial that exceeds its processor time."""
 
 
 def stop(number: int, frame: Any) -> None:
-    """Handle the signal of the processor-time alarm: end the trial by an error."""
+    """Handle the signal that a trial has used up its processor time: end it by an error."""
     raise EndlessError
 
 
 def run(kind: str, seed: int, count: int, path: Path, until: float, of: str = "") -> None:
-    """Run the trials of a seed that have no outcome in the file `path` yet."""
+    """Run the trials of a seed whose outcomes are not in the file `path` yet, until the time `until`."""
     trials = drawn(kind, seed, count, of)
     done = {record["number"] for record in outcomes(path)}
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # a thread for each child process
         waiting = []
         for options in sorted({options for _, _, options in trials}):
             rest = [n for n in range(len(trials)) if n not in done and trials[n][2] == options]
-            # Sort by subject, so that a child imports and runs each subject's module once for several trials.
+            # Sort by subject. A child process then imports and runs the module of a subject once for several trials.
             rest.sort(key=lambda n: trials[n][0])
             for start in range(0, len(rest), BATCH):
                 batch = rest[start : start + BATCH]
@@ -140,9 +149,9 @@ def _children(
     until: float,
     of: str = "",
 ) -> None:
-    """Run the trials with these numbers in a child process, until the time is over.
+    """Run the trials with these numbers in a child process, until the time `until`.
 
-    If the child ends early, record the trial that ended it, and continue with a new child.
+    If the child ends early, record this as the outcome of its current trial, and continue with a new child.
     """
     environment = {**os.environ, "XLA_FLAGS": FLAGS.get(options, "")}
     command = [
@@ -170,7 +179,8 @@ def _children(
             process.kill()
         rest = numbers[done:]
         if rest:
-            # "endless" means a loop in machine code, which the alarm did not interrupt, so that the child was killed.
+            # A child that stopped answering is in an endless loop of machine code, which the alarm cannot interrupt.
+            # It was killed.
             outcome = "endless" if is_silent else "ended"
             record = {
                 "number": rest[0],
@@ -183,7 +193,10 @@ def _children(
 
 
 def _noted(process: Any, path: Path) -> tuple[int, bool]:
-    """Write the outcomes of a child as they arrive; return their number, and whether the child stopped answering."""
+    """Write the outcomes of a child process to a file as they arrive.
+
+    Return their number, and whether the child stopped answering.
+    """
     done, patience, pending = 0, STARTING, b""
     while True:
         line, end, rest = pending.partition(b"\n")
@@ -206,7 +219,7 @@ def _noted(process: Any, path: Path) -> tuple[int, bool]:
 
 
 def outcomes(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the recorded outcomes; skip a truncated line, which an interrupted run may have left."""
+    """Yield the recorded outcomes. An interrupted run may have left a truncated line, which is skipped."""
     if path.exists():
         for line in path.read_text().splitlines():
             with contextlib.suppress(json.JSONDecodeError):
@@ -235,7 +248,7 @@ def main() -> int:
         size = min(PART, arguments.count)
         records = _records(seed, size, arguments.folder, until, arguments.of)
         if is_kept and min(map(len, records.values())) < size:
-            break  # not counted; the next run completes the part
+            break  # the part is incomplete and is not counted; the next run completes it
         parts.append(summary(seed, version("jaxlib"), **records))
         if is_kept:
             (ROOT / COUNTS).write_text(json.dumps(parts, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""Faults that change the meaning of a module; each changes one line of its text."""
+"""Edits of a module that change its meaning, as a fault in a compiler would; each changes one line of the text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Edit", "faults"]
 
 @dataclass(frozen=True)
 class Edit:
-    """A module with one line changed.
+    """A module with one edited line.
 
     Attributes:
         kind: the kind of fault.
@@ -32,7 +32,7 @@ WORDS = {
     "divide": "multiply", "maximum": "minimum", "minimum": "maximum", "floor": "ceil", "ceil": "floor",
     "and": "or", "or": "and", "real": "imag", "imag": "real",
 }  # fmt: skip
-"""Function that replaces each function; it has the same type."""
+"""Faulty replacement of each operation: another operation with operands and results of the same types."""
 DIRECTIONS = {"LT": "LE", "LE": "LT", "GT": "GE", "GE": "GT", "EQ": "NE", "NE": "EQ"}
 RESULT = re.compile(r"^(\s*)(%[\w#:]+) = ")
 BINARY = re.compile(
@@ -62,7 +62,7 @@ BRANCH = re.compile(r'("stablehlo\.case"\()(%[\w#]+)(\))')
 
 
 def faults(text: str) -> Iterator[Edit]:
-    """Yield every fault that can be made in the module."""
+    """Yield every fault that can be made in the module by changing one line."""
     lines = text.splitlines()
     for number, line in enumerate(lines):
         if " = " not in line:
@@ -145,14 +145,17 @@ def _other_constant(line: str) -> Iterator[str]:
 
 
 def _dropped_op(line: str) -> Iterator[Callable[[list[str], int], list[str]]]:
-    """Replace a result by its operand, as if a conjugate or a sign had been forgotten."""
+    """Yield an edit that replaces an operation's result by its operand.
+
+    The fault is that of a compiler that forgets a conjugate or a sign.
+    """
     match = UNARY.match(line)
     if match:
         yield lambda lines, number: _replaced(lines, number, match[1], match[2])
 
 
 def _dropped_term(line: str) -> Iterator[Callable[[list[str], int], list[str]]]:
-    """Replace a sum by one of its terms, as if a cotangent had been lost."""
+    """Yield edits that replace a sum by one of its terms, as if differentiation lost a cotangent."""
     match = TERM.match(line)
     if match:
         for term in (match[2], match[3]):
@@ -160,9 +163,9 @@ def _dropped_term(line: str) -> Iterator[Callable[[list[str], int], list[str]]]:
 
 
 def _replaced(lines: list[str], number: int, name: str, by: str) -> list[str]:
-    """Replace the uses of a value up to the end of the function.
+    """Replace the uses of the value `name` by the value `by`, up to the end of the function.
 
-    The line that defines the value stays, without effect.
+    The line that defines `name` remains, but its value is no longer used.
     """
     word = re.compile(re.escape(name) + r"(?![\w#:])")
     changed = list(lines)
@@ -184,7 +187,7 @@ def _half_precision(line: str) -> Iterator[str]:
 
 
 def _one_quantum(line: str) -> Iterator[str]:
-    """Add or subtract one quantisation step at the middle element of a quantised constant."""
+    """Yield edits that add or subtract one quantisation step at the middle element of a quantised constant."""
     match = ROUNDED.match(line)
     if match is None or not 1 < (size := math.prod(map(int, match[3].split("x")[:-1]))) <= 256:
         return

@@ -1,4 +1,4 @@
-"""The page `docs/verdicts.md`: tables of faults and rewrites by outcome, summed over all parts (seeds)."""
+"""The page `docs/verdicts.md`: tables that count faults and rewrites by outcome, summed over all parts of the score."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["summary", "write_page"]
 
 Records = Sequence[dict[str, Any]]
 Part = dict[str, Any]
-"""Counts of the trials of one seed, as stored in `docs/verdicts.json`."""
+"""Counts of the trials of one seed. `docs/verdicts.json` stores one such dictionary for each part."""
 HEAD = """# Verdicts
 
 This page is for readers who rely on the [parity check](parity.md).
@@ -26,16 +26,16 @@ The numbers below are from {parts} parts with {libraries}.
 """
 WATCH = "\n[The watch](watch.md) runs public reports of miscompilations on releases of compilers.\n"
 SHOWN = 20
-"""Maximum number of trials of each outcome that the page lists one by one."""
+"""Maximum number of trials that the page lists individually for each outcome."""
 
 
 def share(count: int, of: int) -> str:
-    """Write a count as `count of total (percentage)`."""
+    """Format a count as `count of total (percentage)`."""
     return f"{count} of {of} ({count / of:.2%})" if of else "none"
 
 
 def summary(seed: int, jaxlib: str, faults: Records, rewrites: Records) -> Part:
-    """Count the outcomes of one part."""
+    """Count the outcomes of one part: the trials with one seed."""
     return {
         "seed": seed,
         "jaxlib": jaxlib,
@@ -71,7 +71,7 @@ def _counts(records: Records, judged: Sequence[str], right: str) -> dict[str, An
 
 
 def write_page(parts: Sequence[Part]) -> str:
-    """Return the text of the page."""
+    """Return the text of docs/verdicts.md."""
     libraries = " and ".join(f"jaxlib {v}" for v in sorted({part["jaxlib"] for part in parts}))
     head = HEAD.format(parts=len(parts), libraries=libraries)
     tables = (_faults(_sum(parts, "faults")), _rewrites(_sum(parts, "rewrites")))

@@ -1,7 +1,7 @@
-"""Subjects of the parity score: lowered modules of typical programs, with arguments.
+"""Subjects of the parity score: typical programs as lowered modules, with arguments.
 
-They are loops, gradients of loops, networks, quantising programs, recurrences, low-precision networks, and random
-programs.
+The programs are loops, gradients of loops, networks, quantising programs, recurrences, networks of low precision, and
+random programs.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ __all__ = ["Subject", "subjects"]
 LOOPS = Path(__file__).parents[2] / "benchmarks" / "loops"
 RANDOM_PROGRAMS = 150
 PERTURBED = 3
-"""Number of times that the original module runs on perturbed arguments, which shows how much rounding may change."""
+"""Number of runs on perturbed arguments. They show how much rounding may change the outputs of the original module."""
 LARGEST = 1 << 16
-"""Maximum number of characters of a module; larger modules take more than a second to compile."""
+"""Maximum number of characters of a module. XLA takes more than a second to compile a larger module."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Subject:
 
     Attributes:
         kind: loop, gradient, network, quantising, recurrence, fewer bits or random.
-        rewrites: modules with the same meaning, in addition to those of `tools.parity_score.rewrites`.
+        rewrites: modules with the same meaning that `tools.parity_score.rewrites` cannot derive from the text.
     """
 
     name: str
@@ -96,7 +96,7 @@ def _subject(
     try:
         program = tnf.compile(fn, *arguments)
         text = lower_to_stablehlo(program, linalg="inline", precision=precision).plain_text
-    except UnsupportedError:  # because some linear algebra needs library calls
+    except UnsupportedError:  # because some linear algebra cannot be written inline
         return
     leaves = tuple([np.asarray(x) for x in flatten(arguments)[0]])
     yield Subject(name, kind, text, leaves)
@@ -163,7 +163,8 @@ def _quantising() -> Iterator[Subject]:
     rng = np.random.default_rng(1)
     for dtype in ("float32", "float64"):
         x, w = (rng.standard_normal(shape).astype(dtype) for shape in ((6, 8), (8, 5)))
-        # Some elements are one rounding away from a tie, so that two correct programs may quantise them differently.
+        # Some elements are one rounding away from a tie between two quantised values. Two correct programs may
+        # quantise them differently.
         tied = np.arctanh((np.arange(-24.0, 24) + 0.5 * (np.arange(48) % 7 == 0)) / 40)
         tied = tied.reshape(6, 8).astype(dtype)
         for name, array in (("", x), (", ties", tied)):
@@ -217,7 +218,7 @@ def _by_loop(step: Callable[..., Any], a: Any, b: Any) -> Any:
 
 
 def _by_halves(combine: Callable[..., Any], a: Any, b: Any) -> tuple[Any, Any]:
-    """Compute all prefixes by recursion on the two halves of the arrays, as an associative scan does."""
+    """Compute all prefixes of a recurrence by recursion on the halves of the arrays, like an associative scan."""
     if a.shape[0] == 1:
         return a, b
     half = a.shape[0] // 2
@@ -233,7 +234,7 @@ RECURRENCES = (
     ("sums", lambda c, a, b: c + b, lambda a0, b0, a1, b1: (a1, b0 + b1)),
     ("products", lambda c, a, b: c * b, lambda a0, b0, a1, b1: (a1, b0 * b1)),
 )
-"""Recurrences: for each, its name, one step of it, and the composition of two steps."""
+"""Recurrences. Each has a name, a function for one step, and a function that composes two steps."""
 
 
 def _of_fewer_bits() -> Iterator[Subject]:

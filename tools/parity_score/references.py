@@ -1,4 +1,4 @@
-"""Outputs of a module in its own precision and in float64, which decide whether an edit changed its meaning."""
+"""Outputs of a module in its own precision and in float64. They decide whether an edit changed the module's meaning."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tenferro.types import flatten
 __all__ = ["eps_of", "outputs", "perturbed", "wide_outputs"]
 
 BITS = re.compile(r"0x([0-9A-Fa-f]{8})(?=.*: tensor<[\dx]*f32>)")
-"""Pattern of a float32 number written as its bits, which is how NaN and infinities are written."""
+"""Pattern of a float32 number that is written as its bits. StableHLO writes NaN and infinities in this form."""
 
 
 def outputs(text: str, leaves: Sequence[Any]) -> list[Any]:
@@ -26,11 +26,11 @@ def outputs(text: str, leaves: Sequence[Any]) -> list[Any]:
 
 
 def wide_outputs(text: str, leaves: Sequence[Any]) -> list[Any]:
-    """Run the module with every float32 widened to float64, and return its outputs."""
+    """Run the module with float64 in place of every float32, and return its outputs."""
     wide = [x.astype(np.float64) if x.dtype == np.float32 else x for x in leaves]
     try:
         return outputs(_widened(text), wide)
-    except TenferroError:  # because some constants cannot be widened
+    except TenferroError:  # because some constants cannot be converted to float64
         return outputs(text, leaves)
 
 
@@ -46,14 +46,14 @@ def perturbed(leaves: Sequence[Any], seed: int) -> list[Any]:
 
 
 def eps_of(dtype: Any) -> float:
-    """Return the distance from 1 to the next float of a dtype; zero for integers."""
+    """Return the distance from 1 to the next larger float of the dtype; zero for integers."""
     return (
         0.0 if dtype.kind in "biu" else float(ml_dtypes.finfo(np.zeros((), dtype).real.dtype).eps)
     )
 
 
 def _widened(text: str) -> str:
-    """Return the module's text in float64; numbers written as float32 bits are converted, too."""
+    """Return the module's text with float64 in place of float32. Numbers written as bits are converted."""
 
     def wide(match: re.Match[str]) -> str:
         number = np.array(int(match[1], 16), np.uint32).view(np.float32).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Rewrites of a module that keep its meaning but round differently, and compiler options that do the same."""
+"""Rewrites of a module that keep its meaning but round differently, and compiler options with the same effect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLAGS = {
     "no algebra": "--xla_disable_hlo_passes=algsimp",
     "one thread": "--xla_cpu_multi_thread_eigen=false",
 }
-"""Options of XLA, by name; each needs child processes of its own, because XLA reads them at the start."""
+"""XLA's options, by name. Each needs separate child processes, because XLA reads its options only when it starts."""
 CHAIN = re.compile(
     r"^(\s*)(%\w+) = stablehlo\.(add|multiply) (%[\w#]+), (%[\w#]+) : (tensor<[\dx]*f\d+>)$"
 )
@@ -41,9 +41,9 @@ SHORT = re.compile(
     r"(.* : \((tensor<[\dx]+f32>), (tensor<[\dx]+f32>)\).*)$"
 )
 FEWER_BITS = "fewer bits of a product"
-"""Kind of rewrites that lower the precision of a matrix product, as far as its `precision_config` allows.
+"""Kind of a rewrite that lowers the precision of a matrix product, as far as the product's `precision_config` allows.
 
-The function `judge` decides on these rewrites.
+`xla_peer.judge` decides whether such a rewrite is accepted.
 """
 
 
@@ -70,7 +70,7 @@ def _changed(line: str, makers: dict[str, re.Match[str]]) -> Iterator[tuple[str,
         inner = makers.get(a)
         if inner is not None and inner[3] == word and inner[6] == kind:
             _, _, _, c, d, _ = inner.groups()
-            # rewrite (c + d) + b as c + (d + b)
+            # write (c + d) + b as c + (d + b)
             yield (
                 "reassociated",
                 f"{space}%r_{y[1:]} = stablehlo.{word} {d}, {b} : {kind} {y} = stablehlo.{word} {c}, %r_{y[1:]} : {kind}",

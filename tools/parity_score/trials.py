@@ -1,4 +1,7 @@
-"""Trials: an edited module is checked against the original, in a process that XLA may end."""
+"""Trials of the parity check, each of an edited module against the original.
+
+They run in child processes, because XLA may end its process.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,9 @@ LINE = re.compile(r"<stablehlo>:(\d+)")
 
 
 def fault_trial(subject: Subject, edit: Edit, peer: XlaExecutor) -> dict[str, Any]:
-    """Return the outcome of a fault, such as caught or escaped.
+    """Check a module with a fault; return the outcome, such as `caught` or `escaped`.
 
-    `equal` if the references show no effect of the fault.
+    The outcome is `equal` if the fault changes the outputs by no more than rounding would.
     """
     start = time.perf_counter()
     program = subject.program
@@ -56,9 +59,9 @@ def fault_trial(subject: Subject, edit: Edit, peer: XlaExecutor) -> dict[str, An
 
 
 def places_of(text: str, line: int) -> set[int]:
-    """Return the lines that may be named for a fault in `line`.
+    """Return the numbers of the lines that the check may name as the location of a fault in `line`.
 
-    They are the line itself, the operation whose region contains it, and all calls that lead from `main` to its
+    These are `line` itself, the operation whose region contains it, and all calls that lead from `main` to its
     function.
     """
     lines = text.splitlines()
@@ -66,7 +69,8 @@ def places_of(text: str, line: int) -> set[int]:
     waiting = list(places)
     constant = re.match(r"\s*(%\w+) = stablehlo\.constant", lines[line - 1])
     if constant:
-        # For a constant, its uses may be named instead, such as the condition that reads a trip count.
+        # For a faulty constant, the check may name an operation that uses it, such as the condition that reads a trip
+        # count.
         reads = re.compile(re.escape(constant[1]) + r"(?!\w)")
         rest = enumerate(lines[line:], line + 1)
         here = itertools.takewhile(lambda item: "func.func" not in item[1], rest)
@@ -79,8 +83,8 @@ def places_of(text: str, line: int) -> set[int]:
         name = lines[head].split("@")[1].split("(")[0]
         for call, written in enumerate(lines, 1):
             if f"@{name}(" in written and "func.func" not in written:
-                # The call may be inside an operation of several lines. This operation begins at the indentation of
-                # the function's body.
+                # The call may be inside an operation of several lines. Search backward for the first line of the
+                # operation, which is indented like the function's body.
                 start = next(n for n in range(call, 0, -1) if re.match(r"    [%\"s]", lines[n - 1]))
                 waiting += {start} - places
                 places |= {start, call}
@@ -88,11 +92,11 @@ def places_of(text: str, line: int) -> set[int]:
 
 
 REGION = re.compile(r'"stablehlo\.(?:reduce|sort|scatter|reduce_window|select_and_scatter)"\(')
-"""Pattern of operations that are imported together with their region as one op."""
+"""Pattern of an operation whose region is imported with it, as one op."""
 
 
 def statement_of(lines: Sequence[str], line: int) -> set[int]:
-    """Return the line of the operation whose region contains `line`, if operation and region are imported as one op."""
+    """Return the line of the operation whose region contains `line`; empty unless both are imported as one op."""
     for number in range(line, 0, -1):
         text = lines[number - 1]
         if REGION.search(text):
@@ -104,7 +108,10 @@ def statement_of(lines: Sequence[str], line: int) -> set[int]:
 
 
 def rewrite_trial(subject: Subject, text: str, peer: XlaExecutor, kind: str = "") -> dict[str, Any]:
-    """Return the outcome of a rewrite that keeps the meaning: `accepted`, or `accused` if the check reports an error."""
+    """Check a rewrite that keeps the meaning.
+
+    Return the outcome: `accepted`, or `accused` if the check reports an error.
+    """
     start = time.perf_counter()
     program = subject.program
     try:
@@ -129,7 +136,7 @@ def rewrite_trial(subject: Subject, text: str, peer: XlaExecutor, kind: str = ""
 def _judged(
     subject: Subject, program: Any, rewritten: Callable[..., Any], peer: XlaExecutor
 ) -> dict[str, Any]:
-    """Judge the results of a rewrite that computes a matrix product with fewer bits, as the module allows."""
+    """Check a rewrite that lowers the precision of a matrix product, as the module allows; return the outcome."""
     start = time.perf_counter()
     pairs = [flatten(run(*subject.leaves))[0] for run in (program.run, rewritten)]
     report = judge(program, subject.leaves, *pairs, executor=peer, locate=False, interpreter=False)
@@ -142,7 +149,7 @@ def _judged(
 
 
 class _AsWritten:
-    """Function that runs a module unchanged through PJRT."""
+    """Callable that runs a module through PJRT without changing it."""
 
     def __init__(self, program: Any, peer: XlaExecutor) -> None:
         self.program, self.peer = program, peer
@@ -156,14 +163,11 @@ class _AsWritten:
 
 
 def _indistinguishable(subject: Subject, edit: Edit) -> bool:
-    """Tell whether the outputs of both modules on these arguments agree within what rounding may change.
+    """Tell whether the outputs of both modules agree within what rounding may change.
 
     The outputs are computed in float64. They may differ by rounding errors of the module's dtypes, or by a few times
-    the difference that perturbed arguments make in the original's outputs.
-
-    Their outputs must be equal to the precision of the dtypes, or differ by no more than the original's outputs on
-    arguments that are perturbed in the last place. A sum of values that lie at ties differs by whole numbers there,
-    so this applies to integers, too.
+    the change in the original's outputs if its arguments are perturbed in the last place. Integers may differ, too: a
+    sum of quantised values changes by whole numbers if one value is at a tie.
     """
     results = [subject.results, outputs(edit.text, subject.leaves)]
     if all(y.tobytes() == z.tobytes() for y, z in zip(*results, strict=True)):

@@ -1,4 +1,6 @@
-"""`make torch-samples`: compare tenferro with PyTorch on PyTorch's own operator samples; resumes an interrupted run.
+"""`make torch-samples`: compare tenferro with PyTorch on PyTorch's own operator samples.
+
+An interrupted run is resumed.
 
 python -m tools.torch_samples [--only NAME] [--samples N] [--peer] [--write]
 """
@@ -12,7 +14,7 @@ from pathlib import Path
 
 
 def main() -> int:
-    """Run the samples; return 1 if an outcome is not explained, and 2 if PyTorch is missing."""
+    """Run the samples; return 1 if a difference has no entry that explains it, and 2 if PyTorch is missing."""
     parser = argparse.ArgumentParser(prog="python -m tools.torch_samples", description=__doc__)
     parser.add_argument(
         "--only", action="append", help="this function of tenferro; may be repeated"
@@ -29,7 +31,7 @@ def main() -> int:
             "PyTorch is not installed: make torch-samples installs it in an environment of its own"
         )
         return 2
-    warnings.simplefilter("ignore")  # because PyTorch's samples use deprecated functions of PyTorch
+    warnings.simplefilter("ignore")  # because PyTorch's samples call deprecated functions
     from tools.torch_samples.campaign import Campaign
     from tools.torch_samples.page import write_page
 

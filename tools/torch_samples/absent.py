@@ -1,4 +1,4 @@
-"""Public functions that PyTorch's samples do not cover, each with the reason."""
+"""Public functions of tenferro for which PyTorch has no samples, each with the reason."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ _OF_SCIPY = [
     "tanhm",
     "tanm",
 ]
-"""Functions that only SciPy's linear algebra has."""
+"""Functions that SciPy has in its linear algebra but PyTorch lacks."""
 
 ABSENT: Mapping[str, str] = {
     **dict.fromkeys(

@@ -1,4 +1,7 @@
-"""Functions of tenferro with the signatures of PyTorch's operators, where more than the names of arguments differs."""
+"""Functions of tenferro with the signatures of PyTorch's operators.
+
+They are for operators whose arguments differ from tenferro's in more than their names.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,11 @@ Call = Callable[..., Any]
 
 
 class NotMappedError(Exception):
-    """Error of a sample that uses an option that tenferro lacks; the message names the option."""
+    """Error for a sample with an option that tenferro lacks. The message names the option."""
 
 
 def require(condition: Any, option: str) -> None:
-    """Raise `NotMappedError` if the condition is false: the sample uses an option that tenferro lacks."""
+    """Raise `NotMappedError` if the condition is false, because the sample then uses an option that tenferro lacks."""
     if not condition:
         raise NotMappedError(option)
 

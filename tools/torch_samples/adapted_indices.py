@@ -1,4 +1,4 @@
-"""Gathers and scatters with the signatures of PyTorch's operators."""
+"""Gathers and scatters of tenferro with the signatures of PyTorch's operators."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def index_select(x: Any, dim: int, index: Any) -> Any:
 
 
 def rows_of(x: Any, dim: int, index: Any) -> Any:
-    """Convert PyTorch's `index` along `dim` to NumPy's tuple of index arrays, one per axis.
+    """Convert PyTorch's `index` along `dim` to a tuple of NumPy index arrays, one for each axis.
 
-    Along the other axes, PyTorch's element (i, j, ..) uses its own position.
+    Along all other axes, element (i, j, ..) of the index array keeps its own position.
     """
     if not rank(x):
         return ()

@@ -1,4 +1,4 @@
-"""Products, linear algebra, transforms and layers with the signatures of PyTorch's operators."""
+"""Products, linear algebra, transforms and layers of tenferro with the signatures of PyTorch's operators."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def adjoint(x: Any) -> Any:
 
 
 def hermitian(x: Any) -> Any:
-    """Return x + x^H. PyTorch's checks of derivatives apply this function to matrices that must be Hermitian."""
+    """Return x + x^H. PyTorch's derivative checks call functions of Hermitian matrices with such a sum."""
     return x + adjoint(x)
 
 

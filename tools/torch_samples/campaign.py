@@ -1,4 +1,7 @@
-"""Campaign: run PyTorch's samples for every row of the table, and record the outcomes, a line per row and dtype."""
+"""Campaign that runs PyTorch's samples for every row of the table.
+
+It records the outcomes, one line for each row and dtype.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +35,9 @@ def name_of(dtype: Any) -> str:
 
 
 def units(only: list[str] | None = None) -> Iterator[Unit]:
-    """Yield the units of work: a function, a row of the table, and a dtype.
+    """Yield the units of work, each a function, a row of the table, and a dtype.
 
-    All inexact dtypes that the operator supports are used, and one integer dtype.
+    The dtypes are all inexact dtypes that the operator supports, and one integer dtype.
     """
     for function, rows in ROWS.items():
         if only and function not in only:
@@ -47,20 +50,23 @@ def units(only: list[str] | None = None) -> Iterator[Unit]:
 
 
 def checks_of(trial: Trial) -> tuple[str, ...]:
-    """Return the checks for which PyTorch computes a reference: value, JVP, VJP, and second derivatives."""
+    """Return the checks for which PyTorch computes a reference.
+
+    Some of value, JVP, VJP and two second derivatives are absent if the operator is not differentiable, or only once.
+    """
     first = CHECKS[1:3] if trial.has_second else CHECKS[2:3]
     return (CHECKS[0], *first * trial.has_gradient, *CHECKS[3:] * trial.has_second)
 
 
 def refusal(error: Exception) -> str:
-    """Return the outcome of a call that raised `error`, as text."""
+    """Return the outcome of a call that raised `error`: a text with the reason."""
     if isinstance(error, NotMappedError):
         return f"not mapped: {error}"
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
 
 def natively(trial: Trial, checks: tuple[str, ...]) -> Iterator[Any]:
-    """Yield the outputs of each check, or the error that it raises."""
+    """Run each check natively; yield its outputs, or the error that it raises."""
     for check in checks:
         try:
             yield trial.computed(check, trial.arrays, trial.tangents)
@@ -69,7 +75,10 @@ def natively(trial: Trial, checks: tuple[str, ...]) -> Iterator[Any]:
 
 
 def through_pjrt(trial: Trial, checks: tuple[str, ...], executor: Any) -> Iterator[Any]:
-    """Yield the outputs of each check, computed by one program for all; its error is the outcome of every check."""
+    """Run one program that computes all checks through PJRT, and yield the outputs of each.
+
+    If the program fails, its error is yielded for every check.
+    """
     try:
         yield from trial.on_peer(executor, checks)
     except Exception as error:
@@ -77,7 +86,7 @@ def through_pjrt(trial: Trial, checks: tuple[str, ...], executor: Any) -> Iterat
 
 
 def judgement(trial: Trial, check: str, outputs: Any) -> str:
-    """Return the outcome of a check: `agree`, `undecided`, `not mapped: ..`, the difference of an output, or an error."""
+    """Return the outcome of a check: `agree`, `undecided`, `not mapped: ..`, how an output differs, or an error."""
     if isinstance(outputs, Exception):
         return refusal(outputs)
     try:
@@ -87,7 +96,7 @@ def judgement(trial: Trial, check: str, outputs: Any) -> str:
 
 
 def outcomes_of(unit: Unit, count: int, executor: Any = None) -> Iterator[tuple[int, str, str]]:
-    """Yield the sample's number, the check and its outcome, for each trial and check."""
+    """Yield, for each trial and each of its checks, the number of the sample, the check, and the outcome."""
     function, row, dtype = unit
     operator = OPERATORS[row.torch, row.variant]
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
@@ -102,7 +111,10 @@ def outcomes_of(unit: Unit, count: int, executor: Any = None) -> Iterator[tuple[
 
 
 def record_of(unit: Unit, count: int, executor: Any = None) -> dict[str, Any]:
-    """Run a unit, and return its record: the number of samples, the outcomes, and each unexplained outcome."""
+    """Run a unit and return its record.
+
+    The record has the number of samples, the counts of outcomes, and each outcome that no entry explains.
+    """
     function, row, dtype = unit
     counts: Counter[str] = Counter()
     explained: Counter[str] = Counter()
@@ -138,18 +150,18 @@ def record_of(unit: Unit, count: int, executor: Any = None) -> dict[str, Any]:
 
 
 class Campaign:
-    """Records of units in a file; `run` does not repeat recorded units."""
+    """Records of units in a file. The method `run` skips units that have a record."""
 
     def __init__(self, file: Path, count: int) -> None:
         self.file, self.count = file, count
 
     def key(self, record: dict[str, Any]) -> tuple[Any, ...]:
-        """Return what identifies the unit of a record."""
+        """Return the values that identify the unit of a record."""
         return tuple(record[name] for name in ("function", "torch", "variant", "dtype", "executor", "count"))  # fmt: skip
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """The last record of each unit; a line that an interrupted run truncated is skipped."""
+        """Last record of each unit. A line that an interrupted run truncated is skipped."""
         latest: dict[tuple[Any, ...], dict[str, Any]] = {}
         for line in self.file.read_text().splitlines() if self.file.exists() else ():
             with suppress(json.JSONDecodeError):
@@ -158,7 +170,7 @@ class Campaign:
         return list(latest.values())
 
     def run(self, only: list[str] | None, executor: Any = None) -> Iterator[dict[str, Any]]:
-        """Run and record the units without a record; if `only` is not None, run all units of the functions it names."""
+        """Run and record the units that have no record. If `only` names functions, run all their units again."""
         done = {self.key(record) for record in self.records}
         name = "native" if executor is None else "PJRT"
         for unit in units(only):

@@ -1,7 +1,8 @@
-"""Intended differences from PyTorch: the functions, checks and outcomes that they explain, and the reasons.
+"""Intended differences from PyTorch: each entry has the functions, checks and outcomes that it explains, and the
+reason.
 
-An outcome is the text of a judgement or of an error. When the page is written, every outcome must be explained, and
-every entry must explain an outcome.
+An outcome is a text: a difference or an error. When the page is written, every outcome other than agreement must be
+explained by an entry, and every entry must explain an outcome.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ __all__ = ["DIFFERENCES", "Difference", "difference_of"]
 
 @dataclass(frozen=True)
 class Difference:
-    """Expected outcomes: `outcome` is a pattern of their beginning, and `words` the reason.
+    """Expected outcomes and the reason for them.
 
-    An empty tuple of functions, checks or dtypes stands for all of them.
+    `outcome` is a regular expression that matches the beginning of the outcome, and `words` is the reason. An empty
+    tuple of functions, checks or dtypes means all of them.
     """
 
     outcome: str

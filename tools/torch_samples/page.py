@@ -72,7 +72,7 @@ def rows_of(records: list[dict[str, Any]]) -> str:
 
 
 def differences_of(records: list[dict[str, Any]]) -> str:
-    """Return the table of intended differences, with their reasons, functions and counts.
+    """Return the table of intended differences, with the reason, the functions and the count of each.
 
     Raises:
         ValueError: an entry explains no outcome, or names a function without such an outcome.
@@ -105,7 +105,7 @@ def unmapped_of(records: list[dict[str, Any]]) -> str:
 
 
 def text_of(records: list[dict[str, Any]]) -> str:
-    """Return the page.
+    """Return the text of the page.
 
     Raises:
         ValueError: an outcome is unexplained, or an explanation is unused.

@@ -1,4 +1,7 @@
-"""Convert PyTorch's samples to trials: rename arguments, choose the differentiated tensors, make outputs comparable."""
+"""Convert PyTorch's samples to trials.
+
+Arguments are renamed, the differentiated tensors are chosen, and outputs are made comparable.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ def attribute(path: str) -> Any:
 
 
 def renamed(function: Callable[..., Any], parameters: str) -> Callable[..., Any]:
-    """Return a function that accepts PyTorch's names of arguments and calls `function` with tenferro's."""
+    """Return a function that accepts arguments by PyTorch's names, and calls `function` with tenferro's names."""
     words = parameters.split()
 
     def call(x: Any, *args: Any, **options: Any) -> Any:
@@ -55,12 +58,15 @@ def same_outputs(outputs: Arrays) -> Arrays:
 
 
 def absolute(outputs: Arrays) -> Arrays:
-    """Return absolute values, which do not depend on the phase of eigenvectors or other vectors."""
+    """Return the absolute values of the outputs, which do not depend on the phase of eigenvectors."""
     return [abs(output) for output in outputs]
 
 
 def singular(outputs: Arrays) -> Arrays:
-    """Return singular values and absolute singular vectors, without vectors that belong to no singular value."""
+    """Return the singular values and the absolute values of the singular vectors.
+
+    Vectors that belong to no singular value are omitted, because they are not unique.
+    """
     u, s, vh = outputs
     return [abs(u[..., : s.shape[-1]]), s, abs(vh[..., : s.shape[-1], :])]
 
@@ -74,22 +80,25 @@ INVARIANTS: Mapping[str, Callable[[Arrays], Arrays]] = {
 
 
 def flat(outputs: Any) -> Arrays:
-    """Return the arrays of a result that may be an array or a tuple."""
+    """Return the arrays of a result as a list. The result may be an array or a tuple of arrays."""
     return optree.tree_leaves(outputs)
 
 
 def split_leaves(sample: Any) -> tuple[list[Any], Any]:
-    """Return the leaves of a sample's arguments, and the tree structure that rebuilds the arguments from leaves."""
+    """Return the leaves of a sample's arguments, and the tree structure with which the arguments can be rebuilt."""
     tree = (sample.input, tuple(sample.args), dict(sample.kwargs))
     leaves, treedef = optree.tree_flatten(tree, none_is_leaf=True)
     return leaves, treedef
 
 
 def trial_of(row: Row, name: str, op: Any, sample: Any, seed: int) -> Trial:
-    """Return the trial of a sample: tenferro's and PyTorch's function of the sample's active (differentiated) tensors."""
+    """Return the trial of a sample.
+
+    It has tenferro's and PyTorch's function of the sample's active tensors, which are those to differentiate.
+    """
     leaves, treedef = split_leaves(sample)
     is_active = [isinstance(x, torch.Tensor) and x.requires_grad for x in leaves]
-    if not any(is_active):  # integers and predicates have no derivative
+    if not any(is_active):  # integers and booleans are never differentiated: take all tensors
         is_active = [isinstance(x, torch.Tensor) for x in leaves]
     function = row.ours or renamed(attribute(name), row.parameters)
     invariant = INVARIANTS[row.invariant]
@@ -119,9 +128,12 @@ def trial_of(row: Row, name: str, op: Any, sample: Any, seed: int) -> Trial:
 
 
 def trials_of(row: Row, name: str, op: Any, dtype: Any, count: int) -> Iterator[Trial]:
-    """Yield at most `count` trials of an operator at a dtype, spread over its samples."""
+    """Yield at most `count` trials of an operator at a dtype.
+
+    The samples are taken at equal distances from PyTorch's list.
+    """
     torch.manual_seed(0)
-    np.random.seed(0)  # because PyTorch draws its samples from this generator
+    np.random.seed(0)  # because PyTorch also draws samples from NumPy's global generator
     has_gradient = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
     samples = list(op.sample_inputs("cpu", dtype, requires_grad=has_gradient))
     step = max(1, -(-len(samples) // count))

@@ -1,4 +1,4 @@
-"""Table that names, for each function of tenferro, the PyTorch operators that define it."""
+"""Table of the PyTorch operators that define each function of tenferro."""
 
 from __future__ import annotations
 

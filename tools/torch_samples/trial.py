@@ -1,4 +1,4 @@
-"""Trials: a PyTorch sample, computed by tenferro and judged by PyTorch in float64 or complex128.
+"""Trials. Each compares tenferro's result for a PyTorch sample with PyTorch's result in float64 or complex128.
 
 The checks are value, JVP, VJP, and two second derivatives: forward over reverse, and reverse over reverse. PyTorch's
 second derivative is reverse over reverse of Re <w, f(x)>, where w is the cotangent. Our forward over reverse must
@@ -11,12 +11,12 @@ An output y agrees with the reference r if, for all elements,
     d = max |f(x (1 + 4 eps u)) - f(x)| over three draws of u = +-1
     c = max |f_single(z) - f(z)| over three z in single precision, as near x
 
-Here eps is the spacing at 1 of the sample's dtype, and eps_single that of single precision. f is computed by PyTorch
-in double precision, and f_single in single precision. z is a random argument near x in single precision. tiny is the
-smallest normal number if the dtype is single precision, and zero otherwise.
+Here eps is the distance from 1 to the next float of the sample's dtype, and eps_single that of single precision.
+PyTorch computes f in double precision, and f_single in single precision. z is a random single-precision argument near
+x. tiny is the smallest normal number if the dtype is single precision, and zero otherwise.
 
 d measures the conditioning of f, and c the cancellation in PyTorch's algorithm. A bound above a hundredth of max |r|
-would accept anything: such a check counts as `undecided`. Elements that are not finite must be equal.
+would accept almost any result, so such a check counts as `undecided`. Elements that are not finite must be equal.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Arrays = list[Any]
 
 
 def as_array(x: Any) -> Any:
-    """Convert a leaf of a sample to an argument of tenferro: a tensor to an array, a dtype to its name."""
+    """Convert a leaf of a sample's arguments for tenferro: a tensor to an array, a dtype to its name."""
     if isinstance(x, torch.Tensor):
         return x.detach().resolve_conj().resolve_neg().numpy(force=True).copy()
     if isinstance(x, torch.dtype):
@@ -50,14 +50,17 @@ def as_array(x: Any) -> Any:
 
 
 def as_double(x: Any) -> Any:
-    """Copy a leaf of a sample for the reference, in double precision if it is a float; a dtype is widened, too."""
+    """Copy a leaf of a sample's arguments for the reference.
+
+    Floats and float dtypes are widened to double precision.
+    """
     if isinstance(x, torch.Tensor):
         return x.detach().to(DOUBLE.get(x.dtype, x.dtype)).clone()
     return DOUBLE.get(x, x) if isinstance(x, torch.dtype) else x
 
 
 def as_single(x: Any) -> Any:
-    """Copy a leaf of a sample in single precision if it is a float; a dtype is narrowed, too."""
+    """Copy a leaf of a sample's arguments. Floats and float dtypes are narrowed to single precision."""
     if isinstance(x, torch.Tensor):
         return x.detach().to(SINGLE.get(x.dtype, x.dtype)).clone()
     return SINGLE.get(x, x) if isinstance(x, torch.dtype) else x
@@ -74,7 +77,7 @@ def is_inexact(x: Any) -> bool:
 
 @dataclass
 class Trial:
-    """One sample of a function: `ours` (tenferro) and `theirs` (PyTorch) map the active tensors to outputs."""
+    """One sample of a function. `ours` (tenferro) and `theirs` (PyTorch) map the differentiated tensors to outputs."""
 
     ours: Callable[..., Arrays]
     theirs: Callable[..., Arrays]
@@ -93,7 +96,7 @@ class Trial:
 
     @cached_property
     def typed_value(self) -> Arrays:
-        """PyTorch's results at the sample's own dtype, whose shapes and dtypes tenferro's results must have."""
+        """PyTorch's results at the sample's own dtype; tenferro's results must have their shapes and dtypes."""
         return self.theirs(*[x.detach() for x in self.tensors], is_typed=True)
 
     @cached_property
@@ -102,11 +105,14 @@ class Trial:
 
     @cached_property
     def inexact(self) -> list[int]:
-        """Indices of the outputs that are floating point, and therefore have a derivative."""
+        """Indices of the floating-point outputs, which are the outputs with derivatives."""
         return [i for i, output in enumerate(self.value) if is_inexact(output)]
 
     def drawn(self, like: Arrays, offset: int) -> Arrays:
-        """Return a random direction for each array of `like`, of the same dtype and shape."""
+        """Return random numbers of the same dtypes and shapes as the arrays `like`.
+
+        They are used as tangents or cotangents.
+        """
         generator = np.random.default_rng((self.seed, offset))
         directions = []
         for x in like:
@@ -136,7 +142,7 @@ class Trial:
         return list(tnf.vjp(self.inexact_of, *xs)[1](self.cotangents))
 
     def computed(self, check: str, xs: Any, tangents: Any) -> Arrays:
-        """Compute a check's outputs by tenferro, from arrays or from traced tensors."""
+        """Compute the outputs of a check by tenferro, from arrays or from traced tensors."""
         if check == "value":
             return self.ours(*xs)
         if check == "jvp":
@@ -157,7 +163,7 @@ class Trial:
     # ---- PyTorch -----------------------------------------------------------------------------
 
     def reference(self, check: str, doubles: list[Any]) -> Arrays:
-        """Compute a check's outputs by PyTorch in double precision."""
+        """Compute the outputs of a check by PyTorch in double precision."""
         if check == "value":
             return [as_array(y) for y in self.theirs(*doubles)]
         tangents = [as_tensor(t, doubles) for t in self.tangents]
@@ -193,7 +199,10 @@ class Trial:
     # ---- the judgement -----------------------------------------------------------------------
 
     def judged(self, check: str, outputs: Arrays) -> str:
-        """Compare a check's outputs with the reference; return `agree`, `undecided`, or how an output differs."""
+        """Compare the outputs of a check with the reference.
+
+        Return `agree`, `undecided`, or how an output differs.
+        """
         reference = self.reference(check, self.doubles)
         if len(outputs) != len(reference):
             return f"{len(outputs)} outputs for {len(reference)}"
@@ -218,26 +227,32 @@ class Trial:
 
 
 def moved(x: Any, size: float, generator: Any) -> Any:
-    """Return a copy of the tensor in which each element is larger or smaller by the relative amount `size`."""
+    """Return a copy of a tensor; each element is increased or decreased by the relative amount `size`, at random."""
     if x.dtype not in SINGLE:
         return x
     return x * (1 + size * torch.from_numpy(generator.choice([-1.0, 1.0], tuple(x.shape))))
 
 
 def difference(y: Any, r: Any) -> float:
-    """Return the largest finite difference between two inexact arrays of one shape; 0 for integers or other shapes."""
+    """Return the largest finite difference between two arrays.
+
+    The result is 0 if they are integers or their shapes differ.
+    """
     return largest(y - r) if is_inexact(r) and y.shape == r.shape else 0.0
 
 
 def as_tensor(x: Any, like: list[Any]) -> Any:
-    """Convert an array to a tensor, in double precision if one of the tensors `like` has double precision."""
+    """Convert an array to a tensor.
+
+    A float gets double precision if one of the tensors in `like` has double precision, else single precision.
+    """
     tensor = torch.from_numpy(np.array(x))
     table = DOUBLE if is_double(like) else SINGLE
     return tensor.to(table.get(tensor.dtype, tensor.dtype))
 
 
 def gradient(outputs: Any, leaves: Any, cotangents: Any, create_graph: bool) -> list[Any]:
-    """Return the gradient of the sum of all products output * cotangent; zeros for inputs that have no influence."""
+    """Return the gradient of the sum of output * cotangent; zeros for inputs on which no output depends."""
     pairs = [(y, w) for y, w in zip(outputs, cotangents, strict=True) if y.requires_grad]
     if not pairs:
         return [torch.zeros_like(x, requires_grad=create_graph) for x in leaves]
@@ -248,7 +263,10 @@ def gradient(outputs: Any, leaves: Any, cotangents: Any, create_graph: bool) -> 
 
 
 def pushed(function: Any, doubles: Any, tangents: Any) -> list[Any]:
-    """Compute a JVP as the gradient of the VJP with respect to its cotangents; this works for every operator."""
+    """Compute a JVP as the gradient of the VJP with respect to its cotangents.
+
+    Unlike PyTorch's forward mode, this supports every operator.
+    """
     leaves = [x.clone().requires_grad_() for x in doubles]
     outputs = function(*leaves)
     dummies = [torch.zeros_like(y, requires_grad=True) for y in outputs]
@@ -263,7 +281,10 @@ def largest(x: Any) -> float:
 
 
 def distance(y: Any, r: Any) -> float:
-    """Return the largest difference between finite elements; infinity if NaN or infinities differ."""
+    """Return the largest difference between finite elements.
+
+    The result is infinite if NaN or infinities are at different positions.
+    """
     y, r = (np.asarray(a).astype(np.complex128) for a in (y, r))
     if y.shape != r.shape:
         return np.inf
