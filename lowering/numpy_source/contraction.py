@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from string import ascii_letters
 from typing import TYPE_CHECKING
 
 from lowering.numpy_source.expression import Code, Expression, Level, Rows, call, tuple_of
 from tenferro.errors import UnsupportedError
 from tenferro.ops.contraction import Convolution, DotGeneral
+from tenferro.ops.structural import Transpose
 from tenferro.types import DType
 
 if TYPE_CHECKING:
@@ -23,15 +26,31 @@ def _converted(w: Writer, x: Expression, dtype: DType) -> Code:
     return Code(f"{x.at(Level.ATOM)}.astype({w.dtype(dtype)})")
 
 
-def dot_general(op: DotGeneral, w: Writer, lhs: Expression, rhs: Expression) -> Code:
-    """Write the operator `@` for products of matrices or vectors, else `np.outer` or `np.einsum`."""
+def dot_general(
+    op: DotGeneral, w: Writer, lhs: Expression, rhs: Expression, perm: Sequence[int] | None = None
+) -> Code:
+    """Write the operator `@` for products of matrices or vectors, else `np.outer` or `np.einsum`.
+
+    Args:
+        perm: the order of axes of the result, if it is transposed.
+    """
     dtype = op.accumulate_dtype or lhs.spec.dtype
     result = dtype
     if dtype is DType.F16:
         dtype = DType.F32
     w.dtype(dtype)
     codes = [_converted(w, x, dtype) for x in (lhs, rhs)]
-    code = _as_matrices(op, w, lhs, rhs, codes) or _as_einsum(op, lhs, rhs, codes)
+    if perm is None:
+        code = _as_matrices(op, w, lhs, rhs, codes) or _as_einsum(op, lhs, rhs, codes)
+    elif tuple(perm) == (1, 0) and lhs.spec.rank == rhs.spec.rank == 2:
+        exchanged = replace(
+            op, lhs_contracting=op.rhs_contracting, rhs_contracting=op.lhs_contracting
+        )
+        code = _as_matrices(exchanged, w, rhs, lhs, codes[::-1]) or _as_einsum(
+            op, lhs, rhs, codes, perm
+        )
+    else:
+        code = _as_einsum(op, lhs, rhs, codes, perm)
     if result is dtype:
         return code
     text = code.text if code.level >= Level.ATOM else f"({code.text})"
@@ -73,16 +92,27 @@ def _swapped(code: Code, x: Expression, batch: int) -> Code:
     return call("np.swapaxes", code.text, -1, -2)
 
 
-def _as_einsum(op: DotGeneral, lhs: Expression, rhs: Expression, codes: list[Code]) -> Code:
+def _as_einsum(
+    op: DotGeneral,
+    lhs: Expression,
+    rhs: Expression,
+    codes: list[Code],
+    perm: Sequence[int] | None = None,
+) -> Code:
     """Return the product by `np.einsum`, or by `np.outer` for two vectors.
 
-    The result has the batch axes, then the free axes of `lhs`, then the free axes of `rhs`.
+    The result has the batch axes, then the free axes of `lhs`, then the free axes of `rhs`; or these axes in the order
+    `perm`. Transposes of operands are written as an order of labels.
 
     Raises:
         UnsupportedError: there are more axes than letters.
     """
     count = lhs.spec.rank + rhs.spec.rank
-    if lhs.spec.rank == rhs.spec.rank == 1 and not (op.lhs_contracting or op.lhs_batch):
+    if (
+        perm is None
+        and lhs.spec.rank == rhs.spec.rank == 1
+        and not (op.lhs_contracting or op.lhs_batch)
+    ):
         return call("np.outer", codes[0].text, codes[1].text)
     if count > len(ascii_letters):
         raise UnsupportedError(
@@ -100,9 +130,18 @@ def _as_einsum(op: DotGeneral, lhs: Expression, rhs: Expression, codes: list[Cod
     free = [left[axis] for axis in op.lhs_free(lhs.spec.rank)]
     free += [right[axis] for axis in op.rhs_free(rhs.spec.rank)]
     output = "".join([*[left[axis] for axis in op.lhs_batch], *free])
-    inputs = ["".join(own[axis] for axis in range(len(own))) for own in (left, right)]
+    if perm is not None:
+        output = "".join(output[axis] for axis in perm)
+    inputs: list[str] = []
+    texts: list[str] = []
+    for x, code, own in zip((lhs, rhs), codes, (left, right), strict=True):
+        order = range(len(own))
+        if isinstance(x.op, Transpose) and code is x.code:
+            order, code = sorted(order, key=x.op.perm.__getitem__), x.operands[0].code
+        inputs.append("".join(own[axis] for axis in order))
+        texts.append(code.text)
     notation = f'"{inputs[0]},{inputs[1]}->{output}"'
-    return call("np.einsum", notation, codes[0].text, codes[1].text)
+    return call("np.einsum", notation, *texts)
 
 
 def convolution(op: Convolution, w: Writer, x: Expression, kernel: Expression) -> Code:
