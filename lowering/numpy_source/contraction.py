@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from string import ascii_letters
+from string import ascii_letters, digits
 from typing import TYPE_CHECKING
 
 from lowering.numpy_source.expression import Code, Expression, Level, Rows, call, tuple_of
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from lowering.numpy_source.writer import Writer
 
 __all__ = ["ROWS"]
+
+
+SPACE = "DHW"
+"""Letters of up to three spatial axes."""
 
 
 def _converted(w: Writer, x: Expression, dtype: DType) -> Code:
@@ -145,29 +149,34 @@ def _as_einsum(
 
 
 def convolution(op: Convolution, w: Writer, x: Expression, kernel: Expression) -> Code:
-    """Write a call of `convolution` in `functions.py`, between transposes of the operands and the result.
+    """Write a call of `convolution` in `functions.py`; arguments with default values are omitted.
 
     The function accepts x with the axes batch, features, space, and a kernel with the axes output features, input
-    features, space. Arguments with default values are omitted.
+    features, space. For other orders of axes, write a call of `convolution_of`, whose first argument states the orders.
     """
     dtype = x.spec.dtype
     wide = DType.F32 if dtype is DType.F16 else dtype
     w.dtype(wide)
-    texts: list[str] = []
+    texts = [_converted(w, operand, wide).text for operand in (x, kernel)]
     orders = (
         (op.input_batch, op.input_feature, *op.input_spatial),
         (op.kernel_output_feature, op.kernel_input_feature, *op.kernel_spatial),
+        (op.output_batch, op.output_feature, *op.output_spatial),
     )
-    for operand, order in zip((x, kernel), orders, strict=True):
-        code = _converted(w, operand, wide)
-        is_ordered = list(order) == sorted(order)
-        texts.append(
-            code.text if is_ordered else call("np.transpose", code.text, tuple_of(order)).text
-        )
+    name = "convolution"
+    if any(list(order) != sorted(order) for order in orders):
+        name = "convolution_of"
+        count = len(op.input_spatial)
+        space = SPACE[-count:] if count <= len(SPACE) else digits
+        lhs, rhs, result = [
+            "".join(letter for _, letter in sorted(zip(order, first + space, strict=False)))
+            for order, first in zip(orders, ("NC", "OI", "NC"), strict=True)
+        ]
+        texts.insert(0, f'"{lhs},{rhs}->{result}"')
     ones = (1,) * len(op.window_strides)
     reverse = any(op.window_reversal)
     code = call(
-        w.function("convolution"),
+        w.function(name),
         *texts,
         strides=None if op.window_strides == ones else tuple_of(op.window_strides),
         padding=tuple_of([tuple_of(pair) for pair in op.padding])
@@ -179,10 +188,6 @@ def convolution(op: Convolution, w: Writer, x: Expression, kernel: Expression) -
         feature_groups=None if op.feature_group_count == 1 else op.feature_group_count,
         batch_groups=None if op.batch_group_count == 1 else op.batch_group_count,
     )
-    output = (op.output_batch, op.output_feature, *op.output_spatial)
-    if list(output) != sorted(output):
-        inverse = sorted(range(len(output)), key=output.__getitem__)
-        code = call("np.transpose", code.text, tuple_of(inverse))
     return code if wide is dtype else Code(f"{code.text}.astype({w.dtype(dtype)})")
 
 

@@ -17,7 +17,7 @@ from tenferro.types import TensorSpec
 if TYPE_CHECKING:
     from lowering.numpy_source.writer import Writer
 
-__all__ = ["ROWS", "spread"]
+__all__ = ["ROWS", "adds_axis", "reshape", "spread"]
 
 
 def is_reversal(perm: Sequence[int]) -> bool:
@@ -30,10 +30,19 @@ def transpose(op: ops.Transpose, w: Writer, x: Expression) -> Code:
     if list(op.perm) == sorted(op.perm):
         return x.code
     inner = x.op
-    if is_reversal(op.perm) and isinstance(inner, ops.Reshape):
-        base = untransposed(w, x.operands[0])
-        if base is not None:
-            return reshaped(w, base, w.specs[0].shape)
+    if isinstance(inner, ops.Reshape) and all(map(is_exact, x.spec.shape)):
+        # A column-major reshape is the reversal of a row-major reshape of the reversal of its operand.
+        (operand,) = x.operands
+        base = untransposed(w, operand)
+        if base is None:
+            reverse_spec = TensorSpec(operand.spec.shape[::-1], operand.spec.dtype)
+            base = Expression(
+                Code(f"{operand.at(Level.ATOM)}.T", free=operand.is_name), reverse_spec
+            )
+        shape = x.spec.shape[::-1]
+        reversal = Expression(reshaped(w, base, shape), TensorSpec(shape, x.spec.dtype))
+        perm = tuple(len(shape) - 1 - axis for axis in op.perm)
+        return transpose(ops.Transpose(perm), w, reversal)
     if isinstance(inner, DotGeneral):
         return product(inner, w, *x.operands, perm=op.perm)
     base = x.at(Level.ATOM)
@@ -234,7 +243,7 @@ def pad(op: ops.Pad, w: Writer, x: Expression, value: Expression) -> Code:
     return call(w.function("padded"), x, value, *sides, tuple_of(op.interior))
 
 
-def _adds_axis(x: Expression, axis: int) -> bool:
+def adds_axis(x: Expression, axis: int) -> bool:
     """Return whether a value is its operand with an axis of extent 1 added at `axis`."""
     if not _is_reshape(x) or x.spec.shape[axis] != 1:
         return False
@@ -243,7 +252,7 @@ def _adds_axis(x: Expression, axis: int) -> bool:
 
 def _element(w: Writer, x: Expression, axis: int) -> Code | None:
     """Return the code of a reshape or slice without an axis of extent 1; None for other values."""
-    if _adds_axis(x, axis):
+    if adds_axis(x, axis):
         return x.operands[0].code
     if (
         isinstance(x.op, ops.Slice)
@@ -259,7 +268,7 @@ def concatenate(op: ops.Concatenate, w: Writer, *operands: Expression) -> Code:
     axis = None if op.axis == 0 else op.axis
     elements = [_element(w, x, op.axis) for x in operands]
     texts = [element.text for element in elements if element is not None]
-    if len(texts) == len(operands) and any(_adds_axis(x, op.axis) for x in operands):
+    if len(texts) == len(operands) and any(adds_axis(x, op.axis) for x in operands):
         return call("np.stack", f"[{', '.join(texts)}]", axis=axis)
     return call("np.concatenate", f"[{', '.join(map(str, operands))}]", axis=axis)
 

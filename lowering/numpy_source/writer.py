@@ -137,6 +137,7 @@ class Writer:
 
     def _write_again(self, value: Expression) -> None:
         """Write the code of a value again, after the code of an operand has changed."""
+        assert value.op is not None
         specs, is_read = self.specs, self.is_read
         (again,) = self.results(value.op, value.operands, [value.spec], [True])
         self.specs, self.is_read = specs, is_read

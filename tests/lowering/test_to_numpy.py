@@ -632,6 +632,16 @@ SHORT: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
         (ROWS, COLUMNS),
         "x[:, None] * np.tri(3) + x * np.eye(3)",
     ),
+    "elements along an axis": (
+        lambda x, y: tnf.take_along_axis(x, y, axis=1),
+        (np.arange(12.0).reshape(3, 4), np.array([[1], [0], [3]])),
+        "take_along(x, np.where(y < 0, y + 4, y), 1)",
+    ),
+    "windows of columns": (
+        lambda x, y: tnf.permute_dims(tnf.reshape(x, (3, 2, 2)), (0, 2, 1)),
+        (np.arange(12.0).reshape(3, 4), COLUMNS),
+        "np.swapaxes(x.reshape(3, 2, 2), -1, -2)",
+    ),
     "several results": (lambda x, y: (x, y * 2.0), (ROWS, COLUMNS), "x, y * 2.0"),
 }
 
